@@ -1,0 +1,329 @@
+"""Samples as bags of tokens: last token, label, distinct tokens with counts, weight.
+
+A self-attention layer without positions sees a context as a bag, so that is what is kept. Identical
+samples are merged into one with the sum of their weights; samples whose label does not occur in
+their context (the theorems do not speak about them) are set aside and counted, never lost silently.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.vocabulary import Label, Vocabulary, encode
+from attomaton.errors import DataError, listed
+from attomaton.numerics import ragged_indices, row_pointer
+
+CHUNK = 1 << 21  # incidences sorted at a time: bounds the memory of building bags
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """Raw rows left out because their label is absent from their context."""
+
+    rows: int = 0
+    weight: float = 0.0
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A weighted set of distinct samples, sorted by last token, then label.
+
+    The distinct tokens of sample `i` are `token[start[i]:start[i + 1]]`, ascending, with their
+    multiplicities in `count`. `rows[i]` raw rows were merged into it; `source[i]` is the first of them.
+    """
+
+    vocabulary: Vocabulary
+    last: Int[np.ndarray, " samples"]
+    label: Int[np.ndarray, " samples"]
+    weight: Float[np.ndarray, " samples"]
+    start: Int[np.ndarray, " samples_and_one"]
+    token: Int[np.ndarray, " incidences"]
+    count: Int[np.ndarray, " incidences"]
+    rows: Int[np.ndarray, " samples"]
+    source: Int[np.ndarray, " samples"]
+    set_aside: SetAside = field(default_factory=SetAside)
+    tokens: int = 0  # tokens read, repeats included
+    windows: int = 0  # contexts looked at: the rows here plus the ones set aside
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    @property
+    def size(self) -> Int[np.ndarray, " samples"]:
+        """How many distinct tokens each sample holds."""
+        return np.diff(self.start)
+
+    @property
+    def sample_of(self) -> Int[np.ndarray, " incidences"]:
+        """The sample each incidence belongs to."""
+        return np.repeat(np.arange(len(self)), self.size)
+
+    @property
+    def total_weight(self) -> float:
+        """The n of the papers' 1/n: the sum of all weights."""
+        return float(self.weight.sum())
+
+    def bag(self, i: int) -> dict[Label, int]:
+        """The tokens of sample `i` with their counts, in words."""
+        part = slice(self.start[i], self.start[i + 1])
+        return {
+            self.vocabulary[t]: int(m)
+            for t, m in zip(self.token[part], self.count[part], strict=True)
+        }
+
+    def take(self, chosen: Int[np.ndarray, " chosen"]) -> "Samples":
+        """The samples with these indices, in this order."""
+        at = ragged_indices(self.start[chosen], self.size[chosen])
+        return Samples(
+            self.vocabulary,
+            self.last[chosen],
+            self.label[chosen],
+            self.weight[chosen],
+            row_pointer(self.size[chosen]),
+            self.token[at],
+            self.count[at],
+            self.rows[chosen],
+            self.source[chosen],
+            self.set_aside,
+            self.tokens,
+            self.windows,
+        )
+
+
+def samples_from_sequences(
+    sequences: Sequence[Sequence[Label]] | np.ndarray,
+    labels: Sequence[Label] | np.ndarray,
+    weights: Sequence[float] | np.ndarray | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Samples:
+    """Samples from contexts and their next tokens, as Python lists or arrays.
+
+    The last element of each sequence is the last token. Without a `vocabulary`, ids go by first
+    appearance; with one, a label outside it is an error.
+
+    >>> s = samples_from_sequences([[0, 1], [1, 0, 1], [0, 1]], [0, 0, 0])
+    >>> len(s), s.weight.tolist(), s.bag(1)
+    (2, [2.0, 1.0], {0: 1, 1: 2})
+    """
+    rows = [list(map(plain_label, row)) for row in sequences]
+    nexts = [plain_label(x) for x in labels]
+    if len(rows) != len(nexts):
+        raise DataError(f"{len(rows)} sequences but {len(nexts)} next tokens; one each is needed.")
+    empty = [f"sequence {i}" for i, row in enumerate(rows) if not row]
+    if empty:
+        raise DataError(listed("Sequences without a token:", empty, "Drop them or fill them."))
+    flat = [x for row in rows for x in row]
+    if vocabulary is None:
+        vocabulary, ids = encode([*flat, *nexts])
+    else:
+        ids = _known_ids(vocabulary, rows, nexts)
+    return samples_from_ids(
+        vocabulary,
+        ids[: len(flat)],
+        np.array([len(row) for row in rows], dtype=np.int64),
+        ids[len(flat) :],
+        None if weights is None else np.asarray(weights, dtype=float),
+    )
+
+
+def plain_label(x: object) -> Label:
+    """A token label as a plain `str` or `int`, whatever array it came from."""
+    if isinstance(x, str):
+        return str(x)
+    if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
+        return int(x)
+    if isinstance(x, (float, np.floating)) and float(x).is_integer():
+        return int(x)
+    raise DataError(f"token {x!r} is neither a string nor an integer.")
+
+
+def _known_ids(
+    vocabulary: Vocabulary, rows: list[list[Label]], nexts: list[Label]
+) -> Int[np.ndarray, " tokens_and_labels"]:
+    """Ids of contexts, then of labels, all of which the vocabulary must hold."""
+    places = [(i, x) for i, row in enumerate(rows) for x in row] + list(enumerate(nexts))
+    unknown = [f"sequence {i}: {x!r}" for i, x in places if x not in vocabulary]
+    if unknown:
+        heading = f"{len(unknown)} tokens are outside the vocabulary of {len(vocabulary)}:"
+        raise DataError(listed(heading, unknown, "Name only tokens of the vocabulary."))
+    return np.array([vocabulary.id_of(x) for _, x in places], dtype=np.int64)
+
+
+def samples_from_streams(
+    vocabulary: Vocabulary,
+    ids: Int[np.ndarray, " tokens"],
+    start: Int[np.ndarray, " streams_and_one"],
+    context: int,
+    partial: bool,
+) -> Samples:
+    """Samples from sliding a window over each stream; a window never crosses from one to the next.
+
+    Every position is a label once, with the `context` tokens before it as its context. Positions with
+    fewer tokens before them are skipped, or with `partial` get what there is (at least one token).
+    """
+    if context < 1:
+        raise DataError(f"context must be at least 1 token, not {context}.")
+    position = np.arange(len(ids))
+    begin = np.repeat(start[:-1], np.diff(start))
+    left = np.maximum(begin, position - context)
+    length = position - left
+    wanted = length >= (1 if partial else context)
+    if not wanted.any():
+        longest = int(np.diff(start).max(initial=0))
+        raise DataError(
+            f"no window: a context of {context} tokens and a label need a sequence of "
+            f"{context + 1}, the longest has {longest}. Use a shorter context."
+        )
+    # A label occurs in its window exactly when its previous occurrence does: no window is built to know.
+    order = np.lexsort((position, ids))
+    previous = np.full(len(ids), -1)
+    same = ids[order[1:]] == ids[order[:-1]]
+    previous[order[1:][same]] = order[:-1][same]
+    good = wanted & (previous >= left)
+    bad = np.flatnonzero(wanted & ~good)
+    aside = SetAside(
+        len(bad),
+        float(len(bad)),
+        tuple(
+            f"position {t}: label {vocabulary[ids[t]]!r}, tokens "
+            f"{[vocabulary[x] for x in ids[left[t] : t]]}"
+            for t in bad[:5]
+        ),
+    )
+    at = np.flatnonzero(good)
+    return _collect(
+        vocabulary, ids, left[at], length[at], ids[at], np.ones(len(at)), at, aside, len(ids),
+        int(wanted.sum()),
+    )  # fmt: skip
+
+
+def samples_from_ids(
+    vocabulary: Vocabulary,
+    ids: Int[np.ndarray, " tokens"],
+    length: Int[np.ndarray, " rows"],
+    label: Int[np.ndarray, " rows"],
+    weight: Float[np.ndarray, " rows"] | None = None,
+) -> Samples:
+    """Samples from contexts laid end to end (`length[i]` ids each), one label each."""
+    if not len(length):
+        raise DataError("no samples: the data are empty.")
+    if weight is None:
+        weight = np.ones(len(length))
+    if weight.shape != length.shape:
+        raise DataError(f"{len(length)} samples but {weight.size} weights; one each is needed.")
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
+    if len(wrong):
+        faults = [f"sample {i}: weight {weight[i]:g}" for i in wrong]
+        raise DataError(
+            listed("Weights must be positive and finite:", faults, "Drop or mend these samples.")
+        )
+    start = row_pointer(length)
+    row = np.repeat(np.arange(len(length)), length)
+    good = np.bincount(row[ids == label[row]], minlength=len(length)) > 0
+    bad = np.flatnonzero(~good)
+    aside = SetAside(
+        len(bad),
+        float(weight[bad].sum()),
+        tuple(
+            f"sample {i}: label {vocabulary[label[i]]!r}, tokens "
+            f"{[vocabulary[x] for x in ids[start[i] : start[i + 1]]]}"
+            for i in bad[:5]
+        ),
+    )
+    at = np.flatnonzero(good)
+    return _collect(
+        vocabulary, ids, start[at], length[at], label[at], weight[at], at, aside,
+        len(ids), len(length),
+    )  # fmt: skip
+
+
+def _collect(
+    vocabulary: Vocabulary,
+    ids: Int[np.ndarray, " tokens"],
+    left: Int[np.ndarray, " rows"],
+    length: Int[np.ndarray, " rows"],
+    label: Int[np.ndarray, " rows"],
+    weight: Float[np.ndarray, " rows"],
+    source: Int[np.ndarray, " rows"],
+    aside: SetAside,
+    tokens: int,
+    windows: int,
+) -> Samples:
+    """Bags of the contexts `ids[left : left + length]`, merged where identical."""
+    if not len(label):
+        raise DataError(
+            listed(
+                f"none of the {windows} contexts contains its own label, so there is nothing the "
+                "theorem speaks about:",
+                list(aside.examples),
+                "Use longer contexts, or check which column holds the label.",
+            )
+        )
+    last = ids[left + length - 1]
+    size, token, count = _bags(ids, left, length, len(vocabulary))
+    merged = Samples(
+        vocabulary, last.astype(np.int32), label.astype(np.int32), weight, row_pointer(size), token,
+        count, np.ones(len(label), np.int64), source.astype(np.int64), aside, tokens, windows,
+    )  # fmt: skip
+    return merge_samples(merged)
+
+
+def _bags(
+    ids: Int[np.ndarray, " tokens"],
+    left: Int[np.ndarray, " rows"],
+    length: Int[np.ndarray, " rows"],
+    K: int,
+) -> tuple[
+    Int[np.ndarray, " rows"], Int[np.ndarray, " incidences"], Int[np.ndarray, " incidences"]
+]:
+    """Distinct tokens per row: how many, which (ascending), how often."""
+    sizes, tokens, counts = [], [], []
+    end = np.cumsum(length)
+    cuts = np.searchsorted(end, np.arange(CHUNK, end[-1], CHUNK))
+    for rows in np.split(np.arange(len(length)), np.unique(cuts)):
+        if not len(rows):
+            continue
+        row = np.repeat(np.arange(len(rows)), length[rows])
+        key = np.sort(row * K + ids[ragged_indices(left[rows], length[rows])])
+        first = np.flatnonzero(np.diff(key, prepend=-1))
+        sizes.append(np.bincount(key[first] // K, minlength=len(rows)))
+        tokens.append((key[first] % K).astype(np.int32))
+        counts.append(np.diff(first, append=len(key)).astype(np.int32))
+    return np.concatenate(sizes), np.concatenate(tokens), np.concatenate(counts)
+
+
+def merge_samples(s: Samples) -> Samples:
+    """One sample for each (last token, label, bag), weights and rows added up."""
+    order = np.lexsort((_fingerprint(s), s.size, s.label, s.last))
+    s = s.take(order)
+    # Neighbours of equal head and size are compared token by token: a fingerprint only brings equals
+    # together, it never decides.
+    near = (
+        (s.last[1:] == s.last[:-1]) & (s.label[1:] == s.label[:-1]) & (s.size[1:] == s.size[:-1])
+    )
+    here = np.flatnonzero(near) + 1
+    this = ragged_indices(s.start[here], s.size[here])
+    that = ragged_indices(s.start[here - 1], s.size[here])
+    unlike = (s.token[this] != s.token[that]) | (s.count[this] != s.count[that])
+    differs = np.bincount(np.repeat(np.arange(len(here)), s.size[here])[unlike], minlength=len(here))
+    new = np.ones(len(s), bool)
+    new[here[differs == 0]] = False
+    head = np.flatnonzero(new)
+    merged = s.take(head)
+    merged = Samples(
+        merged.vocabulary, merged.last, merged.label, np.add.reduceat(s.weight, head), merged.start,
+        merged.token, merged.count, np.add.reduceat(s.rows, head),
+        np.minimum.reduceat(s.source, head), s.set_aside, s.tokens, s.windows,
+    )  # fmt: skip
+    return merged.take(np.lexsort((merged.source, merged.label, merged.last)))
+
+
+def _fingerprint(s: Samples) -> Int[np.ndarray, " samples"]:
+    """A 64-bit number per bag, equal for equal bags (a sum of scrambled entries, modulo 2⁶⁴)."""
+    x = s.token.astype(np.uint64) << np.uint64(32) | s.count.astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ x >> np.uint64(shift)) * np.uint64(factor)
+    return np.add.reduceat(x ^ x >> np.uint64(31), s.start[:-1]).view(np.int64)

@@ -1,0 +1,82 @@
+"""Token labels and their ids: the one place where a user's words become integers."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from attomaton.errors import DataError
+
+Label = str | int
+
+
+class Vocabulary(Sequence[Label]):
+    """An ordered set of token labels; a token's id is its place in it.
+
+    Labels are strings or integers and keep their type: the word `"3"` and the number `3` are two tokens.
+
+    >>> v = Vocabulary(["a", "b", 7])
+    >>> v.id_of(7), v[0], "b" in v, len(v)
+    (2, 'a', True, 3)
+    """
+
+    def __init__(self, labels: Iterable[Label]):
+        self.labels: tuple[Label, ...] = tuple(labels)
+        if len(self._id) != len(self.labels):
+            seen: set[Label] = set()
+            twice = next(x for x in self.labels if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+            raise DataError(f"vocabulary: label {twice!r} occurs twice; labels must differ.")
+
+    @cached_property
+    def _id(self) -> dict[Label, int]:
+        return {label: i for i, label in enumerate(self.labels)}
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, i):  # type: ignore[no-untyped-def]
+        return self.labels[i]
+
+    def __contains__(self, label: object) -> bool:
+        return isinstance(label, Hashable) and label in self._id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.labels == other.labels
+
+    def __hash__(self) -> int:
+        return hash(self.labels)
+
+    def __repr__(self) -> str:
+        few = ", ".join(map(repr, self.labels[:4]))
+        return f"Vocabulary({len(self)} tokens: {few}{', …' if len(self) > 4 else ''})"
+
+    def id_of(self, label: Label) -> int | None:
+        """The id of a label, or None where the vocabulary does not hold it."""
+        return self._id.get(label)
+
+    def read(self, text: str) -> Label:
+        """The label a person means by `text` on a command line: the word, else the number, else the word.
+
+        >>> Vocabulary([3, "x"]).read("3")
+        3
+        """
+        if text not in self._id:
+            try:
+                number = int(text)
+            except ValueError:
+                return text
+            if number in self._id:
+                return number
+        return text
+
+
+def encode(labels: Iterable[Label]) -> tuple[Vocabulary, np.ndarray]:
+    """Ids in order of first appearance, and the vocabulary they point into.
+
+    >>> v, ids = encode(["b", "a", "b"])
+    >>> v.labels, ids.tolist()
+    (('b', 'a'), [0, 1, 0])
+    """
+    index: dict[Label, int] = {}
+    ids = np.fromiter((index.setdefault(x, len(index)) for x in labels), dtype=np.int64)
+    return Vocabulary(index), ids

@@ -1,0 +1,58 @@
+"""What can go wrong, named after what went wrong.
+
+Every error a user can meet is an `AttomatonError`. Its message names the place, what was found there
+and the cure; its `exit_code` is what the command line returns.
+"""
+
+from collections.abc import Sequence
+
+
+class AttomatonError(Exception):
+    """The family: `except AttomatonError` catches everything this library says on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(AttomatonError, ValueError):
+    """An argument or option that makes no sense, whatever the data."""
+
+    exit_code = 2
+
+
+class DataError(AttomatonError, ValueError):
+    """Input that cannot be read as what it claims to be."""
+
+    exit_code = 3
+
+
+class AssumptionError(AttomatonError, ValueError):
+    """A theorem was asked for on data that break one of its assumptions; the message is a witness."""
+
+    exit_code = 3
+
+
+class SolverError(AttomatonError, RuntimeError):
+    """A solver ended without a certified answer."""
+
+    exit_code = 4
+
+
+class NotFittedError(AttomatonError, ValueError, AttributeError):
+    """An estimator was asked before it was fitted."""
+
+    exit_code = 2
+
+
+def listed(heading: str, faults: Sequence[str], cure: str, most: int = 5) -> str:
+    """One message for many faults: the heading, the first few with their place, the cure.
+
+    >>> print(listed("2 rows are empty:", ["row 3", "row 9"], "Drop them."))
+    2 rows are empty:
+      row 3
+      row 9
+    Drop them.
+    """
+    lines = [heading, *(f"  {fault}" for fault in faults[:most])]
+    if len(faults) > most:
+        lines.append(f"  … and {len(faults) - most} more")
+    return "\n".join([*lines, cure])

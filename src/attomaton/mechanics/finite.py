@@ -1,0 +1,353 @@
+r"""The finite component: what training mixes softly, as Luce-choice maximum likelihood per component.
+
+Keep, of each sample, the tokens in its label's component: the *cyclic* data. There every component is a
+Luce model with a finite maximum-likelihood answer $\pi$,
+
+$$p(y \mid X) = \frac{m_y \pi_y}{\sum_{x \in X} m_x \pi_x},$$
+
+and $W_{fin}$ is the smallest $W$ with $(e_i - e_j)^\top W e_k = \log \pi_i/\pi_j$ inside components. It lives in
+$S_{fin} = \mathrm{span}\{(e_i - e_j)e_k^\top : i \asymp j\}$, and the loss of the cyclic data at $\pi$, over all samples, is the
+floor $L^*$ of the loss of training.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import cg
+
+from attomaton.corpus.samples import Samples, merge_samples
+from attomaton.errors import SolverError
+from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.graph import PriorityGraph
+from attomaton.numerics import ragged_indices, row_pointer
+
+CONVERGED = 1e-12  # gradient of a component's mean loss at which Newton stops
+CERTIFIED = 1e-9  # gradient above which an answer is an error
+LONGEST_STEP = 5.0  # a full Newton step from zero can overshoot by far
+DENSE = 5000  # tokens in a component above which its Hessian is kept sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Luce choices among items: who won, against whom, with which multiplicities.
+
+    Items are numbered so that each group (component) is a contiguous range; every choice stays inside
+    one group and has at least two different items.
+    """
+
+    start: Int[np.ndarray, " choices_and_one"]
+    item: Int[np.ndarray, " entries"]
+    log_count: Float[np.ndarray, " entries"]
+    winner: Int[np.ndarray, " choices"]
+    weight: Float[np.ndarray, " choices"]
+    group: Int[np.ndarray, " items"]
+
+    @cached_property
+    def choice_of(self) -> Int[np.ndarray, " entries"]:
+        """The choice each entry belongs to."""
+        return np.repeat(np.arange(len(self.winner)), np.diff(self.start))
+
+    @cached_property
+    def group_of_choice(self) -> Int[np.ndarray, " choices"]:
+        """The group each choice is made in."""
+        return self.group[self.winner]
+
+    @cached_property
+    def group_weight(self) -> Float[np.ndarray, " groups"]:
+        """Total weight of the choices made in each group."""
+        return np.bincount(self.group_of_choice, self.weight, int(self.group.max(initial=-1)) + 1)
+
+    def restrict(self, groups: Bool[np.ndarray, " groups"]) -> tuple["Choices", np.ndarray]:
+        """The choices made in these groups, renumbered, and the items that remain."""
+        items = np.flatnonzero(groups[self.group])
+        number = np.full(len(self.group), -1)
+        number[items] = np.arange(len(items))
+        rows = np.flatnonzero(groups[self.group_of_choice])
+        size = np.diff(self.start)[rows]
+        at = ragged_indices(self.start[rows], size)
+        new_group = np.unique(self.group[items], return_inverse=True)[1]
+        return Choices(
+            row_pointer(size), number[self.item[at]], self.log_count[at],
+            number[self.winner[rows]], self.weight[rows], new_group,
+        ), items  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteComponent:
+    """W_fin and the loss floor, with the gradient that certifies them.
+
+    `log_pi` holds log π on every observed pair, centred inside each component (0 where a pair is tied
+    with nothing); `coefficient` and `score` give W_fin as in `GraphSVM`.
+    """
+
+    log_pi: Float[np.ndarray, " pairs"]
+    coefficient: Float[np.ndarray, " pairs"]
+    score: Float[np.ndarray, " pairs"]
+    loss_floor: float
+    gradient: float
+    cyclic_samples: int
+
+    @property
+    def norm(self) -> float:
+        """‖W_fin‖_F."""
+        return float(np.sqrt(max(0.0, self.coefficient @ self.score)))
+
+
+def finite_component(
+    graph: PriorityGraph, samples: Samples, embeddings: Embeddings | None = None
+) -> FiniteComponent:
+    """The soft part of the limit for all last tokens: Luce fits, W_fin and L*."""
+    cyclic = cyclic_samples(graph, samples)
+    items = np.flatnonzero(graph.cyclic)
+    items = items[np.argsort(graph.component[items], kind="stable")]
+    choices = _choices(graph, cyclic, items)
+    theta = luce_mle(choices)
+    loss, gradient, _ = luce_loss(choices, theta)
+    # The certificate is taken component by component, each on its own scale: the strictest reading.
+    worst = float(np.abs(gradient / choices.group_weight[choices.group]).max(initial=0.0))
+    if not worst <= CERTIFIED:
+        raise SolverError(
+            f"Luce fit: the gradient is {worst:.1e}, at most {CERTIFIED:.0e} is needed. "
+            "Extreme weights cause this; rescale them."
+        )
+    log_pi = np.zeros(len(graph.pair_last))
+    log_pi[items] = theta
+    subspace = FiniteSubspace(graph, embeddings)
+    coefficient = subspace.coefficients(log_pi)
+    return FiniteComponent(
+        log_pi,
+        coefficient,
+        subspace.scores(coefficient),
+        float(loss.sum()) / samples.total_weight,
+        worst,
+        int(cyclic.rows.sum()),
+    )
+
+
+def cyclic_samples(graph: PriorityGraph, samples: Samples) -> Samples:
+    """The cyclic data: of each sample the tokens tied with its label; nothing else left, no sample."""
+    owner = samples.sample_of
+    label = graph.component[graph.pairs(samples.last, samples.label)]
+    pair = graph.pairs(samples.last[owner], samples.token)
+    kept = graph.component[pair] == label[owner]
+    size = np.bincount(owner[kept], minlength=len(samples))
+    some = np.flatnonzero(size > 1)
+    kept &= (size > 1)[owner]
+    restricted = Samples(
+        samples.vocabulary, samples.last[some], samples.label[some], samples.weight[some],
+        row_pointer(size[some]), samples.token[kept], samples.count[kept], samples.rows[some],
+        samples.source[some], samples.set_aside, samples.tokens, samples.windows,
+    )  # fmt: skip
+    return merge_samples(restricted)
+
+
+def _choices(graph: PriorityGraph, cyclic: Samples, items: Int[np.ndarray, " items"]) -> Choices:
+    """The cyclic data as choices among `items`, pair indices sorted by component."""
+    number = np.full(len(graph.pair_last), -1)
+    number[items] = np.arange(len(items))
+    return Choices(
+        cyclic.start,
+        number[graph.pairs(cyclic.last[cyclic.sample_of], cyclic.token)],
+        np.log(cyclic.count),
+        number[graph.pairs(cyclic.last, cyclic.label)],
+        cyclic.weight,
+        np.unique(graph.component[items], return_inverse=True)[1],
+    )
+
+
+def luce_loss(
+    choices: Choices, theta: Float[np.ndarray, " items"]
+) -> tuple[
+    Float[np.ndarray, " choices"], Float[np.ndarray, " items"], Float[np.ndarray, " entries"]
+]:
+    """Weighted −log-likelihood per choice, its gradient in θ = log π, and the choice probabilities."""
+    score = theta[choices.item] + choices.log_count
+    head = choices.start[:-1]
+    if not len(head):
+        return np.zeros(0), np.zeros(len(theta)), np.zeros(0)
+    top = np.maximum.reduceat(score, head)
+    e = np.exp(score - top[choices.choice_of])
+    total = np.add.reduceat(e, head)
+    p = e / total[choices.choice_of]
+    won = choices.item == choices.winner[choices.choice_of]
+    loss = choices.weight * (top + np.log(total) - score[won])
+    push = choices.weight[choices.choice_of] * (p - won)
+    return loss, np.bincount(choices.item, push, len(theta)), p
+
+
+def luce_mle(choices: Choices, most: int = 200) -> Float[np.ndarray, " items"]:
+    r"""Maximum-likelihood $\theta = \log\pi$, mean 0 in each group, all groups at once.
+
+    Damped Newton on $\sum_n w_n(\log\sum_x m_x e^{\theta_x} - \theta_y)$ with Hessian
+    $\sum_n w_n(\mathrm{diag}\,p_n - p_n p_n^\top)$. Groups never meet in a choice, so each has its own step length
+    and leaves the computation when it is done. The answer is finite because each group is strongly
+    connected (Ford 1957).
+    """
+    theta = np.zeros(len(choices.group))
+    open_groups = np.ones(len(choices.group_weight), bool)
+    for _ in range(most):
+        part, items = choices.restrict(open_groups)
+        if not len(items):
+            break
+        here, done = _newton_step(part, theta[items])
+        theta[items] = here
+        open_groups[np.flatnonzero(open_groups)[done]] = False
+    return theta
+
+
+def _newton_step(
+    part: Choices, theta: Float[np.ndarray, " items"]
+) -> tuple[Float[np.ndarray, " items"], Bool[np.ndarray, " groups"]]:
+    """One damped step for every group, and which groups have arrived."""
+    loss, gradient, p = luce_loss(part, theta)
+    scale = part.group_weight[part.group]
+    arrived = _group_max(part, np.abs(gradient) / scale) <= CONVERGED
+    step = -_solve_hessian(part, gradient, p)
+    step *= np.minimum(1.0, LONGEST_STEP / np.maximum(_group_max(part, np.abs(step)), 1e-300))[
+        part.group
+    ]
+    groups = len(part.group_weight)
+    before = np.bincount(part.group_of_choice, loss, groups)
+    slope = np.bincount(part.group, gradient * step, groups)
+    noise = 1e-14 * (np.abs(before) + part.group_weight)
+    t = np.ones(groups)
+    for _ in range(60):
+        trial = luce_loss(part, theta + t[part.group] * step)[0]
+        after = np.bincount(part.group_of_choice, trial, groups)
+        # Written so that a NaN loss counts as too large.
+        enough = after <= before + 1e-4 * t * slope + noise
+        if enough.all():
+            break
+        t[~enough] /= 2
+    theta = theta + np.where(enough, t, 0.0)[part.group] * step
+    mean = np.bincount(part.group, theta, groups) / np.bincount(part.group)
+    # A group whose line search found nothing has met the limit of float64; the certificate judges it.
+    return theta - mean[part.group], arrived | ~enough
+
+
+def _group_max(part: Choices, value: Float[np.ndarray, " items"]) -> Float[np.ndarray, " groups"]:
+    head = np.flatnonzero(np.diff(part.group, prepend=-1))
+    return np.maximum.reduceat(value, head) if len(head) else np.zeros(0)
+
+
+def _solve_hessian(
+    part: Choices, gradient: Float[np.ndarray, " items"], p: Float[np.ndarray, " entries"]
+) -> Float[np.ndarray, " items"]:
+    """H⁻¹ g group by group; groups of one size share a batched dense solve, huge ones use CG."""
+    n = len(gradient)
+    w = part.weight[part.choice_of]
+    half = csr_array((np.sqrt(w) * p, part.item, part.start), shape=(len(part.winner), n))
+    diagonal = np.bincount(part.item, w * p, n)
+    H = (diags_array(diagonal) - half.T @ half).tocsr()
+    size = np.bincount(part.group)
+    first = row_pointer(size)[:-1]
+    step = np.empty(n)
+    for s in np.unique(size):
+        groups = np.flatnonzero(size == s)
+        if s > DENSE:
+            for lo in first[groups]:
+                step[lo : lo + s] = _solve_sparse(H[lo : lo + s, lo : lo + s], gradient[lo : lo + s])
+            continue
+        rows = first[groups][:, None] + np.arange(s)
+        block = _dense_blocks(H, rows)
+        # Scores are known up to a constant per group; the constant direction is filled in, and since the
+        # gradient has no part in it, the step has none either.
+        block += (np.trace(block, axis1=1, axis2=2) / s**2)[:, None, None]
+        step[rows] = np.linalg.solve(block, gradient[rows][..., None])[..., 0]
+    return step
+
+
+def _dense_blocks(
+    H: csr_array, rows: Int[np.ndarray, "groups size"]
+) -> Float[np.ndarray, "groups size size"]:
+    """The diagonal blocks of a block-diagonal sparse matrix, each over consecutive rows."""
+    groups, s = rows.shape
+    flat = rows.ravel()
+    length = H.indptr[flat + 1] - H.indptr[flat]
+    at = ragged_indices(H.indptr[flat].astype(np.int64), length.astype(np.int64))
+    row = np.repeat(np.arange(groups * s), length)
+    block = np.zeros((groups * s, s))
+    block[row, H.indices[at] - np.repeat(rows[:, 0], s)[row]] = H.data[at]
+    return block.reshape(groups, s, s)
+
+
+def _solve_sparse(H: csr_array, g: Float[np.ndarray, " size"]) -> Float[np.ndarray, " size"]:
+    """Conjugate gradients with a diagonal preconditioner on one group's singular, consistent system."""
+    x, _ = cg(H, g, rtol=1e-10, maxiter=10 * len(g), M=diags_array(1.0 / H.diagonal()))
+    return x - x.mean()
+
+
+class FiniteSubspace:
+    """S_fin: the span of (e_i − e_j) e_kᵀ for tied i, j, and the orthogonal projection onto it.
+
+    A member is kept as coefficients on the observed pairs that vanish outside components of two or more
+    tokens and sum to 0 inside each.
+    """
+
+    def __init__(self, graph: PriorityGraph, embeddings: Embeddings | None = None):
+        self.graph = graph
+        self.coupled = embeddings is not None and not embeddings.orthonormal
+        self.embeddings = embeddings
+        self.items = np.flatnonzero(graph.cyclic)
+
+    @cached_property
+    def dimension(self) -> int:
+        """Number of independent directions: tied tokens minus components that tie them."""
+        return len(self.items) - len(np.unique(self.graph.component[self.items]))
+
+    def coefficients(self, value: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
+        """The member whose score differences inside components are those of `value`."""
+        group = np.unique(self.graph.component[self.items], return_inverse=True)[1]
+        inside = value[self.items]
+        answer = np.zeros_like(value)
+        if not self.coupled:
+            mean = np.bincount(group, inside) / np.bincount(group) if len(group) else inside
+            answer[self.items] = inside - mean[group]
+        elif len(self.items):
+            # Scores H M match `value` up to one constant c per component, and M sums to 0 in each.
+            B = (group[:, None] == np.arange(group.max() + 1)).astype(float)
+            X = np.linalg.solve(self._gram, np.column_stack([inside, B]))
+            c = -np.linalg.solve(B.T @ X[:, 1:], B.T @ X[:, 0])
+            answer[self.items] = X[:, 0] + X[:, 1:] @ c
+        return answer
+
+    @cached_property
+    def _gram(self) -> Float[np.ndarray, "items items"]:
+        assert self.embeddings is not None
+        G = self.embeddings.gram
+        q, x = self.graph.pair_last[self.items], self.graph.pair_token[self.items]
+        return G[np.ix_(q, q)] * G[np.ix_(x, x)]
+
+    def scores(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
+        """The scores of a member on all observed pairs."""
+        if not self.coupled:
+            return coefficient
+        assert self.embeddings is not None
+        G, items, graph = self.embeddings.gram, self.items, self.graph
+        return (
+            G[np.ix_(graph.pair_last, graph.pair_last[items])]
+            * G[np.ix_(graph.pair_token, graph.pair_token[items])]
+        ) @ coefficient[items]
+
+    @cached_property
+    def basis(self) -> Float[np.ndarray, "directions width width"]:
+        """An orthonormal basis of S_fin as dense d×d matrices (for small d; needs embeddings)."""
+        assert self.embeddings is not None
+        E, graph = self.embeddings.E, self.graph
+        d = E.shape[1]
+        component = graph.component[self.items]
+        order = self.items[np.argsort(component, kind="stable")]
+        follows = graph.component[order[1:]] == graph.component[order[:-1]]
+        a, b = order[1:][follows], order[:-1][follows]
+        span = np.einsum(
+            "na,nb->nab", E[graph.pair_token[a]] - E[graph.pair_token[b]], E[graph.pair_last[a]]
+        )
+        q, _ = np.linalg.qr(span.reshape(len(a), d * d).T)
+        return q.T.reshape(len(a), d, d)
+
+    def project(self, W: Float[np.ndarray, "width width"]) -> Float[np.ndarray, "width width"]:
+        """The part of W inside S_fin."""
+        return np.einsum("nab,n->ab", self.basis, np.einsum("nab,ab->n", self.basis, W))

@@ -1,0 +1,201 @@
+"""Token-priority graphs: who outranks whom, one graph per last token, all kept as one sparse graph.
+
+The nodes are the *pairs* (last token k, token x) that occur together in some sample. A sample with last
+token k and label y adds the edges (k, y) → (k, x) for its other tokens x. Pairs in one strongly connected
+component are *tied*; a path without return means *outranks*. Level 0 holds what nothing outranks.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from attomaton.corpus.samples import Samples
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.errors import AssumptionError
+from attomaton.numerics import ragged_indices, row_pointer
+
+
+@dataclass(frozen=True, eq=False)
+class PriorityGraph:
+    """All priority graphs of a data set.
+
+    Pairs are sorted by (last token, token), components by (last token, level, first token); edges are
+    distinct, sorted, and carry the summed weight of the samples that made them.
+    """
+
+    vocabulary: Vocabulary
+    pair_last: Int[np.ndarray, " pairs"]
+    pair_token: Int[np.ndarray, " pairs"]
+    edge_from: Int[np.ndarray, " edges"]
+    edge_to: Int[np.ndarray, " edges"]
+    edge_weight: Float[np.ndarray, " edges"]
+    component: Int[np.ndarray, " pairs"]
+    level: Int[np.ndarray, " components"]
+
+    @cached_property
+    def last_tokens(self) -> Int[np.ndarray, " lasts"]:
+        """The last tokens that have a graph, ascending."""
+        return np.unique(self.pair_last)
+
+    @cached_property
+    def component_size(self) -> Int[np.ndarray, " components"]:
+        """How many tokens each component ties together."""
+        return np.bincount(self.component, minlength=len(self.level))
+
+    @cached_property
+    def component_last(self) -> Int[np.ndarray, " components"]:
+        """The last token whose graph each component belongs to."""
+        last = np.empty(len(self.level), self.pair_last.dtype)
+        last[self.component] = self.pair_last
+        return last
+
+    @cached_property
+    def cyclic(self) -> Bool[np.ndarray, " pairs"]:
+        """Whether a pair is tied with another one."""
+        return self.component_size[self.component] > 1
+
+    @cached_property
+    def dag(self) -> tuple[Int[np.ndarray, " dag_edges"], Int[np.ndarray, " dag_edges"]]:
+        """The condensation: distinct edges between different components, sorted."""
+        a, b = self.component[self.edge_from], self.component[self.edge_to]
+        key = np.unique((a * len(self.level) + b)[a != b])
+        return key // len(self.level), key % len(self.level)
+
+    def pairs_of(self, last: int) -> slice:
+        """The pairs of one last token (an empty slice where it has none)."""
+        lo, hi = np.searchsorted(self.pair_last, [last, last + 1])
+        return slice(int(lo), int(hi))
+
+    def edges_of(self, last: int) -> slice:
+        """The edges of one last token's graph."""
+        pairs = self.pairs_of(last)
+        lo, hi = np.searchsorted(self.edge_from, [pairs.start, pairs.stop])
+        return slice(int(lo), int(hi))
+
+    def pair(self, last: int, token: int) -> int | None:
+        """The index of the pair (last, token), or None where no sample holds both."""
+        part = self.pairs_of(last)
+        i = part.start + int(np.searchsorted(self.pair_token[part], token))
+        return i if i < part.stop and self.pair_token[i] == token else None
+
+    def pairs(
+        self, last: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
+    ) -> Int[np.ndarray, " n"]:
+        """The indices of many pairs at once, every one of which must exist."""
+        K = len(self.vocabulary)
+        key = self.pair_last.astype(np.int64) * K + self.pair_token
+        return np.searchsorted(key, last.astype(np.int64) * K + token)
+
+    def tied(self, last: int, i: int, j: int) -> bool:
+        """i ≍ j: whether paths lead from i to j and back, for this last token."""
+        p, q = self.pair(last, i), self.pair(last, j)
+        return p is not None and q is not None and bool(self.component[p] == self.component[q])
+
+    def outranks(self, last: int, i: int, j: int) -> bool:
+        """i ⇒ j: whether a path leads from i to j and none back, for this last token."""
+        return not self.tied(last, i, j) and self.path(last, i, j) is not None
+
+    def path(self, last: int, i: int, j: int) -> list[int] | None:
+        """A shortest path of tokens from i to j in the graph of this last token, or None."""
+        p, q = self.pair(last, i), self.pair(last, j)
+        if p is None or q is None:
+            return None
+        first = self.pairs_of(last).start
+        before = self._search(last, p - first)
+        way = [q - first]
+        while way[-1] != p - first:
+            if before[way[-1]] < 0:
+                return None
+            way.append(int(before[way[-1]]))
+        return [int(self.pair_token[first + x]) for x in reversed(way)]
+
+    def _search(self, last: int, origin: int) -> Int[np.ndarray, " local_pairs"]:
+        """Breadth-first predecessors from one pair, in the numbering of its own graph."""
+        nodes, edges = self.pairs_of(last), self.edges_of(last)
+        size = nodes.stop - nodes.start
+        matrix = csr_array(
+            (
+                np.ones(edges.stop - edges.start),
+                (self.edge_from[edges] - nodes.start, self.edge_to[edges] - nodes.start),
+            ),
+            shape=(size, size),
+        )
+        return breadth_first_order(matrix, origin)[1]
+
+    def cycle(self, last: int, i: int, j: int) -> list[int] | None:
+        """A closed walk through i and j (first token repeated at the end), the witness that they tie."""
+        there, back = self.path(last, i, j), self.path(last, j, i)
+        return None if there is None or back is None else there + back[1:]
+
+    def priority_order(self, last: int) -> list[int]:
+        """Tokens of one graph from highest to lowest priority; impossible, with a witness, on a cycle."""
+        part = self.pairs_of(last)
+        tied = np.flatnonzero(self.cyclic[part]) + part.start
+        if len(tied):
+            c = self.component[tied[0]]
+            i, j = self.pair_token[tied[self.component[tied] == c]][:2]
+            walk = self.cycle(last, int(i), int(j)) or []
+            words = " → ".join(repr(self.vocabulary[x]) for x in walk)
+            raise AssumptionError(
+                f"last token {self.vocabulary[last]!r}: its priority graph has a cycle, so no order "
+                f"of single tokens exists:\n  {words}\nUse levels and components instead."
+            )
+        order = np.argsort(self.level[self.component[part]], kind="stable")
+        return [int(x) for x in self.pair_token[part][order]]
+
+
+def build_graph(samples: Samples) -> PriorityGraph:
+    """The priority graphs of all samples, with their components and levels.
+
+    >>> from attomaton.corpus.samples import samples_from_sequences
+    >>> graph = build_graph(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
+    >>> graph.priority_order(2), graph.outranks(2, 0, 2)
+    ([0, 1, 2], True)
+    """
+    K = len(samples.vocabulary)
+    owner = samples.sample_of
+    key, pair = np.unique(samples.last[owner] * np.int64(K) + samples.token, return_inverse=True)
+    own = samples.token == samples.label[owner]
+    label_pair = pair[own]  # one per sample: a label occurs in its context
+    start, end = label_pair[owner[~own]], pair[~own]
+    edge, which = np.unique(start * np.int64(len(key)) + end, return_inverse=True)
+    weight = np.bincount(which, weights=samples.weight[owner[~own]], minlength=len(edge))
+    edge_from, edge_to = edge // len(key), edge % len(key)
+    matrix = csr_array((np.ones(len(edge), bool), (edge_from, edge_to)), shape=(len(key), len(key)))
+    count, component = connected_components(matrix, directed=True, connection="strong")
+    level = _levels(component[edge_from], component[edge_to], count)
+    pair_last = key // K
+    # Number the components by (last token, level, first token); a pair's index already sorts by both ends.
+    head = np.unique(component, return_index=True)[1]
+    order = np.lexsort((head, level, pair_last[head]))
+    rank = np.empty(count, np.int64)
+    rank[order] = np.arange(count)
+    return PriorityGraph(
+        samples.vocabulary, pair_last, key % K, edge_from, edge_to, weight,
+        rank[component], level[order],
+    )  # fmt: skip
+
+
+def _levels(
+    a: Int[np.ndarray, " edges"], b: Int[np.ndarray, " edges"], count: int
+) -> Int[np.ndarray, " components"]:
+    """Longest path from a source to each component, by peeling off sources layer after layer."""
+    key = np.unique((a.astype(np.int64) * count + b)[a != b])
+    a, b = key // count, key % count
+    begin = row_pointer(np.bincount(a, minlength=count))
+    waiting = np.bincount(b, minlength=count)
+    level = np.zeros(count, np.int64)
+    layer = np.flatnonzero(waiting == 0)
+    depth = 0
+    while len(layer):
+        level[layer] = depth
+        below = b[ragged_indices(begin[layer], begin[layer + 1] - begin[layer])]
+        np.subtract.at(waiting, below, 1)
+        # Every component enters a layer once: when its last incoming edge has been taken away.
+        layer = np.unique(below)[waiting[np.unique(below)] == 0]
+        depth += 1
+    return level

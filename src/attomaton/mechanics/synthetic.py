@@ -1,0 +1,251 @@
+"""Random data sets for tests and claims: drawn at large, or from a planted priority order.
+
+Tokens are the integers 0 … K−1. All randomness comes from the generator that is handed in, so a
+seed names a data set.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from attomaton.corpus.samples import Samples, samples_from_ids
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.errors import DataError, UsageError, listed
+
+KINDS = ("general", "acyclic", "cyclic", "fully-cyclic")
+TRIES = 1000  # draws before `cyclic` gives up
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Samples and the truth behind them, one row of it for each possible last token.
+
+    `level[q, x]` is the priority group of token x under last token q, 0 the best; `log_pi[q, x]` is
+    its log-odds inside that group, with mean 0 over the group.
+    """
+
+    samples: Samples
+    level: Int[np.ndarray, "K K"]
+    log_pi: Float[np.ndarray, "K K"]
+
+
+def draw_samples(
+    rng: np.random.Generator,
+    K: int,
+    n: int,
+    T: int,
+    *,
+    kind: str = "general",
+    repeats: bool = False,
+    lasts: int | None = None,
+) -> Samples:
+    """Random samples: n contexts of T tokens out of K, with labels of the kind asked for.
+
+    - `general`: a label is uniform over the vocabulary, redrawn from its context where absent.
+    - `cyclic`: general, all of it redrawn until some priority graph has a cycle.
+    - `acyclic`: every last token has a random strict order of the tokens, and the first one in the
+      context is the label.
+    - `fully-cyclic`: general, then samples are added until each priority graph is one strongly
+      connected component. So n is a lower bound here.
+
+    Contexts hold T different tokens unless `repeats`. At most `lasts` last tokens are used.
+    """
+    _check(K, n, T, repeats=repeats, lasts=lasts)
+    if kind not in KINDS:
+        raise UsageError(f"kind {kind!r} is not one of {', '.join(KINDS)}.")
+    for _ in range(TRIES):
+        contexts = _draw_contexts(rng, K, n, T, repeats=repeats, lasts=lasts)
+        if kind == "acyclic":
+            return _samples(K, contexts, _ordered_labels(rng, K, contexts))
+        labels = _uniform_labels(rng, K, contexts)
+        samples = _samples(K, contexts, labels)
+        if kind == "fully-cyclic":
+            return _samples(K, *_tied(rng, contexts, labels, samples, repeats=repeats))
+        if kind == "general" or _has_cycle(samples):
+            return samples
+    raise DataError(
+        f"no cycle in {TRIES} draws of {n} samples of {T} out of {K} tokens. "
+        "Draw more samples, longer contexts or fewer last tokens."
+    )
+
+
+def planted_samples(
+    rng: np.random.Generator,
+    K: int,
+    n: int,
+    T: int,
+    levels: int,
+    *,
+    repeats: bool = False,
+    lasts: int | None = None,
+) -> Planted:
+    r"""Samples whose labels follow a planted priority order, and that order.
+
+    For each last token q the tokens are dealt into `levels` groups of nearly equal size, with
+    standard normal log-odds inside a group. A label is drawn as the automaton draws it: only the
+    best group present in the context counts, and in it $p(x) \propto m_x \pi_x$.
+    """
+    _check(K, n, T, repeats=repeats, lasts=lasts)
+    if not 1 <= levels <= K:
+        raise UsageError(f"levels must be between 1 and K = {K}, not {levels}.")
+    level = rng.permuted(np.tile(np.arange(K) % levels, (K, 1)), axis=1)
+    log_pi = rng.standard_normal((K, K))
+    for group in range(levels):
+        inside = level == group
+        mean = (log_pi * inside).sum(axis=1, keepdims=True) / inside.sum(axis=1, keepdims=True)
+        log_pi -= mean * inside
+    contexts = _draw_contexts(rng, K, n, T, repeats=repeats, lasts=lasts)
+    q = contexts[:, -1:]
+    depth = level[q, contexts]
+    # Gumbel noise turns a maximum into a Luce choice; over positions it brings the factor m_x.
+    score = log_pi[q, contexts] + rng.gumbel(size=contexts.shape)
+    score[depth > depth.min(axis=1, keepdims=True)] = -np.inf
+    labels = contexts[np.arange(n), score.argmax(axis=1)]
+    return Planted(_samples(K, contexts, labels), level, log_pi)
+
+
+def unit_embeddings(rng: np.random.Generator, K: int, d: int) -> Float[np.ndarray, "K d"]:
+    """K independent directions, uniform on the sphere in d dimensions."""
+    _check_positive(K=K, d=d)
+    E = rng.standard_normal((K, d))
+    return E / np.linalg.norm(E, axis=1, keepdims=True)
+
+
+def orthonormal_embeddings(rng: np.random.Generator, K: int, d: int) -> Float[np.ndarray, "K d"]:
+    """K orthonormal vectors in d ≥ K dimensions, uniform among all such frames."""
+    _check_positive(K=K, d=d)
+    if d < K:
+        raise UsageError(f"{K} orthonormal embeddings need d >= {K} dimensions, not {d}.")
+    Q, R = np.linalg.qr(rng.standard_normal((d, K)))
+    # The factorisation is unique only up to signs; these make Q uniform.
+    return (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T
+
+
+# Arguments
+
+
+def _check_positive(**sizes: int) -> None:
+    faults = [f"{name} = {size}" for name, size in sizes.items() if size < 1]
+    if faults:
+        raise UsageError(listed("Sizes must be at least 1:", faults, "Ask for more."))
+
+
+def _check(K: int, n: int, T: int, *, repeats: bool, lasts: int | None) -> None:
+    _check_positive(K=K, n=n, T=T)
+    if T > K and not repeats:
+        raise UsageError(
+            f"contexts of {T} different tokens need K >= {T}, not {K}; allow repeats=True."
+        )
+    if lasts is not None and not 1 <= lasts <= K:
+        raise UsageError(f"lasts must be between 1 and K = {K}, not {lasts}.")
+
+
+# Contexts and labels
+
+
+def _draw_contexts(
+    rng: np.random.Generator, K: int, n: int, T: int, *, repeats: bool, lasts: int | None
+) -> Int[np.ndarray, "n T"]:
+    """Uniform contexts; with `lasts`, their last tokens are uniform over that many tokens."""
+    contexts = rng.integers(K, size=(n, T)) if repeats else _draw_distinct(rng, K, n, T)
+    if lasts is not None:
+        pool = rng.choice(K, size=lasts, replace=False)
+        q = pool[rng.integers(lasts, size=n)]
+        if not repeats:
+            # A last token drawn already changes places with the one it displaces.
+            row, column = np.nonzero(contexts == q[:, None])
+            contexts[row, column] = contexts[row, -1]
+        contexts[:, -1] = q
+    return contexts
+
+
+def _draw_distinct(rng: np.random.Generator, K: int, n: int, T: int) -> Int[np.ndarray, "n T"]:
+    """Rows of T different tokens, every ordered choice equally likely (Floyd's algorithm)."""
+    chosen = np.full((n, T), -1, dtype=np.int64)
+    for column, top in enumerate(range(K - T, K)):
+        # So far: a uniform subset of 0 … top−1. A token drawn again gives way to the new one, top.
+        t = rng.integers(top + 1, size=n)
+        taken = (chosen == t[:, None]).any(axis=1)
+        chosen[:, column] = np.where(taken, top, t)
+    return rng.permuted(chosen, axis=1)
+
+
+def _uniform_labels(
+    rng: np.random.Generator, K: int, contexts: Int[np.ndarray, "n T"]
+) -> Int[np.ndarray, " n"]:
+    n, T = contexts.shape
+    label = rng.integers(K, size=(n,))
+    redrawn = contexts[np.arange(n), rng.integers(T, size=(n,))]
+    return np.where((contexts == label[:, None]).any(axis=1), label, redrawn)
+
+
+def _ordered_labels(
+    rng: np.random.Generator, K: int, contexts: Int[np.ndarray, "n T"]
+) -> Int[np.ndarray, " n"]:
+    """The token that comes first in a random order of all tokens, one order for each last token."""
+    q, which = np.unique(contexts[:, -1], return_inverse=True)
+    place = rng.permuted(np.tile(np.arange(K), (len(q), 1)), axis=1)
+    first = place[which[:, None], contexts].argmin(axis=1)
+    return contexts[np.arange(len(contexts)), first]
+
+
+def _samples(K: int, contexts: Int[np.ndarray, "n T"], labels: Int[np.ndarray, " n"]) -> Samples:
+    n, T = contexts.shape
+    return samples_from_ids(Vocabulary(range(K)), contexts.ravel(), np.full(n, T), labels)
+
+
+# Cycles
+
+
+def _components(
+    samples: Samples,
+) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """The pairs (last token, token) that occur, and the component each lies in."""
+    K = len(samples.vocabulary)
+    of = samples.sample_of
+    q = samples.last.astype(np.int64) * K
+    pair, head = np.unique(q[of] + samples.token, return_inverse=True)
+    tail = np.searchsorted(pair, (q + samples.label)[of])
+    edges = coo_array((np.ones(len(of)), (tail, head)), shape=(len(pair), len(pair)))
+    _, component = connected_components(edges, directed=True, connection="strong")
+    return pair // K, pair % K, component
+
+
+def _has_cycle(samples: Samples) -> bool:
+    _, _, component = _components(samples)
+    return len(np.unique(component)) < len(component)
+
+
+def _tied(
+    rng: np.random.Generator,
+    contexts: Int[np.ndarray, "n T"],
+    labels: Int[np.ndarray, " n"],
+    samples: Samples,
+    *,
+    repeats: bool,
+) -> tuple[Int[np.ndarray, "m T"], Int[np.ndarray, " m"]]:
+    """The samples, and more, so that every priority graph is one component.
+
+    A last token q is in all of its contexts, so it serves as the hub: one token x of each other
+    component gets a sample that x wins and one that q wins. New contexts use only tokens that
+    occur with q, or the graph would grow while it is being tied.
+    """
+    T = contexts.shape[1]
+    last, token, component = _components(samples)
+    more, wins = [], []
+    for q in np.unique(last):
+        mine = last == q
+        known, part = token[mine], component[mine]
+        _, first = np.unique(part, return_index=True)
+        for x in known[first[part[first] != part[known == q]]]:
+            others = known if repeats else known[(known != q) & (known != x)]
+            for winner in (x, q):
+                rest = rng.choice(others, size=T - 2, replace=repeats)
+                more.append(np.concatenate([rest, [x, q]]))
+                wins.append(winner)
+    if not more:
+        return contexts, labels
+    return np.vstack([contexts, more]), np.concatenate([labels, wins])

@@ -1,0 +1,39 @@
+"""Small numerical tools shared by every room: ragged indices, angles, and the float64 policy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+def ragged_indices(
+    start: Int[np.ndarray, " rows"], length: Int[np.ndarray, " rows"]
+) -> Int[np.ndarray, " total"]:
+    """The ranges `start[i], …, start[i] + length[i] − 1`, one after the other.
+
+    >>> ragged_indices(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    end = np.cumsum(length)
+    return np.arange(end[-1] if len(end) else 0) + np.repeat(start - end + length, length)
+
+
+def row_pointer(length: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows_and_one"]:
+    """Where each ragged row begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+
+
+def cosine(a: Float[np.ndarray, "*shape"], b: Float[np.ndarray, "*shape"]) -> float:
+    """The cosine of the angle between two arrays of one shape; 0 where one of them is 0."""
+    scale = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.vdot(a, b)) / scale if scale > 0 else 0.0
+
+
+@contextmanager
+def float64() -> Iterator[None]:
+    """JAX in double precision, inside this block only: importing attomaton changes no global setting."""
+    import jax
+
+    with jax.enable_x64(True):
+        yield

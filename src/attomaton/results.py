@@ -1,0 +1,55 @@
+"""Frozen records of answers and of how far they can be trusted."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Verdict(StrEnum):
+    """How a claim ended; only `HOLDS` is green."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_APPLICABLE = "not applicable"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class KKT:
+    """Optimality residuals of a quadratic program, recomputed from the data: all three 0 is a proof.
+
+    `primal` is the worst violated constraint, `dual` the worst stationarity defect or negative
+    multiplier, `gap` the difference between the primal and the dual objective, relative to the objective
+    where that exceeds 1.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+
+    @property
+    def worst(self) -> float:
+        """The largest of the three."""
+        return max(self.primal, self.dual, self.gap)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One claim put to the test: what theory predicts, what was measured, and the verdict.
+
+    `control` is the same measurement against a prediction that must be wrong; its verdict must be
+    `FAILS`, or the claim's own agreement means nothing.
+    """
+
+    claim: str
+    statement: str
+    verdict: Verdict
+    control: Verdict
+    tolerance: str
+    measured: dict[str, Any]
+    control_measured: dict[str, Any]
+
+    @property
+    def stands(self) -> bool:
+        """The claim holds and its control fails."""
+        return self.verdict is Verdict.HOLDS and self.control is Verdict.FAILS

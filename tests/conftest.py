@@ -1,0 +1,20 @@
+"""What every test shares: repeatable Hypothesis runs, and WikiText-2 where it is at hand."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("attomaton", derandomize=True, deadline=None)
+settings.load_profile("attomaton")
+
+
+@pytest.fixture(scope="session")
+def wikitext() -> Path:
+    """The folder with `train.txt`, `valid.txt` and `test.txt` of WikiText-2."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("ATTOMATON_DATA", beside)) / "wikitext-2"
+    if not (folder / "valid.txt").is_file():
+        pytest.skip(f"WikiText-2 is not at {folder}; set ATTOMATON_DATA to the folder above it")
+    return folder
