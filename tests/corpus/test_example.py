@@ -56,7 +56,7 @@ def is_luce(seen, strength):
 
 def test_it_is_small_enough_to_read():
     s = example_samples()
-    assert (len(ROWS), len(s), s.windows, s.rows.sum()) == (41, 24, 41, 39)
+    assert (len(ROWS), len(s), s.windows, s.rows.sum()) == (41, 26, 41, 39)
     assert len(s.vocabulary) == 12
     assert all(3 <= len(row["tokens"]) <= 6 for row in ROWS)
     assert all(x.isalpha() for x in s.vocabulary)

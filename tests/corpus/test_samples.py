@@ -1,6 +1,7 @@
 """Samples against plain Python: what is merged, what is set aside, what is refused."""
 
 from collections import Counter
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from attomaton.corpus import samples as room
 from attomaton.corpus.samples import (
     Samples,
     SetAside,
+    plain_label,
     samples_from_ids,
     samples_from_sequences,
     samples_from_streams,
@@ -48,7 +50,7 @@ def contents(samples: Samples):
 
 
 def windows(streams, context, partial):
-    """Windows by a naive loop: (context, label, 1) with the position as in the streams end to end."""
+    """What a naive loop sees at each position: (context, label, 1), or None for no window."""
     for stream in streams:
         for t in range(len(stream)):
             before = stream[max(0, t - context) : t]
@@ -139,7 +141,7 @@ def test_arrays_and_lists_are_the_same_data():
 
 
 def test_a_given_vocabulary_keeps_its_ids():
-    s = samples_from_sequences([[2, 1]], [1], vocabulary=Vocabulary(range(4)))
+    s = samples_from_sequences([[1, 2]], [1], vocabulary=Vocabulary(range(4)))
     assert (s.token.tolist(), s.last.tolist(), s.label.tolist()) == ([1, 2], [2], [1])
     assert len(s.vocabulary) == 4
 
@@ -157,7 +159,9 @@ def test_take_keeps_the_chosen_samples_in_the_chosen_order():
 
 
 def test_rows_without_their_label_are_counted_and_shown():
-    s = samples_from_sequences([["a", "b"], ["b", "a"], ["a", "a"]], ["a", "z", "b"], [1, 2, 0.5])
+    s = samples_from_sequences(
+        [["a", "b"], ["b", "a"], ["a", "a"]], ["a", "z", "b"], [1.0, 2.0, 0.5]
+    )
     assert s.set_aside == SetAside(
         2, 2.5, ("sample 1: label 'z', tokens ['b', 'a']", "sample 2: label 'b', tokens ['a', 'a']")
     )
@@ -192,7 +196,7 @@ def test_streams_are_cut_like_a_naive_loop_does(streams, context, partial):
 
 
 def test_partial_contexts_begin_with_the_second_token():
-    v, ids = encode("a a b a".split())
+    v, ids = encode("aaba")
     start = np.array([0, 4])
     full = samples_from_streams(v, ids, start, 2, partial=False)
     assert contents(full) == {("b", "a", (("a", 1), ("b", 1))): (1.0, 1, 3)}
@@ -203,7 +207,7 @@ def test_partial_contexts_begin_with_the_second_token():
 
 
 def test_no_window_crosses_from_one_stream_to_the_next():
-    v, ids = encode("a b a b".split())
+    v, ids = encode("abab")
     joined = samples_from_streams(v, ids, np.array([0, 4]), 3, partial=True)
     assert joined.rows.sum() == 2
     with pytest.raises(DataError, match="none of the 2 contexts contains its own label"):
@@ -231,7 +235,9 @@ def test_one_label_for_each_sequence():
 
 
 def test_one_weight_for_each_sequence():
-    message = refusal(samples_from_sequences, [[0], [1]], [0, 1], [1.0])
+    # Unwrapped: the suite's type checks would speak before the function does.
+    of_ids, two = unwrap(samples_from_ids), np.arange(2)
+    message = refusal(of_ids, Vocabulary(range(2)), two, np.ones(2, int), two, np.ones(1))
     assert message == "2 samples but 1 weights; one each is needed."
 
 
@@ -253,7 +259,7 @@ def test_every_wrong_weight_is_named():
 
 @pytest.mark.parametrize("token", [None, True, 1.5, float("nan"), b"a", (1,)])
 def test_a_token_is_a_string_or_an_integer(token):
-    message = refusal(samples_from_sequences, [["a", token]], ["a"])
+    message = refusal(plain_label, token)
     assert message == f"token {token!r} is neither a string nor an integer."
 
 

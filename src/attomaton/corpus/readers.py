@@ -166,7 +166,10 @@ def _outside(token: Label, place: str, vocabulary: Vocabulary) -> str:
 
 
 def _ids(
-    labels: Sequence[Label], vocabulary: Vocabulary | None, noun: str, number: Sequence[int]
+    labels: Sequence[Label],
+    vocabulary: Vocabulary | None,
+    noun: str,
+    number: Int[np.ndarray, " tokens"],
 ) -> tuple[Vocabulary, Int[np.ndarray, " tokens"]]:
     """Ids of the labels; `labels[i]` stands at line or row (`noun`) `number[i]`."""
     if vocabulary is None:
@@ -293,7 +296,7 @@ def _read_text(path: Path, context: int, vocabulary: Vocabulary | None) -> Sampl
         if line_end:
             pieces[-1].pop()  # the text ended there, without a line end
         words = [_as_label(w, vocabulary) for piece in pieces for w in piece]
-        line = [number for number, piece in enumerate(pieces, 1) for _ in piece]
+        line = np.repeat(np.arange(len(pieces)), list(map(len, pieces))) + 1
         vocabulary, ids = _ids(words, vocabulary, "line", line)
     return samples_from_streams(vocabulary, ids, np.array([0, len(ids)]), context, partial=False)
 
@@ -341,7 +344,7 @@ def _read_events(
             "every sequence is a single event, so no event has a context. "
             f"Does column {name['sequence']!r} name the sequence?"
         )
-    vocabulary, ids = _ids(items.to_pylist(), vocabulary, "row", at.to_numpy() + 1)
+    vocabulary, ids = _ids(items.to_pylist(), vocabulary, "row", at.to_numpy().astype(np.int64) + 1)
     return samples_from_streams(vocabulary, ids, row_pointer(length), context, partial=True)
 
 

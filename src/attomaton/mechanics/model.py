@@ -23,15 +23,12 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import Embeddings
 
-HEADS = ("identity", "tied")
-LOSSES = ("log", "squared", "cross-entropy")
-
 
 class Bags(NamedTuple):
     """One data set padded to a rectangle, so that many can be stacked and trained side by side.
 
     Row `i` is a sample, slot `j` one of its distinct tokens; slots past its last are padding, of
-    count 0. Rows past the last sample are padding too: weight 0 and one token that is also the label,
+    count 0. Rows past the last sample are padding too: weight 0, one token that is also the label,
     so that their loss is 0 and nothing in them can become NaN.
     """
 

@@ -1,0 +1,137 @@
+"""The exact end point of training on a data set: direction, finite part, loss floor, certificates."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.samples import Samples
+from attomaton.errors import DataError, UsageError
+from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.finite import FiniteComponent, finite_component
+from attomaton.mechanics.graph import PriorityGraph, build_graph
+from attomaton.mechanics.svm import GraphSVM, graph_svm
+
+DENSE_WIDTH = 5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """What a self-attention layer learns from these samples, in the limit of training.
+
+    W(τ)/‖W(τ)‖ tends to `svm`'s direction (hard retrieval), the part of W(τ) inside S_fin to `finite`
+    (soft composition), and the loss to `finite.loss_floor`. `embeddings` is None for the standard basis.
+    """
+
+    samples: Samples
+    graph: PriorityGraph
+    svm: GraphSVM
+    finite: FiniteComponent
+    embeddings: Embeddings | None = None
+
+    def dense(
+        self, coefficient: Float[np.ndarray, " pairs"]
+    ) -> Float[np.ndarray, "width width"]:
+        """Σ_p M_p e_x e_kᵀ written out: W_svm from `svm.coefficient`, W_fin from `finite.coefficient`."""
+        K = len(self.graph.vocabulary)
+        width = K if self.embeddings is None else self.embeddings.E.shape[1]
+        if max(K, width) > DENSE_WIDTH:
+            raise UsageError(
+                f"a dense matrix of width {width:,} over {K:,} tokens is refused (limit "
+                f"{DENSE_WIDTH:,}); the scores on the observed pairs hold the same answer."
+            )
+        M = np.zeros((K, K))
+        M[self.graph.pair_token, self.graph.pair_last] = coefficient
+        return M if self.embeddings is None else self.embeddings.E.T @ M @ self.embeddings.E
+
+    def scores(
+        self,
+        coefficient: Float[np.ndarray, " pairs"],
+        last: int | None,
+        tokens: Int[np.ndarray, " n"],
+    ) -> Float[np.ndarray, " n"]:
+        """e_xᵀ W e_q for one last token and any tokens, observed together or not.
+
+        A token outside the vocabulary is −1 and a last token outside it None: their vectors are unknown to
+        W, so the score is 0. With orthonormal embeddings the same holds for pairs never seen together.
+        """
+        score = np.zeros(len(tokens))
+        known = np.flatnonzero(tokens >= 0)
+        if last is None or not len(known):
+            return score
+        if self.embeddings is None or self.embeddings.orthonormal:
+            for i in known:
+                pair = self.graph.pair(last, int(tokens[i]))
+                score[i] = 0.0 if pair is None else coefficient[pair]
+            return score
+        G = self.embeddings.gram
+        weight = coefficient * G[last, self.graph.pair_last]
+        score[known] = G[np.ix_(tokens[known], self.graph.pair_token)] @ weight
+        return score
+
+    def summary(self) -> dict[str, Any]:
+        """The data set and its limit in counts: what `attomaton fit` prints."""
+        samples, graph = self.samples, self.graph
+        big = graph.component_size > 1
+        return {
+            "tokens": samples.tokens,
+            "vocab": len(graph.vocabulary),
+            "windows": samples.windows,
+            "samples": int(samples.rows.sum()),
+            "distinct_samples": len(samples),
+            "dropped": samples.set_aside.rows,
+            "last_tokens": len(graph.last_tokens),
+            "pairs": len(graph.pair_last),
+            "edges": len(graph.edge_from),
+            "components": len(graph.level),
+            "cyclic_components": int(big.sum()),
+            "pairs_in_cyclic": int(graph.cyclic.sum()),
+            "largest_component": int(graph.component_size.max()),
+            "levels": int(graph.level.max()) + 1,
+            "cyclic_samples": self.finite.cyclic_samples,
+            "loss_floor": self.finite.loss_floor,
+            "svm_norm": self.svm.norm,
+            "finite_norm": self.finite.norm,
+            "certificates": {
+                "svm_primal": self.svm.certificate.primal,
+                "svm_dual": self.svm.certificate.dual,
+                "svm_gap": self.svm.certificate.gap,
+                "luce_gradient": self.finite.gradient,
+            },
+        }
+
+
+def solve_limit(
+    samples: Samples,
+    embeddings: Embeddings | None = None,
+    stage: Callable[[str, float | None], None] = lambda name, seconds: None,
+) -> Limit:
+    """The limit of training on these samples.
+
+    `stage(name, None)` is called when a stage begins and `stage(name, seconds)` when it ends.
+
+    >>> from attomaton.corpus.samples import samples_from_sequences
+    >>> limit = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
+    >>> limit.svm.score.round(9).tolist(), limit.finite.loss_floor
+    ([1.0, 0.0, -1.0], 0.0)
+    """
+    if embeddings is not None and len(embeddings.E) != len(samples.vocabulary):
+        raise DataError(
+            f"embeddings: {len(embeddings.E)} rows for a vocabulary of {len(samples.vocabulary)} "
+            "tokens; one each is needed."
+        )
+
+    def timed(name, function, *arguments):  # type: ignore[no-untyped-def]
+        stage(name, None)
+        begin = time.perf_counter()
+        answer = function(*arguments)
+        stage(name, time.perf_counter() - begin)
+        return answer
+
+    graph = timed("graph", build_graph, samples)
+    finite = timed("luce", finite_component, graph, samples, embeddings)
+    svm = timed("svm", graph_svm, graph, samples, embeddings)
+    return Limit(samples, graph, svm, finite, embeddings)
