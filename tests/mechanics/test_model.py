@@ -1,0 +1,176 @@
+"""The layer in token space against the same layer written out with positions and matrices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.errors import DataError, UsageError
+from attomaton.mechanics.model import (
+    Problem,
+    attention,
+    attention_of,
+    bags_of,
+    flat_scores,
+    log_residual,
+    logits,
+    loss_and_gradient,
+    loss_value,
+)
+from attomaton.numerics import float64
+
+EVERY = [
+    ("identity", "log"),
+    ("identity", "squared"),
+    ("identity", "cross-entropy"),
+    ("tied", "squared"),
+    ("tied", "cross-entropy"),
+]
+
+
+def some_data(seed=0, K=5, d=7, n=8, T=6):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, K, size=(n, T))
+    y = np.array([rng.choice(x) for x in X])
+    weight = rng.uniform(0.5, 3.0, size=n)
+    samples = samples_from_sequences(X, y, weight, Vocabulary(range(K)))
+    return X, y, weight, samples, rng.normal(size=(K, d)), rng.normal(size=(d, d))
+
+
+def problem_of(samples, E=None, **padding):
+    K = len(samples.vocabulary)
+    bags = bags_of(samples, None if E is None else len(E), **padding)
+    return Problem(jax.tree.map(jnp.asarray, bags), E, jnp.asarray(float(K)))
+
+
+def softmax(z):
+    mass = np.exp(z - z.max())
+    return mass / mass.sum()
+
+
+def plain_loss(X, y, weight, E, W, head, loss):
+    """Positions, one row of X per token, an explicit head matrix: nothing shared with the library."""
+    C = E if head == "tied" else np.linalg.pinv(E).T
+    total = 0.0
+    for x, label, w in zip(X, y, weight, strict=True):
+        f = E[x].T @ softmax(E[x] @ W @ E[x[-1]])
+        if loss == "log":
+            value = -np.log(C[label] @ f)
+        else:
+            u = softmax(C @ f)[label]
+            value = (1 - u) ** 2 if loss == "squared" else -np.log(u)
+        total += w * value
+    return total / weight.sum()
+
+
+@pytest.mark.parametrize(("head", "loss"), EVERY)
+def test_loss_is_that_of_the_layer_with_positions(head, loss):
+    X, y, weight, samples, E, W = some_data()
+    with float64():
+        found = float(loss_value(jnp.asarray(W), problem_of(samples, jnp.asarray(E)), head, loss))
+    # pinv(E) costs a few digits of its condition number, about 10 here.
+    assert found == pytest.approx(plain_loss(X, y, weight, E, W, head, loss), rel=1e-12)
+
+
+@pytest.mark.parametrize(("head", "loss"), EVERY)
+@pytest.mark.parametrize("space", ["dense", "pairs"])
+def test_gradient_against_finite_differences(head, loss, space):
+    _, _, _, samples, E, W = some_data(1)
+    rng = np.random.default_rng(2)
+    with float64():
+        problem = problem_of(samples, jnp.asarray(E) if space == "dense" else None)
+        P = int(problem.bags.score.max()) + 1
+        at = jnp.asarray(W if space == "dense" else rng.normal(size=P))
+        value, gradient = loss_and_gradient(at, problem, head, loss)
+        assert float(value) == pytest.approx(float(loss_value(at, problem, head, loss)), rel=1e-14)
+        for _ in range(5):
+            u = rng.normal(size=at.shape)
+            h = 1e-5  # error of the difference quotient: h² ≈ 1e-10, rounding 1e-16/h = 1e-11
+            ahead, behind = (loss_value(at + s * h * u, problem, head, loss) for s in (1, -1))
+            slope = float(ahead - behind) / (2 * h)
+            assert float((gradient * u).sum()) == pytest.approx(slope, abs=1e-6, rel=1e-6)
+
+
+def test_closed_form_gradient_is_the_automatic_one():
+    _, _, _, samples, E, W = some_data(3)
+    with float64():
+        problem = problem_of(samples, jnp.asarray(E), rows=11, slots=7)
+        at = jnp.asarray(W)
+        closed = loss_and_gradient(at, problem)[1]
+        automatic = jax.grad(loss_value)(at, problem)
+        assert np.abs(np.asarray(closed - automatic)).max() < 1e-12
+        z = logits(flat_scores(at, problem.E), problem.bags)
+        mine = jax.nn.one_hot(problem.bags.label_slot, z.shape[1])
+        p_minus_one = problem.bags.weight[:, None] * (jax.nn.softmax(z, -1) - mine)
+        assert np.abs(np.asarray(log_residual(z, problem.bags) - p_minus_one)).max() < 1e-15
+
+
+@pytest.mark.parametrize(("head", "loss"), EVERY)
+def test_padding_changes_nothing_and_is_never_nan(head, loss):
+    _, _, _, samples, E, W = some_data(4)
+    with float64():
+        tight = loss_and_gradient(jnp.asarray(W), problem_of(samples, jnp.asarray(E)), head, loss)
+        wider = jnp.asarray(np.vstack([E, np.zeros((2, E.shape[1]))]))
+        loose = problem_of(samples, wider, rows=20, slots=9)
+        padded = loss_and_gradient(jnp.asarray(W), loose, head, loss)
+    for a, b in zip(tight, padded, strict=True):
+        assert np.abs(np.asarray(a - b)).max() < 1e-12
+
+
+@pytest.mark.parametrize(("head", "loss"), EVERY)
+def test_huge_logits_stay_finite(head, loss):
+    _, _, _, samples, _, _ = some_data(5)
+    with float64():
+        problem = problem_of(samples)
+        P = int(problem.bags.score.max()) + 1
+        scores = jnp.asarray(1e6 * np.random.default_rng(0).normal(size=P))
+        value, gradient = loss_and_gradient(scores, problem, head, loss)
+        assert np.isfinite(float(value))
+        assert np.isfinite(np.asarray(gradient)).all()
+
+
+def test_small_losses_keep_their_digits():
+    # One rival 200 below the label: −log p = log(1 + e^−200), far below the rounding of 1.
+    samples = samples_from_sequences([[0, 1]], [0])
+    with float64():
+        value, gradient = loss_and_gradient(jnp.array([200.0, 0.0]), problem_of(samples))
+        assert float(value) == pytest.approx(np.exp(-200), rel=1e-13)
+        assert np.asarray(gradient) == pytest.approx([-np.exp(-200), np.exp(-200)], rel=1e-13)
+
+
+def test_a_token_that_occurs_twice_counts_twice():
+    # theory: X = [0, 0, 1], label 0 three times, 1 once: the odds π₀/π₁ are 3/2, not 3.
+    samples = samples_from_sequences([[0, 0, 1]] * 4, [0, 0, 0, 1])
+    with float64():
+        scores = jnp.array([np.log(1.5), 0.0])
+        problem = problem_of(samples)
+        assert np.asarray(attention(scores, problem.bags))[0] == pytest.approx([0.75, 0.25])
+        assert np.abs(np.asarray(loss_and_gradient(scores, problem)[1])).max() < 1e-15
+
+
+def test_attention_read_off_is_the_layers_own():
+    _, _, _, samples, E, W = some_data(6)
+    owner = samples.sample_of
+    slot = np.arange(len(owner)) - samples.start[owner]
+    with float64():
+        problem = problem_of(samples, jnp.asarray(E))
+        inside = np.asarray(attention(flat_scores(jnp.asarray(W), problem.E), problem.bags))
+    outside = attention_of(samples, W, E)
+    assert np.abs(outside - inside[owner, slot]).max() < 1e-14
+    assert np.bincount(owner, outside) == pytest.approx(np.ones(len(samples)))
+    scores = (E @ W.T @ E.T)[samples.last[owner], samples.token]
+    key = samples.last[owner] * 5 + samples.token
+    by_pair = scores[np.unique(key, return_index=True)[1]]
+    assert np.abs(attention_of(samples, by_pair) - outside).max() < 1e-14
+
+
+def test_attention_of_refuses_wrong_shapes():
+    _, _, _, samples, E, W = some_data(7)
+    with pytest.raises(UsageError, match="pair scores: expected shape"):
+        attention_of(samples, np.zeros(3))
+    with pytest.raises(UsageError, match=r"W: expected shape \(7, 7\)"):
+        attention_of(samples, W[:3], E)
+    with pytest.raises(DataError, match="4 rows for a vocabulary of 5"):
+        attention_of(samples, W, E[:4])

@@ -1,0 +1,319 @@
+"""Training against gradient descent written out plainly, and against answers known by hand."""
+
+import subprocess
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.errors import AssumptionError, DataError, UsageError
+from attomaton.mechanics import train as module
+from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.train import train
+
+CYCLE = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
+CYCLE_SCORES = np.array([0.5, -0.5]) * np.log(3)
+CYCLE_FLOOR = -(0.75 * np.log(0.75) + 0.25 * np.log(0.25))
+
+
+def some_data(seed=0, K=4, d=6, n=6, T=5):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, K, size=(n, T))
+    y = np.array([rng.choice(x) for x in X])
+    weight = rng.uniform(0.5, 3.0, size=n)
+    samples = samples_from_sequences(X, y, weight, Vocabulary(range(K)))
+    return X, y, weight, samples, rng.normal(size=(K, d)), rng.normal(size=(d, d))
+
+
+def plain_gradient(X, y, weight, E, W):
+    """∇L with positions: one row of E[x] per token, softmax over positions, head C = pinv(E)ᵀ."""
+    C = np.linalg.pinv(E).T
+    total = np.zeros_like(W)
+    for x, label, w in zip(X, y, weight, strict=True):
+        q, rows = E[x[-1]], E[x]
+        mass = np.exp(rows @ W @ q - (rows @ W @ q).max())
+        s = mass / mass.sum()
+        along = rows @ C[label]
+        u = s @ along
+        total -= w / u * np.outer(rows.T @ (s * along - s * u), q)
+    return total / weight.sum()
+
+
+def plain_descent(data, W, steps, lr, normalised=False):
+    for _ in range(steps):
+        g = plain_gradient(*data, W)
+        W = W - lr * g / (np.linalg.norm(g) if normalised else 1.0)
+    return W
+
+
+@pytest.mark.parametrize(("optimizer", "lr"), [("gd", 0.1), ("ngd", 0.01)])
+def test_dense_space_is_plain_descent_on_W(optimizer, lr):
+    X, y, weight, samples, E, W = some_data()
+    found = train(samples, embeddings=E, init=W, optimizer=optimizer, lr=lr, steps=1000)
+    wanted = plain_descent((X, y, weight, E), W, 1000, lr, optimizer == "ngd")
+    assert found.W is not None
+    assert np.abs(found.W[0] - wanted).max() < 1e-9
+    assert found.records["norm"][0, -1] == pytest.approx(np.linalg.norm(wanted), rel=1e-9)
+
+
+def test_pairs_space_is_plain_descent_with_orthonormal_embeddings():
+    X, y, weight, samples, _, _ = some_data(1)
+    found = train(samples, lr=0.1, steps=1000).scores
+    S = plain_descent((X, y, weight, np.eye(4)), np.zeros((4, 4)), 1000, 0.1).T
+    owner = samples.sample_of
+    key = np.unique(samples.last[owner] * 4 + samples.token)
+    assert np.abs(found[0] - S.ravel()[key]).max() < 1e-9
+
+
+def test_dense_space_with_the_identity_is_pairs_space():
+    _, _, _, samples, _, _ = some_data(2)
+    owner = samples.sample_of
+    key = np.unique(samples.last[owner] * 4 + samples.token)
+    for options in (
+        {},
+        {"loss": "squared"},
+        {"loss": "cross-entropy", "head": "tied"},
+        {"optimizer": "ngd", "lr": 0.01},
+    ):
+        pairs = train(samples, steps=200, **options)
+        dense = train(samples, steps=200, embeddings=np.eye(4), **options)
+        assert np.abs(dense.W[0].T.ravel()[key] - pairs.scores[0]).max() < 1e-12
+        assert dense.records["loss"] == pytest.approx(pairs.records["loss"], rel=1e-12)
+
+
+def test_stacking_with_a_larger_problem_changes_nothing():
+    _, _, _, small, E, W = some_data(3)
+    _, _, _, large, F, V = some_data(4, K=6, n=11, T=8)
+    for options in ({}, {"head": "tied", "loss": "squared"}, {"optimizer": "sgd", "batch_size": 2}):
+        alone = train(small, embeddings=E, init=W, steps=100, **options)
+        both = train([small, large], embeddings=[E, F], init=[W, V], steps=100, **options)
+        assert np.abs(both.W[0] - alone.W[0]).max() < 1e-12
+        assert both.records["loss"][0] == pytest.approx(alone.records["loss"][0], abs=1e-12)
+    pairs = train([small, large], init="uniform", steps=100)
+    alone = train(small, init="uniform", steps=100)
+    own = alone.scores.shape[1]
+    assert np.abs(pairs.scores[0, :own] - alone.scores[0]).max() < 1e-12
+    assert not pairs.scores[0, own:].any()
+
+
+@pytest.mark.parametrize("options", [{"optimizer": "ngd"}, {"optimizer": "sgd", "batch_size": 3}])
+def test_a_seed_alone_is_the_seed_in_a_batch(options):
+    _, _, _, samples, E, _ = some_data(5)
+    alone = train(samples, embeddings=E, init="uniform", steps=50, **options)
+    batch = train(samples, embeddings=E, init="uniform", steps=50, seeds=3, **options)
+    assert np.abs(batch.W[0] - alone.W[0]).max() < 1e-12
+    assert np.abs(batch.W[1] - alone.W[0]).max() > 1e-3
+    other = train(samples, embeddings=E, init="uniform", steps=50, seed=1, **options)
+    assert np.abs(other.W[0] - alone.W[0]).max() > 1e-3
+
+
+def test_uniform_starts_fill_their_interval():
+    _, _, _, samples, E, _ = some_data(6)
+    start = train(samples, embeddings=E, init="uniform", lr=1e-300, steps=1, seeds=50).W
+    reach = 6**-0.5
+    assert -reach <= start.min() < -0.9 * reach
+    assert 0.9 * reach < start.max() <= reach
+
+
+def test_same_seed_is_bit_identical():
+    _, _, _, samples, E, _ = some_data(7)
+    options = {"embeddings": E, "init": "uniform", "optimizer": "sgd", "batch_size": 4, "seeds": 2}
+    first, second = (train(samples, steps=300, **options) for _ in range(2))
+    assert first.W.tobytes() == second.W.tobytes()
+    assert first.records["loss"].tobytes() == second.records["loss"].tobytes()
+
+
+def test_equal_shapes_compile_once():
+    module._compiled.cache_clear()
+    _, _, _, samples, E, _ = some_data(8)
+    for lr, steps, seed in ((0.1, 100, 0), (0.2, 300, 1), (0.3, 100, 2)):
+        train(samples, embeddings=E * (1 + lr), lr=lr, steps=steps, every=steps // 10, seed=seed)
+    assert module._compiled.cache_info().misses == 1
+    train(samples, embeddings=E, lr=lr, steps=100, every=10, optimizer="ngd")
+    assert module._compiled.cache_info().misses == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "distance"),
+    [
+        ({"optimizer": "gd", "lr": 1.0}, 1e-9),
+        ({"optimizer": "polyak", "loss_floor": CYCLE_FLOOR}, 1e-6),  # L − L* is exact to 1e-16
+        ({"optimizer": "adam", "lr": 0.01, "steps": 4000}, 1e-6),
+        (
+            {"optimizer": "ngd", "lr": 1e-3, "steps": 4000},
+            1.1e-3,
+        ),  # a fixed step ends one step away
+        ({"optimizer": "sgd", "lr": 0.01, "steps": 4000, "batch_size": 8}, 0.1),  # keeps its noise
+        ({"optimizer": "adam", "lr": 1e-3, "steps": 4000, "batch_size": 8}, 0.1),
+    ],
+)
+def test_the_cycle_of_two_tokens_is_solved_by_every_optimizer(options, distance):
+    found = train(CYCLE, **options)
+    assert found.status == ["finished"]
+    assert np.abs(found.scores[0] - CYCLE_SCORES).max() < distance
+    # The loss is quadratic around its optimum with curvature at most 1/2 in this direction.
+    assert found.records["loss"][0, -1] - CYCLE_FLOOR < distance**2 + 1e-15
+
+
+def test_polyak_never_moves_away_from_the_optimum():
+    found = train(
+        CYCLE, optimizer="polyak", loss_floor=CYCLE_FLOOR, init=np.array([3.0, 0.5]), steps=60,
+        every=1, record=distance_to, context=CYCLE_SCORES[None],
+    )  # fmt: skip
+    distance = found.records["distance"][0]
+    # The start's component along (1, 1) is no direction of the loss and stays.
+    assert (np.diff(distance) <= 1e-12).all()
+    assert distance[-1] == pytest.approx(3.5 / 2**0.5, abs=1e-6)
+
+
+def distance_to(params, goal):
+    return {"distance": jnp.sqrt(((params - goal) ** 2).sum()), "first": params[0]}
+
+
+def test_records_are_taken_where_asked():
+    found = train(CYCLE, steps=25, every=10, seeds=2, record=distance_to, context=np.zeros((2, 2)))
+    assert found.steps.tolist() == [0, 10, 20, 25]
+    assert found.records["distance"] == pytest.approx(found.records["norm"], rel=1e-15)
+    assert found.records["loss"].shape == (2, 4)
+    assert found.records["loss"][:, 0] == pytest.approx(np.log(2))
+    exact = train(CYCLE, steps=10).scores[0, 0]
+    assert found.records["first"][0, 1] == pytest.approx(exact, rel=1e-14)
+    assert train(CYCLE, steps=1000).steps.tolist() == list(range(0, 1001, 10))
+
+
+def test_one_rate_for_each_problem():
+    both = train(CYCLE, lr=[0.1, 0.4], seeds=2, steps=20)
+    for b, lr in enumerate((0.1, 0.4)):
+        assert both.scores[b] == pytest.approx(train(CYCLE, lr=lr, steps=20).scores[0], rel=1e-14)
+
+
+def test_progress_is_told_and_changes_nothing():
+    calls = []
+    watched = train(CYCLE, steps=1000, every=1000, progress=lambda *call: calls.append(call))
+    alone = train(CYCLE, steps=1000, every=1000)
+    assert watched.steps.tolist() == alone.steps.tolist() == [0, 1000]
+    assert watched.records["loss"] == pytest.approx(alone.records["loss"], rel=1e-15)
+    assert calls[-1] == (1000, 1000, pytest.approx(CYCLE_FLOOR))
+    assert 20 <= len(calls) <= 51
+
+
+def test_an_interrupt_keeps_what_was_computed():
+    def stop(done, total, loss):
+        if done >= 300:
+            raise KeyboardInterrupt
+
+    found = train(CYCLE, steps=1000, every=10, progress=stop)
+    assert found.status == ["interrupted"]
+    assert 300 <= found.steps[-1] < 400
+    until = int(found.steps[-1])
+    assert found.scores[0] == pytest.approx(train(CYCLE, steps=until).scores[0], rel=1e-14)
+
+
+def test_divergence_is_named_and_the_other_problem_goes_on():
+    found = train(
+        CYCLE, lr=[1e308, 0.1], init=np.array([[9e307, 0.0], [0.0, 0.0]]), seeds=2, steps=100
+    )
+    assert found.status == ["diverged at step 2", "finished"] or found.status[0].startswith(
+        "diverged"
+    )
+    assert found.status[1] == "finished"
+    assert np.isfinite(found.scores).all()
+    assert np.isnan(found.records["loss"][0, -1])
+    assert found.scores[1] == pytest.approx(train(CYCLE, lr=0.1, steps=100).scores[0], rel=1e-14)
+
+
+def test_a_zero_gradient_means_no_step():
+    certain = samples_from_sequences([[0, 0]], [0])
+    for options in ({"optimizer": "ngd"}, {"optimizer": "polyak", "loss_floor": 0.0}):
+        found = train(certain, init=np.array([2.0]), **options)
+        assert found.status == ["finished"]
+        assert found.scores[0].tolist() == [2.0]
+
+
+def test_importing_does_not_import_jax():
+    code = "import sys, attomaton.mechanics.train; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lr": 0.0}, "lr=0.0: the step size must be positive"),
+        ({"lr": -1.0}, "positive and finite"),
+        ({"lr": float("nan")}, "positive and finite"),
+        ({"lr": [0.1, 0.2]}, "lr: expected one number or 1, one per problem"),
+        ({"steps": 0}, "steps=0: at least 1"),
+        ({"every": 0}, "every=0: at least 1"),
+        ({"seeds": 0}, "seeds=0: at least 1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"optimizer": "sdg"}, 'Did you mean "sgd"'),
+        ({"optimizer": "xyz"}, "is not known; choose from"),
+        ({"loss": "cross entropy"}, 'Did you mean "cross-entropy"'),
+        ({"head": "tide"}, 'Did you mean "tied"'),
+        ({"init": "zero"}, 'Did you mean "zeros"'),
+        ({"head": "tied"}, 'Use loss="cross-entropy" or "squared"'),
+        ({"optimizer": "sgd", "batch_size": 0}, "batch_size=0: at least 1"),
+        ({"optimizer": "gd", "batch_size": 4}, "uses all samples"),
+        ({"optimizer": "polyak"}, "needs loss_floor"),
+        ({"optimizer": "polyak", "loss_floor": float("inf")}, "must be finite"),
+        ({"init": np.zeros(3)}, r"init: expected shape \(2,\) for problem 0, got \(3,\)"),
+        ({"init": np.zeros((2, 2))}, "init: expected one array or 1, one per problem; got 2"),
+        ({"init": [np.zeros(2)] * 3}, "init: expected one array or 1, one per problem; got 3"),
+        ({"init": np.zeros((3, 3)), "embeddings": np.eye(2)}, r"expected shape \(2, 2\)"),
+        ({"embeddings": [np.eye(2)] * 2}, "embeddings: 2 matrices for 1 data sets"),
+    ],
+)
+def test_senseless_options_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
+        train(CYCLE, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"init": np.array([0.0, np.nan])}, "the first is nan at problem 0, entry 1"),
+        ({"init": np.array([[0.0, np.inf], [0, 0]]), "embeddings": np.eye(2)}, r"entry \(0, 1\)"),
+        ({"init": np.array([1.7e308, 0.0])}, "the logit of pair 0 in problem 0 overflows"),
+        ({"init": np.full((2, 2), 1e200), "embeddings": 1e100 * np.eye(2)}, "overflows"),
+        ({"embeddings": np.eye(3)}, "3 rows for a vocabulary of 2"),
+        ({"embeddings": np.array([[1.0, np.nan], [0, 1]])}, "not finite"),
+        (
+            {"embeddings": np.array([[1.0, np.nan], [0, 1]]), "head": "tied", "loss": "squared"},
+            "entry nan at row 0, column 1",
+        ),
+        ({"embeddings": np.eye(3), "head": "tied", "loss": "squared"}, "a matrix of 2 rows"),
+    ],
+)
+def test_unreadable_input_is_refused(options, message):
+    with pytest.raises(DataError, match=message):
+        train(CYCLE, **options)
+
+
+def test_more_refusals():
+    with pytest.raises(UsageError, match="empty sequence"):
+        train([])
+    with pytest.raises(UsageError, match="seeds are for one data set"):
+        train([CYCLE, CYCLE], seeds=2)
+    with pytest.raises(UsageError, match="widths 2, 3 cannot be trained side by side"):
+        train([CYCLE, CYCLE], embeddings=[np.eye(2), np.eye(3)[:2]])
+    with pytest.raises(AssumptionError, match="dependent"):
+        train(CYCLE, embeddings=np.ones((2, 2)))
+    with pytest.raises(UsageError, match="'scores' must be scalars"):
+        train(CYCLE, record=lambda params, _: {"scores": params})
+
+
+def test_a_tied_head_needs_no_independent_embeddings():
+    found = train(CYCLE, embeddings=np.ones((2, 1)), head="tied", loss="squared", steps=10)
+    assert found.records["loss"][0] == pytest.approx(0.25)
+
+
+def test_embeddings_come_in_every_form():
+    _, _, _, samples, E, W = some_data(9)
+    one = train(samples, embeddings=E, steps=20).W[0]
+    assert train(samples, embeddings=Embeddings(E), steps=20).W[0].tolist() == one.tolist()
+    many = train([samples] * 2, embeddings=np.stack([E, E]), init=np.stack([0 * W, W]), steps=20)
+    assert many.W[0] == pytest.approx(one, rel=1e-13)
+    assert train([samples] * 2, embeddings=E, steps=20).W[1] == pytest.approx(one, rel=1e-13)
