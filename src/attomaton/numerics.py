@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from zlib import crc32
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -28,6 +29,11 @@ def cosine(a: Float[np.ndarray, "*shape"], b: Float[np.ndarray, "*shape"]) -> fl
     """The cosine of the angle between two arrays of one shape; 0 where one of them is 0."""
     scale = float(np.linalg.norm(a) * np.linalg.norm(b))
     return float(np.vdot(a, b)) / scale if scale > 0 else 0.0
+
+
+def named_rng(name: str, seed: int) -> np.random.Generator:
+    """Randomness by name: the stream depends on what it is for and on the seed, never on call order."""
+    return np.random.default_rng([crc32(name.encode()), seed])
 
 
 @contextmanager

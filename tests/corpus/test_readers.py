@@ -178,7 +178,7 @@ def test_rows_none_of_which_holds_its_label():
 # Rows written back
 
 
-def test_written_rows_are_plain_to_read(tmp_path):
+def test_written_rows_are_plain_to_read():
     s = samples_from_sequences([["b", "ü", "b"], ["x", "b"]], ["ü", "x"], [2.0, 0.5])
     path = write_jsonl(s, "out.jsonl")
     assert path.read_text("utf-8").splitlines() == [
@@ -446,6 +446,14 @@ def test_text_items_of_a_parquet_file_stay_text():
 def test_quoted_fields_hold_anything():
     path = file("log.csv", 'sequence,item\nu,"a,\n""b"""\nu,""\nu,"a,\n""b"""\n')
     assert read_samples(path, context=2).vocabulary.labels == ('a,\n"b"', "")
+
+
+def test_quoted_line_ends_survive_in_long_files():
+    # Files over a megabyte are parsed in blocks, and a block may end inside of quotes.
+    path = file("log.csv", "sequence,item\n" + 'u,"a\nb\n\n\n\n"\n' * 120_000)
+    s = read_samples(path, context=1)
+    assert s.vocabulary.labels == ("a\nb\n\n\n\n",)
+    assert s.tokens == 120_000
 
 
 def test_missing_columns_are_all_named():

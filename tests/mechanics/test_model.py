@@ -30,6 +30,10 @@ EVERY = [
 ]
 
 
+value_of = jax.jit(loss_value, static_argnums=(2, 3))
+both = jax.jit(loss_and_gradient, static_argnums=(2, 3))
+
+
 def some_data(seed=0, K=5, d=7, n=8, T=6):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, K, size=(n, T))
@@ -51,7 +55,7 @@ def softmax(z):
 
 
 def plain_loss(X, y, weight, E, W, head, loss):
-    """Positions, one row of X per token, an explicit head matrix: nothing shared with the library."""
+    """One row of X per position, an explicit head matrix: nothing shared with the library."""
     C = E if head == "tied" else np.linalg.pinv(E).T
     total = 0.0
     for x, label, w in zip(X, y, weight, strict=True):
@@ -69,7 +73,7 @@ def plain_loss(X, y, weight, E, W, head, loss):
 def test_loss_is_that_of_the_layer_with_positions(head, loss):
     X, y, weight, samples, E, W = some_data()
     with float64():
-        found = float(loss_value(jnp.asarray(W), problem_of(samples, jnp.asarray(E)), head, loss))
+        found = float(value_of(jnp.asarray(W), problem_of(samples, jnp.asarray(E)), head, loss))
     # pinv(E) costs a few digits of its condition number, about 10 here.
     assert found == pytest.approx(plain_loss(X, y, weight, E, W, head, loss), rel=1e-12)
 
@@ -83,12 +87,12 @@ def test_gradient_against_finite_differences(head, loss, space):
         problem = problem_of(samples, jnp.asarray(E) if space == "dense" else None)
         P = int(problem.bags.score.max()) + 1
         at = jnp.asarray(W if space == "dense" else rng.normal(size=P))
-        value, gradient = loss_and_gradient(at, problem, head, loss)
-        assert float(value) == pytest.approx(float(loss_value(at, problem, head, loss)), rel=1e-14)
+        value, gradient = both(at, problem, head, loss)
+        assert float(value) == pytest.approx(float(value_of(at, problem, head, loss)), rel=1e-14)
         for _ in range(5):
             u = rng.normal(size=at.shape)
             h = 1e-5  # error of the difference quotient: h² ≈ 1e-10, rounding 1e-16/h = 1e-11
-            ahead, behind = (loss_value(at + s * h * u, problem, head, loss) for s in (1, -1))
+            ahead, behind = (value_of(at + s * h * u, problem, head, loss) for s in (1, -1))
             slope = float(ahead - behind) / (2 * h)
             assert float((gradient * u).sum()) == pytest.approx(slope, abs=1e-6, rel=1e-6)
 
@@ -98,7 +102,7 @@ def test_closed_form_gradient_is_the_automatic_one():
     with float64():
         problem = problem_of(samples, jnp.asarray(E), rows=11, slots=7)
         at = jnp.asarray(W)
-        closed = loss_and_gradient(at, problem)[1]
+        closed = both(at, problem)[1]
         automatic = jax.grad(loss_value)(at, problem)
         assert np.abs(np.asarray(closed - automatic)).max() < 1e-12
         z = logits(flat_scores(at, problem.E), problem.bags)
@@ -111,10 +115,10 @@ def test_closed_form_gradient_is_the_automatic_one():
 def test_padding_changes_nothing_and_is_never_nan(head, loss):
     _, _, _, samples, E, W = some_data(4)
     with float64():
-        tight = loss_and_gradient(jnp.asarray(W), problem_of(samples, jnp.asarray(E)), head, loss)
+        tight = both(jnp.asarray(W), problem_of(samples, jnp.asarray(E)), head, loss)
         wider = jnp.asarray(np.vstack([E, np.zeros((2, E.shape[1]))]))
         loose = problem_of(samples, wider, rows=20, slots=9)
-        padded = loss_and_gradient(jnp.asarray(W), loose, head, loss)
+        padded = both(jnp.asarray(W), loose, head, loss)
     for a, b in zip(tight, padded, strict=True):
         assert np.abs(np.asarray(a - b)).max() < 1e-12
 
@@ -126,7 +130,7 @@ def test_huge_logits_stay_finite(head, loss):
         problem = problem_of(samples)
         P = int(problem.bags.score.max()) + 1
         scores = jnp.asarray(1e6 * np.random.default_rng(0).normal(size=P))
-        value, gradient = loss_and_gradient(scores, problem, head, loss)
+        value, gradient = both(scores, problem, head, loss)
         assert np.isfinite(float(value))
         assert np.isfinite(np.asarray(gradient)).all()
 
@@ -135,7 +139,7 @@ def test_small_losses_keep_their_digits():
     # One rival 200 below the label: −log p = log(1 + e^−200), far below the rounding of 1.
     samples = samples_from_sequences([[0, 1]], [0])
     with float64():
-        value, gradient = loss_and_gradient(jnp.array([200.0, 0.0]), problem_of(samples))
+        value, gradient = both(jnp.array([200.0, 0.0]), problem_of(samples))
         assert float(value) == pytest.approx(np.exp(-200), rel=1e-13)
         assert np.asarray(gradient) == pytest.approx([-np.exp(-200), np.exp(-200)], rel=1e-13)
 
@@ -147,7 +151,7 @@ def test_a_token_that_occurs_twice_counts_twice():
         scores = jnp.array([np.log(1.5), 0.0])
         problem = problem_of(samples)
         assert np.asarray(attention(scores, problem.bags))[0] == pytest.approx([0.75, 0.25])
-        assert np.abs(np.asarray(loss_and_gradient(scores, problem)[1])).max() < 1e-15
+        assert np.abs(np.asarray(both(scores, problem)[1])).max() < 1e-15
 
 
 def test_attention_read_off_is_the_layers_own():

@@ -52,6 +52,11 @@ def plain_descent(data, W, steps, lr, normalised=False):
 @pytest.mark.parametrize(("optimizer", "lr"), [("gd", 0.1), ("ngd", 0.01)])
 def test_dense_space_is_plain_descent_on_W(optimizer, lr):
     X, y, weight, samples, E, W = some_data()
+    if optimizer == "ngd":
+        # Steps of fixed length around a finite optimum zigzag and blow up rounding errors; labels
+        # that follow one order of priority have their optimum at infinity.
+        y = X.min(axis=1)
+        samples = samples_from_sequences(X, y, weight, samples.vocabulary)
     found = train(samples, embeddings=E, init=W, optimizer=optimizer, lr=lr, steps=1000)
     wanted = plain_descent((X, y, weight, E), W, 1000, lr, optimizer == "ngd")
     assert found.W is not None
@@ -214,15 +219,14 @@ def test_an_interrupt_keeps_what_was_computed():
 
 def test_divergence_is_named_and_the_other_problem_goes_on():
     found = train(
-        CYCLE, lr=[1e308, 0.1], init=np.array([[9e307, 0.0], [0.0, 0.0]]), seeds=2, steps=100
+        [CYCLE, CYCLE], embeddings=[1e3 * np.eye(2), np.eye(2)], lr=[1e308, 0.1], steps=100
     )
-    assert found.status == ["diverged at step 2", "finished"] or found.status[0].startswith(
-        "diverged"
-    )
-    assert found.status[1] == "finished"
-    assert np.isfinite(found.scores).all()
-    assert np.isnan(found.records["loss"][0, -1])
-    assert found.scores[1] == pytest.approx(train(CYCLE, lr=0.1, steps=100).scores[0], rel=1e-14)
+    assert found.status == ["diverged at step 1", "finished"]
+    assert np.isfinite(found.W).all()
+    assert np.isfinite(found.records["loss"][:, 0]).all()
+    assert np.isnan(found.records["loss"][0, 1:]).all()
+    alone = train(CYCLE, embeddings=np.eye(2), lr=0.1, steps=100)
+    assert found.W[1] == pytest.approx(alone.W[0], rel=1e-14)
 
 
 def test_a_zero_gradient_means_no_step():

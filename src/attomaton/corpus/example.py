@@ -3,8 +3,9 @@
 A row of `example.jsonl` lists what waits at the counter; its last token is what just happened, and
 `next` is what the waiter turns to.
 
-- `bell` (dishes stand ready) is *hard*: espresso before soup before toast before cake, and never the
-  other way round. Tea goes before cake too but has never met the other three: their order is open.
+- `bell` (the kitchen calls) is *hard*: espresso before soup before toast before cake, never the
+  other way round. Tea goes before cake too but has never met the other three: their order is
+  open.
 - `phone` (it rings) is *soft*: phone or dishes, at odds of 3 : 1. Counts matter: with two calls it
   is 6 : 1, with two piles of dishes 3 : 2.
 - `guest` (somebody comes in) is *mixed*: the guest, an open order and a bill are tied at odds of

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
-from attomaton.errors import DataError, listed
+from attomaton.errors import DataError, UsageError, listed
 from attomaton.numerics import ragged_indices, row_pointer
 
 CHUNK = 1 << 21  # incidences sorted at a time: bounds the memory of building bags
@@ -96,7 +96,7 @@ class Samples:
 def samples_from_sequences(
     sequences: Sequence[Sequence[Label]] | np.ndarray,
     labels: Sequence[Label] | np.ndarray,
-    weights: Sequence[float] | np.ndarray | None = None,
+    weights: Sequence[float | int] | np.ndarray | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Samples:
     """Samples from contexts and their next tokens, as Python lists or arrays.
@@ -165,7 +165,7 @@ def samples_from_streams(
     fewer tokens before them are skipped, or with `partial` get what there is (at least one token).
     """
     if context < 1:
-        raise DataError(f"context must be at least 1 token, not {context}.")
+        raise UsageError(f"context must be at least 1 token, not {context}.")
     position = np.arange(len(ids))
     begin = np.repeat(start[:-1], np.diff(start))
     left = np.maximum(begin, position - context)
@@ -173,11 +173,12 @@ def samples_from_streams(
     wanted = length >= (1 if partial else context)
     if not wanted.any():
         longest = int(np.diff(start).max(initial=0))
+        need = 2 if partial else context + 1
         raise DataError(
-            f"no window: a context of {context} tokens and a label need a sequence of "
-            f"{context + 1}, the longest has {longest}. Use a shorter context."
+            f"no window: a context and its label need a sequence of {need} tokens, the longest has "
+            f"{longest}. Use a shorter context or longer sequences."
         )
-    # A label occurs in its window exactly when its previous occurrence does: no window is built to know.
+    # A label occurs in its window exactly when its previous occurrence does: no need to build it.
     order = np.lexsort((position, ids))
     previous = np.full(len(ids), -1)
     same = ids[order[1:]] == ids[order[:-1]]
@@ -205,7 +206,7 @@ def samples_from_ids(
     ids: Int[np.ndarray, " tokens"],
     length: Int[np.ndarray, " rows"],
     label: Int[np.ndarray, " rows"],
-    weight: Float[np.ndarray, " rows"] | None = None,
+    weight: Float[np.ndarray, " weights"] | None = None,
 ) -> Samples:
     """Samples from contexts laid end to end (`length[i]` ids each), one label each."""
     if not len(length):
@@ -259,7 +260,7 @@ def _collect(
                 f"none of the {windows} contexts contains its own label, so there is nothing the "
                 "theorem speaks about:",
                 list(aside.examples),
-                "Use longer contexts, or check which column holds the label.",
+                "Use longer contexts, or check what is given as the label.",
             )
         )
     last = ids[left + length - 1]

@@ -23,8 +23,7 @@ class Vocabulary(Sequence[Label]):
     def __init__(self, labels: Iterable[Label]):
         self.labels: tuple[Label, ...] = tuple(labels)
         if len(self._id) != len(self.labels):
-            seen: set[Label] = set()
-            twice = next(x for x in self.labels if x in seen or seen.add(x))  # type: ignore[func-returns-value]
+            twice = next(x for i, x in enumerate(self.labels) if self._id[x] != i)
             raise DataError(f"vocabulary: label {twice!r} occurs twice; labels must differ.")
 
     @cached_property

@@ -138,7 +138,9 @@ def loss_and_gradient(
     if loss == "log":
         value, residual = _mean_loss(z, problem, head, loss), log_residual(z, bags)
     else:
-        value, residual = jax.value_and_grad(_mean_loss)(z, problem, head, loss)
+        a = jax.nn.softmax(z, axis=-1)
+        value, v = jax.value_and_grad(_choice_loss)(a, problem, head, loss)
+        residual = softmax_residual(a, v)
     return value, pull_back(jnp.zeros_like(scores).at[bags.score].add(residual), E)
 
 
@@ -157,16 +159,35 @@ def _is_label(bags: Bags) -> Array:
     return jnp.arange(bags.score.shape[1]) == bags.label_slot[:, None]
 
 
+def softmax_residual(
+    a: Float[Array, "samples slots"], v: Float[Array, "samples slots"]
+) -> Float[Array, "samples slots"]:
+    r"""The gradient by the logits, $a_x (v_x - \sum_{x'} a_{x'} v_{x'})$, given that by the attention.
+
+    Taken relative to the token with most attention, whose own term is then exactly 0: once attention has
+    nearly settled, the plain difference is rounding noise, and normalised descent would follow it.
+    """
+    top = jnp.take_along_axis(v, a.argmax(-1, keepdims=True), axis=-1)
+    v = jnp.where(a > 0, v - top, 0.0)
+    return a * (v - (a * v).sum(-1, keepdims=True))
+
+
 def _mean_loss(
     z: Float[Array, "samples slots"], problem: Problem, head: str, loss: str
 ) -> Float[Array, ""]:
     """The weighted mean of one loss per sample, from the samples' logits."""
-    bags = problem.bags
     if loss == "log":
-        return bags.weight @ _log_loss(z, bags)
-    log_u = _log_choice(jax.nn.softmax(z, axis=-1), problem, head)
+        return problem.bags.weight @ _log_loss(z, problem.bags)
+    return _choice_loss(jax.nn.softmax(z, axis=-1), problem, head, loss)
+
+
+def _choice_loss(
+    a: Float[Array, "samples slots"], problem: Problem, head: str, loss: str
+) -> Float[Array, ""]:
+    """The weighted mean of the squared loss or the cross-entropy, from the samples' attention."""
+    log_u = _log_choice(a, problem, head)
     # 1 − u as −expm1(log u): exact where the layer is almost sure.
-    return bags.weight @ (-log_u if loss == "cross-entropy" else jnp.expm1(log_u) ** 2)
+    return problem.bags.weight @ (-log_u if loss == "cross-entropy" else jnp.expm1(log_u) ** 2)
 
 
 def _log_loss(z: Float[Array, "samples slots"], bags: Bags) -> Float[Array, " samples"]:

@@ -1,0 +1,61 @@
+"""What a self-attention layer learns from next-token prediction, exactly, on your data.
+
+Nothing here imports JAX or touches a device until something is trained.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attomaton.corpus.example import example_samples as example_samples
+    from attomaton.corpus.readers import read_samples as read_samples
+    from attomaton.corpus.samples import Samples as Samples
+    from attomaton.corpus.samples import samples_from_sequences as samples_from_sequences
+    from attomaton.corpus.vocabulary import Vocabulary as Vocabulary
+    from attomaton.estimator import NextTokenClassifier as NextTokenClassifier
+    from attomaton.mechanics.automaton import Automaton as Automaton
+    from attomaton.mechanics.data import check_embeddings as check_embeddings
+    from attomaton.mechanics.graph import PriorityGraph as PriorityGraph
+    from attomaton.mechanics.graph import build_graph as build_graph
+    from attomaton.mechanics.limit import Limit as Limit
+    from attomaton.mechanics.limit import solve_limit as solve_limit
+    from attomaton.mechanics.path import norm_path as norm_path
+    from attomaton.mechanics.path import penalty_path as penalty_path
+    from attomaton.mechanics.train import train as train
+    from attomaton.models import open_model as open_model
+    from attomaton.models import save_model as save_model
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Automaton": "mechanics.automaton",
+    "Limit": "mechanics.limit",
+    "NextTokenClassifier": "estimator",
+    "PriorityGraph": "mechanics.graph",
+    "Samples": "corpus.samples",
+    "Vocabulary": "corpus.vocabulary",
+    "build_graph": "mechanics.graph",
+    "check_embeddings": "mechanics.data",
+    "example_samples": "corpus.example",
+    "norm_path": "mechanics.path",
+    "open_model": "models",
+    "penalty_path": "mechanics.path",
+    "read_samples": "corpus.readers",
+    "samples_from_sequences": "corpus.samples",
+    "save_model": "models",
+    "solve_limit": "mechanics.limit",
+    "train": "mechanics.train",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are loaded when first used, so that `attomaton --help` starts at once."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
+    return getattr(import_module(f"attomaton.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

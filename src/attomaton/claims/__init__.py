@@ -1,0 +1,1 @@
+"""Where prediction and measurement meet: one file for each theorem or figure."""

@@ -1,0 +1,94 @@
+"""Theorem T5 and figure *local* of Mechanics: other heads and losses settle in a local direction.
+
+With the head tied to the embeddings and a squared loss, descent need not find the Graph-SVM of the data. It
+finds that of the *pseudo* graph: the order in which its own attention ended up selecting tokens.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from attomaton.claims.global_protocol import Draw, draw
+from attomaton.corpus.samples import Samples
+from attomaton.mechanics.graph import build_graph
+from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.model import attention_of
+from attomaton.mechanics.svm import graph_svm
+from attomaton.mechanics.train import train
+from attomaton.numerics import cosine, ragged_indices, row_pointer
+
+STEPS, RATE = 2000, 0.1
+SELECTED, AMBIGUOUS = 0.01, 0.009  # attention above the first is a choice, between the two is no answer
+
+
+def pseudo_samples(samples: Samples, attention: Float[np.ndarray, " incidences"]) -> Samples:
+    """The choices attention made: each selected token is a label over the sample's other tokens.
+
+    Tokens whose attention is ambiguous take no part. The priority graph of these samples is the
+    pseudo graph.
+    """
+    owner = samples.sample_of
+    clear = (attention > SELECTED) | (attention < AMBIGUOUS)
+    chosen = np.flatnonzero(attention > SELECTED)
+    size = np.bincount(owner[clear], minlength=len(samples))
+    start = row_pointer(size)[:-1]
+    token, count = samples.token[clear], samples.count[clear]
+    row = owner[chosen]
+    at = ragged_indices(start[row], size[row])
+    order = np.lexsort((samples.token[chosen], samples.last[row]))
+    pseudo = Samples(
+        samples.vocabulary, samples.last[row], samples.token[chosen], samples.weight[row],
+        row_pointer(size[row]), token[at], count[at], samples.rows[row], samples.source[row],
+    )  # fmt: skip
+    return pseudo.take(order)
+
+
+def local_svm(
+    limit: Limit, W: Float[np.ndarray, "width width"]
+) -> Float[np.ndarray, "width width"]:
+    """The Graph-SVM of the order that the attention of W selects."""
+    attention = attention_of(limit.samples, W, limit.embeddings)
+    pseudo = pseudo_samples(limit.samples, attention)
+    graph = build_graph(pseudo)
+    svm = graph_svm(graph, pseudo, limit.embeddings)
+    return Limit(pseudo, graph, svm, limit.finite, limit.embeddings).dense(svm.coefficient)
+
+
+def reproduce(seeds: int = 10, first: int = 0, loss: str = "squared") -> dict[str, Any]:
+    """Cosine of the trained W with the global and with its local Graph-SVM, for each seed."""
+    draws: list[Draw] = [draw(first + i, "mechanics-local") for i in range(seeds)]
+    begin = time.perf_counter()
+    run = train(
+        [d.samples for d in draws],
+        embeddings=[d.embeddings for d in draws],
+        init=[d.W_0 for d in draws],
+        optimizer="ngd",
+        lr=RATE,
+        steps=STEPS,
+        head="tied",
+        loss=loss,
+    )
+    assert run.W is not None
+    rows = []
+    for d, W, seed in zip(draws, run.W, range(first, first + seeds), strict=True):
+        limit = solve_limit(d.samples, d.embeddings)
+        rows.append(
+            {
+                "seed": seed,
+                "cosine_global": cosine(W, limit.dense(limit.svm.coefficient)),
+                "cosine_local": cosine(W, local_svm(limit, W)),
+            }
+        )
+    local = [row["cosine_local"] for row in rows]
+    return {
+        "rows": rows,
+        "cosine_min": min(local),
+        "cosine_median": float(np.median(local)),
+        "seconds": {
+            "compile": run.seconds["compile"],
+            "train": run.seconds["run"],
+            "numbers": time.perf_counter() - begin - run.seconds["compile"],
+        },
+    }

@@ -1,0 +1,134 @@
+"""How far a layer in training is from the limit that theory predicts: the yardstick of all claims.
+
+Prediction and measurement meet here and nowhere below: the yardstick is built from a `Limit`, and applied,
+inside the compiled training loop, to whatever parameters training has at that moment.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from attomaton.mechanics.finite import FiniteSubspace
+from attomaton.mechanics.limit import Limit
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+
+class Yardstick(NamedTuple):
+    """The limit of one or (stacked) many problems, in the coordinates training uses.
+
+    `unit` is W_svm/‖W_svm‖ (0 where W_svm is). Dense space: `basis` spans S_fin, `fin` is W_fin in it.
+    Pairs space: `group` numbers the component of each pair (tied with nothing: one spare number),
+    `share` is 1/|C| in components of two or more and 0 elsewhere, `fin` is W_fin on the pairs. `tied` marks, in
+    the padded samples, the tokens of the label's component.
+    """
+
+    unit: Any
+    basis: Any
+    group: Any
+    share: Any
+    fin: Any
+    E: Any
+    bags: Any
+    tied: Any
+
+
+def measure(params: "Float[Array, '*shape']", y: Yardstick) -> "dict[str, Array]":
+    """The distances to the limit that the theorems speak about, at one moment of training.
+
+    - `cosine_svm`: angle of W with W_svm (not a number where W_svm = 0);
+    - `cosine_outside`: the same for the part of W outside S_fin;
+    - `distance_fin`: ‖Π_fin W − W_fin‖;
+    - `mass_retrieved`: mean attention on the component theory says is retrieved.
+    """
+    import jax.numpy as jnp
+
+    from attomaton.mechanics.model import attention, flat_scores
+
+    if y.basis is not None:
+        inside = jnp.einsum("rab,ab->r", y.basis, params)
+    else:
+        mean = jnp.zeros_like(params).at[y.group].add(params * y.share)[y.group]
+        inside = jnp.where(y.share > 0, params - mean, 0.0)
+    along = (params * y.unit).sum()
+    whole = (params * params).sum()
+    outside = jnp.maximum(whole - (inside * inside).sum(), 0.0)
+    exists = (y.unit * y.unit).sum() > 0
+    a = attention(flat_scores(params, y.E), y.bags)
+    return {
+        "cosine_svm": jnp.where(exists & (whole > 0), along / jnp.sqrt(whole), jnp.nan),
+        "cosine_outside": jnp.where(exists & (outside > 0), along / jnp.sqrt(outside), jnp.nan),
+        "distance_fin": jnp.sqrt(((inside - y.fin) ** 2).sum()),
+        "mass_retrieved": y.bags.weight @ (a * y.tied).sum(-1),
+    }
+
+
+def yardstick(limits: Limit | Sequence[Limit], seeds: int = 1) -> Yardstick:
+    """The yardstick for `seeds` runs on one limit, or for one run on each of several.
+
+    With embeddings it measures W itself, without them the scores of the observed pairs.
+    """
+    several = [limits] * seeds if isinstance(limits, Limit) else list(limits)
+    if several[0].embeddings is None:
+        parts = [_pairs_yardstick(x, several) for x in several]
+    else:
+        parts = [_dense_yardstick(x, several) for x in several]
+    # A tree of NumPy arrays stacked leaf by leaf; a field is None in all of them or in none.
+    bags = type(parts[0].bags)(*map(np.stack, zip(*(p.bags for p in parts), strict=True)))
+    fields = [
+        bags if name == "bags" else None if values[0] is None else np.stack(values)
+        for name, values in zip(Yardstick._fields, zip(*parts, strict=True), strict=True)
+    ]
+    return Yardstick._make(fields)
+
+
+def _dense_yardstick(limit: Limit, several: Sequence[Limit]) -> Yardstick:
+    assert limit.embeddings is not None
+    E = limit.embeddings.E
+    subspace = FiniteSubspace(limit.graph, limit.embeddings)
+    most = max(FiniteSubspace(x.graph, x.embeddings).dimension for x in several)
+    basis = np.zeros((most, E.shape[1], E.shape[1]))
+    basis[: subspace.dimension] = subspace.basis
+    fin = np.einsum("rab,ab->r", basis, limit.dense(limit.finite.coefficient))
+    W = limit.dense(limit.svm.coefficient)
+    tied, bags = _tied(limit, several, len(E))
+    return Yardstick(W / (limit.svm.norm or 1.0), basis, None, None, fin, E, bags, tied)
+
+
+def _pairs_yardstick(limit: Limit, several: Sequence[Limit]) -> Yardstick:
+    graph = limit.graph
+    pairs = max(len(x.graph.pair_last) for x in several)
+
+    def padded(values: np.ndarray, fill: float) -> np.ndarray:
+        return np.concatenate([values, np.full(pairs - len(values), fill, values.dtype)])
+
+    share = np.where(graph.cyclic, 1.0 / graph.component_size[graph.component], 0.0)
+    first = np.unique(graph.component, return_index=True)[1]
+    tied, bags = _tied(limit, several, None)
+    return Yardstick(
+        padded(limit.svm.score / (limit.svm.norm or 1.0), 0.0),
+        None,
+        padded(first[graph.component].astype(np.int32), 0),
+        padded(share, 0.0),
+        padded(limit.finite.score, 0.0),
+        None,
+        bags,
+        tied,
+    )
+
+
+def _tied(limit: Limit, several: Sequence[Limit], vocab: int | None) -> tuple[np.ndarray, Any]:
+    """The samples padded like everybody's, and which of their tokens are tied with the label."""
+    from attomaton.mechanics.model import bags_of
+
+    rows = max(len(x.samples) for x in several)
+    slots = max(int(x.samples.size.max()) for x in several)
+    samples, graph = limit.samples, limit.graph
+    owner = samples.sample_of
+    label = graph.component[graph.pairs(samples.last, samples.label)]
+    own = graph.component[graph.pairs(samples.last[owner], samples.token)] == label[owner]
+    tied = np.zeros((rows, slots))
+    tied[owner, np.arange(len(owner)) - samples.start[owner]] = own
+    return tied, bags_of(samples, vocab, rows, slots)

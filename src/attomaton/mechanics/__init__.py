@@ -1,0 +1,1 @@
+"""Mechanics of next-token prediction: priority graphs, the exact limit, training, the automaton."""

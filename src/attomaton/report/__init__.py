@@ -1,0 +1,1 @@
+"""Plain data in, pictures and pages out; no mathematics."""

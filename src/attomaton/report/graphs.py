@@ -1,0 +1,179 @@
+"""Exports of one last token's priority graph: node-link JSON, GraphML and DOT.
+
+Every function takes the plain dict of a graph view: `last`, `nodes` (`id`, `token`, `component`, `level`,
+`svm_score`, `log_pi`), `links` (`source`, `target`, `weight`, `margin`) and `components` (`id`, `level`,
+`tokens`). Nodes are named by number, never by token, so no token can break a file.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+from xml.sax.saxutils import escape
+
+Label = str | int
+View = dict[str, Any]
+
+# A weakly active constraint is met by interior-point solvers to about 3e-6 only; a margin that close
+# to 1 is drawn as 1.
+ACTIVE = 1e-5
+
+_JOINERS = "\u200c\u200d"  # invisible, but Persian, Hindi and emoji are misspelt without them
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INTEGER = re.compile(r"[+-]?\d+")
+
+
+def is_active(margin: float) -> bool:
+    """Whether a margin is the smallest allowed, 1: the edges that hold the Graph-SVM up."""
+    return abs(margin - 1) <= ACTIVE
+
+
+def readable(tokens: Iterable[Label]) -> dict[Label, str]:
+    r"""How each token is shown to a person: no invisible characters, no two tokens alike.
+
+    Quotes are added only where they tell something: around blank edges, and around words that look like
+    numbers where there are numbers too.
+
+    >>> readable(["soup", "a\nb", " ", "3"])
+    {'soup': 'soup', 'a\nb': 'a\\nb', ' ': '" "', '3': '3'}
+    >>> readable(["3", 3])
+    {'3': '"3"', 3: '3'}
+    """
+    tokens = list(tokens)
+    numbers = any(isinstance(x, int) for x in tokens)
+
+    def shown(x: Label) -> str:
+        if isinstance(x, int):
+            return str(x)
+        text = "".join(c if c.isprintable() or c in _JOINERS else _visible(c) for c in x)
+        bare = x and x == x.strip() and not (numbers and _INTEGER.fullmatch(x))
+        return text if bare else f'"{text}"'
+
+    return {x: shown(x) for x in tokens}
+
+
+def to_json(view: View) -> str:
+    """Node-link JSON: `networkx.node_link_graph(json.loads(text), edges="links")` reads it."""
+    data = {**view, "graph": {"last": view["last"]}}
+    text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair has no UTF-8 form; JSON can still spell it
+        text = json.dumps(data, indent=1, allow_nan=False)
+    return text + "\n"
+
+
+def to_graphml(view: View) -> str:
+    r"""GraphML with typed attributes on nodes, edges and the graph (`last`).
+
+    A number and a word stay apart by their key's type. Characters that XML cannot hold are spelled out, U+0001 as
+    `\x01`; node-link JSON keeps them as they are.
+    """
+    keys: dict[tuple[str, str, str], str] = {}
+    body = ['  <graph edgedefault="directed">']
+    body += _data(keys, "graph", {"last": view["last"]}, "    ")
+    for node in view["nodes"]:
+        body.append(f'    <node id="{node["id"]}">')
+        body += _data(keys, "node", {k: v for k, v in node.items() if k != "id"}, "      ")
+        body.append("    </node>")
+    for link in view["links"]:
+        body.append(f'    <edge source="{link["source"]}" target="{link["target"]}">')
+        ends = ("source", "target")
+        body += _data(keys, "edge", {k: v for k, v in link.items() if k not in ends}, "      ")
+        body.append("    </edge>")
+    declared = [
+        f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}"/>'
+        for (scope, name, kind), key in keys.items()
+    ]
+    head = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
+    ]
+    return "\n".join([*head, *declared, *body, "  </graph>", "</graphml>", ""])
+
+
+def to_dot(view: View) -> str:
+    """Graphviz DOT: components as clusters, levels as ranks, active margins solid, slack ones dashed."""
+    names = readable(node["token"] for node in view["nodes"])
+    last = readable([view["last"]])[view["last"]]
+    lines = [
+        "digraph priority {",
+        f"  graph [newrank=true, labelloc=t, label={_quoted(f'after {last}: who outranks whom')}];",
+        "  node [shape=box, style=rounded];",
+    ]
+    lines += _dot_clusters(view, names)
+    lines += _dot_levels(view)
+    lines += [_dot_edge(link) for link in view["links"]]
+    return "\n".join([*lines, "}", ""])
+
+
+def _visible(c: str) -> str:
+    return c.encode("unicode_escape").decode()
+
+
+def _data(
+    keys: dict[tuple[str, str, str], str], scope: str, values: dict[str, Any], indent: str
+) -> list[str]:
+    """`<data>` elements of one node, edge or graph; `keys` learns each (scope, name, type) it meets."""
+    lines = []
+    for name, value in values.items():
+        kind = {int: "long", float: "double"}.get(type(value), "string")
+        key = keys.setdefault((scope, name, kind), f"d{len(keys)}")
+        text = _NOT_XML.sub(lambda c: _visible(c[0]), str(value))
+        # XML readers turn a bare carriage return into a newline; a reference survives.
+        lines.append(f'{indent}<data key="{key}">{escape(text, {chr(13): "&#13;"})}</data>')
+    return lines
+
+
+def _quoted(text: str) -> str:
+    """A DOT label: graphviz reads backslash codes and HTML entities even inside quotes."""
+    for old, new in (("\\", "\\\\"), ('"', '\\"'), ("&", "&amp;")):
+        text = text.replace(old, new)
+    return f'"{text}"'
+
+
+def _dot_clusters(view: View, names: dict[Label, str]) -> list[str]:
+    lines = []
+    for component in view["components"]:
+        inside = [node for node in view["nodes"] if node["component"] == component["id"]]
+        lines.append(f"  subgraph cluster_{component['id']} {{")
+        score = f"score {inside[0]['svm_score']:+.3g}" if inside else ""
+        lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
+        lines += [
+            f"    n{node['id']} [label={_quoted(names[node['token']])}, level={node['level']}, "
+            f'svm_score="{node["svm_score"]!r}", log_pi="{node["log_pi"]!r}"];'
+            for node in inside
+        ]
+        lines.append("  }")
+    return lines
+
+
+def _dot_levels(view: View) -> list[str]:
+    """One invisible spine of level marks, and every node on the rank of its level's mark."""
+    levels = sorted({node["level"] for node in view["nodes"]})
+    lines = [f'  level_{v} [shape=plaintext, label="level {v}", fontsize=10];' for v in levels]
+    lines += [
+        f"  level_{a} -> level_{b} [style=invis];"
+        for a, b in zip(levels[:-1], levels[1:], strict=True)
+    ]
+    for v in levels:
+        members = "; ".join(f"n{node['id']}" for node in view["nodes"] if node["level"] == v)
+        lines.append(f"  {{ rank=same; level_{v}; {members}; }}")
+    return lines
+
+
+def _dot_edge(link: dict[str, Any]) -> str:
+    margin = link["margin"]
+    style = "dotted, color=gray" if margin < 0.5 else "solid" if is_active(margin) else "dashed"
+    # Graphviz takes `weight` as a wish about edge lengths, so the samples' weight has its own name.
+    return (
+        f"  n{link['source']} -> n{link['target']} "
+        f'[style={style}, sample_weight="{link["weight"]!r}", margin="{margin!r}"];'
+    )
+
+
+EXPORTS: dict[str, Callable[[View], str]] = {
+    "json": to_json,
+    "graphml": to_graphml,
+    "dot": to_dot,
+}

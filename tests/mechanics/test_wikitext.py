@@ -1,0 +1,87 @@
+"""WikiText-2's validation text, contexts of 16 tokens: known counts and the exact loss floor."""
+
+from collections import Counter
+from math import exp, log
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from attomaton.corpus.readers import read_samples
+from attomaton.mechanics.limit import Limit, solve_limit
+
+COUNTS = {
+    "tokens": 217_646,
+    "vocab": 13_777,
+    "windows": 217_630,
+    "samples": 44_722,
+    "last_tokens": 7_251,
+    "pairs": 310_109,
+    "edges": 389_460,
+    "components": 306_276,
+    "cyclic_components": 1_131,
+    "pairs_in_cyclic": 4_964,
+    "largest_component": 209,
+    "cyclic_samples": 26_452,
+}
+LOSS_FLOOR = 0.5032687881680581
+
+
+@pytest.fixture(scope="module")
+def limit(wikitext) -> Limit:
+    return solve_limit(read_samples(wikitext / "valid.txt", context=16))
+
+
+def plain_loss(limit: Limit, log_pi: np.ndarray) -> float:
+    """The mean loss of the cyclic data at log π, sample by sample and without merging them again."""
+    samples, graph = limit.samples, limit.graph
+    component, total = graph.component, 0.0
+    pair = graph.pairs(samples.last[samples.sample_of], samples.token)
+    winner = graph.pairs(samples.last, samples.label)
+    for i in range(len(samples)):
+        inside = [
+            (p, m)
+            for p, m in zip(
+                pair[samples.start[i] : samples.start[i + 1]],
+                samples.count[samples.start[i] : samples.start[i + 1]],
+                strict=True,
+            )
+            if component[p] == component[winner[i]]
+        ]
+        if len(inside) > 1:
+            mass = {p: m * exp(log_pi[p]) for p, m in inside}
+            total -= samples.weight[i] * log(mass[winner[i]] / sum(mass.values()))
+    return total / samples.total_weight
+
+
+def test_counts(limit):
+    summary = limit.summary()
+    assert {name: summary[name] for name in COUNTS} == COUNTS
+
+
+def test_loss_floor_and_certificates(limit):
+    # The floor is flat to first order: a gradient of 1e-11 leaves an error far below 1e-12.
+    assert limit.finite.loss_floor == pytest.approx(LOSS_FLOOR, rel=0, abs=1e-12)
+    assert limit.finite.gradient <= 1e-11
+    assert limit.svm.certificate.worst <= 1e-9
+
+
+def test_loss_floor_by_a_plain_loop(limit):
+    # 26,452 terms of order 1, summed in another order: rounding stays below 1e-12.
+    assert plain_loss(limit, limit.finite.log_pi) == pytest.approx(LOSS_FLOOR, rel=0, abs=1e-12)
+
+
+def test_control_other_odds_cost_more(limit):
+    rng = np.random.default_rng(0)
+    shaken = limit.finite.log_pi + 1e-3 * rng.standard_normal(len(limit.finite.log_pi))
+    assert plain_loss(limit, shaken) > LOSS_FLOOR + 1e-8
+
+
+def test_components_of_a_second_algorithm(limit):
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(limit.graph.pair_last)))
+    graph.add_edges_from(
+        zip(limit.graph.edge_from.tolist(), limit.graph.edge_to.tolist(), strict=True)
+    )
+    sizes = Counter(map(len, nx.strongly_connected_components(graph)))
+    assert sizes == Counter(limit.graph.component_size.tolist())
