@@ -35,7 +35,7 @@ def solve(case: dict, *, count_repeats: bool = True, flip: bool = False) -> Limi
         rows = [list(dict.fromkeys(row[::-1]))[::-1] for row in rows]  # the last token stays last
     if flip:
         labels = [next((x for x in row if x != y), y) for row, y in zip(rows, labels, strict=True)]
-    weights = [row.get("weight", 1) for row in case["samples"]]
+    weights = [float(row.get("weight", 1)) for row in case["samples"]]
     samples = samples_from_sequences(rows, labels, weights, Vocabulary(case["tokens"]))
     E = case.get("embeddings")
     return solve_limit(samples, None if E is None else check_embeddings(E, len(case["tokens"])))

@@ -2,8 +2,8 @@
 
 import networkx as nx
 import numpy as np
-import oracle
 import pytest
+from tests import oracle
 
 from attomaton.corpus.samples import samples_from_sequences
 from attomaton.errors import AssumptionError

@@ -52,6 +52,16 @@ def readable(tokens: Iterable[Label]) -> dict[Label, str]:
     return {x: shown(x) for x in tokens}
 
 
+def signed(score: float) -> str:
+    """A score with its sign and two decimals; solver dust around 0 reads as 0.
+
+    >>> signed(1.5), signed(-0.6), signed(-4e-7)
+    ('+1.50', '−0.60', '0.00')
+    """
+    score = round(score, 2)
+    return f"{score:+.2f}".replace("-", "−") if score else "0.00"
+
+
 def to_json(view: View) -> str:
     """Node-link JSON: `networkx.node_link_graph(json.loads(text), edges="links")` reads it."""
     data = {**view, "graph": {"last": view["last"]}}
@@ -98,7 +108,7 @@ def to_dot(view: View) -> str:
     last = readable([view["last"]])[view["last"]]
     lines = [
         "digraph priority {",
-        f"  graph [newrank=true, labelloc=t, label={_quoted(f'after {last}: who outranks whom')}];",
+        f"  graph [newrank=true, ranksep=0.8, labelloc=t, label={_quoted(f'after {last}: who outranks whom')}];",
         "  node [shape=box, style=rounded];",
     ]
     lines += _dot_clusters(view, names)
@@ -137,7 +147,7 @@ def _dot_clusters(view: View, names: dict[Label, str]) -> list[str]:
     for component in view["components"]:
         inside = [node for node in view["nodes"] if node["component"] == component["id"]]
         lines.append(f"  subgraph cluster_{component['id']} {{")
-        score = f"score {inside[0]['svm_score']:+.3g}" if inside else ""
+        score = f"score {signed(inside[0]['svm_score'])}" if inside else ""
         lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
         lines += [
             f"    n{node['id']} [label={_quoted(names[node['token']])}, level={node['level']}, "

@@ -1,0 +1,388 @@
+"""The command line: parse, call, print, exit code. Results go to stdout, everything else to stderr."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.errors import AttomatonError, UsageError
+
+app = typer.Typer(
+    name="attomaton",
+    help="What a self-attention layer learns from next-token prediction, exactly, on your data.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+data_app = typer.Typer(help="Look at data, or draw some.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Data = Annotated[Path, typer.Argument(help="JSONL, text, CSV, TSV or Parquet file.")]
+Model = Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")]
+Tokens = Annotated[list[str], typer.Argument(help="The context, last token last.")]
+Context = Annotated[
+    int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
+]
+Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
+EmbeddingsFile = Annotated[
+    Path | None,
+    typer.Option("--embeddings", help=".npy matrix; tokens are then integers naming its rows."),
+]
+
+
+def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
+    """The result of a command, for a program or for a person."""
+    from attomaton.storage import to_json
+
+    print(to_json({"schema_version": 1, **record}) if as_json else text)
+
+
+@app.command()
+def demo(
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """The whole job on the embedded data: graph, limit, training against it, a prediction explained."""
+    from attomaton.demo import demo_run
+
+    with progress_bar("training") as progress:
+        summary, text = demo_run(out, progress)
+    emit(summary, text, json)
+
+
+@app.command()
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the model.")],
+    context: Context = None,
+    embeddings: EmbeddingsFile = None,
+    dense: Annotated[bool, typer.Option(help="Also write W_svm and W_fin as matrices.")] = False,
+    sequence: Column = None,
+    item: Column = None,
+    order: Column = None,
+    json: Json = False,
+) -> None:
+    """Compute the exact limit of training on a data set and write it as a model."""
+    from attomaton.report.terminal import fit_text
+    from attomaton.runs import fit_run
+
+    summary = fit_run(
+        data, out, embeddings=embeddings, dense=dense, stage=say_stage, context=context,
+        sequence=sequence, item=item, order=order,
+    )  # fmt: skip
+    text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
+    emit(summary, text, json)
+
+
+@app.command()
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the run.")],
+    context: Context = None,
+    embeddings: EmbeddingsFile = None,
+    init: Annotated[str, typer.Option(help="zeros, uniform, or a .npy file with W(0).")] = "zeros",
+    optimizer: Annotated[str, typer.Option(help="gd, ngd, polyak, sgd or adam.")] = "gd",
+    lr: Annotated[float | None, typer.Option(help="Step size (default by optimizer).")] = None,
+    steps: Annotated[int, typer.Option(help="Number of steps.")] = 4000,
+    every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
+    head: Annotated[str, typer.Option(help="identity or tied (C = E).")] = "identity",
+    loss: Annotated[str, typer.Option(help="log, squared or cross-entropy.")] = "log",
+    batch_size: Annotated[int | None, typer.Option(help="Mini-batch (sgd, adam).")] = None,
+    seeds: Annotated[int, typer.Option(help="Runs side by side, each its own start.")] = 1,
+    seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
+    sequence: Column = None,
+    item: Column = None,
+    order: Column = None,
+    json: Json = False,
+) -> None:
+    """Train the real layer and measure, on the way, how far it still is from its limit."""
+    from attomaton.report.terminal import table
+    from attomaton.runs import train_run
+
+    with progress_bar("training") as progress:
+        summary = train_run(
+            data, out, embeddings=embeddings, init=init, optimizer=optimizer, lr=lr, steps=steps,
+            every=every, head=head, loss=loss, batch_size=batch_size, seeds=seeds, seed=seed,
+            progress=progress,
+            reading={"context": context, "sequence": sequence, "item": item, "order": order},
+        )  # fmt: skip
+    names = list(summary["final"][0])
+    rows = [[row[name] for name in names] for row in summary["final"]]
+    text = (
+        f"{summary['steps']:,} steps on {summary['samples']:,} samples; L* = "
+        f"{summary['loss_floor']:.8g}\n{table(names, rows)}\nrun in {out}"
+    )
+    emit(summary, text, json)
+    stopped = [s for s in summary["status"] if s != "finished"]
+    if stopped:
+        print(f"not finished: {', '.join(stopped)}; what was computed is kept.", file=sys.stderr)
+        raise typer.Exit(130 if "interrupted" in stopped else 4)
+
+
+@app.command()
+def predict(
+    model: Model,
+    tokens: Tokens,
+    radius: Annotated[
+        float, typer.Option(help="Norm of W along W_svm; infinite is the limit of training.")
+    ] = float("inf"),
+    top: Annotated[int, typer.Option(help="How many tokens to show.")] = 10,
+    sample: Annotated[int, typer.Option(help="Also draw a continuation of this length.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the continuation.")] = 0,
+    json: Json = False,
+) -> None:
+    """The next token after a context, with probabilities."""
+    from attomaton.report.terminal import table
+
+    automaton, words = opened(model, tokens)
+    p = automaton.predict_proba(words, radius)
+    ranked = sorted(p.items(), key=lambda pair: -pair[1])
+    record: dict[str, Any] = {
+        "context": words,
+        "radius": radius,
+        "prediction": ranked[0][0],
+        "probabilities": [{"token": x, "p": v} for x, v in ranked],
+    }
+    text = table(["token", "p"], ranked[:top])
+    if sample:
+        from attomaton.numerics import named_rng
+
+        record["continuation"] = automaton.sample(words, named_rng("sample", seed), sample)
+        text += "\n" + " ".join(map(str, [*words, "→", *record["continuation"]]))
+    emit(record, text, json)
+
+
+@app.command()
+def explain(
+    model: Model,
+    tokens: Tokens,
+    evidence: Annotated[int, typer.Option(help="Samples shown behind each edge.")] = 3,
+    figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
+    json: Json = False,
+) -> None:
+    """Why this token comes next, and why every other token of the context lost."""
+    from attomaton.report.terminal import explanation_text
+    from attomaton.runs import explanation_record
+
+    automaton, words = opened(model, tokens)
+    record = explanation_record(automaton.explain(words, evidence))
+    if figure is not None:
+        from attomaton.report import figures
+
+        figures.write(figures.prediction_figure(record), figure)
+    emit(record, explanation_text(record), json)
+
+
+@app.command()
+def graph(
+    model: Model,
+    last: Annotated[str, typer.Option(help="The last token whose graph to show.")],
+    format: Annotated[
+        str, typer.Option("--format", help="text, json, graphml, dot, svg or png.")
+    ] = "text",
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
+    json: Json = False,
+) -> None:
+    """The priority graph of one last token: who outranks whom, who is tied."""
+    from attomaton.mechanics.view import graph_view
+    from attomaton.report.graphs import EXPORTS
+    from attomaton.report.terminal import graph_text
+
+    if format not in ("text", "svg", "png", *EXPORTS):
+        raise UsageError(f"format {format!r} is not one of text, svg, png, {', '.join(EXPORTS)}.")
+    automaton, (word,) = opened(model, [last])
+    index = automaton.limit.graph.vocabulary.id_of(word)
+    if index is None or automaton.limit.graph.pairs_of(index).stop == 0:
+        raise UsageError(f"{last!r} is never a last token in this model, so it has no graph.")
+    view = graph_view(automaton.limit, index)
+    if format in ("svg", "png"):
+        from attomaton.report import figures
+
+        if out is None:
+            raise UsageError(f"--format {format} needs a file: -o FILE.{format}")
+        figures.write(figures.priority_figure(view), out)
+        emit({"written": str(out)}, f"written: {out}", json)
+        return
+    text = graph_text(view) if format == "text" else EXPORTS[format](view)
+    if out is None:
+        emit(view, text, json)
+    else:
+        out.write_text(text, encoding="utf-8")
+        emit({"written": str(out)}, f"written: {out}", json)
+
+
+@app.command()
+def reproduce(
+    preset: Annotated[str, typer.Argument(help="A published experiment, e.g. mechanics-global.")],
+    seeds: Annotated[int | None, typer.Option(help="Draws (default: as published).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a published experiment and judge it."""
+    from attomaton.report.terminal import table
+    from attomaton.reproduce import reproduce_run
+    from attomaton.runs import run_folder
+
+    place = out or run_folder(preset, {"preset": preset, "seeds": seeds})
+    summary = reproduce_run(preset, place, seeds)
+    names = list(summary["rows"][0])
+    text = (
+        f"{summary['title']}: {summary['verdict']}\n  asked: {summary['tolerance']}\n"
+        f"{table(names, [[row[n] for n in names] for row in summary['rows']])}\n"
+        f"median cosine {summary['cosine_median']:.4f}, smallest {summary['cosine_min']:.4f}; "
+        f"{summary['seconds']['numbers']:.2f} s once compiled\nrun in {place}"
+    )
+    emit(summary, text, json)
+    if summary["verdict"] != "holds":
+        raise typer.Exit(4)
+
+
+@data_app.command("inspect")
+def data_inspect(
+    data: Data,
+    context: Context = None,
+    sequence: Column = None,
+    item: Column = None,
+    order: Column = None,
+    json: Json = False,
+) -> None:
+    """What a file holds: samples, tokens, last tokens, what is set aside and why."""
+    from attomaton.corpus.inspect import inspect_samples
+    from attomaton.corpus.readers import read_samples
+    from attomaton.report.terminal import table
+
+    samples = read_samples(data, context=context, sequence=sequence, item=item, order=order)
+    record = inspect_samples(samples)
+    rows = [[r["token"], r["occurrences"], r["as_last"], r["as_label"]] for r in record["tokens"]]
+    text = "\n".join(
+        [
+            f"{record['samples']:,} samples ({record['distinct_samples']:,} distinct), "
+            f"{record['vocab']:,} tokens, {record['last_tokens']:,} last tokens, contexts of "
+            f"{record['shortest']}–{record['longest']} tokens",
+            f"{record['set_aside']['rows']:,} set aside: label absent from the context",
+            *(f"  {example}" for example in record["set_aside"]["examples"]),
+            table(["token", "in contexts", "as last", "as label"], rows),
+        ]
+    )
+    emit(record, text, json)
+
+
+@data_app.command("synth")
+def data_synth(
+    out: Annotated[Path, typer.Option("-o", "--out", help="JSONL file to write.")],
+    kind: Annotated[
+        str, typer.Option(help="general, acyclic, cyclic, fully-cyclic or planted.")
+    ] = "general",
+    vocab: Annotated[int, typer.Option("-K", "--vocab", help="Number of tokens.")] = 6,
+    samples: Annotated[int, typer.Option("-n", "--samples", help="Number of samples.")] = 6,
+    length: Annotated[int, typer.Option("-T", "--length", help="Tokens per context.")] = 4,
+    levels: Annotated[int, typer.Option(help="Priority groups (planted).")] = 3,
+    repeats: Annotated[bool, typer.Option(help="Let tokens repeat in a context.")] = False,
+    seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
+    json: Json = False,
+) -> None:
+    """Draw a random data set, at large or with a planted priority order."""
+    from attomaton.corpus.readers import write_jsonl
+    from attomaton.mechanics.synthetic import draw_samples, planted_samples
+    from attomaton.numerics import named_rng
+
+    rng = named_rng("synth", seed)
+    if kind == "planted":
+        drawn = planted_samples(rng, vocab, samples, length, levels, repeats=repeats).samples
+    else:
+        drawn = draw_samples(rng, vocab, samples, length, kind=kind, repeats=repeats)
+    write_jsonl(drawn, out)
+    record = {"written": str(out), "kind": kind, "samples": int(drawn.rows.sum()), "seed": seed}
+    emit(record, f"{record['samples']} samples in {out}", json)
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Whether everything attomaton needs is here and computes what it should."""
+    from attomaton.doctor import examine
+    from attomaton.report.terminal import table
+
+    record = examine()
+    rows = [[c["check"], "ok" if c["ok"] else "FAILS", c["detail"]] for c in record["checks"]]
+    emit(record, table(["check", "", "detail"], rows), json)
+    if not record["ok"]:
+        raise typer.Exit(1)
+
+
+def opened(model: Path, tokens: list[str]):  # type: ignore[no-untyped-def]
+    """The automaton of a model, and command-line words as its token labels."""
+    from attomaton.mechanics.automaton import Automaton
+    from attomaton.models import open_model
+
+    limit = open_model(model)
+    return Automaton(limit), [limit.graph.vocabulary.read(token) for token in tokens]
+
+
+def say_stage(name: str, seconds: float | None) -> None:
+    """One line per finished stage, for a person who waits."""
+    if sys.stderr.isatty() and seconds is not None:
+        print(f"{name:>6} {seconds:7.2f} s", file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Any]:
+    """A callback `progress(done, total, loss)` that draws a bar, or None where nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None, loss="")
+
+        def progress(done: int, total: int, loss: float) -> None:
+            bar.update(task, completed=done, total=total, loss=f"loss {loss:.6g}")
+
+        yield progress
+
+
+def main() -> None:
+    """Run the command line; every error of ours is one message and its exit code."""
+    debug = "--debug" in sys.argv
+    arguments = [a for a in sys.argv[1:] if a != "--debug"]
+    try:
+        app(args=arguments, prog_name="attomaton")
+    except AttomatonError as error:
+        if debug:
+            raise
+        fail(type(error).__name__, str(error), error.exit_code)
+    except KeyboardInterrupt:
+        fail("Interrupted", "stopped by the keyboard; nothing half-written was left.", 130)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        fail(
+            "InternalError",
+            f"{type(error).__name__}: {error}\nThis is a fault of attomaton; --debug shows where.",
+            1,
+        )
+
+
+def fail(kind: str, message: str, code: int) -> None:
+    """Say what went wrong, as JSON too where JSON was asked for, and leave."""
+    from attomaton.storage import to_json
+
+    if "--json" in sys.argv:
+        error = {"type": kind, "message": message, "exit_code": code}
+        print(to_json({"schema_version": 1, "error": error}))
+    print(f"{kind}: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,93 @@
+"""What a person reads on a terminal: plain lines, aligned, no colour needed to understand them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns aligned, numbers to the right.
+
+    >>> print(table(["token", "p"], [["tea", 0.25], ["cake", 1]]))
+    token     p
+    tea    0.25
+    cake      1
+    """
+    cells = [[_cell(x) for x in row] for row in rows]
+    right = [
+        all(isinstance(row[j], (int, float)) for row in map(list, rows)) if cells else False
+        for j in range(len(header))
+    ]
+    width = [max(len(h), *(len(row[j]) for row in cells), 0) for j, h in enumerate(header)]
+    lines = []
+    for row in [list(header), *cells]:
+        parts = [x.rjust(w) if r else x.ljust(w) for x, w, r in zip(row, width, right, strict=True)]
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines)
+
+
+def _cell(x: object) -> str:
+    return f"{x:.4g}" if isinstance(x, float) else str(x)
+
+
+def fit_text(s: Mapping[str, Any]) -> str:
+    """The summary of a fit in sentences and counts."""
+    c = s["certificates"]
+    aside = s.get("set_aside", {"examples": ()})
+    lines = [
+        f"{s['samples']:,} samples over {s['vocab']:,} tokens; {s['dropped']:,} set aside "
+        "(label absent from the context)",
+        *(f"  set aside, {example}" for example in aside["examples"][:2]),
+        f"{s['last_tokens']:,} priority graphs: {s['pairs']:,} pairs, {s['edges']:,} edges, "
+        f"{s['levels']} levels",
+        f"{s['components']:,} components, {s['cyclic_components']:,} of several tokens "
+        f"(largest {s['largest_component']:,}, {s['pairs_in_cyclic']:,} tokens in all)",
+        f"hard part   ‖W_svm‖ = {s['svm_norm']:.6g}   residuals: primal {c['svm_primal']:.1e}, "
+        f"dual {c['svm_dual']:.1e}, gap {c['svm_gap']:.1e}",
+        f"soft part   ‖W_fin‖ = {s['finite_norm']:.6g}   gradient {c['luce_gradient']:.1e}",
+        f"loss floor  L* = {s['loss_floor']:.10g}",
+    ]
+    return "\n".join(lines)
+
+
+def graph_text(view: Mapping[str, Any]) -> str:
+    """One priority graph, level by level."""
+    tokens = {node["token"]: node for node in view["nodes"]}
+    lines = [f"after {view['last']!r}: {len(view['nodes'])} tokens, {len(view['links'])} edges"]
+    for component in view["components"]:
+        names = []
+        for token in component["tokens"]:
+            soft = tokens[token]["log_pi"]
+            names.append(f"{token} ({soft:+.3f})" if len(component["tokens"]) > 1 else str(token))
+        score = tokens[component["tokens"][0]]["svm_score"]
+        tied = " ~ ".join(names)
+        lines.append(f"  level {component['level']}  score {score:+.4f}  {tied}")
+    return "\n".join(lines)
+
+
+def explanation_text(e: Mapping[str, Any]) -> str:
+    """A prediction and its reasons, token by token."""
+    lines = [f"after {' '.join(map(str, e['context']))!r} comes {e['prediction']!r}", e["note"], ""]
+    rows = [
+        [f["token"], f["count"], float(f["probability"]), float(f["svm_score"]),
+         float(f["finite_score"]), _reason(f)]
+        for f in e["fates"]
+    ]  # fmt: skip
+    lines.append(table(["token", "count", "p", "hard", "soft", "why"], rows))
+    for fate in e["fates"]:
+        for edge in fate["path"]:
+            seen = "; ".join(map(_sample, edge["evidence"]))
+            lines.append(f"  {edge['winner']} over {edge['loser']}: {seen}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _reason(fate: Mapping[str, Any]) -> str:
+    if not fate["path"]:
+        return fate["reason"]
+    way = [fate["path"][0]["winner"], *(edge["loser"] for edge in fate["path"])]
+    return f"outranked: {' → '.join(map(str, way))}"
+
+
+def _sample(s: Mapping[str, Any]) -> str:
+    bag = " ".join(str(t["token"]) for t in s["tokens"] for _ in range(t["count"]))
+    times = "" if s["weight"] == 1 else f" ×{s['weight']:g}"
+    return f"{{{bag}}} → {s['next']}{times}"
