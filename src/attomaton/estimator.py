@@ -165,8 +165,7 @@ class NextTokenClassifier:
         self._check_fitted()
         if length < 1:
             raise UsageError(f"length must be at least 1, not {length}.")
-        given = self.random_state if random_state is None else random_state
-        rng = _check_random_state(given)
+        rng = _check_random_state(self.random_state if random_state is None else random_state)
         words, _, _ = _read_contexts([context])
         begin = len(words)
         for _ in range(length):
@@ -221,7 +220,7 @@ class NextTokenClassifier:
 
     def _check_fitted(self) -> None:
         if "limit_" not in vars(self):
-            raise _also_sklearns("NotFittedError", NotFittedError)(
+            raise _not_fitted(
                 f"this {type(self).__name__} is not fitted yet; call fit(X, y) first."
             )
 
@@ -396,7 +395,7 @@ def _read_next_tokens(y: NextTokens, n: int) -> list[Label]:
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; it is read as one.",
-                _also_sklearns("DataConversionWarning", UserWarning),
+                _sklearn("DataConversionWarning", UserWarning),
                 stacklevel=3,
             )
             y = y[:, 0]
@@ -487,12 +486,16 @@ def _check_random_state(state: RandomState) -> np.random.Generator | np.random.R
     )
 
 
-def _also_sklearns(name: str, ours: type) -> type:
-    """`ours`, which where scikit-learn is loaded is its class of that name, too.
+def _sklearn(name: str, otherwise: type) -> type:
+    """A class of `sklearn.exceptions` where that is loaded; it is never imported for this."""
+    return getattr(sys.modules.get("sklearn.exceptions"), name, otherwise)
 
-    So `except sklearn.exceptions.NotFittedError` works for its users, and nobody else needs it.
-    """
-    theirs = getattr(sys.modules.get("sklearn.exceptions"), name, None)
-    if theirs is None:
-        return ours
-    return type(name, (theirs,) if issubclass(theirs, ours) else (ours, theirs), {})
+
+def _not_fitted(message: str) -> NotFittedError:
+    """Our error, which `except sklearn.exceptions.NotFittedError` catches, too."""
+    theirs = _sklearn("NotFittedError", NotFittedError)
+    if theirs is NotFittedError:
+        return NotFittedError(message)
+    # A class made here cannot be found by name in another process: it travels as this call.
+    travel = {"__reduce__": lambda error: (_not_fitted, error.args)}
+    return type("NotFittedError", (NotFittedError, theirs), travel)(message)

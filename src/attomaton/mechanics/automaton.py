@@ -130,7 +130,7 @@ class Automaton:
             words_last,
             words[int(np.argmax(p))],
             known,
-            known and len(parts) > 1,
+            len(parts) > 1,
             tuple(fates[i] for i in order),
             tuple((float(r), dict(zip(words, self._mix(count, svm, finite, r).tolist(), strict=True)))
                   for r in radii),
@@ -224,14 +224,13 @@ def samples_behind(samples: Samples, last: int, i: int, j: int) -> Int[np.ndarra
 
 
 def _note(known: bool, parts: int) -> str:
-    if not known:
-        return (
-            "The last token was never a last token in the data: the layer has learned nothing "
-            "about it and the context's own counts decide."
-        )
+    note = "One component is retrieved; the theorem fixes all odds."
     if parts > 1:
-        return (
-            "Unrelated components share the highest score: the theorem keeps them all but leaves "
-            "the odds between them to the start of training; W_fin's are shown."
+        note = (
+            "Tokens the data leave unrelated share the highest score: the theorem keeps them all "
+            "but leaves the odds between them to the start of training; those of a start at zero "
+            "are shown."
         )
-    return "One component is retrieved; the theorem fixes all odds."
+    if not known:
+        note = "The last token was never a last token in the data: no graph of its own. " + note
+    return note

@@ -1,8 +1,8 @@
 """Figures from plain records: priority graph, convergence, prediction, protocol.
 
-Each function returns a `matplotlib.figure.Figure` that belongs to nobody else: no pyplot, no global state
-left behind. Colours are Okabe and Ito's, and whatever a colour says, a line style, hatch, marker or word says
-too. Parts of the priority and prediction figures carry ids (`component-3`, `arrow-0-3`, `bar-1`) that
+Each function returns a `matplotlib.figure.Figure` that belongs to nobody else: no pyplot, no global
+state left behind. Colours are Okabe and Ito's, and whatever a colour says, a line style, hatch,
+marker or word says too. Parts of the figures carry ids (`component-3`, `arrow-0-3`, `bar-1`) that
 survive into the SVG.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, wraps
+from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -39,8 +40,8 @@ SVM, FIN, S_FIN = (
     rf"${a}_{{\mathrm{{{b}}}}}$" for a, b in (("W", "svm"), ("W", "fin"), ("S", "fin"))
 )
 
-# DejaVu Sans comes with matplotlib and is wider than what browsers put in its place, so text that fits
-# here fits there; the others fill in scripts that it lacks, where they are installed.
+# DejaVu Sans comes with matplotlib and is wider than what browsers put in its place, so text that
+# fits here fits there; the others fill in scripts that it lacks, where they are installed.
 _FONTS = (
     "DejaVu Sans",
     "Noto Sans CJK SC",
@@ -61,7 +62,7 @@ def _style() -> Iterator[None]:
         import matplotlib
     except ImportError as missing:
         raise UsageError("figures need matplotlib; install attomaton[plot].") from missing
-    settings = {
+    settings: dict[Any, Any] = {
         "axes.axisbelow": True,
         "axes.edgecolor": GREY,
         "axes.grid": True,
@@ -184,9 +185,9 @@ class _Arrow:
 def priority_figure(view: View) -> Figure:
     """Who outranks whom after one last token: components as boxes, highest priority on top.
 
-    A component of several tokens shows each one's soft share. Arrows that others imply are left out. Solid ones have
-    the margin 1, the smallest allowed (active); dashed ones more (slack). Above `COMPONENT_CAP` components
-    the figure shows the heaviest of the top levels and says so.
+    A component of several tokens shows each one's soft share. Arrows that others imply are left
+    out. Solid ones have the margin 1, the smallest allowed (active); dashed ones more (slack). Above
+    `COMPONENT_CAP` components the figure shows the heaviest of the top levels and says so.
     """
     title = f"after {_mention(view['last'])}: who outranks whom"
     boxes, total = _boxes(view)
@@ -250,7 +251,8 @@ def _chosen(boxes: list[_Box]) -> list[_Box]:
         return boxes
     ranked = sorted(boxes, key=lambda b: (b.level, -b.weight, b.id))
     seen: dict[int, int] = {}
-    first, spare = [], []
+    first: list[_Box] = []
+    spare: list[_Box] = []
     for box in ranked:
         seen[box.level] = seen.get(box.level, 0) + 1
         (first if seen[box.level] <= LEVEL_CAP else spare).append(box)
@@ -281,7 +283,7 @@ def _relations(view: View, shown: set[int]) -> list[_Arrow]:
 
 
 def _reduced(arrows: list[_Arrow]) -> list[_Arrow]:
-    """The arrows that no longer way implies; active ones always stay, as margins add along a way."""
+    """The arrows that no longer way implies; as margins add along a way, active ones stay."""
     below: dict[int, set[int]] = {}
     for arrow in arrows:
         below.setdefault(arrow.source, set()).add(arrow.target)
@@ -339,7 +341,7 @@ def _neighbours(arrows: list[_Arrow]) -> tuple[dict[int, list[Any]], dict[int, l
     above: dict[int, list[Any]] = {}
     below: dict[int, list[Any]] = {}
     for arrow in arrows:
-        for a, b in zip(arrow.stops[:-1], arrow.stops[1:], strict=True):
+        for a, b in pairwise(arrow.stops):
             below.setdefault(id(a), []).append(b)
             above.setdefault(id(b), []).append(a)
     return above, below
@@ -412,7 +414,7 @@ def _fit(
 def _stand(rows: list[list[_Box]], slots: list[list[Any]]) -> float:
     """Gives every box its height on the page, title above and key below; the page's height."""
     tall = [max(box.height for box in row) for row in rows]
-    same = [a[0].level == b[0].level for a, b in zip(rows[:-1], rows[1:], strict=True)]
+    same = [a[0].level == b[0].level for a, b in pairwise(rows)]
     # Many arrows between two rows need room to turn.
     turning = [0.012 * min(len(row), 30) for row in slots[1:]]
     gaps = [(_SAME_LEVEL_GAP if s else _ROW_GAP) + t for s, t in zip(same, turning, strict=True)]
@@ -472,7 +474,7 @@ def _draw_arrow(axes: Any, arrow: _Arrow, arrows: list[_Arrow], rows: list[list[
     active = is_active(arrow.margin)
     points = _way(arrow, arrows, rows)
     vertices, codes = [points[0]], [Curve.MOVETO]
-    for (x0, y0), (x1, y1) in zip(points[:-1], points[1:], strict=True):
+    for (x0, y0), (x1, y1) in pairwise(points):
         middle = (y0 + y1) / 2
         vertices += [(x0, middle), (x1, middle), (x1, y1)]
         codes += [Curve.CURVE4] * 3
@@ -615,7 +617,7 @@ def convergence_figure(records: Mapping[str, Any]) -> Figure:
         axes.set_gid(f"panel-{panel.curves[0][0]}")
         if panel.curves[0][0] == "loss" and floor is None:
             axes.set_title("loss")
-            _curve(axes, steps, loss, BLUE, "-", "", log=True)
+            _curve(axes, steps, loss, log=True)
             axes.set_yscale("log")
         else:
             _draw_panel(axes, panel, steps, known)
@@ -630,7 +632,8 @@ def _draw_panel(axes: Any, panel: _Panel, steps: np.ndarray, records: Mapping[st
     styles = ((BLUE, "-"), (VERMILION, "-."))
     for (name, label), (colour, style) in zip(panel.curves, styles, strict=False):
         if records.get(name) is not None:
-            _curve(axes, steps, records[name], colour, style, label, panel.log)
+            look = {"colour": colour, "style": style, "label": label}
+            _curve(axes, steps, records[name], log=panel.log, **look)
     if panel.log:
         axes.set_yscale("log")
         way = "up, without bound ↑" if np.isinf(panel.theory) else "down to 0 ↓"
@@ -658,7 +661,14 @@ def _theory_word(axes: Any, text: str, y: float) -> None:
 
 
 def _curve(
-    axes: Any, steps: np.ndarray, values: Any, colour: str, style: str, label: str, log: bool
+    axes: Any,
+    steps: np.ndarray,
+    values: Any,
+    *,
+    log: bool,
+    colour: str = BLUE,
+    style: str = "-",
+    label: str = "",
 ) -> None:
     """Median over seeds, and the range as a band."""
     rows = np.atleast_2d(np.asarray(values, dtype=float))
@@ -714,7 +724,9 @@ def prediction_figure(explanation: Mapping[str, Any]) -> Figure:
 
     fates = list(explanation["fates"])
     names = readable([*(fate["token"] for fate in fates), explanation["last"]])
-    title = f"after {_tail(explanation['context'])}: {_mention(explanation['prediction'])}"
+    best = max((fate["probability"] for fate in fates), default=0.0)
+    answer = f"{_mention(explanation['prediction'])} with {_percent(best)}"
+    title = f"after {_tail(explanation['context'])}: {answer}"
     bars = min(len(fates), BAR_CAP)
     figure = NewFigure(figsize=(9, max(3.2, 1.3 + 0.26 * bars)), layout="constrained", label=title)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
@@ -751,7 +763,7 @@ def _draw_fates(axes: Any, fates: list[dict[str, Any]], names: dict[Label, str])
     axes.set_yticks(range(len(shown)))
     labels = [_short(names[fate["token"]], 16) + _times(fate["count"]) for fate in shown]
     axes.set_yticklabels(labels, fontsize=9, parse_math=False)
-    axes.set(xlim=(0, 1.02), ylim=(len(shown) - 0.4, -0.6), xlabel="probability")
+    axes.set(xlim=(0, 1.02), ylim=(max(len(shown), 4) - 0.4, -0.6), xlabel="probability")
     axes.grid(axis="y", visible=False)
     key = [Patch(fc=BLUE, ec=BLUE, label="retrieved")]
     if any(fate["probability"] == 0 for fate in shown):
@@ -820,8 +832,8 @@ def protocol_figure(
 ) -> Figure:
     """A published protocol, repeated: final cosine and distance of every seed, and the way there.
 
-    `rows` hold `seed`, `cosine_svm`, `distance_fin`; `curves`, where kept, `steps` and `cosine_svm` (seeds ×
-    records). `published` may hold a number or a (low, high) range for either, drawn in grey.
+    `rows` hold `seed`, `cosine_svm`, `distance_fin`; `curves`, where kept, `steps` and `cosine_svm`
+    (seeds × records). `published` may hold a number or a (low, high) range for either.
     """
     from matplotlib.figure import Figure as NewFigure
 

@@ -1,21 +1,22 @@
 """Exports of one last token's priority graph: node-link JSON, GraphML and DOT.
 
-Every function takes the plain dict of a graph view: `last`, `nodes` (`id`, `token`, `component`, `level`,
-`svm_score`, `log_pi`), `links` (`source`, `target`, `weight`, `margin`) and `components` (`id`, `level`,
-`tokens`). Nodes are named by number, never by token, so no token can break a file.
+Every function takes the plain dict of a graph view: `last`, `nodes` (`id`, `token`, `component`,
+`level`, `svm_score`, `log_pi`), `links` (`source`, `target`, `weight`, `margin`) and `components`
+(`id`, `level`, `tokens`). Nodes are named by number, never by token, so no token can break a file.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 from xml.sax.saxutils import escape
 
 Label = str | int
 View = dict[str, Any]
 
-# A weakly active constraint is met by interior-point solvers to about 3e-6 only; a margin that close
-# to 1 is drawn as 1.
+# Interior-point solvers meet a weakly active constraint to about 3e-6 only; a margin that close to
+# 1 is drawn as 1.
 ACTIVE = 1e-5
 
 _JOINERS = "\u200c\u200d"  # invisible, but Persian, Hindi and emoji are misspelt without them
@@ -31,8 +32,8 @@ def is_active(margin: float) -> bool:
 def readable(tokens: Iterable[Label]) -> dict[Label, str]:
     r"""How each token is shown to a person: no invisible characters, no two tokens alike.
 
-    Quotes are added only where they tell something: around blank edges, and around words that look like
-    numbers where there are numbers too.
+    Quotes are added only where they tell something: around blank edges, and around words that look
+    like numbers where there are numbers too.
 
     >>> readable(["soup", "a\nb", " ", "3"])
     {'soup': 'soup', 'a\nb': 'a\\nb', ' ': '" "', '3': '3'}
@@ -76,8 +77,8 @@ def to_json(view: View) -> str:
 def to_graphml(view: View) -> str:
     r"""GraphML with typed attributes on nodes, edges and the graph (`last`).
 
-    A number and a word stay apart by their key's type. Characters that XML cannot hold are spelled out, U+0001 as
-    `\x01`; node-link JSON keeps them as they are.
+    A number and a word stay apart by their key's type. Characters that XML cannot hold are spelled
+    out, U+0001 as `\x01`; node-link JSON keeps them as they are.
     """
     keys: dict[tuple[str, str, str], str] = {}
     body = ['  <graph edgedefault="directed">']
@@ -103,12 +104,13 @@ def to_graphml(view: View) -> str:
 
 
 def to_dot(view: View) -> str:
-    """Graphviz DOT: components as clusters, levels as ranks, active margins solid, slack ones dashed."""
+    """Graphviz DOT: components as clusters, levels as ranks, active margins solid, slack dashed."""
     names = readable(node["token"] for node in view["nodes"])
     last = readable([view["last"]])[view["last"]]
+    title = _quoted(f"after {last}: who outranks whom")
     lines = [
         "digraph priority {",
-        f"  graph [newrank=true, ranksep=0.8, labelloc=t, label={_quoted(f'after {last}: who outranks whom')}];",
+        f"  graph [newrank=true, ranksep=0.8, labelloc=t, label={title}];",
         "  node [shape=box, style=rounded];",
     ]
     lines += _dot_clusters(view, names)
@@ -124,7 +126,7 @@ def _visible(c: str) -> str:
 def _data(
     keys: dict[tuple[str, str, str], str], scope: str, values: dict[str, Any], indent: str
 ) -> list[str]:
-    """`<data>` elements of one node, edge or graph; `keys` learns each (scope, name, type) it meets."""
+    """`<data>` elements of one node, edge or graph; `keys` learns every (scope, name, type)."""
     lines = []
     for name, value in values.items():
         kind = {int: "long", float: "double"}.get(type(value), "string")
@@ -162,10 +164,7 @@ def _dot_levels(view: View) -> list[str]:
     """One invisible spine of level marks, and every node on the rank of its level's mark."""
     levels = sorted({node["level"] for node in view["nodes"]})
     lines = [f'  level_{v} [shape=plaintext, label="level {v}", fontsize=10];' for v in levels]
-    lines += [
-        f"  level_{a} -> level_{b} [style=invis];"
-        for a, b in zip(levels[:-1], levels[1:], strict=True)
-    ]
+    lines += [f"  level_{a} -> level_{b} [style=invis];" for a, b in pairwise(levels)]
     for v in levels:
         members = "; ".join(f"n{node['id']}" for node in view["nodes"] if node["level"] == v)
         lines.append(f"  {{ rank=same; level_{v}; {members}; }}")

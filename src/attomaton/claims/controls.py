@@ -1,0 +1,18 @@
+"""Predictions that must be wrong, so that agreement with the right one means something."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from attomaton.corpus.samples import Samples, merge_samples
+
+
+def relabelled(samples: Samples, rng: np.random.Generator) -> Samples:
+    """The same contexts, each with another of its own tokens as label (kept where there is no other)."""
+    label = samples.label.copy()
+    for i in range(len(samples)):
+        own = samples.token[samples.start[i] : samples.start[i + 1]]
+        others = own[own != samples.label[i]]
+        if len(others):
+            label[i] = rng.choice(others)
+    return merge_samples(replace(samples, label=label))
