@@ -333,6 +333,7 @@ def test_bad_contexts(X, message):
         ([0, 0.5], "Unknown label type"),
         (None, "the target y is None"),
         ("ab", "has shape"),
+        ([[0], [1, 0]], r"next token 1: \[1, 0\]"),
         (np.zeros((2, 2), int), "has shape"),
         (np.array([0, 1j]), "Complex"),
         (csr_array(np.eye(2, dtype=int)), "sparse"),

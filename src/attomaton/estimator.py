@@ -390,8 +390,9 @@ def _read_next_tokens(y: NextTokens, n: int) -> list[Label]:
     if y is None:
         raise DataError("this requires y to be passed, but the target y is None.")
     _refuse_sparse(y, "y")
-    if not isinstance(y, (list, tuple)) or any(isinstance(x, (list, tuple, np.ndarray)) for x in y):
-        y = np.asarray(y)
+    plain = isinstance(y, (list, tuple))
+    if not plain or any(isinstance(x, (list, tuple, np.ndarray)) for x in y):
+        y = np.asarray(y, dtype=object if plain else None)
         if y.ndim == 2 and y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; it is read as one.",

@@ -116,7 +116,7 @@ def train_beside_theory(
     optimizer: str = "gd",
     lr: float | None = None,
     steps: int = 4000,
-    every: int | None = None,
+    every: int | str | None = None,
     head: str = "identity",
     loss: str = "log",
     batch_size: int | None = None,
@@ -191,7 +191,7 @@ def train_run(
     }
     with new_folder(out, "run") as work:
         provenance(work, config, summary)
-        write_columns(work / "metrics.parquet", _metric_columns(records, len(run.status)))
+        write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
         write_arrays(work / "state.safetensors", _state(run, limit))
         write_json(work / "vocabulary.json", list(samples.vocabulary.labels))
         write_json(work / "status.json", {"status": run.status})
@@ -218,7 +218,8 @@ def training_records(run: Training, limit: Limit) -> dict[str, np.ndarray]:
     }
 
 
-def _metric_columns(records: Mapping[str, np.ndarray], seeds: int) -> dict[str, np.ndarray]:
+def metric_columns(records: Mapping[str, np.ndarray], seeds: int) -> dict[str, np.ndarray]:
+    """Records as columns, one row per seed and recorded step."""
     steps = records["steps"]
     flat = {name: value.ravel() for name, value in records.items() if name != "steps"}
     return {"seed": np.repeat(np.arange(seeds), len(steps)), "step": np.tile(steps, seeds), **flat}

@@ -1,0 +1,41 @@
+# Every target makes its own virtual environment; nothing but Python ≥ 3.11 and make is needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+JOBS ?= auto
+
+.PHONY: run test quick bench lint clean help
+
+help:            ## what can be made
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "attomaton needs Python >= 3.11; try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of dependencies, renewed when pyproject.toml changes.
+$(VENV)/.installed-%: $(BIN)/python pyproject.toml
+	@echo "installing attomaton[$*] into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@
+
+run: $(VENV)/.installed-plot            ## the main job on embedded data
+	$(BIN)/attomaton demo
+
+test: $(VENV)/.installed-test           ## all tests
+	$(BIN)/python -m pytest -n $(JOBS)
+
+quick: $(VENV)/.installed-test          ## the tests that take seconds
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+bench: $(VENV)/.installed-bench         ## speed and memory, as ratios measured in one run
+	$(BIN)/python -m benchmarks
+
+lint: $(VENV)/.installed-lint           ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:                                  ## forget the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis
