@@ -25,6 +25,13 @@ def row_pointer(length: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows_and_
     return np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
 
 
+def sum_by(
+    index: Int[np.ndarray, " n"], value: Float[np.ndarray, " n"], size: int
+) -> Float[np.ndarray, " size"]:
+    """Sums of `value` by index 0 … size − 1; unlike a bare `bincount`, of floats even when empty."""
+    return np.bincount(index, value, size).astype(np.float64, copy=False)
+
+
 def cosine(a: Float[np.ndarray, "*shape"], b: Float[np.ndarray, "*shape"]) -> float:
     """The cosine of the angle between two arrays of one shape; 0 where one of them is 0."""
     scale = float(np.linalg.norm(a) * np.linalg.norm(b))

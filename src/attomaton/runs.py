@@ -142,7 +142,7 @@ def train_beside_theory(
         seed=seed,
         loss_floor=limit.finite.loss_floor if loss == "log" else None,
         record=measure,
-        context=yardstick(limit, seeds),
+        context=yardstick(limit, max(seeds, 1)),  # `train` itself refuses fewer than 1
         progress=progress,
     )
 

@@ -101,18 +101,18 @@ def _pairs_yardstick(limit: Limit, several: Sequence[Limit]) -> Yardstick:
     graph = limit.graph
     pairs = max(len(x.graph.pair_last) for x in several)
 
-    def padded(values: np.ndarray, fill: float) -> np.ndarray:
-        return np.concatenate([values, np.full(pairs - len(values), fill, values.dtype)])
+    def padded(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, (0, pairs - len(values)))
 
     share = np.where(graph.cyclic, 1.0 / graph.component_size[graph.component], 0.0)
     first = np.unique(graph.component, return_index=True)[1]
     tied, bags = _tied(limit, several, None)
     return Yardstick(
-        padded(limit.svm.score / (limit.svm.norm or 1.0), 0.0),
+        padded(limit.svm.score / (limit.svm.norm or 1.0)),
         None,
-        padded(first[graph.component].astype(np.int32), 0),
-        padded(share, 0.0),
-        padded(limit.finite.score, 0.0),
+        padded(first[graph.component].astype(np.int32)),
+        padded(share),
+        padded(limit.finite.score),
         None,
         bags,
         tied,

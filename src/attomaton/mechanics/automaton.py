@@ -113,11 +113,12 @@ class Automaton:
         q = vocabulary.id_of(words_last := plain_label(context[-1]))
         known = q is not None and graph.pairs_of(q).stop > graph.pairs_of(q).start
         kept = np.flatnonzero(p > 0)
-        parts = {graph.component[pair] if (pair := self._pair(q, tokens[i])) is not None else -1 - i
+        parts = {graph.component[pair] if (pair := self._pair(q, int(tokens[i]))) is not None else -1 - i
                  for i in kept}  # fmt: skip
         fates = []
         for i, word in enumerate(words):
-            reason, path = "retrieved", ()
+            reason: str = "retrieved"
+            path: tuple[Edge, ...] = ()
             if p[i] == 0:
                 reason, path = self._why_lost(q, tokens[kept], int(tokens[i]), evidence)
             fates.append(
@@ -187,7 +188,7 @@ class Automaton:
         if q is None or self._pair(q, loser) is None:
             return "never seen with the last token", ()
         graph = self.limit.graph
-        ways = [graph.path(q, int(w), loser) for w in winners if self._pair(q, w) is not None]
+        ways = [graph.path(q, int(w), loser) for w in winners if self._pair(q, int(w)) is not None]
         found = [way for way in ways if way is not None]
         if not found:
             return "lower score", ()
@@ -205,7 +206,7 @@ class Automaton:
             float(samples.weight[rows].sum()),
             tuple(
                 {
-                    "tokens": samples.bag(r),
+                    "tokens": samples.bag(int(r)),
                     "next": vocabulary[samples.label[r]],
                     "weight": float(samples.weight[r]),
                     "source": int(samples.source[r]),

@@ -22,7 +22,7 @@ from attomaton.corpus.samples import Samples, merge_samples
 from attomaton.errors import SolverError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.graph import PriorityGraph
-from attomaton.numerics import ragged_indices, row_pointer
+from attomaton.numerics import ragged_indices, row_pointer, sum_by
 
 CONVERGED = 1e-12  # gradient of a component's mean loss at which Newton stops
 CERTIFIED = 1e-9  # gradient above which an answer is an error
@@ -58,7 +58,7 @@ class Choices:
     @cached_property
     def group_weight(self) -> Float[np.ndarray, " groups"]:
         """Total weight of the choices made in each group."""
-        return np.bincount(self.group_of_choice, self.weight, int(self.group.max(initial=-1)) + 1)
+        return sum_by(self.group_of_choice, self.weight, int(self.group.max(initial=-1)) + 1)
 
     def restrict(self, groups: Bool[np.ndarray, " groups"]) -> tuple["Choices", np.ndarray]:
         """The choices made in these groups, renumbered, and the items that remain."""
@@ -175,7 +175,7 @@ def luce_loss(
     won = choices.item == choices.winner[choices.choice_of]
     loss = choices.weight * (top + np.log(total) - score[won])
     push = choices.weight[choices.choice_of] * (p - won)
-    return loss, np.bincount(choices.item, push, len(theta)), p
+    return loss, sum_by(choices.item, push, len(theta)), p
 
 
 def luce_mle(choices: Choices, most: int = 200) -> Float[np.ndarray, " items"]:
@@ -210,25 +210,26 @@ def _newton_step(
         part.group
     ]
     groups = len(part.group_weight)
-    before = np.bincount(part.group_of_choice, loss, groups)
-    slope = np.bincount(part.group, gradient * step, groups)
+    before = sum_by(part.group_of_choice, loss, groups)
+    slope = sum_by(part.group, gradient * step, groups)
     noise = 1e-14 * (np.abs(before) + part.group_weight)
     t = np.ones(groups)
     for _ in range(60):
         trial = luce_loss(part, theta + t[part.group] * step)[0]
-        after = np.bincount(part.group_of_choice, trial, groups)
+        after = sum_by(part.group_of_choice, trial, groups)
         # Written so that a NaN loss counts as too large.
         enough = after <= before + 1e-4 * t * slope + noise
         if enough.all():
             break
         t[~enough] /= 2
     theta = theta + np.where(enough, t, 0.0)[part.group] * step
-    mean = np.bincount(part.group, theta, groups) / np.bincount(part.group)
+    mean = sum_by(part.group, theta, groups) / np.bincount(part.group)
     # A group whose line search found nothing has met the limit of float64; the certificate judges it.
     return theta - mean[part.group], arrived | ~enough
 
 
 def _group_max(part: Choices, value: Float[np.ndarray, " items"]) -> Float[np.ndarray, " groups"]:
+    """The largest value in each group."""
     head = np.flatnonzero(np.diff(part.group, prepend=-1))
     return np.maximum.reduceat(value, head) if len(head) else np.zeros(0)
 
@@ -240,7 +241,7 @@ def _solve_hessian(
     n = len(gradient)
     w = part.weight[part.choice_of]
     half = csr_array((np.sqrt(w) * p, part.item, part.start), shape=(len(part.winner), n))
-    diagonal = np.bincount(part.item, w * p, n)
+    diagonal = sum_by(part.item, w * p, n)
     H = (diags_array(diagonal) - half.T @ half).tocsr()
     size = np.bincount(part.group)
     first = row_pointer(size)[:-1]

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import AssumptionError
-from attomaton.numerics import ragged_indices, row_pointer
+from attomaton.numerics import ragged_indices, row_pointer, sum_by
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def build_graph(samples: Samples) -> PriorityGraph:
     label_pair = pair[own]  # one per sample: a label occurs in its context
     start, end = label_pair[owner[~own]], pair[~own]
     edge, which = np.unique(start * np.int64(len(key)) + end, return_inverse=True)
-    weight = np.bincount(which, weights=samples.weight[owner[~own]], minlength=len(edge))
+    weight = sum_by(which, samples.weight[owner[~own]], len(edge))
     edge_from, edge_to = edge // len(key), edge % len(key)
     matrix = csr_array((np.ones(len(edge), bool), (edge_from, edge_to)), shape=(len(key), len(key)))
     count, component = connected_components(matrix, directed=True, connection="strong")

@@ -124,7 +124,7 @@ def solve_limit(
             "tokens; one each is needed."
         )
 
-    def timed(name, function, *arguments):  # type: ignore[no-untyped-def]
+    def timed(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         stage(name, None)
         begin = time.perf_counter()
         answer = function(*arguments)

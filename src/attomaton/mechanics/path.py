@@ -7,8 +7,8 @@ with the log-loss $L$ of the layer. Both trace the same curve when $W_0 = 0$: λ
 the ball. As R grows, W_R takes the direction and the finite part that gradient descent takes.
 
 The problems are convex and solved by Newton's method, each step by conjugate gradients. Gradient
-and Hessian products are sums over the incidences (sample, token): no matrix of samples by parameters
-is ever built. All iterates stay in the span of $e_x e_q^\top$ over the pairs that occur.
+and Hessian products are sums over the incidences (sample, token): no matrix of samples by
+parameters is ever built. All iterates stay in the span of $e_x e_q^\top$ over the pairs that occur.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +26,7 @@ from attomaton.mechanics.data import Embeddings, check_embeddings
 
 TOLERANCE = 1e-10  # stationarity residual, relative to the largest gradient the data can have
 NEWTON_STEPS = 200
+CG_STEPS = 5000  # for one Newton step, which is a descent step however early this stops
 LEAST_LAMBDA = 1e-14  # below this, relative to the same scale, rounding decides the answer
 
 Params = Float[np.ndarray, "*shape"]
@@ -287,8 +288,10 @@ def _newton_direction(
     """−(∇²L + λ)⁻¹ slope, by conjugate gradients balanced with the diagonal."""
     diagonal = task.steepness(p) + lam
     balance = 1.0 / np.maximum(diagonal, 1e-300) if np.ndim(diagonal) else np.float64(1.0)
+    # Few digits suffice far from the answer; near it, enough for Newton to converge superlinearly.
+    digits = min(0.1, float(np.abs(slope).max() / task.scale) ** 0.5)
     return -_conjugate_gradients(
-        lambda v: task.curvature(p, v) + lam * v, slope, balance, 10 * slope.size + 100
+        lambda v: task.curvature(p, v) + lam * v, slope, balance, max(digits, 1e-8)
     )
 
 
@@ -296,15 +299,15 @@ def _conjugate_gradients(
     product: Callable[[Params], Params],
     b: Params,
     balance: Float[np.ndarray, "*shape"] | np.float64,
-    most: int,
+    digits: float,
 ) -> Params:
-    """x with product(x) = b, to eight digits of the residual, or as far as rounding lets it."""
+    """x with product(x) = b, the residual reduced by `digits` or as far as rounding lets it be."""
     x, r = np.zeros_like(b), b
     y = balance * r
     d, rho = y, float((r * y).sum())
-    goal = rho * 1e-16
-    for _ in range(most):
-        if rho <= goal or rho == 0.0:
+    goal = rho * digits**2
+    for _ in range(min(10 * b.size + 100, CG_STEPS)):
+        if rho <= goal:
             break
         Ad = product(d)
         bend = float((d * Ad).sum())
@@ -372,8 +375,8 @@ def _on_sphere(task: _Task, R: float, at: Params) -> PathPoint:
                 return _certified(task, inside, 0.0, origin)
             if np.exp(log_low) < floor:
                 raise SolverError(
-                    f"norm path: radius {R:g} needs lambda below {floor:.1g}, where rounding decides; "
-                    f"‖W‖ = {R * np.exp(excess):.6g} was reached. Ask for a smaller radius."
+                    f"norm path: radius {R:g} needs lambda below {floor:.1g}, where rounding "
+                    f"decides; ‖W‖ = {R * np.exp(excess):.6g} was reached. Ask for a smaller radius."
                 )
     log_lam = log_high if excess == 0 else brentq(solve, log_low, log_high, xtol=1e-14, rtol=1e-15)
     found = _minimise(task, float(np.exp(log_lam)), origin, at)

@@ -574,7 +574,7 @@ class _Panel:
 
     title: str
     curves: tuple[tuple[str, str], ...]  # record, name in the key (empty: only one curve)
-    theory: float  # the limit; infinite: grows without bound
+    theory: float | None  # the limit; infinite: grows without bound; None: not said
     log: bool = True
 
 
@@ -603,80 +603,92 @@ def convergence_figure(records: Mapping[str, Any]) -> Figure:
 
     steps = np.asarray(records["steps"], dtype=float)
     loss = np.atleast_2d(np.asarray(records["loss"], dtype=float))
-    floor = records.get("loss_floor")
-    known = {**records, "loss": loss if floor is None else loss - floor}
-    panels = [p for p in _PANELS if any(known.get(name) is not None for name, _ in p.curves)]
+    measured = {
+        name: np.atleast_2d(np.asarray(records[name], dtype=float))
+        for panel in _PANELS
+        for name, _ in panel.curves
+        if records.get(name) is not None
+    }
+    if (floor := records.get("loss_floor")) is not None:
+        measured["loss"] = loss - floor
+    panels = [p for p in _PANELS if any(name in measured for name, _ in p.curves)]
     columns = min(3, len(panels)) if len(panels) != 4 else 2
     lines = -(-len(panels) // columns)
     title = f"training approaches its limit ({len(loss)} seed{'s' if len(loss) > 1 else ''})"
-    figure = NewFigure(figsize=(3.3 * columns + 0.4, 2.6 * lines + 0.5), layout="constrained")
-    figure.set_label(title)
+    size = (max(3.3 * columns + 0.4, 4.8), 2.6 * lines + 0.5)
+    figure = NewFigure(figsize=size, layout="constrained", label=title)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
     for i, panel in enumerate(panels):
         axes = figure.add_subplot(lines, columns, i + 1)
-        axes.set_gid(f"panel-{panel.curves[0][0]}")
         if panel.curves[0][0] == "loss" and floor is None:
-            axes.set_title("loss")
-            _curve(axes, steps, loss, log=True)
-            axes.set_yscale("log")
-        else:
-            _draw_panel(axes, panel, steps, known)
+            panel = _Panel("loss", (("loss", ""),), None, log=False)  # noqa: PLW2901
+        _draw_panel(axes, panel, steps, measured)
         _step_axis(axes, steps)
         if i == 0 and len(loss) > 1:
             _seed_key(axes)
     return figure
 
 
-def _draw_panel(axes: Any, panel: _Panel, steps: np.ndarray, records: Mapping[str, Any]) -> None:
+def _draw_panel(
+    axes: Any, panel: _Panel, steps: np.ndarray, measured: Mapping[str, np.ndarray]
+) -> None:
     axes.set_title(panel.title)
+    axes.set_gid(f"panel-{panel.curves[0][0]}")
     styles = ((BLUE, "-"), (VERMILION, "-."))
-    for (name, label), (colour, style) in zip(panel.curves, styles, strict=False):
-        if records.get(name) is not None:
-            look = {"colour": colour, "style": style, "label": label}
-            _curve(axes, steps, records[name], log=panel.log, **look)
+    there = [(*curve, *style) for curve, style in zip(panel.curves, styles, strict=False)
+             if curve[0] in measured]  # fmt: skip
+    if panel.log and not any((measured[name] > 0).any() for name, *_ in there):
+        axes.text(0.5, 0.5, "0 throughout", transform=axes.transAxes, ha="center", color=GREY)
+        axes.set_yticks([])
+        return
+    for name, label, colour, style in there:
+        look = {"colour": colour, "style": style, "label": label}
+        _curve(axes, steps, measured[name], log=panel.log, **look)
     if panel.log:
         axes.set_yscale("log")
-        way = "up, without bound ↑" if np.isinf(panel.theory) else "down to 0 ↓"
-        edge = (
-            1.0 if np.isinf(panel.theory) else 0.0
-        )  # a log axis shows neither; the edge stands in
-        axes.spines["bottom"].set_visible(edge > 0)
-        axes.plot([0, 1], [edge, edge], "--", color=BLACK, lw=1.2, transform=axes.transAxes,
-                  clip_on=False, gid="theory")  # fmt: skip
-        _theory_word(axes, f"theory: {way}", edge)
-    else:
-        axes.axhline(panel.theory, ls="--", color=BLACK, lw=1.2, gid="theory")
-        low = axes.get_ylim()[0]
-        axes.set_ylim(low, panel.theory + 0.12 * max(panel.theory - low, 1e-3))
-        y = axes.transAxes.inverted().transform(axes.transData.transform((1, panel.theory)))[1]
-        _theory_word(axes, f"theory: {panel.theory:g}", y)
-    if any(label and records.get(name) is not None for name, label in panel.curves):
+    # The norm grows without bound only where there is a direction to grow in.
+    if panel.theory is not None and (np.isfinite(panel.theory) or "cosine_svm" in measured):
+        _draw_theory(axes, panel)
+    if len(there) > 1:
         axes.legend(loc="lower right")
 
 
-def _theory_word(axes: Any, text: str, y: float) -> None:
-    """The dashed line's name, at its left end, on the side where there is room."""
-    axes.text(0.02, y + (0.02 if y < 0.5 else -0.02), text, transform=axes.transAxes, fontsize=8,
-              va="bottom" if y < 0.5 else "top")  # fmt: skip
+def _draw_theory(axes: Any, panel: _Panel) -> None:
+    """The limit as a dashed line; on a log axis, which shows neither 0 nor infinity, at its edge."""
+    assert panel.theory is not None
+    look = {"ls": "--", "color": BLACK, "lw": 1.2, "gid": f"theory-{panel.curves[0][0]}"}
+    word = {"transform": axes.get_yaxis_transform(), "fontsize": 8}
+    if not panel.log:
+        low = axes.get_ylim()[0]
+        room = 0.16 * max(panel.theory - low, 1e-3)
+        axes.set_ylim(low, panel.theory + room)
+        axes.axhline(panel.theory, **look)
+        text = f"theory: {panel.theory:g}"
+        axes.text(0.02, panel.theory + 0.12 * room, text, va="bottom", **word)
+        return
+    up = np.isinf(panel.theory)
+    axes.spines["bottom"].set_visible(up)
+    axes.plot([0, 1], [up, up], transform=axes.transAxes, clip_on=False, **look)
+    word["transform"] = axes.transAxes
+    text = "theory: up, without bound ↑" if up else "theory: down to 0 ↓"
+    axes.text(0.02, 0.97 if up else 0.02, text, va="top" if up else "bottom", **word)
 
 
 def _curve(
     axes: Any,
     steps: np.ndarray,
-    values: Any,
+    rows: np.ndarray,
     *,
     log: bool,
     colour: str = BLUE,
     style: str = "-",
     label: str = "",
 ) -> None:
-    """Median over seeds, and the range as a band."""
-    rows = np.atleast_2d(np.asarray(values, dtype=float))
+    """Median over seeds, and the range as a band; `rows` are seeds × records."""
     middle, low, high = np.median(rows, axis=0), rows.min(axis=0), rows.max(axis=0)
     if log:
         # Rounding can put a gap at or below 0, which has no place on the axis.
-        positive = rows[rows > 0]
-        least = positive.min() if positive.size else 1.0
+        least = rows[rows > 0].min()
         low, high = np.maximum(low, least), np.maximum(high, least)
         middle = np.where(middle > 0, middle, np.nan)
     if len(rows) > 1:
@@ -792,10 +804,11 @@ def _draw_soft_to_hard(axes: Any, explanation: Mapping[str, Any], names: dict[La
     for i, fate in enumerate(fates[:CURVE_CAP]):
         token, kept = fate["token"], fate["probability"] > 0
         curve = [p[token] for _, p in finite] + [fate["probability"]]
-        # Markers shrink, so that curves lying on each other are all seen.
+        # Hollow markers that shrink: curves lying on each other are all seen.
         axes.plot(
             range(len(curve)), curve, "-" if kept else "--", color=CURVES[i], marker=MARKERS[i],
-            ms=9 - i, lw=1.8 if kept else 1.2, label=f"curve {i}", clip_on=False, gid=f"curve-{i}",
+            ms=10 - 1.2 * i, mfc="none", mew=1.5, lw=1.8 if kept else 1.2, clip_on=False,
+            label=f"curve {i}", gid=f"curve-{i}",
         )  # fmt: skip
     ticks = [f"{r:.2g}" if r < 10 else f"{r:.0f}" for r, _ in finite] + ["limit"]
     axes.set_xticks(range(len(ticks)), ticks)
@@ -852,17 +865,17 @@ def protocol_figure(
     ):
         axes.set_title(words)
         values = [row[name] for row in rows]
-        _published(axes, published.get(name))
+        _draw_published(axes, published.get(name), f"published-{name}")
         axes.plot(range(len(rows)), values, marker, color=BLUE, ms=6, label="measured",
                   gid=f"seeds-{name}", clip_on=False)  # fmt: skip
         _seed_axis(axes, seeds)
         if name == "cosine_svm":
-            axes.axhline(1, ls="--", color=BLACK, lw=1.2, gid="theory", label="theory: 1")
+            axes.axhline(1, ls="--", color=BLACK, lw=1.2, gid="theory-final", label="theory: 1")
         elif 0 < min(values) < max(values) / 20:
             axes.set_yscale("log")
         else:
-            axes.set_ylim(0, 1.35 * max(values) or 1)  # room for the key
-        axes.legend(loc="lower left" if name == "cosine_svm" else "upper right")
+            axes.set_ylim(0, 1.1 * max(values) or 1)
+        _key_below(axes)
     return figure
 
 
@@ -875,7 +888,12 @@ def _draw_seed_curves(axes: Any, curves: Mapping[str, Any]) -> None:
     axes.plot(steps, np.median(values, axis=0), color=BLUE, lw=2.2, label="median")
     axes.axhline(1, ls="--", color=BLACK, lw=1.2, gid="theory", label="theory: 1")
     _step_axis(axes, steps)
-    axes.legend(loc="lower right")
+    _key_below(axes)
+
+
+def _key_below(axes: Any) -> None:
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, columnspacing=1,
+                handlelength=1.4, handletextpad=0.5)  # fmt: skip
 
 
 def _seed_axis(axes: Any, seeds: Sequence[Any]) -> None:
@@ -884,16 +902,14 @@ def _seed_axis(axes: Any, seeds: Sequence[Any]) -> None:
     axes.set(xlabel="seed", xlim=(-0.6, len(seeds) - 0.4))
 
 
-def _published(axes: Any, value: Any) -> None:
+def _draw_published(axes: Any, value: Any, gid: str) -> None:
     if value is None:
         return
     low, high = (value, value) if np.isscalar(value) else value
     if low == high:
-        axes.axhline(low, color=GREY, lw=1.2, ls=":", label="published", gid="published")
+        axes.axhline(low, color=GREY, lw=1.2, ls=":", label="published", gid=gid)
     else:
-        axes.axhspan(
-            low, high, color="#999999", alpha=0.3, lw=0, label="published", gid="published"
-        )
+        axes.axhspan(low, high, color="#999999", alpha=0.3, lw=0, label="published", gid=gid)
 
 
 # --- words and widths ----------------------------------------------------------------------------

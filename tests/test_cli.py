@@ -1,0 +1,340 @@
+"""The command line as its users meet it: results, files, messages, exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from attomaton import cli
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attomaton", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """theory.md's chain: 0 outranks 1 outranks 2."""
+    path = tmp_path / "chain.jsonl"
+    path.write_text('{"tokens": [0, 1, 2], "next": 0}\n{"tokens": [1, 2], "next": 1}\n')
+    return path
+
+
+def unit_rows(rng, K, d):
+    E = rng.normal(size=(K, d))
+    return E / np.linalg.norm(E, axis=1, keepdims=True)
+
+
+# What comes out
+
+
+def test_fit_prints_every_promised_key_and_writes_dense_matrices(call, chain, tmp_path):
+    code, out, _ = call("fit", chain, "-o", tmp_path / "M", "--dense", "--json")
+    record = json.loads(out)
+    assert code == 0, out
+    promised = """tokens vocab windows samples dropped last_tokens pairs edges components
+        cyclic_components pairs_in_cyclic largest_component cyclic_samples loss_floor certificates
+        seconds peak_memory_mb schema_version"""
+    assert set(promised.split()) <= set(record)
+    arrays = load_file(tmp_path / "M" / "arrays.safetensors")
+    # e_xᵀ W e_k with standard basis vectors is W[x, k]; the hand-solved row is (1, 0, −1).
+    expected = np.zeros((3, 3))
+    expected[:, 2] = [1, 0, -1]
+    np.testing.assert_allclose(arrays["W_svm"], expected, atol=1e-9)
+    np.testing.assert_array_equal(arrays["W_fin"], 0)
+
+
+def test_fit_with_embeddings_takes_integer_tokens_and_keeps_every_row(call, chain, tmp_path):
+    E = unit_rows(np.random.default_rng(0), 5, 7)
+    np.save(tmp_path / "E.npy", E)
+    code, out, _ = call(
+        "fit", chain, "-o", tmp_path / "M", "--embeddings", tmp_path / "E.npy", "--dense", "--json"
+    )
+    assert code == 0, out
+    assert json.loads(out)["vocab"] == 5
+    W = load_file(tmp_path / "M" / "arrays.safetensors")["W_svm"]
+    assert W.shape == (7, 7)
+    margins = [(E[i] - E[j]) @ W @ E[2] for i, j in [(0, 1), (0, 2), (1, 2)]]
+    assert min(margins) >= 1 - 1e-9
+
+
+def test_train_equals_plain_gradient_descent(call, tmp_path):
+    rng = np.random.default_rng(3)
+    K, d, eta, steps = 5, 6, 0.3, 200
+    rows = [[int(x) for x in rng.integers(0, K, 4)] for _ in range(7)]
+    nexts = [int(rng.choice(row)) for row in rows]
+    data = tmp_path / "d.jsonl"
+    data.write_text(
+        "".join(json.dumps({"tokens": r, "next": y}) + "\n" for r, y in zip(rows, nexts, strict=True))
+    )
+    E, W = unit_rows(rng, K, d), rng.normal(size=(d, d)) / 3
+    np.save(tmp_path / "E.npy", E)
+    np.save(tmp_path / "W0.npy", W)
+    code, out, _ = call(
+        "train", data, "-o", tmp_path / "R", "--embeddings", tmp_path / "E.npy",
+        "--init", tmp_path / "W0.npy", "--lr", eta, "--steps", steps, "--json",
+    )  # fmt: skip
+    assert code == 0, out
+    C = np.linalg.pinv(E).T
+    for _ in range(steps):
+        G = np.zeros_like(W)
+        for row, y in zip(rows, nexts, strict=True):
+            X, q = E[row], E[row[-1]]
+            a = np.exp(X @ W @ q)
+            a /= a.sum()
+            u = X @ C[y]
+            G -= X.T @ (a * (u - a @ u))[:, None] @ q[None] / (a @ u) / len(rows)
+        W = W - eta * G
+    np.testing.assert_allclose(load_file(tmp_path / "R" / "state.safetensors")["W"], W, atol=1e-9)
+    metrics = pq.read_table(tmp_path / "R" / "metrics.parquet")
+    assert {"seed", "step", "loss", "loss_gap", "norm", "cosine_svm", "cosine_outside",
+            "distance_fin", "mass_retrieved"} <= set(metrics.column_names)  # fmt: skip
+
+
+def test_train_without_embeddings_writes_W_over_the_vocabulary(call, chain, tmp_path):
+    code, out, _ = call("train", chain, "-o", tmp_path / "R", "--seeds", 2, "--steps", 50, "--json")
+    state = load_file(tmp_path / "R" / "state.safetensors")
+    assert code == 0, out
+    assert state["W"].shape == (2, 3, 3)
+    assert json.loads(out)["status"] == ["finished", "finished"]
+    names = {p.name for p in (tmp_path / "R").iterdir()}
+    assert {"config.toml", "command.txt", "env.json", "summary.json", "status.json"} <= names
+
+
+def test_predict_explain_and_graph_speak_of_the_same_model(call, chain, tmp_path):
+    call("fit", chain, "-o", tmp_path / "M")
+    code, out, _ = call("predict", tmp_path / "M", "1", "2", "--json", "--sample", 3)
+    record = json.loads(out)
+    assert (code, record["prediction"]) == (0, 1)
+    assert len(record["continuation"]) == 3
+    code, out, _ = call("explain", tmp_path / "M", "0", "1", "2", "--json")
+    fates = {f["token"]: f for f in json.loads(out)["fates"]}
+    assert fates[0]["probability"] == 1.0
+    assert fates[2]["reason"] == "outranked"
+    assert fates[2]["path"][0]["evidence"][0]["next"] == fates[2]["path"][0]["winner"]
+    code, out, _ = call("graph", tmp_path / "M", "--last", "2", "--json")
+    view = json.loads(out)
+    assert [c["tokens"] for c in view["components"]] == [[0], [1], [2]]
+    for form, mark in (("graphml", "<graphml"), ("dot", "digraph"), ("text", "level 0")):
+        assert mark in call("graph", tmp_path / "M", "--last", "2", "--format", form)[1]
+
+
+def test_a_soft_radius_is_softer_than_the_limit(call, chain, tmp_path):
+    call("fit", chain, "-o", tmp_path / "M")
+    p = {}
+    for radius in ("0", "3", "inf"):
+        out = call("predict", tmp_path / "M", "0", "1", "2", "--radius", radius, "--json")[1]
+        p[radius] = {r["token"]: r["p"] for r in json.loads(out)["probabilities"]}[0]
+    assert p["0"] == pytest.approx(1 / 3)
+    assert p["0"] < p["3"] < p["inf"] == 1.0
+
+
+def test_events_and_synthetic_data_can_be_fitted(call, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("user,what,when\na,x,1\na,y,2\na,x,3\nb,y,1\nb,x,2\nb,y,3\n")
+    columns = ["--context", 2, "--sequence", "user", "--item", "what", "--order", "when"]
+    code, out, _ = call("fit", log, "-o", tmp_path / "M", *columns, "--json")
+    assert (code, json.loads(out)["samples"], json.loads(out)["dropped"]) == (0, 2, 2)
+    for kind in ("general", "acyclic", "cyclic", "fully-cyclic", "planted"):
+        target = tmp_path / f"{kind}.jsonl"
+        assert call("data", "synth", "-o", target, "--kind", kind, "-n", 12)[0] == 0
+        code, out, _ = call("data", "inspect", target, "--json")
+        assert (code, json.loads(out)["set_aside"]["rows"]) == (0, 0)
+
+
+def test_doctor_finds_this_machine_well(call):
+    code, out, _ = call("doctor", "--json")
+    assert (code, json.loads(out)["ok"]) == (0, True)
+
+
+# What goes wrong: one message that names the place, the exit code, nothing half-written
+
+
+def bad(call, tmp_path, *arguments):
+    before = sorted(p.name for p in tmp_path.iterdir())
+    code, out, err = call(*arguments)
+    assert out == ""
+    assert "Traceback" not in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    return code, err
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "empty"),
+        ('{"tokens": [0, 1], "next": 0}\n{"tokens": [0, 1,\n', "line 2"),
+        ('{"tokens": [0, 1], "next": 7}\n', "none of the 1 contexts contains its own label"),
+        ('{"tokens": [0, 1], "next": 0, "weight": -1}\n', "line 1"),
+        ('{"tokens": [0, 1], "next": 0, "weight": 0}\n', "line 1"),
+        ('{"tokens": [], "next": 0}\n', "line 1"),
+        ('{"tokens": [0], "nxet": 0}\n', "next"),
+    ],
+)
+def test_bad_rows(call, tmp_path, content, says):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(content)
+    code, err = bad(call, tmp_path, "fit", path, "-o", tmp_path / "M")
+    assert code == 3
+    assert says in err
+
+
+def test_unknown_file_and_missing_context(call, tmp_path):
+    code, err = bad(call, tmp_path, "fit", tmp_path / "absent.jsonl", "-o", tmp_path / "M")
+    assert (code, "absent.jsonl" in err) == (3, True)
+    (tmp_path / "t.txt").write_text("a b a")
+    code, err = bad(call, tmp_path, "fit", tmp_path / "t.txt", "-o", tmp_path / "M")
+    assert (code, "--context" in err) == (2, True)
+    code, err = bad(call, tmp_path, "fit", tmp_path / "t.txt", "--context", 9, "-o", tmp_path / "M")
+    assert (code, "shorter context" in err) == (3, True)
+
+
+def matrix(**cells):
+    E = np.eye(3)
+    for value in cells.values():
+        E[1, 1] = value
+    return E
+
+
+@pytest.mark.parametrize(
+    ("E", "says"),
+    [
+        (matrix(x=np.nan), "(1, 1)"),
+        (matrix(x=np.inf), "(1, 1)"),
+        (np.ones((3, 3)), "rank 1"),
+        (np.random.default_rng(0).normal(size=(4, 3)), "rank 3"),
+        (np.eye(2), "tokens are 0 … 1"),
+        (np.zeros(3), "matrix"),
+    ],
+)
+def test_bad_embeddings(call, chain, tmp_path, E, says):
+    np.save(tmp_path / "E.npy", E)
+    arguments = ["-o", tmp_path / "M", "--embeddings", tmp_path / "E.npy"]
+    code, err = bad(call, tmp_path, "fit", chain, *arguments)
+    assert code == 3
+    assert says in err
+
+
+@pytest.mark.parametrize(
+    ("W0", "says", "exit_code"),
+    [
+        (matrix(x=np.nan), "(1, 1)", 3),
+        (np.eye(2), "3×3", 2),
+        (np.full((3, 3), 1e308), "overflows", 3),
+    ],
+)
+def test_bad_starts(call, chain, tmp_path, W0, says, exit_code):
+    np.save(tmp_path / "W0.npy", W0)
+    code, err = bad(call, tmp_path, "train", chain, "-o", tmp_path / "R", "--init", tmp_path / "W0.npy")
+    assert (code, says in err) == (exit_code, True), err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--lr", "-1"], "lr=-1"),
+        (["--steps", "0"], "steps=0"),
+        (["--optimizer", "gdd"], "gd"),
+        (["--head", "tied"], "cross-entropy"),
+        (["--init", "absent.npy"], "absent.npy"),
+        (["--seeds", "0"], "seeds=0"),
+    ],
+)
+def test_bad_training_options(call, chain, tmp_path, options, says):
+    code, err = bad(call, tmp_path, "train", chain, "-o", tmp_path / "R", *options)
+    assert code in (2, 3), err
+    assert says in err
+
+
+def test_large_finite_starts_are_fine(call, chain, tmp_path):
+    W0 = np.zeros((3, 3))
+    W0[2, 2] = 1e6
+    np.save(tmp_path / "W0.npy", W0)
+    code, out, _ = call(
+        "train", chain, "-o", tmp_path / "R", "--init", tmp_path / "W0.npy", "--steps", 5, "--json"
+    )
+    assert code == 0, out
+    assert np.isfinite(json.loads(out)["final"][0]["loss"])
+
+
+def test_a_foreign_folder_is_left_alone_and_an_own_one_replaced(call, chain, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    code, err = bad(call, tmp_path, "fit", chain, "-o", tmp_path / "mine")
+    assert (code, "not written by attomaton" in err) == (2, True)
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
+    assert call("fit", chain, "-o", tmp_path / "M")[0] == 0
+    assert call("fit", chain, "-o", tmp_path / "M", "--dense")[0] == 0
+    assert "W_svm" in load_file(tmp_path / "M" / "arrays.safetensors")
+
+
+def test_models_that_are_not_models(call, tmp_path):
+    code, err = bad(call, tmp_path, "predict", tmp_path / "absent", "a")
+    assert (code, "no such model" in err) == (3, True)
+    (tmp_path / "x").mkdir()
+    code, err = bad(call, tmp_path, "predict", tmp_path / "x", "a")
+    assert (code, "not a model" in err) == (3, True)
+
+
+def test_errors_are_json_where_json_is_asked_for(call, tmp_path):
+    code, out, err = call("fit", tmp_path / "absent.jsonl", "-o", tmp_path / "M", "--json")
+    error = json.loads(out)["error"]
+    assert (code, error["exit_code"], error["type"]) == (3, 3, "DataError")
+    assert error["message"] in err
+
+
+def test_unknown_preset_last_token_and_format(call, chain, tmp_path):
+    call("fit", chain, "-o", tmp_path / "M")
+    code, err = bad(call, tmp_path, "reproduce", "mechanics-globl")
+    assert (code, "mechanics-global" in err) == (2, True)
+    code, err = bad(call, tmp_path, "graph", tmp_path / "M", "--last", "zzz")
+    assert (code, "'zzz'" in err) == (2, True)
+    code, err = bad(call, tmp_path, "graph", tmp_path / "M", "--last", "2", "--format", "gif")
+    assert (code, "gif" in err) == (2, True)
+
+
+# How it starts
+
+
+def modules_after(*arguments):
+    code = (
+        "import sys\nfrom attomaton import cli\nsys.argv = ['attomaton', *sys.argv[1:]]\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "print(*[m for m in ('jax', 'matplotlib', 'sklearn') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    return done.stderr.split()
+
+
+def test_fit_predict_explain_and_graph_start_without_jax(chain, tmp_path):
+    assert modules_after("fit", chain, "-o", tmp_path / "M") == []
+    assert modules_after("predict", tmp_path / "M", "1", "2") == []
+    assert modules_after("explain", tmp_path / "M", "1", "2") == []
+    assert modules_after("graph", tmp_path / "M", "--last", "2") == []
+    assert modules_after("train", chain, "-o", tmp_path / "R", "--steps", 3) == ["jax"]  # a control
+
+
+def test_the_installed_command_answers():
+    command = Path(sys.executable).with_name("attomaton")
+    done = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
+    assert "exactly, on" in done.stdout
