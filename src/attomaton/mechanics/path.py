@@ -52,7 +52,7 @@ class PathPoint:
 
 def penalty_path(
     samples: Samples,
-    lambdas: Sequence[float] | np.ndarray,
+    lambdas: Sequence[float | int] | np.ndarray,
     embeddings: Embeddings | np.ndarray | None = None,
     prior: np.ndarray | None = None,
 ) -> list[PathPoint]:
@@ -82,7 +82,7 @@ def penalty_path(
 
 def norm_path(
     samples: Samples,
-    radii: Sequence[float] | np.ndarray,
+    radii: Sequence[float | int] | np.ndarray,
     embeddings: Embeddings | np.ndarray | None = None,
 ) -> list[PathPoint]:
     """The minimiser of L(W) over the ball ‖W‖ ≤ R for every R, in the order asked for.
@@ -104,7 +104,9 @@ def norm_path(
 # What is asked for
 
 
-def _positive(name: str, values: Sequence[float] | np.ndarray) -> Float[np.ndarray, " points"]:
+def _positive(
+    name: str, values: Sequence[float | int] | np.ndarray
+) -> Float[np.ndarray, " points"]:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not array.size:
         raise UsageError(f"{name}: expected a list of numbers, got shape {array.shape}.")

@@ -102,7 +102,7 @@ def train(
 
     >>> from attomaton.corpus.samples import samples_from_sequences
     >>> samples = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
-    >>> train(samples, lr=1.0).scores.round(6).tolist(), round(np.log(3) / 2, 6)
+    >>> train(samples, lr=1.0).scores.round(6).tolist(), round(float(np.log(3)) / 2, 6)
     ([[0.549306, -0.549306]], 0.549306)
     """
     _check_options(

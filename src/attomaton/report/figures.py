@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.errors import UsageError
-from attomaton.report.graphs import Label, View, is_active, readable, signed
+from attomaton.report.graphs import Label, Real, View, is_active, readable, signed
 
 Figure = Any  # matplotlib.figure.Figure; matplotlib is imported where it is used
 Point = tuple[float, float]
@@ -427,7 +427,7 @@ def _stand(rows: list[list[_Box]], slots: list[list[Any]]) -> float:
     return height
 
 
-def _canvas(title: str, width: float, height: float) -> tuple[Figure, Any]:
+def _canvas(title: str, width: Real, height: Real) -> tuple[Figure, Any]:
     from matplotlib.figure import Figure as NewFigure
 
     figure = NewFigure(figsize=(width, height), label=title)
@@ -807,7 +807,7 @@ def _draw_soft_to_hard(axes: Any, explanation: Mapping[str, Any], names: dict[La
         # Hollow markers that shrink: curves lying on each other are all seen.
         axes.plot(
             range(len(curve)), curve, "-" if kept else "--", color=CURVES[i], marker=MARKERS[i],
-            ms=10 - 1.2 * i, mfc="none", mew=1.5, lw=1.8 if kept else 1.2, clip_on=False,
+            ms=8.5 - i, mfc="none", mew=1.5, lw=1.8 if kept else 1.2, clip_on=False,
             label=f"curve {i}", gid=f"curve-{i}",
         )  # fmt: skip
     ticks = [f"{r:.2g}" if r < 10 else f"{r:.0f}" for r, _ in finite] + ["limit"]
@@ -915,14 +915,14 @@ def _draw_published(axes: Any, value: Any, gid: str) -> None:
 # --- words and widths ----------------------------------------------------------------------------
 
 
-def _write(axes: Any, x: float, y: float, text: str, size: float, **look: Any) -> None:
+def _write(axes: Any, x: Real, y: Real, text: str, size: Real, **look: Any) -> None:
     """One line of text; dollar signs are dollar signs."""
     look = {"ha": "center", "va": "center_baseline", **look}
     axes.text(x, y, text, fontsize=size, parse_math=False, **look)
 
 
 @cache
-def _text_width(text: str, size: float) -> float:
+def _text_width(text: str, size: Real) -> float:
     """Width in inches in the present font."""
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
@@ -948,7 +948,7 @@ def _times(count: int) -> str:
     return f"  ×{count}" if count > 1 else ""
 
 
-def _percent(share: float) -> str:
+def _percent(share: Real) -> str:
     if 0 < share < 0.001:
         return "<0.1%"
     return f"{100 * share:.0f}%" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}%"

@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 
 Label = str | int
 View = dict[str, Any]
+Real = float | int  # numbers that have been through JSON may have lost their decimal point
 
 # Interior-point solvers meet a weakly active constraint to about 3e-6 only; a margin that close to
 # 1 is drawn as 1.
@@ -24,7 +25,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _INTEGER = re.compile(r"[+-]?\d+")
 
 
-def is_active(margin: float) -> bool:
+def is_active(margin: Real) -> bool:
     """Whether a margin is the smallest allowed, 1: the edges that hold the Graph-SVM up."""
     return abs(margin - 1) <= ACTIVE
 
@@ -53,7 +54,7 @@ def readable(tokens: Iterable[Label]) -> dict[Label, str]:
     return {x: shown(x) for x in tokens}
 
 
-def signed(score: float) -> str:
+def signed(score: Real) -> str:
     """A score with its sign and two decimals; solver dust around 0 reads as 0.
 
     >>> signed(1.5), signed(-0.6), signed(-4e-7)

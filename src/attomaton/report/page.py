@@ -61,6 +61,9 @@ footer p { max-width: none; }
   h2 { break-after: avoid; }
   figure, tr { break-inside: avoid; }
   .scroll { overflow: visible; border: 0; }
+  .table { width: auto; font-size: 9pt; }
+  th, td, thead th, .number { padding: .3rem .4rem; white-space: normal; }
+  td:not(.number) { min-width: 0; }
   .card svg { min-width: 0 !important; max-height: 230mm; }
   pre { white-space: pre-wrap; border: 1px solid #999; } }
 """.strip()

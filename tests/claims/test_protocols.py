@@ -1,0 +1,99 @@
+"""The published protocols *global* and *local*, and the yardstick they are measured with."""
+
+import numpy as np
+import pytest
+
+from attomaton.claims import global_protocol, local_protocol
+from attomaton.claims.measure import measure, yardstick
+from attomaton.corpus.samples import samples_from_sequences
+from attomaton.mechanics.data import check_embeddings
+from attomaton.mechanics.finite import FiniteSubspace
+from attomaton.mechanics.graph import build_graph
+from attomaton.mechanics.limit import solve_limit
+from attomaton.mechanics.model import attention_of
+from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.numerics import cosine, float64, named_rng
+
+
+def test_global_protocol_as_published():
+    result = global_protocol.reproduce(10)
+    assert len(result["rows"]) == 10
+    assert result["cosine_min"] >= 0.96
+    assert result["distance_max"] <= 0.02
+    # The trained W_fin and the exact one agree to about the step size, 0.01.
+    assert all(row["distance_exact"] <= 0.02 for row in result["rows"])
+
+
+def test_global_protocol_over_two_hundred_fresh_draws():
+    result = global_protocol.reproduce(200, first=1000)
+    assert 0.984 <= result["cosine_median"] <= 0.990
+
+
+def test_local_protocol_as_published():
+    result = local_protocol.reproduce(10)
+    assert result["cosine_min"] >= 0.97
+    assert result["cosine_median"] >= 0.99
+    # The control: the global direction is not what this head and loss find.
+    assert np.median([row["cosine_global"] for row in result["rows"]]) < 0.95
+
+
+def test_local_protocol_also_holds_for_cross_entropy():
+    assert local_protocol.reproduce(10, loss="cross-entropy")["cosine_median"] >= 0.98
+
+
+def test_the_protocol_data_are_as_described():
+    draw = global_protocol.draw(3)
+    assert draw.embeddings.E.shape == (6, 8)
+    np.testing.assert_allclose(np.linalg.norm(draw.embeddings.E, axis=1), 1)
+    assert int(draw.samples.rows.sum()) == 6
+    assert (draw.samples.size == 4).all()
+    assert np.abs(draw.W_0).max() <= 8**-0.5
+    assert solve_limit(draw.samples).graph.cyclic.any()
+
+
+def test_pseudo_samples_by_hand():
+    """Two tokens selected, one ambiguous, one lost: the ambiguous one takes no part."""
+    samples = samples_from_sequences([["a", "b", "c", "d"]], ["a"])
+    attention = np.array([0.6, 0.3905, 0.0095, 0.0])
+    pseudo = local_protocol.pseudo_samples(samples, attention)
+    graph = build_graph(pseudo)
+    a, b, c, d = range(4)
+    assert graph.tied(d, a, b)
+    assert graph.outranks(d, a, d)
+    assert graph.outranks(d, b, d)
+    assert graph.pair(d, c) is None
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_yardstick_measures_what_plain_numpy_does(dense):
+    rng = named_rng("yardstick", 0)
+    samples = draw_samples(rng, 6, 8, 4, kind="cyclic", repeats=True)
+    E = check_embeddings(unit_embeddings(rng, 6, 8)) if dense else None
+    limit = solve_limit(samples, E)
+    pairs = len(limit.graph.pair_last)
+    params = rng.normal(size=(8, 8)) if dense else rng.normal(size=pairs)
+    y = yardstick(limit)
+    with float64():
+        import jax
+
+        one = jax.tree.map(lambda x: jax.numpy.asarray(x[0]), y)
+        got = {k: float(v) for k, v in measure(jax.numpy.asarray(params), one).items()}
+    # Plain form: everything as dense matrices over explicit embeddings.
+    table = E or check_embeddings(np.eye(6))
+    W = params
+    if not dense:
+        W = np.zeros((6, 6))
+        W[limit.graph.pair_token, limit.graph.pair_last] = params
+    explicit = solve_limit(samples, table)
+    W_svm, W_fin = (explicit.dense(c) for c in (explicit.svm.coefficient, explicit.finite.coefficient))
+    inside = FiniteSubspace(limit.graph, table).project(W)
+    assert got["cosine_svm"] == pytest.approx(cosine(W, W_svm), abs=1e-9)
+    assert got["cosine_outside"] == pytest.approx(cosine(W - inside, W_svm), abs=1e-9)
+    assert got["distance_fin"] == pytest.approx(np.linalg.norm(inside - W_fin), abs=1e-9)
+    a = attention_of(samples, W, table)
+    mass = 0.0
+    for i in range(len(samples)):
+        for j in range(samples.start[i], samples.start[i + 1]):
+            if limit.graph.tied(int(samples.last[i]), int(samples.label[i]), int(samples.token[j])):
+                mass += samples.weight[i] * a[j] / samples.total_weight
+    assert got["mass_retrieved"] == pytest.approx(mass, abs=1e-12)

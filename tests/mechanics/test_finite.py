@@ -1,0 +1,337 @@
+"""The finite component: Luce fits against three other methods, the loss floor, S_fin and W_fin."""
+
+from math import log
+
+import choix
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from attomaton.errors import SolverError
+from attomaton.mechanics import finite
+from attomaton.mechanics.data import check_embeddings
+from attomaton.mechanics.finite import FiniteSubspace, finite_component
+from attomaton.mechanics.graph import build_graph
+from attomaton.mechanics.limit import solve_limit
+from tests import oracle
+
+CERTIFIED = 1e-10
+
+
+def fit(raw: oracle.Raw, E: np.ndarray | None = None):
+    samples = raw.samples()
+    graph = build_graph(samples)
+    return graph, finite_component(graph, samples, None if E is None else check_embeddings(E))
+
+
+def as_dict(graph, value) -> dict[tuple[int, int], float]:
+    """A value for each pair, keyed by (last token, token)."""
+    return dict(
+        zip(
+            zip(graph.pair_last.tolist(), graph.pair_token.tolist(), strict=True),
+            value.tolist(),
+            strict=True,
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def fits():
+    """1,000 random data sets with ties, half of them with repeats, a third with weights."""
+    found = []
+    for i in range(1000):
+        rng = np.random.default_rng([6, i])
+        K = int(rng.integers(2, 8))
+        n, lasts = int(rng.integers(K, 6 * K)), int(rng.integers(1, 3))
+        raw = oracle.draw(rng, K, n, lasts, repeats=bool(i % 2), weighted=i % 3 == 0)
+        found.append((raw, *fit(raw)))
+    return found
+
+
+def plain_gradient(raw: oracle.Raw, score: dict[tuple[int, int], float]) -> float:
+    """The largest gradient entry, each component on its own scale, by a loop over the raw samples."""
+    part = oracle.components(raw)
+    push: dict[tuple[int, int], float] = {}
+    total: dict[tuple[int, frozenset], float] = {}
+    for q, counts, y, w in oracle.cyclic_part(raw):
+        mass = {x: m * np.exp(score[q, x]) for x, m in counts.items()}
+        group = (q, part[q][y])
+        total[group] = total.get(group, 0.0) + w
+        for x in counts:
+            slope = w * (mass[x] / sum(mass.values()) - (x == y))
+            push[q, x] = push.get((q, x), 0.0) + slope
+    return max((abs(g) / total[q, part[q][x]] for (q, x), g in push.items()), default=0.0)
+
+
+def test_draws_are_varied(fits):
+    assert sum(bool(graph.cyclic.any()) for _, graph, _ in fits) > 800
+    assert sum(not graph.cyclic.any() for _, graph, _ in fits) > 20
+    assert sum(len(np.unique(graph.component_size)) > 1 for _, graph, _ in fits) > 200
+
+
+def test_gradients(fits):
+    for raw, graph, found in fits:
+        assert found.gradient <= CERTIFIED
+        assert plain_gradient(raw, as_dict(graph, found.log_pi)) <= CERTIFIED
+
+
+def test_control_gradients_see_a_wrong_answer(fits):
+    for raw, graph, found in fits[:50]:
+        if graph.cyclic.any():
+            wrong = found.log_pi + 0.01 * np.arange(len(found.log_pi))
+            assert plain_gradient(raw, as_dict(graph, wrong)) > 1e-5
+
+
+def test_gradients_by_finite_differences(fits):
+    """A central difference with step h errs by h² ≈ 1e-10, and by 1e-16/h ≈ 1e-11 of rounding."""
+    h = 1e-5
+    for raw, graph, found in fits[:10]:
+        score = as_dict(graph, found.log_pi)
+        for p in score:
+            up = oracle.cyclic_loss(raw, {**score, p: score[p] + h})
+            down = oracle.cyclic_loss(raw, {**score, p: score[p] - h})
+            assert abs(up - down) / (2 * h) < 1e-9
+
+
+def test_loss_floor_by_a_plain_loop(fits):
+    for raw, graph, found in fits:
+        plain = oracle.cyclic_loss(raw, as_dict(graph, found.log_pi))
+        assert found.loss_floor == pytest.approx(plain, rel=1e-13, abs=1e-15)
+        assert found.cyclic_samples == len(oracle.cyclic_part(raw))
+
+
+def test_log_pi_is_centred_in_each_component(fits):
+    for _, graph, found in fits:
+        total = np.bincount(graph.component, found.log_pi, len(graph.level))
+        assert np.abs(total).max() < 1e-12
+        assert (found.log_pi[~graph.cyclic] == 0).all()
+
+
+def test_second_implementation_with_multiplicities(fits):
+    """Hunter's MM iteration, stopped when a step moves log π by less than 1e-13."""
+    compared = differ = 0
+    for raw, graph, found in fits[1:400:2]:  # the ones with repeats
+        other = oracle.minorize_maximize(raw, 2000)
+        if not other:
+            continue
+        mine = as_dict(graph, found.log_pi)
+        # Linear convergence: the rest of the way is the last step over (1 − rate), rate ≤ 0.999.
+        assert max(abs(mine[p] - value) for p, value in other.items()) < 1e-8
+        compared += 1
+        blind = oracle.minorize_maximize(raw, 2000, count_repeats=False)
+        differ += blind is None or max(abs(mine[p] - value) for p, value in blind.items()) > 0.01
+    assert compared > 100
+    assert differ > 50  # control: an iteration blind to repeats ends elsewhere
+
+
+def strongly_connected(seed: int) -> oracle.Raw:
+    """Data without repeats whose only priority graph is one component."""
+    rng = np.random.default_rng([7, seed])
+    while True:
+        raw = oracle.draw(rng, int(rng.integers(3, 8)), 40, 1, repeats=False)
+        if all(len(set(part.values())) == 1 for part in oracle.components(raw).values()):
+            return raw
+
+
+def top1_data(raw: oracle.Raw, number: dict[int, int]):
+    """choix's form: the winner, then everything it was chosen from but itself."""
+    return [
+        (number[y], tuple(number[x] for x in sorted(set(row) - {y})))
+        for row, y, _ in raw
+        if len(set(row)) > 1
+    ]
+
+
+@pytest.mark.parametrize("method", ["ilsr_top1", "mm_top1", "opt_top1"])
+@pytest.mark.parametrize("seed", range(10))
+def test_choix_agrees(method, seed):
+    """Its methods stop when a step is short (1e-12 here) or on a small gradient (opt: 1e-10)."""
+    raw = strongly_connected(seed)
+    graph, found = fit(raw)
+    number = {int(x): i for i, x in enumerate(graph.pair_token)}
+    options = {"alpha": 1e-10, "tol": 1e-10} if method == "opt_top1" else {"tol": 1e-12}
+    other = getattr(choix, method)(len(number), top1_data(raw, number), **options)
+    assert np.abs(other - other.mean() - found.log_pi).max() < 1e-6
+
+
+def test_control_choix_on_other_winners_disagrees():
+    raw = strongly_connected(0)
+    graph, found = fit(raw)
+    number = {int(x): i for i, x in enumerate(graph.pair_token)}
+    data = [(losers[0], (winner, *losers[1:])) for winner, losers in top1_data(raw, number)]
+    other = choix.ilsr_top1(len(number), data, alpha=1e-3)
+    assert np.abs(other - other.mean() - found.log_pi).max() > 0.1
+
+
+def test_ford_the_fit_is_finite_exactly_on_components():
+    """Inside a component scores stay put; add a token nobody loses to and they run away.
+
+    The unrestricted likelihood is pushed along W_svm: it goes on rising for data with a priority and
+    not for data that are one component.
+    """
+    tied = oracle.Raw(2, ((0, 1), (0, 1)), (0, 1), (1.0, 3.0))
+    ranked = oracle.Raw(2, ((0, 1), (0, 1)), (1, 1), (1.0, 3.0))
+    for raw, bounded in ((tied, True), (ranked, False)):
+        losses = [oracle.loss(raw, np.array([[0.0, 0.0], [0.0, s]])) for s in range(0, 40, 4)]
+        assert (np.diff(losses) > 0).any() == bounded
+        graph, found = fit(raw)
+        assert bool(graph.cyclic.all()) == bounded
+        assert bool(found.norm > 0) == bounded
+        assert np.isfinite(found.log_pi).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("skew", [False, True])
+def test_loss_floor_is_the_minimum_over_all_matrices(seed, skew):
+    """On one component the floor is attained: SciPy, searching all of W, finds the same value."""
+    raw = strongly_connected(seed)
+    rng = np.random.default_rng(seed)
+    E = oracle.unit_rows(rng, raw.K, raw.K + 1) if skew else np.eye(raw.K)
+
+    def value(w: np.ndarray) -> float:
+        W = w.reshape(E.shape[1], -1)
+        return oracle.loss(raw, E @ W.T @ E.T)
+
+    d = E.shape[1]
+    start = rng.standard_normal(d * d)
+    best = minimize(value, start, method="L-BFGS-B", options={"ftol": 1e-14, "gtol": 1e-8,
+                                                             "maxfun": 10**6})  # fmt: skip
+    _, found = fit(raw, E)
+    # Differences of order 1e-8 in the gradient cost their square over the curvature.
+    assert best.fun == pytest.approx(found.loss_floor, abs=1e-8)
+    assert best.fun >= found.loss_floor - 1e-12
+
+
+def test_loss_floor_is_the_infimum_where_it_is_not_attained():
+    """Along W_fin + R·W_svm the loss falls to L*, at the rate e^{−R} of the smallest margin."""
+    for seed in range(20):
+        raw = oracle.draw(np.random.default_rng([8, seed]), 6, 14, 2)
+        limit = solve_limit(raw.samples())
+        S = limit.dense(limit.finite.coefficient).T
+        D = limit.dense(limit.svm.coefficient).T
+        above = [oracle.loss(raw, S + R * D) - limit.finite.loss_floor for R in (5, 10, 20, 40)]
+        spread = raw.K * 4 * np.exp(2 * np.abs(S).max())
+        assert all(-1e-13 < a < spread * np.exp(-R) + 1e-13
+                   for a, R in zip(above, (5, 10, 20, 40), strict=True))  # fmt: skip
+
+
+def test_sparse_and_dense_steps_agree(fits, monkeypatch):
+    """Conjugate gradients end at a relative 1e-10 and Newton repeats them: the same optimum."""
+    monkeypatch.setattr(finite, "DENSE", 1)
+    for raw, _, found in fits[:60]:
+        _, other = fit(raw)
+        assert other.gradient <= CERTIFIED
+        np.testing.assert_allclose(other.log_pi, found.log_pi, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [1e6, 1e9, 1e12])
+def test_extreme_weights(ratio):
+    """Odds of 10⁶ : 1 and beyond, in a pair and around a cycle of three."""
+    graph, found = fit(oracle.Raw(2, ((0, 1), (0, 1)), (0, 1), (ratio, 1.0)))
+    assert found.log_pi.tolist() == pytest.approx([log(ratio) / 2, -log(ratio) / 2], rel=1e-4)
+    assert found.gradient <= CERTIFIED
+    rows = ((0, 1, 3), (1, 2, 3), (2, 0, 3), (3, 0))
+    ring = oracle.Raw(4, rows, (0, 1, 2, 3), (ratio, 1.0, ratio, 1.0))
+    graph, found = fit(ring)
+    assert graph.cyclic.all()
+    assert plain_gradient(ring, as_dict(graph, found.log_pi)) <= CERTIFIED
+
+
+def test_an_uncertified_fit_is_an_error(monkeypatch):
+    monkeypatch.setattr(finite, "CERTIFIED", -1.0)
+    with pytest.raises(SolverError, match="Luce fit"):
+        fit(strongly_connected(0))
+
+
+def test_rescaling_all_weights_changes_nothing(fits):
+    for raw, _, found in fits[:50]:
+        heavy = oracle.Raw(raw.K, raw.rows, raw.labels, tuple(1e5 * w for w in raw.weights))
+        _, other = fit(heavy)
+        np.testing.assert_allclose(other.log_pi, found.log_pi, rtol=0, atol=1e-10)
+        assert other.loss_floor == pytest.approx(found.loss_floor, rel=1e-12)
+
+
+# S_fin and W_fin
+
+
+def spaces():
+    """Data with ties, with orthonormal and with random embeddings, and a few without any tie."""
+    for i in range(40):
+        rng = np.random.default_rng([9, i])
+        K = int(rng.integers(3, 7))
+        raw = oracle.draw(rng, K, 3 * K if i % 10 else 2, 2)
+        E = oracle.unit_rows(rng, K, K + int(rng.integers(3))) if i % 2 else np.eye(K)
+        yield rng, raw, E, check_embeddings(E)
+
+
+def tied_rows(raw: oracle.Raw, E: np.ndarray) -> list[tuple[np.ndarray, tuple[int, int, int]]]:
+    """(e_i − e_j) e_kᵀ flattened for all tied i, j of every last token k."""
+    return [
+        (np.outer(E[i] - E[j], E[k]).ravel(), (k, i, j))
+        for k, part in oracle.components(raw).items()
+        for i in part
+        for j in part[i]
+        if i < j
+    ]
+
+
+def test_subspace_is_a_projector_onto_the_span():
+    for rng, raw, E, embeddings in spaces():
+        space = FiniteSubspace(build_graph(raw.samples()), embeddings)
+        d = E.shape[1]
+        rows = [a for a, _ in tied_rows(raw, E)]
+        span = np.array(rows).reshape(-1, d * d)
+        assert space.dimension == len(space.basis) == np.linalg.matrix_rank(span)
+        flat = space.basis.reshape(-1, d * d)
+        np.testing.assert_allclose(flat @ flat.T, np.eye(len(flat)), atol=1e-12)
+        P = np.array([space.project(e.reshape(d, d)).ravel() for e in np.eye(d * d)])
+        np.testing.assert_allclose(P, P.T, atol=1e-12)  # symmetric
+        np.testing.assert_allclose(P @ P, P, atol=1e-12)  # idempotent
+        np.testing.assert_allclose(P, np.linalg.pinv(span) @ span, atol=1e-9)
+        np.testing.assert_allclose(span @ P, span, atol=1e-12)
+        W = rng.standard_normal((d, d))
+        assert len(flat) == d * d or np.abs(space.project(W) - W).max() > 1e-3  # control
+
+
+def test_coefficients_are_the_projection_in_token_space():
+    for rng, raw, E, embeddings in spaces():
+        graph = build_graph(raw.samples())
+        space = FiniteSubspace(graph, embeddings)
+        W = rng.standard_normal((E.shape[1],) * 2)
+        score = (E @ W @ E.T)[graph.pair_token, graph.pair_last]
+        coefficient = space.coefficients(score)
+        dense = np.zeros_like(W)
+        for m, x, k in zip(coefficient, graph.pair_token, graph.pair_last, strict=True):
+            dense += m * np.outer(E[x], E[k])
+        # Errors grow with the condition of the tied pairs' Gram matrix, 10⁴ at worst here.
+        np.testing.assert_allclose(dense, space.project(W), atol=1e-9)
+        np.testing.assert_allclose(
+            space.scores(coefficient), (E @ dense @ E.T)[graph.pair_token, graph.pair_last],
+            atol=1e-9,
+        )  # fmt: skip
+
+
+def test_finite_part_is_the_minimum_norm_solution():
+    moved = 0
+    for _, raw, E, embeddings in spaces():
+        limit = solve_limit(raw.samples(), embeddings)
+        log_pi = as_dict(limit.graph, limit.finite.log_pi)
+        rows = tied_rows(raw, E)
+        W = limit.dense(limit.finite.coefficient)
+        if not rows:
+            assert (W == 0).all()
+            continue
+        A = np.array([a for a, _ in rows])
+        b = np.array([log_pi[k, i] - log_pi[k, j] for _, (k, i, j) in rows])
+        other = np.linalg.lstsq(A, b, rcond=1e-12)[0].reshape(W.shape)
+        np.testing.assert_allclose(W, other, atol=1e-8 * max(1.0, np.abs(other).max()))
+        assert limit.finite.norm == pytest.approx(np.linalg.norm(W), abs=1e-9)
+        moved += np.abs(np.linalg.lstsq(A, -b, rcond=1e-12)[0].reshape(W.shape) - W).max() > 0.01
+    assert moved > 10  # control: turned odds give another matrix
+
+
+def test_acyclic_data_have_no_finite_part():
+    raw = oracle.Raw(4, ((0, 1, 2, 3), (1, 2, 3)), (0, 1), (1.0, 1.0))
+    graph, found = fit(raw, oracle.unit_rows(np.random.default_rng(0), 4, 5))
+    assert (found.norm, found.loss_floor, found.gradient, found.cyclic_samples) == (0, 0, 0, 0)
+    assert FiniteSubspace(graph, check_embeddings(np.eye(4))).basis.shape == (0, 4, 4)

@@ -1,0 +1,95 @@
+"""The import drawing of docs/architecture.md, read off the source itself."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import attomaton
+
+ROOT = Path(attomaton.__file__).parent
+
+BASE = {"errors", "numerics", "results"}
+# Each room and the rooms it may import from; a room may always import from itself.
+ROOMS = {
+    "errors": set(),
+    "numerics": set(),
+    "results": set(),
+    "storage": BASE,
+    "corpus": BASE,
+    "mechanics": BASE | {"corpus"},
+    "estimator": BASE | {"corpus", "mechanics"},
+    "claims": BASE | {"corpus", "mechanics"},
+    "report": BASE,
+    "models": BASE | {"corpus", "mechanics", "storage"},
+    "runs": BASE | {"corpus", "mechanics", "claims", "models", "storage"},
+    "reproduce": BASE | {"claims", "report", "runs", "storage"},
+    "demo": BASE | {"corpus", "mechanics", "models", "report", "runs", "storage"},
+    "doctor": BASE | {"corpus", "mechanics", "runs"},
+    "cli": BASE | {"corpus", "mechanics", "models", "report", "runs", "storage", "demo", "doctor",
+                   "reproduce"},
+}  # fmt: skip
+THEORY = {"graph", "svm", "finite", "limit", "automaton", "view"}
+EXPERIMENT = {"model", "train", "path"}
+
+
+def sources():
+    return [p for p in sorted(ROOT.rglob("*.py")) if p != ROOT / "__init__.py"]
+
+
+def imports(path):
+    """Dotted names below `attomaton` that a file imports, wherever in the file it does so."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("attomaton"):
+            below = node.module.removeprefix("attomaton").lstrip(".")
+            found |= {f"{below}.{alias.name}".lstrip(".") for alias in node.names}
+        if isinstance(node, ast.Import):
+            found |= {a.name.removeprefix("attomaton.") for a in node.names if "attomaton." in a.name}
+    return found
+
+
+def room(dotted):
+    return dotted.split(".")[0]
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_file_imports_only_from_the_rooms_it_may_see(path):
+    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    assert own in ROOMS, f"{own} is not in the drawing"
+    seen = {room(name) for name in imports(path)} - {own}
+    assert seen <= ROOMS[own]
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(THEORY, EXPERIMENT), (EXPERIMENT, THEORY)])
+def test_theory_and_training_never_see_each_other(inside, outside):
+    for name in inside:
+        seen = imports(ROOT / "mechanics" / f"{name}.py")
+        met = {n.split(".")[1] for n in seen if n.startswith("mechanics.")} & outside
+        assert not met, f"mechanics.{name} imports {met}"
+
+
+def test_every_file_of_mechanics_is_on_one_side_of_the_wall_or_neutral():
+    names = {p.stem for p in (ROOT / "mechanics").glob("*.py")}
+    assert names == THEORY | EXPERIMENT | {"__init__", "data", "synthetic"}
+
+
+def test_importing_changes_no_jax_setting():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, attomaton, attomaton.mechanics.train\n"
+        "assert 'jax' not in sys.modules\n"
+        "import jax\n"
+        "s = attomaton.samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])\n"
+        "attomaton.train(s, steps=2)\n"
+        "print(jax.numpy.ones(1).dtype, jax.config.jax_enable_x64)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["float32", "False"]
+
+
+def test_the_drawing_in_the_docs_names_every_room():
+    text = (ROOT.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert all(f"`{name}" in text for name in ROOMS)
