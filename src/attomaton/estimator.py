@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
 from attomaton.corpus.samples import SetAside, plain_label, samples_from_ids
 from attomaton.corpus.vocabulary import Label, Vocabulary
@@ -279,8 +279,8 @@ class NextTokenClassifier:
         row, column = key // K, key % K
         start = np.flatnonzero(np.diff(row, prepend=-1))
         size = np.diff(start, append=len(row))
-        svm = _scores(limit, limit.svm.coefficient, last[row], column)
-        score = np.log(count) + _scores(limit, limit.finite.coefficient, last[row], column)
+        svm = limit.scores(limit.svm.coefficient, last[row], column)
+        score = np.log(count) + limit.scores(limit.finite.coefficient, last[row], column)
         if np.isinf(radius):
             top = np.repeat(np.maximum.reduceat(svm, start), size)
             score = np.where(svm >= top - TIE, score, -np.inf)
@@ -309,25 +309,6 @@ class _KnownTokens(Automaton):
                 f"no token of the context {words} was seen in training: nothing to explain."
             )
         return [words[i] for i in keep], tokens[keep], count[keep], svm[keep], finite[keep]
-
-
-def _scores(
-    limit: Limit,
-    coefficient: Float[np.ndarray, " pairs"],
-    last: Int[np.ndarray, " n"],
-    token: Int[np.ndarray, " n"],
-) -> Float[np.ndarray, " n"]:
-    """`Limit.scores` for many (last token, token) at once; −1 is a last token never seen."""
-    graph, K = limit.graph, len(limit.graph.vocabulary)
-    if limit.embeddings is None or limit.embeddings.orthonormal:
-        at = np.minimum(graph.pairs(last, token), len(graph.pair_last) - 1)
-        seen = (graph.pair_last[at] == last) & (graph.pair_token[at] == token)
-        return np.where(seen, coefficient[at], 0.0)
-    G = limit.embeddings.gram
-    M = csr_array((coefficient, (graph.pair_last, graph.pair_token)), shape=(K, K))
-    lasts, which = np.unique(last, return_inverse=True)
-    S = (G[lasts] @ M) @ G
-    return np.where(last < 0, 0.0, S[which, token])
 
 
 def _ids(vocabulary: Vocabulary, tokens: list[Label]) -> Int[np.ndarray, " tokens"]:

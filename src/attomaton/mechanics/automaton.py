@@ -156,7 +156,7 @@ class Automaton:
         words = list(counted)
         ids = [self.limit.graph.vocabulary.id_of(x) for x in words]
         tokens = np.array([-1 if i is None else i for i in ids])
-        last = self.limit.graph.vocabulary.id_of(plain_label(context[-1]))
+        last = np.full(len(words), tokens[words.index(plain_label(context[-1]))])
         svm = self.limit.scores(self.limit.svm.coefficient, last, tokens)
         finite = self.limit.scores(self.limit.finite.coefficient, last, tokens)
         return words, tokens, np.array(list(counted.values())), svm, finite

@@ -82,13 +82,18 @@ class PriorityGraph:
         i = part.start + int(np.searchsorted(self.pair_token[part], token))
         return i if i < part.stop and self.pair_token[i] == token else None
 
+    @cached_property
+    def _pair_key(self) -> Int[np.ndarray, " pairs"]:
+        return self.pair_last.astype(np.int64) * len(self.vocabulary) + self.pair_token
+
     def pairs(
         self, last: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
     ) -> Int[np.ndarray, " n"]:
-        """The indices of many pairs at once, every one of which must exist."""
-        K = len(self.vocabulary)
-        key = self.pair_last.astype(np.int64) * K + self.pair_token
-        return np.searchsorted(key, last.astype(np.int64) * K + token)
+        """The indices of many pairs at once; −1 where no sample holds both tokens."""
+        key = last.astype(np.int64) * len(self.vocabulary) + token
+        at = np.searchsorted(self._pair_key, key)
+        at = np.minimum(at, len(self._pair_key) - 1)
+        return np.where((self._pair_key[at] == key) & (token >= 0) & (last >= 0), at, -1)
 
     def tied(self, last: int, i: int, j: int) -> bool:
         """i ≍ j: whether paths lead from i to j and back, for this last token."""

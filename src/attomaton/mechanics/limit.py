@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.sparse import csr_array
 
 from attomaton.corpus.samples import Samples
 from attomaton.errors import DataError, UsageError
@@ -50,27 +51,23 @@ class Limit:
     def scores(
         self,
         coefficient: Float[np.ndarray, " pairs"],
-        last: int | None,
-        tokens: Int[np.ndarray, " n"],
+        last: Int[np.ndarray, " n"],
+        token: Int[np.ndarray, " n"],
     ) -> Float[np.ndarray, " n"]:
-        """e_xᵀ W e_q for one last token and any tokens, observed together or not.
+        """e_xᵀ W e_q for many last tokens q and tokens x, seen together or not.
 
-        A token outside the vocabulary is −1 and a last token outside it None: their vectors are unknown to
-        W, so the score is 0. With orthonormal embeddings the same holds for pairs never seen together.
+        −1 stands for a token outside the vocabulary: its vector is unknown to W, so its score is 0. With
+        orthonormal embeddings the same holds for tokens never seen together.
         """
-        score = np.zeros(len(tokens))
-        known = np.flatnonzero(tokens >= 0)
-        if last is None or not len(known):
-            return score
+        graph, K = self.graph, len(self.graph.vocabulary)
         if self.embeddings is None or self.embeddings.orthonormal:
-            for i in known:
-                pair = self.graph.pair(last, int(tokens[i]))
-                score[i] = 0.0 if pair is None else coefficient[pair]
-            return score
+            pair = graph.pairs(last, token)
+            return np.where(pair >= 0, coefficient[pair], 0.0)
         G = self.embeddings.gram
-        weight = coefficient * G[last, self.graph.pair_last]
-        score[known] = G[np.ix_(tokens[known], self.graph.pair_token)] @ weight
-        return score
+        M = csr_array((coefficient, (graph.pair_last, graph.pair_token)), shape=(K, K))
+        lasts, which = np.unique(last, return_inverse=True)
+        S = (G[lasts] @ M) @ G
+        return np.where((last >= 0) & (token >= 0), S[which, token], 0.0)
 
     def summary(self) -> dict[str, Any]:
         """The data set and its limit in counts: what `attomaton fit` prints."""

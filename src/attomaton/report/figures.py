@@ -198,6 +198,8 @@ def priority_figure(view: View) -> Figure:
     rows = _stack(boxes)
     slots = _lay_lanes(rows, {box.id: box for box in boxes}, arrows)
     width = max(4.4, *(sum(_need(s) for s in row) for row in slots)) + _LEFT + _RIGHT
+    shown = f"shown {len(boxes)} of {total:,} components" if len(boxes) < total else ""
+    width = max(width, 1.15 * _text_width(title, 12) + _text_width(shown, 9) + 0.6)  # bold is wider
     _order(slots, arrows)
     _place(slots, arrows, _LEFT, width - _RIGHT)
     height = _stand(rows, slots)
@@ -210,8 +212,7 @@ def priority_figure(view: View) -> Figure:
     _draw_key(figure, boxes, arrows)
     if len(arrows) < len(relations):
         _write(axes, 0.2, 0.45, "an arrow that others imply is left out", 7, ha="left", color=GREY)
-    if len(boxes) < total:
-        shown = f"shown {len(boxes)} of {total:,} components"
+    if shown:
         _write(axes, width - 0.2, height - 0.3, shown, 9, ha="right", color=GREY)
     return figure
 
@@ -741,7 +742,8 @@ def prediction_figure(explanation: Mapping[str, Any]) -> Figure:
     title = f"after {_tail(explanation['context'])}: {answer}"
     bars = min(len(fates), BAR_CAP)
     figure = NewFigure(figsize=(9, max(3.2, 1.3 + 0.26 * bars)), layout="constrained", label=title)
-    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
+    size = 12 if len(title) < 70 else 10
+    figure.suptitle(title, fontsize=size, fontweight="bold", x=0.01, ha="left", parse_math=False)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
     _draw_fates(left, fates, names)
     _draw_soft_to_hard(right, explanation, names)
@@ -823,7 +825,7 @@ def _draw_soft_to_hard(axes: Any, explanation: Mapping[str, Any], names: dict[La
         key.set_title(f"{CURVE_CAP} of {len(fates):,} tokens")
 
 
-def _tail(context: Sequence[Label], most: int = 48) -> str:
+def _tail(context: Sequence[Label], most: int = 40) -> str:
     """The end of a context in quotes, as much as fits a title."""
     names = readable(context)
     words: list[str] = []
@@ -941,7 +943,7 @@ def _short(text: str, most: int) -> str:
 def _mention(token: Label) -> str:
     """A token in running words, in quotes."""
     shown = readable([token])[token]
-    return f"“{_short(shown, 32)}”"
+    return f"“{_short(shown, 24)}”"
 
 
 def _times(count: int) -> str:

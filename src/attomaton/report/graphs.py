@@ -145,10 +145,18 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
+def _grouped(nodes: list[dict[str, Any]], key: str) -> dict[int, list[dict[str, Any]]]:
+    groups: dict[int, list[dict[str, Any]]] = {}
+    for node in nodes:
+        groups.setdefault(node[key], []).append(node)
+    return groups
+
+
 def _dot_clusters(view: View, names: dict[Label, str]) -> list[str]:
     lines = []
+    members = _grouped(view["nodes"], "component")
     for component in view["components"]:
-        inside = [node for node in view["nodes"] if node["component"] == component["id"]]
+        inside = members.get(component["id"], [])
         lines.append(f"  subgraph cluster_{component['id']} {{")
         score = f"score {signed(inside[0]['svm_score'])}" if inside else ""
         lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
@@ -163,12 +171,13 @@ def _dot_clusters(view: View, names: dict[Label, str]) -> list[str]:
 
 def _dot_levels(view: View) -> list[str]:
     """One invisible spine of level marks, and every node on the rank of its level's mark."""
-    levels = sorted({node["level"] for node in view["nodes"]})
+    members = _grouped(view["nodes"], "level")
+    levels = sorted(members)
     lines = [f'  level_{v} [shape=plaintext, label="level {v}", fontsize=10];' for v in levels]
     lines += [f"  level_{a} -> level_{b} [style=invis];" for a, b in pairwise(levels)]
     for v in levels:
-        members = "; ".join(f"n{node['id']}" for node in view["nodes"] if node["level"] == v)
-        lines.append(f"  {{ rank=same; level_{v}; {members}; }}")
+        row = "; ".join(f"n{node['id']}" for node in members[v])
+        lines.append(f"  {{ rank=same; level_{v}; {row}; }}")
     return lines
 
 

@@ -48,6 +48,7 @@ thead th { background: var(--fill); border-top: 0; white-space: nowrap; }
 tbody th { font-weight: 600; }
 .number { text-align: right; white-space: nowrap; }
 td:not(.number) { min-width: 9rem; max-width: 34rem; }
+@media (max-width: 32rem) { th, td { padding: .4rem .55rem; } }
 pre { margin: 1rem 0; padding: .8rem 1rem; background: var(--fill); line-height: 1.5; }
 code { font: .88rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 footer { margin-top: 3.5rem; padding-top: 1rem; padding-bottom: 2.5rem; color: var(--soft);
