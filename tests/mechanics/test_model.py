@@ -78,8 +78,11 @@ def test_loss_is_that_of_the_layer_with_positions(head, loss):
     assert found == pytest.approx(plain_loss(X, y, weight, E, W, head, loss), rel=1e-12)
 
 
-@pytest.mark.parametrize(("head", "loss"), EVERY)
-@pytest.mark.parametrize("space", ["dense", "pairs"])
+@pytest.mark.parametrize(
+    ("head", "loss", "space"),
+    [(*both, "dense") for both in EVERY]
+    + [("identity", "log", "pairs"), ("tied", "squared", "pairs")],
+)
 def test_gradient_against_finite_differences(head, loss, space):
     _, _, _, samples, E, W = some_data(1)
     rng = np.random.default_rng(2)

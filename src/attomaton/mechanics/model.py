@@ -75,10 +75,8 @@ def bags_of(
     shape = (rows or len(samples), slots or int(samples.size.max()))
     owner = samples.sample_of
     slot = np.arange(len(owner)) - samples.start[owner]
-    if vocab is None:
-        index = pair_index(samples)[1]
-    else:
-        index = samples.last[owner].astype(np.int64) * vocab + samples.token
+    flat = samples.last[owner].astype(np.int64) * (vocab or 0) + samples.token
+    index = pair_index(samples)[1] if vocab is None else flat
     score, token = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     log_count = np.full(shape, -np.inf)
     log_count[len(samples) :, 0] = 0.0

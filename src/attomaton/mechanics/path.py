@@ -222,7 +222,7 @@ class _Task:
         return self.gather(self.weight[self.owner] * p * (u - mean))
 
     def steepness(self, p: Float[np.ndarray, " incidences"]) -> Params | float:
-        """The Hessian's diagonal, to balance the equations (1 for W, which needs no balancing)."""
+        """The Hessian's diagonal, to balance the equations (those of W need none: 0)."""
         return self.gather(self.weight[self.owner] * p * (1 - p)) if self.E is None else 0.0
 
 
@@ -259,7 +259,8 @@ def _minimise(task: _Task, lam: float, origin: Params, at: Params) -> _Found:
         aim = TOLERANCE * min(task.scale, lam * float(np.abs(at - origin).max()) or task.scale)
         idle = 0 if size < 0.5 * best else idle + 1
         best = min(best, size)
-        if size <= aim or (idle >= 3 and size <= TOLERANCE * task.scale):
+        # At least one step: its length tells a minimum from a slope that only fades away.
+        if step and (size <= aim or (idle >= 3 and size <= TOLERANCE * task.scale)):
             return _Found(at, move, step)
         direction = _newton_direction(task, look.p, lam, slope)
         value = look.value + 0.5 * lam * float(((at - origin) ** 2).sum())
