@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
-from scipy.sparse import csc_matrix, diags
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csc_matrix, csr_matrix, diags
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
 
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
@@ -27,6 +29,8 @@ from attomaton.numerics import sum_by
 from attomaton.results import KKT
 
 CERTIFIED = 1e-8  # residual above which an answer is an error
+NEAR = (1e-4, 1e-5, 1e-6)  # slacks and multipliers below this may be exactly 0: tried in this order
+POLISHED = 1e-11  # residual at which an active set counts as the right one
 BATCH = 4000  # components solved together: amortises the solver's set-up over many small last tokens
 COUPLED_PAIRS = 6000  # pairs above which the coupled program's dense matrices no longer fit in memory
 
@@ -126,15 +130,14 @@ def _solve_by_last_token(
 ) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " dag_edges"]]:
     """Orthonormal case: independent programs, many last tokens to one solver call."""
     a, b = graph.dag
-    multiplier = np.zeros(len(a))
+    u, multiplier = np.zeros(len(graph.level)), np.zeros(len(a))
     for lo, hi in _batches(graph):
         first, stop = np.searchsorted(a, [lo, hi])
         if stop > first:
             part = slice(first, stop)
-            multiplier[part] = _solve_batch(graph.component_size[lo:hi], a[part] - lo, b[part] - lo)
-    # u = D⁻¹ Aᵀ λ: stationarity then holds exactly, and the solver's error is all in the margins,
-    # where the certificate looks for it.
-    u = _divergence(graph, multiplier) / graph.component_size
+            u[lo:hi], multiplier[part] = _solve_batch(
+                graph.component_size[lo:hi], a[part] - lo, b[part] - lo, graph.component_last[lo:hi]
+            )
     return u[graph.component], multiplier
 
 
@@ -152,20 +155,103 @@ def _solve_batch(
     size: Int[np.ndarray, " components"],
     a: Int[np.ndarray, " dag_edges"],
     b: Int[np.ndarray, " dag_edges"],
-) -> Float[np.ndarray, " dag_edges"]:
-    """Multipliers of min ½ Σ |C| u_C², u_A − u_B ≥ 1, by a sparse interior-point method."""
+    block: Int[np.ndarray, " components"],
+) -> tuple[Float[np.ndarray, " components"], Float[np.ndarray, " dag_edges"]]:
+    """min ½ Σ |C| u_C², u_A − u_B ≥ 1, by a sparse interior-point method; u and the multipliers.
+
+    `block` numbers the last token of each component: programs that share nothing but this call.
+    """
     import piqp
 
     m, n = len(a), len(size)
-    row = np.arange(m)
-    A = csc_matrix(
-        (np.repeat([1.0, -1.0], m), (np.tile(row, 2), np.concatenate([a, b]))), shape=(m, n)
-    )
+    A = _incidence(a, b, n)
     solver = piqp.SparseSolver()
     _tighten(solver)
     solver.setup(csc_matrix(diags(size.astype(float))), np.zeros(n), G=A, h_l=np.ones(m))
     solver.solve()
-    return np.maximum(solver.result.z_l, 0.0)
+    multiplier = np.maximum(solver.result.z_l, 0.0)
+    # u = D⁻¹ Aᵀ λ: stationarity holds exactly, and the solver's error is all in the margins.
+    u = (A.T @ multiplier) / size
+    _polish_batch(A, size, block, u, multiplier)
+    return u, multiplier
+
+
+def _incidence(
+    a: Int[np.ndarray, " dag_edges"], b: Int[np.ndarray, " dag_edges"], n: int
+) -> csc_matrix:
+    """The matrix A with A u = u_a − u_b, one row per edge."""
+    row = np.tile(np.arange(len(a)), 2)
+    value = np.repeat([1.0, -1.0], len(a))
+    return csc_matrix((value, (row, np.concatenate([a, b]))), shape=(len(a), n))
+
+
+def _polish_batch(
+    A: csc_matrix,
+    size: Int[np.ndarray, " components"],
+    block: Int[np.ndarray, " components"],
+    u: Float[np.ndarray, " components"],
+    multiplier: Float[np.ndarray, " dag_edges"],
+) -> None:
+    """Replace, in place, each doubtful block's answer by the exact one on its active set.
+
+    An interior point leaves an active margin whose multiplier is 0 undecided by the square root of its
+    tolerance, and ties between scores then look like differences. On the edges with (almost) no slack
+    the scores are known up to one constant per connected group, and the weighted mean of a group is 0.
+    The multipliers of edges that carry (almost) none become 0; the others balance the rest.
+    """
+    rows = A.tocsr()
+    edge_block = block[rows.indices[::2]]
+    for near in NEAR:
+        doubtful = np.unique(edge_block[(rows @ u - 1.0 < near) & (multiplier < near)])
+        nodes = np.flatnonzero(np.isin(block, doubtful))
+        edges = np.flatnonzero(np.isin(edge_block, doubtful))
+        if not len(edges):
+            return
+        part, weight, carried = rows[edges][:, nodes], size[nodes], multiplier[edges] > near
+        exact = _potential(part, weight, part @ u[nodes] - 1.0 < near)
+        flow = np.where(carried, multiplier[edges], 0.0)
+        flow += _flow(part, carried, weight * exact - part.T @ flow)
+        fault = np.zeros(block.max() + 1)
+        np.maximum.at(fault, block[nodes], np.abs(weight * exact - part.T @ flow) / weight)
+        np.maximum.at(fault, edge_block[edges], np.maximum(1.0 - part @ exact, -flow))
+        right = fault <= POLISHED
+        good = right[block[nodes]]
+        u[nodes[good]] = exact[good]
+        good = right[edge_block[edges]]
+        multiplier[edges[good]] = np.maximum(flow[good], 0.0)
+
+
+def _potential(
+    A: csr_matrix, size: Int[np.ndarray, " components"], active: Bool[np.ndarray, " dag_edges"]
+) -> Float[np.ndarray, " components"]:
+    """Scores with margin 1 on every active edge and weighted mean 0 on every group they connect."""
+    rows = A[np.flatnonzero(active)]
+    count, group = connected_components(rows.T @ rows, directed=False)
+    p = _solve_laplacian(rows, group, rows.T @ np.ones(rows.shape[0]))
+    mean = sum_by(group, size * p, count) / np.bincount(group, size, count)
+    return p - mean[group]
+
+
+def _flow(
+    A: csr_matrix,
+    carried: Bool[np.ndarray, " dag_edges"],
+    balance: Float[np.ndarray, " components"],
+) -> Float[np.ndarray, " dag_edges"]:
+    """The smallest change on the carrying edges that brings every component's balance to 0."""
+    rows = A[np.flatnonzero(carried)]
+    group = connected_components(rows.T @ rows, directed=False)[1]
+    change = np.zeros(len(carried))
+    change[carried] = rows @ _solve_laplacian(rows, group, balance)
+    return change
+
+
+def _solve_laplacian(
+    rows: csr_matrix, group: Int[np.ndarray, " components"], right: Float[np.ndarray, " components"]
+) -> Float[np.ndarray, " components"]:
+    """x with AᵀA x = right on every group, x = 0 at its first member."""
+    ground = np.zeros(len(group))
+    ground[np.unique(group, return_index=True)[1]] = 1.0
+    return splu(csc_matrix(rows.T @ rows + diags(ground))).solve(right)
 
 
 def _tighten(solver: Any) -> None:
@@ -197,7 +283,7 @@ def _solve_coupled(
     solver.solve()
     multiplier = np.maximum(solver.result.z_l, 0.0)
     free = -solver.result.y if len(ties) else np.zeros(0)
-    free, multiplier = _polish(equal, above, free, multiplier)
+    free, multiplier = _polish_coupled(equal, above, free, multiplier)
     coefficient = np.zeros(P)
     for index, value in (
         (ties, free),
@@ -209,18 +295,31 @@ def _solve_coupled(
     return coefficient, multiplier
 
 
-def _polish(
+def _polish_coupled(
     equal: Float[np.ndarray, "ties pairs"],
     above: Float[np.ndarray, "dag_edges pairs"],
     free: Float[np.ndarray, " ties"],
     multiplier: Float[np.ndarray, " dag_edges"],
 ) -> tuple[Float[np.ndarray, " ties"], Float[np.ndarray, " dag_edges"]]:
-    """Multipliers corrected on the active set, so that its margins come out exactly 1 and its ties 0."""
-    active = np.flatnonzero(multiplier > 1e-7 * multiplier.max())
-    rows = np.concatenate([equal, above[active]])
-    target = np.concatenate([np.zeros(len(equal)), np.ones(len(active))])
-    now = np.concatenate([free, multiplier[active]])
-    inactive = np.zeros(len(multiplier))
-    correction = np.linalg.lstsq(rows @ rows.T, target - rows @ (rows.T @ now), rcond=None)[0]
-    inactive[active] = np.maximum(now[len(equal) :] + correction[len(equal) :], 0.0)
-    return now[: len(equal)] + correction[: len(equal)], inactive
+    """As `_polish_batch`, in whitened coordinates: exact on the active set, where that certifies."""
+    w = equal.T @ free + above.T @ multiplier
+    for near in NEAR:
+        active = np.flatnonzero(above @ w - 1.0 < near)
+        carried = np.flatnonzero(multiplier > near)
+        target = np.concatenate([np.zeros(len(equal)), np.ones(len(active))])
+        exact = np.linalg.lstsq(np.concatenate([equal, above[active]]), target, rcond=None)[0]
+        rows = np.concatenate([equal, above[carried]])
+        now = np.concatenate([free, multiplier[carried]])
+        now = now + np.linalg.lstsq(rows.T, exact - rows.T @ now, rcond=None)[0]
+        reached = rows.T @ now
+        fault = max(
+            np.abs(equal @ reached).max(initial=0.0),
+            (1.0 - above @ reached).max(),
+            -now[len(equal) :].min(initial=0.0),
+            np.abs(reached - exact).max(),
+        )
+        if fault <= POLISHED * max(1.0, np.abs(now).max()):
+            answer = np.zeros(len(multiplier))
+            answer[carried] = np.maximum(now[len(equal) :], 0.0)
+            return now[: len(equal)], answer
+    return free, multiplier
