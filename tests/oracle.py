@@ -1,4 +1,4 @@
-"""Second implementations for the tests: the definitions written out, in plain loops and dictionaries.
+"""Second implementations for the tests: the definitions written out in plain loops.
 
 Nothing here is fast and nothing here imports the rooms under test, except to build their input.
 """
@@ -145,7 +145,7 @@ def cyclic_loss(raw: Raw, score: dict[tuple[int, int], float]) -> float:
 
 
 def loss(raw: Raw, S: np.ndarray) -> float:
-    """The training loss at scores `S[last, token]`, position by position as attention computes it."""
+    """The training loss at scores `S[last, token]`, position by position as the layer has it."""
     total = 0.0
     for row, y, w in raw:
         z = np.array([S[row[-1], x] for x in row])
@@ -157,7 +157,7 @@ def loss(raw: Raw, S: np.ndarray) -> float:
 def minorize_maximize(
     raw: Raw, most: int = 20_000, *, count_repeats: bool = True
 ) -> dict[tuple[int, int], float] | None:
-    """log π of every tied pair (mean 0 per component) by Hunter's iteration; None if it is too slow.
+    """log π of every tied pair (mean 0 per component) by Hunter's iteration; None if too slow.
 
     Every step is π_i ← wins_i / Σ_n w_n m_ni/S_n with S_n = Σ_j m_nj π_j.
     """

@@ -83,7 +83,9 @@ def test_train_equals_plain_gradient_descent(call, tmp_path):
     nexts = [int(rng.choice(row)) for row in rows]
     data = tmp_path / "d.jsonl"
     data.write_text(
-        "".join(json.dumps({"tokens": r, "next": y}) + "\n" for r, y in zip(rows, nexts, strict=True))
+        "".join(
+            json.dumps({"tokens": r, "next": y}) + "\n" for r, y in zip(rows, nexts, strict=True)
+        )
     )
     E, W = unit_rows(rng, K, d), rng.normal(size=(d, d)) / 3
     np.save(tmp_path / "E.npy", E)
@@ -243,7 +245,9 @@ def test_bad_embeddings(call, chain, tmp_path, E, says):
 )
 def test_bad_starts(call, chain, tmp_path, W0, says, exit_code):
     np.save(tmp_path / "W0.npy", W0)
-    code, err = bad(call, tmp_path, "train", chain, "-o", tmp_path / "R", "--init", tmp_path / "W0.npy")
+    code, err = bad(
+        call, tmp_path, "train", chain, "-o", tmp_path / "R", "--init", tmp_path / "W0.npy"
+    )
     assert (code, says in err) == (exit_code, True), err
 
 
@@ -321,7 +325,10 @@ def modules_after(*arguments):
         "print(*[m for m in ('jax', 'matplotlib', 'sklearn') if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stderr.split()
 

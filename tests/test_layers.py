@@ -45,7 +45,9 @@ def imports(path):
             below = node.module.removeprefix("attomaton").lstrip(".")
             found |= {f"{below}.{alias.name}".lstrip(".") for alias in node.names}
         if isinstance(node, ast.Import):
-            found |= {a.name.removeprefix("attomaton.") for a in node.names if "attomaton." in a.name}
+            found |= {
+                a.name.removeprefix("attomaton.") for a in node.names if "attomaton." in a.name
+            }
     return found
 
 

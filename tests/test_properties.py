@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests import oracle
 
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.finite import FiniteSubspace
 from attomaton.mechanics.graph import build_graph
 from attomaton.mechanics.limit import Limit, solve_limit
-from tests import oracle
 
 examples = settings(max_examples=60)
 

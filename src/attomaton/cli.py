@@ -172,11 +172,14 @@ def explain(
     from attomaton.runs import explanation_record
 
     automaton, words = opened(model, tokens)
-    record = explanation_record(automaton.explain(words, evidence))
+    explanation = automaton.explain(words, evidence)
+    record = explanation_record(explanation)
     if figure is not None:
-        from attomaton.report import figures
+        from dataclasses import asdict
 
-        figures.write(figures.prediction_figure(record), figure)
+        from attomaton.report import canvas, figures
+
+        canvas.write(figures.prediction_figure(asdict(explanation)), figure)
     emit(record, explanation_text(record), json)
 
 
@@ -203,11 +206,11 @@ def graph(
         raise UsageError(f"{last!r} is never a last token in this model, so it has no graph.")
     view = graph_view(automaton.limit, index)
     if format in ("svg", "png"):
-        from attomaton.report import figures
+        from attomaton.report import canvas, priority
 
         if out is None:
             raise UsageError(f"--format {format} needs a file: -o FILE.{format}")
-        figures.write(figures.priority_figure(view), out)
+        canvas.write(priority.priority_figure(view), out)
         emit({"written": str(out)}, f"written: {out}", json)
         return
     text = graph_text(view) if format == "text" else EXPORTS[format](view)
@@ -318,7 +321,7 @@ def doctor(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def opened(model: Path, tokens: list[str]):  # type: ignore[no-untyped-def]
+def opened(model: Path, tokens: list[str]) -> tuple[Any, list[Any]]:
     """The automaton of a model, and command-line words as its token labels."""
     from attomaton.mechanics.automaton import Automaton
     from attomaton.models import open_model

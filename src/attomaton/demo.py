@@ -25,11 +25,13 @@ from attomaton.runs import (
 from attomaton.storage import new_folder, write_columns, write_json
 
 TRAINING = {"init": "uniform", "optimizer": "gd", "lr": 5.0, "steps": 100_000, "seeds": 5}
-CONTEXT = ["tea", "soup", "cake", "bell"]
+CONTEXT = ["floor", "order", "bill", "dishes", "guest"]
 SHOWN = ["cosine_svm", "distance_fin", "loss_gap", "mass_retrieved"]
 
 
-def demo_run(out: Path | None = None, progress: Progress | None = None) -> tuple[dict[str, Any], str]:
+def demo_run(
+    out: Path | None = None, progress: Progress | None = None
+) -> tuple[dict[str, Any], str]:
     """Graph, limit, training against it, one prediction explained; the summary and what a person reads."""
     limit = solve_limit(example_samples())
     run = train_beside_theory(limit, every="log", progress=progress, **TRAINING)  # type: ignore[arg-type]
@@ -54,10 +56,15 @@ def demo_run(out: Path | None = None, progress: Progress | None = None) -> tuple
         provenance(work, TRAINING, summary)
         write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
         write_json(work / "status.json", {"status": run.status})
-        pictures = _draw(work, views, records | {"loss_floor": limit.finite.loss_floor}, explanation)
+        pictures = _draw(
+            work, views, records | {"loss_floor": limit.finite.loss_floor}, explanation
+        )
         (work / "index.html").write_text(_page(text, views, pictures), encoding="utf-8")
         save_model(limit, work / "model", {"data": "embedded example", "command": command()})
-    opened = [f"open {folder / 'index.html'}", f"ask  attomaton explain {folder / 'model'} tea cake bell"]
+    opened = [
+        f"open {folder / 'index.html'}",
+        f"ask  attomaton explain {folder / 'model'} tea soup cake bell",
+    ]
     headed = [f"{title.upper()}\n{body}" for title, body in text.items()]
     return summary, "\n\n".join([*headed, "\n".join(opened)])
 
@@ -72,18 +79,20 @@ def _training_text(records: dict[str, Any]) -> str:
     return f"mean over {seeds} random starts, gradient descent\n" + table(["step", *SHOWN], rows)
 
 
-def _draw(work: Path, views: list[dict], records: dict[str, Any], explanation: Any) -> dict[str, str]:
+def _draw(
+    work: Path, views: list[dict], records: dict[str, Any], explanation: Any
+) -> dict[str, str]:
     """Figures as files, and as SVG text for the page; none where matplotlib is not installed."""
     if package_version("matplotlib") is None:
         return {}
-    from attomaton.report import figures
+    from attomaton.report import canvas, figures, priority
 
-    drawn = {f"graph-{i}": figures.priority_figure(view) for i, view in enumerate(views)}
+    drawn = {f"graph-{i}": priority.priority_figure(view) for i, view in enumerate(views)}
     drawn["training"] = figures.convergence_figure(records)
     drawn["prediction"] = figures.prediction_figure(asdict(explanation))
     for name, figure in drawn.items():
-        figures.save(figure, work / "figures", name)
-    return {name: figures.to_svg(figure) for name, figure in drawn.items()}
+        canvas.save(figure, work / "figures", name)
+    return {name: canvas.to_svg(figure) for name, figure in drawn.items()}
 
 
 def _page(text: dict[str, str], views: list[dict], pictures: dict[str, str]) -> str:
@@ -101,7 +110,11 @@ def _page(text: dict[str, str], views: list[dict], pictures: dict[str, str]) -> 
     ]
     for i, view in enumerate(views):
         sections.append(
-            {"heading": f"After “{view['last']}”", "svg": pictures.get(f"graph-{i}"), "code": graph_text(view)}
+            {
+                "heading": f"After “{view['last']}”",
+                "svg": pictures.get(f"graph-{i}"),
+                "code": graph_text(view),
+            }
         )
     sections.append(
         {
@@ -125,4 +138,3 @@ def _page(text: dict[str, str], views: list[dict], pictures: dict[str, str]) -> 
         [{k: v for k, v in section.items() if v is not None} for section in sections],
         footer,
     )
-

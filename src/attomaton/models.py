@@ -1,12 +1,12 @@
 """A fitted limit on disk: written once, opened without solving anything again.
 
-    MODEL/attomaton.json       what this folder is
-          model.json           summary, certificates, seconds, provenance
-          vocabulary.json      token labels in id order
-          samples.parquet      the merged samples (evidence for explanations)
-          pairs.parquet        (last, token) with component, level and scores
-          edges.parquet        priority edges between pairs
-          arrays.safetensors   multipliers; embeddings if given; W_svm and W_fin if asked for (dense)
+MODEL/attomaton.json       what this folder is
+      model.json           summary, certificates, seconds, provenance
+      vocabulary.json      token labels in id order
+      samples.parquet      the merged samples (evidence for explanations)
+      pairs.parquet        (last, token) with component, level and scores
+      edges.parquet        priority edges between pairs
+      arrays.safetensors   multipliers; embeddings if given; W_svm and W_fin if asked for (dense)
 """
 
 from pathlib import Path
@@ -136,7 +136,9 @@ def _read_samples(path: Path, vocabulary: Vocabulary, summary: dict[str, Any]) -
     try:
         table = pq.read_table(path).combine_chunks()
         tokens, counts = (table[name].combine_chunks() for name in ("tokens", "counts"))
-        flat = {name: table[name].to_numpy() for name in ("last", "label", "weight", "rows", "source")}
+        flat = {
+            name: table[name].to_numpy() for name in ("last", "label", "weight", "rows", "source")
+        }
     except (OSError, KeyError, pa.ArrowException) as error:
         raise DataError(f"{path}: cannot be read as samples ({error}).") from error
     return Samples(

@@ -1,21 +1,21 @@
 """Runs: what a command line asks for, done, and left behind as a folder of plain files.
 
-    RUN/attomaton.json       what this folder is
-        config.toml          every setting, resolved
-        command.txt          the command that made it
-        env.json             versions and device
-        summary.json         the results a person would quote
-        status.json          how it ended
-        metrics.parquet      one row per seed and recorded step
-        state.safetensors    the trained parameters
-        figures/  index.html where a run draws pictures
+RUN/attomaton.json       what this folder is
+    config.toml          every setting, resolved
+    command.txt          the command that made it
+    env.json             versions and device
+    summary.json         the results a person would quote
+    status.json          how it ended
+    metrics.parquet      one row per seed and recorded step
+    state.safetensors    the trained parameters
+    figures/  index.html where a run draws pictures
 """
 
 import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -102,7 +102,7 @@ def fit_run(
 
 
 @contextmanager
-def _timed(name: str, watch: Stage):  # type: ignore[no-untyped-def]
+def _timed(name: str, watch: Stage) -> Iterator[None]:
     watch(name, None)
     begin = time.perf_counter()
     yield

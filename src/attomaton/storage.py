@@ -137,7 +137,9 @@ def read_columns(path: Path, names: list[str]) -> dict[str, Any]:
         table = pq.read_table(path, columns=names)
         columns = {name: table[name].combine_chunks() for name in names}
     except (OSError, KeyError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as Parquet with columns {names} ({error}).") from error
+        raise DataError(
+            f"{path}: cannot be read as Parquet with columns {names} ({error})."
+        ) from error
     return {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}
 
 

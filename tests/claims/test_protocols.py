@@ -85,7 +85,9 @@ def test_the_yardstick_measures_what_plain_numpy_does(dense):
         W = np.zeros((6, 6))
         W[limit.graph.pair_token, limit.graph.pair_last] = params
     explicit = solve_limit(samples, table)
-    W_svm, W_fin = (explicit.dense(c) for c in (explicit.svm.coefficient, explicit.finite.coefficient))
+    W_svm, W_fin = (
+        explicit.dense(c) for c in (explicit.svm.coefficient, explicit.finite.coefficient)
+    )
     inside = FiniteSubspace(limit.graph, table).project(W)
     assert got["cosine_svm"] == pytest.approx(cosine(W, W_svm), abs=1e-9)
     assert got["cosine_outside"] == pytest.approx(cosine(W - inside, W_svm), abs=1e-9)

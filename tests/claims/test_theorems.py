@@ -10,7 +10,9 @@ from attomaton.results import Verdict
 
 
 @pytest.mark.parametrize(
-    "claim", [gradient_descent, regularisation, special_cases, automaton_limit], ids=lambda m: m.__name__
+    "claim",
+    [gradient_descent, regularisation, special_cases, automaton_limit],
+    ids=lambda m: m.__name__,
 )
 def test_the_claim_holds_and_its_control_fails(claim):
     evidence = claim.check()
@@ -30,7 +32,10 @@ def test_a_control_keeps_contexts_and_changes_every_label():
     other = relabelled(samples, named_rng("control", 1))
 
     def table(s):
-        return {(int(s.last[i]), str(s.bag(i))): (float(s.weight[i]), int(s.label[i])) for i in range(len(s))}
+        return {
+            (int(s.last[i]), str(s.bag(i))): (float(s.weight[i]), int(s.label[i]))
+            for i in range(len(s))
+        }
 
     before, after = table(samples), table(other)
     assert before.keys() == after.keys()

@@ -5,6 +5,7 @@ from math import exp, inf, nan
 import numpy as np
 import pytest
 from scipy.stats import chisquare
+from tests import oracle
 
 from attomaton.corpus.samples import samples_from_sequences
 from attomaton.errors import DataError, UsageError
@@ -12,7 +13,6 @@ from attomaton.mechanics.automaton import Automaton, samples_behind
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.view import graph_view
-from tests import oracle
 
 
 @pytest.fixture(scope="module")
@@ -279,11 +279,14 @@ def test_scores_of_any_pair_are_those_of_the_dense_matrix(fitted):
     for raw, limit in fitted[:20]:
         E = np.eye(raw.K) if limit.embeddings is None else limit.embeddings.E
         S = E @ limit.dense(limit.svm.coefficient) @ E.T
-        for q in range(raw.K):
-            found = limit.scores(limit.svm.coefficient, q, np.arange(raw.K))
-            np.testing.assert_allclose(found, S[:, q], rtol=1e-10, atol=1e-10)
-        assert limit.scores(limit.svm.coefficient, None, np.arange(raw.K)).tolist() == [0] * raw.K
-        assert limit.scores(limit.svm.coefficient, 0, np.array([-1])).tolist() == [0]
+        q, x = map(np.ravel, np.indices((raw.K, raw.K)))
+        found = limit.scores(limit.svm.coefficient, q, x)
+        np.testing.assert_allclose(found, S[x, q], rtol=1e-10, atol=1e-10)
+        nobody = np.full(
+            raw.K, -1
+        )  # a token outside the vocabulary, as last token or in the context
+        for pair in ((nobody, np.arange(raw.K)), (np.arange(raw.K), nobody)):
+            assert limit.scores(limit.svm.coefficient, *pair).tolist() == [0] * raw.K
 
 
 @pytest.mark.parametrize("radius", [-1.0, -inf, nan])

@@ -6,6 +6,7 @@ import choix
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tests import oracle
 
 from attomaton.errors import SolverError
 from attomaton.mechanics import finite
@@ -13,7 +14,6 @@ from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.finite import FiniteSubspace, finite_component
 from attomaton.mechanics.graph import build_graph
 from attomaton.mechanics.limit import solve_limit
-from tests import oracle
 
 CERTIFIED = 1e-10
 

@@ -1,5 +1,7 @@
 """Priority graphs against networkx, against Kosaraju's algorithm and against the definition."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -136,7 +138,7 @@ def test_paths_are_shortest_walks(drawn):
                     assert (way is not None) == nx.has_path(g, i, j)
                     if way is not None:
                         assert (way[0], way[-1]) == (i, j)
-                        assert set(zip(way[:-1], way[1:], strict=True)) <= arrows
+                        assert set(pairwise(way)) <= arrows
                         assert len(way) - 1 == nx.shortest_path_length(g, i, j)
 
 
@@ -151,7 +153,7 @@ def test_cycles_are_closed_walks(drawn):
                     if walk is not None:
                         assert walk[0] == walk[-1] == i
                         assert j in walk
-                        assert set(zip(walk[:-1], walk[1:], strict=True)) <= arrows
+                        assert set(pairwise(walk)) <= arrows
 
 
 def test_priority_order_or_a_cycle_that_forbids_it(drawn):
@@ -169,7 +171,7 @@ def test_priority_order_or_a_cycle_that_forbids_it(drawn):
             walk = [int(x) for x in str(caught.value).split("\n")[1].split("→")]
             assert walk[0] == walk[-1]
             assert len(walk) > 2
-            assert set(zip(walk[:-1], walk[1:], strict=True)) <= set(arrows)
+            assert set(pairwise(walk)) <= set(arrows)
             refused += 1
     assert min(ordered, refused) > 50
 

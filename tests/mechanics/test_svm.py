@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 from scipy.sparse import csc_matrix
+from tests import oracle
 
 from attomaton.errors import AssumptionError, DataError, SolverError, UsageError
 from attomaton.mechanics import svm
@@ -15,7 +16,6 @@ from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.finite import FiniteSubspace
 from attomaton.mechanics.graph import build_graph
 from attomaton.mechanics.limit import Limit, solve_limit
-from tests import oracle
 
 CERTIFIED = 1e-9
 
@@ -242,9 +242,7 @@ def test_long_chain():
     rows = tuple((i, i + 1, n - 1) for i in range(n - 1))
     raw = oracle.Raw(n, rows, tuple(range(n - 1)), (1.0,) * (n - 1))
     limit = solve_limit(raw.samples())
-    np.testing.assert_allclose(
-        limit.svm.score, (n - 1) / 2 - np.arange(n), rtol=0, atol=1e-9 * n
-    )
+    np.testing.assert_allclose(limit.svm.score, (n - 1) / 2 - np.arange(n), rtol=0, atol=1e-9 * n)
     assert limit.svm.norm**2 == pytest.approx(n * (n**2 - 1) / 12, rel=1e-12)
 
 

@@ -13,16 +13,10 @@ from attomaton.errors import UsageError
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import solve_limit
 from attomaton.mechanics.view import graph_view
-from attomaton.report.figures import (
-    COMPONENT_CAP,
-    convergence_figure,
-    prediction_figure,
-    priority_figure,
-    protocol_figure,
-    save,
-    to_svg,
-)
+from attomaton.report.canvas import COMPONENT_CAP, save, to_svg, write
+from attomaton.report.figures import convergence_figure, prediction_figure, protocol_figure
 from attomaton.report.page import page
+from attomaton.report.priority import priority_figure
 
 HOSTILE = [
     '"',
@@ -330,3 +324,13 @@ def test_missing_matplotlib_names_the_cure(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"install attomaton\[plot\]"):
         priority_figure(chain_view(["a", "b"]))
+
+
+def test_one_file_by_its_suffix(tmp_path):
+    figure = protocol_figure([{"seed": 0, "cosine_svm": 0.9, "distance_fin": 0.1}])
+    write(figure, tmp_path / "a.svg")
+    write(figure, tmp_path / "a.png")
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UsageError, match=r"\.svg or \.png"):
+        write(figure, tmp_path / "a.gif")

@@ -62,7 +62,7 @@ def reproduce(seeds: int = 10, first: int = 0) -> dict[str, Any]:
         optimizer="ngd",
         lr=RATE,
         steps=STEPS,
-        every=STEPS // 40,
+        every="log",
         record=measure,
         context=yardstick(limits + limits),
     )

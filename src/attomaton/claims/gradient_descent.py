@@ -51,9 +51,7 @@ def check(problems: int = 8, steps: int = STEPS) -> Evidence:
     wrong = [
         solve_limit(relabelled(s, named_rng("T1 control", i)), E) for i, (s, E) in enumerate(draws)
     ]
-    control = [
-        cosine(W, x.dense(x.svm.coefficient)) for W, x in zip(run.W, wrong, strict=True)
-    ]
+    control = [cosine(W, x.dense(x.svm.coefficient)) for W, x in zip(run.W, wrong, strict=True)]
     late = slice(len(run.steps) // 10, None)
     log_t = np.log(run.steps[late])
     gap = run.records["loss"] - floor[:, None]

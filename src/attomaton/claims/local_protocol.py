@@ -20,7 +20,10 @@ from attomaton.mechanics.train import train
 from attomaton.numerics import cosine, ragged_indices, row_pointer
 
 STEPS, RATE = 2000, 0.1
-SELECTED, AMBIGUOUS = 0.01, 0.009  # attention above the first is a choice, between the two is no answer
+SELECTED, AMBIGUOUS = (
+    0.01,
+    0.009,
+)  # attention above the first is a choice, between the two is no answer
 
 
 def pseudo_samples(samples: Samples, attention: Float[np.ndarray, " incidences"]) -> Samples:

@@ -29,14 +29,15 @@ def check(problems: int = 5) -> Evidence:
         limit = solve_limit(samples, E)
         W_svm, W_fin = limit.dense(limit.svm.coefficient), limit.dense(limit.finite.coefficient)
         points = norm_path(samples, [r * limit.svm.norm for r in RADII], E)
-        angle = [np.arccos(min(1.0, cosine(p.W, W_svm))) for p in points]
-        inside = FiniteSubspace(limit.graph, E).project(points[-1].W)
+        path = [p.W for p in points if p.W is not None]
+        angle = [np.arccos(min(1.0, cosine(W, W_svm))) for W in path]
+        inside = FiniteSubspace(limit.graph, E).project(path[-1])
         wrong = solve_limit(relabelled(samples, rng), E)
         cosines.append(float(np.cos(angle[-1])))
         distances.append(float(np.linalg.norm(inside - W_fin)))
         gaps.append(float(points[-1].loss - limit.finite.loss_floor))
         slopes.append(float(np.polyfit(np.log(RADII), np.log(angle), 1)[0]))
-        control.append(cosine(points[-1].W, wrong.dense(wrong.svm.coefficient)))
+        control.append(cosine(path[-1], wrong.dense(wrong.svm.coefficient)))
     holds = (
         min(cosines) >= 0.99
         and max(distances) <= 1e-3

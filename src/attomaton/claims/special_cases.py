@@ -16,15 +16,17 @@ STEPS = 20_000
 
 def check(problems: int = 6, steps: int = STEPS) -> Evidence:
     """T3 on random acyclic and fully cyclic data sets, orthonormal embeddings."""
-    acyclic = [draw_samples(named_rng("T3 acyclic", i), K, N, T, kind="acyclic") for i in range(problems)]
+    acyclic = [
+        draw_samples(named_rng("T3 acyclic", i), K, N, T, kind="acyclic") for i in range(problems)
+    ]
     cyclic = [
         draw_samples(named_rng("T3 cyclic", i), K, N, T, kind="fully-cyclic", repeats=True)
         for i in range(problems)
     ]
     hard, soft = [solve_limit(s) for s in acyclic], [solve_limit(s) for s in cyclic]
-    chosen = train(
-        acyclic, lr=1.0, steps=steps, record=measure, context=yardstick(hard)
-    ).records["mass_retrieved"][:, -1]
+    chosen = train(acyclic, lr=1.0, steps=steps, record=measure, context=yardstick(hard)).records[
+        "mass_retrieved"
+    ][:, -1]
     settled = train(cyclic, lr=1.0, steps=steps, record=measure, context=yardstick(soft))
     assert settled.scores is not None
     far = [
@@ -32,9 +34,7 @@ def check(problems: int = 6, steps: int = STEPS) -> Evidence:
         for s, x in zip(settled.scores, soft, strict=True)
     ]
     # The control predicts W_fin from other labels: finite parts of tied tokens must then disagree.
-    wrong = [
-        solve_limit(relabelled(s, named_rng("T3 control", i))) for i, s in enumerate(cyclic)
-    ]
+    wrong = [solve_limit(relabelled(s, named_rng("T3 control", i))) for i, s in enumerate(cyclic)]
     off = [
         float(np.linalg.norm(s[: len(x.finite.score)] - x.finite.score))
         for s, x in zip(settled.scores, wrong, strict=True)

@@ -302,14 +302,14 @@ def merge_samples(s: Samples) -> Samples:
     s = s.take(order)
     # Neighbours of equal head and size are compared token by token: a fingerprint only brings equals
     # together, it never decides.
-    near = (
-        (s.last[1:] == s.last[:-1]) & (s.label[1:] == s.label[:-1]) & (s.size[1:] == s.size[:-1])
-    )
+    near = (s.last[1:] == s.last[:-1]) & (s.label[1:] == s.label[:-1]) & (s.size[1:] == s.size[:-1])
     here = np.flatnonzero(near) + 1
     this = ragged_indices(s.start[here], s.size[here])
     that = ragged_indices(s.start[here - 1], s.size[here])
     unlike = (s.token[this] != s.token[that]) | (s.count[this] != s.count[that])
-    differs = np.bincount(np.repeat(np.arange(len(here)), s.size[here])[unlike], minlength=len(here))
+    differs = np.bincount(
+        np.repeat(np.arange(len(here)), s.size[here])[unlike], minlength=len(here)
+    )
     new = np.ones(len(s), bool)
     new[here[differs == 0]] = False
     head = np.flatnonzero(new)

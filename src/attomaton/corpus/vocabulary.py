@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Vocabulary(Sequence[Label]):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, i):  # type: ignore[no-untyped-def]
+    def __getitem__(self, i: Any) -> Any:
         return self.labels[i]
 
     def __contains__(self, label: object) -> bool:

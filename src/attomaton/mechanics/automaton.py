@@ -14,6 +14,7 @@ never seen gives all scores 0, so the context's own counts decide; a token never
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -73,9 +74,7 @@ class Automaton:
     def __init__(self, limit: Limit):
         self.limit = limit
 
-    def predict_proba(
-        self, context: Sequence[Label], radius: float = np.inf
-    ) -> dict[Label, float]:
+    def predict_proba(self, context: Sequence[Label], radius: float = np.inf) -> dict[Label, float]:
         """Next-token probabilities over the distinct tokens of the context.
 
         `radius` is ‖W‖ along W_svm: infinite is the limit of training, smaller values show the layer on
@@ -99,7 +98,9 @@ class Automaton:
         words = list(context)
         for _ in range(length):
             probability = self.predict_proba(words)
-            words.append(list(probability)[rng.choice(len(probability), p=list(probability.values()))])
+            words.append(
+                list(probability)[rng.choice(len(probability), p=list(probability.values()))]
+            )
         return words[len(context) :]
 
     def explain(self, context: Sequence[Label], evidence: int = 3) -> Explanation:
@@ -122,7 +123,9 @@ class Automaton:
             if p[i] == 0:
                 reason, path = self._why_lost(q, tokens[kept], int(tokens[i]), evidence)
             fates.append(
-                Fate(word, int(count[i]), float(p[i]), reason, float(svm[i]), float(finite[i]), path)
+                Fate(
+                    word, int(count[i]), float(p[i]), reason, float(svm[i]), float(finite[i]), path
+                )
             )
         order = sorted(range(len(words)), key=lambda i: (-p[i], -svm[i]))
         radii = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0]) * max(self.limit.svm.norm, 1.0)
@@ -193,8 +196,7 @@ class Automaton:
         if not found:
             return "lower score", ()
         way = min(found, key=len)
-        steps = zip(way[:-1], way[1:], strict=True)
-        return "outranked", tuple(self._edge(q, i, j, evidence) for i, j in steps)
+        return "outranked", tuple(self._edge(q, i, j, evidence) for i, j in pairwise(way))
 
     def _edge(self, q: int, i: int, j: int, evidence: int) -> Edge:
         samples, vocabulary = self.limit.samples, self.limit.graph.vocabulary

@@ -11,7 +11,9 @@ from jaxtyping import Float
 
 from attomaton.errors import AssumptionError, DataError
 
-INDEPENDENT = 1e-10  # smallest singular value of E, relative to the largest, that counts as non-zero
+INDEPENDENT = (
+    1e-10  # smallest singular value of E, relative to the largest, that counts as non-zero
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,9 @@ def check_embeddings(E: object, K: int | None = None) -> Embeddings:
             f"type {E.dtype}."
         )
     if K is not None and len(E) != K:
-        raise DataError(f"embeddings: {len(E)} rows for a vocabulary of {K} tokens; one each is needed.")
+        raise DataError(
+            f"embeddings: {len(E)} rows for a vocabulary of {K} tokens; one each is needed."
+        )
     E = E.astype(np.float64)
     wrong = np.argwhere(~np.isfinite(E))
     if len(wrong):

@@ -6,8 +6,8 @@ Luce model with a finite maximum-likelihood answer $\pi$,
 $$p(y \mid X) = \frac{m_y \pi_y}{\sum_{x \in X} m_x \pi_x},$$
 
 and $W_{fin}$ is the smallest $W$ with $(e_i - e_j)^\top W e_k = \log \pi_i/\pi_j$ inside components. It lives in
-$S_{fin} = \mathrm{span}\{(e_i - e_j)e_k^\top : i \asymp j\}$, and the loss of the cyclic data at $\pi$, over all samples, is the
-floor $L^*$ of the loss of training.
+$S_{fin} = \mathrm{span}\{(e_i - e_j)e_k^\top : i \asymp j\}$, and the loss of the cyclic data at $\pi$, over all
+samples, is the floor $L^*$ of the loss of training.
 """
 
 from dataclasses import dataclass
@@ -250,7 +250,9 @@ def _solve_hessian(
         groups = np.flatnonzero(size == s)
         if s > DENSE:
             for lo in first[groups]:
-                step[lo : lo + s] = _solve_sparse(H[lo : lo + s, lo : lo + s], gradient[lo : lo + s])
+                step[lo : lo + s] = _solve_sparse(
+                    H[lo : lo + s, lo : lo + s], gradient[lo : lo + s]
+                )
             continue
         rows = first[groups][:, None] + np.arange(s)
         block = _dense_blocks(H, rows)

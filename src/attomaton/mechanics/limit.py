@@ -16,7 +16,9 @@ from attomaton.mechanics.finite import FiniteComponent, finite_component
 from attomaton.mechanics.graph import PriorityGraph, build_graph
 from attomaton.mechanics.svm import GraphSVM, graph_svm
 
-DENSE_WIDTH = 5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
+DENSE_WIDTH = (
+    5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +35,7 @@ class Limit:
     finite: FiniteComponent
     embeddings: Embeddings | None = None
 
-    def dense(
-        self, coefficient: Float[np.ndarray, " pairs"]
-    ) -> Float[np.ndarray, "width width"]:
+    def dense(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, "width width"]:
         """Σ_p M_p e_x e_kᵀ written out: W_svm from `svm.coefficient`, W_fin from `finite.coefficient`."""
         K = len(self.graph.vocabulary)
         width = K if self.embeddings is None else self.embeddings.E.shape[1]

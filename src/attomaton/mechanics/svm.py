@@ -31,8 +31,12 @@ from attomaton.results import KKT
 CERTIFIED = 1e-8  # residual above which an answer is an error
 NEAR = (1e-4, 1e-5, 1e-6)  # slacks and multipliers below this may be exactly 0: tried in this order
 POLISHED = 1e-11  # residual at which an active set counts as the right one
-BATCH = 4000  # components solved together: amortises the solver's set-up over many small last tokens
-COUPLED_PAIRS = 6000  # pairs above which the coupled program's dense matrices no longer fit in memory
+BATCH = (
+    4000  # components solved together: amortises the solver's set-up over many small last tokens
+)
+COUPLED_PAIRS = (
+    6000  # pairs above which the coupled program's dense matrices no longer fit in memory
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ def train(
     optimizer: str = "gd",
     lr: PerProblem = 0.1,
     steps: int = 1000,
-    every: int | None = None,
+    every: int | str | None = None,
     head: str = "identity",
     loss: str = "log",
     batch_size: int | None = None,
@@ -91,9 +91,9 @@ def train(
     may be one number for each problem.
 
     Loss and norm are recorded at steps 0, `every`, 2·`every`, …, `steps` (about 100 times unless
-    told), and with them the scalars of `record(params, context)`: a function JAX can trace, best
-    one of a module (each new function is compiled anew), and a tree of arrays whose leading axis is
-    the problems.
+    told; `every="log"` spaces them evenly on a logarithmic axis), and with them the scalars of
+    `record(params, context)`: a function JAX can trace, best one of a module (each new function is
+    compiled anew), and a tree of arrays whose leading axis is the problems.
 
     `progress(done_steps, steps, mean_loss)` is called some fifty times on the way; a keyboard
     interrupt then ends the run early with what was computed so far.
@@ -109,7 +109,12 @@ def train(
         optimizer=optimizer,
         head=head,
         loss=loss,
-        counts={"steps": steps, "every": every, "batch_size": batch_size, "seeds": seeds},
+        counts={
+            "steps": steps,
+            "every": every if isinstance(every, int) else None,
+            "batch_size": batch_size,
+            "seeds": seeds,
+        },
         seed=seed,
     )
     many = not isinstance(data, Samples)
@@ -329,8 +334,12 @@ def _check_scores(start: np.ndarray, E: np.ndarray | None, b: int) -> None:
         )
 
 
-def _record_steps(steps: int, every: int | None) -> Int[np.ndarray, " records"]:
-    """Steps 0, every, 2·every, …, and the last one."""
+def _record_steps(steps: int, every: int | str | None) -> Int[np.ndarray, " records"]:
+    """Steps 0, every, 2·every, …, or evenly on a logarithmic axis; and always the last one."""
+    if every == "log":
+        return np.unique(np.append(0, np.geomspace(1, steps, RECORDS).round().astype(np.int64)))
+    if isinstance(every, str):
+        raise UsageError(f'every={every!r}: a number of steps or "log" is needed.')
     every = every or max(1, -(-steps // RECORDS))
     return np.unique(np.append(np.arange(0, steps, every), steps))
 

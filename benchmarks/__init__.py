@@ -1,0 +1,1 @@
+"""How attomaton compares, as ratios measured side by side in one run: `python -m benchmarks`."""
