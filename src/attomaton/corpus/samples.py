@@ -66,6 +66,14 @@ class Samples:
         """The n of the papers' 1/n: the sum of all weights."""
         return float(self.weight.sum())
 
+    def pair_index(self) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " incidences"]]:
+        """The pairs (last token, token) that occur, as sorted keys `last · K + token`, and the pair of each incidence.
+
+        This is the numbering of pairs used everywhere: in graphs, in training, on disk.
+        """
+        key = self.last[self.sample_of].astype(np.int64) * len(self.vocabulary) + self.token
+        return np.unique(key, return_inverse=True)
+
     def bag(self, i: int) -> dict[Label, int]:
         """The tokens of sample `i` with their counts, in words."""
         part = slice(self.start[i], self.start[i + 1])

@@ -163,7 +163,7 @@ def build_graph(samples: Samples) -> PriorityGraph:
     """
     K = len(samples.vocabulary)
     owner = samples.sample_of
-    key, pair = np.unique(samples.last[owner] * np.int64(K) + samples.token, return_inverse=True)
+    key, pair = samples.pair_index()
     own = samples.token == samples.label[owner]
     label_pair = pair[own]  # one per sample: a label occurs in its context
     start, end = label_pair[owner[~own]], pair[~own]

@@ -48,15 +48,6 @@ class Problem(NamedTuple):
     K: Float[Array, ""]  # real tokens: rows of E past this many are padding
 
 
-def pair_index(
-    samples: Samples,
-) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " incidences"]]:
-    """The pairs that occur, as sorted keys `last * K + token`, and the pair of every incidence."""
-    last = samples.last[samples.sample_of].astype(np.int64)
-    keys, pair = np.unique(last * len(samples.vocabulary) + samples.token, return_inverse=True)
-    return keys, pair
-
-
 def bags_of(
     samples: Samples,
     vocab: int | None = None,
@@ -76,7 +67,7 @@ def bags_of(
     owner = samples.sample_of
     slot = np.arange(len(owner)) - samples.start[owner]
     flat = samples.last[owner].astype(np.int64) * (vocab or 0) + samples.token
-    index = pair_index(samples)[1] if vocab is None else flat
+    index = samples.pair_index()[1] if vocab is None else flat
     score, token = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     log_count = np.full(shape, -np.inf)
     log_count[len(samples) :, 0] = 0.0
@@ -237,7 +228,7 @@ def attention_of(
     params = np.asarray(params, dtype=np.float64)
     owner = samples.sample_of
     if embeddings is None:
-        keys, pair = pair_index(samples)
+        keys, pair = samples.pair_index()
         if params.shape != keys.shape:
             raise UsageError(
                 f"pair scores: expected shape {keys.shape}, one score for each pair (last token, "

@@ -228,12 +228,11 @@ class _Task:
 
 def _task(samples: Samples, embeddings: Embeddings | np.ndarray | None) -> _Task:
     K = len(samples.vocabulary)
-    key = samples.last[samples.sample_of].astype(np.int64) * K + samples.token
+    pairs, index = samples.pair_index()
     if embeddings is None:
-        pairs, index = np.unique(key, return_inverse=True)
         return _Task(samples, index, len(pairs), None)
     E = embeddings.E if isinstance(embeddings, Embeddings) else embeddings
-    return _Task(samples, key, K * K, check_embeddings(E, K).E)
+    return _Task(samples, pairs[index], K * K, check_embeddings(E, K).E)
 
 
 # Newton's method

@@ -265,10 +265,8 @@ def _starts(
     seed: int,
 ) -> list[np.ndarray]:
     """The first parameters of every problem, each in its own shape."""
-    from attomaton.mechanics.model import pair_index
-
     if tables is None:
-        shapes: list[tuple[int, ...]] = [(len(pair_index(s)[0]),) for s in sets]
+        shapes: list[tuple[int, ...]] = [(len(s.pair_index()[0]),) for s in sets]
         reach = [len(s.vocabulary) ** -0.5 for s in sets]
     else:
         shapes = [(E.shape[1], E.shape[1]) for E in tables]
