@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array, diags_array
-from scipy.sparse.linalg import cg
+from scipy.sparse.linalg import LinearOperator, cg
 
 from attomaton.corpus.samples import Samples, merge_samples
 from attomaton.errors import SolverError
@@ -205,7 +205,7 @@ def _newton_step(
     loss, gradient, p = luce_loss(part, theta)
     scale = part.group_weight[part.group]
     arrived = _group_max(part, np.abs(gradient) / scale) <= CONVERGED
-    step = -_solve_hessian(part, gradient, p)
+    step = np.where(arrived[part.group], 0.0, -_solve_hessian(part, gradient, p))
     step *= np.minimum(1.0, LONGEST_STEP / np.maximum(_group_max(part, np.abs(step)), 1e-300))[
         part.group
     ]
@@ -222,7 +222,7 @@ def _newton_step(
         if enough.all():
             break
         t[~enough] /= 2
-    theta = theta + np.where(enough, t, 0.0)[part.group] * step
+    theta = theta + np.where(enough[part.group], t[part.group] * step, 0.0)
     mean = sum_by(part.group, theta, groups) / np.bincount(part.group)
     # A group whose line search found nothing has met the limit of float64; the certificate judges it.
     return theta - mean[part.group], arrived | ~enough
@@ -278,9 +278,12 @@ def _dense_blocks(
 
 
 def _solve_sparse(H: csr_array, g: Float[np.ndarray, " size"]) -> Float[np.ndarray, " size"]:
-    """Conjugate gradients with a diagonal preconditioner on one group's singular, consistent system."""
-    x, _ = cg(H, g, rtol=1e-10, maxiter=10 * len(g), M=diags_array(1.0 / H.diagonal()))
-    return x - x.mean()
+    """One group's step by conjugate gradients, the constant direction filled in as in the dense case."""
+    diagonal = H.diagonal()
+    n, fill = len(g), diagonal.mean()
+    filled = LinearOperator((n, n), matvec=lambda v: H @ v + fill * v.mean(), dtype=np.float64)
+    x, _ = cg(filled, g, rtol=1e-10, maxiter=10 * n, M=diags_array(1.0 / diagonal))
+    return x
 
 
 class FiniteSubspace:

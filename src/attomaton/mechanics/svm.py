@@ -63,7 +63,9 @@ def graph_svm(
         score = coefficient
     else:
         H = pair_gram(graph, embeddings)
-        coefficient, multiplier = _solve_coupled(graph, H)
+        # Solved in units of the embeddings' own length, so that tolerances mean the same for all.
+        unit = float(np.mean(np.diag(H)))
+        coefficient, multiplier = (x / unit for x in _solve_coupled(graph, H / unit))
         score = H @ coefficient
     certificate = certify(graph, samples, coefficient, score, multiplier)
     if not certificate.worst <= CERTIFIED:
@@ -105,10 +107,10 @@ def certify(
     tied = graph.component[winner] == graph.component[other]
     violation = np.where(tied, np.abs(margin), 1.0 - margin)
     stationarity = _component_sum(graph, coefficient) - _divergence(graph, multiplier)
-    objective = float(coefficient @ score)
+    objective, size = float(coefficient @ score), float(np.abs(multiplier).max(initial=1.0))
     return KKT(
         primal=float(max(0.0, violation.max(initial=0.0))),
-        dual=float(max(np.abs(stationarity).max(initial=0.0), -multiplier.min(initial=0.0))),
+        dual=float(max(np.abs(stationarity).max(initial=0.0), -multiplier.min(initial=0.0)) / size),
         gap=float(abs(objective - multiplier.sum()) / max(1.0, objective)),
     )
 
@@ -277,7 +279,13 @@ def _solve_coupled(
         return np.zeros(P), np.zeros(0)
     root = np.unique(graph.component, return_index=True)[1]
     ties = np.setdiff1d(np.arange(P), root)
-    L = np.linalg.cholesky(H)
+    try:
+        L = np.linalg.cholesky(H)
+    except np.linalg.LinAlgError as error:
+        raise SolverError(
+            "Graph-SVM: the embeddings are too close to dependent for float64; use better separated "
+            "ones."
+        ) from error
     equal = L[ties] - L[root[graph.component[ties]]]
     above = L[root[a]] - L[root[b]]
     solver = piqp.DenseSolver()
