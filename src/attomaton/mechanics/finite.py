@@ -205,7 +205,8 @@ def _newton_step(
     loss, gradient, p = luce_loss(part, theta)
     scale = part.group_weight[part.group]
     arrived = _group_max(part, np.abs(gradient) / scale) <= CONVERGED
-    step = np.where(arrived[part.group], 0.0, -_solve_hessian(part, gradient, p))
+    # A group that has arrived still takes this last step: a small gradient is a smaller one afterwards.
+    step = -_solve_hessian(part, gradient, p)
     step *= np.minimum(1.0, LONGEST_STEP / np.maximum(_group_max(part, np.abs(step)), 1e-300))[
         part.group
     ]
