@@ -39,6 +39,7 @@ def demo_run(
     explanation = Automaton(limit).explain(CONTEXT)
     views = [graph_view(limit, int(k)) for k in limit.graph.last_tokens]
     folder = out or run_folder("demo", TRAINING)
+    theory = {"loss_floor": limit.finite.loss_floor, "norm_rate": limit.svm.norm}
     summary = {
         **limit.summary(),
         "training": {"status": run.status, "seconds": run.seconds}
@@ -57,7 +58,7 @@ def demo_run(
         write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
         write_json(work / "status.json", {"status": run.status})
         pictures = _draw(
-            work, views, records | {"loss_floor": limit.finite.loss_floor}, explanation
+            work, views, records | theory, explanation
         )
         (work / "index.html").write_text(_page(text, views, pictures), encoding="utf-8")
         save_model(limit, work / "model", {"data": "embedded example", "command": command()})

@@ -66,7 +66,8 @@ def convergence_figure(records: Mapping[str, Any]) -> Figure:
     """Training on its way to the limit: median and range over seeds, theory dashed.
 
     `records` holds `steps`, `loss` (seeds × records) and what else was measured: `loss_floor`,
-    `cosine_svm`, `cosine_outside`, `distance_fin`, `mass_retrieved`, `norm`.
+    `cosine_svm`, `cosine_outside`, `distance_fin`, `mass_retrieved`, `norm`. Under gradient descent the
+    norm grows like `norm_rate` · log(step), drawn as a slope where that is given.
     """
     from matplotlib.figure import Figure as NewFigure
 
@@ -91,8 +92,13 @@ def convergence_figure(records: Mapping[str, Any]) -> Figure:
         axes = figure.add_subplot(lines, columns, i + 1)
         if panel.curves[0][0] == "loss" and floor is None:
             panel = _Panel("loss", (("loss", ""),), None, log=False)  # noqa: PLW2901
+        rate = records.get("norm_rate") if panel.curves[0][0] == "norm" else None
+        if rate:
+            panel = _Panel("norm of W", (("norm", ""),), None, log=False)  # noqa: PLW2901
         _draw_panel(axes, panel, steps, measured)
         _step_axis(axes, steps)
+        if rate:
+            _draw_growth(axes, steps, np.median(measured["norm"], axis=0), rate)
         if i == 0 and len(loss) > 1:
             _seed_key(axes)
     return figure
@@ -141,6 +147,15 @@ def _draw_theory(axes: Any, panel: _Panel) -> None:
     word["transform"] = axes.transAxes
     text = "theory: up, without bound ↑" if up else "theory: down to 0 ↓"
     axes.text(0.02, 0.97 if up else 0.02, text, va="top" if up else "bottom", **word)
+
+
+def _draw_growth(axes: Any, steps: np.ndarray, norm: np.ndarray, rate: float) -> None:
+    """The slope that theory gives, through the last point measured."""
+    late = steps >= max(1.0, steps.max() ** 0.25)
+    line = norm[-1] + rate * np.log(steps[late] / steps[-1])
+    axes.plot(steps[late], line, "--", color=BLACK, lw=1.2, gid="theory-norm", zorder=3)
+    text = rf"theory: slope $\Vert${SVM}$\Vert$ log τ"
+    axes.text(0.02, 0.97, text, transform=axes.transAxes, fontsize=8, va="top")
 
 
 def _curve(
