@@ -1,0 +1,54 @@
+"""Writes docs/cli.md from the command line's own definitions: `python docs/make_cli.py`."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from attomaton.cli import app
+
+INTRO = """# Commands
+
+Results go to stdout, everything else to stderr; `--json` prints the result as one JSON object with
+`schema_version`. `--debug` shows where an error came from.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a fault of attomaton itself, or of the disk |
+| 2 | a command or option that makes no sense |
+| 3 | data that cannot be read, or that break an assumption of the theorem |
+| 4 | no certified answer; training diverged; an experiment was not reproduced |
+| 130 | interrupted |
+"""
+
+
+def pages(command: Any, path: str) -> list[str]:
+    """One section for each command, groups opened up."""
+    if hasattr(command, "commands"):
+        return [s for name, c in command.commands.items() for s in pages(c, f"{path} {name}")]
+    rows, words = [], [path]
+    for p in command.params:
+        name = p.name.upper() if p.param_type_name == "argument" else ""
+        if name:
+            words.append(name + ("…" if p.nargs == -1 else ""))
+        shown = f"`{name}`" if name else ", ".join(f"`{o}`" for o in [*p.opts, *p.secondary_opts])
+        if shown != "`--help`":
+            default = "required" if p.required else plain(p.default)
+            rows.append(f"| {shown} | {p.help or ''} | {default} |")
+    table = ["| argument or option | | default |", "|---|---|---|", *rows]
+    return ["\n".join([f"## `{' '.join(words)}`", "", command.help.strip(), "", *table])]
+
+
+def plain(default: Any) -> str:
+    """A default as a person would say it."""
+    return "" if default is None or default is False else f"`{default}`"
+
+
+def text() -> str:
+    """The whole page."""
+    return "\n\n".join([INTRO.rstrip(), *pages(typer.main.get_command(app), "attomaton")]) + "\n"
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("cli.md").write_text(text(), encoding="utf-8")
