@@ -24,10 +24,10 @@ run: $(VENV)/.installed-plot            ## the main job on embedded data
 	$(BIN)/attomaton demo
 
 test: $(VENV)/.installed-test           ## all tests
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 quick: $(VENV)/.installed-test          ## the tests that take seconds
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow"
 
 bench: $(VENV)/.installed-bench         ## speed and memory, as ratios measured in one run
 	$(BIN)/python -m benchmarks

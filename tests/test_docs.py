@@ -82,10 +82,9 @@ def test_readme_commands_run(monkeypatch, tmp_path, capsys):
     ordered = [c for c in commands if "fit" in c][::-1] + [c for c in commands if "fit" not in c]
     for command in ordered:
         monkeypatch.setattr(sys, "argv", command)
-        try:
+        with pytest.raises(SystemExit) as stop:
             cli.main()
-        except SystemExit as stop:
-            assert not stop.code, (command, capsys.readouterr().err)
+        assert not stop.value.code, (command, capsys.readouterr().err)
     assert Path("bell.svg").exists()
     assert Path("run/metrics.parquet").exists()
 

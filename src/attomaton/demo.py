@@ -57,9 +57,7 @@ def demo_run(
         provenance(work, TRAINING, summary)
         write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
         write_json(work / "status.json", {"status": run.status})
-        pictures = _draw(
-            work, views, records | theory, explanation
-        )
+        pictures = _draw(work, views, records | theory, explanation)
         (work / "index.html").write_text(_page(text, views, pictures), encoding="utf-8")
         save_model(limit, work / "model", {"data": "embedded example", "command": command()})
     opened = [

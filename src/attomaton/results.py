@@ -18,9 +18,9 @@ class Verdict(StrEnum):
 class KKT:
     """Optimality residuals of a quadratic program, recomputed from the data: all three 0 is a proof.
 
-    `primal` is the worst violated constraint, `dual` the worst stationarity defect or negative
-    multiplier (relative to the largest multiplier where that exceeds 1), `gap` the difference between the
-    primal and the dual objective (relative to the objective where that exceeds 1).
+    `primal` is the worst violated margin (margins are 1), `dual` the worst stationarity defect or negative
+    multiplier relative to the largest multiplier, `gap` the difference between the primal and the dual
+    objective relative to the objective.
     """
 
     primal: float

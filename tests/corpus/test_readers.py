@@ -249,8 +249,8 @@ def test_text_has_no_columns():
 
 def test_text_shorter_than_its_context():
     assert refusal(DataError, file("a.txt", "a b a"), context=3) == (
-        "a.txt: no window: a context of 3 tokens and a label need a sequence of 4, the longest "
-        "has 3. Use a shorter context."
+        "a.txt: no window: a context and its label need a sequence of 4 tokens, the longest has 3. "
+        "Use a shorter context or longer sequences."
     )
 
 

@@ -18,7 +18,7 @@ from attomaton.corpus.samples import (
     samples_from_streams,
 )
 from attomaton.corpus.vocabulary import Vocabulary, encode
-from attomaton.errors import AttomatonError, DataError
+from attomaton.errors import AttomatonError, DataError, UsageError
 
 
 def bag_of(context):
@@ -278,7 +278,7 @@ def test_data_without_one_realizable_row_are_refused_with_examples():
     assert message == (
         "none of the 1 contexts contains its own label, so there is nothing the theorem speaks "
         "about:\n  sample 0: label 'c', tokens ['a', 'b']\n"
-        "Use longer contexts, or check which column holds the label."
+        "Use longer contexts, or check what is given as the label."
     )
 
 
@@ -286,13 +286,13 @@ def test_a_stream_shorter_than_its_window_is_refused():
     v, ids = encode("abab")
     message = refusal(samples_from_streams, v, ids, np.array([0, 4]), 4, partial=False)
     assert message == (
-        "no window: a context of 4 tokens and a label need a sequence of 5, the longest has 4. "
-        "Use a shorter context."
+        "no window: a context and its label need a sequence of 5 tokens, the longest has 4. "
+        "Use a shorter context or longer sequences."
     )
     assert samples_from_streams(v, ids, np.array([0, 4]), 3, partial=False).windows == 1
 
 
 def test_a_context_holds_at_least_one_token():
     v, ids = encode("abab")
-    message = refusal(samples_from_streams, v, ids, np.array([0, 4]), 0, partial=False)
-    assert message == "context must be at least 1 token, not 0."
+    with pytest.raises(UsageError, match=r"^context must be at least 1 token, not 0\.$"):
+        samples_from_streams(v, ids, np.array([0, 4]), 0, partial=False)

@@ -313,7 +313,8 @@ def test_pyplot_is_never_needed():
     import subprocess
 
     code = (
-        "import sys, attomaton.report.canvas as c, attomaton.report.figures as f; assert 'matplotlib' not in sys.modules;"
+        "import sys, attomaton.report.canvas as c, attomaton.report.figures as f;"
+        "assert 'matplotlib' not in sys.modules;"
         "c.to_svg(f.convergence_figure({'steps': [1, 2], 'loss': [[2.0, 1.0]]}));"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )

@@ -12,6 +12,7 @@ samples, is the floor $L^*$ of the loss of training.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -19,7 +20,7 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from attomaton.corpus.samples import Samples, merge_samples
-from attomaton.errors import SolverError
+from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.graph import PriorityGraph
 from attomaton.numerics import ragged_indices, row_pointer, sum_by
@@ -27,6 +28,7 @@ from attomaton.numerics import ragged_indices, row_pointer, sum_by
 CONVERGED = 1e-12  # gradient of a component's mean loss at which Newton stops
 CERTIFIED = 1e-9  # gradient above which an answer is an error
 LONGEST_STEP = 5.0  # a full Newton step from zero can overshoot by far
+BASIS_ENTRIES = 10**8  # numbers in a written-out basis of S_fin
 DENSE = 5000  # tokens in a component above which its Hessian is kept sparse
 
 
@@ -54,6 +56,21 @@ class Choices:
     def group_of_choice(self) -> Int[np.ndarray, " choices"]:
         """The group each choice is made in."""
         return self.group[self.winner]
+
+    @cached_property
+    def winner_at(self) -> Int[np.ndarray, " choices"]:
+        """The entry of each choice that is its winner."""
+        return np.flatnonzero(self.item == self.winner[self.choice_of])
+
+    @cached_property
+    def entry_weight(self) -> Float[np.ndarray, " entries"]:
+        """The weight of the choice each entry belongs to."""
+        return self.weight[self.choice_of]
+
+    @cached_property
+    def wins(self) -> Float[np.ndarray, " items"]:
+        """Total weight of the choices each item won."""
+        return sum_by(self.winner, self.weight, len(self.group))
 
     @cached_property
     def group_weight(self) -> Float[np.ndarray, " groups"]:
@@ -105,9 +122,9 @@ def finite_component(
     items = items[np.argsort(graph.component[items], kind="stable")]
     choices = _choices(graph, cyclic, items)
     theta = luce_mle(choices)
-    loss, gradient, _ = luce_loss(choices, theta)
+    look = luce_loss(choices, theta)
     # The certificate is taken component by component, each on its own scale: the strictest reading.
-    worst = float(np.abs(gradient / choices.group_weight[choices.group]).max(initial=0.0))
+    worst = float(np.abs(look.gradient / choices.group_weight[choices.group]).max(initial=0.0))
     if not worst <= CERTIFIED:
         raise SolverError(
             f"Luce fit: the gradient is {worst:.1e}, at most {CERTIFIED:.0e} is needed. "
@@ -121,7 +138,7 @@ def finite_component(
         log_pi,
         coefficient,
         subspace.scores(coefficient),
-        float(loss.sum()) / samples.total_weight,
+        float(look.loss.sum()) / samples.total_weight,
         worst,
         int(cyclic.rows.sum()),
     )
@@ -158,24 +175,27 @@ def _choices(graph: PriorityGraph, cyclic: Samples, items: Int[np.ndarray, " ite
     )
 
 
-def luce_loss(
-    choices: Choices, theta: Float[np.ndarray, " items"]
-) -> tuple[
-    Float[np.ndarray, " choices"], Float[np.ndarray, " items"], Float[np.ndarray, " entries"]
-]:
-    """Weighted −log-likelihood per choice, its gradient in θ = log π, and the choice probabilities."""
-    score = theta[choices.item] + choices.log_count
+class Look(NamedTuple):
+    """The weighted −log-likelihood at one θ: per choice, its gradient, and the choice probabilities."""
+
+    loss: Float[np.ndarray, " choices"]
+    gradient: Float[np.ndarray, " items"]
+    p: Float[np.ndarray, " entries"]
+
+
+def luce_loss(choices: Choices, theta: Float[np.ndarray, " items"]) -> Look:
+    """The weighted −log-likelihood of every choice at θ = log π, with its gradient."""
     head = choices.start[:-1]
     if not len(head):
-        return np.zeros(0), np.zeros(len(theta)), np.zeros(0)
+        return Look(np.zeros(0), np.zeros(len(theta)), np.zeros(0))
+    score = theta[choices.item] + choices.log_count
     top = np.maximum.reduceat(score, head)
-    e = np.exp(score - top[choices.choice_of])
-    total = np.add.reduceat(e, head)
-    p = e / total[choices.choice_of]
-    won = choices.item == choices.winner[choices.choice_of]
-    loss = choices.weight * (top + np.log(total) - score[won])
-    push = choices.weight[choices.choice_of] * (p - won)
-    return loss, sum_by(choices.item, push, len(theta)), p
+    p = np.exp(score - top[choices.choice_of])
+    total = np.add.reduceat(p, head)
+    loss = choices.weight * (top + np.log(total) - score[choices.winner_at])
+    p *= (1.0 / total)[choices.choice_of]
+    expected = sum_by(choices.item, choices.entry_weight * p, len(theta))
+    return Look(loss, expected - choices.wins, p)
 
 
 def luce_mle(choices: Choices, most: int = 200) -> Float[np.ndarray, " items"]:
@@ -184,49 +204,52 @@ def luce_mle(choices: Choices, most: int = 200) -> Float[np.ndarray, " items"]:
     Damped Newton on $\sum_n w_n(\log\sum_x m_x e^{\theta_x} - \theta_y)$ with Hessian
     $\sum_n w_n(\mathrm{diag}\,p_n - p_n p_n^\top)$. Groups never meet in a choice, so each has its own step length
     and leaves the computation when it is done. The answer is finite because each group is strongly
-    connected (Ford 1957).
+    connected (Ford 1957). A gradient of ε leaves an error of about ε times the ratio of the weights in θ.
     """
     theta = np.zeros(len(choices.group))
-    open_groups = np.ones(len(choices.group_weight), bool)
+    part, items = choices, np.arange(len(theta))
+    look = luce_loss(part, theta)
     for _ in range(most):
-        part, items = choices.restrict(open_groups)
         if not len(items):
             break
-        here, done = _newton_step(part, theta[items])
-        theta[items] = here
-        open_groups[np.flatnonzero(open_groups)[done]] = False
+        theta[items], look, done = _newton_step(part, theta[items], look)
+        if done.any():
+            part, kept = part.restrict(~done)
+            items = items[kept]
+            look = luce_loss(part, theta[items])
     return theta
 
 
 def _newton_step(
-    part: Choices, theta: Float[np.ndarray, " items"]
-) -> tuple[Float[np.ndarray, " items"], Bool[np.ndarray, " groups"]]:
-    """One damped step for every group, and which groups have arrived."""
-    loss, gradient, p = luce_loss(part, theta)
-    scale = part.group_weight[part.group]
-    arrived = _group_max(part, np.abs(gradient) / scale) <= CONVERGED
-    # A group that has arrived still takes this last step: a small gradient is a smaller one afterwards.
-    step = -_solve_hessian(part, gradient, p)
-    step *= np.minimum(1.0, LONGEST_STEP / np.maximum(_group_max(part, np.abs(step)), 1e-300))[
-        part.group
-    ]
+    part: Choices, theta: Float[np.ndarray, " items"], look: Look
+) -> tuple[Float[np.ndarray, " items"], Look, Bool[np.ndarray, " groups"]]:
+    """One damped step for every group: the new θ, the loss there, and which groups have arrived."""
     groups = len(part.group_weight)
-    before = sum_by(part.group_of_choice, loss, groups)
-    slope = sum_by(part.group, gradient * step, groups)
+    scale = part.group_weight[part.group]
+    arrived = _group_max(part, np.abs(look.gradient) / scale) <= CONVERGED
+    # A group that has arrived still takes this last step: a small gradient is a smaller one afterwards.
+    step = -_solve_hessian(part, look.gradient, look.p)
+    longest = np.maximum(_group_max(part, np.abs(step)), 1e-300)
+    step *= np.minimum(1.0, LONGEST_STEP / longest)[part.group]
+    before = sum_by(part.group_of_choice, look.loss, groups)
+    slope = sum_by(part.group, look.gradient * step, groups)
     noise = 1e-14 * (np.abs(before) + part.group_weight)
     t = np.ones(groups)
     for _ in range(60):
-        trial = luce_loss(part, theta + t[part.group] * step)[0]
-        after = sum_by(part.group_of_choice, trial, groups)
+        there = luce_loss(part, theta + t[part.group] * step)
+        after = sum_by(part.group_of_choice, there.loss, groups)
         # Written so that a NaN loss counts as too large.
         enough = after <= before + 1e-4 * t * slope + noise
         if enough.all():
             break
         t[~enough] /= 2
-    theta = theta + np.where(enough[part.group], t[part.group] * step, 0.0)
+    else:
+        # What found no shorter step has met the limit of float64 and stays; the certificate judges it.
+        step = np.where(enough[part.group], step, 0.0)
+        there = luce_loss(part, theta + t[part.group] * step)
+    theta = theta + t[part.group] * step
     mean = sum_by(part.group, theta, groups) / np.bincount(part.group)
-    # A group whose line search found nothing has met the limit of float64; the certificate judges it.
-    return theta - mean[part.group], arrived | ~enough
+    return theta - mean[part.group], there, arrived | ~enough
 
 
 def _group_max(part: Choices, value: Float[np.ndarray, " items"]) -> Float[np.ndarray, " groups"]:
@@ -240,9 +263,10 @@ def _solve_hessian(
 ) -> Float[np.ndarray, " items"]:
     """H⁻¹ g group by group; groups of one size share a batched dense solve, huge ones use CG."""
     n = len(gradient)
-    w = part.weight[part.choice_of]
-    half = csr_array((np.sqrt(w) * p, part.item, part.start), shape=(len(part.winner), n))
-    diagonal = sum_by(part.item, w * p, n)
+    half = csr_array(
+        (np.sqrt(part.entry_weight) * p, part.item, part.start), shape=(len(part.winner), n)
+    )
+    diagonal = sum_by(part.item, part.entry_weight * p, n)
     H = (diags_array(diagonal) - half.T @ half).tocsr()
     size = np.bincount(part.group)
     first = row_pointer(size)[:-1]
@@ -341,10 +365,15 @@ class FiniteSubspace:
 
     @cached_property
     def basis(self) -> Float[np.ndarray, "directions width width"]:
-        """An orthonormal basis of S_fin as dense d×d matrices (for small d; needs embeddings)."""
-        assert self.embeddings is not None
-        E, graph = self.embeddings.E, self.graph
-        d = E.shape[1]
+        """An orthonormal basis of S_fin as dense d×d matrices, for small d."""
+        graph, K = self.graph, len(self.graph.vocabulary)
+        d = K if self.embeddings is None else self.embeddings.E.shape[1]
+        if self.dimension * d * d > BASIS_ENTRIES:
+            raise UsageError(
+                f"a basis of {self.dimension:,} matrices of width {d:,} is too large to write out; "
+                "`coefficients` projects without one."
+            )
+        E = np.eye(K) if self.embeddings is None else self.embeddings.E
         component = graph.component[self.items]
         order = self.items[np.argsort(component, kind="stable")]
         follows = graph.component[order[1:]] == graph.component[order[:-1]]

@@ -107,11 +107,13 @@ def certify(
     tied = graph.component[winner] == graph.component[other]
     violation = np.where(tied, np.abs(margin), 1.0 - margin)
     stationarity = _component_sum(graph, coefficient) - _divergence(graph, multiplier)
-    objective, size = float(coefficient @ score), float(np.abs(multiplier).max(initial=1.0))
+    # Relative, so that the scale of the embeddings cancels; 0 only where nothing outranks anything.
+    objective = float(coefficient @ score) or 1.0
+    size = float(np.abs(multiplier).max(initial=0.0)) or 1.0
     return KKT(
         primal=float(max(0.0, violation.max(initial=0.0))),
         dual=float(max(np.abs(stationarity).max(initial=0.0), -multiplier.min(initial=0.0)) / size),
-        gap=float(abs(objective - multiplier.sum()) / max(1.0, objective)),
+        gap=float(abs(coefficient @ score - multiplier.sum()) / objective),
     )
 
 
