@@ -1,7 +1,9 @@
 """The main job from end to end on the embedded data, left behind as a run folder and one page."""
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from attomaton.corpus.example import example_samples
@@ -60,9 +62,10 @@ def demo_run(
         pictures = _draw(work, views, records | theory, explanation)
         (work / "index.html").write_text(_page(text, views, pictures), encoding="utf-8")
         save_model(limit, work / "model", {"data": "embedded example", "command": command()})
+    program = "attomaton" if which("attomaton") else sys.argv[0]
     opened = [
         f"open {folder / 'index.html'}",
-        f"ask  attomaton explain {folder / 'model'} tea soup cake bell",
+        f"ask  {program} explain {folder / 'model'} tea soup cake bell",
     ]
     headed = [f"{title.upper()}\n{body}" for title, body in text.items()]
     return summary, "\n\n".join([*headed, "\n".join(opened)])
