@@ -121,6 +121,32 @@ def test_train_without_embeddings_writes_W_over_the_vocabulary(call, chain, tmp_
     assert {"config.toml", "command.txt", "env.json", "summary.json", "status.json"} <= names
 
 
+@pytest.mark.parametrize("embedded", [True, False])
+def test_other_heads_are_held_against_their_local_direction(call, tmp_path, embedded):
+    data = tmp_path / "d.jsonl"
+    call("data", "synth", "-o", data, "--kind", "cyclic", "-n", 8, "--seed", 4)
+    options = ["--head", "tied", "--loss", "squared", "--optimizer", "ngd", "--lr", 0.1]
+    if embedded:
+        np.save(tmp_path / "E.npy", unit_rows(np.random.default_rng(1), 6, 8))
+        options += ["--embeddings", tmp_path / "E.npy"]
+    code, out, _ = call(
+        "train",
+        data,
+        "-o",
+        tmp_path / "R",
+        *options,
+        "--init",
+        "uniform",
+        "--steps",
+        2000,
+        "--json",
+    )
+    final = json.loads(out)["final"][0]
+    assert code == 0
+    assert final["cosine_local"] > 0.97
+    assert final["cosine_svm"] < final["cosine_local"]
+
+
 def test_predict_explain_and_graph_speak_of_the_same_model(call, chain, tmp_path):
     call("fit", chain, "-o", tmp_path / "M")
     code, out, _ = call("predict", tmp_path / "M", "1", "2", "--json", "--sample", 3)

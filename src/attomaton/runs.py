@@ -176,8 +176,8 @@ def train_run(
         "steps": int(run.steps[-1]),
         "status": run.status,
         "final": [
-            {"seed": i, **{k: float(v[i, -1]) for k, v in records.items() if k != "steps"}}
-            for i in range(len(run.status))
+            {"seed": i, **{k: float(v[i, -1]) for k, v in records.items() if k != "steps"}, **local}
+            for i, local in enumerate(_local_cosines(run, limit, options))
         ],
         "seconds": run.seconds,
         "run": str(out),
@@ -196,6 +196,19 @@ def train_run(
         write_json(work / "vocabulary.json", list(samples.vocabulary.labels))
         write_json(work / "status.json", {"status": run.status})
     return summary
+
+
+def _local_cosines(
+    run: Training, limit: Limit, options: Mapping[str, Any]
+) -> list[dict[str, float]]:
+    """Per seed, for heads and losses that may settle in a local direction, the cosine with it."""
+    if (options.get("head", "identity"), options.get("loss", "log")) == ("identity", "log"):
+        return [{} for _ in run.status]
+    from attomaton.claims.local_protocol import local_cosine
+
+    params = run.W if run.W is not None else run.scores
+    assert params is not None
+    return [{"cosine_local": local_cosine(limit, x)} for x in params]
 
 
 def _standard_basis(samples: Samples, start: np.ndarray) -> Embeddings:

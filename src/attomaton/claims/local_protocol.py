@@ -48,15 +48,20 @@ def pseudo_samples(samples: Samples, attention: Float[np.ndarray, " incidences"]
     return pseudo.take(order)
 
 
-def local_svm(
-    limit: Limit, W: Float[np.ndarray, "width width"]
-) -> Float[np.ndarray, "width width"]:
-    """The Graph-SVM of the order that the attention of W selects."""
-    attention = attention_of(limit.samples, W, limit.embeddings)
-    pseudo = pseudo_samples(limit.samples, attention)
+def local_cosine(limit: Limit, params: Float[np.ndarray, "*shape"]) -> float:
+    """Cosine of a trained layer with the Graph-SVM of the order that its own attention selects.
+
+    `params` is W where the limit has embeddings, else the scores of its pairs.
+    """
+    pseudo = pseudo_samples(limit.samples, attention_of(limit.samples, params, limit.embeddings))
     graph = build_graph(pseudo)
     svm = graph_svm(graph, pseudo, limit.embeddings)
-    return Limit(pseudo, graph, svm, limit.finite, limit.embeddings).dense(svm.coefficient)
+    if limit.embeddings is not None:
+        local = Limit(pseudo, graph, svm, limit.finite, limit.embeddings)
+        return cosine(params, local.dense(svm.coefficient))
+    score = np.zeros(len(limit.graph.pair_last))
+    score[limit.graph.pairs(graph.pair_last, graph.pair_token)] = svm.score
+    return cosine(params, score)
 
 
 def reproduce(seeds: int = 10, first: int = 0, loss: str = "squared") -> dict[str, Any]:
@@ -81,7 +86,7 @@ def reproduce(seeds: int = 10, first: int = 0, loss: str = "squared") -> dict[st
             {
                 "seed": seed,
                 "cosine_global": cosine(W, limit.dense(limit.svm.coefficient)),
-                "cosine_local": cosine(W, local_svm(limit, W)),
+                "cosine_local": local_cosine(limit, W),
             }
         )
     local = [row["cosine_local"] for row in rows]
