@@ -4,6 +4,7 @@ Class $n$ has a law $P(\cdot|n)$ of its context tokens, a query $\psi(n)$ and a 
 a class when no other class has it, *common* when several have it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -86,19 +87,7 @@ def sequence_classes(
     for name, value in (("query_of", query), ("next_of", following)):
         if value.shape != (K,) or value.dtype.kind not in "iu":
             raise DataError(f"{name} must hold one token id for each of the {K} classes.")
-    faults = []
-    for n in range(K):
-        if not np.isfinite(law[n]).all():
-            faults.append(f"class {n}: a probability is not finite")
-        elif (law[n] < 0).any():
-            faults.append(f"class {n}: probability {law[n].min():g} of token {law[n].argmin()}")
-        elif abs(law[n].sum() - 1) > SUM:
-            faults.append(f"class {n}: probabilities add up to {law[n].sum():.12g}, not 1")
-        for what, token in (("query", query[n]), ("next token", following[n])):
-            if not 0 <= token < M:
-                faults.append(f"class {n}: {what} {token} is outside the vocabulary 0 … {M - 1}")
-            elif what == "query" and (law[:, token] > 0).any():
-                faults.append(f"class {n}: query {token} is also a context token")
+    faults = [fault for n in range(K) for fault in _class_faults(n, law, query[n], following[n])]
     if len(np.unique(following)) < K:
         faults.append("two classes share a next token, so they are one class with two laws")
     if names is not None and len(names) != M:
@@ -109,3 +98,21 @@ def sequence_classes(
         law, query.astype(np.int64), following.astype(np.int64),
         names or tuple(f"token {l}" for l in range(M)),
     )  # fmt: skip
+
+
+def _class_faults(
+    n: int, law: Float[np.ndarray, "classes vocab"], query: np.integer, following: np.integer
+) -> Iterator[str]:
+    """What is wrong with one class."""
+    p, M = law[n], law.shape[1]
+    if not np.isfinite(p).all():
+        yield f"class {n}: a probability is not finite"
+    elif (p < 0).any():
+        yield f"class {n}: probability {p.min():g} of token {p.argmin()}"
+    elif abs(p.sum() - 1) > SUM:
+        yield f"class {n}: probabilities add up to {p.sum():.12g}, not 1"
+    for what, token in (("query", query), ("next token", following)):
+        if not 0 <= token < M:
+            yield f"class {n}: {what} {token} is outside the vocabulary 0 … {M - 1}"
+    if 0 <= query < M and (law[:, query] > 0).any():
+        yield f"class {n}: query {query} is also a context token"

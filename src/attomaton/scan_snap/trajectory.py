@@ -101,6 +101,3 @@ def as_runs(
         np.atleast_1d(np.asarray(eta_y, float)), np.atleast_1d(np.asarray(eta_z, float))
     )
     return y.copy(), z.copy()
-
-
-Steps = Int[np.ndarray, " times"]
