@@ -1,13 +1,13 @@
 """The command line: parse, call, print, exit code. Results go to stdout, everything else to stderr."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from attomaton.cli_dynamics import register
+from attomaton.console import Json, emit, fail, progress_bar, say_stage
 from attomaton.errors import AttomatonError, UsageError
 
 app = typer.Typer(
@@ -21,7 +21,6 @@ app = typer.Typer(
 data_app = typer.Typer(help="Look at data, or draw some.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Data = Annotated[Path, typer.Argument(help="JSONL, text, CSV, TSV or Parquet file.")]
 Model = Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")]
 Tokens = Annotated[list[str], typer.Argument(help="The context, last token last.")]
@@ -33,13 +32,6 @@ EmbeddingsFile = Annotated[
     Path | None,
     typer.Option("--embeddings", help=".npy matrix; tokens are then integers naming its rows."),
 ]
-
-
-def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
-    """The result of a command, for a program or for a person."""
-    from attomaton.storage import to_json
-
-    print(to_json({"schema_version": 1, **record}) if as_json else text)
 
 
 @app.command()
@@ -330,30 +322,7 @@ def opened(model: Path, tokens: list[str]) -> tuple[Any, list[Any]]:
     return Automaton(limit), [limit.graph.vocabulary.read(token) for token in tokens]
 
 
-def say_stage(name: str, seconds: float | None) -> None:
-    """One line per finished stage, for a person who waits."""
-    if sys.stderr.isatty() and seconds is not None:
-        print(f"{name:>6} {seconds:7.2f} s", file=sys.stderr)
-
-
-@contextmanager
-def progress_bar(title: str) -> Iterator[Any]:
-    """A callback `progress(done, total, loss)` that draws a bar, or None where nobody watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"),
-               TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None, loss="")
-
-        def progress(done: int, total: int, loss: float) -> None:
-            bar.update(task, completed=done, total=total, loss=f"loss {loss:.6g}")
-
-        yield progress
+register(app)
 
 
 def main() -> None:
@@ -378,14 +347,3 @@ def main() -> None:
             f"{type(error).__name__}: {error}\nThis is a fault of attomaton; --debug shows where.",
             1,
         )
-
-
-def fail(kind: str, message: str, code: int) -> None:
-    """Say what went wrong, as JSON too where JSON was asked for, and leave."""
-    from attomaton.storage import to_json
-
-    if "--json" in sys.argv:
-        error = {"type": kind, "message": message, "exit_code": code}
-        print(to_json({"schema_version": 1, "error": error}))
-    print(f"{kind}: {message}", file=sys.stderr)
-    sys.exit(code)

@@ -4,7 +4,8 @@ Every error a user can meet is an `AttomatonError`. Its message names the place,
 and the cure; its `exit_code` is what the command line returns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 class AttomatonError(Exception):
@@ -56,3 +57,20 @@ def listed(heading: str, faults: Sequence[str], cure: str, most: int = 5) -> str
     if len(faults) > most:
         lines.append(f"  … and {len(faults) - most} more")
     return "\n".join([*lines, cure])
+
+
+def one_of(name: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a word that is not among the choices, with the nearest that is."""
+    if value not in choices:
+        known = ", ".join(f'"{c}"' for c in choices)
+        raise UsageError(f'{name}="{value}" is not known; choose from {known}{nearest(value, choices)}')
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: a suggestion where one is near.
+
+    >>> nearest("limt", ["sampled", "limit"])
+    "; did you mean 'limit'?"
+    """
+    close = get_close_matches(name, list(known), n=1, cutoff=0.4)
+    return f"; did you mean {close[0]!r}?" if close else "."

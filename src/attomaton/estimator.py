@@ -9,7 +9,6 @@ import math
 import sys
 import warnings
 from collections.abc import Sequence
-from difflib import get_close_matches
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any
@@ -20,7 +19,7 @@ from scipy.sparse import issparse
 
 from attomaton.corpus.samples import SetAside, plain_label, samples_from_ids
 from attomaton.corpus.vocabulary import Label, Vocabulary
-from attomaton.errors import AssumptionError, DataError, NotFittedError, UsageError, listed
+from attomaton.errors import AssumptionError, DataError, NotFittedError, UsageError, listed, nearest
 from attomaton.mechanics.automaton import TIE, Automaton, Explanation
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
@@ -182,9 +181,9 @@ class NextTokenClassifier:
         names = list(self._defaults())
         for name in params:
             if name not in names:
-                close = get_close_matches(name, names, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"choose from {names}."
-                raise UsageError(f"{type(self).__name__} has no parameter {name!r}; {hint}")
+                hint = nearest(name, names)
+                hint = hint if hint != "." else f"; choose from {names}."
+                raise UsageError(f"{type(self).__name__} has no parameter {name!r}{hint}")
         for name, value in params.items():
             setattr(self, name, value)
         return self

@@ -82,7 +82,7 @@ def test_every_fault_of_a_row_is_named():
 """
     assert refusal(DataError, file("rows.jsonl", text)) == (
         "rows.jsonl: 4 faults:\n"
-        "  line 2: unknown key 'nxt'; did you mean next?\n"
+        "  line 2: unknown key 'nxt'; did you mean 'next'?\n"
         "  line 2: key 'next' is missing\n"
         "  line 4: tokens is empty\n"
         "  line 4: weight 0 is not a positive number\n" + ROW_CURE
@@ -460,8 +460,8 @@ def test_missing_columns_are_all_named():
     path = file("log.csv", "user,itm,time\nu,a,1\n")
     assert refusal(DataError, path, context=2, sequence="usr", order="when") == (
         "log.csv: 3 faults:\n"
-        "  no column 'usr' for the sequence; did you mean user?\n"
-        "  no column 'item' for the item; did you mean itm?\n"
+        "  no column 'usr' for the sequence; did you mean 'user'?\n"
+        "  no column 'item' for the item; did you mean 'itm'?\n"
         "  no column 'when' for the order.\n"
         f"Columns found: user, itm, time. {NAME_COLUMNS}"
     )
@@ -568,7 +568,7 @@ def test_columns_of_lists_are_refused(role):
 def test_no_such_file():
     file("samples.jsonl", "")
     assert refusal(DataError, "smaples.jsonl") == (
-        "smaples.jsonl: no such file; did you mean samples.jsonl?"
+        "smaples.jsonl: no such file; did you mean 'samples.jsonl'?"
     )
     assert refusal(DataError, "unlike.bin") == "unlike.bin: no such file."
     assert refusal(DataError, "nowhere/samples.jsonl") == "nowhere/samples.jsonl: no such file."

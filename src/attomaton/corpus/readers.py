@@ -7,8 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from jaxtyping import Int
 
 from attomaton.corpus.samples import Samples, samples_from_sequences, samples_from_streams
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
-from attomaton.errors import DataError, UsageError, listed
+from attomaton.errors import DataError, UsageError, listed, nearest
 from attomaton.numerics import row_pointer
 
 ROWS = (".jsonl", ".ndjson")
@@ -103,7 +102,7 @@ def _check_exists(path: Path) -> None:
         raise DataError("a directory, not a file; name one file in it.")
     if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"no such file{_did_you_mean(path.name, beside)}")
+        raise DataError(f"no such file{nearest(path.name, beside)}")
 
 
 def _check_options(path: Path, context: int | None, columns: dict[str, str | None]) -> None:
@@ -126,12 +125,6 @@ def _check_options(path: Path, context: int | None, columns: dict[str, str | Non
         raise UsageError(f"{path}: {kind} is cut into contexts of N tokens; say --context N.")
     elif context < 1:
         raise UsageError(f"{path}: --context must be at least 1, not {context}.")
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, if any is near."""
-    near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else "."
 
 
 def _decoded(raw: bytes) -> str:
@@ -238,7 +231,7 @@ def _row_faults(row: object) -> Iterator[str]:
         return
     for key in row:
         if key not in KEYS:
-            near = _did_you_mean(key, KEYS)
+            near = nearest(key, KEYS)
             yield f"unknown key {key!r}{near if near != '.' else ', keys are ' + ', '.join(KEYS)}"
     tokens = row.get("tokens", [])
     if "tokens" not in row:
@@ -387,7 +380,7 @@ def _column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, s
     faults = []
     for role, column in name.items():
         if column not in found:
-            faults.append(f"no column {column!r} for the {role}{_did_you_mean(column, found)}")
+            faults.append(f"no column {column!r} for the {role}{nearest(column, found)}")
         elif found.count(column) > 1:
             faults.append(f"{found.count(column)} columns are called {column!r}.")
     if faults:

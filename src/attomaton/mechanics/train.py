@@ -14,7 +14,6 @@ caller's, given as `record`. JAX is imported when training starts, not with this
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +23,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import DataError, UsageError, one_of
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.numerics import float64
 
@@ -164,9 +163,9 @@ def _check_options(
     seed: int,
 ) -> None:
     """Refuse options that make no sense, before anything is computed."""
-    _one_of("optimizer", optimizer, OPTIMIZERS)
-    _one_of("head", head, HEADS)
-    _one_of("loss", loss, LOSSES)
+    one_of("optimizer", optimizer, OPTIMIZERS)
+    one_of("head", head, HEADS)
+    one_of("loss", loss, LOSSES)
     if head == "tied" and loss == "log":
         raise UsageError(
             'head="tied" with loss="log": the score c_y·f of a tied head can be negative, which '
@@ -182,15 +181,6 @@ def _check_options(
         )
     if not 0 <= seed < 2**63:
         raise UsageError(f"seed={seed}: a number from 0 to 2^63 − 1 is needed.")
-
-
-def _one_of(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse an unknown word, with the nearest known one."""
-    if value not in choices:
-        near = get_close_matches(value, choices, 1, 0.5)
-        hint = f' Did you mean "{near[0]}"?' if near else ""
-        known = ", ".join(f'"{c}"' for c in choices)
-        raise UsageError(f'{name}="{value}" is not known; choose from {known}.{hint}')
 
 
 def _per_problem(name: str, value: PerProblem, B: int) -> Float[np.ndarray, " problems"]:
@@ -273,7 +263,7 @@ def _starts(
         reach = [E.shape[1] ** -0.5 for E in tables]
     shapes, reach = shapes * (B // len(sets)), reach * (B // len(sets))
     if isinstance(init, str):
-        _one_of("init", init, INITS)
+        one_of("init", init, INITS)
         if init == "zeros":
             return [np.zeros(shape) for shape in shapes]
         names = [np.random.SeedSequence([seed, crc32(b"init"), i]) for i in range(B)]

@@ -1,0 +1,94 @@
+"""The commands of scan and snap: one experiment, or a grid of them."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.console import Json, emit, progress_bar
+
+Classes = Annotated[
+    str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(dynamics)
+    app.command()(sweep)
+
+
+def dynamics(
+    classes: Classes,
+    level: Annotated[
+        str, typer.Option(help="sampled, limit, reduced, or several with commas.")
+    ] = "limit",
+    eta_y: Annotated[float, typer.Option(help="Learning rate of the decoder Y.")] = 1.0,
+    eta_z: Annotated[float, typer.Option(help="Learning rate of the attention Z.")] = 1.0,
+    until: Annotated[float | None, typer.Option(help="Last time (limit, reduced).")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps (sampled; discrete limit).")] = None,
+    T: Annotated[
+        int | None, typer.Option("-T", "--length", help="Sequence length (sampled).")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Mini-batch (sampled).")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd, momentum or adam (sampled).")] = None,
+    start: Annotated[str | None, typer.Option(help="zero or uniform.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs side by side (sampled, limit).")] = None,
+    seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Follow attention as it scans and snaps, on one level of the dynamics or several on the same axes."""
+    from attomaton.dynamics import dynamics_run
+    from attomaton.report.terminal import table
+    from attomaton.runs import run_folder
+
+    given = {"until": until, "steps": steps, "T": T, "batch": batch, "optimizer": optimizer,
+             "start": start, "seeds": seeds, "seed": seed}  # fmt: skip
+    options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    place = out or run_folder("dynamics", {"classes": classes, "level": level, **options})
+    summary = dynamics_run(classes, level.split(","), eta_y, eta_z, place, **options)
+    rows = [
+        [name, r["status"][0], float(r["entropy"].mean()), float(r["common_attention"].mean()),
+         float(r["phases"][0]["snap"])]
+        for name, r in summary["levels"].items()
+    ]  # fmt: skip
+    predicted = summary["predicted"]
+    text = (
+        f"{summary['K']} classes over {summary['M']} tokens; scanning predicted to end at "
+        f"{predicted['scan_end']:.4g}, snapping from {predicted['snap']:.4g}\n"
+        + table(["level", "status", "entropy", "on common tokens", "snap measured"], rows)
+        + f"\nrun in {place}"
+    )
+    emit(summary, text, json)
+    if any(s != "finished" for r in summary["levels"].values() for s in r["status"]):
+        raise typer.Exit(4)
+
+
+def sweep(
+    classes: Annotated[str, typer.Argument(help="Families or TOML files, several with commas.")],
+    grid: Annotated[list[str], typer.Argument(help="Settings: eta_z=0.5,1,2 ratio=1,2 seeds=10 …")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Sweep folder; the same one continues.")],
+    level: Annotated[str, typer.Option(help="sampled, limit or reduced.")] = "sampled",
+    json: Json = False,
+) -> None:
+    """A grid of settings, resumable: finished pieces are skipped, failed cells listed with their error."""
+    from attomaton.sweeps import parse_grid, sweep_run
+
+    with progress_bar("sweep") as bar:
+        summary = sweep_run(
+            out, parse_grid(grid), classes.split(","), level,
+            None if bar is None else lambda done, total: bar(done, total, float("nan")),
+            lambda text: print(text, file=sys.stderr),
+        )  # fmt: skip
+    text = (
+        f"{summary['cells']} cells, {summary['rows']} rows in {out / 'results.parquet'} "
+        f"({summary['skipped_pieces']} of {summary['pieces']} pieces were there already)"
+    )
+    failed = [f"  cell {f['cell']}: {f['error']}" for f in summary["failed"]]
+    emit(summary, "\n".join([text, *(["failed:"] if failed else []), *failed]), json)
+    if failed:
+        raise typer.Exit(5)

@@ -1,0 +1,54 @@
+"""What all commands share: printing a result, showing progress, saying what went wrong."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
+    """The result of a command, for a program or for a person."""
+    from attomaton.storage import to_json
+
+    print(to_json({"schema_version": 1, **record}) if as_json else text)
+
+
+def say_stage(name: str, seconds: float | None) -> None:
+    """One line per finished stage, for a person who waits."""
+    if sys.stderr.isatty() and seconds is not None:
+        print(f"{name:>6} {seconds:7.2f} s", file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Any]:
+    """A callback `progress(done, total, loss)` that draws a bar, or None where nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None, loss="")
+
+        def progress(done: int, total: int, loss: float) -> None:
+            bar.update(task, completed=done, total=total, loss=f"loss {loss:.6g}")
+
+        yield progress
+
+
+def fail(kind: str, message: str, code: int) -> None:
+    """Say what went wrong, as JSON too where JSON was asked for, and leave."""
+    from attomaton.storage import to_json
+
+    if "--json" in sys.argv:
+        error = {"type": kind, "message": message, "exit_code": code}
+        print(to_json({"schema_version": 1, "error": error}))
+    print(f"{kind}: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,149 @@
+"""One experiment in scan and snap from the command line: run on one or several levels, drawn on the same axes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.levels import OPTIONS, find_classes, run_level
+from attomaton.report.canvas import save
+from attomaton.report.panels import panels_figure
+from attomaton.runs import package_version, provenance
+from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.families import conditions
+from attomaton.scan_snap.phase import measure_phases, predicted_phases
+from attomaton.scan_snap.trajectory import Dynamics
+from attomaton.storage import new_folder, write_arrays, write_columns, write_json
+
+SCALARS = ("loss", "y_norm", "gamma", "gamma_predicted")
+PER_CLASS = ("xi", "B")
+
+
+def dynamics_run(
+    name: str,
+    levels: Sequence[str],
+    eta_y: float,
+    eta_z: float,
+    out: Path | str,
+    **options: Any,
+) -> dict[str, Any]:
+    """Run the classes on each level and write the run: columns, attention logits, phases, figures.
+
+    An option goes to the levels that have it.
+    """
+    classes = find_classes(name)
+    runs = {
+        level: run_level(
+            level, classes, eta_y, eta_z,
+            **{k: v for k, v in options.items() if k in OPTIONS.get(level, {})},
+        )
+        for level in levels
+    }  # fmt: skip
+    summary = {
+        "classes": name,
+        "K": classes.K,
+        "M": classes.M,
+        "eta_y": eta_y,
+        "eta_z": eta_z,
+        "conditions": conditions(classes, eta_y),
+        "predicted": predicted_phases(classes.K, classes.M, eta_y),
+        "levels": {level: _summary(run) for level, run in runs.items()},
+        "run": str(out),
+    }
+    with new_folder(out, "run") as work:
+        provenance(work, {"classes": name, "eta_y": eta_y, "eta_z": eta_z, **options}, summary)
+        for level, run in runs.items():
+            write_columns(work / f"{level}.parquet", columns(run))
+            write_arrays(work / f"{level}.safetensors", {"z": run.z, "t": run.t})
+        write_json(work / "status.json", {level: list(run.status) for level, run in runs.items()})
+        if package_version("matplotlib") is not None:
+            figure = panels_figure(
+                f"{name}: η_Y = {eta_y:g}, η_Z = {eta_z:g}", _panels(classes, runs)
+            )
+            save(figure, work / "figures", "dynamics")
+    return summary
+
+
+def _summary(run: Dynamics) -> dict[str, Any]:
+    return {
+        "status": list(run.status),
+        "entropy": run.entropy[:, -1].mean(axis=-1),
+        "common_attention": run.attention[:, -1][..., run.classes.common]
+        .sum(axis=-1)
+        .mean(axis=-1),
+        "phases": measure_phases(run),
+        "seconds": dict(run.seconds),
+    }
+
+
+def columns(run: Dynamics) -> dict[str, Any]:
+    """What was recorded, one row per run, time and class."""
+    runs, times, K, _ = run.z.shape
+    shape = (runs, times, K)
+
+    def flat(x: np.ndarray) -> np.ndarray:
+        x = np.asarray(x, float)
+        return np.broadcast_to(x.reshape(x.shape + (1,) * (3 - x.ndim)), shape).ravel()
+
+    recorded = {k: flat(run.records[k]) for k in (*SCALARS, *PER_CLASS) if k in run.records}
+    return {
+        "run": flat(np.arange(runs)[:, None, None]).astype(np.int64),
+        "t": flat(run.t[None, :, None]),
+        "class": flat(np.arange(K)[None, None]).astype(np.int64),
+        "entropy": flat(run.entropy),
+        **recorded,
+    }
+
+
+def _panels(classes: SequenceClasses, runs: dict[str, Dynamics]) -> list[dict[str, Any]]:
+    """Attention of the first class over time for each level, then entropy, progress and gain together."""
+    tokens = np.flatnonzero(classes.P[0] > 0)
+    panels: list[dict[str, Any]] = []
+    for level, run in runs.items():
+        c = np.median(run.attention[:, :, 0][..., tokens], axis=0)
+        panels.append(
+            {
+                "title": f"attention of class 0, {level}",
+                "heat": c.T,
+                "xlabel": "time",
+                "ylabel": "token",
+                "xticks": [f"{t:.3g}" for t in run.t],
+                "yticks": [classes.names[l] for l in tokens],
+                "colour": "attention",
+            }
+        )
+    for key, title, scale in (
+        ("entropy", "entropy over distinct tokens (nats)", "linear"),
+        ("B", "scan progress B", "linear"),
+        ("gamma", "decoder gain γ", "log"),
+    ):
+        lines = [_line(run, key, level) for level, run in runs.items() if _has(run, key)]
+        if lines:
+            panel = {
+                "title": title,
+                "lines": lines,
+                "xlabel": "time",
+                "xscale": "log",
+                "yscale": scale,
+            }
+            panels.append(panel)
+    return panels
+
+
+def _has(run: Dynamics, key: str) -> bool:
+    return key == "entropy" or (key in run.records and np.isfinite(run.records[key]).any())
+
+
+def _line(run: Dynamics, key: str, level: str) -> dict[str, Any]:
+    """Median over runs of the mean over classes; the reduced level is theory and drawn dashed."""
+    value = run.entropy if key == "entropy" else np.asarray(run.records[key], float)
+    value = value.mean(axis=-1) if value.ndim == 3 else value
+    positive = run.t > 0
+    style = "theory" if level == "reduced" else "measured"
+    return {
+        "x": run.t[positive],
+        "y": np.median(value, axis=0)[positive],
+        "label": level,
+        "style": style,
+    }

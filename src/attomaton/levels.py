@@ -1,0 +1,93 @@
+"""One interface to the three levels of scan and snap: the same question to any of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.errors import UsageError, nearest
+from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.trajectory import LEVELS, Dynamics, record_times
+
+# What each level may be told besides the classes and the two learning rates.
+OPTIONS: dict[str, dict[str, type]] = {
+    "sampled": {
+        "T": int, "batch": int, "steps": int, "optimizer": str, "momentum": float, "start": str,
+        "seeds": int, "seed": int, "every": int, "normalise": str, "residual": bool,
+        "precision": str,
+    },
+    "limit": {"until": float, "seeds": int, "seed": int, "start": str, "steps": int, "momentum": float},
+    "reduced": {"until": float},
+}  # fmt: skip
+
+
+def find_classes(name: str) -> SequenceClasses:
+    """The classes of a family by name, or of a TOML file by path."""
+    from attomaton.scan_snap.families import FAMILIES, read_classes
+
+    if name in FAMILIES:
+        return FAMILIES[name]()
+    if Path(name).suffix == ".toml":
+        return read_classes(Path(name))
+    raise UsageError(
+        f"no classes {name!r}{nearest(name, FAMILIES)} Name a .toml file or one of "
+        f"{', '.join(FAMILIES)}."
+    )
+
+
+def run_level(
+    level: str,
+    classes: SequenceClasses,
+    eta_y: float | np.ndarray,
+    eta_z: float | np.ndarray,
+    **options: Any,
+) -> Dynamics:
+    """The dynamics of these classes on one level, for one or several pairs of learning rates."""
+    check_options(level, options)
+    if level == "sampled":
+        from attomaton.scan_snap.train import train_sampled
+
+        return train_sampled(classes, eta_y=eta_y, eta_z=eta_z, **options)
+    until = options.pop("until", 1e6)
+    if not until > 0 or not np.isfinite(until):
+        raise UsageError(f"until={until}: a positive, finite time is needed.")
+    if level == "limit":
+        from attomaton.scan_snap.limit import run_limit
+
+        if "steps" in options:
+            steps = options.pop("steps")
+            options |= {"method": "steps", "times": np.arange(steps + 1.0)}
+        else:
+            options["times"] = record_times(until)
+        return run_limit(classes, eta_y=eta_y, eta_z=eta_z, **options)
+    from attomaton.scan_snap.reduced import run_reduced
+
+    return run_reduced(classes, eta_y=eta_y, eta_z=eta_z, times=record_times(until), **options)
+
+
+def check_options(level: str, options: dict[str, Any]) -> None:
+    """Refuse a level or an option that does not exist, with the nearest that does."""
+    if level not in LEVELS:
+        raise UsageError(
+            f"level {level!r} is not one of {', '.join(LEVELS)}{nearest(level, LEVELS)}"
+        )
+    known = OPTIONS[level]
+    for name in options:
+        if name not in known:
+            raise UsageError(
+                f"level {level} has no option {name!r}{nearest(name, known)} It has "
+                f"{', '.join(known)}."
+            )
+
+
+def memory_mb(
+    level: str, classes: SequenceClasses, runs: int, records: int, **options: Any
+) -> float:
+    """About how much memory a batch of runs holds at once: parameters with their moments, and records."""
+    L, M, Q, K = len(classes.context_tokens), classes.M, len(classes.queries), classes.K
+    number = 4 if options.get("precision", "float32") == "float32" and level == "sampled" else 8
+    copies = {"sampled": 6, "limit": 12, "reduced": 0}[level]  # state, moments, stages of a step
+    batch = options.get("batch", 128) if level == "sampled" else K
+    parameters = copies * (L * M + Q * L) + 4 * batch * (L + M)
+    recorded = records * K * (M + 8)
+    return runs * (parameters * number + recorded * 8) / 1e6

@@ -1,0 +1,284 @@
+"""Sweeps: grids of settings, done in pieces that survive whatever happens to the process.
+
+    SWEEP/attomaton.json     what this folder is
+          sweep.json         the grid, resolved: a folder continues only the sweep it was made for
+          pieces/*.parquet   finished pieces: cells that ran in one compiled program
+          pieces/*.json      failed pieces, with their error
+          results.parquet    one row per cell and seed, once every piece has ended
+
+A piece holds the same cells whenever and however often the sweep is started, and appears under its name only
+when it is complete. So a finished piece is never computed again, an unfinished one is never read, and the table does
+not depend on interruptions.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.errors import AttomatonError, DataError, UsageError, nearest
+from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
+from attomaton.scan_snap.trajectory import LEVELS, Dynamics
+from attomaton.storage import KIND_FILE, read_json, to_json, write_columns, write_json
+
+PIECE = 16  # cells in one compiled program
+RATES = ("eta_y", "eta_z", "ratio")
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Cells that differ in their learning rates only and run side by side."""
+
+    classes: str
+    level: str
+    options: dict[str, Any]
+    cells: tuple[int, ...]
+    eta_y: tuple[float, ...]
+    eta_z: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        """A name that says which cells and settings, whatever else the sweep holds."""
+        content = to_json(vars(self), indent=None)
+        return f"{self.cells[0]:05d}-{sha256(content.encode()).hexdigest()[:12]}"
+
+
+def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
+    """Settings like `eta_z=0.5,1,2` as lists of values; numbers become numbers.
+
+    >>> parse_grid(["eta_z=0.5,1", "optimizer=adam"])
+    {'eta_z': [0.5, 1], 'optimizer': ['adam']}
+    """
+    grid: dict[str, list[Any]] = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        if not equals or not name or not values:
+            raise UsageError(f"{word!r}: a setting reads name=value or name=value,value,…")
+        if name in grid:
+            raise UsageError(f"{name!r} is set twice.")
+        grid[name] = [_value(v) for v in values.split(",")]
+    return grid
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def cells_of(
+    grid: Mapping[str, Sequence[Any]], classes: Sequence[str], level: str
+) -> list[dict[str, Any]]:
+    """Every combination of the grid, the last setting varying fastest; rates resolved to η_Y and η_Z."""
+    if level not in LEVELS:
+        raise UsageError(
+            f"level {level!r} is not one of {', '.join(LEVELS)}{nearest(level, LEVELS)}"
+        )
+    for name in grid:
+        if name not in (*RATES, *OPTIONS[level]):
+            known = (*RATES, *OPTIONS[level])
+            raise UsageError(f"no setting {name!r} on level {level}{nearest(name, known)}")
+    if "eta_z" not in grid or ("eta_y" in grid) == ("ratio" in grid):
+        raise UsageError("a sweep needs eta_z, and one of eta_y and ratio (eta_y = ratio · eta_z).")
+    cells = []
+    for family, *values in product(classes, *grid.values()):
+        cell = dict(zip(grid, values, strict=True))
+        if "ratio" in cell:
+            cell["eta_y"] = cell["ratio"] * cell["eta_z"]
+        cells.append({"classes": family, **cell})
+    return cells
+
+
+def pieces_of(cells: Sequence[Mapping[str, Any]], level: str) -> list[Piece]:
+    """The cells in groups of equal classes and options, each cut into pieces of `PIECE` cells."""
+    groups: dict[str, list[int]] = {}
+    for i, cell in enumerate(cells):
+        fixed = {k: v for k, v in cell.items() if k not in RATES}
+        groups.setdefault(to_json(fixed, indent=None), []).append(i)
+    pieces = []
+    for members in groups.values():
+        options = {k: v for k, v in cells[members[0]].items() if k not in (*RATES, "classes")}
+        for at in range(0, len(members), PIECE):
+            part = members[at : at + PIECE]
+            pieces.append(
+                Piece(
+                    cells[part[0]]["classes"], level, options, tuple(part),
+                    tuple(float(cells[i]["eta_y"]) for i in part),
+                    tuple(float(cells[i]["eta_z"]) for i in part),
+                )
+            )  # fmt: skip
+    return pieces
+
+
+def sweep_run(
+    out: Path | str,
+    grid: Mapping[str, Sequence[Any]],
+    classes: Sequence[str],
+    level: str,
+    progress: Progress | None = None,
+    announce: Callable[[str], object] = lambda text: None,
+) -> dict[str, Any]:
+    """Do every piece that is not done yet and write the table; start it again to continue.
+
+    A piece whose settings make no sense is recorded with its error and the others go on.
+    """
+    out = Path(out)
+    cells = cells_of(grid, classes, level)
+    pieces = pieces_of(cells, level)
+    _open_folder(
+        out,
+        {"grid": {k: list(v) for k, v in grid.items()}, "classes": list(classes), "level": level},
+    )
+    todo = [p for p in pieces if not (out / "pieces" / f"{p.name}.parquet").exists()]
+    announce(_plan(cells, pieces, todo))
+    for done, piece in enumerate(pieces):
+        if piece in todo:
+            _do_piece(out / "pieces", piece)
+        if progress is not None:
+            progress(done + 1, len(pieces))
+    failed = [
+        _failure(out, p) for p in pieces if not (out / "pieces" / f"{p.name}.parquet").exists()
+    ]
+    rows = _collect(out, cells, pieces)
+    return {
+        "sweep": str(out),
+        "cells": len(cells),
+        "failed": [cell for failure in failed for cell in failure],
+        "rows": rows,
+        "skipped_pieces": len(pieces) - len(todo),
+        "pieces": len(pieces),
+    }
+
+
+def _open_folder(out: Path, config: dict[str, Any]) -> None:
+    """A new sweep folder, or the one of this very sweep."""
+    if (out / "sweep.json").is_file():
+        if read_json(out / "sweep.json") != config:
+            raise UsageError(f"{out}: holds another sweep; choose another folder or delete it.")
+        return
+    if out.exists() and any(out.iterdir()):
+        raise UsageError(f"{out}: already exists and holds no sweep; choose another place.")
+    try:
+        (out / "pieces").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out}: cannot write there ({error.strerror}).") from error
+    write_json(out / KIND_FILE, {"schema_version": 1, "kind": "sweep"})
+    _whole(out / "sweep.json", lambda path: write_json(path, config))
+
+
+def _plan(cells: Sequence[Any], pieces: Sequence[Piece], todo: Sequence[Piece]) -> str:
+    """What is about to happen, memory included."""
+    need = 0.0
+    for piece in todo:
+        try:
+            family = find_classes(piece.classes)
+        except AttomatonError:
+            continue  # said with the piece itself
+        runs = len(piece.cells) * int(piece.options.get("seeds", 1))
+        need = max(need, memory_mb(piece.level, family, runs, 100, **piece.options))
+    done = f", {len(pieces) - len(todo)} of them already done" if len(todo) < len(pieces) else ""
+    return (
+        f"{len(cells)} cells in {len(pieces)} pieces{done}; at most about {need:.0f} MB at a time"
+    )
+
+
+def _do_piece(folder: Path, piece: Piece) -> None:
+    """Run one piece and write its rows, or its error."""
+    failure = folder / f"{piece.name}.json"
+    failure.unlink(missing_ok=True)
+    try:
+        check_options(piece.level, piece.options)
+        dynamics = run_level(
+            piece.level,
+            find_classes(piece.classes),
+            np.array(piece.eta_y),
+            np.array(piece.eta_z),
+            **piece.options,
+        )
+    except AttomatonError as error:
+        record = {"cells": piece.cells, "error": f"{type(error).__name__}: {error}"}
+        _whole(failure, lambda path: write_json(path, record))
+        return
+    columns = piece_columns(piece, dynamics)
+    _whole(folder / f"{piece.name}.parquet", lambda path: write_columns(path, columns))
+
+
+def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, Any]:
+    """One row per cell and seed: how the run ended and the state it ended in."""
+    seeds = len(dynamics.status) // len(piece.cells)
+    entropy = dynamics.entropy[:, -1].mean(axis=-1)
+    largest = dynamics.attention[:, -1].max(axis=-1).mean(axis=-1)
+    return {
+        "cell": np.repeat(piece.cells, seeds),
+        "seed": np.tile(np.arange(seeds), len(piece.cells)),
+        "status": list(dynamics.status),
+        "entropy": entropy,
+        "largest_attention": largest,
+        "loss": np.asarray(dynamics.records["loss"])[:, -1],
+        "y_norm": np.asarray(dynamics.records["y_norm"])[:, -1],
+    }
+
+
+def _whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file so that it is there completely or not at all."""
+    work = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(work)
+        handle = os.open(work, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+        work.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+    except OSError as error:
+        raise AttomatonError(f"{path}: writing failed ({error.strerror}).") from error
+    finally:
+        work.unlink(missing_ok=True)
+
+
+def _failure(out: Path, piece: Piece) -> list[dict[str, Any]]:
+    record = read_json(out / "pieces" / f"{piece.name}.json")
+    return [{"cell": i, "error": record["error"]} for i in piece.cells]
+
+
+def _collect(out: Path, cells: Sequence[Mapping[str, Any]], pieces: Sequence[Piece]) -> int:
+    """The table of all finished pieces, in the order of the cells; returns its number of rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = list(_tables(out, pieces))
+    if not tables:
+        return 0
+    table = pa.concat_tables(tables).sort_by([("cell", "ascending"), ("seed", "ascending")])
+    at = table["cell"].to_pylist()
+    for name in cells[0]:
+        table = table.append_column(name, pa.array([cells[i][name] for i in at]))
+    _whole(out / "results.parquet", lambda path: pq.write_table(table, path))
+    return table.num_rows
+
+
+def _tables(out: Path, pieces: Sequence[Piece]) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for piece in pieces:
+        path = out / "pieces" / f"{piece.name}.parquet"
+        if path.exists():
+            try:
+                yield pq.read_table(path)
+            except (OSError, pa.ArrowException) as error:
+                raise DataError(
+                    f"{path}: cannot be read ({error}); delete it and continue."
+                ) from error
