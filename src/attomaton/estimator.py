@@ -5,30 +5,32 @@ for the exact end point of training one self-attention layer on them; no step of
 """
 
 import inspect
-import math
-import sys
 import warnings
 from collections.abc import Sequence
-from itertools import chain
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
-from scipy.sparse import issparse
 
-from attomaton.corpus.samples import SetAside, plain_label, samples_from_ids
+from attomaton.corpus.samples import SetAside, samples_from_ids
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import AssumptionError, DataError, NotFittedError, UsageError, listed, nearest
+from attomaton.estimator_input import (
+    Context,
+    Contexts,
+    NextTokens,
+    Weights,
+    read_contexts,
+    read_next_tokens,
+    read_weights,
+    refuse_outside,
+    sklearn_class,
+)
 from attomaton.mechanics.automaton import TIE, Automaton, Explanation
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 
-# `Any`: data frames and other array-likes are welcome, and what is not gets an error of ours.
-Context = Sequence[Label] | np.ndarray | Any
-Contexts = Sequence[Context] | np.ndarray | Any
-NextTokens = Sequence[Label] | np.ndarray | Any
-Weights = Sequence[float] | np.ndarray | Any
 RandomState = int | np.random.Generator | np.random.RandomState | None | Any
 SET_ASIDE = ("warn", "error", "ignore")
 
@@ -89,9 +91,9 @@ class NextTokenClassifier:
         _check_random_state(self.random_state)
         if not isinstance(self.set_aside, str) or self.set_aside not in SET_ASIDE:
             raise UsageError(f"set_aside must be one of {SET_ASIDE}, not {self.set_aside!r}.")
-        tokens, length, width = _read_contexts(X)
-        labels = _read_next_tokens(y, len(length))
-        weight = _read_weights(sample_weight, len(length))
+        tokens, length, width = read_contexts(X)
+        labels = read_next_tokens(y, len(length))
+        weight = read_weights(sample_weight, len(length))
         embeddings = None if self.embeddings is None else check_embeddings(self.embeddings)
         vocabulary = Vocabulary(
             sorted({*tokens, *labels}, key=lambda x: (isinstance(x, str), x))
@@ -100,7 +102,7 @@ class NextTokenClassifier:
         )
         ids, label = _ids(vocabulary, tokens), _ids(vocabulary, labels)
         if embeddings is not None:
-            _refuse_outside([*tokens, *labels], np.concatenate([ids, label]), len(vocabulary))
+            refuse_outside([*tokens, *labels], np.concatenate([ids, label]), len(vocabulary))
         samples = samples_from_ids(vocabulary, ids, length, label, weight)
         self._report(samples.set_aside, samples.windows)
         limit = solve_limit(samples, embeddings)
@@ -140,8 +142,8 @@ class NextTokenClassifier:
         """The (weighted) share of contexts whose next token is predicted."""
         self._check_fitted()
         best = self._best(X)
-        truth = _ids(self.limit_.graph.vocabulary, _read_next_tokens(y, len(best)))
-        return float(np.average(best == truth, weights=_read_weights(sample_weight, len(best))))
+        truth = _ids(self.limit_.graph.vocabulary, read_next_tokens(y, len(best)))
+        return float(np.average(best == truth, weights=read_weights(sample_weight, len(best))))
 
     def explain(self, context: Context, evidence: int = 3) -> Explanation:
         """Why each token of one context won or lost, in the limit of training (whatever `radius`).
@@ -154,7 +156,7 @@ class NextTokenClassifier:
         [(0, 'retrieved'), (2, 'outranked')]
         """
         self._check_fitted()
-        tokens, _, _ = _read_contexts([context])
+        tokens, _, _ = read_contexts([context])
         return _KnownTokens(self.limit_).explain(tokens, evidence)
 
     def sample(
@@ -165,7 +167,7 @@ class NextTokenClassifier:
         if length < 1:
             raise UsageError(f"length must be at least 1, not {length}.")
         rng = _check_random_state(self.random_state if random_state is None else random_state)
-        words, _, _ = _read_contexts([context])
+        words, _, _ = read_contexts([context])
         begin = len(words)
         for _ in range(length):
             drawn = rng.choice(len(self.classes_), p=self.predict_proba([words])[0])
@@ -263,7 +265,7 @@ class NextTokenClassifier:
         Entries are sorted by row, then class. A row without a known token has none.
         """
         radius = _check_radius(self.radius)
-        tokens, length, width = _read_contexts(X)
+        tokens, length, width = read_contexts(X)
         fitted = vars(self).get("n_features_in_")
         if None not in (width, fitted) and width != fitted:
             raise DataError(
@@ -327,126 +329,6 @@ def _as_array(labels: Sequence[Label]) -> Shaped[np.ndarray, " labels"]:
     return np.array(labels, dtype=object)
 
 
-def _read_contexts(X: Contexts) -> tuple[list[Label], Int[np.ndarray, " n"], int | None]:
-    """All tokens end to end, the length of each context, and the width where X is a 2-D array."""
-    _refuse_sparse(X, "X")
-    width = None
-    if not isinstance(X, (list, tuple)):
-        X = np.asarray(X)
-        if X.ndim == 2:
-            width = X.shape[1]
-        elif X.ndim != 1:
-            raise DataError(
-                f"X has {X.ndim} dimensions; a list of sequences or a 2-D array is needed."
-            )
-        _refuse_kind(X, "X")
-        if width == 0:
-            raise DataError(
-                f"X: found 0 feature(s) (shape={X.shape}) while a minimum of 1 is required."
-            )
-        X = X.tolist()
-    if not len(X):
-        raise DataError("X is empty: at least 1 sample is needed.")
-    rows = [x.tolist() if isinstance(x, np.ndarray) and x.ndim else x for x in X]
-    flat = [i for i, x in enumerate(rows) if isinstance(x, str) or not isinstance(x, Sequence)]
-    if len(flat) == len(rows):
-        raise DataError(
-            "X is 1-D; a list of sequences is needed. Reshape your data: wrap one context in a "
-            "list."
-        )
-    if flat:
-        faults = [f"context {i}: {rows[i]!r}" for i in flat]
-        raise DataError(listed("contexts that are no sequences:", faults, "Wrap them in lists."))
-    length = np.array([len(row) for row in rows])
-    empty = [f"context {i}" for i in np.flatnonzero(length == 0)]
-    if empty:
-        raise DataError(listed("contexts without a token:", empty, "Drop them or fill them."))
-    places = np.repeat(np.arange(len(rows)), length)
-    return _read_tokens(list(chain.from_iterable(rows)), "context", places), length, width
-
-
-def _read_next_tokens(y: NextTokens, n: int) -> list[Label]:
-    """The `n` next tokens as plain labels."""
-    if y is None:
-        raise DataError("this requires y to be passed, but the target y is None.")
-    _refuse_sparse(y, "y")
-    plain = isinstance(y, (list, tuple))
-    if not plain or any(isinstance(x, (list, tuple, np.ndarray)) for x in y):
-        y = np.asarray(y, dtype=object if plain else None)
-        if y.ndim == 2 and y.shape[1] == 1:
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected; it is read as one.",
-                _sklearn("DataConversionWarning", UserWarning),
-                stacklevel=3,
-            )
-            y = y[:, 0]
-        if y.ndim != 1:
-            raise DataError(f"y has shape {y.shape}; one next token per context is needed.")
-        _refuse_kind(y, "y")
-        y = y.tolist()
-    if len(y) != n:
-        raise DataError(f"{n} contexts but {len(y)} next tokens; one each is needed.")
-    return _read_tokens(list(y), "Unknown label type: next token", np.arange(n))
-
-
-def _read_tokens(tokens: list[Any], place: str, number: Int[np.ndarray, " tokens"]) -> list[Label]:
-    """Tokens as plain strings and integers; all that are neither are named with their place."""
-    if set(map(type, tokens)) <= {int, str}:
-        return tokens
-    answer: list[Label] = []
-    faults = []
-    for x, i in zip(tokens, number, strict=True):
-        try:
-            answer.append(plain_label(x))
-        except DataError:
-            nan = isinstance(x, float) and math.isnan(x)
-            faults.append(f"{place} {i}: {'NaN' if nan else repr(x)}")
-    if faults:
-        heading = f"{len(faults)} tokens are neither strings nor integers:"
-        raise DataError(listed(heading, faults, "Encode them as one of the two."))
-    return answer
-
-
-def _read_weights(weight: Weights | None, n: int) -> Float[np.ndarray, " n"] | None:
-    """Positive, finite weights, one per sample, or None for equal ones."""
-    if weight is None:
-        return None
-    _refuse_sparse(weight, "sample_weight")
-    try:
-        w = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("sample_weight holds something that is no number.") from None
-    if w.shape != (n,):
-        raise DataError(f"sample_weight has shape {w.shape}; ({n},), one per sample, is needed.")
-    wrong = np.flatnonzero(~(np.isfinite(w) & (w > 0)))
-    if len(wrong):
-        heading = "sample_weight must be positive and finite, neither negative nor zero:"
-        faults = [f"sample {i}: weight {w[i]:g}" for i in wrong]
-        raise DataError(listed(heading, faults, "Drop these samples or mend their weights."))
-    return w
-
-
-def _refuse_outside(tokens: list[Label], ids: Int[np.ndarray, " tokens"], K: int) -> None:
-    """With embeddings, tokens that name none of the `K` rows."""
-    outside = list(dict.fromkeys(repr(tokens[i]) for i in np.flatnonzero(ids < 0)))
-    if outside:
-        heading = f"tokens that name no row of the {K} embeddings:"
-        raise DataError(listed(heading, outside, f"Use integers from 0 to {K - 1}."))
-
-
-def _refuse_sparse(x: object, name: str) -> None:
-    if issparse(x):
-        raise DataError(f"{name} is a sparse matrix; sparse input is not supported, pass lists.")
-
-
-def _refuse_kind(x: np.ndarray, name: str) -> None:
-    """Arrays of a type that can hold no tokens; floats and objects are judged one by one."""
-    if x.dtype.kind == "c":
-        raise DataError(f"{name}: Complex data not supported; tokens are strings or integers.")
-    if x.dtype.kind not in "iufUTO":
-        raise DataError(f"{name} has type {x.dtype}; tokens are strings or integers.")
-
-
 def _check_radius(radius: object) -> float:
     if isinstance(radius, bool) or not isinstance(radius, Real) or not float(radius) >= 0:
         raise UsageError(f"radius must be a number, 0 or more (inf included), not {radius!r}.")
@@ -467,14 +349,9 @@ def _check_random_state(state: RandomState) -> np.random.Generator | np.random.R
     )
 
 
-def _sklearn(name: str, otherwise: type) -> type:
-    """A class of `sklearn.exceptions` where that is loaded; it is never imported for this."""
-    return getattr(sys.modules.get("sklearn.exceptions"), name, otherwise)
-
-
 def _not_fitted(message: str) -> NotFittedError:
     """Our error, which `except sklearn.exceptions.NotFittedError` catches, too."""
-    theirs = _sklearn("NotFittedError", NotFittedError)
+    theirs = sklearn_class("NotFittedError", NotFittedError)
     if theirs is NotFittedError:
         return NotFittedError(message)
     # A class made here cannot be found by name in another process: it travels as this call.

@@ -193,14 +193,8 @@ def samples_from_streams(
     previous[order[1:][same]] = order[:-1][same]
     good = wanted & (previous >= left)
     bad = np.flatnonzero(wanted & ~good)
-    aside = SetAside(
-        len(bad),
-        float(len(bad)),
-        tuple(
-            f"position {t}: label {vocabulary[ids[t]]!r}, tokens "
-            f"{[vocabulary[x] for x in ids[left[t] : t]]}"
-            for t in bad[:5]
-        ),
+    aside = _set_aside(
+        vocabulary, "position", bad, np.ones(len(bad)), ids[bad], ids, left, position
     )
     at = np.flatnonzero(good)
     return _collect(
@@ -233,20 +227,30 @@ def samples_from_ids(
     row = np.repeat(np.arange(len(length)), length)
     good = np.bincount(row[ids == label[row]], minlength=len(length)) > 0
     bad = np.flatnonzero(~good)
-    aside = SetAside(
-        len(bad),
-        float(weight[bad].sum()),
-        tuple(
-            f"sample {i}: label {vocabulary[label[i]]!r}, tokens "
-            f"{[vocabulary[x] for x in ids[start[i] : start[i + 1]]]}"
-            for i in bad[:5]
-        ),
-    )
+    aside = _set_aside(vocabulary, "sample", bad, weight[bad], label[bad], ids, start, start[1:])
     at = np.flatnonzero(good)
     return _collect(
         vocabulary, ids, start[at], length[at], label[at], weight[at], at, aside,
         len(ids), len(length),
     )  # fmt: skip
+
+
+def _set_aside(
+    vocabulary: Vocabulary,
+    noun: str,
+    bad: Int[np.ndarray, " bad"],
+    weight: Float[np.ndarray, " bad"],
+    label: Int[np.ndarray, " bad"],
+    ids: Int[np.ndarray, " tokens"],
+    begin: Int[np.ndarray, " begins"],
+    end: Int[np.ndarray, " ends"],
+) -> SetAside:
+    """The account of rows `bad`, whose contexts are `ids[begin[i] : end[i]]`, with the first few in words."""
+    examples = [
+        f"{noun} {i}: label {vocabulary[y]!r}, tokens {[vocabulary[x] for x in ids[begin[i] : end[i]]]}"
+        for i, y in zip(bad[:5], label[:5], strict=True)
+    ]
+    return SetAside(len(bad), float(weight.sum()), tuple(examples))
 
 
 def _collect(
