@@ -9,11 +9,12 @@ import attomaton
 
 ROOT = Path(attomaton.__file__).parent
 
-BASE = {"errors", "numerics", "results"}
+BASE = {"errors", "numerics", "programs", "results"}
 # Each room and the rooms it may import from; a room may always import from itself.
 ROOMS = {
     "errors": set(),
     "numerics": set(),
+    "programs": set(),
     "results": set(),
     "storage": BASE,
     "corpus": BASE,

@@ -53,14 +53,15 @@ def dynamics(
     summary = dynamics_run(classes, level.split(","), eta_y, eta_z, place, **options)
     rows = [
         [name, r["status"][0], float(r["entropy"].mean()), float(r["common_attention"].mean()),
-         float(r["phases"][0]["snap"])]
+         float(r["phases"][0]["transition"])]
         for name, r in summary["levels"].items()
     ]  # fmt: skip
     predicted = summary["predicted"]
     text = (
-        f"{summary['K']} classes over {summary['M']} tokens; scanning predicted to end at "
-        f"{predicted['scan_end']:.4g}, snapping from {predicted['snap']:.4g}\n"
-        + table(["level", "status", "entropy", "on common tokens", "snap measured"], rows)
+        f"{summary['K']} classes over {summary['M']} tokens; predicted: scanning until "
+        f"{predicted['scanning_end']:.4g}, transition {predicted['transition']:.4g}, snapping from "
+        f"{predicted['snapping_start']:.4g}\n"
+        + table(["level", "status", "entropy", "on common tokens", "transition"], rows)
         + f"\nrun in {place}"
     )
     emit(summary, text, json)

@@ -1,6 +1,7 @@
 """One experiment in scan and snap from the command line: run on one or several levels, drawn on the same axes."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,12 @@ from attomaton.report.panels import panels_figure
 from attomaton.runs import package_version, provenance
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import conditions
-from attomaton.scan_snap.phase import measure_phases, predicted_phases
+from attomaton.scan_snap.phase import (
+    gain_transition,
+    measure_phases,
+    scanning_end,
+    snapping_start,
+)
 from attomaton.scan_snap.trajectory import Dynamics
 from attomaton.storage import new_folder, write_arrays, write_columns, write_json
 
@@ -47,7 +53,11 @@ def dynamics_run(
         "eta_y": eta_y,
         "eta_z": eta_z,
         "conditions": conditions(classes, eta_y),
-        "predicted": predicted_phases(classes.K, classes.M, eta_y),
+        "predicted": {
+            "scanning_end": float(scanning_end(eta_y, classes.K, classes.M)),
+            "transition": float(gain_transition(eta_y, classes.K, classes.M)),
+            "snapping_start": float(snapping_start(eta_y, classes.K, classes.M)),
+        },
         "levels": {level: _summary(run) for level, run in runs.items()},
         "run": str(out),
     }
@@ -72,7 +82,7 @@ def _summary(run: Dynamics) -> dict[str, Any]:
         "common_attention": run.attention[:, -1][..., run.classes.common]
         .sum(axis=-1)
         .mean(axis=-1),
-        "phases": measure_phases(run),
+        "phases": [asdict(phases) for phases in measure_phases(run)],
         "seconds": dict(run.seconds),
     }
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attomaton import programs
 from attomaton.corpus.samples import samples_from_sequences
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import AssumptionError, DataError, UsageError
-from attomaton.mechanics import train as module
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.train import train
 
@@ -130,13 +130,13 @@ def test_same_seed_is_bit_identical():
 
 
 def test_equal_shapes_compile_once():
-    module._compiled.cache_clear()
+    programs._compiled.cache_clear()
     _, _, _, samples, E, _ = some_data(8)
     for lr, steps, seed in ((0.1, 100, 0), (0.2, 300, 1), (0.3, 100, 2)):
         train(samples, embeddings=E * (1 + lr), lr=lr, steps=steps, every=steps // 10, seed=seed)
-    assert module._compiled.cache_info().misses == 1
+    assert programs._compiled.cache_info().misses == 1
     train(samples, embeddings=E, lr=lr, steps=100, every=10, optimizer="ngd")
-    assert module._compiled.cache_info().misses == 2
+    assert programs._compiled.cache_info().misses == 2
 
 
 @pytest.mark.parametrize(

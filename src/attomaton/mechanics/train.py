@@ -14,7 +14,7 @@ caller's, given as `record`. JAX is imported when training starts, not with this
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -26,6 +26,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import DataError, UsageError, one_of
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.numerics import float64
+from attomaton.programs import compiled_program
 
 if TYPE_CHECKING:
     from attomaton.mechanics.model import Problem
@@ -491,25 +492,11 @@ def _scalars(values: dict) -> dict[str, Any]:
     return {k: jnp.asarray(v, float) for k, v in values.items()}
 
 
-@lru_cache(maxsize=64)
-def _compiled(plan: _Plan, tree: Any, leaves: tuple, device: str) -> Callable:
-    """The program for one plan and one set of shapes, compiled once and kept."""
+def _build(plan: _Plan) -> Callable:
+    """All problems side by side; one data set for all is not copied."""
     import jax
 
-    over = 0 if not plan.shared else None
-    program = jax.vmap(partial(_advance, plan), in_axes=(0, over, 0, None))
-    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
-    return jax.jit(program).lower(*jax.tree.unflatten(tree, shapes)).compile()
-
-
-def _program(plan: _Plan, args: tuple) -> Callable:
-    """The compiled program for arguments of these shapes, on the device JAX would choose now."""
-    import jax
-
-    leaves, tree = jax.tree.flatten(args)
-    shapes = tuple((np.shape(x), np.dtype(x.dtype)) for x in leaves)
-    (device,) = jax.numpy.zeros(()).devices()
-    return _compiled(plan, tree, shapes, str(device))
+    return jax.vmap(partial(_advance, plan), in_axes=(0, None if plan.shared else 0, 0, None))
 
 
 class _Course(NamedTuple):
@@ -532,7 +519,7 @@ def _run(
     lengths = np.diff(stops, prepend=0, append=np.full(-len(stops) % size, stops[-1]))
     begin = perf_counter()
     fixed = jax.device_put(fixed)
-    program = _program(plan, (state, *fixed, lengths[:size]))
+    program = compiled_program(_build, plan, (state, *fixed, lengths[:size]))
     compiled = perf_counter()
     parts: list[dict[str, np.ndarray]] = []
     interrupted = False

@@ -32,10 +32,12 @@ STARTS = ("zero", "uniform")
 LAST = 1e6  # where the differential equation ends when nobody says when to record
 RECORDS = 200
 MOST = 100_000  # solver steps between two records before a run counts as failed
-SMALLEST = 1e-12  # the same for the length of a solver step, in s
+SMALLEST = 1e-15  # a solver step shorter than this, in s, is a failure too
 CHUNKS = 50  # pieces a run is cut into when somebody watches it
 
-Rate = float | Sequence[float] | np.ndarray
+Number = float | int
+Numbers = Sequence[Number] | np.ndarray
+Rate = Number | Numbers
 Progress = Callable[[int, int, float], object]
 
 
@@ -44,10 +46,10 @@ def run_limit(
     *,
     eta_y: Rate,
     eta_z: Rate,
-    times: Sequence[float] | np.ndarray | None = None,
+    times: Numbers | None = None,
     method: str = "adaptive",
     steps: int | None = None,
-    momentum: float = 0.0,
+    momentum: Number = 0.0,
     start: str = "zero",
     seed: int = 0,
     seeds: int = 1,
@@ -62,12 +64,13 @@ def run_limit(
 
     "adaptive" solves the differential equation to `rtol` and `atol` and records at the given times (200 on a
     logarithmic axis up to 10⁶ unless told). "steps" makes `steps` discrete steps, with momentum μ in the customary
-    form $v \leftarrow \mu v + \dot W$, $W \leftarrow W + \eta v$; times are then numbers of steps (all of them, or about
-    200 on a logarithmic axis, unless told).
+    form $v \leftarrow \mu v + \dot W$, $W \leftarrow W + v$; times are then numbers of steps (all of them, or about 200
+    on a logarithmic axis, unless told).
 
     Records besides z: `loss`, `y_norm`, `gamma`, `xi` and `B`. B moves as z does: by the solver, to its tolerances, or
     by the same discrete steps (with momentum). A run that ceases to be finite, or cannot be continued to the
-    tolerances, is NaN from then on; the others go on. `progress(records_done, records, mean_loss)` is called on the way.
+    tolerances, is NaN from then on; the others go on. `progress(records_done, records, mean_loss)` is called on
+    the way.
 
     Two tokens, two classes, each with a token of its own: nothing to scan, so attention stays where it is.
 
@@ -75,7 +78,7 @@ def run_limit(
     >>> classes = sequence_classes([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]], [2, 2], [3, 4])
     >>> run = run_limit(classes, eta_y=1.0, eta_z=1.0, times=[0, 10])
     >>> run.status, run.records["loss"].round(3).tolist(), bool(abs(run.z).max() < 1e-12)
-    (('finished',), [[1.609, 0.332]], True)
+    (('finished',), [[1.609, 0.235]], True)
     """
     _one_of("method", method, METHODS)
     _one_of("start", start, STARTS)
@@ -91,9 +94,8 @@ def run_limit(
     plan = _Plan(method, momentum > 0)
     with float64():
         population, first, unmoved = _begin(classes, start, seed, seeds, len(pairs[0]), plan)
-        given = _Given(
-            eta_y, eta_z, *np.full((3, len(eta_y)), [[momentum], [rtol], [atol]]), unmoved
-        )
+        same = partial(np.full, len(eta_y))
+        given = _Given(eta_y, eta_z, same(momentum), same(rtol), same(atol), unmoved)
         course = _run(plan, first, population, given, t, progress)
     records = dict(course.records)
     z = np.zeros((len(eta_y), len(t), classes.K, classes.M))
@@ -116,7 +118,7 @@ def _one_of(name: str, value: str, choices: Sequence[str]) -> None:
         raise UsageError(f'{name}="{value}" is not known; choose from {known}.{hint}')
 
 
-def _check_numbers(*, momentum: float, seed: int, seeds: int, rtol: float, atol: float) -> None:
+def _check_numbers(*, momentum: Number, seed: int, seeds: int, rtol: float, atol: float) -> None:
     """Refuse numbers outside their range."""
     if not 0 <= momentum < 1:
         raise UsageError(f"momentum={momentum}: a number from 0 to below 1 is needed.")
@@ -150,7 +152,7 @@ def _rates(
 
 
 def _record_times(
-    times: Sequence[float] | np.ndarray | None, method: str, steps: int | None
+    times: Numbers | None, method: str, steps: int | None
 ) -> Float[np.ndarray, " times"]:
     """When to record: as asked, or on a logarithmic axis."""
     if method == "adaptive" and steps is not None:
@@ -166,7 +168,7 @@ def _record_times(
             raise UsageError('method="steps" needs steps or times.')
         if steps <= RECORDS:
             return np.arange(steps + 1.0)
-        return np.unique(record_times(steps, RECORDS).round())
+        return np.unique(record_times(float(steps), RECORDS).round())
     t = np.asarray(times, float)
     if t.ndim != 1 or not t.size:
         raise UsageError("times: a list of times is needed.")
@@ -253,7 +255,7 @@ def _begin(
 
 
 def _motion(x: _Unknowns, population: "Population", given: _Given) -> _Unknowns:
-    """The velocity of every unknown, without its learning rate's momentum."""
+    """The velocity of every unknown, learning rates included."""
     from attomaton.scan_snap.population import velocity
 
     v = velocity(x.Y, x.Z, population)
@@ -278,7 +280,11 @@ def _flow(
         t1=jnp.log1p(t1),
         dt0=None,
         y0=x,
-        stepsize_controller=diffrax.PIDController(given.rtol, given.atol, dtmin=SMALLEST),
+        # With `force_dtmin` the smallest step would be taken however wrong it is.
+        stepsize_controller=diffrax.PIDController(
+            given.rtol, given.atol, dtmin=SMALLEST, force_dtmin=False
+        ),
+        adjoint=diffrax.ForwardMode(),  # nobody differentiates through; the program compiles faster
         max_steps=MOST,
         throw=False,
     )
@@ -339,8 +345,10 @@ def _advance(
             after, fine = _flow(x, population, rates, t0, t)
             fine = fine & _finite(after)
             x, at = _select(fine, after, x), jnp.where(fine, jnp.nan, t)
-        failed = jnp.where(alive, at, failed)
         values = population_measures(x.Y, x.Z, population, given.unmoved)
+        # Unknowns may still be finite when what they are multiplied to is not.
+        at = jnp.where(jnp.isnan(at) & ~jnp.isfinite(values["loss"]), t, at)
+        failed = jnp.where(alive, at, failed)
         values |= {"B": jnp.where(has_distinct(population), x.B, jnp.nan), "z": x.Z}
         kept = {name: jnp.where(jnp.isnan(failed), v, jnp.nan) for name, v in values.items()}
         return _State(x, memory, t, failed), kept

@@ -97,8 +97,8 @@ def residual(
 ) -> Float[Array, "classes columns"]:
     r"""$r_n = e_n - \alpha_n$, one entry per column (not times its multiplicity).
 
-    The next token's entry is taken as $\sum_{v \ne n} \mu_v \alpha_{nv}$: once the layer is almost sure, $1 - \alpha_{nn}$
-    would lose its digits.
+    The next token's entry is taken as $\sum_{v \ne n} \mu_v \alpha_{nv}$: once the layer is almost sure,
+    $1 - \alpha_{nn}$ would lose its digits.
     """
     own, mu = _is_next(population), population.multiplicity
     alpha = jax.nn.softmax(f @ Y + jnp.log(mu), axis=-1)  # μ_v α_v
@@ -149,7 +149,7 @@ def loss(
 def decoder_gain(
     f: Float[Array, "classes tokens"], g: Float[Array, "classes tokens"]
 ) -> Float[Array, ""]:
-    r"""$\gamma$ as measured: the mean over classes of $a_{nn}$ in the least-squares fit $g_n \approx \sum_{n'} a_{nn'} f_{n'}$.
+    r"""$\gamma$ as measured: the mean of $a_{nn}$ in the least-squares fits $g_n \approx \sum_{n'} a_{nn'} f_{n'}$.
 
     Classes that attend alike make the fit ambiguous; the smallest solution is taken.
     """
@@ -169,8 +169,8 @@ def population_measures(
 
     $$\xi_n = \sum_{l \in D_n} \dot z_{ml} f_{nl}^2 \Big/ \tfrac{\eta_Z}{K} \sum_{l \in D_n} f_{nl}^4,$$
 
-    the least-squares common rate in $\dot z_{ml} = \tfrac{\eta_Z}{K} \xi_n f_{nl}^2$; NaN for a class that has no distinct
-    token.
+    the least-squares common rate in $\dot z_{ml} = \tfrac{\eta_Z}{K} \xi_n f_{nl}^2$; NaN for a class without distinct
+    tokens.
     """
     f = unit_attention(Z, population)
     g = backward(Y, residual(Y, f, population), population)
