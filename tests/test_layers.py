@@ -34,6 +34,7 @@ ROOMS = {
     "doctor": BASE | {"corpus", "mechanics", "runs"},
     "console": BASE | {"storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "report", "runs", "sweeps"},
+    "__main__": {"cli"},
     "cli": BASE | {"cli_dynamics", "console", "corpus", "mechanics", "models", "report", "runs", "storage", "demo", "doctor",
                    "reproduce"},
 }  # fmt: skip

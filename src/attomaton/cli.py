@@ -223,20 +223,13 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Run a published experiment and judge it."""
-    from attomaton.report.terminal import table
+    from attomaton.report.terminal import reproduction_text
     from attomaton.reproduce import reproduce_run
     from attomaton.runs import run_folder
 
     place = out or run_folder(preset, {"preset": preset, "seeds": seeds})
     summary = reproduce_run(preset, place, seeds)
-    names = list(summary["rows"][0])
-    text = (
-        f"{summary['title']}: {summary['verdict']}\n  asked: {summary['tolerance']}\n"
-        f"{table(names, [[row[n] for n in names] for row in summary['rows']])}\n"
-        f"median cosine {summary['cosine_median']:.4f}, smallest {summary['cosine_min']:.4f}; "
-        f"{summary['seconds']['numbers']:.2f} s once compiled\nrun in {place}"
-    )
-    emit(summary, text, json)
+    emit(summary, reproduction_text(summary), json)
     if summary["verdict"] != "holds":
         raise typer.Exit(4)
 

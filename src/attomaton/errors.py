@@ -63,7 +63,9 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """Refuse a word that is not among the choices, with the nearest that is."""
     if value not in choices:
         known = ", ".join(f'"{c}"' for c in choices)
-        raise UsageError(f'{name}="{value}" is not known; choose from {known}{nearest(value, choices)}')
+        raise UsageError(
+            f'{name}="{value}" is not known; choose from {known}{nearest(value, choices)}'
+        )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

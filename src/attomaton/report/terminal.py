@@ -64,6 +64,32 @@ def graph_text(view: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def reproduction_text(s: Mapping[str, Any]) -> str:
+    """A published experiment: what was asked, what came out, where it lies."""
+    lines = [f"{s['title']}: {s['verdict']}", f"  asked: {s['asked']}"]
+    rows = s.get("rows") or s.get("cells")
+    if rows:
+        names = list(rows[0])
+        lines.append(table(names, [[row[name] for name in names] for row in rows]))
+    skip = (
+        "title",
+        "verdict",
+        "asked",
+        "preset",
+        "run",
+        "rows",
+        "cells",
+        "seconds",
+        "schema_version",
+    )
+    lines += [
+        f"{name}: {_cell(value)}"
+        for name, value in s.items()
+        if name not in skip and isinstance(value, (int, float, str))
+    ]
+    return "\n".join([*lines, f"run in {s['run']}"])
+
+
 def explanation_text(e: Mapping[str, Any]) -> str:
     """A prediction and its reasons, token by token."""
     lines = [f"after {' '.join(map(str, e['context']))!r} comes {e['prediction']!r}", e["note"], ""]

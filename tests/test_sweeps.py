@@ -1,0 +1,120 @@
+"""Sweeps: grids, pieces, and what is left when the process dies."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from attomaton import sweeps
+from attomaton.errors import UsageError
+
+# Two lengths make two groups, so each sweep has several pieces.
+GRID = {"eta_z": [0.5, 1.0], "ratio": [1, 2], "T": [16, 24], "steps": [5], "seeds": [2], "batch": [8]}
+
+
+def table(folder):
+    return pq.read_table(folder / "results.parquet")
+
+
+def test_a_grid_is_every_combination_with_rates_resolved():
+    cells = sweeps.cells_of(GRID, ["syn-small"], "sampled")
+    assert len(cells) == 8
+    assert cells[0] == {
+        "classes": "syn-small", "eta_z": 0.5, "ratio": 1, "eta_y": 0.5, "T": 16, "steps": 5,
+        "seeds": 2, "batch": 8,
+    }  # fmt: skip
+    pieces = sweeps.pieces_of(cells, "sampled")
+    assert sorted(i for p in pieces for i in p.cells) == list(range(8))
+    assert {p.options["T"] for p in pieces} == {16, 24}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["eta_z"], "name=value"),
+        (["eta_z=1", "eta_z=2"], "twice"),
+        (["eta_z=1"], "eta_y and ratio"),
+        (["eta_z=1", "ratio=1", "eta_y=2"], "eta_y and ratio"),
+        (["eta_z=1", "ratio=1", "stpes=5"], "did you mean 'steps'"),
+    ],
+)
+def test_grids_that_make_no_sense(words, says):
+    with pytest.raises(UsageError, match=says):
+        sweeps.cells_of(sweeps.parse_grid(words), ["syn-small"], "sampled")
+
+
+def test_a_sweep_continues_where_it_stopped(tmp_path):
+    first = sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
+    assert (first["cells"], first["rows"], first["failed"], first["skipped_pieces"]) == (8, 16, [], 0)
+    whole = (tmp_path / "a" / "results.parquet").read_bytes()
+    lost = sorted((tmp_path / "a" / "pieces").glob("*.parquet"))[0]
+    lost.unlink()
+    again = sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
+    assert again["skipped_pieces"] == again["pieces"] - 1
+    assert (tmp_path / "a" / "results.parquet").read_bytes() == whole
+
+
+def test_a_finished_piece_is_never_computed_again(tmp_path, monkeypatch):
+    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
+    monkeypatch.setattr(sweeps, "run_level", None)  # would fail if it were called
+    assert sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")["rows"] == 16
+
+
+def test_failed_cells_are_listed_and_the_others_done(tmp_path):
+    grid = GRID | {"T": [1, 16]}
+    done = sweeps.sweep_run(tmp_path / "a", grid, ["syn-small"], "sampled")
+    assert len(done["failed"]) == 4
+    assert all("T=1" in f["error"] for f in done["failed"])
+    assert done["rows"] == 8
+    assert set(table(tmp_path / "a")["T"].to_pylist()) == {16}
+
+
+def test_diverged_cells_are_kept_and_marked(tmp_path):
+    grid = {"eta_z": [1.0, 1e30], "ratio": [1], "steps": [4], "batch": [8], "T": [16]}
+    sweeps.sweep_run(tmp_path / "a", grid, ["syn-small"], "sampled")
+    status = dict(zip(table(tmp_path / "a")["eta_z"].to_pylist(),
+                      table(tmp_path / "a")["status"].to_pylist(), strict=True))  # fmt: skip
+    assert status[1.0] == "finished"
+    assert status[1e30].startswith("diverged at")
+
+
+def test_a_folder_holds_one_sweep(tmp_path):
+    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
+    with pytest.raises(UsageError, match="holds another sweep"):
+        sweeps.sweep_run(tmp_path / "a", GRID | {"steps": [6]}, ["syn-small"], "sampled")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "mine.txt").write_text("x")
+    with pytest.raises(UsageError, match="already exists"):
+        sweeps.sweep_run(tmp_path / "b", GRID, ["syn-small"], "sampled")
+
+
+def test_killed_and_continued_equals_undisturbed(tmp_path):
+    """SIGKILL while pieces are being done; the table must not tell."""
+    grid = ["eta_z=0.5,1,2", "ratio=1,2", "T=16,24,32,40,48,56", "steps=20", "seeds=2", "batch=16"]
+    command = [sys.executable, "-m", "attomaton", "sweep", "syn-small", *grid, "--json", "-o"]
+    subprocess.run([*command, tmp_path / "calm"], check=True, capture_output=True)
+    killed = 0
+    for _ in range(6):
+        process = subprocess.Popen(
+            [*command, tmp_path / "torn"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        done = len(list((tmp_path / "torn").glob("pieces/*.parquet")))
+        while process.poll() is None:
+            if len(list((tmp_path / "torn").glob("pieces/*.parquet"))) > done:
+                process.send_signal(signal.SIGKILL)
+                killed += 1
+                break
+            time.sleep(0.01)
+        out, _ = process.communicate()
+        if process.returncode == 0:
+            break
+    assert killed >= 2
+    final = subprocess.run([*command, tmp_path / "torn"], check=True, capture_output=True, text=True)
+    assert json.loads(final.stdout)["failed"] == []
+    calm, torn = tmp_path / "calm" / "results.parquet", tmp_path / "torn" / "results.parquet"
+    assert calm.read_bytes() == torn.read_bytes()
+    assert not list((tmp_path / "torn").glob("pieces/.*"))
