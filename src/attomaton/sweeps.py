@@ -166,6 +166,8 @@ def _open_folder(out: Path, config: dict[str, Any]) -> None:
     if (out / "sweep.json").is_file():
         if read_json(out / "sweep.json") != config:
             raise UsageError(f"{out}: holds another sweep; choose another folder or delete it.")
+        for left in (out / "pieces").glob(".*"):  # what a killed process was writing
+            left.unlink(missing_ok=True)
         return
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: already exists and holds no sweep; choose another place.")
