@@ -69,7 +69,7 @@ def dynamics_run(
         write_json(work / "status.json", {level: list(run.status) for level, run in runs.items()})
         if package_version("matplotlib") is not None:
             figure = panels_figure(
-                f"{name}: η_Y = {eta_y:g}, η_Z = {eta_z:g}", _panels(classes, runs)
+                rf"{name}: $\eta_Y$ = {eta_y:g}, $\eta_Z$ = {eta_z:g}", _panels(classes, runs)
             )
             save(figure, work / "figures", "dynamics")
     return summary
@@ -110,6 +110,7 @@ def _panels(classes: SequenceClasses, runs: dict[str, Dynamics]) -> list[dict[st
     """Attention of the first class over time for each level, then entropy, progress and gain together."""
     tokens = np.flatnonzero(classes.P[0] > 0)
     panels: list[dict[str, Any]] = []
+    most = max(run.attention[:, :, 0].max(initial=0.0) for run in runs.values())
     for level, run in runs.items():
         c = np.median(run.attention[:, :, 0][..., tokens], axis=0)
         panels.append(
@@ -118,9 +119,11 @@ def _panels(classes: SequenceClasses, runs: dict[str, Dynamics]) -> list[dict[st
                 "heat": c.T,
                 "xlabel": "time",
                 "ylabel": "token",
-                "xticks": [f"{t:.3g}" for t in run.t],
+                "xticks": [f"{t:.2g}" for t in run.t],
                 "yticks": [classes.names[l] for l in tokens],
                 "colour": "attention",
+                "low": 0.0,
+                "high": most,
             }
         )
     for key, title, scale in (

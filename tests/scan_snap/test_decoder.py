@@ -1,6 +1,7 @@
 """h and γ: closed form against integration, exact arithmetic, discrete steps and limits at both ends."""
 
 from decimal import Decimal, localcontext
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def test_gain_and_its_integral(K, M, eta_y):
         quad(
             lambda s: float(decoder_gain(s, eta_y, K, M)), a, b, epsabs=0, epsrel=1e-12, limit=200
         )[0]
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        for a, b in pairwise(edges)
     ]
     np.testing.assert_allclose(
         gain_integral(t, eta_y, 0.3, K, M), 0.3 * np.cumsum(pieces), rtol=1e-10
@@ -138,5 +139,5 @@ def test_loss_of_an_untrained_and_of_a_trained_decoder():
     ],
 )
 def test_bad_input_is_refused(call):
-    with pytest.raises(UsageError, match="needed|must be"):
+    with pytest.raises(UsageError, match=r"needed|must be"):
         call()

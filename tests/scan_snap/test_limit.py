@@ -57,11 +57,6 @@ def stepped(classes, eta_y, eta_z, steps, momentum=0.0, start=None):
     return np.array(out), Y
 
 
-def moving(classes, z):
-    """z without the tokens that are no context tokens."""
-    return z[..., classes.context_tokens]
-
-
 # Long runs
 
 
@@ -182,13 +177,25 @@ def test_uniform_starts_are_those_of_full_matrices():
         seeds=2,
     )
     assert run.eta_y.tolist() == [1.0, 1.0, 2.0, 2.0]
-    for i, (eta, seed) in enumerate([(1.0, 7), (1.0, 8), (2.0, 7), (2.0, 8)]):
-        start = uniform_start(PAIR, seed)
+    tokens = PAIR.context_tokens
+    for i, (eta, j) in enumerate([(1.0, 0), (1.0, 1), (2.0, 0), (2.0, 1)]):
+        start = np.zeros((2, PAIR.M, PAIR.M))
+        start[0][tokens], start[1][np.ix_(PAIR.queries, tokens)] = uniform_start(PAIR, 7, j)
         expected, Y = stepped(PAIR, eta, 0.5, 20, start=start)
-        np.testing.assert_allclose(moving(PAIR, run.z[i]), moving(PAIR, expected), atol=EXACT)
+        np.testing.assert_allclose(run.z[i], expected, atol=EXACT)
         assert run.records["y_norm"][i, 0] == pytest.approx(np.linalg.norm(start[0]), abs=EXACT)
         assert run.records["y_norm"][i, -1] == pytest.approx(np.linalg.norm(Y), abs=EXACT)
-    assert not np.delete(run.z, PAIR.context_tokens, axis=-1).any()
+
+
+def test_sampled_training_starts_where_the_limit_does():
+    from attomaton.scan_snap.train import train_sampled
+
+    options = {"eta_y": 1.0, "eta_z": 1.0, "steps": 2, "start": "uniform", "seeds": 2, "seed": 3}
+    a = train_sampled(PAIR, **options, batch=8, T=8, precision="float64")
+    b = run_limit(PAIR, **options, method="steps")
+    np.testing.assert_allclose(a.z[:, 0], b.z[:, 0], atol=EXACT)
+    for name in ("loss", "y_norm", "gamma"):
+        np.testing.assert_allclose(a.records[name][:, 0], b.records[name][:, 0], atol=EXACT)
 
 
 def test_relabelling_tokens_permutes_the_dynamics():

@@ -39,7 +39,7 @@ def test_scan_progress_against_quadrature_and_its_own_equation(K, M, eta_y, eta_
     for t, B in zip(times, closed, strict=True):
         points = [float(scanning_end(eta_y, K, M))]
         integral = quad(gamma, 0, t, epsabs=0, epsrel=1e-12, points=points, limit=200)[0]
-        assert B == pytest.approx(np.log(1 + 4 * eta_z * integral / C0) / 4, rel=1e-8)
+        np.testing.assert_allclose(np.log(1 + 4 * eta_z * integral / C0) / 4, B, rtol=1e-8)
 
     def field(t, x):
         push = eta_z * gamma(t) * np.exp(4 * x[0]) / C0
@@ -98,9 +98,12 @@ def test_a_trajectory_without_records_still_has_entropy():
 
 
 def test_tokens_are_dropped_in_order_of_probability():
-    run = run_reduced(CLASSES, eta_y=1.0, eta_z=300.0, times=record_times(1e8, 300, 0.01))
+    own, none = np.linspace(0.1, 1, 10), np.zeros(10)
+    P = np.array([[*np.ones(10), *own, *none], [*np.ones(10), *none, *own]]) / (10 + own.sum())
+    classes = sequence_classes(np.pad(P, ((0, 0), (0, 4))), [30, 31], [32, 33])
+    run = run_reduced(classes, eta_y=1.0, eta_z=10.0, times=record_times(1e8, 300, 0.01))
     (phases,) = measure_phases(run)
-    assert phases.dropped == (2, 2)
+    assert min(phases.dropped) >= 5
     np.testing.assert_allclose(phases.drop_order, 1.0)
 
 

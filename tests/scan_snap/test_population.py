@@ -231,9 +231,10 @@ def test_relabelling_tokens_permutes_everything():
 def test_uniform_starts_are_bounded_repeatable_and_different():
     classes = draw_classes(0)
     Y, Z = uniform_start(classes, 3)
-    assert Y.shape == Z.shape == (classes.M, classes.M)
+    assert Y.shape == (len(classes.context_tokens), classes.M)
+    assert Z.shape == (len(classes.queries), len(classes.context_tokens))
     reach = classes.M**-0.5
     assert 0.9 * reach < abs(Y).max() < reach
     assert np.array_equal(Y, uniform_start(classes, 3)[0])
-    assert not np.array_equal(Y, Z)
+    assert not np.array_equal(Y, uniform_start(classes, 3, 1)[0])
     assert not np.array_equal(Y, uniform_start(classes, 4)[0])

@@ -138,7 +138,7 @@ def test_the_rate_of_the_reduced_form_is_eta_z_over_k(one_query):
     times = K * np.log(M) * np.array([0.0, 0.02, 0.05])
     limit, reduced = limit_and_reduced(classes, 1e-3, "weak", times)
     moved = np.abs(limit.z[0, 1]) > 0
-    ratio = reduced.z[0, 1:][:, moved[0]] / limit.z[0, 1:][:, moved[0]]
+    ratio = reduced.z[0, 1:, moved] / limit.z[0, 1:, moved]
     # Corrections are of order 1/M and of order (E u)² (u ≤ 0.35, E = 0.07).
     np.testing.assert_allclose(ratio, 1.0, atol=0.01)
     np.testing.assert_allclose(K * ratio, K, atol=0.05)
@@ -148,7 +148,7 @@ def test_the_rate_of_the_reduced_form_is_eta_z_over_k(one_query):
 def test_a_decoder_trained_from_zero_does_not_mix_like_the_inverse():
     """Weakly correlated classes, M ≫ K², slow attention: ξ starts at γ E/(M−1) per other class, not at γ E E′.
 
-    At first $Y = (\\eta_Y t/K) \\sum_n f_n (e_n - 1/M)^\\top$ exactly, so $-w_{n'}^\\top(e_n - \\alpha_n) = \\eta_Y t/(K M)$.
+    At first Y = (η_Y t/K) Σ_n f_n (e_n − 1/M)ᵀ exactly, so −w_n′ᵀ(e_n − α_n) = η_Y t/(K M).
     """
     K, M = 4, 1000
     classes = family(K, M, (0.15,))
@@ -199,4 +199,5 @@ def test_classes_that_attend_alike_have_no_inverse():
     alike = sequence_classes([[0.5, 0.5, 0, 0, 0]] * 2, [2, 2], [3, 4])
     with pytest.raises(AssumptionError, match="classes 0 and 1"):
         run_reduced(alike, eta_y=1.0, eta_z=1.0)
-    assert np.isfinite(run_reduced(alike, eta_y=1.0, eta_z=1.0, mixing="weak").z).all()
+    weak = run_reduced(alike, eta_y=1.0, eta_z=1.0, times=[0.0, 1.0], mixing="weak")
+    assert np.abs(weak.z).max() < 1e-15  # nothing tells the two tokens apart

@@ -72,11 +72,11 @@ def _draw_heat(figure: Figure, axes: Any, panel: Panel) -> None:
     image = axes.imshow(values, aspect="auto", cmap="viridis", interpolation="nearest",
                         vmin=panel.get("low"), vmax=panel.get("high"))  # fmt: skip
     axes.grid(visible=False)
-    for ticks, set_ticks, size in (
-        ("xticks", axes.set_xticks, values.shape[1]),
-        ("yticks", axes.set_yticks, values.shape[0]),
+    for ticks, set_ticks, size, most in (
+        ("xticks", axes.set_xticks, values.shape[1], 6),
+        ("yticks", axes.set_yticks, values.shape[0], 14),
     ):
         labels = [str(x) for x in panel.get(ticks, range(size))]
-        stride = max(1, -(-size // 14))
+        stride = max(1, -(-size // most))
         set_ticks(range(0, size, stride), labels[::stride])
     figure.colorbar(image, ax=axes, label=panel.get("colour", ""), shrink=0.9)

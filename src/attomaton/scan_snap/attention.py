@@ -1,13 +1,13 @@
 r"""How the decoder's backward signal moves attention: overlaps E, mixing β, scan rate ξ, and the velocity of z.
 
-With $F = [f_1 \dots f_K]$ and $F^\top F = I + E$, the decoder sends $g_n \propto \iota_n f_n - \sum_{n'} \beta_{nn'} f_{n'}$ back,
-and the logits of query m move as
+With $F = [f_1 \dots f_K]$ and $F^\top F = I + E$, the decoder sends
+$g_n \propto \iota_n f_n - \sum_{n'} \beta_{nn'} f_{n'}$ back, and the logits of query m move as
 
 $$\dot z_m = \text{rate} \cdot \gamma \sum_{n \in \psi^{-1}(m)} \mathrm{diag}(f_n)
   \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}.$$
 
-`rate` is $\eta_Z$ for one class at a time, and $\eta_Z / K$ where K classes are drawn uniformly. Functions work on any number
-of leading axes; `f[..., n, :]` is $f_n$.
+`rate` is $\eta_Z$ for one class at a time, and $\eta_Z / K$ where K classes are drawn uniformly. Functions work on any
+number of leading axes; `f[..., n, :]` is $f_n$.
 """
 
 import numpy as np
@@ -56,8 +56,9 @@ def weak_mixing(
     $$\beta_{nn'} = \frac{1}{M-1} \Big( \frac{e^{u E_{nn'}} - 1}{u E_{nn'}} + e^{u E_{nn'}} - 1 \Big).$$
 
     Write $Y = \sum_n f_n w_n^\top$. Class n' raises the logit of its own next token in class n by $u E_{nn'}$, so it takes
-    the share $e^{u E_{nn'}}/(M-1)$ of what class n still gets wrong, and $w_{n'n} = -\int_0^u e^{v E}/(M-1)\, dv$. β is
-    $-w_{n'}^\top (e_n - \alpha_n)$ over $w_n^\top (e_n - \alpha_n)$, to first order in 1/M. It starts at $1/(M-1)$, not at E′.
+    the share $e^{u E_{nn'}}/(M-1)$ of what class n still gets wrong; $w_{n'n}$ is minus the integral of that share
+    over u. β is $-w_{n'}^\top (e_n - \alpha_n)$ over $w_n^\top (e_n - \alpha_n)$, to first order in 1/M. It starts at
+    $1/(M-1)$, not at E′, and is good while $e^{u E} \ll M E$: then the logits even out, and β turns towards E′.
 
     >>> weak_mixing(np.array([[0.0, 0.1], [0.1, 0.0]]), 0.0, 11).round(3).tolist()
     [[0.0, 0.1], [0.1, 0.0]]
@@ -78,8 +79,8 @@ def scan_rate(
 
     $$\xi_n = \gamma \sum_{n' \ne n} \beta_{nn'}\, f_n^\top f_{n'}.$$
 
-    For β = E′ this is $\gamma\,([(I + E)^{-1}]_{nn} - 1) = \gamma R_n^2 / (1 - R_n^2)$, where $R_n^2$ is the share of $f_n$ that lies
-    in the span of the other classes: never negative, however strong the correlation.
+    For β = E′ this is $\gamma\,([(I + E)^{-1}]_{nn} - 1) = \gamma R_n^2 / (1 - R_n^2)$, where $R_n^2$ is the share of
+    $f_n$ that lies in the span of the other classes: never negative, however strong the correlation.
 
     >>> f = np.array([[0.6, 0.8, 0.0], [0.6, 0.0, 0.8]])
     >>> scan_rate(f, 2.0).round(6).tolist() == [round(2 * 0.36**2 / (1 - 0.36**2), 6)] * 2
@@ -94,7 +95,10 @@ def class_velocity(
     f: Float[np.ndarray, "*batch classes vocab"],
     beta: Float[np.ndarray, "*batch classes classes"],
 ) -> Batch:
-    r"""What each class asks of its query's logits: $\mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}$."""
+    r"""What each class asks of its query's logits, in units of γ.
+
+    $$v_n = \mathrm{diag}(f_n) \sum_{n' \ne n} \beta_{nn'} (f_n f_n^\top - I) f_{n'}.$$
+    """
     E = overlap(f)
     n = np.arange(E.shape[-1])
     mix = beta.copy()
@@ -141,7 +145,7 @@ def single_common_velocity(
     *,
     rate: float,
 ) -> Float[np.ndarray, "*batch queries"]:
-    r"""$\dot z_{ml} = -\text{rate} \sum_{n \in \psi^{-1}(m)} (1 - f_{nl}^2)\, \xi_n$, true of the only common token there is.
+    r"""$\dot z_{ml} = -\text{rate} \sum_{n \in \psi^{-1}(m)} (1 - f_{nl}^2)\, \xi_n$, true of the only common token.
 
     A class without that token shares nothing with any other, so its ξ is 0 and it adds nothing.
     """

@@ -55,8 +55,8 @@ def decoder_growth_discrete(
 ) -> Float[np.ndarray, "steps_and_one ..."]:
     r"""h* after 0, 1, …, `steps` discrete steps, $h^*(s) = h^*(s-1) + \eta_Y / (M - 1 + e^{M h^*(s-1)})$.
 
-    The right side φ falls as h grows, so every step overshoots the differential equation, at any step size, and the lead
-    cannot add up: $0 \le h^*(s) - h(s) \le \varphi(0) - \varphi(h(s)) \le \eta_Y / M$.
+    The right side φ falls as h grows, so every step overshoots the differential equation, at any step size, and the
+    lead cannot add up: $0 \le h^*(s) - h(s) \le \varphi(0) - \varphi(h(s)) \le \eta_Y / M$.
 
     >>> decoder_growth_discrete(2, 1.0, 2).round(3).tolist()
     [0.0, 0.5, 0.769]
@@ -108,8 +108,8 @@ def gain_integral(
 def gain_peak(eta_y: Numbers, K: Numbers, M: Numbers) -> Float[np.ndarray, "..."]:
     r"""When γ is largest, exactly: close to $K \ln M / \eta_Y$, and below it by a share of order $\ln\ln M / \ln M$.
 
-    $\gamma \propto u / (M - 1 + e^u)$ is stationary where $e^u (u - 1) = M - 1$, so $u = 1 + W((M-1)/e)$ with Lambert's W;
-    the closed form then gives $\eta_Y t / K = u + (e^u - 1 - u) / M$.
+    $\gamma \propto u / (M - 1 + e^u)$ is stationary where $e^u (u - 1) = M - 1$, so $u = 1 + W((M-1)/e)$ with
+    Lambert's W; the closed form then gives $\eta_Y t / K = u + (e^u - 1 - u) / M$.
 
     >>> round(float(gain_peak(1.0, 1, 1000) / np.log(1000)), 3)
     0.816

@@ -60,7 +60,7 @@ def run_limit(
     r"""The dynamics of infinitely long sequences, for several pairs of learning rates and starts at once.
 
     Rates are one number or one for each pair; run `i · seeds + j` has the i-th pair and the j-th start. A *start* is
-    "zero" or "uniform" on $\pm 1/\sqrt M$ (drawn from `seed + j`).
+    "zero" or "uniform" on $\pm 1/\sqrt M$ (the j-th of `seed`, the same as for sampled training).
 
     "adaptive" solves the differential equation to `rtol` and `atol` and records at the given times (200 on a
     logarithmic axis up to 10⁶ unless told). "steps" makes `steps` discrete steps, with momentum μ in the customary
@@ -93,9 +93,9 @@ def run_limit(
 
     plan = _Plan(method, momentum > 0)
     with float64():
-        population, first, unmoved = _begin(classes, start, seed, seeds, len(pairs[0]), plan)
+        population, first = _begin(classes, start, seed, seeds, len(pairs[0]), plan)
         same = partial(np.full, len(eta_y))
-        given = _Given(eta_y, eta_z, same(momentum), same(rtol), same(atol), unmoved)
+        given = _Given(eta_y, eta_z, same(momentum), same(rtol), same(atol))
         course = _run(plan, first, population, given, t, progress)
     records = dict(course.records)
     z = np.zeros((len(eta_y), len(t), classes.K, classes.M))
@@ -216,42 +216,34 @@ class _State(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What each run has for itself; `unmoved` is the squared norm of the rows of Y nobody attends to."""
+    """What each run has for itself."""
 
     eta_y: Any
     eta_z: Any
     momentum: Any
     rtol: Any
     atol: Any
-    unmoved: Any
 
 
 def _begin(
     classes: SequenceClasses, start: str, seed: int, seeds: int, pairs: int, plan: _Plan
-) -> tuple["Population", _State, Float[np.ndarray, " runs"]]:
-    """The population, the first state of every run, and what of Y never moves."""
+) -> tuple["Population", _State]:
+    """The population, and the first state of every run."""
     from attomaton.scan_snap.population import population_of, uniform_start
 
     # From zero, the columns of Y that are nobody's next token move alike: one of them will do.
     population = population_of(classes, merged=start == "zero")
-    tokens, queries = classes.context_tokens, classes.queries
-    Y = np.zeros((seeds, len(tokens), len(population.multiplicity)))
-    Z = np.zeros((seeds, len(queries), len(tokens)))
-    unmoved = np.zeros(seeds)
+    L = len(classes.context_tokens)
+    Y = np.zeros((seeds, L, len(population.multiplicity)))
+    Z = np.zeros((seeds, len(classes.queries), L))
     if start == "uniform":
         for j in range(seeds):
-            full_Y, full_Z = uniform_start(classes, seed + j)
-            Y[j], Z[j] = full_Y[tokens], full_Z[np.ix_(queries, tokens)]
-            unmoved[j] = (np.delete(full_Y, tokens, axis=0) ** 2).sum()
+            Y[j], Z[j] = uniform_start(classes, seed, j)
     B = np.zeros((seeds, classes.K))
     unknowns = _Unknowns(*(np.tile(x, (pairs, 1, 1)[: x.ndim]) for x in (Y, Z, B)))
     memory = _Unknowns(*map(np.zeros_like, unknowns)) if plan.momentum else ()
     runs = pairs * seeds
-    return (
-        population,
-        _State(unknowns, memory, np.zeros(runs), np.full(runs, np.nan)),
-        np.tile(unmoved, pairs),
-    )
+    return population, _State(unknowns, memory, np.zeros(runs), np.full(runs, np.nan))
 
 
 def _motion(x: _Unknowns, population: "Population", given: _Given) -> _Unknowns:
@@ -345,7 +337,7 @@ def _advance(
             after, fine = _flow(x, population, rates, t0, t)
             fine = fine & _finite(after)
             x, at = _select(fine, after, x), jnp.where(fine, jnp.nan, t)
-        values = population_measures(x.Y, x.Z, population, given.unmoved)
+        values = population_measures(x.Y, x.Z, population)
         # Unknowns may still be finite when what they are multiplied to is not.
         at = jnp.where(jnp.isnan(at) & ~jnp.isfinite(values["loss"]), t, at)
         failed = jnp.where(alive, at, failed)

@@ -1,13 +1,15 @@
 r"""Scanning and snapping: when attention moves, when it freezes, and how to read both off a trajectory.
 
-Predicted: under $\dot z = -C_0^{-1} \eta_Z \gamma e^{4z}$, $\xi = C_0^{-1} \gamma e^{4z}$, $C_0 = \rho_0^4 / K$, the scan progress is
+Predicted: under $\dot z = -C_0^{-1} \eta_Z \gamma e^{4z}$ and $\xi = C_0^{-1} \gamma e^{4z}$ with $C_0 = \rho_0^4 / K$,
+the scan progress is
 
 $$B_n(t) = \tfrac14 \ln \frac{C_0 + 4\Gamma(t)}{C_0},$$
 
-which grows like $\tfrac12 \ln t$ while the decoder learns (*scanning*) and like $\tfrac12 \ln \ln t$ after it (*snapping*).
+which grows like $\tfrac12 \ln t$ while the decoder learns (*scanning*) and like $\tfrac12 \ln \ln t$ after it
+(*snapping*).
 
-Measured: `measure_phases` reads the transition, the final entropy and the order in which tokens are dropped off any level's
-`Dynamics`, with one definition for all of them.
+Measured: `measure_phases` reads the transition, the final entropy and the order in which tokens are dropped off any
+level's `Dynamics`, with one definition for all of them.
 """
 
 from dataclasses import dataclass
@@ -57,9 +59,9 @@ def snapping_start(
 
 
 def gain_transition(eta_y: Numbers, K: Numbers, M: int) -> Float[np.ndarray, "..."]:
-    r"""When the exponent $d \ln \Gamma / d \ln t$ of the accumulated gain has fallen from 2 to 1: between $t_0'$ and $t_0$.
+    r"""When the exponent $d \ln \Gamma / d \ln t$ of the accumulated gain has fallen from 2 to 1.
 
-    The prediction for the transition that `measure_phases` measures. With $u = Mh$ the exponent is
+    It lies between $t_0'$ and $t_0$ and predicts the transition that `measure_phases` measures. With $u = Mh$ the exponent is
     $2 (e^u - 1 + (M-1) u) / (u (e^u + M - 1))$ at $\eta_Y t / K = (e^u - 1 + (M-1) u) / M$.
 
     >>> bool(np.log(1000) < gain_transition(1.0, 1, 1000) < 2 * np.log(1000))
@@ -94,7 +96,7 @@ def scan_progress(
 def scan_slope(
     t: Numbers, eta_y: Numbers, eta_z: Numbers, K: Numbers, M: Numbers, rho0: float | int = 1.0
 ) -> Float[np.ndarray, "..."]:
-    r"""$dB_n / d\ln t = t\, \eta_Z \gamma / (C_0 + 4\Gamma)$: near ½ while scanning, near $1/(2 \ln t)$ once snapping."""
+    r"""$dB_n / d\ln t = t\, \eta_Z \gamma / (C_0 + 4\Gamma)$: ½ while scanning, $1/(2 \ln t)$ once snapping."""
     check_positive(rho0=rho0)
     gamma = decoder_gain(t, eta_y, K, M)
     Gamma = gain_integral(t, eta_y, eta_z, K, M)
@@ -122,11 +124,12 @@ class Phases:
     """What one run shows of scanning and snapping; NaN where it does not show it (yet).
 
     `transition` is when the exponent of the accumulated gain, t γ / ∫γ, falls below 1 for good (2 while scanning);
-    `transition_range` are the recorded times on both sides. `knee` is when a class's scan slope t ξ_n has fallen to half
-    its largest value: the median over classes, and `knee_range` from the earliest recorded time before one of them to the
-    latest after. `entropy` is the final one over distinct tokens, `scanned` the final B, both means over classes.
-    `drop_order[n]` is Spearman's correlation between P(l|n) and the time token l was dropped, over the dropped distinct tokens
-    of class n; `dropped[n]` is their number.
+    `transition_range` are the recorded times on both sides. `knee` is when a class's scan slope t ξ_n has fallen to
+    half its largest value: the median over classes, and `knee_range` from the earliest recorded time before one of
+    them to the latest after. `entropy` is the final one over distinct tokens, `scanned` the final B, both means over
+    classes. A distinct token is dropped when its share of the attention to its class's distinct tokens falls below half
+    its first value for good; `drop_order[n]` is Spearman's correlation between P(l|n) and that time over the dropped
+    tokens of class n, `dropped[n]` their number.
     """
 
     run: int
@@ -200,7 +203,8 @@ def _drop_order(dynamics: Dynamics, run: int, n: int) -> tuple[float, int]:
     c = dynamics.attention[run, :, n][:, own]
     if not len(own) or not np.isfinite(c).all():
         return np.nan, 0
-    when = drop_times(dynamics.t, c)
+    # Shares among distinct tokens: all of them gain at first, at the common tokens' expense.
+    when = drop_times(dynamics.t, c / c.sum(axis=1, keepdims=True))
     dropped = np.isfinite(when)
     p, when = dynamics.classes.P[n, own][dropped], when[dropped]
     if len(np.unique(p)) < 2 or len(np.unique(when)) < 2:

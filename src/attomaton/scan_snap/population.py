@@ -68,12 +68,13 @@ def population_of(classes: SequenceClasses, *, merged: bool = False) -> Populati
 
 
 def uniform_start(
-    classes: SequenceClasses, seed: int
-) -> tuple[Float[np.ndarray, "vocab vocab"], Float[np.ndarray, "vocab vocab"]]:
-    r"""Full matrices Y and Z with independent entries, uniform on $\pm 1/\sqrt M$; one draw for each seed."""
-    M = classes.M
-    Y, Z = named_rng("scan and snap start", seed).uniform(-(M**-0.5), M**-0.5, (2, M, M))
-    return Y, Z
+    classes: SequenceClasses, seed: int, index: int = 0
+) -> tuple[Float[np.ndarray, "tokens vocab"], Float[np.ndarray, "queries tokens"]]:
+    r"""The moving parts of Y and Z, uniform on $\pm 1/\sqrt M$: the start that sampled training names (seed, index)."""
+    L, M = len(classes.context_tokens), classes.M
+    rng = named_rng(f"scan-snap start {index}", seed)
+    Y, Z = rng.uniform(-1, 1, (L, M)), rng.uniform(-1, 1, (len(classes.queries), L))
+    return Y / np.sqrt(M), Z / np.sqrt(M)
 
 
 def attention(
@@ -161,11 +162,10 @@ def population_measures(
     Y: Float[Array, "tokens columns"],
     Z: Float[Array, "queries tokens"],
     population: Population,
-    unmoved: Float[Array, ""] | float = 0.0,
 ) -> dict[str, Array]:
     r"""What every level records: `loss`, `y_norm`, `gamma` (scalars) and `xi` (per class), for infinite length.
 
-    `unmoved` is the sum of squares of the rows of Y that are not kept. With $D_n$ the tokens distinct to class n,
+    `y_norm` is the Frobenius norm of Y, whose other rows are 0. With $D_n$ the tokens distinct to class n,
 
     $$\xi_n = \sum_{l \in D_n} \dot z_{ml} f_{nl}^2 \Big/ \tfrac{\eta_Z}{K} \sum_{l \in D_n} f_{nl}^4,$$
 
@@ -176,7 +176,7 @@ def population_measures(
     g = backward(Y, residual(Y, f, population), population)
     return {
         "loss": loss(Y, f, population),
-        "y_norm": jnp.sqrt((population.multiplicity * Y**2).sum() + unmoved),
+        "y_norm": jnp.sqrt((population.multiplicity * Y**2).sum()),
         "gamma": decoder_gain(f, g),
         "xi": jnp.where(has_distinct(population), _scan_rate(f, _pull(f, g), population), jnp.nan),
     }

@@ -1,7 +1,7 @@
 r"""Level *reduced*: the decoder replaced by its closed form, so that only the attention logits are left to integrate.
 
-K classes drawn uniformly give every class the share $1/K$ of the steps, for Z as for Y. The reduced form of the long-sequence
-dynamics therefore has `rate` $= \eta_Z / K$:
+K classes drawn uniformly give every class the share $1/K$ of the steps, for Z as for Y. The reduced form of the
+long-sequence dynamics therefore has `rate` $= \eta_Z / K$:
 
 $$\dot z_m = \tfrac{\eta_Z}{K} \gamma(t) \sum_{n \in \psi^{-1}(m)} v_n(z), \qquad \dot B_n = \tfrac{\eta_Z}{K} \xi_n.$$
 
@@ -10,8 +10,8 @@ $\gamma\, dt = \tfrac{K}{\eta_Y} (1 - \tfrac1M)^2 u\, du$, so that
 
 $$\frac{dz_m}{du} = \frac{\eta_Z}{\eta_Y} \Big(1 - \frac1M\Big)^2 u \sum_n v_n(z).$$
 
-Learning rates enter through their ratio and through $u(t)$ alone: runs of one ratio go through the same states, each at its
-own times.
+Learning rates enter through their ratio and through $u(t)$ alone: runs of one ratio go through the same states, each at
+its own times.
 """
 
 from time import perf_counter
@@ -57,13 +57,14 @@ def run_reduced(
 ) -> Dynamics:
     r"""The reduced dynamics from $Z(0)$ = `z0` (zero unless given), for one or more pairs of learning rates.
 
-    `mixing` says which β the decoder has. "inverse" is the papers' $\beta = E'$. "weak" is `weak_mixing`, what a decoder trained
-    from zero has while classes are weakly correlated. "memory" is "weak" with a decoder that was trained on what attention
-    *was*: $f_n$ inside $g_n$ becomes its mean $\bar f_n = \tfrac1u \int_0^u f_n\, dv$, which pulls attention back.
+    `mixing` says which β the decoder has. "inverse" is the paper's $\beta = E'$. "weak" is `weak_mixing`, what a
+    decoder trained from zero has while classes are weakly correlated. "memory" is "weak" with a decoder that was
+    trained on what attention *was*:
+    $f_n$ inside $g_n$ becomes its mean $\bar f_n = \tfrac1u \int_0^u f_n\, dv$, which pulls attention back.
 
     Records are predictions: `gamma` (and, the same, `gamma_predicted`) and `loss` of orthonormal classes, `y_norm`
-    $= u \sqrt{\mathrm{tr}\, A - 1^\top A 1 / M}$ with $A = (I + E)^{-1}$ ("inverse"), $I + E$ ("weak") or $\bar F^\top \bar F$
-    ("memory"), `xi` and B $= \tfrac{\eta_Z}{K} \int \xi$ per class.
+    $= u \sqrt{\mathrm{tr}\, A - 1^\top A 1 / M}$ with $A = (I + E)^{-1}$ ("inverse"), $I + E$ ("weak") or
+    $\bar F^\top \bar F$ ("memory"), `xi` and B $= \tfrac{\eta_Z}{K} \int \xi$ per class.
 
     >>> from attomaton.scan_snap.data import sequence_classes
     >>> classes = sequence_classes([[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]], [3, 3], [4, 5])

@@ -91,6 +91,8 @@ def train_sampled(
         _one_of(name, value, choices)
     _at_least({"T": (T, 2), "batch": (batch, 1), "steps": (steps, 1), "seeds": (seeds, 1)})
     _at_least({"every": (1 if every is None else every, 1), "seed": (seed, 0)})
+    if seed >= 2**32:
+        raise UsageError(f"seed={seed}: a number below 2^32 is needed.")
     if not 0 <= momentum < 1:
         raise UsageError(f"momentum={momentum}: a number from 0 to below 1 is needed.")
     cells = _cells(eta_y, eta_z)
@@ -125,7 +127,7 @@ def draw_contexts(
 
     sampler = jax.tree.map(jax.numpy.asarray, _sampler(classes))
     each = jax.vmap(partial(_draw, sampler, T, batch), in_axes=(None, 0))
-    of_class, slots = jax.jit(each)(_key(seed, index), np.arange(steps))
+    of_class, slots = jax.jit(each)(_key(np.uint32(seed), index), np.arange(steps))
     counts = np.zeros((steps, batch, classes.M), np.int64)
     counts[..., classes.context_tokens] = np.asarray(slots)
     return np.asarray(of_class).astype(np.int64), counts
@@ -449,7 +451,7 @@ def _run(
     groups = _groups(len(eta_y), seeds, at_once)
     fixed = jax.device_put(_fixed(course))
     Y, Z = (np.stack(w).astype(dtype) for w in zip(*course.starts, strict=True))
-    marks, seed = course.marks.astype(np.int32), np.uint32(course.seed & 0xFFFFFFFF)
+    marks, seed = course.marks.astype(np.int32), np.uint32(course.seed)
     kept: dict[str, np.ndarray] = {}
     failed = np.zeros((len(eta_y), seeds), np.int64)
     seconds = {"compile": 0.0, "run": 0.0}

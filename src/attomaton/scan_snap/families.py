@@ -1,0 +1,320 @@
+r"""Families of sequence classes: the published ones, those the theorems speak of, and one's own from a file.
+
+Also what the theorems ask of classes: how much the attention vectors of different classes correlate.
+"""
+
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.errors import AssumptionError, DataError, UsageError, listed
+from attomaton.scan_snap.data import SUM, SequenceClasses, sequence_classes
+from attomaton.scan_snap.trajectory import class_attention
+
+KEYS = ("query", "next", "tokens")
+
+
+def syn_small() -> SequenceClasses:
+    """*Syn-Small*: two classes, each with its own query; 10 common and 10 distinct tokens each.
+
+    Common tokens weigh 1, a class's distinct tokens 0.1, 0.2, …, 1.
+
+    >>> syn_small().M, syn_small().query_of.tolist(), syn_small().next_of.tolist()
+    (34, [30, 31], [32, 33])
+    """
+    return _assembled(np.ones((2, 10)), _ladder(2, 10), np.arange(2))
+
+
+def syn_medium(queries: int) -> SequenceClasses:
+    """*Syn-Medium*: two classes for each query, with tokens weighted as in *Syn-Small*.
+
+    >>> [syn_medium(q).M for q in (1, 3, 5, 10)]
+    [33, 79, 125, 240]
+    """
+    _whole("queries", queries)
+    K = 2 * queries
+    return _assembled(np.ones((K, 10)), _ladder(K, 10), np.repeat(np.arange(queries), 2))
+
+
+def symmetric(
+    classes: int = 3, distinct: int = 5, common: int = 3, common_weight: float = 0.3, queries: int = 1
+) -> SequenceClasses:
+    """Classes equal up to the names of their distinct tokens.
+
+    `common_weight` is the share of probability on the common tokens together, evenly spread; distinct tokens
+    are weighted 0.1 … 1. With one query this is the case in which every common token must lose attention.
+    """
+    for name, value in (("classes", classes), ("distinct", distinct), ("common", common)):
+        _whole(name, value)
+    _dealt(classes, queries)
+    _share("common_weight", common_weight)
+    ladder = _ladder(classes, distinct)
+    ladder *= (1 - common_weight) / ladder.sum(axis=1, keepdims=True)
+    shared = np.full((classes, common), common_weight / common)
+    return _assembled(shared, ladder, np.arange(classes) * queries // classes)
+
+
+def single_common(
+    classes: int = 3, distinct: int = 5, weight: float | Sequence[float] = 0.3
+) -> SequenceClasses:
+    """One query and one common token, of probability `weight` (one number, or one for each class)."""
+    for name, value in (("classes", classes), ("distinct", distinct)):
+        _whole(name, value)
+    given = np.asarray(weight, float)
+    if given.shape not in ((), (classes,)):
+        raise UsageError(f"weight: one number or {classes} are needed, not {given.shape}.")
+    share = np.broadcast_to(given, (classes,))
+    for one in share:
+        _share("weight", float(one))
+    ladder = _ladder(classes, distinct)
+    ladder *= (1 - share)[:, None] / ladder.sum(axis=1, keepdims=True)
+    return _assembled(share[:, None], ladder, np.zeros(classes, int))
+
+
+def random_overlap(
+    rng: np.random.Generator, classes: int, tokens: int, overlap: float, queries: int = 1
+) -> SequenceClasses:
+    """Random laws with exactly the share `overlap` of every class's probability on common tokens.
+
+    Each class has `tokens` distinct ones; as many common ones belong to all classes, with other weights in
+    each. Weights within a share are uniform on the simplex.
+    """
+    _whole("tokens", tokens)
+    _dealt(classes, queries)
+    if not 0 <= overlap < 1:
+        raise UsageError(f"overlap={overlap}: a share from 0 to below 1 is needed.")
+    shared = overlap * rng.dirichlet(np.ones(tokens), classes)
+    own = (1 - overlap) * rng.dirichlet(np.ones(tokens), classes)
+    return _assembled(shared, own, np.arange(classes) * queries // classes)
+
+
+FAMILIES: dict[str, Callable[[], SequenceClasses]] = {
+    "syn-small": syn_small,
+    **{f"syn-medium-{q}": partial(syn_medium, q) for q in (1, 3, 5, 10)},
+    "symmetric": symmetric,
+    "single-common": single_common,
+}
+
+
+def family(name: str) -> SequenceClasses:
+    """The classes a name in `FAMILIES` stands for."""
+    if name not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise UsageError(f'"{name}" is no family{_hint(name, FAMILIES)}; choose from {known}.')
+    return FAMILIES[name]()
+
+
+def _ladder(classes: int, distinct: int) -> Float[np.ndarray, "classes distinct"]:
+    """The published weights of distinct tokens: 0.1 … 1, the same in every class."""
+    return np.tile(np.linspace(0.1, 1, distinct), (classes, 1))
+
+
+def _assembled(
+    common: Float[np.ndarray, "classes common"],
+    distinct: Float[np.ndarray, "classes distinct"],
+    query: Int[np.ndarray, " classes"],
+) -> SequenceClasses:
+    """Classes from weights: a vocabulary of common tokens, distinct tokens, queries and next tokens, in this order."""
+    (K, C), D, Q = common.shape, distinct.shape[1], int(query.max()) + 1
+    L = C + K * D
+    weight = np.zeros((K, L + Q + K))
+    weight[:, :C] = common
+    for n in range(K):
+        weight[n, C + n * D : C + (n + 1) * D] = distinct[n]
+    names = (
+        *(f"common {l}" for l in range(C)),
+        *(f"distinct {n}.{l}" for n in range(K) for l in range(D)),
+        *(f"query {m}" for m in range(Q)),
+        *(f"next {n}" for n in range(K)),
+    )
+    P = weight / weight.sum(axis=1, keepdims=True)
+    return sequence_classes(P, L + query, L + Q + np.arange(K), names)
+
+
+def _whole(name: str, value: int) -> None:
+    if value < 1:
+        raise UsageError(f"{name}={value}: at least 1 is needed.")
+
+
+def _share(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise UsageError(f"{name}={value}: a share between 0 and 1 is needed.")
+
+
+def _dealt(classes: int, queries: int) -> None:
+    _whole("classes", classes)
+    if not 1 <= queries <= classes:
+        raise UsageError(f"queries={queries}: between 1 and the {classes} classes are needed.")
+
+
+# Classes from a file
+
+
+def read_classes(path: str | Path) -> SequenceClasses:
+    """Classes from a TOML file; every fault is listed at once.
+
+    Weights must add up to 1 in each class, unless the file begins with `normalise = true`::
+
+        normalise = true
+
+        [[class]]
+        query = "q1"
+        next = "a"
+        tokens = {the = 2, cat = 1}
+    """
+    try:
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror or error}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not TOML: {error}.") from error
+    entries = table.get("class", [])
+    normalise = table.get("normalise", False)
+    faults = _unknown("the file", table, ("class", "normalise"))
+    if not isinstance(normalise, bool):
+        faults.append(f"normalise = {normalise!r}: true or false is needed")
+    if not isinstance(entries, list) or not entries:
+        faults.append("no classes: at least one [[class]] table is needed")
+        entries = []
+    rows = []
+    for n, entry in enumerate(entries):
+        found = _entry_faults(f"class {n}", entry, normalise is True)
+        faults += found
+        if not found:
+            rows.append(entry)
+    faults += _clashes(rows)
+    if faults:
+        cure = "Mend them; docs and `read_classes` show the form."
+        raise DataError(listed(f"{path}: {len(faults)} faults:", faults, cure))
+    return _from_rows(rows)
+
+
+def _entry_faults(where: str, entry: Any, normalise: bool) -> list[str]:
+    """What is wrong with one [[class]] table, taken by itself."""
+    if not isinstance(entry, dict):
+        return [f"{where}: not a table"]
+    faults = _unknown(where, entry, KEYS)
+    faults += [f"{where}: {key} is missing" for key in KEYS if key not in entry]
+    for key in ("query", "next"):
+        if key in entry and not (isinstance(entry[key], str) and entry[key]):
+            faults.append(f"{where}: {key} = {entry[key]!r}: a word is needed")
+    tokens = entry.get("tokens", {"": 1})
+    if not isinstance(tokens, dict) or not tokens:
+        return [*faults, f"{where}: tokens = {tokens!r}: a table of words and weights is needed"]
+    wrong = [
+        f"{where}: weight {w!r} of {word!r}: a finite number ≥ 0 is needed"
+        for word, w in tokens.items()
+        if isinstance(w, bool) or not isinstance(w, int | float) or not 0 <= w < np.inf
+    ]
+    total = 0.0 if wrong else float(sum(tokens.values()))
+    if not wrong and not total:
+        wrong = [f"{where}: all weights are 0"]
+    elif not wrong and not normalise and abs(total - 1) > SUM:
+        wrong = [f"{where}: weights add up to {total:.12g}, not 1 (or say normalise = true)"]
+    return faults + wrong
+
+
+def _clashes(rows: list[dict[str, Any]]) -> list[str]:
+    """What is wrong between classes: queries among context tokens, next tokens used twice."""
+    context = {word for row in rows for word, w in row["tokens"].items() if w > 0}
+    following = [row["next"] for row in rows]
+    queries = list(dict.fromkeys(row["query"] for row in rows))
+    return [
+        *(f"query {q!r} is also a context token" for q in queries if q in context),
+        *(
+            f"next token {word!r} belongs to {following.count(word)} classes"
+            for word in dict.fromkeys(following)
+            if following.count(word) > 1
+        ),
+    ]
+
+
+def _from_rows(rows: list[dict[str, Any]]) -> SequenceClasses:
+    """Classes from checked tables; words in order of appearance: context tokens, queries, next tokens."""
+    words = list(
+        dict.fromkeys(
+            [word for row in rows for word in row["tokens"]]
+            + [row["query"] for row in rows]
+            + [row["next"] for row in rows]
+        )
+    )
+    at = {word: l for l, word in enumerate(words)}
+    weight = np.zeros((len(rows), len(words)))
+    for n, row in enumerate(rows):
+        for word, w in row["tokens"].items():
+            weight[n, at[word]] = w
+    return sequence_classes(
+        weight / weight.sum(axis=1, keepdims=True),
+        [at[row["query"]] for row in rows],
+        [at[row["next"]] for row in rows],
+        tuple(words),
+    )
+
+
+def _unknown(where: str, table: dict[str, Any], known: Sequence[str]) -> list[str]:
+    """Keys nobody asked for, each with the nearest one that exists."""
+    return [f"{where}: unknown key {key!r}{_hint(key, known)}" for key in table if key not in known]
+
+
+def _hint(word: str, known: Any) -> str:
+    near = get_close_matches(word, list(known), 1, 0.5)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+# What theorem S1 asks of classes
+
+
+@dataclass(frozen=True, eq=False)
+class Correlation:
+    r"""How the unit attention vectors of different classes overlap: $F^\top F = I + E$, $(I + E)^{-1} = I - E'$."""
+
+    E: Float[np.ndarray, "classes classes"]
+    E_prime: Float[np.ndarray, "classes classes"]
+    lambda_1: float  # the eigenvalue of E largest in magnitude
+
+
+def correlation(
+    classes: SequenceClasses, z: Float[np.ndarray, "classes vocab"] | None = None
+) -> Correlation:
+    """The correlation of classes at attention logits `z`, one row per class (0 unless given).
+
+    >>> two = sequence_classes([[0.5, 0.5, 0, 0, 0, 0], [0, 0.5, 0.5, 0, 0, 0]], [3, 3], [4, 5])
+    >>> correlation(two).E.round(3).tolist(), round(correlation(two).lambda_1, 3)
+    ([[0.0, 0.5], [0.5, 0.0]], 0.5)
+    """
+    c = class_attention(np.zeros_like(classes.P) if z is None else z, classes.P)
+    f = c / np.linalg.norm(c, axis=1, keepdims=True)
+    E = f @ f.T
+    np.fill_diagonal(E, 0.0)
+    values = np.linalg.eigvalsh(E)
+    if values[0] <= -1 + 1e-12:
+        raise AssumptionError(
+            "attention vectors of the classes are linearly dependent, so (I + E) has no inverse. "
+            "Merge classes with the same law, or give each a distinct token."
+        )
+    E_prime = np.eye(classes.K) - np.linalg.inv(np.eye(classes.K) + E)
+    return Correlation(E, E_prime, float(values[np.abs(values).argmax()]))
+
+
+def conditions(classes: SequenceClasses, eta_y: float) -> dict[str, dict[str, float | bool]]:
+    """Theorem S1's conditions at zero attention logits: what is asked, what is found, whether it holds.
+
+    "Much larger" is asymptotic in the paper. Here M ≫ K² counts as held from M = K² on, and M^−0.99 ≪ η_Y from
+    M^−0.99 on; how far beyond, the numbers say.
+    """
+    K, M = classes.K, classes.M
+    size = abs(correlation(classes).lambda_1)
+    least = M**-0.99
+    return {
+        "weak correlation": {"found": size, "limit": 1 / K, "holds": size < 1 / K},
+        "large vocabulary": {"found": M / K**2, "limit": 1.0, "holds": M >= K**2},
+        "eta_y below 1": {"found": float(eta_y), "limit": 1.0, "holds": eta_y < 1},
+        "eta_y above M^-0.99": {"found": float(eta_y), "limit": least, "holds": eta_y > least},
+    }
