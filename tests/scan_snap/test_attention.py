@@ -5,7 +5,6 @@ import pytest
 
 from attomaton.scan_snap.attention import (
     class_velocity,
-    correlation_strength,
     distinct_velocity,
     inverse_mixing,
     overlap,
@@ -78,7 +77,6 @@ def test_batches_are_single_cases():
         one = reduced_velocity(f[i], query_of, rate=1.0, gamma=float(gamma[i]))
         np.testing.assert_allclose(many[i], one, atol=1e-14)
         np.testing.assert_allclose(rates[i], scan_rate(f[i], float(gamma[i])), atol=1e-14)
-    assert correlation_strength(f).shape == (2, 3)
 
 
 def test_distinct_and_single_common_forms():

@@ -13,7 +13,7 @@ $c$ that follows):
   contexts of a smooth function of their frequencies is off by their variance, which is of order 1/T.
 
 All together the error is of order $b^{-1/2} + (bT)^{-1/2} + T^{-1}$. A slope is fitted for each stream of contexts, and
-the streams give a confidence interval.
+the streams give a confidence interval. The control compares with the limit at another learning rate.
 """
 
 from typing import Any
@@ -29,14 +29,16 @@ from attomaton.scan_snap.train import draw_contexts, train_sampled
 from attomaton.scan_snap.trajectory import class_attention
 
 STEPS, ETA_Y, ETA_Z = 12, 3.0, 3.0
-# In each series the two other errors are at most a tenth of the one that is measured (a fifth at its last size).
-BATCHES, LONG = (8, 24, 72, 216), 4096
-LENGTHS, FEW = (512, 2048, 8192, 32768), 8
-SHORT, MANY = (32, 64, 128, 256), 8192
-STREAMS, MANY_STREAMS = 32, 4
+# In each series the error of another power is at most a fifth of the one that is measured: in squares, 4 %.
+FEW, MANY, LONG = 8, 4096, 2048
+BATCHES = (FEW, 32, 128)  # at T = LONG
+LENGTHS = (512, LONG, 16384)  # at b = FEW
+SHORT = (32, 64, 128)  # at b = MANY
+STREAMS, MANY_STREAMS = 64, 8
 SURE = 0.99  # confidence of the intervals
 
 Logits = Float[np.ndarray, "streams classes vocab"]
+Reference = Float[np.ndarray, "#streams classes vocab"]  # one for all streams, or one for each
 
 
 def small_classes() -> SequenceClasses:
@@ -100,7 +102,7 @@ def endless_logits(classes: SequenceClasses, batch: int, streams: int) -> Logits
 
 
 def errors(
-    z: Logits, reference: Logits, classes: SequenceClasses
+    z: Logits, reference: Reference, classes: SequenceClasses
 ) -> dict[str, Float[np.ndarray, " streams"]]:
     """Relative distance of each stream from the reference: of the logits, and of the attention that follows."""
     both = {
@@ -131,20 +133,30 @@ def slope(sizes: tuple[int, ...], error: Float[np.ndarray, "sizes streams"]) -> 
 
 
 def _slopes(
-    sizes: tuple[int, ...], runs: list[Logits], reference: Logits, classes: SequenceClasses
+    sizes: tuple[int, ...], runs: list[Logits], reference: Reference, classes: SequenceClasses
 ) -> dict[str, Any]:
     """Slopes of both errors over a series of runs."""
     each = [errors(z, reference, classes) for z in runs]
     return {name: slope(sizes, np.array([e[name] for e in each])) for name in ("z", "c")}
 
 
+def _series(classes: SequenceClasses) -> list[list[Logits]]:
+    """The three series of runs: by batch, by length at a small batch, by length at a large one."""
+    series: list[list[tuple[int, int, int]]] = [
+        [(LONG, b, STREAMS) for b in BATCHES],
+        [(T, FEW, STREAMS) for T in LENGTHS],
+        [(T, MANY, MANY_STREAMS) for T in SHORT],
+    ]
+    sizes = {size for one in series for size in one}
+    runs = {size: sampled_logits(classes, *size) for size in sizes}
+    return [[runs[size] for size in one] for one in series]
+
+
 def check() -> Evidence:
     """Errors of sampled training against the limit level, in batch and in length, one at a time."""
     classes = small_classes()
     z, endless = limit_logits(classes), endless_logits(classes, FEW, STREAMS)
-    by_batch = [sampled_logits(classes, LONG, b, STREAMS) for b in BATCHES]
-    by_length = [sampled_logits(classes, T, FEW, STREAMS) for T in LENGTHS]
-    by_bias = [sampled_logits(classes, T, MANY, MANY_STREAMS) for T in SHORT]
+    by_batch, by_length, by_bias = _series(classes)
     measured = {
         "batch": _slopes(BATCHES, by_batch, z, classes),
         "length": _slopes(LENGTHS, by_length, endless, classes),
@@ -154,6 +166,7 @@ def check() -> Evidence:
     wrong = limit_logits(classes, eta_z=2 * ETA_Z)
     control = {
         "batch": _slopes(BATCHES, by_batch, wrong, classes),
+        "length": _slopes(LENGTHS, by_length, wrong, classes),
         "bias": _slopes(SHORT, by_bias, wrong, classes),
     }
     return Evidence(
@@ -161,22 +174,23 @@ def check() -> Evidence:
         statement=(
             "Sampled training tends to the limit level: its error is of order 1/√batch + 1/√(batch · T) + 1/T."
         ),
-        verdict=Verdict.HOLDS if _agrees(measured) else Verdict.FAILS,
-        control=Verdict.HOLDS if _agrees(control) else Verdict.FAILS,
+        verdict=_verdict(measured),
+        control=_verdict(control),
         tolerance=(
-            f"{SURE:.0%} intervals of the slopes in batch and in length contain −1/2; the slope of the bias is "
-            "−1 ± 0.1 (the next order, 1/T², is a few per cent at the shortest contexts)"
+            f"{SURE:.0%} intervals of the slopes in batch and in length contain −1/2, and neither 0 nor −1; the slope "
+            "of the bias is −1 ± 0.1 (the next order, 1/T², is a few per cent at the shortest contexts)"
         ),
         measured=measured,
         control_measured=control,
     )
 
 
-def _agrees(measured: dict[str, Any]) -> bool:
-    """Whether every slope is what it should be."""
-    chance = [measured[name] for name in ("batch", "length") if name in measured]
-    return all(
-        regime[what]["interval"][0] <= -0.5 <= regime[what]["interval"][1]
-        for regime in chance
-        for what in ("z", "c")
-    ) and all(-1.1 <= measured["bias"][what]["slope"] <= -0.9 for what in ("z", "c"))
+def _verdict(measured: dict[str, Any]) -> Verdict:
+    """Whether every slope is what it should be; inconclusive where an interval is too wide to say."""
+    chance = [measured[regime][what] for regime in ("batch", "length") for what in ("z", "c")]
+    bias = [measured["bias"][what]["slope"] for what in ("z", "c")]
+    inside = all(low <= -0.5 <= high for low, high in (x["interval"] for x in chance))
+    narrow = all(low > -1 and high < 0 for low, high in (x["interval"] for x in chance))
+    if not (inside and all(-1.1 <= b <= -0.9 for b in bias)):
+        return Verdict.FAILS
+    return Verdict.HOLDS if narrow else Verdict.INCONCLUSIVE

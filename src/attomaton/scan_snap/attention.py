@@ -29,14 +29,6 @@ def overlap(f: Float[np.ndarray, "*batch classes vocab"]) -> Pairs:
     return E
 
 
-def correlation_strength(
-    f: Float[np.ndarray, "*batch classes vocab"],
-) -> Float[np.ndarray, "*batch"]:
-    r"""$K |\lambda_1(E)|$; the theorems about the decoder ask for less than 1 (weak correlation)."""
-    largest = np.abs(np.linalg.eigvalsh(overlap(f))).max(axis=-1)
-    return np.asarray(f.shape[-2] * largest)
-
-
 def inverse_mixing(E: Float[np.ndarray, "*batch classes classes"]) -> Pairs:
     r"""β = E′ with $(I + E)^{-1} = I - E'$: a decoder whose *logits* separate the classes evenly.
 
@@ -55,10 +47,11 @@ def weak_mixing(
 
     $$\beta_{nn'} = \frac{1}{M-1} \Big( \frac{e^{u E_{nn'}} - 1}{u E_{nn'}} + e^{u E_{nn'}} - 1 \Big).$$
 
-    Write $Y = \sum_n f_n w_n^\top$. Class n' raises the logit of its own next token in class n by $u E_{nn'}$, so it takes
-    the share $e^{u E_{nn'}}/(M-1)$ of what class n still gets wrong; $w_{n'n}$ is minus the integral of that share
-    over u. β is $-w_{n'}^\top (e_n - \alpha_n)$ over $w_n^\top (e_n - \alpha_n)$, to first order in 1/M. It starts at
-    $1/(M-1)$, not at E′, and is good while $e^{u E} \ll M E$: then the logits even out, and β turns towards E′.
+    Write $Y = \sum_n f_n w_n^\top$. Class n' raises the logit of its own next token in class n by $u E_{nn'}$, so it
+    takes the share $e^{u E_{nn'}}/(M-1)$ of what class n still gets wrong; $w_{n'n}$ is minus the integral of that
+    share over u. β is $-w_{n'}^\top (e_n - \alpha_n)$ over $w_n^\top (e_n - \alpha_n)$, to first order in 1/M. It
+    starts at $1/(M-1)$, not at E′, and is good while $e^{u E} \ll M E$: then the logits even out, and β turns
+    towards E′.
 
     >>> weak_mixing(np.array([[0.0, 0.1], [0.1, 0.0]]), 0.0, 11).round(3).tolist()
     [[0.0, 0.1], [0.1, 0.0]]

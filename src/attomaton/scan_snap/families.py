@@ -44,7 +44,11 @@ def syn_medium(queries: int) -> SequenceClasses:
 
 
 def symmetric(
-    classes: int = 3, distinct: int = 5, common: int = 3, common_weight: float = 0.3, queries: int = 1
+    classes: int = 3,
+    distinct: int = 5,
+    common: int = 3,
+    common_weight: float = 0.3,
+    queries: int = 1,
 ) -> SequenceClasses:
     """Classes equal up to the names of their distinct tokens.
 

@@ -61,8 +61,8 @@ def snapping_start(
 def gain_transition(eta_y: Numbers, K: Numbers, M: int) -> Float[np.ndarray, "..."]:
     r"""When the exponent $d \ln \Gamma / d \ln t$ of the accumulated gain has fallen from 2 to 1.
 
-    It lies between $t_0'$ and $t_0$ and predicts the transition that `measure_phases` measures. With $u = Mh$ the exponent is
-    $2 (e^u - 1 + (M-1) u) / (u (e^u + M - 1))$ at $\eta_Y t / K = (e^u - 1 + (M-1) u) / M$.
+    It lies between $t_0'$ and $t_0$ and predicts the transition that `measure_phases` measures. With $u = Mh$ the
+    exponent is $2 (e^u - 1 + (M-1) u) / (u (e^u + M - 1))$ at $\eta_Y t / K = (e^u - 1 + (M-1) u) / M$.
 
     >>> bool(np.log(1000) < gain_transition(1.0, 1, 1000) < 2 * np.log(1000))
     True

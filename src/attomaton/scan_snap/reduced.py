@@ -59,8 +59,7 @@ def run_reduced(
 
     `mixing` says which β the decoder has. "inverse" is the paper's $\beta = E'$. "weak" is `weak_mixing`, what a
     decoder trained from zero has while classes are weakly correlated. "memory" is "weak" with a decoder that was
-    trained on what attention *was*:
-    $f_n$ inside $g_n$ becomes its mean $\bar f_n = \tfrac1u \int_0^u f_n\, dv$, which pulls attention back.
+    trained on what attention *was*: inside $g_n$, $f_n$ becomes its mean over u, which pulls attention back.
 
     Records are predictions: `gamma` (and, the same, `gamma_predicted`) and `loss` of orthonormal classes, `y_norm`
     $= u \sqrt{\mathrm{tr}\, A - 1^\top A 1 / M}$ with $A = (I + E)^{-1}$ ("inverse"), $I + E$ ("weak") or

@@ -1,0 +1,336 @@
+r"""Figures 4, 5, 6, 11 and 12 of Scan and Snap: which tokens sampled training attends to, and how densely.
+
+All of them train the layer on drawn contexts (T = 128, batch 128, 100 steps; momentum 0.9 unless Adam is named) and
+read the attention $c_n$ of every class off its logits. Each figure returns plain numbers with a verdict on what
+its caption says, and a control: the same rule applied to runs of which it must be wrong.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from attomaton.results import Verdict
+from attomaton.scan_snap.families import syn_medium, syn_small
+from attomaton.scan_snap.train import train_sampled
+from attomaton.scan_snap.trajectory import Dynamics
+
+STEPS, MOMENTUM = 100, 0.9
+QUERIES = (1, 3, 5, 10)
+ETA_Z = (0.5, 1.0, 2.0, 3.0)
+RATIOS = (1.0, 2.0, 5.0, 10.0)
+DENSER_FROM = 2.0  # from this η_Y/η_Z on, a larger ratio means denser attention
+STILL = 1e-4  # a control's learning rate for Z, in units of the published one: attention stays where it was
+
+
+# Figures 4 and 5: which tokens
+
+
+def fig4(seeds: int = 5) -> dict[str, Any]:
+    """Attention on *Syn-Small* from a zero start, with η_Z = 1 and η_Y = 1 or 10.
+
+    Holds when, on every stream of contexts, (1) all common tokens lose attention and together at least a
+    twentieth of what they had, (2) among distinct tokens attention has grown in the order of their probability
+    (rank correlation ≥ 0.8) and (3) the larger η_Y ends denser. In the control Z hardly moves.
+    """
+    begin = time.perf_counter()
+    run = _small(np.array([1.0, 10.0]), np.ones(2), seeds)
+    still = _small(np.array([1.0, 10.0]), np.full(2, STILL), seeds)
+    marks = [0, 1, 2, 3, 4, 5, -1]  # steps 0, 2, …, 10 and the last
+    rows = [
+        {
+            "eta_y": float(run.eta_y[b]),
+            "eta_z": float(run.eta_z[b]),
+            "steps": run.t[marks].tolist(),
+            "attention": run.attention[b][marks].tolist(),
+            "entropy": run.entropy[b][marks].tolist(),
+        }
+        for b in range(0, 2 * seeds, seeds)
+    ]
+    measured = _fates(run, seeds)
+    control = _fates(still, seeds)
+    return {
+        "rows": rows,
+        "measured": measured,
+        "verdict": _fig4_verdict(measured).value,
+        "control": _fig4_verdict(control).value,
+        "control_measured": control,
+        "seconds": time.perf_counter() - begin,
+    }
+
+
+def _small(
+    eta_y: np.ndarray, eta_z: np.ndarray, seeds: int, optimizer: str = "momentum"
+) -> Dynamics:
+    """The published protocol on *Syn-Small*, recorded at every other step."""
+    return train_sampled(
+        syn_small(), eta_y=eta_y, eta_z=eta_z, steps=STEPS, optimizer=optimizer,
+        momentum=MOMENTUM, seeds=seeds, every=2,
+    )  # fmt: skip
+
+
+def _fates(run: Dynamics, seeds: int) -> dict[str, Any]:
+    """What became of common and distinct tokens; the worst over classes, streams and cells, or cell by cell."""
+    common, distinct = run.classes.common, run.classes.distinct
+    first, last = run.attention[:, 0], run.attention[:, -1]
+    left = last[..., common].sum(axis=-1) / first[..., common].sum(axis=-1)
+    gain = run.z[:, -1] - run.z[:, 0]
+    order = [
+        _rank_correlation(gain[b, n, own], run.classes.P[n, own])
+        for b in range(len(run.z))
+        for n, own in enumerate(distinct)
+    ]
+    entropy = run.entropy[:, -1].mean(axis=-1).reshape(2, seeds)
+    return {
+        "common attention kept": left.reshape(2, -1).mean(axis=1).tolist(),
+        "most common attention kept": float(left.max()),
+        "common tokens that lost": float((last[..., common] < first[..., common]).mean()),
+        "least rank correlation of gain and probability": min(order),
+        "entropy": entropy.mean(axis=1).tolist(),
+        "least entropy gained by the larger eta_y": float((entropy[1] - entropy[0]).min()),
+    }
+
+
+def _fig4_verdict(measured: dict[str, Any]) -> Verdict:
+    holds = (
+        measured["common tokens that lost"] == 1
+        and measured["most common attention kept"] <= 0.95
+        and measured["least rank correlation of gain and probability"] >= 0.8
+        and measured["least entropy gained by the larger eta_y"] > 0
+    )
+    return Verdict.HOLDS if holds else Verdict.FAILS
+
+
+def fig5(seeds: int = 5) -> dict[str, Any]:
+    """The same data with Adam, η_Y = η_Z = 0.1, 0.5 or 1: it picks other distinct tokens than SGD does.
+
+    What an optimizer *picks* is the half of a class's distinct tokens whose logits grew most. Holds when Adam
+    shares on average at most 4 of 5 picks with SGD (momentum, both rates 1) at every rate. In the control SGD with
+    both rates 0.5 or 2 takes Adam's place.
+    """
+    begin = time.perf_counter()
+    rates = np.array([0.1, 0.5, 1.0])
+    sgd = _small(np.array([1.0, 0.5, 2.0]), np.array([1.0, 0.5, 2.0]), seeds)
+    adam = _small(rates, rates, seeds, "adam")
+    picks = {"sgd": _picks(sgd, seeds), "adam": _picks(adam, seeds)}
+    own = picks["sgd"][0]
+    shared = [_shared(own, other) for other in picks["adam"]]
+    control = [_shared(own, other) for other in picks["sgd"][1:]]
+    return {
+        "rows": [
+            {
+                "eta": float(rate),
+                "attention": adam.attention[i * seeds, -1].tolist(),
+                "entropy": adam.entropy[i * seeds : (i + 1) * seeds, -1].mean(axis=0).tolist(),
+                "picks shared with sgd": shared[i],
+            }
+            for i, rate in enumerate(rates)
+        ],
+        "sgd": {"attention": sgd.attention[0, -1].tolist(), "eta": 1.0},
+        "measured": {"picks shared": shared},
+        "verdict": _fig5_verdict(shared).value,
+        "control": _fig5_verdict(control).value,
+        "control_measured": {"picks shared": control},
+        "seconds": time.perf_counter() - begin,
+    }
+
+
+def _picks(run: Dynamics, seeds: int) -> Bool[np.ndarray, "cells seeds classes vocab"]:
+    """The half of each class's distinct tokens whose logits grew most."""
+    gain = np.where(run.classes.distinct, run.z[:, -1] - run.z[:, 0], -np.inf)
+    half = run.classes.distinct.sum(axis=1).min() // 2
+    edge = np.sort(gain, axis=-1)[..., -half, None]
+    return (gain >= edge).reshape(-1, seeds, *gain.shape[1:])
+
+
+def _shared(a: Bool[np.ndarray, "*b vocab"], b: Bool[np.ndarray, "*b vocab"]) -> float:
+    """Which share of the picks in `a` is also in `b`, on average."""
+    return float(((a & b).sum(axis=-1) / a.sum(axis=-1)).mean())
+
+
+def _fig5_verdict(shared: Sequence[float]) -> Verdict:
+    return Verdict.HOLDS if max(shared) <= 0.8 else Verdict.FAILS
+
+
+def _rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
+    """Spearman's, for values without ties."""
+    ranks = [np.argsort(np.argsort(x)).astype(float) for x in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+# Figures 6, 11 and 12: how densely
+
+
+def fig6(seeds: int = 10) -> dict[str, Any]:
+    """Entropy of attention over distinct tokens on *Syn-Medium*, for 64 cells of queries and learning rates.
+
+    Two rates at one ratio, or two ratios of at least 2 at one η_Z, make a *pair* with a predicted order: the larger
+    η_Z has the lower entropy, the larger ratio the higher one. All cells of a panel see the same contexts, so a
+    pair is compared stream by stream. It obeys when its mean difference has the predicted sign, and contradicts when it
+    has the other one by more than two standard errors. Holds when 95 % of pairs obey, none contradicts, and
+    the largest difference is 0.02 nats or more (a table in which nothing happens can still be in order).
+    """
+    begin = time.perf_counter()
+    runs = _panels(QUERIES, ETA_Z, RATIOS, seeds)
+    table = {q: _table(run, len(ETA_Z), seeds) for q, run in runs.items()}
+    cells = [
+        {
+            "queries": q,
+            "eta_z": eta_z,
+            "ratio": ratio,
+            "entropy_mean": float(table[q][i, j].mean()),
+            "entropy_std": float(table[q][i, j].std(ddof=1)) if seeds > 1 else 0.0,
+            "seeds": seeds,
+        }
+        for q in QUERIES
+        for i, eta_z in enumerate(ETA_Z)
+        for j, ratio in enumerate(RATIOS)
+    ]
+    measured = _judged(d for values in table.values() for d in _predicted_pairs(values))
+    whole = time.perf_counter() - begin
+    still = _panels(QUERIES[:1], [STILL * x for x in ETA_Z], RATIOS, seeds)[QUERIES[0]]
+    control = _judged(_predicted_pairs(_table(still, len(ETA_Z), seeds)))
+    return {
+        "cells": cells,
+        "measured": measured,
+        "verdict": _order_verdict(measured).value,
+        "control": _order_verdict(control).value,
+        "control_measured": control,
+        "seconds": whole,
+        "seconds_detail": {
+            **{f"{q} queries": dict(run.seconds) for q, run in runs.items()},
+            "control": time.perf_counter() - begin - whole,
+        },
+    }
+
+
+def fig11(seeds: int = 10) -> dict[str, Any]:
+    """Recall of distinct tokens against η_Y/η_Z, with η_Z = 1."""
+    return _recall_figure((1.0,), RATIOS, seeds)
+
+
+def fig12(seeds: int = 10) -> dict[str, Any]:
+    """Recall of distinct tokens against η_Z, with η_Y/η_Z = 1."""
+    return _recall_figure(ETA_Z, (1.0,), seeds)
+
+
+THRESHOLDS = (0.5, 0.75, 1.0, 1.5, 2.0)  # in units of 1/M
+
+
+def _recall_figure(eta_z: Sequence[float], ratios: Sequence[float], seeds: int) -> dict[str, Any]:
+    """Which share of a class's distinct tokens has attention over a threshold, on *Syn-Medium*.
+
+    Judged at the threshold 1/M by the rule of `fig6`: denser attention recalls more. Where all tokens of a panel
+    stay above the threshold, or the same ones do, pairs tie on every stream; these say nothing and are left out.
+    """
+    begin = time.perf_counter()
+    runs = _panels(QUERIES, eta_z, ratios, seeds)
+    rows, pairs = [], []
+    for q, run in runs.items():
+        for threshold in THRESHOLDS:
+            recall = _recall(run, threshold).reshape(len(eta_z), len(ratios), seeds)
+            if threshold == 1.0:
+                pairs += list(_predicted_pairs(recall, ratios))
+            rows += [
+                {
+                    "queries": q,
+                    "threshold": threshold,
+                    "eta_z": float(eta_z[i]),
+                    "ratio": float(ratios[j]),
+                    "recall_mean": float(recall[i, j].mean()),
+                    "recall_std": float(recall[i, j].std(ddof=1)) if seeds > 1 else 0.0,
+                }
+                for i in range(len(eta_z))
+                for j in range(len(ratios))
+            ]
+    measured = _judged(pairs)
+    whole = time.perf_counter() - begin
+    still = _panels(QUERIES[:1], [STILL * x for x in eta_z], ratios, seeds)[QUERIES[0]]
+    flat = _recall(still, 1.0).reshape(len(eta_z), len(ratios), seeds)
+    control = _judged(_predicted_pairs(flat, ratios))
+    return {
+        "rows": rows,
+        "measured": measured,
+        "verdict": _order_verdict(measured).value,
+        "control": _order_verdict(control).value,
+        "control_measured": control,
+        "seconds": whole,
+        "seconds_detail": {f"{q} queries": dict(run.seconds) for q, run in runs.items()},
+    }
+
+
+def _panels(
+    queries: Sequence[int], eta_z: Sequence[float], ratios: Sequence[float], seeds: int
+) -> dict[int, Dynamics]:
+    """One training for each number of queries: all learning rates on all streams, from a uniform start."""
+    import jax  # noqa: F401  (here and not in two threads at once)
+
+    rate = np.repeat(np.asarray(eta_z, float), len(ratios))
+    ratio = np.tile(np.asarray(ratios, float), len(eta_z))
+
+    def panel(q: int) -> Dynamics:
+        return train_sampled(
+            syn_medium(q), eta_y=rate * ratio, eta_z=rate, steps=STEPS, optimizer="momentum",
+            momentum=MOMENTUM, start="uniform", seeds=seeds, every=STEPS,
+        )  # fmt: skip
+
+    # One program compiles while another runs; the largest panel goes first.
+    with ThreadPoolExecutor(2) as pool:
+        runs = dict(zip(sorted(queries)[::-1], pool.map(panel, sorted(queries)[::-1]), strict=True))
+    return {q: runs[q] for q in queries}
+
+
+def _table(run: Dynamics, rates: int, seeds: int) -> Float[np.ndarray, "rates ratios seeds"]:
+    """The mean entropy over classes at the end, by cell and stream."""
+    return run.entropy[:, -1].mean(axis=-1).reshape(rates, -1, seeds)
+
+
+def _recall(run: Dynamics, threshold: float) -> Float[np.ndarray, " runs"]:
+    """The share of distinct tokens whose attention at the end exceeds `threshold`/M."""
+    distinct = run.classes.distinct
+    over = (run.attention[:, -1] > threshold / run.classes.M) & distinct
+    return over.sum(axis=(1, 2)) / distinct.sum()
+
+
+def _predicted_pairs(
+    values: Float[np.ndarray, "rates ratios seeds"], ratios: Sequence[float] = RATIOS
+) -> Iterator[Float[np.ndarray, " seeds"]]:
+    """Of every pair with a predicted order, by how much it goes the predicted way, stream by stream."""
+    rates = range(values.shape[0])
+    dense = [j for j, ratio in enumerate(ratios) if ratio >= DENSER_FROM]
+    for j in range(values.shape[1]):
+        for low, high in combinations(rates, 2):
+            yield values[low, j] - values[high, j]
+    for i in rates:
+        for low, high in combinations(dense, 2):
+            yield values[i, high] - values[i, low]
+
+
+def _judged(pairs: Iterable[Float[np.ndarray, " seeds"]]) -> dict[str, Any]:
+    """How many pairs obey and contradict, and the size of what they show."""
+    each = np.array(list(pairs))
+    mean = each.mean(axis=1)
+    spread = each.std(axis=1, ddof=1) if each.shape[1] > 1 else np.full(len(each), np.inf)
+    error = spread / np.sqrt(each.shape[1])
+    return {
+        "pairs": len(each),
+        "tied": int((each == 0).all(axis=1).sum()),
+        "obey": int((mean > 0).sum()),
+        "contradict": int((mean < -2 * error).sum()),
+        "least difference": float(mean.min()),
+        "largest difference": float(mean.max()),
+    }
+
+
+def _order_verdict(measured: dict[str, Any]) -> Verdict:
+    """Whether the pairs that differ are in the predicted order, and by an amount worth the name."""
+    holds = (
+        measured["obey"] >= 0.95 * (measured["pairs"] - measured["tied"])
+        and measured["contradict"] == 0
+        and measured["largest difference"] >= 0.02
+    )
+    return Verdict.HOLDS if holds else Verdict.FAILS

@@ -1,0 +1,61 @@
+"""Figures 4, 5, 6, 11 and 12 of Scan and Snap, small; and the rules that judge them."""
+
+import numpy as np
+import pytest
+
+from attomaton.claims import attention_entropy as figures
+
+
+@pytest.mark.parametrize("figure", [figures.fig4, figures.fig5])
+def test_which_tokens_attention_picks(figure):
+    found = figure(seeds=2)
+    assert (found["verdict"], found["control"]) == ("holds", "fails")
+    for row in found["rows"]:
+        np.testing.assert_allclose(np.sum(row["attention"], axis=-1), 1, rtol=1e-6)
+
+
+def test_figure_6_has_64_cells_and_falls_with_eta_z(monkeypatch):
+    monkeypatch.setattr(figures, "QUERIES", (1, 3))
+    found = figures.fig6(seeds=2)
+    assert len(found["cells"]) == 32
+    assert set(found["cells"][0]) == {
+        "queries", "eta_z", "ratio", "entropy_mean", "entropy_std", "seeds",
+    }  # fmt: skip
+    assert found["measured"]["pairs"] == 2 * (4 * 6 + 4 * 3)
+    assert found["control"] == "fails"
+    mean = {(c["queries"], c["eta_z"], c["ratio"]): c["entropy_mean"] for c in found["cells"]}
+    assert all(mean[q, 3.0, r] < mean[q, 0.5, r] for q in (1, 3) for r in figures.RATIOS)
+    assert all(0 < value < np.log(10) for value in mean.values())
+    assert set(found["seconds_detail"]) == {"1 queries", "3 queries", "control"}
+
+
+@pytest.mark.slow
+def test_figure_6_as_published():
+    found = figures.fig6()
+    assert (found["verdict"], found["control"]) == ("holds", "fails")
+    assert len(found["cells"]) == 64
+
+
+@pytest.mark.parametrize("figure", [figures.fig11, figures.fig12])
+def test_recall_of_distinct_tokens(monkeypatch, figure):
+    monkeypatch.setattr(figures, "QUERIES", (1, 3))
+    found = figure(seeds=10)
+    assert (found["verdict"], found["control"]) == ("holds", "fails")
+    assert len(found["rows"]) == 2 * 4 * len(figures.THRESHOLDS)
+    assert all(0 <= row["recall_mean"] <= 1 for row in found["rows"])
+
+
+def table(values):
+    """Pairs of the rule of figure 6 for one table of entropies, the same on three streams."""
+    return figures._judged(figures._predicted_pairs(np.repeat(values[..., None], 3, axis=2)))
+
+
+def test_the_rule_by_hand():
+    rate, ratio = np.arange(4.0)[:, None], np.arange(4.0)[None]
+    assert figures._order_verdict(table(2 - 0.1 * rate + 0.1 * ratio)) == "holds"
+    assert figures._order_verdict(table(2 + 0.1 * rate + 0.1 * ratio)) == "fails"
+    assert figures._order_verdict(table(2 - 0.1 * rate - 0.1 * ratio)) == "fails"
+    assert figures._order_verdict(table(2 - 1e-5 * rate + 1e-5 * ratio)) == "fails"
+    # Below a ratio of 2 nothing is predicted.
+    assert figures._order_verdict(table(2 - 0.1 * rate + 0.1 * abs(ratio - 1))) == "holds"
+    assert table(np.full((4, 4), 2.0))["tied"] == 36
