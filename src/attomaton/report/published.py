@@ -1,12 +1,17 @@
 """The pictures of the published experiments, from the plain numbers that `claims` returns."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from attomaton.report.canvas import Figure
 from attomaton.report.figures import protocol_figure
+from attomaton.report.panels import panels_figure
 
 Result = Mapping[str, Any]
+
+ETA_Y, ETA_Z = r"$\eta_Y$", r"$\eta_Z$"
 
 
 def mechanics_global(result: Result) -> Figure:
@@ -18,3 +23,153 @@ def mechanics_global(result: Result) -> Figure:
 def mechanics_local(result: Result) -> Figure:
     """Final cosines with the local and the global direction."""
     return protocol_figure(result["rows"], None, {"cosine_local": (0.992, 0.9995)})
+
+
+def fig3(result: Result) -> Figure:
+    """Growth factor over time, one curve for each decoder rate, with the predicted start of snapping."""
+    curves = result["curves"]
+    lines = [{"x": c["t"], "y": c["chi"], "label": f"{ETA_Y} = {c['eta_y']:g}"} for c in curves]
+    marks = [{"x": c["t_0"], "colour": i} for i, c in enumerate(curves)]
+    panel = {"title": f"K = {result['K']}, M = {result['M']}, {ETA_Z} = {result['eta_z']:g}; dotted: "
+             r"$t_0$", "lines": lines, "marks": marks, "xlabel": "time", "ylabel": r"growth factor $\chi$",
+             "xscale": "log", "yscale": "log"}  # fmt: skip
+    return panels_figure("attention scans, then snaps", [panel])
+
+
+def fig4(result: Result) -> Figure:
+    """Attention of each class over its tokens, at a few steps, for two decoder rates."""
+    panels = []
+    for row in result["rows"]:
+        attention = np.asarray(row["attention"])  # steps × classes × tokens
+        for n in range(attention.shape[1]):
+            tokens = np.flatnonzero(attention[:, n].max(axis=0) > 0)
+            panels.append(
+                {
+                    "title": f"class {n}, {ETA_Y} = {row['eta_y']:g}, {ETA_Z} = {row['eta_z']:g}",
+                    "heat": attention[:, n][:, tokens].T,
+                    "xticks": [f"{s:g}" for s in row["steps"]],
+                    "yticks": tokens,
+                    "xlabel": "step",
+                    "ylabel": "token (0–9 common)",
+                    "colour": "attention",
+                    "low": 0.0,
+                }
+            )
+    return panels_figure("attention drops common and rare tokens", panels, columns=2)
+
+
+def fig5(result: Result) -> Figure:
+    """Final attention under Adam at three rates, beside SGD with momentum."""
+    runs = [("SGD", result["sgd"]), *((f"Adam, rate {r['eta']:g}", r) for r in result["rows"])]
+    classes = np.asarray(result["sgd"]["attention"]).shape[0]
+    panels = []
+    for n in range(classes):
+        lines = []
+        for label, run in runs:
+            attention = np.asarray(run["attention"])[n]
+            tokens = np.flatnonzero(np.asarray(result["sgd"]["attention"])[n] > 0)
+            lines.append({"x": np.arange(len(tokens)), "y": attention[tokens], "label": label})
+        panels.append(
+            {"title": f"class {n}", "lines": lines, "ylabel": "final attention",
+             "xlabel": "token: 10 common, then 10 distinct by rising probability"}
+        )  # fmt: skip
+    return panels_figure("Adam picks other tokens than SGD", panels, columns=2)
+
+
+def fig6(result: Result) -> Figure:
+    """Entropy of attention over distinct tokens, by the two learning rates and the number of queries."""
+    panels = [
+        {
+            "title": f"{queries} quer{'y' if queries == 1 else 'ies'}",
+            "lines": _series(
+                [c for c in result["cells"] if c["queries"] == queries],
+                "ratio", "entropy", "eta_z", ETA_Z, result["cells"][0]["seeds"],
+            ),
+            "xlabel": f"{ETA_Y} / {ETA_Z}",
+            "ylabel": "entropy (nats)",
+        }
+        for queries in _values(result["cells"], "queries")
+    ]  # fmt: skip
+    return panels_figure("larger rates focus attention, larger ratios spread it", panels, columns=2)
+
+
+def fig8(result: Result) -> Figure:
+    """The decoder's growth in steps against its continuous form."""
+    panels = []
+    for M in _values(result["curves"], "M"):
+        lines: list[dict[str, Any]] = []
+        for i, c in enumerate(c for c in result["curves"] if c["M"] == M):
+            x = np.arange(len(c["h"]))
+            lines.append(
+                {"x": x, "y": c["h_discrete"], "label": f"{ETA_Y} = {c['eta_y']:g}", "colour": i}
+            )
+            lines.append({"x": x, "y": c["h"], "style": "theory", "ink": "#000000"})
+        panels.append(
+            {
+                "title": f"M = {M}; dashed: continuous",
+                "lines": lines,
+                "xlabel": "step",
+                "ylabel": "h",
+            }
+        )
+    return panels_figure("decoder growth in steps and in continuous time", panels)
+
+
+def fig9(result: Result) -> Figure:
+    """Scan progress at a fixed ratio of the rates: the curves meet at their predicted start of snapping."""
+    panels = []
+    for M in _values(result["curves"], "M"):
+        curves = [c for c in result["curves"] if c["M"] == M]
+        ratio = curves[0]["eta_y"] / curves[0]["eta_z"]
+        lines: list[dict[str, Any]] = [
+            {"x": c["t"], "y": c["B"], "label": f"{ETA_Z} = {c['eta_z']:g}"} for c in curves
+        ]
+        lines.append(
+            {"x": [c["t_0"] for c in curves], "y": [c["B_at_t_0"] for c in curves],
+             "style": "points", "label": r"at $t_0$"}
+        )  # fmt: skip
+        panels.append(
+            {"title": f"M = {M}, {ETA_Y}/{ETA_Z} = {ratio:g}", "lines": lines, "xscale": "log",
+             "xlabel": "time", "ylabel": "scan progress B"}
+        )  # fmt: skip
+    return panels_figure(r"progress at $t_0$ depends on the ratio of the rates alone", panels)
+
+
+def recall_over(name: str, label: str) -> Callable[[Result], Figure]:
+    """A figure of recall of distinct tokens against one of the rates, one curve for each threshold."""
+
+    def draw(result: Result) -> Figure:
+        panels = [
+            {
+                "title": f"{queries} quer{'y' if queries == 1 else 'ies'}",
+                "lines": _series(
+                    [r for r in result["rows"] if r["queries"] == queries],
+                    name, "recall", "threshold", "threshold · M", None,
+                ),
+                "xlabel": label,
+                "ylabel": "recall of distinct tokens",
+            }
+            for queries in _values(result["rows"], "queries")
+        ]  # fmt: skip
+        return panels_figure(f"recall of distinct tokens against {label}", panels, columns=2)
+
+    return draw
+
+
+def _values(rows: list[Result], name: str) -> list[Any]:
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def _series(
+    rows: list[Result], x: str, y: str, by: str, label: str, seeds: int | None
+) -> list[dict[str, Any]]:
+    """One line for each value of `by`, with the standard error (of `seeds` seeds) or deviation as bars."""
+    lines = []
+    for value in _values(rows, by):
+        part = [row for row in rows if row[by] == value]
+        spread = np.array([row[f"{y}_std"] for row in part]) / np.sqrt(seeds or 1)
+        lines.append(
+            {"x": [row[x] for row in part], "y": [row[f"{y}_mean"] for row in part],
+             "error": spread, "label": f"{label} = {value:g}"}
+        )  # fmt: skip
+    return lines
