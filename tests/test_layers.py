@@ -38,8 +38,19 @@ ROOMS = {
     "cli": BASE | {"cli_dynamics", "console", "corpus", "mechanics", "models", "report", "runs", "storage", "demo", "doctor",
                    "reproduce"},
 }  # fmt: skip
-THEORY = {"graph", "svm", "finite", "limit", "automaton", "view"}
-EXPERIMENT = {"model", "train", "path"}
+# In each paper's room: theory, experiment, and what both may see.
+WALLS = {
+    "mechanics": (
+        {"graph", "svm", "finite", "limit", "automaton", "view"},
+        {"model", "train", "path"},
+        {"data", "synthetic"},
+    ),
+    "scan_snap": (
+        {"decoder", "attention", "reduced", "phase"},
+        {"model", "train", "population", "limit"},
+        {"data", "families", "trajectory"},
+    ),
+}
 
 
 def sources():
@@ -72,17 +83,19 @@ def test_a_file_imports_only_from_the_rooms_it_may_see(path):
     assert seen <= ROOMS[own]
 
 
-@pytest.mark.parametrize(("inside", "outside"), [(THEORY, EXPERIMENT), (EXPERIMENT, THEORY)])
-def test_theory_and_training_never_see_each_other(inside, outside):
-    for name in inside:
-        seen = imports(ROOT / "mechanics" / f"{name}.py")
-        met = {n.split(".")[1] for n in seen if n.startswith("mechanics.")} & outside
-        assert not met, f"mechanics.{name} imports {met}"
+@pytest.mark.parametrize("paper", WALLS)
+def test_theory_and_training_never_see_each_other(paper):
+    theory, experiment, _ = WALLS[paper]
+    for inside, outside in ((theory, experiment), (experiment, theory)):
+        for name in inside:
+            seen = imports(ROOT / paper / f"{name}.py")
+            met = {n.split(".")[1] for n in seen if n.startswith(f"{paper}.")} & outside
+            assert not met, f"{paper}.{name} imports {met}"
 
 
-def test_every_file_of_mechanics_is_on_one_side_of_the_wall_or_neutral():
-    names = {p.stem for p in (ROOT / "mechanics").glob("*.py")}
-    assert names == THEORY | EXPERIMENT | {"__init__", "data", "synthetic"}
+@pytest.mark.parametrize("paper", WALLS)
+def test_every_file_of_a_paper_is_on_one_side_of_the_wall_or_neutral(paper):
+    assert {p.stem for p in (ROOT / paper).glob("*.py")} == set().union({"__init__"}, *WALLS[paper])
 
 
 def test_importing_changes_no_jax_setting():

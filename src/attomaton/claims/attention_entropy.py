@@ -159,7 +159,7 @@ def _fig5_verdict(shared: Sequence[float]) -> Verdict:
 def _rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
     """Spearman's, for values without ties."""
     ranks = [np.argsort(np.argsort(x)).astype(float) for x in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 # Figures 6, 11 and 12: how densely

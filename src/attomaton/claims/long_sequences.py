@@ -166,7 +166,7 @@ def check() -> Evidence:
         "bias": _slopes(SHORT, by_bias, z, classes),
         "length, against the limit itself": _slopes(LENGTHS, by_length, z, classes),
     }
-    wrong = limit_logits(classes, eta_z=2 * ETA_Z)
+    wrong = limit_logits(classes, eta_z=3 * ETA_Z)
     control = {
         "batch": _slopes(BATCHES, by_batch, wrong, classes),
         "length": _slopes(LENGTHS, by_length, wrong, classes),

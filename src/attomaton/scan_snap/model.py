@@ -149,8 +149,8 @@ def ascent(
     \text{(without normalisation } c \circ (g - c^\top g)\text{)}.$$
 
     Two identities save a product of matrices: $f^\top g = (Y^\top f)^\top r$ needs the logits only; and for a token
-    $l$ met under one query, $\sum_b f_{bl} g_{bl} = \sum_j Y_{lj} \dot Y_{lj}$, a by-product of $\dot Y$. Only tokens that
-    several queries share need their own $g$. The residual variant is left to automatic differentiation.
+    $l$ met under one query, $\sum_b f_{bl} g_{bl} = \sum_j Y_{lj} \dot Y_{lj}$, a by-product of $\dot Y$. Only tokens
+    that several queries share need their own $g$. The residual variant is left to automatic differentiation.
     """
     if residual:
         down = jax.grad(mean_loss)(params, batch, layer, normalise, residual)
@@ -193,21 +193,24 @@ def signal(
 ) -> Signal:
     r"""Loss, decoder signal and scan rate of the long-sequence layer on the `population` of classes.
 
-    If distinct tokens moved by $\dot z_l = (\eta_Z/K) f_{nl}^2 \xi_n$ exactly, all would give one $\xi_n$. The best common
-    rate is that of their sums: $\xi_n = \sum_l \dot z_l / ((\eta_Z/K) \sum_l f_{nl}^2)$ over the distinct tokens $l$ of $n$,
-    with $\dot z$ class n's own share of the gradient and $f_n = c_n/\|c_n\|_2$ in every variant; 0 without any.
+    If distinct tokens moved by $\dot z_l = (\eta_Z/K) f_{nl}^2 \xi_n$ exactly, all would give one $\xi_n$. The best
+    common rate is that of their sums, over the distinct tokens $l$ of $n$: $\xi_n = (K/\eta_Z) \sum_l \dot z_l /
+    \sum_l f_{nl}^2$, with $\dot z$ class n's own share of the gradient and $f_n = c_n/\|c_n\|_2$ in every variant; 0 where
+    a class has none.
     """
-    Y, z = params.Y, params.Z[whole.query]
-
-    def total(z: Float[Array, "classes tokens"]) -> tuple[Array, Array]:
-        each = log_likelihood(Y, z, whole, layer, normalise, residual)
-        return each.sum(), each
-
-    dz, each = jax.grad(total, has_aux=True)(z)
-    F = features(z, whole, layer, Y.shape[1], normalise, residual)
-    unit = features(z, whole, layer, Y.shape[1])
+    Y, z, vocab = params.Y, params.Z[whole.query], params.Y.shape[1]
+    F = features(z, whole, layer, vocab, normalise, residual)
     logits = F @ Y
-    r = jax.nn.one_hot(whole.label, Y.shape[1], dtype=Y.dtype) - jax.nn.softmax(logits, axis=-1)
-    weight = (distinct * unit**2).sum(axis=-1)
+    log_alpha = jax.nn.log_softmax(logits, axis=-1)
+    own = whole.label[:, None] == jnp.arange(vocab)
+    r = own - jnp.exp(log_alpha)
+    if residual:
+        dz = jax.grad(lambda z: log_likelihood(Y, z, whole, layer, normalise, True).sum())(z)
+    else:
+        g, along = r @ Y.T, (logits * r).sum(axis=-1, keepdims=True)
+        dz = F * (g - (F if normalise == "l2" else 1) * along)
+    c = attention(z + layer.bias, whole.counts)
+    weight = (distinct * c**2).sum(axis=-1) / (c**2).sum(axis=-1)
     rate = (distinct * dz).sum(axis=-1) / jnp.where(weight > 0, weight, 1)
-    return Signal(-each.mean(), F @ F.T, r @ logits.T, jnp.where(weight > 0, rate, 0))
+    loss = -jnp.where(own, log_alpha, 0).sum(axis=-1).mean()
+    return Signal(loss, F @ F.T, r @ logits.T, jnp.where(weight > 0, rate, 0))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt32
 
 from attomaton.errors import UsageError
 from attomaton.numerics import float64, named_rng
@@ -71,9 +71,10 @@ def train_sampled(
     2·`every`, …, `steps` (about 100 of them unless told).
 
     Recorded besides z are `loss`, the *expected* loss of the long-sequence layer, not that of the batch;
-    `y_norm` $= \|Y\|_F$; `xi`, the scan rate (see `model.signal`); `B`, the integral of $(\eta_Z/K) \xi$ by trapezoids;
-    and `gamma`, the mean over classes of the coefficient of $f_n$ in $g_n = Y(e_n - \alpha_n)$, expressed by least squares
-    in the family $f_1 \dots f_K$. With `bias`, a prior on the logits of the context tokens (ascending), z includes it.
+    `y_norm` $= \|Y\|_F$; `xi`, the scan rate (see `model.signal`); `B`, the integral of $(\eta_Z/K) \xi$ by
+    trapezoids; and `gamma`, the mean over classes of the coefficient of $f_n$ in $g_n = Y(e_n - \alpha_n)$, expressed
+    by least squares in the family $f_1 \dots f_K$. With `bias`, a prior on the logits of the context tokens
+    (ascending), z includes it.
 
     A run that is no longer finite is "diverged at step N": its records from then on are NaN, the others go on.
     `progress(done_runs, runs, mean_loss)` is called after every group of runs.
@@ -125,9 +126,8 @@ def draw_contexts(
     """The contexts stream `index` of `seed` trains on: their classes, and how often each token occurs."""
     import jax
 
-    sampler = jax.tree.map(jax.numpy.asarray, _sampler(classes))
-    each = jax.vmap(partial(_draw, sampler, T, batch), in_axes=(None, 0))
-    of_class, slots = jax.jit(each)(_key(np.uint32(seed), index), np.arange(steps))
+    sampler = jax.device_put(_sampler(classes))
+    of_class, slots = _drawing(T, batch)(sampler, _key(np.uint32(seed), index), np.arange(steps))
     counts = np.zeros((steps, batch, classes.M), np.int64)
     counts[..., classes.context_tokens] = np.asarray(slots)
     return np.asarray(of_class).astype(np.int64), counts
@@ -204,7 +204,8 @@ def _start(
 class _Sampler(NamedTuple):
     """The laws in the form drawing needs; slots are a class's own tokens, padded to the largest class."""
 
-    below: Any  # (classes, slots): the cumulative law, in units of 2⁻³²
+    edge: Any  # (classes − 1,): the cumulative law of the classes, in units of 2⁻³²
+    below: Any  # (classes, slots): the cumulative law of each class's tokens, likewise
     slot: (
         Any  # (classes, tokens): which slot counts token l for class n; one past the last for none
     )
@@ -221,10 +222,14 @@ def _sampler(classes: SequenceClasses) -> _Sampler:
     slot = np.full(law.shape, size, np.int32)
     for n, p in enumerate(law):
         own = np.flatnonzero(p)
-        edges = np.ceil(np.cumsum(p[own])[:-1] * 2.0**32) - 1
-        below[n, : len(own) - 1] = np.clip(edges, 0, 2**32 - 1).astype(np.uint32)
+        below[n, : len(own) - 1] = _edges(np.cumsum(p[own])[:-1])
         slot[n, own] = np.arange(len(own))
-    return _Sampler(below, slot)
+    return _Sampler(_edges(np.arange(1, len(law)) / len(law)), below, slot)
+
+
+def _edges(cumulative: Float[np.ndarray, " n"]) -> UInt32[np.ndarray, " n"]:
+    """The largest whole number of 32 bits that still counts as below each probability."""
+    return np.clip(np.ceil(cumulative * 2.0**32) - 1, 0, 2**32 - 1).astype(np.uint32)
 
 
 def _key(seed: Any, index: Any) -> Any:
@@ -235,17 +240,24 @@ def _key(seed: Any, index: Any) -> Any:
     return jax.random.fold_in(jax.random.fold_in(key, crc32(b"contexts")), index)
 
 
-def _draw(sampler: _Sampler, T: int, batch: int, key: Any, step: Any) -> tuple[Any, Any]:
+@lru_cache(maxsize=32)
+def _drawing(T: int, batch: int) -> Callable:
+    """The compiled program that draws the batches of several steps."""
+    import jax
+
+    return jax.jit(jax.vmap(partial(_draw, T, batch), in_axes=(None, None, 0)))
+
+
+def _draw(T: int, batch: int, sampler: _Sampler, key: Any, step: Any) -> tuple[Any, Any]:
     """Classes and token counts of the batch that a stream shows at a step."""
     import jax
     import jax.numpy as jnp
 
-    of_class, tokens = jax.random.split(jax.random.fold_in(key, step))
-    n = jax.random.randint(of_class, (batch,), 0, len(sampler.below), jnp.int32)
-    u = jax.random.bits(tokens, (batch, T - 1), jnp.uint32)
-    # A token lies in slot s when its number exceeds edge s − 1 but not edge s: counting numbers below every
-    # edge and taking differences never forms the tokens themselves.
-    upto = (u[:, None, :] <= sampler.below[n][:, :, None]).sum(axis=-1, dtype=jnp.int32)
+    # One number chooses the class, the others are tokens. A token lies in slot s when its number exceeds edge s − 1
+    # but not edge s: counting numbers up to every edge and taking differences never forms the tokens.
+    u = jax.random.bits(jax.random.fold_in(key, step), (batch, T), jnp.uint32)
+    n = (u[:, :1] > sampler.edge).sum(axis=-1, dtype=jnp.int32)
+    upto = (u[:, None, 1:] <= sampler.below[n][:, :, None]).sum(axis=-1, dtype=jnp.int32)
     counts = jnp.diff(upto, axis=1, prepend=0, append=upto[:, -1:])
     return n, jnp.take_along_axis(counts, sampler.slot[n], axis=1)
 
@@ -368,7 +380,7 @@ def _stream(
     record_cells = jax.vmap(partial(_record, plan, fixed), in_axes=(None, 0))
 
     def step(i: Any, state: _State) -> _State:
-        n, counts = _draw(fixed.sampler, plan.T, plan.batch, key, i)
+        n, counts = _draw(plan.T, plan.batch, fixed.sampler, key, i)
         counts = counts.astype(start.Y.dtype)
         batch = Batch(counts, fixed.whole.query[n], fixed.whole.label[n])
         return step_cells(batch, i, state, eta_y, eta_z)
