@@ -86,18 +86,36 @@ def test_a_layer_without_shared_tokens_has_a_gradient_too():
     np.testing.assert_allclose(up.Z, -down.Z, atol=1e-12)
 
 
-def test_rows_of_both_gradients_add_up_to_zero():
-    with float64():
-        up = model.ascent(*problem(syn_medium(3)))
-    np.testing.assert_allclose(up.Y.sum(axis=1), 0, atol=1e-14)
-    # Each context's ż is orthogonal to e^{...}: the sum vanishes against 1 only at z = 0, Y in the span it grows
-    # in; what always vanishes is f's own direction, seen here as scale invariance of the attention.
+def test_rows_of_the_gradient_by_y_add_up_to_zero_and_attention_ignores_a_shift():
     with float64():
         params, batch, layer = problem(syn_medium(3))
+        rows = np.asarray(model.ascent(params, batch, layer).Y).sum(axis=1)
         moved = params._replace(Z=params.Z + 3.0)
         a, b = model.mean_loss(params, batch, layer), model.mean_loss(moved, batch, layer)
+        rate = np.asarray(model.ascent(params, batch, layer).Z).sum(axis=1)
+    np.testing.assert_allclose(rows, 0, atol=1e-14)
     assert float(a) == pytest.approx(float(b), rel=1e-13)
-    np.testing.assert_allclose(up.Z.sum(axis=1), 0, atol=1e-13)
+    np.testing.assert_allclose(rate, 0, atol=1e-13)
+
+
+@pytest.mark.parametrize(("normalise", "residual"), VARIANTS, ids=ids)
+def test_scan_rate_against_automatic_differentiation(normalise, residual):
+    classes = syn_medium(1)
+    own = classes.distinct[:, classes.context_tokens]
+    with float64():
+        params, _, layer = problem(classes, residual)
+        whole = jax.tree.map(jnp.asarray, model.population(classes))
+        now = model.signal(params, whole, jnp.asarray(own), layer, normalise, residual)
+        z = params.Z[whole.query]
+        dz = jax.grad(
+            lambda z: model.log_likelihood(params.Y, z, whole, layer, normalise, residual).sum()
+        )(z)
+        loss = model.mean_loss(params, whole, layer, normalise, residual)
+    c = classes.P[:, classes.context_tokens] * np.exp(np.asarray(z))
+    f = c / np.linalg.norm(c, axis=1, keepdims=True)
+    expected = (np.asarray(dz) * own).sum(axis=1) / (f**2 * own).sum(axis=1)
+    np.testing.assert_allclose(now.scan_rate, expected, rtol=1e-10)
+    assert float(now.loss) == pytest.approx(float(loss), rel=1e-12)
 
 
 def test_signal_is_the_formula_of_the_decoder_gradient():
@@ -106,7 +124,7 @@ def test_signal_is_the_formula_of_the_decoder_gradient():
         params, _, layer = problem(classes)
         whole = jax.tree.map(jnp.asarray, model.population(classes))
         own = classes.distinct[:, classes.context_tokens]
-        now = model.signal(params, whole, own, layer)
+        now = model.signal(params, whole, jnp.asarray(own), layer)
         Y, z = np.asarray(params.Y), np.asarray(params.Z)[np.asarray(whole.query)]
     w = classes.P[:, classes.context_tokens] * np.exp(z)
     f = w / np.linalg.norm(w, axis=1, keepdims=True)

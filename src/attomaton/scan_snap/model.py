@@ -30,28 +30,28 @@ NORMALISE = ("l2", "none")
 class Layer(NamedTuple):
     """What the layer knows of its data set besides contexts; context tokens and queries in ascending order."""
 
-    token: Int[Array | np.ndarray, " tokens"]  # vocabulary id of each context token
-    query: Int[Array | np.ndarray, " queries"]  # vocabulary id of each query
+    token: Int[Array, " tokens"]  # vocabulary id of each context token
+    query: Int[Array, " queries"]  # vocabulary id of each query
     shared: Int[
         Array | np.ndarray, " shared"
     ]  # context tokens, by position, met under several queries
-    alone: Bool[Array | np.ndarray, "queries tokens"]  # token l is met under query q and no other
-    bias: Float[Array | np.ndarray, " tokens"]  # prior on the attention logits
+    alone: Bool[Array, "queries tokens"]  # token l is met under query q and no other
+    bias: Float[Array, " tokens"]  # prior on the attention logits
 
 
 class Params(NamedTuple):
     """Y, decoder logits, and Z, attention logits; `rows` is tokens, or vocab in the residual variant."""
 
-    Y: Float[Array | np.ndarray, "rows vocab"]
-    Z: Float[Array | np.ndarray, "queries tokens"]
+    Y: Float[Array, "rows vocab"]
+    Z: Float[Array, "queries tokens"]
 
 
 class Batch(NamedTuple):
     """Contexts as bags, with the position of their query in `Layer.query` and the id of their next token."""
 
-    counts: Float[Array | np.ndarray, "batch tokens"]
-    query: Int[Array | np.ndarray, " batch"]
-    label: Int[Array | np.ndarray, " batch"]
+    counts: Float[Array, "batch tokens"]
+    query: Int[Array, " batch"]
+    label: Int[Array, " batch"]
 
 
 def layer_of(
@@ -72,17 +72,18 @@ def layer_of(
     met = np.stack([has[classes.query_of == q].any(axis=0) for q in query])
     several = met.sum(axis=0) > 1
     prior = np.zeros(len(token)) if bias is None else bias
-    return Layer(token, query, np.flatnonzero(several), met & ~several, prior.astype(dtype))
+    return Layer._make((token, query, np.flatnonzero(several), met & ~several, prior.astype(dtype)))
 
 
 def population(classes: SequenceClasses, dtype: type = np.float64) -> Batch:
     """Every class once, as a context of infinite length: its law in place of counts."""
     query = np.searchsorted(classes.queries, classes.query_of)
-    return Batch(classes.P[:, classes.context_tokens].astype(dtype), query, classes.next_of)
+    law = classes.P[:, classes.context_tokens].astype(dtype)
+    return Batch._make((law, query, classes.next_of))
 
 
 def attention(
-    z: Float[Array, "batch tokens"], counts: Float[Array | np.ndarray, "batch tokens"]
+    z: Float[Array, "batch tokens"], counts: Float[Array, "batch tokens"]
 ) -> Float[Array, "batch tokens"]:
     r"""$c_l \propto m_l e^{z_l}$, adding up to 1; exactly 0 for a token that does not occur."""
     present = counts > 0
@@ -186,7 +187,7 @@ class Signal(NamedTuple):
 def signal(
     params: Params,
     whole: Batch,
-    distinct: Bool[Array | np.ndarray, "classes tokens"],
+    distinct: Bool[Array, "classes tokens"],
     layer: Layer,
     normalise: str = "l2",
     residual: bool = False,

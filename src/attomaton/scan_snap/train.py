@@ -462,7 +462,7 @@ def _run(
     at_once = AT_ONCE.get(jax.default_backend(), AT_ONCE_ELSEWHERE)
     groups = _groups(len(eta_y), seeds, at_once)
     fixed = jax.device_put(_fixed(course))
-    Y, Z = (np.stack(w).astype(dtype) for w in zip(*course.starts, strict=True))
+    Y, Z = (np.stack([start[k] for start in course.starts]).astype(dtype) for k in (0, 1))
     marks, seed = course.marks.astype(np.int32), np.uint32(course.seed)
     kept: dict[str, np.ndarray] = {}
     failed = np.zeros((len(eta_y), seeds), np.int64)
@@ -470,7 +470,7 @@ def _run(
     for at, (c, s) in enumerate(groups):
         args = (
             fixed, eta_y[c].astype(dtype), eta_z[c].astype(dtype), marks, seed,
-            s.astype(np.int32), Params(Y[s], Z[s]),
+            s.astype(np.int32), Params._make((Y[s], Z[s])),
         )  # fmt: skip
         if at == 0:
             program = _program(course.plan, args)
