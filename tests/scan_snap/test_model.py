@@ -10,6 +10,12 @@ from attomaton.scan_snap import model
 from attomaton.scan_snap.families import random_overlap, syn_medium, syn_small
 from attomaton.scan_snap.model import Batch, Params
 
+# Compiled whole: operation by operation, the tests would spend their time compiling.
+ascent = jax.jit(model.ascent, static_argnums=(3, 4))
+mean_loss = jax.jit(model.mean_loss, static_argnums=(3, 4))
+down = jax.jit(jax.grad(model.mean_loss), static_argnums=(3, 4))
+signal = jax.jit(model.signal, static_argnums=(4, 5))
+
 VARIANTS = [("l2", False), ("none", False), ("l2", True)]
 ids = ["unit", "plain", "residual"]
 
@@ -51,9 +57,8 @@ def test_gradient_against_automatic_differentiation(classes, normalise, residual
     with float64():
         L = len(classes.context_tokens)
         args = problem(classes, residual, bias=np.linspace(-1, 1, L))
-        up = model.ascent(*args, normalise, residual)
-        down = jax.grad(model.mean_loss)(*args, normalise, residual)
-    for a, b in zip(up, down, strict=True):
+        pair = ascent(*args, normalise, residual), down(*args, normalise, residual)
+    for a, b in zip(*pair, strict=True):
         np.testing.assert_allclose(a, -b, atol=1e-10 * np.abs(b).max())
 
 
@@ -62,13 +67,13 @@ def test_gradient_against_finite_differences(normalise, residual):
     classes = random_overlap(np.random.default_rng(3), 4, 3, 0.5, queries=2)
     with float64():
         params, batch, layer = problem(classes, residual)
-        up = model.ascent(params, batch, layer, normalise, residual)
+        up = ascent(params, batch, layer, normalise, residual)
         rng = np.random.default_rng(5)
         for _ in range(5):
             way = Params(*(jnp.asarray(rng.normal(size=w.shape)) for w in params))
             h = 1e-5  # central differences: error h² against rounding 1e-16/h
             ends = [
-                model.mean_loss(Params(*(w + s * h * d for w, d in zip(params, way, strict=True))),
+                mean_loss(Params(*(w + s * h * d for w, d in zip(params, way, strict=True))),
                                 batch, layer, normalise, residual)
                 for s in (1, -1)
             ]  # fmt: skip
@@ -82,17 +87,17 @@ def test_a_layer_without_shared_tokens_has_a_gradient_too():
     with float64():
         args = problem(classes)
         assert len(args[2].shared) == 0
-        up, down = model.ascent(*args), jax.grad(model.mean_loss)(*args)
-    np.testing.assert_allclose(up.Z, -down.Z, atol=1e-12)
+        up, fall = ascent(*args), down(*args)
+    np.testing.assert_allclose(up.Z, -fall.Z, atol=1e-12)
 
 
 def test_rows_of_the_gradient_by_y_add_up_to_zero_and_attention_ignores_a_shift():
     with float64():
         params, batch, layer = problem(syn_medium(3))
-        rows = np.asarray(model.ascent(params, batch, layer).Y).sum(axis=1)
+        rows = np.asarray(ascent(params, batch, layer).Y).sum(axis=1)
         moved = params._replace(Z=params.Z + 3.0)
-        a, b = model.mean_loss(params, batch, layer), model.mean_loss(moved, batch, layer)
-        rate = np.asarray(model.ascent(params, batch, layer).Z).sum(axis=1)
+        a, b = mean_loss(params, batch, layer), mean_loss(moved, batch, layer)
+        rate = np.asarray(ascent(params, batch, layer).Z).sum(axis=1)
     np.testing.assert_allclose(rows, 0, atol=1e-14)
     assert float(a) == pytest.approx(float(b), rel=1e-13)
     np.testing.assert_allclose(rate, 0, atol=1e-13)
@@ -105,12 +110,14 @@ def test_scan_rate_against_automatic_differentiation(normalise, residual):
     with float64():
         params, _, layer = problem(classes, residual)
         whole = jax.tree.map(jnp.asarray, model.population(classes))
-        now = model.signal(params, whole, jnp.asarray(own), layer, normalise, residual)
+        now = signal(params, whole, jnp.asarray(own), layer, normalise, residual)
         z = params.Z[whole.query]
-        dz = jax.grad(
-            lambda z: model.log_likelihood(params.Y, z, whole, layer, normalise, residual).sum()
+        dz = jax.jit(
+            jax.grad(
+                lambda z: model.log_likelihood(params.Y, z, whole, layer, normalise, residual).sum()
+            )
         )(z)
-        loss = model.mean_loss(params, whole, layer, normalise, residual)
+        loss = mean_loss(params, whole, layer, normalise, residual)
     c = classes.P[:, classes.context_tokens] * np.exp(np.asarray(z))
     f = c / np.linalg.norm(c, axis=1, keepdims=True)
     expected = (np.asarray(dz) * own).sum(axis=1) / (f**2 * own).sum(axis=1)
@@ -124,7 +131,7 @@ def test_signal_is_the_formula_of_the_decoder_gradient():
         params, _, layer = problem(classes)
         whole = jax.tree.map(jnp.asarray, model.population(classes))
         own = classes.distinct[:, classes.context_tokens]
-        now = model.signal(params, whole, jnp.asarray(own), layer)
+        now = signal(params, whole, jnp.asarray(own), layer)
         Y, z = np.asarray(params.Y), np.asarray(params.Z)[np.asarray(whole.query)]
     w = classes.P[:, classes.context_tokens] * np.exp(z)
     f = w / np.linalg.norm(w, axis=1, keepdims=True)

@@ -304,7 +304,8 @@ def correlation(
             "Merge classes with the same law, or give each a distinct token."
         )
     E_prime = np.eye(classes.K) - np.linalg.inv(np.eye(classes.K) + E)
-    return Correlation(E, E_prime, float(values[np.abs(values).argmax()]))
+    # No entry of E is negative, so its largest eigenvalue is also the largest in magnitude.
+    return Correlation(E, E_prime, float(values[-1]))
 
 
 def conditions(classes: SequenceClasses, eta_y: float) -> dict[str, dict[str, float | bool]]:
@@ -314,7 +315,7 @@ def conditions(classes: SequenceClasses, eta_y: float) -> dict[str, dict[str, fl
     M^−0.99 on; how far beyond, the numbers say.
     """
     K, M = classes.K, classes.M
-    size = abs(correlation(classes).lambda_1)
+    size = correlation(classes).lambda_1
     least = M**-0.99
     return {
         "weak correlation": {"found": size, "limit": 1 / K, "holds": size < 1 / K},

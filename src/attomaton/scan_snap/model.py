@@ -78,7 +78,7 @@ def layer_of(
 def population(classes: SequenceClasses, dtype: type = np.float64) -> Batch:
     """Every class once, as a context of infinite length: its law in place of counts."""
     query = np.searchsorted(classes.queries, classes.query_of)
-    law = classes.P[:, classes.context_tokens].astype(dtype)
+    law: np.ndarray = classes.P[:, classes.context_tokens].astype(dtype)
     return Batch._make((law, query, classes.next_of))
 
 
@@ -196,8 +196,8 @@ def signal(
 
     If distinct tokens moved by $\dot z_l = (\eta_Z/K) f_{nl}^2 \xi_n$ exactly, all would give one $\xi_n$. The best
     common rate is that of their sums, over the distinct tokens $l$ of $n$: $\xi_n = (K/\eta_Z) \sum_l \dot z_l /
-    \sum_l f_{nl}^2$, with $\dot z$ class n's own share of the gradient and $f_n = c_n/\|c_n\|_2$ in every variant; 0 where
-    a class has none.
+    \sum_l f_{nl}^2$, with $\dot z$ class n's own share of the gradient and $f_n = c_n/\|c_n\|_2$ in every variant;
+    0 where a class has none.
     """
     Y, z, vocab = params.Y, params.Z[whole.query], params.Y.shape[1]
     F = features(z, whole, layer, vocab, normalise, residual)

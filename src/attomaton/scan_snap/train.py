@@ -350,9 +350,9 @@ def _record(plan: _Plan, fixed: _Fixed, step: Any, state: _State) -> tuple[_Stat
     now = signal(
         state.params, fixed.whole, fixed.distinct, fixed.layer, plan.normalise, plan.residual
     )
-    peak = jnp.abs(state.params.Y).max()
-    scaled = state.params.Y / jnp.where(peak > 0, peak, 1)
-    norm = peak * jnp.sqrt((scaled * scaled).sum())
+    # Large entries are shrunk by a power of two, so that their squares do not overflow before they do.
+    shrink = jnp.where(jnp.abs(state.params.Y).max() > 1e15, 2.0**-64, 1.0).astype(now.loss.dtype)
+    norm = jnp.sqrt(((state.params.Y * shrink) ** 2).sum()) / shrink
     bad = (state.failed == 0) & ~(jnp.isfinite(now.loss) & jnp.isfinite(norm))
     state = state._replace(failed=jnp.where(bad, step, state.failed))
     values = {"Z": state.params.Z, "y_norm": norm, **now._asdict()}
@@ -462,7 +462,8 @@ def _run(
     at_once = AT_ONCE.get(jax.default_backend(), AT_ONCE_ELSEWHERE)
     groups = _groups(len(eta_y), seeds, at_once)
     fixed = jax.device_put(_fixed(course))
-    Y, Z = (np.stack([start[k] for start in course.starts]).astype(dtype) for k in (0, 1))
+    Y: np.ndarray = np.stack([start[0] for start in course.starts]).astype(dtype)
+    Z: np.ndarray = np.stack([start[1] for start in course.starts]).astype(dtype)
     marks, seed = course.marks.astype(np.int32), np.uint32(course.seed)
     kept: dict[str, np.ndarray] = {}
     failed = np.zeros((len(eta_y), seeds), np.int64)
@@ -508,10 +509,11 @@ def _dynamics(
     z = np.zeros((*flat["Z"].shape[:2], classes.K, classes.M))
     at = np.searchsorted(classes.queries, classes.query_of)
     z[..., classes.context_tokens] = flat["Z"][:, :, at] + bias
+    z[np.isnan(flat["loss"])] = np.nan
     rate = flat["scan_rate"] * (eta_z / classes.K)[:, None, None]
     area = np.diff(t)[:, None] * (rate[:, 1:] + rate[:, :-1]) / 2
     records = {
-        "loss": flat["loss"],
+        "loss": flat["loss"] + 0.0,  # turns −0 into 0
         "y_norm": flat["y_norm"],
         "gamma": _own_coefficient(flat["gram"], flat["onto"]),
         "xi": flat["scan_rate"],
