@@ -35,8 +35,9 @@ ROOMS = {
     "console": BASE | {"storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "report", "runs", "sweeps"},
     "__main__": {"cli"},
-    "cli": BASE | {"cli_dynamics", "console", "corpus", "mechanics", "models", "report", "runs", "storage", "demo", "doctor",
-                   "reproduce"},
+    "cli": BASE
+    | {"cli_dynamics", "console", "corpus", "demo", "doctor", "mechanics", "models", "report",
+       "reproduce", "runs", "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {

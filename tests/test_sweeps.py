@@ -13,7 +13,14 @@ from attomaton import sweeps
 from attomaton.errors import UsageError
 
 # Two lengths make two groups, so each sweep has several pieces.
-GRID = {"eta_z": [0.5, 1.0], "ratio": [1, 2], "T": [16, 24], "steps": [5], "seeds": [2], "batch": [8]}
+GRID = {
+    "eta_z": [0.5, 1.0],
+    "ratio": [1, 2],
+    "T": [16, 24],
+    "steps": [5],
+    "seeds": [2],
+    "batch": [8],
+}
 
 
 def table(folder):
@@ -49,7 +56,12 @@ def test_grids_that_make_no_sense(words, says):
 
 def test_a_sweep_continues_where_it_stopped(tmp_path):
     first = sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
-    assert (first["cells"], first["rows"], first["failed"], first["skipped_pieces"]) == (8, 16, [], 0)
+    assert (first["cells"], first["rows"], first["failed"], first["skipped_pieces"]) == (
+        8,
+        16,
+        [],
+        0,
+    )
     whole = (tmp_path / "a" / "results.parquet").read_bytes()
     lost = sorted((tmp_path / "a" / "pieces").glob("*.parquet"))[0]
     lost.unlink()
@@ -109,11 +121,13 @@ def test_killed_and_continued_equals_undisturbed(tmp_path):
                 killed += 1
                 break
             time.sleep(0.01)
-        out, _ = process.communicate()
+        process.communicate()
         if process.returncode == 0:
             break
     assert killed >= 2
-    final = subprocess.run([*command, tmp_path / "torn"], check=True, capture_output=True, text=True)
+    final = subprocess.run(
+        [*command, tmp_path / "torn"], check=True, capture_output=True, text=True
+    )
     assert json.loads(final.stdout)["failed"] == []
     calm, torn = tmp_path / "calm" / "results.parquet", tmp_path / "torn" / "results.parquet"
     assert calm.read_bytes() == torn.read_bytes()

@@ -23,16 +23,9 @@ OPTIONS: dict[str, dict[str, type]] = {
 
 def find_classes(name: str) -> SequenceClasses:
     """The classes of a family by name, or of a TOML file by path."""
-    from attomaton.scan_snap.families import FAMILIES, read_classes
+    from attomaton.scan_snap.families import family, read_classes
 
-    if name in FAMILIES:
-        return FAMILIES[name]()
-    if Path(name).suffix == ".toml":
-        return read_classes(Path(name))
-    raise UsageError(
-        f"no classes {name!r}{nearest(name, FAMILIES)} Name a .toml file or one of "
-        f"{', '.join(FAMILIES)}."
-    )
+    return read_classes(Path(name)) if Path(name).suffix == ".toml" else family(name)
 
 
 def run_level(

@@ -71,7 +71,7 @@ def _attention(result: Result) -> Mapping[str, Any]:
         c = c.reshape(-1, *c.shape[-2:])
         record, n, token = np.indices(c.shape)
         for name, value in zip(columns, (np.full(c.size, i), record, n, token, c), strict=True):
-            columns[name].extend(np.ravel(value).tolist())
+            columns[name].extend(np.asarray(value).ravel().tolist())
     return columns
 
 

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from attomaton import programs
 from attomaton.errors import UsageError
 from attomaton.numerics import float64
-from attomaton.scan_snap import limit
 from attomaton.scan_snap.data import sequence_classes
 from attomaton.scan_snap.limit import run_limit
 from attomaton.scan_snap.trajectory import record_times
@@ -108,9 +108,9 @@ def test_runs_side_by_side_equal_runs_alone(far):
 
 
 def test_other_rates_of_the_same_shape_compile_nothing(far):
-    before = limit._compiled.cache_info().misses
+    before = programs._compiled.cache_info().misses
     run_limit(PAIR, eta_y=[1.0, 2.0, 3.0, 4.0], eta_z=0.5, times=record_times(10.0, 200), rtol=1e-6)
-    assert limit._compiled.cache_info().misses == before
+    assert programs._compiled.cache_info().misses == before
 
 
 def test_a_watched_run_is_the_same_run(far):
@@ -252,10 +252,10 @@ def test_attention_sets_out_as_the_square_of_time():
 def test_many_spare_tokens_cost_nothing():
     big, small = pair_of_classes(spare=10_000), pair_of_classes(spare=1)
     times = [0.0, 1.0, 10.0, 100.0]
-    before = limit._compiled.cache_info().misses
+    before = programs._compiled.cache_info().misses
     a = run_limit(big, eta_y=1.0, eta_z=1.0, times=times)
     run_limit(small, eta_y=1.0, eta_z=1.0, times=times)
-    assert limit._compiled.cache_info().misses <= before + 1
+    assert programs._compiled.cache_info().misses <= before + 1
     assert a.records["loss"][0, 0] == pytest.approx(np.log(big.M))
 
 
@@ -297,8 +297,8 @@ def test_a_step_that_overflows_is_named():
         ({"times": [-1.0, 2.0]}, "0 or more"),
         ({"times": []}, "list of times"),
         ({"times": [0.0, np.inf]}, "finite"),
-        ({"method": "adaptative"}, 'Did you mean "adaptive"?'),
-        ({"start": "zeros"}, 'Did you mean "zero"?'),
+        ({"method": "adaptative"}, "did you mean 'adaptive'?"),
+        ({"start": "zeros"}, "did you mean 'zero'?"),
         ({"method": "steps"}, "needs steps or times"),
         ({"method": "steps", "steps": 0}, "at least 1"),
         ({"method": "steps", "times": [0.0, 0.5]}, "whole numbers"),

@@ -120,7 +120,7 @@ def test_scan_rate_against_automatic_differentiation(normalise, residual):
         loss = mean_loss(params, whole, layer, normalise, residual)
     c = classes.P[:, classes.context_tokens] * np.exp(np.asarray(z))
     f = c / np.linalg.norm(c, axis=1, keepdims=True)
-    expected = (np.asarray(dz) * own).sum(axis=1) / (f**2 * own).sum(axis=1)
+    expected = (np.asarray(dz) * own * f**2).sum(axis=1) / (f**4 * own).sum(axis=1)
     np.testing.assert_allclose(now.scan_rate, expected, rtol=1e-10)
     assert float(now.loss) == pytest.approx(float(loss), rel=1e-12)
 
@@ -142,7 +142,7 @@ def test_signal_is_the_formula_of_the_decoder_gradient():
     zdot = f * (g - f * (f * g).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(now.gram, f @ f.T, rtol=1e-12)
     np.testing.assert_allclose(now.onto, g @ f.T, rtol=1e-11)
-    expected = (zdot * own).sum(axis=1) / (f**2 * own).sum(axis=1)
+    expected = (zdot * own * f**2).sum(axis=1) / (f**4 * own).sum(axis=1)
     np.testing.assert_allclose(now.scan_rate, expected, rtol=1e-11)
     rows = np.arange(classes.K)
     assert float(now.loss) == pytest.approx(-np.log(alpha[rows, classes.next_of]).mean())

@@ -5,6 +5,7 @@ read the attention $c_n$ of every class off its logits. Each figure returns plai
 its caption says, and a control: the same rule applied to runs of which it must be wrong.
 """
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -279,7 +280,7 @@ def _panels(
         )  # fmt: skip
 
     # One program compiles while another runs; the largest panel goes first.
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 2)) as pool:
         runs = dict(zip(sorted(queries)[::-1], pool.map(panel, sorted(queries)[::-1]), strict=True))
     return {q: runs[q] for q in queries}
 

@@ -6,7 +6,6 @@ Also what the theorems ask of classes: how much the attention vectors of differe
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.errors import AssumptionError, DataError, UsageError, listed
+from attomaton.errors import AssumptionError, DataError, UsageError, listed, nearest
 from attomaton.scan_snap.data import SUM, SequenceClasses, sequence_classes
 from attomaton.scan_snap.trajectory import class_attention
 
@@ -111,7 +110,9 @@ def family(name: str) -> SequenceClasses:
     """The classes a name in `FAMILIES` stands for."""
     if name not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise UsageError(f'"{name}" is no family{_hint(name, FAMILIES)}; choose from {known}.')
+        raise UsageError(
+            f'"{name}" is no family{nearest(name, FAMILIES)} Choose from {known}, or name a .toml file.'
+        )
     return FAMILIES[name]()
 
 
@@ -264,12 +265,9 @@ def _from_rows(rows: list[dict[str, Any]]) -> SequenceClasses:
 
 def _unknown(where: str, table: dict[str, Any], known: Sequence[str]) -> list[str]:
     """Keys nobody asked for, each with the nearest one that exists."""
-    return [f"{where}: unknown key {key!r}{_hint(key, known)}" for key in table if key not in known]
-
-
-def _hint(word: str, known: Any) -> str:
-    near = get_close_matches(word, list(known), 1, 0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    return [
+        f"{where}: unknown key {key!r}{nearest(key, known)}" for key in table if key not in known
+    ]
 
 
 # What theorem S1 asks of classes

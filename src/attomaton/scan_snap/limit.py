@@ -11,16 +11,16 @@ $dW/ds = (1 + t)\, \dot W$ stays of order 1 and $t = 10^8$ is some eighteen unit
 """
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.errors import UsageError
+from attomaton.errors import UsageError, one_of
 from attomaton.numerics import float64
+from attomaton.programs import compiled_program
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.trajectory import Dynamics, as_runs, record_times
 
@@ -80,8 +80,8 @@ def run_limit(
     >>> run.status, run.records["loss"].round(3).tolist(), bool(abs(run.z).max() < 1e-12)
     (('finished',), [[1.609, 0.235]], True)
     """
-    _one_of("method", method, METHODS)
-    _one_of("start", start, STARTS)
+    one_of("method", method, METHODS)
+    one_of("start", start, STARTS)
     _check_numbers(momentum=momentum, seed=seed, seeds=seeds, rtol=rtol, atol=atol)
     if seeds > 1 and start == "zero":
         raise UsageError(f'seeds={seeds} with start="zero": they would all be the same run.')
@@ -107,15 +107,6 @@ def run_limit(
 
 
 # What is asked for: names, numbers, rates, times
-
-
-def _one_of(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse an unknown word, with the nearest known one."""
-    if value not in choices:
-        near = get_close_matches(value, choices, 1, 0.5)
-        hint = f' Did you mean "{near[0]}"?' if near else ""
-        known = ", ".join(f'"{c}"' for c in choices)
-        raise UsageError(f'{name}="{value}" is not known; choose from {known}.{hint}')
 
 
 def _check_numbers(*, momentum: Number, seed: int, seeds: int, rtol: float, atol: float) -> None:
@@ -348,24 +339,11 @@ def _advance(
     return jax.lax.scan(segment, state, times)
 
 
-@lru_cache(maxsize=64)
-def _compiled(plan: _Plan, tree: Any, leaves: tuple, device: str) -> Callable:
-    """The program for one plan and one set of shapes, compiled once and kept."""
+def _build(plan: _Plan) -> Callable:
+    """All runs side by side on the same classes."""
     import jax
 
-    program = jax.vmap(partial(_advance, plan), in_axes=(0, None, 0, None))
-    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
-    return jax.jit(program).lower(*jax.tree.unflatten(tree, shapes)).compile()
-
-
-def _program(plan: _Plan, args: tuple) -> Callable:
-    """The compiled program for arguments of these shapes, on the device JAX would choose now."""
-    import jax
-
-    leaves, tree = jax.tree.flatten(args)
-    shapes = tuple((np.shape(x), np.dtype(x.dtype)) for x in leaves)
-    (device,) = jax.numpy.zeros(()).devices()
-    return _compiled(plan, tree, shapes, str(device))
+    return jax.vmap(partial(_advance, plan), in_axes=(0, None, 0, None))
 
 
 class _Course(NamedTuple):
@@ -389,7 +367,7 @@ def _run(
     # Times are repeated at the end to fill the last call: nothing happens between equal times.
     stops = np.pad(t, (0, -len(t) % size), mode="edge")
     begin = perf_counter()
-    program = _program(plan, (state, population, given, stops[:size]))
+    program = compiled_program(_build, plan, (state, population, given, stops[:size]))
     compiled = perf_counter()
     parts: list[dict[str, np.ndarray]] = []
     for first in range(0, len(stops), size):

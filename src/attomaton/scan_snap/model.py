@@ -194,10 +194,10 @@ def signal(
 ) -> Signal:
     r"""Loss, decoder signal and scan rate of the long-sequence layer on the `population` of classes.
 
-    If distinct tokens moved by $\dot z_l = (\eta_Z/K) f_{nl}^2 \xi_n$ exactly, all would give one $\xi_n$. The best
-    common rate is that of their sums, over the distinct tokens $l$ of $n$: $\xi_n = (K/\eta_Z) \sum_l \dot z_l /
-    \sum_l f_{nl}^2$, with $\dot z$ class n's own share of the gradient and $f_n = c_n/\|c_n\|_2$ in every variant;
-    0 where a class has none.
+    If distinct tokens moved by $\dot z_l = (\eta_Z/K) f_{nl}^2 \xi_n$ exactly, all would give one $\xi_n$. As on the
+    other levels it is the least-squares rate over the distinct tokens $l$ of $n$:
+    $\xi_n = (K/\eta_Z) \sum_l \dot z_l f_{nl}^2 / \sum_l f_{nl}^4$, with $\dot z$ class n's own share of the gradient
+    and $f_n = c_n/\|c_n\|_2$ in every variant; NaN where a class has none.
     """
     Y, z, vocab = params.Y, params.Z[whole.query], params.Y.shape[1]
     F = features(z, whole, layer, vocab, normalise, residual)
@@ -211,7 +211,8 @@ def signal(
         g, along = r @ Y.T, (logits * r).sum(axis=-1, keepdims=True)
         dz = F * (g - (F if normalise == "l2" else 1) * along)
     c = attention(z + layer.bias, whole.counts)
-    weight = (distinct * c**2).sum(axis=-1) / (c**2).sum(axis=-1)
-    rate = (distinct * dz).sum(axis=-1) / jnp.where(weight > 0, weight, 1)
+    f2 = distinct * c**2 / (c**2).sum(axis=-1, keepdims=True)
+    weight = (f2 * f2).sum(axis=-1)
+    rate = (f2 * dz).sum(axis=-1) / jnp.where(weight > 0, weight, 1)
     loss = -jnp.where(own, log_alpha, 0).sum(axis=-1).mean()
-    return Signal(loss, F @ F.T, r @ logits.T, jnp.where(weight > 0, rate, 0))
+    return Signal(loss, F @ F.T, r @ logits.T, jnp.where(weight > 0, rate, jnp.nan))

@@ -12,7 +12,6 @@ contexts, so differences between cells are differences between rates. JAX is imp
 """
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import lru_cache, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,8 +20,9 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int, UInt32
 
-from attomaton.errors import UsageError
+from attomaton.errors import UsageError, one_of
 from attomaton.numerics import float64, named_rng
+from attomaton.programs import compiled_program
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.trajectory import Dynamics, as_runs
 
@@ -89,7 +89,7 @@ def train_sampled(
         ("optimizer", optimizer, OPTIMIZERS), ("start", start, STARTS),
         ("normalise", normalise, NORMALISE), ("precision", precision, PRECISIONS),
     ):  # fmt: skip
-        _one_of(name, value, choices)
+        one_of(name, value, choices)
     _at_least({"T": (T, 2), "batch": (batch, 1), "steps": (steps, 1), "seeds": (seeds, 1)})
     _at_least({"every": (1 if every is None else every, 1), "seed": (seed, 0)})
     if seed >= 2**32:
@@ -134,15 +134,6 @@ def draw_contexts(
 
 
 # What is asked for
-
-
-def _one_of(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse an unknown word, with the nearest known one."""
-    if value not in choices:
-        near = get_close_matches(str(value), choices, 1, 0.5)
-        hint = f' Did you mean "{near[0]}"?' if near else ""
-        known = ", ".join(f'"{c}"' for c in choices)
-        raise UsageError(f'{name}="{value}" is not known; choose from {known}.{hint}')
 
 
 def _at_least(counts: dict[str, tuple[int, int]]) -> None:
@@ -398,26 +389,18 @@ def _stream(
     return kept, last.failed
 
 
-@lru_cache(maxsize=32)
-def _compiled(plan: _Plan, tree: Any, leaves: tuple, device: str) -> Callable:
-    """The program for one plan and one set of shapes, compiled once and kept."""
+def _build(plan: _Plan) -> Callable:
+    """All seeds side by side, each with all its cells."""
     import jax
 
     program = jax.vmap(partial(_stream, plan), in_axes=(None, None, None, None, None, 0, 0))
-    shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
-    # Some accelerators multiply single-precision matrices in less than single precision unless told.
-    with jax.default_matmul_precision("highest"):
-        return jax.jit(program).lower(*jax.tree.unflatten(tree, shapes)).compile()
 
+    def exact(*arguments: Any) -> Any:
+        # Some accelerators multiply single-precision matrices in less than single precision unless told.
+        with jax.default_matmul_precision("highest"):
+            return program(*arguments)
 
-def _program(plan: _Plan, args: tuple) -> Callable:
-    """The compiled program for arguments of these shapes, on the device JAX would choose now."""
-    import jax
-
-    leaves, tree = jax.tree.flatten(args)
-    shapes = tuple((np.shape(x), np.dtype(x.dtype)) for x in leaves)
-    (device,) = jax.numpy.zeros(()).devices()
-    return _compiled(plan, tree, shapes, str(device))
+    return exact
 
 
 def _fixed(course: _Course) -> _Fixed:
@@ -474,7 +457,7 @@ def _run(
             s.astype(np.int32), Params._make((Y[s], Z[s])),
         )  # fmt: skip
         if at == 0:
-            program = _program(course.plan, args)
+            program = compiled_program(_build, course.plan, args)
             seconds["compile"] = perf_counter() - begin
         values, ended = jax.device_get(program(*args))
         for name, value in values.items():  # (seeds, times, cells, …)
