@@ -4,7 +4,8 @@ A panel is a dictionary with `title`, `xlabel`, `ylabel`, optionally `xscale`, `
 
 - `lines`: list of `{"x", "y", "label", "style", "low", "high", "error"}` (all but x and y optional; `style` is
   "measured", "theory" or "points"; `low`/`high` draw a band, `error` error bars), `marks`: list of
-  `{"x", "label"}` drawn as vertical lines in the colour of the line of that index; or
+  `{"x", "label"}` drawn as vertical lines in the colour of the line of that index;
+  `legend` is a place, "outside" (to the right) or None for none; or
 - `heat`: a matrix with `xticks`, `yticks` (labels) and `colour` (what the colour means).
 """
 
@@ -63,8 +64,11 @@ def _draw_lines(axes: Any, panel: Panel) -> None:
     for mark in panel.get("marks", ()):
         colour = CURVES[mark["colour"] % len(CURVES)] if "colour" in mark else BLACK
         axes.axvline(mark["x"], ls=":", color=colour, lw=1.4, label=mark.get("label"), gid="mark")
-    if any(line.get("label") for line in panel["lines"]):
-        axes.legend(loc=panel.get("legend", "best"))
+    where = panel.get("legend", "best")
+    if where == "outside":
+        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    elif where and any(line.get("label") for line in panel["lines"]):
+        axes.legend(loc=where)
 
 
 def _draw_heat(figure: Figure, axes: Any, panel: Panel) -> None:

@@ -71,7 +71,7 @@ def fig5(result: Result) -> Figure:
             lines.append({"x": np.arange(len(tokens)), "y": attention[tokens], "label": label})
         panels.append(
             {"title": f"class {n}", "lines": lines, "ylabel": "final attention",
-             "xlabel": "token: 10 common, then 10 distinct by rising probability"}
+             "xlabel": "token (0–9 common, then rising P)"}
         )  # fmt: skip
     return panels_figure("Adam picks other tokens than SGD", panels, columns=2)
 
@@ -90,7 +90,9 @@ def fig6(result: Result) -> Figure:
         }
         for queries in _values(result["cells"], "queries")
     ]  # fmt: skip
-    return panels_figure("larger rates focus attention, larger ratios spread it", panels, columns=2)
+    return panels_figure(
+        "larger rates focus attention, larger ratios spread it", _one_key(panels), columns=2
+    )
 
 
 def fig8(result: Result) -> Figure:
@@ -151,9 +153,15 @@ def recall_over(name: str, label: str) -> Callable[[Result], Figure]:
             }
             for queries in _values(result["rows"], "queries")
         ]  # fmt: skip
-        return panels_figure(f"recall of distinct tokens against {label}", panels, columns=2)
+        title = f"recall of distinct tokens against {label}"
+        return panels_figure(title, _one_key(panels), columns=3)
 
     return draw
+
+
+def _one_key(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Panels whose lines mean the same: the last one explains them for all."""
+    return [*({**p, "legend": None} for p in panels[:-1]), {**panels[-1], "legend": "outside"}]
 
 
 def _values(rows: list[Result], name: str) -> list[Any]:
