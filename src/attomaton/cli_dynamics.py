@@ -34,6 +34,9 @@ def dynamics(
     batch: Annotated[int | None, typer.Option(help="Mini-batch (sampled).")] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd, momentum or adam (sampled).")] = None,
     start: Annotated[str | None, typer.Option(help="zero or uniform.")] = None,
+    mixing: Annotated[
+        str | None, typer.Option(help="Decoder of the reduced level: inverse, weak or memory.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs side by side (sampled, limit).")] = None,
     seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
     out: Annotated[
@@ -47,7 +50,7 @@ def dynamics(
     from attomaton.runs import run_folder
 
     given = {"until": until, "steps": steps, "T": T, "batch": batch, "optimizer": optimizer,
-             "start": start, "seeds": seeds, "seed": seed}  # fmt: skip
+             "start": start, "seeds": seeds, "seed": seed, "mixing": mixing}  # fmt: skip
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     place = out or run_folder("dynamics", {"classes": classes, "level": level, **options})
     summary = dynamics_run(classes, level.split(","), eta_y, eta_z, place, **options)

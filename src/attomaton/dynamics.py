@@ -12,6 +12,7 @@ from attomaton.report.canvas import save
 from attomaton.report.panels import panels_figure
 from attomaton.runs import package_version, provenance
 from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.decoder import decoder_gain
 from attomaton.scan_snap.families import conditions
 from attomaton.scan_snap.phase import (
     gain_transition,
@@ -22,8 +23,7 @@ from attomaton.scan_snap.phase import (
 from attomaton.scan_snap.trajectory import Dynamics
 from attomaton.storage import new_folder, write_arrays, write_columns, write_json
 
-SCALARS = ("loss", "y_norm", "gamma", "gamma_predicted")
-PER_CLASS = ("xi", "B")
+RECORDED = ("loss", "y_norm", "gamma", "xi", "B")
 
 
 def dynamics_run(
@@ -96,12 +96,14 @@ def columns(run: Dynamics) -> dict[str, Any]:
         x = np.asarray(x, float)
         return np.broadcast_to(x.reshape(x.shape + (1,) * (3 - x.ndim)), shape).ravel()
 
-    recorded = {k: flat(run.records[k]) for k in (*SCALARS, *PER_CLASS) if k in run.records}
+    recorded = {k: flat(run.records[k]) for k in RECORDED if k in run.records}
+    predicted = decoder_gain(run.t[None], run.eta_y[:, None], K, run.classes.M)
     return {
         "run": flat(np.arange(runs)[:, None, None]).astype(np.int64),
         "t": flat(run.t[None, :, None]),
         "class": flat(np.arange(K)[None, None]).astype(np.int64),
         "entropy": flat(run.entropy),
+        "gamma_predicted": flat(predicted),
         **recorded,
     }
 

@@ -17,7 +17,7 @@ OPTIONS: dict[str, dict[str, type]] = {
         "precision": str,
     },
     "limit": {"until": float, "seeds": int, "seed": int, "start": str, "steps": int, "momentum": float},
-    "reduced": {"until": float},
+    "reduced": {"until": float, "mixing": str},
 }  # fmt: skip
 
 

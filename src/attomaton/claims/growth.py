@@ -1,6 +1,6 @@
 r"""Theorem S3: relative gains grow by one factor, $r_{l/l'|n}(t) = r_{l/l'|n}(0)\, \chi_l(t)$.
 
-Exact for the reduced dynamics; on the limit level the gap closes as the decoder becomes fast,
+Exact for the reduced dynamics; on the other two levels the gap closes as the decoder becomes fast,
 $\eta_Y / \eta_Z \to \infty$.
 """
 
@@ -12,10 +12,12 @@ from attomaton.scan_snap.families import syn_small
 from attomaton.scan_snap.limit import run_limit
 from attomaton.scan_snap.phase import gain_factor_bounds, measure_phases, scanning_end
 from attomaton.scan_snap.reduced import run_reduced
+from attomaton.scan_snap.train import train_sampled
 from attomaton.scan_snap.trajectory import Dynamics, record_times
 
 FAST = (1.0, 10.0, 100.0, 1000.0)  # η_Y / η_Z
 EXACT = 1e-8
+SEEDS = 3
 
 
 def check() -> Evidence:
@@ -31,6 +33,11 @@ def check() -> Evidence:
         classes, eta_y=np.ones(4), eta_z=ratio, times=record_times(100 * end, 60, end / 100)
     )
     gaps = [_gap(limit, run) for run in range(len(FAST))]
+    sampled = train_sampled(
+        classes, eta_y=np.ones(4), eta_z=ratio, optimizer="sgd", steps=700, every=20, seeds=SEEDS,
+        precision="float64",
+    )  # fmt: skip
+    by_seed = np.array([_gap(sampled, b) for b in range(4 * SEEDS)]).reshape(4, SEEDS)
     order = np.log10(np.divide(gaps[:-1], gaps[1:])).tolist()
     measured = {
         "identity, largest gap": identity,
@@ -39,6 +46,9 @@ def check() -> Evidence:
         "dropped tokens": phases.dropped,
         "drop order against P (Spearman)": phases.drop_order,
         "limit: largest gap": dict(zip(map(str, FAST), gaps, strict=True)),
+        "sampled: largest gap, median of seeds": dict(
+            zip(map(str, FAST), np.median(by_seed, axis=1).tolist(), strict=True)
+        ),
         "limit: order of the gap in eta_Z / eta_Y, by decade": order,
     }
     holds = (
@@ -49,6 +59,7 @@ def check() -> Evidence:
         and np.allclose(phases.drop_order, 1.0)
         and min(order) > 0
         and order[-1] >= 1
+        and (np.diff(np.median(by_seed, axis=1)) < 0).all()
     )
     return Evidence(
         claim="S3",
@@ -57,7 +68,7 @@ def check() -> Evidence:
         control=Verdict.FAILS if wrong > EXACT else Verdict.HOLDS,
         tolerance=(
             "reduced: 1e-8 (integrated to 1e-11), bounds and drop order exact; limit: the gap falls with every "
-            "tenfold η_Y/η_Z, at least tenfold (order 1) from 100 to 1000"
+            "tenfold η_Y/η_Z, at least tenfold (order 1) from 100 to 1000; sampled: it falls with every tenfold"
         ),
         measured=measured,
         control_measured={"largest gap with another token's factor": wrong},

@@ -1,0 +1,128 @@
+"""The commands of scan and snap as their users meet them."""
+
+import json
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from attomaton import cli, reproduce
+
+CLASSES = """
+[[class]]
+query = "q"
+next = "yes"
+tokens = { the = 0.5, sun = 0.3, sky = 0.2 }
+
+[[class]]
+query = "q"
+next = "no"
+tokens = { the = 0.5, rain = 0.5 }
+"""
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attomaton", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_three_levels_on_the_same_axes(call, tmp_path):
+    (tmp_path / "c.toml").write_text(CLASSES)
+    code, out, err = call(
+        "dynamics", tmp_path / "c.toml", "--level", "sampled,limit,reduced", "--steps", 6, "--batch", 8,
+        "-T", 16, "--until", 1000, "-o", tmp_path / "R", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    record = json.loads(out)
+    assert (record["K"], record["M"]) == (2, 7)
+    assert set(record["levels"]) == {"sampled", "limit", "reduced"}
+    for level in record["levels"]:
+        columns = pq.read_table(tmp_path / "R" / f"{level}.parquet").to_pydict()
+        recorded = {"loss", "y_norm", "gamma", "gamma_predicted", "xi", "B", "entropy"}
+        assert recorded <= set(columns)
+        state = load_file(tmp_path / "R" / f"{level}.safetensors")
+        assert len(columns["t"]) == state["z"].shape[1] * 2
+    assert (tmp_path / "R" / "figures" / "dynamics.svg").exists()
+
+
+def test_limit_in_steps_when_steps_are_asked_of_it_alone(call, tmp_path):
+    code, out, _ = call("dynamics", "syn-small", "--steps", 10, "-o", tmp_path / "R", "--json")
+    assert code == 0
+    t = pq.read_table(tmp_path / "R" / "limit.parquet")["t"].to_pylist()
+    assert sorted(set(t)) == list(map(float, range(11)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["syn-smal"], 2, "did you mean 'syn-small'"),
+        (["absent.toml"], 3, "absent.toml"),
+        (["syn-small", "--level", "limt"], 2, "did you mean 'limit'"),
+        (["syn-small", "--level", "sampled", "-T", 1], 2, "T=1"),
+        (["syn-small", "--eta-y", 0], 2, "eta_y"),
+        (["syn-small", "--eta-z", -1], 2, "eta_z"),
+        (["syn-small", "--until", 0], 2, "until"),
+        (["syn-small", "--level", "reduced", "--mixing", "inverted"], 2, "inverse"),
+    ],
+)
+def test_bad_settings(call, tmp_path, arguments, code, says):
+    got, out, err = call("dynamics", *arguments, "-o", tmp_path / "R")
+    assert (got, out) == (code, "")
+    assert says in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "R").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("the = 0.5, rain = 0.5", "the = 0.5, rain = 0.6", "add up to 1.1"),
+        ("rain = 0.5", "rain = -0.5", "-0.5"),
+        ('query = "q"\nnext = "no"', 'query = "rain"\nnext = "no"', "context token"),
+        (CLASSES, "", "no classes"),
+    ],
+)
+def test_bad_classes(call, tmp_path, old, new, says):
+    (tmp_path / "c.toml").write_text(CLASSES.replace(old, new))
+    code, _, err = call("dynamics", tmp_path / "c.toml", "-o", tmp_path / "R")
+    assert code == 3, err
+    assert says in err.replace("there are ", "")
+    assert not (tmp_path / "R").exists()
+
+
+@pytest.mark.parametrize("name", ["scan-snap-fig3", "scan-snap-fig4", "scan-snap-fig8", "scan-snap-fig9"])
+def test_published_figures_leave_picture_data_and_verdict(call, tmp_path, name):
+    code, out, err = call("reproduce", name, "-o", tmp_path / "R", "--json")
+    assert code == 0, err
+    record = json.loads(out)
+    assert (record["verdict"], record["control"]) == ("holds", "fails")
+    assert pq.read_table(tmp_path / "R" / "data.parquet").num_rows > 100
+    assert {p.suffix for p in (tmp_path / "R" / "figures").iterdir()} == {".svg", ".png"}
+
+
+def test_every_promised_preset_is_there():
+    promised = {f"scan-snap-fig{n}" for n in (3, 4, 5, 6, 8, 9, 11, 12)}
+    assert promised | {"mechanics-global", "mechanics-local"} == set(reproduce.PRESETS)
+
+
+def test_a_diverged_run_says_so_and_keeps_what_it_had(call, tmp_path):
+    code, out, _ = call(
+        "dynamics", "syn-small", "--level", "sampled", "--eta-y", 1e38, "--eta-z", 1e38, "--steps", 5,
+        "--batch", 8, "-T", 16, "-o", tmp_path / "R", "--json",
+    )  # fmt: skip
+    assert code == 4
+    assert json.loads(out)["levels"]["sampled"]["status"][0].startswith("diverged at step")
+    z = load_file(tmp_path / "R" / "sampled.safetensors")["z"]
+    assert np.isfinite(z[0, 0]).all()
