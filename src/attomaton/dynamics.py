@@ -121,7 +121,7 @@ def _panels(classes: SequenceClasses, runs: dict[str, Dynamics]) -> list[dict[st
                 "heat": c.T,
                 "xlabel": "time",
                 "ylabel": "token",
-                "xticks": [f"{t:.2g}" for t in run.t],
+                "xticks": [f"{t:.0f}" if t >= 10 else f"{t:.2g}" for t in run.t],
                 "yticks": [classes.names[l] for l in tokens],
                 "colour": "attention",
                 "low": 0.0,

@@ -77,7 +77,7 @@ def _draw_heat(figure: Figure, axes: Any, panel: Panel) -> None:
                         vmin=panel.get("low"), vmax=panel.get("high"))  # fmt: skip
     axes.grid(visible=False)
     for ticks, set_ticks, size, most in (
-        ("xticks", axes.set_xticks, values.shape[1], 6),
+        ("xticks", axes.set_xticks, values.shape[1], 5),
         ("yticks", axes.set_yticks, values.shape[0], 14),
     ):
         labels = [str(x) for x in panel.get(ticks, range(size))]
