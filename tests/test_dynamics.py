@@ -58,7 +58,7 @@ def test_three_levels_on_the_same_axes(call, tmp_path):
 
 
 def test_limit_in_steps_when_steps_are_asked_of_it_alone(call, tmp_path):
-    code, out, _ = call("dynamics", "syn-small", "--steps", 10, "-o", tmp_path / "R", "--json")
+    code, _, _ = call("dynamics", "syn-small", "--steps", 10, "-o", tmp_path / "R", "--json")
     assert code == 0
     t = pq.read_table(tmp_path / "R" / "limit.parquet")["t"].to_pylist()
     assert sorted(set(t)) == list(map(float, range(11)))

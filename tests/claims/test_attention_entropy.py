@@ -38,7 +38,7 @@ def test_figure_6_as_published():
 
 @pytest.mark.parametrize("figure", [figures.fig11, figures.fig12])
 def test_recall_of_distinct_tokens(monkeypatch, figure):
-    monkeypatch.setattr(figures, "QUERIES", (1, 3))
+    monkeypatch.setattr(figures, "RECALL_QUERIES", (1, 3))
     found = figure(seeds=10)
     assert (found["verdict"], found["control"]) == ("holds", "fails")
     assert len(found["rows"]) == 2 * 4 * len(figures.THRESHOLDS)

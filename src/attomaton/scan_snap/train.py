@@ -244,11 +244,15 @@ def _draw(T: int, batch: int, sampler: _Sampler, key: Any, step: Any) -> tuple[A
     import jax
     import jax.numpy as jnp
 
-    # One number chooses the class, the others are tokens. A token lies in slot s when its number exceeds edge s − 1
-    # but not edge s: counting numbers up to every edge and taking differences never forms the tokens.
-    u = jax.random.bits(jax.random.fold_in(key, step), (batch, T), jnp.uint32)
-    n = (u[:, :1] > sampler.edge).sum(axis=-1, dtype=jnp.int32)
-    upto = (u[:, None, 1:] <= sampler.below[n][:, :, None]).sum(axis=-1, dtype=jnp.int32)
+    # Classes have a stream of their own, so that they are the same for every T. A token lies in slot s when its
+    # number exceeds edge s − 1 but not edge s: counting numbers up to every edge and taking differences never forms
+    # the tokens.
+    of_class, of_token = jax.random.split(jax.random.fold_in(key, step))
+    n = (jax.random.bits(of_class, (batch, 1), jnp.uint32) > sampler.edge).sum(
+        axis=-1, dtype=jnp.int32
+    )
+    u = jax.random.bits(of_token, (batch, T - 1), jnp.uint32)
+    upto = (u[:, None] <= sampler.below[n][:, :, None]).sum(axis=-1, dtype=jnp.int32)
     counts = jnp.diff(upto, axis=1, prepend=0, append=upto[:, -1:])
     return n, jnp.take_along_axis(counts, sampler.slot[n], axis=1)
 
