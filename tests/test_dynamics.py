@@ -102,7 +102,9 @@ def test_bad_classes(call, tmp_path, old, new, says):
     assert not (tmp_path / "R").exists()
 
 
-@pytest.mark.parametrize("name", ["scan-snap-fig3", "scan-snap-fig4", "scan-snap-fig8", "scan-snap-fig9"])
+@pytest.mark.parametrize(
+    "name", ["scan-snap-fig3", "scan-snap-fig4", "scan-snap-fig8", "scan-snap-fig9"]
+)
 def test_published_figures_leave_picture_data_and_verdict(call, tmp_path, name):
     code, out, err = call("reproduce", name, "-o", tmp_path / "R", "--json")
     assert code == 0, err

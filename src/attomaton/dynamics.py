@@ -147,7 +147,7 @@ def _panels(classes: SequenceClasses, runs: dict[str, Dynamics]) -> list[dict[st
 
 
 def _has(run: Dynamics, key: str) -> bool:
-    return key == "entropy" or (key in run.records and np.isfinite(run.records[key]).any())
+    return key == "entropy" or bool(key in run.records and np.isfinite(run.records[key]).any())
 
 
 def _line(run: Dynamics, key: str, level: str) -> dict[str, Any]:
