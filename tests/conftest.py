@@ -1,6 +1,7 @@
 """What every test shares: repeatable Hypothesis runs, and WikiText-2 where it is at hand."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,22 @@ def wikitext() -> Path:
     if not (folder / "valid.txt").is_file():
         pytest.skip(f"WikiText-2 is not at {folder}; set ATTOMATON_DATA to the folder above it")
     return folder
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    from attomaton import cli
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attomaton", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run

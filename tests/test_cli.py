@@ -10,29 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from attomaton import cli
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Run a command in this process: exit code, stdout, stderr."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["attomaton", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
 
 @pytest.fixture
 def chain(tmp_path):
-    """theory.md's chain: 0 outranks 1 outranks 2."""
+    """The chain: 0 outranks 1 outranks 2."""
     path = tmp_path / "chain.jsonl"
     path.write_text('{"tokens": [0, 1, 2], "next": 0}\n{"tokens": [1, 2], "next": 1}\n')
     return path

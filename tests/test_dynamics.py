@@ -1,14 +1,14 @@
 """The commands of scan and snap as their users meet them."""
 
 import json
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
+from scipy.optimize import brentq
 
-from attomaton import cli, reproduce
+from attomaton import reproduce
 
 CLASSES = """
 [[class]]
@@ -23,19 +23,10 @@ tokens = { the = 0.5, rain = 0.5 }
 """
 
 
-@pytest.fixture
-def call(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["attomaton", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+def gain(t, eta_y=1.0, K=2, M=7):
+    """γ(t) = (M−1)² h / (M−1+e^{Mh}) with e^{Mh} + (M−1)Mh = Mη_Y t/K + 1."""
+    h = brentq(lambda h: np.exp(M * h) + (M - 1) * M * h - M * eta_y * t / K - 1, 0, 5, xtol=1e-15)
+    return (M - 1) ** 2 * h / (M - 1 + np.exp(M * h))
 
 
 def test_three_levels_on_the_same_axes(call, tmp_path):
@@ -52,6 +43,9 @@ def test_three_levels_on_the_same_axes(call, tmp_path):
         columns = pq.read_table(tmp_path / "R" / f"{level}.parquet").to_pydict()
         recorded = {"loss", "y_norm", "gamma", "gamma_predicted", "xi", "B", "entropy"}
         assert recorded <= set(columns)
+        # γ written out, with h from its defining equation by bisection.
+        predicted = dict(zip(columns["t"], columns["gamma_predicted"], strict=True))
+        assert all(value == pytest.approx(gain(t), rel=1e-9) for t, value in predicted.items())
         state = load_file(tmp_path / "R" / f"{level}.safetensors")
         assert len(columns["t"]) == state["z"].shape[1] * 2
     assert (tmp_path / "R" / "figures" / "dynamics.svg").exists()

@@ -11,6 +11,7 @@ import pytest
 
 from attomaton import sweeps
 from attomaton.errors import UsageError
+from attomaton.levels import find_classes, memory_mb
 
 # Two lengths make two groups, so each sweep has several pieces.
 GRID = {
@@ -92,6 +93,20 @@ def test_diverged_cells_are_kept_and_marked(tmp_path):
                       table(tmp_path / "a")["status"].to_pylist(), strict=True))  # fmt: skip
     assert status[1.0] == "finished"
     assert status[1e30].startswith("diverged at")
+
+
+def test_memory_is_stated_before_a_sweep_starts(tmp_path):
+    said = []
+    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled", announce=said.append)
+    (text,) = said
+    assert text.startswith("8 cells in 2 pieces; at most about ")
+    assert text.endswith(" MB at a time")
+    family = find_classes("syn-small")
+    one, two = (memory_mb("sampled", family, runs, 100, batch=8) for runs in (1, 2))
+    assert two == pytest.approx(2 * one)
+    # A run cannot hold less than Y, Z and their momentum, in single precision.
+    entries = len(family.context_tokens) * (family.M + len(family.queries))
+    assert one > 2 * 4 * entries / 1e6
 
 
 def test_a_folder_holds_one_sweep(tmp_path):
