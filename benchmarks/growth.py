@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attomaton.corpus.samples import samples_from_streams
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import windows_from_streams
 from attomaton.mechanics.limit import Limit, solve_limit
 from benchmarks.table import Row, best_of, say
 
@@ -38,7 +38,9 @@ def limit_of(ids: np.ndarray) -> Limit:
     """Samples and exact limit of one stream."""
     vocabulary = Vocabulary(range(WORDS))
     return solve_limit(
-        samples_from_streams(vocabulary, ids, np.array([0, len(ids)]), CONTEXT, partial=False)
+        windows_from_streams(
+            vocabulary, ids, np.array([0, len(ids)]), CONTEXT, partial=False
+        ).samples()
     )
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import choix
 import numpy as np
 
-from attomaton.corpus.samples import samples_from_ids
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import windows_from_ids
 from attomaton.mechanics.finite import finite_component
 from attomaton.mechanics.graph import build_graph
 from benchmarks.table import Row, best_of, say
@@ -38,7 +38,7 @@ def rows() -> Iterator[Row]:
 
     def build():
         vocabulary = Vocabulary(range(ITEMS))
-        samples = samples_from_ids(vocabulary, contexts.ravel(), np.full(N, SIZE), winner)
+        samples = windows_from_ids(vocabulary, contexts.ravel(), np.full(N, SIZE), winner).samples()
         return build_graph(samples), samples
 
     build_s, (graph, samples) = best_of(build)

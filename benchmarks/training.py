@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attomaton.corpus.samples import samples_from_ids
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import windows_from_ids
 from attomaton.mechanics.train import train
 from benchmarks.table import Row, say
 
@@ -43,7 +43,7 @@ def rows() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     contexts = rng.integers(K, size=(N, T))
     y = contexts[np.arange(N), rng.integers(T, size=N)]
-    samples = samples_from_ids(Vocabulary(range(K)), contexts.ravel(), np.full(N, T), y)
+    samples = windows_from_ids(Vocabulary(range(K)), contexts.ravel(), np.full(N, T), y).samples()
     X = np.eye(K)[contexts]
 
     say("training: plain NumPy")

@@ -8,8 +8,9 @@ from math import exp, log
 
 import numpy as np
 
-from attomaton.corpus.samples import Samples, samples_from_sequences
+from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import samples_from_sequences
 
 
 @dataclass(frozen=True)

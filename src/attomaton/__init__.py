@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from attomaton.corpus.example import example_samples as example_samples
     from attomaton.corpus.readers import read_samples as read_samples
     from attomaton.corpus.samples import Samples as Samples
-    from attomaton.corpus.samples import samples_from_sequences as samples_from_sequences
     from attomaton.corpus.vocabulary import Vocabulary as Vocabulary
+    from attomaton.corpus.windows import samples_from_sequences as samples_from_sequences
     from attomaton.estimator import NextTokenClassifier as NextTokenClassifier
     from attomaton.mechanics.automaton import Automaton as Automaton
     from attomaton.mechanics.data import check_embeddings as check_embeddings
@@ -41,7 +41,7 @@ _HOME = {
     "open_model": "models",
     "penalty_path": "mechanics.path",
     "read_samples": "corpus.readers",
-    "samples_from_sequences": "corpus.samples",
+    "samples_from_sequences": "corpus.windows",
     "save_model": "models",
     "solve_limit": "mechanics.limit",
     "train": "mechanics.train",

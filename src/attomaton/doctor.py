@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.limit import solve_limit
 from attomaton.runs import environment, package_version
 

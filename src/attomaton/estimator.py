@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from attomaton.corpus.samples import SetAside, samples_from_ids
+from attomaton.corpus.samples import SetAside
 from attomaton.corpus.vocabulary import Label, Vocabulary
+from attomaton.corpus.windows import windows_from_ids
 from attomaton.errors import AssumptionError, DataError, NotFittedError, UsageError, listed, nearest
 from attomaton.estimator_input import (
     Context,
@@ -103,7 +104,7 @@ class NextTokenClassifier:
         ids, label = _ids(vocabulary, tokens), _ids(vocabulary, labels)
         if embeddings is not None:
             refuse_outside([*tokens, *labels], np.concatenate([ids, label]), len(vocabulary))
-        samples = samples_from_ids(vocabulary, ids, length, label, weight)
+        samples = windows_from_ids(vocabulary, ids, length, label, weight).samples()
         self._report(samples.set_aside, samples.windows)
         limit = solve_limit(samples, embeddings)
         # From here on nothing can fail: a fit that raised leaves an earlier one as it was.

@@ -5,7 +5,7 @@ import pytest
 
 from attomaton.claims import global_protocol, local_protocol
 from attomaton.claims.measure import measure, yardstick
-from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.finite import FiniteSubspace
 from attomaton.mechanics.graph import build_graph

@@ -4,7 +4,7 @@ import pytest
 
 from attomaton.claims import automaton_limit, gradient_descent, regularisation, special_cases
 from attomaton.claims.controls import relabelled
-from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.numerics import named_rng
 from attomaton.results import Verdict
 

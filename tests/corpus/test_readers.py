@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from attomaton.corpus.readers import read_samples, write_jsonl
-from attomaton.corpus.samples import samples_from_sequences
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
 
 ROW_CURE = 'A row reads {"tokens": ["a", "b"], "next": "a"}, with "weight" if it is not 1.'

@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attomaton.corpus import samples as room
-from attomaton.corpus.samples import (
-    Samples,
-    SetAside,
-    plain_label,
-    samples_from_ids,
-    samples_from_sequences,
-    samples_from_streams,
-)
+from attomaton.corpus.samples import Samples, SetAside, plain_label
 from attomaton.corpus.vocabulary import Vocabulary, encode
+from attomaton.corpus.windows import samples_from_sequences, windows_from_ids, windows_from_streams
 from attomaton.errors import AttomatonError, DataError, UsageError
 
 
@@ -109,7 +103,9 @@ def test_merging_many_rows_with_many_repeats():
     rng = np.random.default_rng(0)
     contexts = rng.integers(4, size=(20_000, 6))
     labels = contexts[np.arange(20_000), rng.integers(6, size=20_000)]
-    s = samples_from_ids(Vocabulary(range(4)), contexts.ravel(), np.full(20_000, 6), labels)
+    s = windows_from_ids(
+        Vocabulary(range(4)), contexts.ravel(), np.full(20_000, 6), labels
+    ).samples()
     rows = [(c, y, 1.0) for c, y in zip(contexts.tolist(), labels.tolist(), strict=True)]
     assert contents(s) == grouped(rows)
     assert len(s) < 700
@@ -188,7 +184,7 @@ def test_streams_are_cut_like_a_naive_loop_does(streams, context, partial):
         return
     flat = np.array([x for stream in streams for x in stream])
     start = np.cumsum([0, *map(len, streams)])
-    s = samples_from_streams(Vocabulary(range(5)), flat, start, context, partial)
+    s = windows_from_streams(Vocabulary(range(5)), flat, start, context, partial).samples()
     assert contents(s) == grouped(rows)
     assert s.tokens == len(flat)
     assert s.windows == sum(row is not None for row in found)
@@ -198,9 +194,9 @@ def test_streams_are_cut_like_a_naive_loop_does(streams, context, partial):
 def test_partial_contexts_begin_with_the_second_token():
     v, ids = encode("aaba")
     start = np.array([0, 4])
-    full = samples_from_streams(v, ids, start, 2, partial=False)
+    full = windows_from_streams(v, ids, start, 2, partial=False).samples()
     assert contents(full) == {("b", "a", (("a", 1), ("b", 1))): (1.0, 1, 3)}
-    some = samples_from_streams(v, ids, start, 2, partial=True)
+    some = windows_from_streams(v, ids, start, 2, partial=True).samples()
     assert contents(some) == contents(full) | {("a", "a", (("a", 1),)): (1.0, 1, 1)}
     assert (full.windows, some.windows) == (2, 3)
     assert some.set_aside.examples == ("position 2: label 'b', tokens ['a', 'a']",)
@@ -208,10 +204,10 @@ def test_partial_contexts_begin_with_the_second_token():
 
 def test_no_window_crosses_from_one_stream_to_the_next():
     v, ids = encode("abab")
-    joined = samples_from_streams(v, ids, np.array([0, 4]), 3, partial=True)
+    joined = windows_from_streams(v, ids, np.array([0, 4]), 3, partial=True).samples()
     assert joined.rows.sum() == 2
     with pytest.raises(DataError, match="none of the 2 contexts contains its own label"):
-        samples_from_streams(v, ids, np.array([0, 2, 4]), 3, partial=True)
+        windows_from_streams(v, ids, np.array([0, 2, 4]), 3, partial=True).samples()
 
 
 # Refusals
@@ -236,7 +232,7 @@ def test_one_label_for_each_sequence():
 
 def test_one_weight_for_each_sequence():
     # Unwrapped: the suite's type checks would speak before the function does.
-    of_ids, two = unwrap(samples_from_ids), np.arange(2)
+    of_ids, two = unwrap(windows_from_ids), np.arange(2)
     message = refusal(of_ids, Vocabulary(range(2)), two, np.ones(2, int), two, np.ones(1))
     assert message == "2 samples but 1 weights; one each is needed."
 
@@ -284,15 +280,15 @@ def test_data_without_one_realizable_row_are_refused_with_examples():
 
 def test_a_stream_shorter_than_its_window_is_refused():
     v, ids = encode("abab")
-    message = refusal(samples_from_streams, v, ids, np.array([0, 4]), 4, partial=False)
+    message = refusal(windows_from_streams, v, ids, np.array([0, 4]), 4, partial=False)
     assert message == (
         "no window: a context and its label need a sequence of 5 tokens, the longest has 4. "
         "Use a shorter context or longer sequences."
     )
-    assert samples_from_streams(v, ids, np.array([0, 4]), 3, partial=False).windows == 1
+    assert windows_from_streams(v, ids, np.array([0, 4]), 3, partial=False).samples().windows == 1
 
 
 def test_a_context_holds_at_least_one_token():
     v, ids = encode("abab")
     with pytest.raises(UsageError, match=r"^context must be at least 1 token, not 0\.$"):
-        samples_from_streams(v, ids, np.array([0, 4]), 0, partial=False)
+        windows_from_streams(v, ids, np.array([0, 4]), 0, partial=False).samples()

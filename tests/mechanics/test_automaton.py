@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare
 from tests import oracle
 
-from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.automaton import Automaton, samples_behind
 from attomaton.mechanics.data import check_embeddings

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attomaton.corpus.samples import samples_from_sequences
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 

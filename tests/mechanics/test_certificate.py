@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.graph import build_graph
 from attomaton.mechanics.svm import certify, graph_svm
 

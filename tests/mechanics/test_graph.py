@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests import oracle
 
-from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AssumptionError
 from attomaton.mechanics.graph import build_graph
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attomaton.corpus.samples import samples_from_sequences
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.model import (
     Problem,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import NonlinearConstraint, minimize
 
-from attomaton.corpus.samples import samples_from_sequences
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, SolverError, UsageError
 from attomaton.mechanics import path as module
 from attomaton.mechanics.path import norm_path, penalty_path

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from attomaton import programs
-from attomaton.corpus.samples import samples_from_sequences
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AssumptionError, DataError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.train import train

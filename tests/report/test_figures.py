@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from attomaton.corpus.samples import samples_from_sequences
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import UsageError
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import solve_limit

@@ -1,4 +1,4 @@
-"""Files -> `Samples`: rows of contexts, plain text and event logs, told apart by their suffix.
+"""Files -> `Windows` and `Samples`: rows of contexts, plain text and event logs, told apart by their suffix.
 
 Everything a file can get wrong is said at once, with its line or row, before any sample is built.
 """
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from attomaton.corpus.samples import Samples, samples_from_sequences, samples_from_streams
+from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
+from attomaton.corpus.windows import Windows, windows_from_sequences, windows_from_streams
 from attomaton.errors import DataError, UsageError, listed, nearest
 from attomaton.numerics import row_pointer
 
@@ -29,7 +30,7 @@ _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 
 
-def read_samples(
+def read_windows(
     path: str | os.PathLike[str],
     *,
     context: int | None = None,
@@ -37,8 +38,8 @@ def read_samples(
     item: str | None = None,
     order: str | None = None,
     vocabulary: Vocabulary | None = None,
-) -> Samples:
-    """The samples of a file; its suffix says how it is read.
+) -> Windows:
+    """The contexts of a file; its suffix says how it is read.
 
     - `.jsonl`, `.ndjson`: one object `{"tokens": [...], "next": ..., "weight": ...}` a line, with
       weight 1 where none is given. The rows are contexts already: `context` has no place here.
@@ -70,6 +71,15 @@ def read_samples(
         raise DataError(f"{path}: {fault}") from None
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
+
+
+def read_samples(path: str | os.PathLike[str], **reading: Any) -> Samples:
+    """The samples of a file: its realizable windows as merged bags, read as `read_windows` says."""
+    windows = read_windows(path, **reading)
+    try:
+        return windows.samples()
+    except DataError as fault:
+        raise DataError(f"{path}: {fault}") from None
 
 
 def write_jsonl(samples: Samples, path: str | os.PathLike[str]) -> Path:
@@ -186,7 +196,7 @@ def _unknown(faults: list[str]) -> str:
 # Rows of contexts
 
 
-def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Samples:
+def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
     unknown: list[str] = []
@@ -216,7 +226,7 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Samples:
         raise DataError(_unknown(unknown))
     if not rows:
         raise DataError("no rows: the file is empty.")
-    return samples_from_sequences(
+    return windows_from_sequences(
         [row["tokens"] for row in rows],
         [row["next"] for row in rows],
         [float(row.get("weight", 1)) for row in rows],
@@ -276,7 +286,7 @@ def _shown(x: object) -> str:
 # Plain text
 
 
-def _read_text(path: Path, context: int, vocabulary: Vocabulary | None) -> Samples:
+def _read_text(path: Path, context: int, vocabulary: Vocabulary | None) -> Windows:
     text = _decoded(path.read_bytes())
     if not text.strip():
         raise DataError("no words: the file is empty.")
@@ -291,7 +301,7 @@ def _read_text(path: Path, context: int, vocabulary: Vocabulary | None) -> Sampl
         words = [_as_label(w, vocabulary) for piece in pieces for w in piece]
         line = np.repeat(np.arange(len(pieces)), list(map(len, pieces))) + 1
         vocabulary, ids = _ids(words, vocabulary, "line", line)
-    return samples_from_streams(vocabulary, ids, np.array([0, len(ids)]), context, partial=False)
+    return windows_from_streams(vocabulary, ids, np.array([0, len(ids)]), context, partial=False)
 
 
 def _words(text: str, line_end: str) -> list[str]:
@@ -310,7 +320,7 @@ def _as_label(word: str, vocabulary: Vocabulary) -> Label:
 
 def _read_events(
     path: Path, context: int, asked: dict[str, str | None], vocabulary: Vocabulary | None
-) -> Samples:
+) -> Windows:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -338,7 +348,7 @@ def _read_events(
             f"Does column {name['sequence']!r} name the sequence?"
         )
     vocabulary, ids = _ids(items.to_pylist(), vocabulary, "row", at.to_numpy().astype(np.int64) + 1)
-    return samples_from_streams(vocabulary, ids, row_pointer(length), context, partial=True)
+    return windows_from_streams(vocabulary, ids, row_pointer(length), context, partial=True)
 
 
 def _read_table(path: Path, asked: dict[str, str | None]) -> tuple[Any, dict[str, str]]:

@@ -5,14 +5,13 @@ samples are merged into one with the sum of their weights; samples whose label d
 their context (the theorems do not speak about them) are set aside and counted, never lost silently.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.corpus.vocabulary import Label, Vocabulary, encode
-from attomaton.errors import DataError, UsageError, listed
+from attomaton.corpus.vocabulary import Label, Vocabulary
+from attomaton.errors import DataError
 from attomaton.numerics import ragged_indices, row_pointer
 
 CHUNK = 1 << 21  # incidences sorted at a time: bounds the memory of building bags
@@ -101,42 +100,6 @@ class Samples:
         )
 
 
-def samples_from_sequences(
-    sequences: Sequence[Sequence[Label]] | np.ndarray,
-    labels: Sequence[Label] | np.ndarray,
-    weights: Sequence[float | int] | np.ndarray | None = None,
-    vocabulary: Vocabulary | None = None,
-) -> Samples:
-    """Samples from contexts and their next tokens, as Python lists or arrays.
-
-    The last element of each sequence is the last token. Without a `vocabulary`, ids go by first
-    appearance; with one, a label outside it is an error.
-
-    >>> s = samples_from_sequences([[0, 1], [1, 0, 1], [0, 1]], [0, 0, 0])
-    >>> len(s), s.weight.tolist(), s.bag(1)
-    (2, [2.0, 1.0], {0: 1, 1: 2})
-    """
-    rows = [list(map(plain_label, row)) for row in sequences]
-    nexts = [plain_label(x) for x in labels]
-    if len(rows) != len(nexts):
-        raise DataError(f"{len(rows)} sequences but {len(nexts)} next tokens; one each is needed.")
-    empty = [f"sequence {i}" for i, row in enumerate(rows) if not row]
-    if empty:
-        raise DataError(listed("Sequences without a token:", empty, "Drop them or fill them."))
-    flat = [x for row in rows for x in row]
-    if vocabulary is None:
-        vocabulary, ids = encode([*flat, *nexts])
-    else:
-        ids = _known_ids(vocabulary, rows, nexts)
-    return samples_from_ids(
-        vocabulary,
-        ids[: len(flat)],
-        np.array([len(row) for row in rows], dtype=np.int64),
-        ids[len(flat) :],
-        None if weights is None else np.asarray(weights, dtype=float),
-    )
-
-
 def plain_label(x: object) -> Label:
     """A token label as a plain `str` or `int`, whatever array it came from."""
     if isinstance(x, str):
@@ -148,112 +111,7 @@ def plain_label(x: object) -> Label:
     raise DataError(f"token {x!r} is neither a string nor an integer.")
 
 
-def _known_ids(
-    vocabulary: Vocabulary, rows: list[list[Label]], nexts: list[Label]
-) -> Int[np.ndarray, " tokens_and_labels"]:
-    """Ids of contexts, then of labels, all of which the vocabulary must hold."""
-    places = [(i, x) for i, row in enumerate(rows) for x in row] + list(enumerate(nexts))
-    unknown = [f"sequence {i}: {x!r}" for i, x in places if x not in vocabulary]
-    if unknown:
-        heading = f"{len(unknown)} tokens are outside the vocabulary of {len(vocabulary)}:"
-        raise DataError(listed(heading, unknown, "Name only tokens of the vocabulary."))
-    return np.array([vocabulary.id_of(x) for _, x in places], dtype=np.int64)
-
-
-def samples_from_streams(
-    vocabulary: Vocabulary,
-    ids: Int[np.ndarray, " tokens"],
-    start: Int[np.ndarray, " streams_and_one"],
-    context: int,
-    partial: bool,
-) -> Samples:
-    """Samples from sliding a window over each stream; a window never crosses from one to the next.
-
-    Every position is a label once, with the `context` tokens before it as its context. Positions with
-    fewer tokens before them are skipped, or with `partial` get what there is (at least one token).
-    """
-    if context < 1:
-        raise UsageError(f"context must be at least 1 token, not {context}.")
-    position = np.arange(len(ids))
-    begin = np.repeat(start[:-1], np.diff(start))
-    left = np.maximum(begin, position - context)
-    length = position - left
-    wanted = length >= (1 if partial else context)
-    if not wanted.any():
-        longest = int(np.diff(start).max(initial=0))
-        need = 2 if partial else context + 1
-        raise DataError(
-            f"no window: a context and its label need a sequence of {need} tokens, the longest has "
-            f"{longest}. Use a shorter context or longer sequences."
-        )
-    # A label occurs in its window exactly when its previous occurrence does: no need to build it.
-    order = np.lexsort((position, ids))
-    previous = np.full(len(ids), -1)
-    same = ids[order[1:]] == ids[order[:-1]]
-    previous[order[1:][same]] = order[:-1][same]
-    good = wanted & (previous >= left)
-    bad = np.flatnonzero(wanted & ~good)
-    aside = _set_aside(
-        vocabulary, "position", bad, np.ones(len(bad)), ids[bad], ids, left, position
-    )
-    at = np.flatnonzero(good)
-    return _collect(
-        vocabulary, ids, left[at], length[at], ids[at], np.ones(len(at)), at, aside, len(ids),
-        int(wanted.sum()),
-    )  # fmt: skip
-
-
-def samples_from_ids(
-    vocabulary: Vocabulary,
-    ids: Int[np.ndarray, " tokens"],
-    length: Int[np.ndarray, " rows"],
-    label: Int[np.ndarray, " rows"],
-    weight: Float[np.ndarray, " weights"] | None = None,
-) -> Samples:
-    """Samples from contexts laid end to end (`length[i]` ids each), one label each."""
-    if not len(length):
-        raise DataError("no samples: the data are empty.")
-    if weight is None:
-        weight = np.ones(len(length))
-    if weight.shape != length.shape:
-        raise DataError(f"{len(length)} samples but {weight.size} weights; one each is needed.")
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
-    if len(wrong):
-        faults = [f"sample {i}: weight {weight[i]:g}" for i in wrong]
-        raise DataError(
-            listed("Weights must be positive and finite:", faults, "Drop or mend these samples.")
-        )
-    start = row_pointer(length)
-    row = np.repeat(np.arange(len(length)), length)
-    good = np.bincount(row[ids == label[row]], minlength=len(length)) > 0
-    bad = np.flatnonzero(~good)
-    aside = _set_aside(vocabulary, "sample", bad, weight[bad], label[bad], ids, start, start[1:])
-    at = np.flatnonzero(good)
-    return _collect(
-        vocabulary, ids, start[at], length[at], label[at], weight[at], at, aside,
-        len(ids), len(length),
-    )  # fmt: skip
-
-
-def _set_aside(
-    vocabulary: Vocabulary,
-    noun: str,
-    bad: Int[np.ndarray, " bad"],
-    weight: Float[np.ndarray, " bad"],
-    label: Int[np.ndarray, " bad"],
-    ids: Int[np.ndarray, " tokens"],
-    begin: Int[np.ndarray, " begins"],
-    end: Int[np.ndarray, " ends"],
-) -> SetAside:
-    """The account of rows `bad`, whose contexts are `ids[begin[i] : end[i]]`, with the first few in words."""
-    examples = [
-        f"{noun} {i}: label {vocabulary[y]!r}, tokens {[vocabulary[x] for x in ids[begin[i] : end[i]]]}"
-        for i, y in zip(bad[:5], label[:5], strict=True)
-    ]
-    return SetAside(len(bad), float(weight.sum()), tuple(examples))
-
-
-def _collect(
+def collect_bags(
     vocabulary: Vocabulary,
     ids: Int[np.ndarray, " tokens"],
     left: Int[np.ndarray, " rows"],
@@ -266,22 +124,13 @@ def _collect(
     windows: int,
 ) -> Samples:
     """Bags of the contexts `ids[left : left + length]`, merged where identical."""
-    if not len(label):
-        raise DataError(
-            listed(
-                f"none of the {windows} contexts contains its own label, so there is nothing the "
-                "theorem speaks about:",
-                list(aside.examples),
-                "Use longer contexts, or check what is given as the label.",
-            )
-        )
     last = ids[left + length - 1]
     size, token, count = _bags(ids, left, length, len(vocabulary))
-    merged = Samples(
+    bags = Samples(
         vocabulary, last.astype(np.int32), label.astype(np.int32), weight, row_pointer(size), token,
         count, np.ones(len(label), np.int64), source.astype(np.int64), aside, tokens, windows,
     )  # fmt: skip
-    return merge_samples(merged)
+    return merge_samples(bags)
 
 
 def _bags(

@@ -156,7 +156,7 @@ class PriorityGraph:
 def build_graph(samples: Samples) -> PriorityGraph:
     """The priority graphs of all samples, with their components and levels.
 
-    >>> from attomaton.corpus.samples import samples_from_sequences
+    >>> from attomaton.corpus.windows import samples_from_sequences
     >>> graph = build_graph(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
     >>> graph.priority_order(2), graph.outranks(2, 0, 2)
     ([0, 1, 2], True)

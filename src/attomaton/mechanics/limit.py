@@ -110,7 +110,7 @@ def solve_limit(
 
     `stage(name, None)` is called when a stage begins and `stage(name, seconds)` when it ends.
 
-    >>> from attomaton.corpus.samples import samples_from_sequences
+    >>> from attomaton.corpus.windows import samples_from_sequences
     >>> limit = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
     >>> limit.svm.score.round(9).tolist(), limit.finite.loss_floor
     ([1.0, 0.0, -1.0], 0.0)

@@ -58,7 +58,7 @@ def bags_of(
 
     `rows` and `slots` ask for a larger rectangle than these samples need.
 
-    >>> from attomaton.corpus.samples import samples_from_sequences
+    >>> from attomaton.corpus.windows import samples_from_sequences
     >>> bags = bags_of(samples_from_sequences([[0, 1], [0, 0, 1]], [0, 1]))
     >>> bags.score.tolist(), np.exp(bags.log_count).tolist(), bags.label_slot.tolist()
     ([[0, 1], [0, 1]], [[1.0, 1.0], [2.0, 1.0]], [0, 1])
@@ -221,7 +221,7 @@ def attention_of(
 
     `params` are the pair scores, or with `embeddings` the matrix W.
 
-    >>> from attomaton.corpus.samples import samples_from_sequences
+    >>> from attomaton.corpus.windows import samples_from_sequences
     >>> attention_of(samples_from_sequences([[0, 0, 1]], [0]), np.zeros(2)).round(3).tolist()
     [0.667, 0.333]
     """

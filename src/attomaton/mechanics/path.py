@@ -62,7 +62,7 @@ def penalty_path(
 
     Three wins against one: log-odds near 0 at a high price, near log 3 (twice 0.5493) at a low one.
 
-    >>> from attomaton.corpus.samples import samples_from_sequences
+    >>> from attomaton.corpus.windows import samples_from_sequences
     >>> samples = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
     >>> [round(float(p.scores[0]), 4) for p in penalty_path(samples, [10, 1e-9])]
     [0.0238, 0.5493]

@@ -11,8 +11,9 @@ from jaxtyping import Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from attomaton.corpus.samples import Samples, samples_from_ids
+from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import windows_from_ids
 from attomaton.errors import DataError, UsageError, listed
 
 KINDS = ("general", "acyclic", "cyclic", "fully-cyclic")
@@ -194,7 +195,7 @@ def _ordered_labels(
 
 def _samples(K: int, contexts: Int[np.ndarray, "n T"], labels: Int[np.ndarray, " n"]) -> Samples:
     n, T = contexts.shape
-    return samples_from_ids(Vocabulary(range(K)), contexts.ravel(), np.full(n, T), labels)
+    return windows_from_ids(Vocabulary(range(K)), contexts.ravel(), np.full(n, T), labels).samples()
 
 
 # Cycles

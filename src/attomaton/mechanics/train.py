@@ -100,7 +100,7 @@ def train(
 
     Three wins against one give the odds 3:1, half of log 3 on each side:
 
-    >>> from attomaton.corpus.samples import samples_from_sequences
+    >>> from attomaton.corpus.windows import samples_from_sequences
     >>> samples = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
     >>> train(samples, lr=1.0).scores.round(6).tolist(), round(float(np.log(3)) / 2, 6)
     ([[0.549306, -0.549306]], 0.549306)

@@ -1,0 +1,210 @@
+"""Contexts as places in a stream of tokens: what a corpus is before any bag is built.
+
+A window takes a few numbers however long its context is, so all windows of a corpus fit in memory where their
+bags would not. Bags are built for some windows at a time: everything the theory computes belongs to one last
+token, so a *part* (all windows of some last tokens) can be solved, written and forgotten.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.corpus.samples import Samples, SetAside, collect_bags, plain_label
+from attomaton.corpus.vocabulary import Label, Vocabulary, encode
+from attomaton.errors import DataError, UsageError, listed
+from attomaton.numerics import row_pointer
+
+PART = 1 << 20  # incidences in a part: some tens of megabytes while it is being solved
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """All contexts of a corpus, in its own order.
+
+    The context of window `i` is `ids[left[i] : left[i] + length[i]]`, its last token last; `label[i]` came next.
+    `realizable[i]` says whether the label occurs in the context; the theorems speak about those windows only.
+    `source[i]` is its place in the corpus: the position of the label in a stream, the number of a row.
+    """
+
+    vocabulary: Vocabulary
+    ids: Int[np.ndarray, " tokens"]
+    left: Int[np.ndarray, " windows"]
+    length: Int[np.ndarray, " windows"]
+    label: Int[np.ndarray, " windows"]
+    weight: Float[np.ndarray, " windows"]
+    source: Int[np.ndarray, " windows"]
+    realizable: Bool[np.ndarray, " windows"]
+    noun: str = field(default="position")  # what `source` counts
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @cached_property
+    def last(self) -> Int[np.ndarray, " windows"]:
+        """The last token of each context."""
+        return self.ids[self.left + self.length - 1]
+
+    @cached_property
+    def set_aside(self) -> SetAside:
+        """The account of windows whose label is absent from their context, the first few in words."""
+        bad = np.flatnonzero(~self.realizable)
+        examples = tuple(self._in_words(int(i)) for i in bad[:5])
+        return SetAside(len(bad), float(self.weight[bad].sum()), examples)
+
+    def _in_words(self, i: int) -> str:
+        words = [self.vocabulary[x] for x in self.ids[self.left[i] : self.left[i] + self.length[i]]]
+        return f"{self.noun} {self.source[i]}: label {self.vocabulary[self.label[i]]!r}, tokens {words}"
+
+    def samples(self, rows: Int[np.ndarray, " rows"] | None = None) -> Samples:
+        """The realizable windows, or the given ones, as merged bags."""
+        at = np.flatnonzero(self.realizable) if rows is None else rows
+        if not len(at):
+            heading = (
+                f"none of the {len(self)} contexts contains its own label, so there is nothing the "
+                "theorem speaks about:"
+            )
+            cure = "Use longer contexts, or check what is given as the label."
+            raise DataError(listed(heading, list(self.set_aside.examples), cure))
+        return collect_bags(
+            self.vocabulary, self.ids, self.left[at], self.length[at], self.label[at],
+            self.weight[at], self.source[at], self.set_aside, len(self.ids), len(self),
+        )  # fmt: skip
+
+    def parts(self, size: int = PART) -> list[Int[np.ndarray, " rows"]]:
+        """The realizable windows in groups of whole last tokens, ascending, of about `size` incidences each.
+
+        Solved one after the other, the parts give what all samples at once give, in the same order.
+        """
+        at = np.flatnonzero(self.realizable)
+        at = at[np.argsort(self.last[at], kind="stable")]
+        head = np.flatnonzero(np.diff(self.last[at], prepend=-1))
+        before = row_pointer(self.length[at])[head]
+        cuts = head[np.flatnonzero(np.diff(before // size, prepend=0))]
+        return [rows for rows in np.split(at, cuts) if len(rows)]
+
+
+def windows_from_streams(
+    vocabulary: Vocabulary,
+    ids: Int[np.ndarray, " tokens"],
+    start: Int[np.ndarray, " streams_and_one"],
+    context: int,
+    partial: bool,
+) -> Windows:
+    """A window for every position of each stream; none crosses from one stream to the next.
+
+    Every position is a label once, with the `context` tokens before it as its context. Positions with
+    fewer tokens before them are skipped, or with `partial` get what there is (at least one token).
+    """
+    if context < 1:
+        raise UsageError(f"context must be at least 1 token, not {context}.")
+    position = np.arange(len(ids))
+    begin = np.repeat(start[:-1], np.diff(start))
+    left = np.maximum(begin, position - context)
+    wanted = np.flatnonzero(position - left >= (1 if partial else context))
+    if not len(wanted):
+        longest = int(np.diff(start).max(initial=0))
+        need = 2 if partial else context + 1
+        raise DataError(
+            f"no window: a context and its label need a sequence of {need} tokens, the longest has "
+            f"{longest}. Use a shorter context or longer sequences."
+        )
+    # A label occurs in its window exactly when its previous occurrence does: no need to build it.
+    order = np.argsort(ids, kind="stable")
+    previous = np.full(len(ids), -1)
+    same = ids[order[1:]] == ids[order[:-1]]
+    previous[order[1:][same]] = order[:-1][same]
+    left = left[wanted]
+    return Windows(
+        vocabulary, ids, left, wanted - left, ids[wanted], np.ones(len(wanted)), wanted,
+        previous[wanted] >= left,
+    )  # fmt: skip
+
+
+def windows_from_ids(
+    vocabulary: Vocabulary,
+    ids: Int[np.ndarray, " tokens"],
+    length: Int[np.ndarray, " rows"],
+    label: Int[np.ndarray, " rows"],
+    weight: Float[np.ndarray, " weights"] | None = None,
+) -> Windows:
+    """Contexts laid end to end (`length[i]` ids each), one label each."""
+    if not len(length):
+        raise DataError("no samples: the data are empty.")
+    if weight is None:
+        weight = np.ones(len(length))
+    if weight.shape != length.shape:
+        raise DataError(f"{len(length)} samples but {weight.size} weights; one each is needed.")
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
+    if len(wrong):
+        faults = [f"sample {i}: weight {weight[i]:g}" for i in wrong]
+        raise DataError(
+            listed("Weights must be positive and finite:", faults, "Drop or mend these samples.")
+        )
+    row = np.repeat(np.arange(len(length)), length)
+    realizable = np.bincount(row[ids == label[row]], minlength=len(length)) > 0
+    return Windows(
+        vocabulary, ids, row_pointer(length)[:-1], length, label, weight, np.arange(len(length)),
+        realizable, "sample",
+    )  # fmt: skip
+
+
+def windows_from_sequences(
+    sequences: Sequence[Sequence[Label]] | np.ndarray,
+    labels: Sequence[Label] | np.ndarray,
+    weights: Sequence[float | int] | np.ndarray | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Windows:
+    """Contexts and their next tokens, as Python lists or arrays.
+
+    The last element of each sequence is the last token. Without a `vocabulary`, ids go by first
+    appearance; with one, a label outside it is an error.
+    """
+    rows = [list(map(plain_label, row)) for row in sequences]
+    nexts = [plain_label(x) for x in labels]
+    if len(rows) != len(nexts):
+        raise DataError(f"{len(rows)} sequences but {len(nexts)} next tokens; one each is needed.")
+    empty = [f"sequence {i}" for i, row in enumerate(rows) if not row]
+    if empty:
+        raise DataError(listed("Sequences without a token:", empty, "Drop them or fill them."))
+    flat = [x for row in rows for x in row]
+    if vocabulary is None:
+        vocabulary, ids = encode([*flat, *nexts])
+    else:
+        ids = _known_ids(vocabulary, rows, nexts)
+    return windows_from_ids(
+        vocabulary,
+        ids[: len(flat)],
+        np.array([len(row) for row in rows], dtype=np.int64),
+        ids[len(flat) :],
+        None if weights is None else np.asarray(weights, dtype=float),
+    )
+
+
+def _known_ids(
+    vocabulary: Vocabulary, rows: list[list[Label]], nexts: list[Label]
+) -> Int[np.ndarray, " tokens_and_labels"]:
+    """Ids of contexts, then of labels, all of which the vocabulary must hold."""
+    places = [(i, x) for i, row in enumerate(rows) for x in row] + list(enumerate(nexts))
+    unknown = [f"sequence {i}: {x!r}" for i, x in places if x not in vocabulary]
+    if unknown:
+        heading = f"{len(unknown)} tokens are outside the vocabulary of {len(vocabulary)}:"
+        raise DataError(listed(heading, unknown, "Name only tokens of the vocabulary."))
+    return np.array([vocabulary.id_of(x) for _, x in places], dtype=np.int64)
+
+
+def samples_from_sequences(
+    sequences: Sequence[Sequence[Label]] | np.ndarray,
+    labels: Sequence[Label] | np.ndarray,
+    weights: Sequence[float | int] | np.ndarray | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Samples:
+    """Samples from contexts and their next tokens, as `windows_from_sequences` reads them.
+
+    >>> s = samples_from_sequences([[0, 1], [1, 0, 1], [0, 1]], [0, 0, 0])
+    >>> len(s), s.weight.tolist(), s.bag(1)
+    (2, [2.0, 1.0], {0: 1, 1: 2})
+    """
+    return windows_from_sequences(sequences, labels, weights, vocabulary).samples()
