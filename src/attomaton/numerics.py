@@ -25,6 +25,20 @@ def row_pointer(length: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows_and_
     return np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
 
 
+def sorted_unique(key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " distinct"]:
+    """The distinct values, ascending. NumPy's own `unique` goes through a hash table, far slower on long keys."""
+    key = np.sort(key)
+    return key[np.flatnonzero(np.diff(key, prepend=key[:1] - 1))]
+
+
+def scramble(x: np.ndarray) -> np.ndarray:
+    """64-bit integers mixed so well that sums of them tell sets apart: the heart of every fingerprint here."""
+    x = x.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ x >> np.uint64(shift)) * np.uint64(factor)
+    return x ^ x >> np.uint64(31)
+
+
 def sum_by(
     index: Int[np.ndarray, " n"], value: Float[np.ndarray, " n"], size: int
 ) -> Float[np.ndarray, " size"]:

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError
-from attomaton.numerics import ragged_indices, row_pointer
+from attomaton.numerics import ragged_indices, row_pointer, scramble
 
 CHUNK = 1 << 21  # incidences sorted at a time: bounds the memory of building bags
 
@@ -185,7 +185,5 @@ def merge_samples(s: Samples) -> Samples:
 
 def _fingerprint(s: Samples) -> Int[np.ndarray, " samples"]:
     """A 64-bit number per bag, equal for equal bags (a sum of scrambled entries, modulo 2⁶⁴)."""
-    x = s.token.astype(np.uint64) << np.uint64(32) | s.count.astype(np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ x >> np.uint64(shift)) * np.uint64(factor)
-    return np.add.reduceat(x ^ x >> np.uint64(31), s.start[:-1]).view(np.int64)
+    x = scramble(s.token.astype(np.uint64) << np.uint64(32) | s.count.astype(np.uint64))
+    return np.add.reduceat(x, s.start[:-1]).view(np.int64)

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import AssumptionError
-from attomaton.numerics import ragged_indices, row_pointer, sum_by
+from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class PriorityGraph:
     def dag(self) -> tuple[Int[np.ndarray, " dag_edges"], Int[np.ndarray, " dag_edges"]]:
         """The condensation: distinct edges between different components, sorted."""
         a, b = self.component[self.edge_from], self.component[self.edge_to]
-        key = np.unique((a * len(self.level) + b)[a != b])
+        key = sorted_unique((a * len(self.level) + b)[a != b])
         return key // len(self.level), key % len(self.level)
 
     def pairs_of(self, last: int) -> slice:
@@ -189,7 +189,7 @@ def _levels(
     a: Int[np.ndarray, " edges"], b: Int[np.ndarray, " edges"], count: int
 ) -> Int[np.ndarray, " components"]:
     """Longest path from a source to each component, by peeling off sources layer after layer."""
-    key = np.unique((a.astype(np.int64) * count + b)[a != b])
+    key = sorted_unique((a.astype(np.int64) * count + b)[a != b])
     a, b = key // count, key % count
     begin = row_pointer(np.bincount(a, minlength=count))
     waiting = np.bincount(b, minlength=count)
@@ -201,6 +201,6 @@ def _levels(
         below = b[ragged_indices(begin[layer], begin[layer + 1] - begin[layer])]
         np.subtract.at(waiting, below, 1)
         # Every component enters a layer once: when its last incoming edge has been taken away.
-        layer = np.unique(below)[waiting[np.unique(below)] == 0]
+        layer = sorted_unique(below[waiting[below] == 0])
         depth += 1
     return level

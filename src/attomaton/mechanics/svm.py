@@ -25,7 +25,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.graph import PriorityGraph
-from attomaton.numerics import sum_by
+from attomaton.numerics import row_pointer, scramble, sum_by
 from attomaton.results import KKT
 
 CERTIFIED = 1e-8  # residual above which an answer is an error
@@ -138,20 +138,53 @@ def _solve_by_last_token(
 ) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " dag_edges"]]:
     """Orthonormal case: independent programs, many last tokens to one solver call."""
     a, b = graph.dag
-    u, multiplier = np.zeros(len(graph.level)), np.zeros(len(a))
-    for lo, hi in _batches(graph):
-        first, stop = np.searchsorted(a, [lo, hi])
+    node = _merge_leaves(graph)
+    count = int(node.max(initial=-1)) + 1
+    size = np.bincount(node, graph.component_size, count).astype(np.int64)
+    last = np.zeros(count, np.int64)
+    last[node] = graph.component_last
+    edge, which = np.unique(node[a] * count + node[b], return_inverse=True)
+    u, multiplier = np.zeros(count), np.zeros(len(edge))
+    start, end = edge // max(count, 1), edge % max(count, 1)
+    for lo, hi in _batches(last):
+        first, stop = np.searchsorted(start, [lo, hi])
         if stop > first:
             part = slice(first, stop)
             u[lo:hi], multiplier[part] = _solve_batch(
-                graph.component_size[lo:hi], a[part] - lo, b[part] - lo, graph.component_last[lo:hi]
+                size[lo:hi], start[part] - lo, end[part] - lo, last[lo:hi]
             )
-    return u[graph.component], multiplier
+    # Leaves that were merged share the multiplier of their edge by size: each is then balanced itself.
+    share = graph.component_size[b] / size[node[b]]
+    return u[node][graph.component], multiplier[which] * share
 
 
-def _batches(graph: PriorityGraph) -> Iterator[tuple[int, int]]:
-    """Ranges of components that hold whole last tokens, about `BATCH` components each."""
-    ends = np.flatnonzero(np.diff(graph.component_last, append=-1)) + 1
+def _merge_leaves(graph: PriorityGraph) -> Int[np.ndarray, " components"]:
+    """A number for each component, the same for leaves below the same components, ascending by last token.
+
+    A leaf outranks nothing, so all that binds it is what outranks it: leaves below the same components have the
+    same score, and one of their joint size can stand for them. On text most tokens are leaves, and few of them are
+    unlike. Equal sets are told by a fingerprint; were it ever wrong, the certificate would say so.
+    """
+    a, b = graph.dag
+    n = len(graph.level)
+    into = np.bincount(b, minlength=n)
+    leaf = (np.bincount(a, minlength=n) == 0) & (into > 0)
+    order = np.argsort(b, kind="stable")
+    order = order[leaf[b[order]]]
+    mark = np.arange(n, dtype=np.uint64)  # unlike for all that are no leaves
+    mark[leaf] = np.add.reduceat(scramble(a[order]), row_pointer(into[leaf])[:-1])
+    order = np.lexsort((mark, leaf, graph.component_last))
+    same = (
+        leaf[order[1:]] & (np.diff(mark[order]) == 0) & (np.diff(graph.component_last[order]) == 0)
+    )
+    node = np.empty(n, np.int64)
+    node[order] = np.cumsum(np.concatenate([[True], ~(same & leaf[order[:-1]])])) - 1
+    return node
+
+
+def _batches(last: Int[np.ndarray, " nodes"]) -> Iterator[tuple[int, int]]:
+    """Ranges of nodes that hold whole last tokens, about `BATCH` nodes each."""
+    ends = np.flatnonzero(np.diff(last, append=-1)) + 1
     lo = 0
     for hi in ends:
         if hi - lo >= BATCH or hi == ends[-1]:
