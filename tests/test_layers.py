@@ -20,11 +20,13 @@ ROOMS = {
     "corpus": BASE,
     "mechanics": BASE | {"corpus"},
     "scan_snap": BASE,
+    "transformer": BASE | {"corpus"},
     "estimator": BASE | {"corpus", "mechanics", "estimator_input"},
     "estimator_input": BASE | {"corpus"},
-    "claims": BASE | {"corpus", "mechanics", "scan_snap"},
+    "claims": BASE | {"corpus", "mechanics", "scan_snap", "transformer"},
     "report": BASE,
     "models": BASE | {"corpus", "mechanics", "storage"},
+    "summaries": BASE | {"corpus", "mechanics"},
     "runs": BASE | {"corpus", "mechanics", "claims", "models", "storage"},
     "reproduce": BASE | {"claims", "report", "runs", "storage"},
     "levels": BASE | {"scan_snap"},
@@ -34,16 +36,17 @@ ROOMS = {
     "doctor": BASE | {"corpus", "mechanics", "runs"},
     "console": BASE | {"storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "report", "runs", "sweeps"},
+    "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
     "__main__": {"cli"},
     "cli": BASE
-    | {"cli_dynamics", "console", "corpus", "demo", "doctor", "mechanics", "models", "report",
+    | {"cli_dynamics", "cli_summary", "console", "corpus", "demo", "doctor", "mechanics", "models", "report",
        "reproduce", "runs", "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {
     "mechanics": (
         {"graph", "svm", "finite", "limit", "automaton", "view"},
-        {"model", "train", "path"},
+        {"model", "whole", "train", "train_input", "path"},
         {"data", "synthetic"},
     ),
     "scan_snap": (

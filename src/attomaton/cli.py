@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.cli_dynamics import register
-from attomaton.console import Json, emit, fail, progress_bar, say_stage
+from attomaton import cli_dynamics, cli_summary
+from attomaton.console import Json, emit, fail, progress_bar
 from attomaton.errors import AttomatonError, UsageError
 
 app = typer.Typer(
@@ -21,13 +21,30 @@ app = typer.Typer(
 data_app = typer.Typer(help="Look at data, or draw some.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
-Data = Annotated[Path, typer.Argument(help="JSONL, text, CSV, TSV or Parquet file.")]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="JSONL, text, CSV, TSV or Parquet file, or a data set: wikitext-2, wikitext-2:valid."
+    ),
+]
 Model = Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")]
 Tokens = Annotated[list[str], typer.Argument(help="The context, last token last.")]
 Context = Annotated[
     int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
 ]
 Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
+Split = Annotated[
+    str | None,
+    typer.Option(help="Documents of a text: stream (default; the whole file), lines, paragraphs."),
+]
+TokenizerName = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer",
+        help="Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json.",
+    ),
+]
+READING = ("context", "sequence", "item", "order", "split", "tokenizer")
 EmbeddingsFile = Annotated[
     Path | None,
     typer.Option("--embeddings", help=".npy matrix; tokens are then integers naming its rows."),
@@ -59,16 +76,19 @@ def fit(
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    split: Split = None,
+    tokenizer: TokenizerName = None,
     json: Json = False,
 ) -> None:
     """Compute the exact limit of training on a data set and write it as a model."""
+    options = reading(locals())
     from attomaton.report.terminal import fit_text
     from attomaton.runs import fit_run
 
-    summary = fit_run(
-        data, out, embeddings=embeddings, dense=dense, stage=say_stage, context=context,
-        sequence=sequence, item=item, order=order,
-    )  # fmt: skip
+    with progress_bar("fitting") as progress:
+        summary = fit_run(
+            data, out, embeddings=embeddings, dense=dense, progress=progress, **options
+        )
     text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
     emit(summary, text, json)
 
@@ -92,9 +112,12 @@ def train(
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    split: Split = None,
+    tokenizer: TokenizerName = None,
     json: Json = False,
 ) -> None:
     """Train the real layer and measure, on the way, how far it still is from its limit."""
+    options = reading(locals())
     from attomaton.report.terminal import table
     from attomaton.runs import train_run
 
@@ -102,8 +125,7 @@ def train(
         summary = train_run(
             data, out, embeddings=embeddings, init=init, optimizer=optimizer, lr=lr, steps=steps,
             every=every, head=head, loss=loss, batch_size=batch_size, seeds=seeds, seed=seed,
-            progress=progress,
-            reading={"context": context, "sequence": sequence, "item": item, "order": order},
+            progress=progress, reading=options,
         )  # fmt: skip
     names = list(summary["final"][0])
     rows = [[row[name] for name in names] for row in summary["final"]]
@@ -133,7 +155,7 @@ def predict(
     """The next token after a context, with probabilities."""
     from attomaton.report.terminal import table
 
-    automaton, words = opened(model, tokens)
+    automaton, words = opened(model, tokens, whole=sample > 0)
     p = automaton.predict_proba(words, radius)
     ranked = sorted(p.items(), key=lambda pair: -pair[1])
     record: dict[str, Any] = {
@@ -161,11 +183,10 @@ def explain(
 ) -> None:
     """Why this token comes next, and why every other token of the context lost."""
     from attomaton.report.terminal import explanation_text
-    from attomaton.runs import explanation_record
 
     automaton, words = opened(model, tokens)
     explanation = automaton.explain(words, evidence)
-    record = explanation_record(explanation)
+    record = explanation.record()
     if figure is not None:
         from dataclasses import asdict
 
@@ -217,6 +238,9 @@ def graph(
 def reproduce(
     preset: Annotated[str, typer.Argument(help="A published experiment, e.g. mechanics-global.")],
     seeds: Annotated[int | None, typer.Option(help="Draws (default: as published).")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version, for those that take long.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
     ] = None,
@@ -227,8 +251,9 @@ def reproduce(
     from attomaton.reproduce import reproduce_run
     from attomaton.runs import run_folder
 
-    place = out or run_folder(preset, {"preset": preset, "seeds": seeds})
-    summary = reproduce_run(preset, place, seeds)
+    place = out or run_folder(preset, {"preset": preset, "seeds": seeds, "quick": quick})
+    with progress_bar(preset) as progress:
+        summary = reproduce_run(preset, place, seeds, quick, progress)
     emit(summary, reproduction_text(summary), json)
     if summary["verdict"] != "holds":
         raise typer.Exit(4)
@@ -241,21 +266,27 @@ def data_inspect(
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    split: Split = None,
+    tokenizer: TokenizerName = None,
     json: Json = False,
 ) -> None:
     """What a file holds: samples, tokens, last tokens, what is set aside and why."""
-    from attomaton.corpus.inspect import inspect_samples
-    from attomaton.corpus.readers import read_samples
+    options = reading(locals())
+    from attomaton.corpus.inspect import inspect_windows
+    from attomaton.corpus.readers import read_windows
     from attomaton.report.terminal import table
 
-    samples = read_samples(data, context=context, sequence=sequence, item=item, order=order)
-    record = inspect_samples(samples)
+    record = inspect_windows(read_windows(data, **options))
     rows = [[r["token"], r["occurrences"], r["as_last"], r["as_label"]] for r in record["tokens"]]
     text = "\n".join(
         [
             f"{record['samples']:,} samples ({record['distinct_samples']:,} distinct), "
             f"{record['vocab']:,} tokens, {record['last_tokens']:,} last tokens, contexts of "
             f"{record['shortest']}–{record['longest']} tokens",
+            f"sequences: {record['documents']:,} cut into contexts, {record['too_short']:,} too short "
+            "for a context and its label"
+            if record["documents"]
+            else "contexts as the file gives them",
             f"{record['set_aside']['rows']:,} set aside: label absent from the context",
             *(f"  {example}" for example in record["set_aside"]["examples"]),
             table(["token", "in contexts", "as last", "as label"], rows),
@@ -266,28 +297,53 @@ def data_inspect(
 
 @data_app.command("synth")
 def data_synth(
-    out: Annotated[Path, typer.Option("-o", "--out", help="JSONL file to write.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="JSONL file to write (sessions: also an event log).")
+    ],
     kind: Annotated[
-        str, typer.Option(help="general, acyclic, cyclic, fully-cyclic or planted.")
+        str, typer.Option(help="general, acyclic, cyclic, fully-cyclic, planted or sessions.")
     ] = "general",
-    vocab: Annotated[int, typer.Option("-K", "--vocab", help="Number of tokens.")] = 6,
-    samples: Annotated[int, typer.Option("-n", "--samples", help="Number of samples.")] = 6,
-    length: Annotated[int, typer.Option("-T", "--length", help="Tokens per context.")] = 4,
+    vocab: Annotated[
+        int | None, typer.Option("-K", "--vocab", help="Number of tokens (6; sessions: 24).")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option("-n", "--samples", help="Samples (6), or sessions (200).")
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option("-T", "--length", help="Tokens per context (4), or events (50).")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(help="Events before each label, for sessions as JSONL.")
+    ] = None,
     levels: Annotated[int, typer.Option(help="Priority groups (planted).")] = 3,
     repeats: Annotated[bool, typer.Option(help="Let tokens repeat in a context.")] = False,
     seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
     json: Json = False,
 ) -> None:
-    """Draw a random data set, at large or with a planted priority order."""
-    from attomaton.corpus.readers import write_jsonl
-    from attomaton.mechanics.synthetic import draw_samples, planted_samples
+    """Draw a random data set: at large, with a planted priority order, or sessions of returning users."""
     from attomaton.numerics import named_rng
 
     rng = named_rng("synth", seed)
+    usual = (24, 200, 50) if kind == "sessions" else (6, 6, 4)
+    given = (vocab, samples, length)
+    K, n, T = (u if x is None else x for x, u in zip(given, usual, strict=True))
+    if kind == "sessions":
+        from attomaton.corpus.sessions import draw_sessions, write_sessions
+
+        log = draw_sessions(rng, n, T, K)
+        write_sessions(log, out, context)
+        record = {"written": str(out), "kind": kind, "events": len(log.item), "seed": seed}
+        emit(record, f"{record['events']} events in {out}", json)
+        return
+    from attomaton.corpus.readers import write_jsonl
+    from attomaton.mechanics.synthetic import draw_samples, planted_samples
+
+    if context is not None:
+        raise UsageError("--context is for --kind sessions; the others have --length.")
     if kind == "planted":
-        drawn = planted_samples(rng, vocab, samples, length, levels, repeats=repeats).samples
+        drawn = planted_samples(rng, K, n, T, levels, repeats=repeats).samples
     else:
-        drawn = draw_samples(rng, vocab, samples, length, kind=kind, repeats=repeats)
+        drawn = draw_samples(rng, K, n, T, kind=kind, repeats=repeats)
     write_jsonl(drawn, out)
     record = {"written": str(out), "kind": kind, "samples": int(drawn.rows.sum()), "seed": seed}
     emit(record, f"{record['samples']} samples in {out}", json)
@@ -306,16 +362,25 @@ def doctor(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def opened(model: Path, tokens: list[str]) -> tuple[Any, list[Any]]:
-    """The automaton of a model, and command-line words as its token labels."""
+def reading(given: dict[str, Any]) -> dict[str, Any]:
+    """How a file is to be read, out of all that a command was given."""
+    return {name: given[name] for name in READING}
+
+
+def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, list[Any]]:
+    """The automaton of a model, and command-line words as its token labels.
+
+    Only what belongs to the last of them is read, unless the `whole` model is asked for.
+    """
     from attomaton.mechanics.automaton import Automaton
     from attomaton.models import open_model
 
-    limit = open_model(model)
+    limit = open_model(model, None if whole else tokens[-1:])
     return Automaton(limit), [limit.graph.vocabulary.read(token) for token in tokens]
 
 
-register(app)
+cli_dynamics.register(app)
+cli_summary.register(app)
 
 
 def main() -> None:

@@ -17,28 +17,23 @@ def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
     print(to_json({"schema_version": 1, **record}) if as_json else text)
 
 
-def say_stage(name: str, seconds: float | None) -> None:
-    """One line per finished stage, for a person who waits."""
-    if sys.stderr.isatty() and seconds is not None:
-        print(f"{name:>6} {seconds:7.2f} s", file=sys.stderr)
-
-
 @contextmanager
 def progress_bar(title: str) -> Iterator[Any]:
-    """A callback `progress(done, total, loss)` that draws a bar, or None where nobody watches."""
+    """A callback `progress(done, total, note)` that draws a bar, or None where nobody watches; a number is a loss."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"),
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"),
                TimeRemainingColumn())  # fmt: skip
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None, loss="")
+        task = bar.add_task(title, total=None, note="")
 
-        def progress(done: int, total: int, loss: float) -> None:
-            bar.update(task, completed=done, total=total, loss=f"loss {loss:.6g}")
+        def progress(done: int, total: int, note: float | str) -> None:
+            said = note if isinstance(note, str) else f"loss {note:.6g}"
+            bar.update(task, completed=done, total=total, note=said)
 
         yield progress
 

@@ -16,7 +16,6 @@ from attomaton.report.terminal import explanation_text, fit_text, graph_text, ta
 from attomaton.runs import (
     command,
     environment,
-    explanation_record,
     metric_columns,
     package_version,
     provenance,
@@ -46,7 +45,7 @@ def demo_run(
         **limit.summary(),
         "training": {"status": run.status, "seconds": run.seconds}
         | {name: records[name][:, -1] for name in SHOWN},
-        "explanation": explanation_record(explanation),
+        "explanation": explanation.record(),
         "run": str(folder),
     }
     text = {

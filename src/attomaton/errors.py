@@ -38,6 +38,10 @@ class SolverError(AttomatonError, RuntimeError):
     exit_code = 4
 
 
+class StorageError(AttomatonError, RuntimeError):
+    """A file could not be written; what was whole before still is."""
+
+
 class NotFittedError(AttomatonError, ValueError, AttributeError):
     """An estimator was asked before it was fitted."""
 
@@ -57,6 +61,15 @@ def listed(heading: str, faults: Sequence[str], cure: str, most: int = 5) -> str
     if len(faults) > most:
         lines.append(f"  … and {len(faults) - most} more")
     return "\n".join([*lines, cure])
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things, in words.
+
+    >>> counted(1, "fault"), counted(3, "fault")
+    ('1 fault', '3 faults')
+    """
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def one_of(name: str, value: str, choices: Sequence[str]) -> None:

@@ -1,26 +1,31 @@
-"""A fitted limit on disk: written once, opened without solving anything again.
+"""A fitted limit on disk: written part by part, opened without solving anything again.
 
 MODEL/attomaton.json       what this folder is
-      model.json           summary, certificates, seconds, provenance
+      model.json           summary, certificates, provenance, the table of parts
       vocabulary.json      token labels in id order
-      samples.parquet      the merged samples (evidence for explanations)
-      pairs.parquet        (last, token) with component, level and scores
-      edges.parquet        priority edges between pairs
-      arrays.safetensors   multipliers; embeddings if given; W_svm and W_fin if asked for (dense)
+      samples/NNN.parquet  the merged samples (evidence for explanations)
+      pairs/NNN.parquet    last, token: component (numbered within its last token), level, scores
+      edges/NNN.parquet    last, from, to: weight of the priority edge, multiplier of its margin
+      arrays.safetensors   embeddings if given; W_svm and W_fin if asked for (dense)
+
+A part holds whole last tokens, ascending. Each of the three folders is a Parquet data set that other tools read as one
+table; every row says what it is about, so no file needs another one to be understood. To explain one context only the
+rows of its last token are read.
 """
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attomaton.corpus.samples import Samples, SetAside
-from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.finite import FiniteComponent
 from attomaton.mechanics.graph import PriorityGraph
-from attomaton.mechanics.limit import Limit
+from attomaton.mechanics.limit import Limit, merge_summaries
 from attomaton.mechanics.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
@@ -28,70 +33,132 @@ from attomaton.storage import (
     check_folder,
     new_folder,
     read_arrays,
-    read_columns,
     read_json,
+    read_rows,
     write_arrays,
     write_columns,
     write_json,
+    write_whole,
 )
+
+SAMPLES = ("last", "label", "weight", "rows", "source", "tokens", "counts")
+PAIRS = ("last", "token", "component", "level", "svm_score", "log_pi")
+COUPLED = (
+    "svm_coefficient",
+    "finite_coefficient",
+    "finite_score",
+)  # unlike the above only under embeddings
+EDGES = ("last", "from", "to", "weight", "multiplier")
 
 
 def save_model(
     limit: Limit, folder: Path | str, record: dict[str, Any], dense: bool = False
 ) -> None:
-    """Write a fitted limit; `record` (summary and provenance) becomes `model.json`."""
-    arrays = {"multiplier": limit.svm.multiplier}
-    if limit.embeddings is not None:
-        arrays["E"] = limit.embeddings.E
+    """Write a fitted limit; `record` (provenance) goes into `model.json` beside the summary."""
+    with new_folder(folder, "model") as work:
+        part = write_part(work, 0, limit)
+        write_head(work, limit.graph.vocabulary, [part], record, _arrays(limit, dense))
+
+
+def write_part(work: Path, number: int, limit: Limit) -> dict[str, Any]:
+    """Write the limit of some last tokens; what `write_head` needs to know of it.
+
+    The record of a part is its last file: where it is, the part is complete.
+    """
+    tables = {"samples": _sample_columns(limit), "pairs": _pair_columns(limit),
+              "edges": _edge_columns(limit)}  # fmt: skip
+    for name, columns in tables.items():
+        (work / name).mkdir(exist_ok=True)
+        write_columns(work / name / f"{number:03d}.parquet", columns)
+    lasts = limit.graph.last_tokens
+    record = {
+        "part": number,
+        "first_last": int(lasts[0]),
+        "final_last": int(lasts[-1]),
+        "weight": limit.samples.total_weight,
+        "summary": limit.summary(),
+    }
+    write_whole(_part_record(work, number), lambda path: write_json(path, record))
+    return record
+
+
+def finished_part(work: Path, number: int) -> dict[str, Any] | None:
+    """The record of a part that was completely written before, or None."""
+    path = _part_record(work, number)
+    return read_json(path) if path.is_file() else None
+
+
+def _part_record(work: Path, number: int) -> Path:
+    return work / f"part-{number:03d}.json"
+
+
+def write_head(
+    work: Path,
+    vocabulary: Vocabulary,
+    parts: Sequence[dict[str, Any]],
+    record: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+) -> dict[str, Any]:
+    """Write what holds the parts together; returns the summary of the whole."""
+    summary = merge_summaries([(p["weight"], p["summary"]) for p in parts])
+    table = [{k: p[k] for k in ("part", "first_last", "final_last", "weight")} for p in parts]
+    write_json(work / "vocabulary.json", list(vocabulary.labels))
+    if arrays:
+        write_arrays(work / "arrays.safetensors", arrays)
+    write_json(work / "model.json", {"summary": summary, "parts": table, **record})
+    for p in parts:
+        _part_record(work, p["part"]).unlink()
+    return summary
+
+
+def _arrays(limit: Limit, dense: bool) -> dict[str, np.ndarray]:
+    arrays = {} if limit.embeddings is None else {"E": limit.embeddings.E}
     if dense:
         arrays["W_svm"] = limit.dense(limit.svm.coefficient)
         arrays["W_fin"] = limit.dense(limit.finite.coefficient)
-    with new_folder(folder, "model") as work:
-        write_json(work / "vocabulary.json", list(limit.graph.vocabulary.labels))
-        _write_samples(work / "samples.parquet", limit.samples)
-        _write_graph(work, limit)
-        write_arrays(work / "arrays.safetensors", arrays)
-        write_json(work / "model.json", {"summary": limit.summary(), **record})
+    return arrays
 
 
-def _write_samples(path: Path, samples: Samples) -> None:
+def _sample_columns(limit: Limit) -> dict[str, Any]:
     import pyarrow as pa
 
-    start = pa.array(samples.start)
-    write_columns(
-        path,
-        {
-            "last": samples.last,
-            "label": samples.label,
-            "weight": samples.weight,
-            "rows": samples.rows,
-            "source": samples.source,
-            "tokens": pa.LargeListArray.from_arrays(start, pa.array(samples.token)),
-            "counts": pa.LargeListArray.from_arrays(start, pa.array(samples.count)),
-        },
+    samples, start = limit.samples, pa.array(limit.samples.start)
+    tokens, counts = (
+        pa.LargeListArray.from_arrays(start, pa.array(x)) for x in (samples.token, samples.count)
     )
+    values = (samples.last, samples.label, samples.weight, samples.rows, samples.source, tokens)
+    return dict(zip(SAMPLES, (*values, counts), strict=True))
 
 
-def _write_graph(folder: Path, limit: Limit) -> None:
+def _pair_columns(limit: Limit) -> dict[str, Any]:
+    graph, svm, finite = limit.graph, limit.svm, limit.finite
+    first = np.searchsorted(graph.component_last, graph.pair_last)  # of the last token's components
+    values = (
+        graph.pair_last.astype(np.int32), graph.pair_token.astype(np.int32),
+        (graph.component - first).astype(np.int32),
+        graph.level[graph.component].astype(np.int32), svm.score, finite.log_pi,
+    )  # fmt: skip
+    columns = dict(zip(PAIRS, values, strict=True))
+    if limit.embeddings is not None and not limit.embeddings.orthonormal:
+        more = (svm.coefficient, finite.coefficient, finite.score)
+        columns |= dict(zip(COUPLED, more, strict=True))
+    return columns
+
+
+def _edge_columns(limit: Limit) -> dict[str, Any]:
     graph = limit.graph
-    write_columns(
-        folder / "pairs.parquet",
-        {
-            "last": graph.pair_last,
-            "token": graph.pair_token,
-            "component": graph.component,
-            "level": graph.level[graph.component],
-            "svm_score": limit.svm.score,
-            "svm_coefficient": limit.svm.coefficient,
-            "log_pi": limit.finite.log_pi,
-            "finite_score": limit.finite.score,
-            "finite_coefficient": limit.finite.coefficient,
-        },
-    )
-    write_columns(
-        folder / "edges.parquet",
-        {"from": graph.edge_from, "to": graph.edge_to, "weight": graph.edge_weight},
-    )
+    # A multiplier belongs to a margin between components; the first edge between them carries it.
+    a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
+    between = np.flatnonzero(a != b)
+    first = np.unique((a * len(graph.level) + b)[between], return_index=True)[1]
+    multiplier = np.zeros(len(a))
+    multiplier[between[first]] = limit.svm.multiplier
+    values = (
+        graph.pair_last[graph.edge_from].astype(np.int32),
+        graph.pair_token[graph.edge_from].astype(np.int32),
+        graph.pair_token[graph.edge_to].astype(np.int32), graph.edge_weight, multiplier,
+    )  # fmt: skip
+    return dict(zip(EDGES, values, strict=True))
 
 
 def read_record(folder: Path | str) -> dict[str, Any]:
@@ -99,59 +166,86 @@ def read_record(folder: Path | str) -> dict[str, Any]:
     return read_json(check_folder(folder, "model") / "model.json")
 
 
-def open_model(folder: Path | str) -> Limit:
-    """A fitted limit as it was saved."""
+def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limit:
+    """A fitted limit as it was saved: all of it, or what belongs to some last tokens.
+
+    A limit opened for some last tokens answers everything about contexts that end in them; its norms, loss floor and
+    certificates are those of the whole.
+    """
     folder = check_folder(folder, "model")
-    summary = read_record(folder)["summary"]
+    record = read_record(folder)
+    summary = record["summary"]
     vocabulary = Vocabulary(read_json(folder / "vocabulary.json"))
-    samples = _read_samples(folder / "samples.parquet", vocabulary, summary)
-    names = ["last", "token", "component", "level", "svm_score", "svm_coefficient", "log_pi",
-             "finite_score", "finite_coefficient"]  # fmt: skip
-    pairs = read_columns(folder / "pairs.parquet", names)
-    edges = read_columns(folder / "edges.parquet", ["from", "to", "weight"])
-    arrays = read_arrays(folder / "arrays.safetensors")
-    level = np.zeros(int(pairs["component"].max()) + 1, np.int64)
-    level[pairs["component"]] = pairs["level"]
-    graph = PriorityGraph(
-        vocabulary, pairs["last"], pairs["token"], edges["from"], edges["to"], edges["weight"],
-        pairs["component"], level,
-    )  # fmt: skip
+    arrays = read_arrays(folder / "arrays.safetensors", ["E"])
+    embeddings = Embeddings(arrays["E"]) if "E" in arrays else None
+    coupled = embeddings is not None and not embeddings.orthonormal
+    wanted = None if lasts is None or coupled else _known(vocabulary, lasts)
+    numbers = [
+        p["part"]
+        for p in record["parts"]
+        if wanted is None or ((p["first_last"] <= wanted) & (wanted <= p["final_last"])).any()
+    ]
+
+    def rows(name: str, columns: Sequence[str]) -> dict[str, Any]:
+        files = [folder / name / f"{n:03d}.parquet" for n in numbers]
+        return read_rows(files, columns, "last", wanted)
+
+    pairs = rows("pairs", PAIRS + COUPLED * coupled)
+    graph = _graph(vocabulary, pairs, edges := rows("edges", EDGES))
+    samples = _samples(vocabulary, rows("samples", SAMPLES), summary)
     seen = summary["certificates"]
+    score, log_pi = pairs["svm_score"], pairs["log_pi"]
     svm = GraphSVM(
-        pairs["svm_coefficient"], pairs["svm_score"], arrays["multiplier"],
-        KKT(seen["svm_primal"], seen["svm_dual"], seen["svm_gap"]),
+        pairs["svm_coefficient"] if coupled else score, score, _multiplier(graph, edges),
+        KKT(seen["svm_primal"], seen["svm_dual"], seen["svm_gap"]), summary["svm_norm"],
     )  # fmt: skip
     finite = FiniteComponent(
-        pairs["log_pi"], pairs["finite_coefficient"], pairs["finite_score"],
-        summary["loss_floor"], seen["luce_gradient"], summary["cyclic_samples"],
+        log_pi, pairs["finite_coefficient"] if coupled else log_pi,
+        pairs["finite_score"] if coupled else log_pi, summary["loss_floor"], seen["luce_gradient"],
+        summary["cyclic_samples"], summary["finite_norm"],
     )  # fmt: skip
-    embeddings = Embeddings(arrays["E"]) if "E" in arrays else None
     return Limit(samples, graph, svm, finite, embeddings)
 
 
-def _read_samples(path: Path, vocabulary: Vocabulary, summary: dict[str, Any]) -> Samples:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
+    """The ids of those labels the vocabulary holds, ascending."""
+    ids = [vocabulary.id_of(vocabulary.read(x) if isinstance(x, str) else x) for x in labels]
+    return np.array(sorted({i for i in ids if i is not None}), np.int64)
 
-    try:
-        table = pq.read_table(path).combine_chunks()
-        tokens, counts = (table[name].combine_chunks() for name in ("tokens", "counts"))
-        flat = {
-            name: table[name].to_numpy() for name in ("last", "label", "weight", "rows", "source")
-        }
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as samples ({error}).") from error
-    return Samples(
-        vocabulary,
-        flat["last"],
-        flat["label"],
-        flat["weight"],
-        row_pointer(tokens.value_lengths().to_numpy()),
-        tokens.flatten().to_numpy(),
-        counts.flatten().to_numpy(),
-        flat["rows"],
-        flat["source"],
-        SetAside(summary["dropped"], float(summary["dropped"])),
-        summary["tokens"],
-        summary["windows"],
+
+def _graph(vocabulary: Vocabulary, pairs: dict[str, Any], edges: dict[str, Any]) -> PriorityGraph:
+    """The graph behind rows of pairs and edges: tokens back to indices."""
+    K = len(vocabulary)
+    last, token = pairs["last"].astype(np.int64), pairs["token"].astype(np.int64)
+    key = last * K + token
+    if (np.diff(key) <= 0).any():
+        raise DataError("the pairs of this model are out of order; fit again.")
+    new_last = np.flatnonzero(np.diff(last, prepend=-1))
+    per_last = np.maximum.reduceat(pairs["component"], new_last) + 1 if len(last) else last
+    shift = np.repeat(row_pointer(per_last)[:-1], np.diff(new_last, append=len(last)))
+    component = pairs["component"] + shift
+    level = np.zeros(int(per_last.sum()), np.int64)
+    level[component] = pairs["level"]
+    head = edges["last"].astype(np.int64) * K
+    edge_from, edge_to = (np.searchsorted(key, head + edges[name]) for name in ("from", "to"))
+    return PriorityGraph(
+        vocabulary, last, token, edge_from, edge_to, edges["weight"], component, level
     )
+
+
+def _multiplier(graph: PriorityGraph, edges: dict[str, Any]) -> np.ndarray:
+    """One multiplier per edge of the condensation, from the edges that carry them."""
+    a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
+    between = np.flatnonzero(a != b)
+    first = np.unique((a * len(graph.level) + b)[between], return_index=True)[1]
+    return edges["multiplier"][between[first]]
+
+
+def _samples(vocabulary: Vocabulary, columns: dict[str, Any], summary: dict[str, Any]) -> Samples:
+    tokens, length = columns["tokens"]
+    return Samples(
+        vocabulary, columns["last"], columns["label"], columns["weight"], row_pointer(length),
+        tokens, columns["counts"][0], columns["rows"], columns["source"],
+        SetAside(summary["dropped"], float(summary["dropped"])), summary["tokens"],
+        summary["windows"],
+    )  # fmt: skip

@@ -26,40 +26,44 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.corpus.readers import read_samples
+from attomaton.corpus.readers import read_windows
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError
-from attomaton.mechanics.automaton import Explanation
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
-from attomaton.mechanics.train import Progress, Training, train
-from attomaton.models import save_model
+from attomaton.mechanics.train import Checkpoint, Progress, Training, train
+from attomaton.models import finished_part, write_head, write_part
 from attomaton.storage import (
+    discard,
     new_folder,
+    read_arrays,
     read_matrix,
+    resumed_folder,
     to_json,
+    work_folder,
     write_arrays,
     write_columns,
     write_json,
+    write_whole,
 )
 
 RATES = {"gd": 1.0, "ngd": 0.01, "polyak": 1.0, "sgd": 0.1, "adam": 0.01}  # when none is given
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
 
 Stage = Callable[[str, float | None], None]
+FitProgress = Callable[[int, int, str], None]  # incidences done, in all, and what is being done
 
 
-def load(
-    data: Path | str,
-    embeddings: Path | str | None = None,
-    **reading: Any,
-) -> tuple[Samples, Embeddings | None]:
-    """Samples, and the embeddings whose rows their integer tokens name."""
+def load_windows(
+    data: Path | str, embeddings: Path | str | None = None, **reading: Any
+) -> tuple[Windows, Embeddings | None]:
+    """The windows of a file, and the embeddings whose rows its integer tokens name."""
     if embeddings is None:
-        return read_samples(data, **reading), None
+        return read_windows(data, **reading), None
     table = check_embeddings(read_matrix(embeddings, "embeddings"))
-    return read_samples(data, vocabulary=Vocabulary(range(len(table.E))), **reading), table
+    return read_windows(data, vocabulary=Vocabulary(range(len(table.E))), **reading), table
 
 
 def fit_run(
@@ -68,41 +72,87 @@ def fit_run(
     *,
     embeddings: Path | str | None = None,
     dense: bool = False,
-    stage: Stage = lambda name, seconds: None,
+    progress: FitProgress | None = None,
     **reading: Any,
 ) -> dict[str, Any]:
-    """Fit a data set and write the model; the summary of `attomaton fit`."""
+    """Fit a data set part by part and write the model; the summary of `attomaton fit`.
+
+    A part that was finished before, by a process that was killed, is taken as it is.
+    """
     begin = time.perf_counter()
     seconds: dict[str, float] = {}
 
+    done, total, now = 0, 1, "reading"
+
     def watch(name: str, took: float | None) -> None:
         if took is not None:
-            seconds[name] = took
-        stage(name, took)
+            seconds[name] = seconds.get(name, 0.0) + took
+        elif progress is not None:
+            progress(done, total, f"{now}: {name}")
 
-    with _timed("read", watch):
-        samples, table = load(data, embeddings, **reading)
-    limit = solve_limit(samples, table, watch)
-    record = {
-        "data": str(data),
-        "command": command(),
-        "environment": environment(),
-        "set_aside": asdict(samples.set_aside),
+    with timed("read", watch):
+        windows, table = load_windows(data, embeddings, **reading)
+        # Embeddings that are not orthonormal couple all last tokens: then there is only one part.
+        coupled = table is not None and not table.orthonormal
+        parts = windows.parts() if not coupled else [np.flatnonzero(windows.realizable)]
+        if not len(parts):
+            windows.samples()  # says what is wrong
+    arrays = {} if table is None else {"E": table.E}
+    asked = {
+        "windows": fingerprint(windows, *arrays.values()),
+        "dense": dense,
+        "versions": environment(),
     }
-    with _timed("write", watch):
-        save_model(limit, out, record, dense)
+    records, resumed = [], 0
+    total = int(windows.length[windows.realizable].sum())
+    with resumed_folder(out, "model", asked) as work:
+        for number, rows in enumerate(parts):
+            now = f"part {number + 1} of {len(parts)}"
+            record = finished_part(work, number)
+            if record is None or dense:
+                with timed("bags", watch):
+                    samples = windows.samples(rows)
+                limit = solve_limit(samples, table, watch)
+                with timed("write", watch):
+                    record = write_part(work, number, limit)
+                if dense:
+                    for name, value in (("W_svm", limit.svm), ("W_fin", limit.finite)):
+                        arrays[name] = arrays.get(name, 0.0) + limit.dense(value.coefficient)
+            else:
+                resumed += 1
+            records.append(record)
+            done += int(windows.length[rows].sum())
+        provenance_record = {
+            "data": str(data),
+            "reading": {k: v for k, v in reading.items() if v is not None},
+            "command": command(),
+            "environment": environment(),
+            "set_aside": asdict(windows.set_aside),
+        }
+        summary = write_head(work, windows.vocabulary, records, provenance_record, arrays)
     seconds["total"] = time.perf_counter() - begin
     return {
-        **limit.summary(),
-        "set_aside": asdict(samples.set_aside),
+        **summary,
+        "set_aside": asdict(windows.set_aside),
+        "parts": len(parts),
+        "resumed_parts": resumed,
         "seconds": seconds,
         "peak_memory_mb": peak_memory_mb(),
         "model": str(out),
     }
 
 
+def fingerprint(windows: Windows, *arrays: np.ndarray) -> str:
+    """What a corpus holds (and arrays beside it), in a few letters."""
+    digest = sha256(to_json(list(windows.vocabulary.labels), indent=None).encode())
+    for x in (windows.ids, windows.left, windows.length, windows.label, windows.weight, *arrays):
+        digest.update(np.ascontiguousarray(x).data)
+    return digest.hexdigest()
+
+
 @contextmanager
-def _timed(name: str, watch: Stage) -> Iterator[None]:
+def timed(name: str, watch: Stage) -> Iterator[None]:
+    """Tell `watch` when a stage begins and how long it took."""
     watch(name, None)
     begin = time.perf_counter()
     yield
@@ -123,6 +173,7 @@ def train_beside_theory(
     seeds: int = 1,
     seed: int = 0,
     progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Training:
     """Train the layer on a limit's own samples, measuring on the way how far it still is from the limit."""
     from attomaton.claims.measure import measure, yardstick
@@ -144,6 +195,7 @@ def train_beside_theory(
         record=measure,
         context=yardstick(limit, max(seeds, 1)),  # `train` itself refuses fewer than 1
         progress=progress,
+        checkpoint=checkpoint,
     )
 
 
@@ -158,16 +210,62 @@ def train_run(
     **options: Any,
 ) -> dict[str, Any]:
     """Train on a data set and write the run; the summary of `attomaton train`."""
-    samples, table = load(data, embeddings, **reading)
+    windows, table = load_windows(data, embeddings, **reading)
+    samples = windows.samples()
     start: str | np.ndarray = init
     if init not in ("zeros", "uniform"):
         start = read_matrix(init, "init")
         if table is None:
             table = _standard_basis(samples, start)
     limit = solve_limit(samples, table)
-    run = train_beside_theory(limit, init=start, progress=progress, **options)
-    records = training_records(run, limit)
-    summary = {
+    config = {
+        "data": str(data),
+        "embeddings": None if embeddings is None else str(embeddings),
+        "init": init,
+        **reading,
+        **options,
+    }
+    given = [x for x in (start, None if table is None else table.E) if isinstance(x, np.ndarray)]
+    asked = {"windows": fingerprint(windows, *given), **config, "versions": environment()}
+    with work_folder(out, asked) as work:
+        kept = _Kept(work / "checkpoint.safetensors")
+        run = train_beside_theory(limit, init=start, progress=progress, checkpoint=kept, **options)
+        summary = _train_summary(run, limit, options, out)
+        with new_folder(out, "run") as folder:
+            provenance(folder, config, summary)
+            records = training_records(run, limit)
+            write_columns(folder / "metrics.parquet", metric_columns(records, len(run.status)))
+            write_arrays(folder / "state.safetensors", _state(run, limit))
+            write_json(folder / "vocabulary.json", list(samples.vocabulary.labels))
+            write_json(folder / "status.json", {"status": run.status})
+        if "interrupted" not in run.status:
+            discard(work)
+    return {**summary, "resumed_at_step": kept.found}
+
+
+class _Kept:
+    """A training run's checkpoint: one file, replaced as a whole."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.found = 0  # the step a run was taken up at
+
+    def load(self) -> dict[str, np.ndarray] | None:
+        if not self.path.is_file():
+            return None
+        saved = read_arrays(self.path, finite=False)
+        self.found = int(saved["step"].max())
+        return saved
+
+    def save(self, arrays: dict[str, np.ndarray]) -> None:
+        write_whole(self.path, lambda path: write_arrays(path, arrays))
+
+
+def _train_summary(
+    run: Training, limit: Limit, options: Mapping[str, Any], out: Path | str
+) -> dict[str, Any]:
+    samples, records = limit.samples, training_records(run, limit)
+    return {
         "samples": int(samples.rows.sum()),
         "dropped": samples.set_aside.rows,
         "loss_floor": limit.finite.loss_floor,
@@ -182,20 +280,6 @@ def train_run(
         "seconds": run.seconds,
         "run": str(out),
     }
-    config = {
-        "data": str(data),
-        "embeddings": None if embeddings is None else str(embeddings),
-        "init": init,
-        **{k: v for k, v in reading.items()},
-        **options,
-    }
-    with new_folder(out, "run") as work:
-        provenance(work, config, summary)
-        write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
-        write_arrays(work / "state.safetensors", _state(run, limit))
-        write_json(work / "vocabulary.json", list(samples.vocabulary.labels))
-        write_json(work / "status.json", {"status": run.status})
-    return summary
 
 
 def _local_cosines(
@@ -319,17 +403,3 @@ def peak_memory_mb() -> float:
     # Linux counts kilobytes, macOS bytes.
     unit = 1e6 if sys.platform == "darwin" else 1e3
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-
-
-def explanation_record(explanation: Explanation) -> dict[str, Any]:
-    """An explanation as plain data, tables instead of dictionaries keyed by token."""
-    record = asdict(explanation)
-    record["soft_to_hard"] = [
-        {"radius": radius, "probability": [{"token": k, "p": v} for k, v in p.items()]}
-        for radius, p in explanation.soft_to_hard
-    ]
-    for fate in record["fates"]:
-        for edge in fate["path"]:
-            for sample in edge["evidence"]:
-                sample["tokens"] = [{"token": k, "count": m} for k, m in sample["tokens"].items()]
-    return record

@@ -1,5 +1,8 @@
 """Files that are whole or absent: folders written beside their place and moved into it, plain formats only.
 
+`new_folder` fills a folder in one go; `resumed_folder` fills it piece by piece and takes up what an interrupted
+process had finished.
+
 JSON for records (infinite values as strings), Parquet for columns, safetensors for arrays. No pickle.
 """
 
@@ -8,16 +11,19 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attomaton.errors import AttomatonError, DataError, UsageError
+from attomaton.errors import AttomatonError, DataError, StorageError, UsageError
 
 KIND_FILE = "attomaton.json"  # marks a folder as ours and says what it holds
+LOCK_FILE = ".lock"
+ROW_GROUP = 1 << 15  # rows of a Parquet file that are read together
+VERSIONS = {"model": 2}  # format of each kind of folder, where it is not the first
 
 
 @contextmanager
@@ -27,10 +33,7 @@ def new_folder(path: Path | str, kind: str) -> Iterator[Path]:
     An earlier folder of ours at that place is replaced; anything else there is left alone, with an error.
     """
     path = Path(path)
-    if path.exists() and not (path / KIND_FILE).is_file() and not _empty_folder(path):
-        raise UsageError(
-            f"{path}: already exists and was not written by attomaton; choose another place."
-        )
+    _check_place(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
@@ -38,22 +41,118 @@ def new_folder(path: Path | str, kind: str) -> Iterator[Path]:
         raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
     try:
         yield work
-        write_json(work / KIND_FILE, {"schema_version": 1, "kind": kind})
-        work.chmod(0o755)
-        _sync(work)
-        if path.exists():
-            old = work.with_name(work.name + ".old")
-            path.rename(old)
-            work.rename(path)
-            shutil.rmtree(old)
-        else:
-            work.rename(path)
+        _move_into_place(work, path, kind)
     except OSError as error:
-        raise AttomatonError(
-            f"{path}: writing failed ({error.strerror}); nothing was left behind."
+        raise StorageError(
+            f"{path}: writing failed ({error.strerror or error}); nothing was left behind."
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def resumed_folder(path: Path | str, kind: str, config: Mapping[str, Any]) -> Iterator[Path]:
+    """A folder to fill piece by piece: it appears at `path` complete, or not at all.
+
+    Until then it is a `work_folder`; write each piece with `write_whole`.
+    """
+    with work_folder(path, config) as work:
+        yield work
+        (work / "config.json").unlink()
+        (work / LOCK_FILE).unlink()
+        _move_into_place(work, Path(path), kind)
+
+
+@contextmanager
+def work_folder(path: Path | str, config: Mapping[str, Any]) -> Iterator[Path]:
+    """The folder `.NAME.partial` beside `path`, for work that may take several processes to finish.
+
+    A process that is killed, interrupted or meets a full disk leaves it there, and the next one with the same
+    `config` finds what was finished. What an unlike config left is thrown away, and so is work that ends in an error
+    of ours. Whoever finishes the work moves the folder away or calls `discard`.
+    """
+    path = Path(path)
+    _check_place(path)
+    work = path.with_name(f".{path.name}.partial")
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+    with _only_one(work, path):
+        known = work / "config.json"
+        wanted = json.loads(to_json(config))
+        if not known.is_file() or read_json(known) != wanted:
+            for old in work.iterdir():
+                if old.name != LOCK_FILE:
+                    shutil.rmtree(old) if old.is_dir() else old.unlink()
+            write_whole(known, lambda file: write_json(file, wanted))
+        try:
+            yield work
+        except (StorageError, OSError) as error:
+            raise StorageError(
+                f"{error}\nWhat was finished is kept in {work}; run the same again to go on."
+            ) from error
+        except AttomatonError:
+            discard(work)
+            raise
+
+
+def discard(work: Path) -> None:
+    """Throw a work folder away."""
+    shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _only_one(work: Path, path: Path) -> Iterator[None]:
+    """Keep a second process out of a work folder; the lock of a killed one is gone with it."""
+    import fcntl
+
+    with (work / LOCK_FILE).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(f"{path}: another process is writing it right now.") from error
+        yield
+
+
+def _check_place(path: Path) -> None:
+    if path.exists() and not (path / KIND_FILE).is_file() and not _empty_folder(path):
+        raise UsageError(
+            f"{path}: already exists and was not written by attomaton; choose another place."
+        )
+
+
+def _move_into_place(work: Path, path: Path, kind: str) -> None:
+    """The last act: mark the folder, push it to the disk, give it its name."""
+    write_json(work / KIND_FILE, {"schema_version": VERSIONS.get(kind, 1), "kind": kind})
+    work.chmod(0o755)
+    _sync(work)
+    if path.exists():
+        old = work.with_name(work.name + ".old")
+        shutil.rmtree(old, ignore_errors=True)
+        path.rename(old)
+        work.rename(path)
+        shutil.rmtree(old)
+    else:
+        work.rename(path)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file so that it is there completely or not at all, whatever happens to the process."""
+    work = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(work)
+        handle = os.open(work, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+        work.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+    except OSError as error:
+        raise StorageError(f"{path}: writing failed ({error.strerror or error}).") from error
+    finally:
+        work.unlink(missing_ok=True)
 
 
 def check_folder(path: Path | str, kind: str) -> Path:
@@ -66,10 +165,11 @@ def check_folder(path: Path | str, kind: str) -> Path:
     found = read_json(path / KIND_FILE)
     if found.get("kind") != kind:
         raise DataError(f"{path}: holds a {found.get('kind')}, not a {kind}.")
-    if found.get("schema_version") != 1:
+    wanted = VERSIONS.get(kind, 1)
+    if found.get("schema_version") != wanted:
         raise DataError(
-            f"{path}: format version {found.get('schema_version')} is not the version 1 this "
-            "attomaton reads; fit again."
+            f"{path}: format version {found.get('schema_version')} is not the version {wanted} this "
+            "attomaton reads; make it again."
         )
     return path
 
@@ -125,22 +225,70 @@ def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(dict(columns)), path)
+    pq.write_table(pa.table(dict(columns)), path, compression="zstd", row_group_size=ROW_GROUP)
 
 
-def read_columns(path: Path, names: list[str]) -> dict[str, Any]:
+def read_columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
     """Read the named columns of a Parquet file: NumPy arrays, lists as (flat values, lengths)."""
+    return read_rows([path], names, names[0], None)
+
+
+def read_rows(
+    paths: Sequence[Path], names: Sequence[str], key: str, wanted: np.ndarray | None
+) -> dict[str, Any]:
+    """Read the named columns of several Parquet files as one table, or only its rows whose `key` is wanted.
+
+    Files are sorted by `key`, so that whole groups of rows can be passed over unread.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        table = pq.read_table(path, columns=names)
-        columns = {name: table[name].combine_chunks() for name in names}
-    except (OSError, KeyError, pa.ArrowException) as error:
-        raise DataError(
-            f"{path}: cannot be read as Parquet with columns {names} ({error})."
-        ) from error
-    return {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}
+    tables = []
+    for path in paths:
+        try:
+            with pq.ParquetFile(path, memory_map=True) as file:
+                groups = _row_groups(file, key, wanted)
+                table = file.read_row_groups(groups, columns=list(names), use_threads=False)
+                missing = set(names) - set(table.column_names)
+        except (OSError, KeyError, pa.ArrowException) as error:
+            raise DataError(f"{path}: cannot be read as Parquet ({error}).") from error
+        if missing:
+            raise DataError(f"{path}: lacks the columns {sorted(missing)}.")
+        if wanted is None:
+            tables.append(table)
+        else:
+            value = table[key].to_numpy()
+            spans = zip(
+                np.searchsorted(value, wanted), np.searchsorted(value, wanted, "right"), strict=True
+            )
+            tables += [table.slice(0, 0), *(table.slice(lo, hi - lo) for lo, hi in spans)]
+    table = pa.concat_tables(tables)
+    return {name: _to_numpy(table[name].combine_chunks()) for name in names}
+
+
+def _row_groups(file: Any, key: str, wanted: np.ndarray | None) -> list[int]:
+    """The groups of rows that may hold a wanted key, by their smallest and largest one."""
+    groups = list(range(file.num_row_groups))
+    if wanted is None:
+        return groups
+    at = file.schema_arrow.names.index(key)
+    spans = [file.metadata.row_group(i).column(at).statistics for i in groups]
+    # An empty group of rows has no statistics, and nothing that is wanted.
+    return [
+        i
+        for i, s in enumerate(spans)
+        if s is not None and ((s.min <= wanted) & (wanted <= s.max)).any()
+    ]
+
+
+def _to_numpy(column: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_large_list(column.type):
+        # By hand: `flatten` and `value_lengths` would load all of Arrow's compute functions.
+        at = column.offsets.to_numpy()
+        return column.values.slice(at[0], at[-1] - at[0]).to_numpy(), np.diff(at)
+    return column.to_numpy(zero_copy_only=False)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -150,16 +298,24 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read arrays from safetensors; NaN and infinity are refused."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+def read_arrays(
+    path: Path, names: Sequence[str] | None = None, finite: bool = True
+) -> dict[str, np.ndarray]:
+    """Read arrays from safetensors; NaN and infinity are refused unless they have a meaning there (`finite=False`).
+
+    With `names`, those of them the file holds; a file that is not there holds none.
+    """
+    if names is not None and not path.is_file():
+        return {}
+    from safetensors import SafetensorError, safe_open
 
     try:
-        arrays = load_file(path)
+        with safe_open(path, framework="np") as file:
+            known = list(file.keys())
+            arrays = {k: file.get_tensor(k) for k in known if names is None or k in names}
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: cannot be read as safetensors ({error}).") from error
-    for name, value in arrays.items():
+    for name, value in arrays.items() if finite else ():
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise DataError(f"{path}: array {name!r} holds values that are not finite.")
     return arrays

@@ -11,7 +11,6 @@ when it is complete. So a finished piece is never computed again, an unfinished 
 not depend on interruptions.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,7 +23,7 @@ import numpy as np
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
-from attomaton.storage import KIND_FILE, read_json, to_json, write_columns, write_json
+from attomaton.storage import KIND_FILE, read_json, to_json, write_columns, write_json, write_whole
 
 PIECE = 16  # cells in one compiled program
 RATES = ("eta_y", "eta_z", "ratio")
@@ -176,7 +175,7 @@ def _open_folder(out: Path, config: dict[str, Any]) -> None:
     except OSError as error:
         raise UsageError(f"{out}: cannot write there ({error.strerror}).") from error
     write_json(out / KIND_FILE, {"schema_version": 1, "kind": "sweep"})
-    _whole(out / "sweep.json", lambda path: write_json(path, config))
+    write_whole(out / "sweep.json", lambda path: write_json(path, config))
 
 
 def _plan(cells: Sequence[Any], pieces: Sequence[Piece], todo: Sequence[Piece]) -> str:
@@ -210,10 +209,10 @@ def _do_piece(folder: Path, piece: Piece) -> None:
         )
     except AttomatonError as error:
         record = {"cells": piece.cells, "error": f"{type(error).__name__}: {error}"}
-        _whole(failure, lambda path: write_json(path, record))
+        write_whole(failure, lambda path: write_json(path, record))
         return
     columns = piece_columns(piece, dynamics)
-    _whole(folder / f"{piece.name}.parquet", lambda path: write_columns(path, columns))
+    write_whole(folder / f"{piece.name}.parquet", lambda path: write_columns(path, columns))
 
 
 def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, Any]:
@@ -230,24 +229,6 @@ def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, Any]:
         "loss": np.asarray(dynamics.records["loss"])[:, -1],
         "y_norm": np.asarray(dynamics.records["y_norm"])[:, -1],
     }
-
-
-def _whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file so that it is there completely or not at all."""
-    work = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(work)
-        handle = os.open(work, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
-        work.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
-    except OSError as error:
-        raise AttomatonError(f"{path}: writing failed ({error.strerror}).") from error
-    finally:
-        work.unlink(missing_ok=True)
 
 
 def _failure(out: Path, piece: Piece) -> list[dict[str, Any]]:
@@ -267,7 +248,7 @@ def _collect(out: Path, cells: Sequence[Mapping[str, Any]], pieces: Sequence[Pie
     at = table["cell"].to_pylist()
     for name in cells[0]:
         table = table.append_column(name, pa.array([cells[i][name] for i in at]))
-    _whole(out / "results.parquet", lambda path: pq.write_table(table, path))
+    write_whole(out / "results.parquet", lambda path: pq.write_table(table, path))
     return table.num_rows
 
 

@@ -1,6 +1,5 @@
 """Files as people write them: what each kind means, and what a wrong one is told."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -254,10 +253,20 @@ def test_text_shorter_than_its_context():
     )
 
 
-@pytest.mark.parametrize("text", ["", " \n\n"])
-def test_no_words(text):
-    message = refusal(DataError, file("a.txt", text), context=1)
-    assert message == "a.txt: no words: the file is empty."
+@pytest.mark.parametrize("split", ["stream", "lines", "paragraphs"])
+@pytest.mark.parametrize("tokenizer", ["words", "chars"])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "the file is empty"),
+        (" \n\n", "nothing but white space"),
+        ("\r\n\t", "nothing but white space"),
+    ],
+)
+def test_no_words(text, reason, split, tokenizer):
+    path = file("a.txt", text)
+    message = refusal(DataError, path, context=1, split=split, tokenizer=tokenizer)
+    assert message == f"a.txt: no words: {reason}."
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
@@ -265,13 +274,13 @@ def test_other_encodings_are_refused_with_their_place(name):
     path = file(name, "naïve".encode("latin-1"))
     context = None if name == "a.jsonl" else 2
     assert refusal(DataError, path, context=context) == (
-        f"{name}: not UTF-8 text: byte 0xef at offset 2. Save it as UTF-8."
+        f"{name}: not UTF-8 text: byte 0xef at offset 2 (line 1). Save it as UTF-8."
     )
 
 
 def test_binary_files_are_no_text():
     message = refusal(DataError, file("a.npy", b"abc\0\1"), context=2)
-    assert message == "a.npy: not text: a zero byte at offset 3."
+    assert message == "a.npy: not text: a zero byte at offset 3 (line 1)."
 
 
 def test_text_naming_rows_of_embeddings():
@@ -581,10 +590,13 @@ def test_a_directory_is_no_file():
     )
 
 
-def test_a_file_the_system_will_not_open(monkeypatch):
-    def refuse(self):
+@pytest.mark.parametrize("name", ["a.jsonl", "a.txt", "a.csv"])
+def test_a_file_the_system_will_not_open(monkeypatch, name):
+    def refuse(self, *mode):
         raise PermissionError(13, "Permission denied")
 
-    path = file("a.jsonl", json.dumps({"tokens": ["a"], "next": "a"}))
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    assert refusal(DataError, path) == "a.jsonl: cannot be read: Permission denied"
+    path = file(name, "a b a")
+    monkeypatch.setattr(Path, "open", refuse)  # file modes would not stop root
+    context = None if name == "a.jsonl" else 2
+    message = refusal(DataError, path, context=context)
+    assert message == f"{name}: cannot be read: Permission denied"

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.corpus.samples import Samples
+from attomaton.corpus.windows import Windows
 
 
-def inspect_samples(samples: Samples, most: int = 20) -> dict[str, Any]:
-    """Counts of samples and tokens, context lengths, and the `most` frequent tokens."""
+def inspect_windows(windows: Windows, most: int = 20) -> dict[str, Any]:
+    """Counts of documents, samples and tokens, context lengths, and the `most` frequent tokens."""
+    samples = windows.samples()
     K = len(samples.vocabulary)
     rows = samples.rows[samples.sample_of]
     occurrences = np.bincount(samples.token, samples.count * rows, K).astype(int)
@@ -25,6 +26,8 @@ def inspect_samples(samples: Samples, most: int = 20) -> dict[str, Any]:
         "last_tokens": len(np.unique(samples.last)),
         "shortest": int(length.min()),
         "longest": int(length.max()),
+        "documents": windows.documents,
+        "too_short": windows.too_short,
         "windows": samples.windows,
         "set_aside": asdict(samples.set_aside),
         "tokens": [

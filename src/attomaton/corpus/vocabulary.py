@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.errors import DataError
+from attomaton.errors import DataError, counted, listed
 
 Label = str | int
+
+# Digits that say a number and nothing else: `007` is a code and stays a word.
+INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
 
 
 class Vocabulary(Sequence[Label]):
@@ -80,3 +83,19 @@ def encode(labels: Iterable[Label]) -> tuple[Vocabulary, np.ndarray]:
     index: dict[Label, int] = {}
     ids = np.fromiter((index.setdefault(x, len(index)) for x in labels), dtype=np.int64)
     return Vocabulary(index), ids
+
+
+def outside(token: Label, place: str, vocabulary: Vocabulary) -> str:
+    """The fault of a token that the vocabulary does not hold."""
+    K = len(vocabulary)
+    if vocabulary.labels == tuple(range(K)):
+        return (
+            f"token {token!r} at {place}: the embeddings have {K} rows, so tokens are 0 … {K - 1}"
+        )
+    return f"token {token!r} at {place}: not among the {K} tokens of the vocabulary"
+
+
+def unknown_tokens(faults: list[str]) -> str:
+    """The message about all of them."""
+    heading = f"{counted(len(faults), 'token')} outside the vocabulary:"
+    return listed(heading, faults, "Name only tokens of the vocabulary.")

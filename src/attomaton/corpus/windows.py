@@ -27,6 +27,7 @@ class Windows:
     The context of window `i` is `ids[left[i] : left[i] + length[i]]`, its last token last; `label[i]` came next.
     `realizable[i]` says whether the label occurs in the context; the theorems speak about those windows only.
     `source[i]` is its place in the corpus: the position of the label in a stream, the number of a row.
+    Arrays may hold 32-bit integers: widen them before a product such as `last * K + label`.
     """
 
     vocabulary: Vocabulary
@@ -38,6 +39,9 @@ class Windows:
     source: Int[np.ndarray, " windows"]
     realizable: Bool[np.ndarray, " windows"]
     noun: str = field(default="position")  # what `source` counts
+    documents: int = 0  # sequences the windows were cut from; 0 where they were given as such
+    too_short: int = 0  # sequences without a window, empty ones too
+    origin: str = ""  # the file they were read from
 
     def __len__(self) -> int:
         return len(self.label)
@@ -62,7 +66,7 @@ class Windows:
         """The realizable windows, or the given ones, as merged bags."""
         at = np.flatnonzero(self.realizable) if rows is None else rows
         if not len(at):
-            heading = (
+            heading = (f"{self.origin}: " if self.origin else "") + (
                 f"none of the {len(self)} contexts contains its own label, so there is nothing the "
                 "theorem speaks about:"
             )
@@ -100,10 +104,12 @@ def windows_from_streams(
     """
     if context < 1:
         raise UsageError(f"context must be at least 1 token, not {context}.")
-    position = np.arange(len(ids))
-    begin = np.repeat(start[:-1], np.diff(start))
-    left = np.maximum(begin, position - context)
-    wanted = np.flatnonzero(position - left >= (1 if partial else context))
+    # A corpus of 100 million tokens has as many windows: every number kept of each is worth its width.
+    place = np.int32 if len(ids) < 1 << 31 else np.int64
+    position: Int[np.ndarray, " tokens"] = np.arange(len(ids), dtype=place)
+    left = np.repeat(start[:-1].astype(place), np.diff(start))
+    np.maximum(left, position - min(context, len(ids)), out=left)
+    wanted = position[position - left >= (1 if partial else context)]
     if not len(wanted):
         longest = int(np.diff(start).max(initial=0))
         need = 2 if partial else context + 1
@@ -112,14 +118,16 @@ def windows_from_streams(
             f"{longest}. Use a shorter context or longer sequences."
         )
     # A label occurs in its window exactly when its previous occurrence does: no need to build it.
-    order = np.argsort(ids, kind="stable")
-    previous = np.full(len(ids), -1)
-    same = ids[order[1:]] == ids[order[:-1]]
+    narrow = ids.astype(np.uint16) if len(vocabulary) <= 1 << 16 else ids  # sorted far faster
+    order = np.argsort(narrow, kind="stable").astype(place)
+    previous = np.full(len(ids), -1, place)
+    same = narrow[order[1:]] == narrow[order[:-1]]
     previous[order[1:][same]] = order[:-1][same]
-    left = left[wanted]
+    left, many = left[wanted], np.diff(start) >= (2 if partial else context + 1)
     return Windows(
-        vocabulary, ids, left, wanted - left, ids[wanted], np.ones(len(wanted)), wanted,
-        previous[wanted] >= left,
+        vocabulary, ids, left, wanted - left, ids[wanted],
+        np.broadcast_to(np.float64(1), len(wanted)), wanted, previous[wanted] >= left,
+        documents=int(many.sum()), too_short=int((~many).sum()),
     )  # fmt: skip
 
 

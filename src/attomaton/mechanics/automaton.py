@@ -12,9 +12,10 @@ never seen gives all scores 0, so the context's own counts decide; a token never
 (orthonormal embeddings), so it loses to what $q$ ranks above 0 and beats what $q$ ranks below.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -67,6 +68,21 @@ class Explanation:
     soft_to_hard: tuple[tuple[float, dict[Label, float]], ...]
     note: str
 
+    def record(self) -> dict[str, Any]:
+        """All of it as plain data, tables instead of dictionaries keyed by token."""
+        record = asdict(self)
+        record["soft_to_hard"] = [
+            {"radius": radius, "probability": [{"token": k, "p": v} for k, v in p.items()]}
+            for radius, p in self.soft_to_hard
+        ]
+        for fate in record["fates"]:
+            for edge in fate["path"]:
+                for sample in edge["evidence"]:
+                    sample["tokens"] = [
+                        {"token": k, "count": m} for k, m in sample["tokens"].items()
+                    ]
+        return record
+
 
 class Automaton:
     """Predictions of a fitted limit, and their reasons."""
@@ -116,17 +132,12 @@ class Automaton:
         kept = np.flatnonzero(p > 0)
         parts = {graph.component[pair] if (pair := self._pair(q, int(tokens[i]))) is not None else -1 - i
                  for i in kept}  # fmt: skip
+        lost = self._why_lost(q, tokens[kept], tokens[p == 0], evidence)
         fates = []
         for i, word in enumerate(words):
-            reason: str = "retrieved"
-            path: tuple[Edge, ...] = ()
-            if p[i] == 0:
-                reason, path = self._why_lost(q, tokens[kept], int(tokens[i]), evidence)
-            fates.append(
-                Fate(
-                    word, int(count[i]), float(p[i]), reason, float(svm[i]), float(finite[i]), path
-                )
-            )
+            reason, path = ("retrieved", ()) if p[i] > 0 else next(lost)
+            values = int(count[i]), float(p[i]), reason, float(svm[i]), float(finite[i]), path
+            fates.append(Fate(word, *values))
         order = sorted(range(len(words)), key=lambda i: (-p[i], -svm[i]))
         radii = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0]) * max(self.limit.svm.norm, 1.0)
         return Explanation(
@@ -186,17 +197,24 @@ class Automaton:
         return None if last is None or token < 0 else self.limit.graph.pair(last, int(token))
 
     def _why_lost(
-        self, q: int | None, winners: Int[np.ndarray, " kept"], loser: int, evidence: int
-    ) -> tuple[str, tuple[Edge, ...]]:
-        if q is None or self._pair(q, loser) is None:
-            return "never seen with the last token", ()
-        graph = self.limit.graph
-        ways = [graph.path(q, int(w), loser) for w in winners if self._pair(q, int(w)) is not None]
-        found = [way for way in ways if way is not None]
-        if not found:
-            return "lower score", ()
-        way = min(found, key=len)
-        return "outranked", tuple(self._edge(q, i, j, evidence) for i, j in pairwise(way))
+        self,
+        q: int | None,
+        winners: Int[np.ndarray, " kept"],
+        losers: Int[np.ndarray, " lost"],
+        evidence: int,
+    ) -> Iterator[tuple[str, tuple[Edge, ...]]]:
+        """The reason of each loser, with the shortest path down to it from a winner."""
+        if q is None:
+            ways: list[list[int] | None] = [None for _ in losers]
+        else:
+            ways = self.limit.graph.paths(q, winners.tolist(), losers.tolist())
+        for loser, way in zip(losers, ways, strict=True):
+            if q is None or self._pair(q, int(loser)) is None:
+                yield "never seen with the last token", ()
+            elif way is None:
+                yield "lower score", ()
+            else:
+                yield "outranked", tuple(self._edge(q, i, k, evidence) for i, k in pairwise(way))
 
     def _edge(self, q: int, i: int, j: int, evidence: int) -> Edge:
         samples, vocabulary = self.limit.samples, self.limit.graph.vocabulary

@@ -12,12 +12,10 @@ samples, is the floor $L^*$ of the loss of training.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import csr_array, diags_array
-from scipy.sparse.linalg import LinearOperator, cg
 
 from attomaton.corpus.samples import Samples, merge_samples
 from attomaton.errors import SolverError, UsageError
@@ -30,6 +28,8 @@ CERTIFIED = 1e-9  # gradient above which an answer is an error
 LONGEST_STEP = 5.0  # a full Newton step from zero can overshoot by far
 BASIS_ENTRIES = 10**8  # numbers in a written-out basis of S_fin
 DENSE = 300  # tokens in a component above which conjugate gradients beat a factorisation
+
+Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +106,7 @@ class FiniteComponent:
     loss_floor: float
     gradient: float
     cyclic_samples: int
-
-    @property
-    def norm(self) -> float:
-        """‖W_fin‖_F."""
-        return float(np.sqrt(max(0.0, self.coefficient @ self.score)))
+    norm: float  # ‖W_fin‖_F
 
 
 def finite_component(
@@ -134,13 +130,15 @@ def finite_component(
     log_pi[items] = theta
     subspace = FiniteSubspace(graph, embeddings)
     coefficient = subspace.coefficients(log_pi)
+    score = subspace.scores(coefficient)
     return FiniteComponent(
         log_pi,
         coefficient,
-        subspace.scores(coefficient),
+        score,
         float(look.loss.sum()) / samples.total_weight,
         worst,
         int(cyclic.rows.sum()),
+        float(np.sqrt(max(0.0, coefficient @ score))),
     )
 
 
@@ -262,6 +260,8 @@ def _solve_hessian(
     part: Choices, gradient: Float[np.ndarray, " items"], p: Float[np.ndarray, " entries"]
 ) -> Float[np.ndarray, " items"]:
     """H⁻¹ g group by group; groups of one size share a batched dense solve, large ones use CG."""
+    from scipy.sparse import csr_array, diags_array
+
     n = len(gradient)
     half = csr_array(
         (np.sqrt(part.entry_weight) * p, part.item, part.start), shape=(len(part.winner), n)
@@ -292,7 +292,7 @@ def _solve_hessian(
 
 
 def _dense_blocks(
-    H: csr_array, rows: Int[np.ndarray, "groups size"]
+    H: Sparse, rows: Int[np.ndarray, "groups size"]
 ) -> Float[np.ndarray, "groups size size"]:
     """The diagonal blocks of a block-diagonal sparse matrix, each over consecutive rows."""
     groups, s = rows.shape
@@ -306,7 +306,7 @@ def _dense_blocks(
 
 
 def _solve_sparse(
-    half: csr_array,
+    half: Sparse,
     diagonal: Float[np.ndarray, " size"],
     g: Float[np.ndarray, " size"],
     scale: float,
@@ -316,6 +316,9 @@ def _solve_sparse(
     The Hessian is diagonal − halfᵀ half and never built. Far from the answer few digits of a Newton step are
     worth having; near it, enough for the steps to converge faster than any fixed rate.
     """
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import LinearOperator, cg
+
     n, fill = len(g), diagonal.mean()
     flip = half.T.tocsr()
     filled = LinearOperator(

@@ -5,13 +5,12 @@ token k and label y adds the edges (k, y) → (k, x) for its other tokens x. Pai
 component are *tied*; a path without return means *outranks*. Level 0 holds what nothing outranks.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
@@ -106,30 +105,43 @@ class PriorityGraph:
 
     def path(self, last: int, i: int, j: int) -> list[int] | None:
         """A shortest path of tokens from i to j in the graph of this last token, or None."""
-        p, q = self.pair(last, i), self.pair(last, j)
-        if p is None or q is None:
-            return None
-        first = self.pairs_of(last).start
-        before = self._search(last, p - first)
-        way = [q - first]
-        while way[-1] != p - first:
-            if before[way[-1]] < 0:
-                return None
-            way.append(int(before[way[-1]]))
-        return [int(self.pair_token[first + x]) for x in reversed(way)]
+        return self.paths(last, [i], [j])[0]
 
-    def _search(self, last: int, origin: int) -> Int[np.ndarray, " local_pairs"]:
-        """Breadth-first predecessors from one pair, in the numbering of its own graph."""
+    def paths(
+        self, last: int, origins: Sequence[int], targets: Sequence[int]
+    ) -> list[list[int] | None]:
+        """To each target a shortest path from any of the origins, all by one search; None where none leads."""
+        first = self.pairs_of(last).start
+        begin = [p - first for i in origins if (p := self.pair(last, i)) is not None]
+        before = self._search(last, np.array(begin, np.int64))
+        found: list[list[int] | None] = []
+        for j in targets:
+            q = self.pair(last, j)
+            if q is None or before[q - first] < 0:
+                found.append(None)
+                continue
+            way = [q - first]
+            while before[way[-1]] != way[-1]:
+                way.append(int(before[way[-1]]))
+            found.append([int(self.pair_token[first + x]) for x in reversed(way)])
+        return found
+
+    def _search(
+        self, last: int, origin: Int[np.ndarray, " origins"]
+    ) -> Int[np.ndarray, " local_pairs"]:
+        """Breadth-first predecessors, in the numbering of this graph: an origin's is itself, −1 where none leads."""
         nodes, edges = self.pairs_of(last), self.edges_of(last)
-        size = nodes.stop - nodes.start
-        matrix = csr_array(
-            (
-                np.ones(edges.stop - edges.start),
-                (self.edge_from[edges] - nodes.start, self.edge_to[edges] - nodes.start),
-            ),
-            shape=(size, size),
-        )
-        return breadth_first_order(matrix, origin)[1]
+        start, end = self.edge_from[edges] - nodes.start, self.edge_to[edges] - nodes.start
+        begin = np.searchsorted(start, np.arange(nodes.stop - nodes.start + 1))
+        before = np.full(nodes.stop - nodes.start, -1)
+        before[origin] = origin
+        layer = origin
+        while len(layer):
+            at = ragged_indices(begin[layer], begin[layer + 1] - begin[layer])
+            at = at[before[end[at]] < 0]
+            before[end[at]] = start[at]
+            layer = sorted_unique(end[at])
+        return before
 
     def cycle(self, last: int, i: int, j: int) -> list[int] | None:
         """A closed walk through i and j (first token repeated at the end), the witness that they tie."""
@@ -161,6 +173,9 @@ def build_graph(samples: Samples) -> PriorityGraph:
     >>> graph.priority_order(2), graph.outranks(2, 0, 2)
     ([0, 1, 2], True)
     """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     K = len(samples.vocabulary)
     owner = samples.sample_of
     key, pair = samples.pair_index()

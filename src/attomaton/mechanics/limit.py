@@ -1,13 +1,13 @@
 """The exact end point of training on a data set: direction, finite part, loss floor, certificates."""
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
 
 from attomaton.corpus.samples import Samples
 from attomaton.errors import DataError, UsageError
@@ -19,6 +19,11 @@ from attomaton.mechanics.svm import GraphSVM, graph_svm
 DENSE_WIDTH = (
     5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
 )
+
+ADDING = (
+    "samples", "distinct_samples", "last_tokens", "pairs", "edges", "components",
+    "cyclic_components", "pairs_in_cyclic", "cyclic_samples",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +68,8 @@ class Limit:
         if self.embeddings is None or self.embeddings.orthonormal:
             pair = graph.pairs(last, token)
             return np.where(pair >= 0, coefficient[pair], 0.0)
+        from scipy.sparse import csr_array
+
         G = self.embeddings.gram
         M = csr_array((coefficient, (graph.pair_last, graph.pair_token)), shape=(K, K))
         lasts, which = np.unique(last, return_inverse=True)
@@ -99,6 +106,28 @@ class Limit:
                 "luce_gradient": self.finite.gradient,
             },
         }
+
+
+def merge_summaries(parts: Sequence[tuple[float, dict[str, Any]]]) -> dict[str, Any]:
+    """The summary of a whole corpus from those of its parts, each with its total weight.
+
+    Parts hold whole last tokens, so counts add up, squared norms too, and the worst certificate is the whole's.
+    """
+    weights, summaries = zip(*parts, strict=True)
+    whole = dict(
+        summaries[0]
+    )  # tokens, vocab, windows and dropped speak of the corpus in every part
+    for name in ADDING:
+        whole[name] = sum(s[name] for s in summaries)
+    for name in ("largest_component", "levels"):
+        whole[name] = max(s[name] for s in summaries)
+    for name in ("svm_norm", "finite_norm"):
+        whole[name] = math.sqrt(sum(s[name] ** 2 for s in summaries))
+    whole["loss_floor"] = math.fsum(
+        w * s["loss_floor"] for w, s in zip(weights, summaries, strict=True)
+    ) / math.fsum(weights)
+    worst = {k: max(s["certificates"][k] for s in summaries) for k in whole["certificates"]}
+    return {**whole, "certificates": worst}
 
 
 def solve_limit(

@@ -17,9 +17,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import csc_matrix, csr_matrix, diags
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import splu
 
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
@@ -38,6 +35,8 @@ COUPLED_PAIRS = (
     6000  # pairs above which the coupled program's dense matrices no longer fit in memory
 )
 
+Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
+
 
 @dataclass(frozen=True, eq=False)
 class GraphSVM:
@@ -47,11 +46,7 @@ class GraphSVM:
     score: Float[np.ndarray, " pairs"]
     multiplier: Float[np.ndarray, " dag_edges"]
     certificate: KKT
-
-    @property
-    def norm(self) -> float:
-        """‖W_svm‖_F; 0 where no token outranks another."""
-        return float(np.sqrt(max(0.0, self.coefficient @ self.score)))
+    norm: float  # ‖W_svm‖_F; 0 where no token outranks another
 
 
 def graph_svm(
@@ -74,7 +69,8 @@ def graph_svm(
             f"{certificate.dual:.1e}, gap {certificate.gap:.1e}; at most {CERTIFIED:.0e} is needed). "
             "Nearly dependent embeddings cause this; use better separated ones."
         )
-    return GraphSVM(coefficient, score, multiplier, certificate)
+    norm = float(np.sqrt(max(0.0, coefficient @ score)))
+    return GraphSVM(coefficient, score, multiplier, certificate, norm)
 
 
 def pair_gram(graph: PriorityGraph, embeddings: Embeddings) -> Float[np.ndarray, "pairs pairs"]:
@@ -203,6 +199,7 @@ def _solve_batch(
     `block` numbers the last token of each component: programs that share nothing but this call.
     """
     import piqp
+    from scipy.sparse import csc_matrix, diags
 
     m, n = len(a), len(size)
     A = _incidence(a, b, n)
@@ -219,15 +216,17 @@ def _solve_batch(
 
 def _incidence(
     a: Int[np.ndarray, " dag_edges"], b: Int[np.ndarray, " dag_edges"], n: int
-) -> csc_matrix:
+) -> Sparse:
     """The matrix A with A u = u_a − u_b, one row per edge."""
+    from scipy.sparse import csc_matrix
+
     row = np.tile(np.arange(len(a)), 2)
     value = np.repeat([1.0, -1.0], len(a))
     return csc_matrix((value, (row, np.concatenate([a, b]))), shape=(len(a), n))
 
 
 def _polish_batch(
-    A: csc_matrix,
+    A: Sparse,
     size: Int[np.ndarray, " components"],
     block: Int[np.ndarray, " components"],
     u: Float[np.ndarray, " components"],
@@ -263,9 +262,11 @@ def _polish_batch(
 
 
 def _potential(
-    A: csr_matrix, size: Int[np.ndarray, " components"], active: Bool[np.ndarray, " dag_edges"]
+    A: Sparse, size: Int[np.ndarray, " components"], active: Bool[np.ndarray, " dag_edges"]
 ) -> Float[np.ndarray, " components"]:
     """Scores with margin 1 on every active edge and weighted mean 0 on every group they connect."""
+    from scipy.sparse.csgraph import connected_components
+
     rows = A[np.flatnonzero(active)]
     count, group = connected_components(rows.T @ rows, directed=False)
     p = _solve_laplacian(rows, group, rows.T @ np.ones(rows.shape[0]))
@@ -274,11 +275,13 @@ def _potential(
 
 
 def _flow(
-    A: csr_matrix,
+    A: Sparse,
     carried: Bool[np.ndarray, " dag_edges"],
     balance: Float[np.ndarray, " components"],
 ) -> Float[np.ndarray, " dag_edges"]:
     """The smallest change on the carrying edges that brings every component's balance to 0."""
+    from scipy.sparse.csgraph import connected_components
+
     rows = A[np.flatnonzero(carried)]
     group = connected_components(rows.T @ rows, directed=False)[1]
     change = np.zeros(len(carried))
@@ -287,9 +290,12 @@ def _flow(
 
 
 def _solve_laplacian(
-    rows: csr_matrix, group: Int[np.ndarray, " components"], right: Float[np.ndarray, " components"]
+    rows: Sparse, group: Int[np.ndarray, " components"], right: Float[np.ndarray, " components"]
 ) -> Float[np.ndarray, " components"]:
     """x with AᵀA x = right on every group, x = 0 at its first member."""
+    from scipy.sparse import csc_matrix, diags
+    from scipy.sparse.linalg import splu
+
     ground = np.zeros(len(group))
     ground[np.unique(group, return_index=True)[1]] = 1.0
     return splu(csc_matrix(rows.T @ rows + diags(ground))).solve(right)

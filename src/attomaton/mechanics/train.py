@@ -16,34 +16,49 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from zlib import crc32
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples
-from attomaton.errors import DataError, UsageError, one_of
-from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.errors import UsageError, one_of
+from attomaton.mechanics.train_input import (
+    PerProblem,
+    Table,
+    check_options,
+    embedding_tables,
+    first_parameters,
+    loss_floors,
+    per_problem,
+    record_steps,
+)
 from attomaton.numerics import float64
 from attomaton.programs import compiled_program
 
 if TYPE_CHECKING:
     from attomaton.mechanics.model import Problem
+    from attomaton.mechanics.whole import Whole
 
-HEADS = ("identity", "tied")
-LOSSES = ("log", "squared", "cross-entropy")
-OPTIMIZERS = ("gd", "ngd", "polyak", "sgd", "adam")
-INITS = ("zeros", "uniform")
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's customary constants
 CHUNKS = 50  # pieces a run is cut into when somebody watches it
-RECORDS = 100  # records kept when nobody says how often
+KEEP_EVERY = 5.0  # seconds between checkpoints
 
-Number = float | int
-PerProblem = Number | Sequence[Number] | np.ndarray
-Table = Embeddings | np.ndarray
 Record = Callable[..., dict]
 Progress = Callable[[int, int, float], object]
+Arrays = dict[str, np.ndarray]
+
+
+@runtime_checkable
+class Checkpoint(Protocol):
+    """Where a run keeps what it has done so far; both are called between steps only."""
+
+    def load(self) -> Arrays | None:
+        """What was saved last, or None."""
+
+    def save(self, arrays: Arrays) -> None:
+        """Keep these, in place of what was saved before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +96,8 @@ def train(
     record: Record | None = None,
     context: Any = None,
     progress: Progress | None = None,
+    checkpoint: "Checkpoint | None" = None,
+    layout: str | None = None,
 ) -> Training:
     """Train one data set from `seeds` different starts, or a sequence of data sets, all at once.
 
@@ -96,7 +113,12 @@ def train(
     compiled anew), and a tree of arrays whose leading axis is the problems.
 
     `progress(done_steps, steps, mean_loss)` is called some fifty times on the way; a keyboard
-    interrupt then ends the run early with what was computed so far.
+    interrupt then ends the run early with what was computed so far. A `checkpoint` keeps where the
+    run stands, and a run that finds one goes on from there: with the same data and options it ends in
+    the same parameters and records as if nothing had happened.
+
+    `layout` is how the gradient is summed, "scatter" (any loss; faster on a CPU) or "gather" (the log-loss of one
+    data set in pairs space, all samples at every step; faster on a GPU); by default what suits the device.
 
     Three wins against one give the odds 3:1, half of log 3 on each side:
 
@@ -105,7 +127,7 @@ def train(
     >>> train(samples, lr=1.0).scores.round(6).tolist(), round(float(np.log(3)) / 2, 6)
     ([[0.549306, -0.549306]], 0.549306)
     """
-    _check_options(
+    check_options(
         optimizer=optimizer,
         head=head,
         loss=loss,
@@ -127,19 +149,22 @@ def train(
             "Repeat the data sets instead."
         )
     B = len(sets) if many else seeds
-    tables = _tables(sets, embeddings, head)
-    floor = _floor(loss_floor, optimizer, B)
-    rate = _per_problem("lr", lr, B)
+    tables = embedding_tables(sets, embeddings, head)
+    floor = loss_floors(loss_floor, optimizer, B)
+    rate = per_problem("lr", lr, B)
     if not (np.isfinite(rate) & (rate > 0)).all():
         raise UsageError(f"lr={lr}: the step size must be positive and finite.")
-    starts = _starts(init, sets, tables, B, seed)
+    starts = first_parameters(init, sets, tables, B, seed)
 
+    fits = tables is None and loss == "log" and batch_size is None and not many
+    gather = _gathers(layout, fits)
     plan = _Plan(optimizer, head, loss, batch_size, record, shared=not many)
-    marks = _record_steps(steps, every)
+    marks = record_steps(steps, every)
     given = _Given(rate, floor, np.full(B, seed), np.arange(B), context)
     with float64():
-        fixed = (_stack(sets, tables, plan.shared), given)
-        course = _run(plan, _first_state(optimizer, _padded(starts)), fixed, marks, progress)
+        fixed = (_stack(sets, tables, plan.shared, gather), given)
+        state = _first_state(optimizer, _padded(starts))
+        course = _run(plan, state, fixed, marks, progress, checkpoint)
     kept = np.isin(course.steps, marks)
     ended = "interrupted" if course.interrupted else "finished"
     return Training(
@@ -152,185 +177,18 @@ def train(
     )
 
 
-# What is asked for: options, embeddings, starting points
+def _gathers(layout: str | None, fits: bool) -> bool:
+    """Whether to sum the gradient by pairs, where that is possible."""
+    if layout is None:
+        import jax
 
-
-def _check_options(
-    *,
-    optimizer: str,
-    head: str,
-    loss: str,
-    counts: dict[str, int | None],
-    seed: int,
-) -> None:
-    """Refuse options that make no sense, before anything is computed."""
-    one_of("optimizer", optimizer, OPTIMIZERS)
-    one_of("head", head, HEADS)
-    one_of("loss", loss, LOSSES)
-    if head == "tied" and loss == "log":
+        return fits and jax.default_backend() == "gpu"
+    one_of("layout", layout, ("scatter", "gather"))
+    if layout == "gather" and not fits:
         raise UsageError(
-            'head="tied" with loss="log": the score c_y·f of a tied head can be negative, which '
-            'has no logarithm. Use loss="cross-entropy" or "squared", or head="identity".'
+            'layout="gather" is for the log-loss of one data set without embeddings, all samples at every step.'
         )
-    for name, value in counts.items():
-        if value is not None and value < 1:
-            raise UsageError(f"{name}={value}: at least 1 is needed.")
-    if counts["batch_size"] is not None and optimizer not in ("sgd", "adam"):
-        raise UsageError(
-            f'batch_size with optimizer="{optimizer}", which uses all samples at every step. '
-            'Use "sgd" or "adam", or leave batch_size out.'
-        )
-    if not 0 <= seed < 2**63:
-        raise UsageError(f"seed={seed}: a number from 0 to 2^63 − 1 is needed.")
-
-
-def _per_problem(name: str, value: PerProblem, B: int) -> Float[np.ndarray, " problems"]:
-    """One number for each problem, from one for all or one for each."""
-    array = np.asarray(value, dtype=np.float64)
-    if array.shape not in ((), (B,)):
-        raise UsageError(
-            f"{name}: expected one number or {B}, one per problem; got shape {array.shape}."
-        )
-    return np.broadcast_to(array, (B,)).copy()
-
-
-def _floor(loss_floor: PerProblem | None, optimizer: str, B: int) -> Float[np.ndarray, " problems"]:
-    """L* for each problem; only Polyak's step needs one, and cannot do without."""
-    if loss_floor is None:
-        if optimizer == "polyak":
-            raise UsageError('optimizer="polyak" needs loss_floor, the infimum L* of the loss.')
-        return np.zeros(B)
-    floor = _per_problem("loss_floor", loss_floor, B)
-    if not np.isfinite(floor).all():
-        raise UsageError(f"loss_floor={loss_floor}: must be finite.")
-    return floor
-
-
-def _tables(
-    sets: list[Samples], embeddings: Table | Sequence[Table] | None, head: str
-) -> list[Float[np.ndarray, "_ width"]] | None:
-    """The embedding matrix of each data set, checked; None in pairs space."""
-    if embeddings is None:
-        return None
-    if isinstance(embeddings, Embeddings) or getattr(embeddings, "ndim", 3) != 3:
-        given: list[Any] = [embeddings] * len(sets)
-    else:
-        given = list(embeddings)
-    if len(given) != len(sets):
-        raise UsageError(
-            f"embeddings: {len(given)} matrices for {len(sets)} data sets; give one for all or one "
-            "for each."
-        )
-    tables = [_table(E, len(s.vocabulary), head) for E, s in zip(given, sets, strict=True)]
-    widths = sorted({E.shape[1] for E in tables})
-    if len(widths) > 1:
-        raise UsageError(
-            f"embeddings of widths {', '.join(map(str, widths))} cannot be trained side by side; "
-            "train each width by itself."
-        )
-    return tables
-
-
-def _table(E: Any, K: int, head: str) -> Float[np.ndarray, "vocab width"]:
-    """One embedding matrix: with independent rows, unless the head is tied."""
-    if isinstance(E, Embeddings):
-        E = E.E
-    if head == "identity":
-        return check_embeddings(E, K).E
-    E = np.asarray(E, dtype=np.float64)
-    if E.ndim != 2 or len(E) != K:
-        raise DataError(
-            f"embeddings: expected a matrix of {K} rows (tokens × width), got {E.shape}."
-        )
-    if not np.isfinite(E).all():
-        i, j = np.argwhere(~np.isfinite(E))[0]
-        raise DataError(f"embeddings: entry {E[i, j]} at row {i}, column {j} is not finite.")
-    return E
-
-
-def _starts(
-    init: str | np.ndarray | Sequence[np.ndarray],
-    sets: list[Samples],
-    tables: list[np.ndarray] | None,
-    B: int,
-    seed: int,
-) -> list[np.ndarray]:
-    """The first parameters of every problem, each in its own shape."""
-    if tables is None:
-        shapes: list[tuple[int, ...]] = [(len(s.pair_index()[0]),) for s in sets]
-        reach = [len(s.vocabulary) ** -0.5 for s in sets]
-    else:
-        shapes = [(E.shape[1], E.shape[1]) for E in tables]
-        reach = [E.shape[1] ** -0.5 for E in tables]
-    shapes, reach = shapes * (B // len(sets)), reach * (B // len(sets))
-    if isinstance(init, str):
-        one_of("init", init, INITS)
-        if init == "zeros":
-            return [np.zeros(shape) for shape in shapes]
-        names = [np.random.SeedSequence([seed, crc32(b"init"), i]) for i in range(B)]
-        return [
-            np.random.default_rng(name).uniform(-r, r, shape)
-            for name, r, shape in zip(names, reach, shapes, strict=True)
-        ]
-    given = _given_starts(init, shapes)
-    for b, start in enumerate(given):
-        wrong = np.argwhere(~np.isfinite(start))
-        if len(wrong):
-            at = tuple(wrong[0].tolist())
-            place = f"problem {b}, entry {at[0] if len(at) == 1 else at}"
-            raise DataError(
-                f"init: {len(wrong)} entries are not finite, the first is {start[at]} at {place}."
-            )
-        _check_scores(start, None if tables is None else tables[b % len(tables)], b)
-    return given
-
-
-def _given_starts(
-    init: np.ndarray | Sequence[np.ndarray], shapes: list[tuple[int, ...]]
-) -> list[np.ndarray]:
-    """One start for each problem, from one for all or one for each."""
-    ndim = len(shapes[0])
-    whole = isinstance(init, np.ndarray) or not len(init) or np.ndim(init[0]) < ndim
-    starts = [np.asarray(x, dtype=np.float64) for x in ([init] if whole else init)]
-    if whole and starts[0].ndim == ndim + 1:
-        starts = list(starts[0])
-    elif whole:
-        starts = starts * len(shapes)
-    if [s.shape for s in starts] != shapes:
-        found = starts[0].shape if len(starts) == len(shapes) else f"{len(starts)} arrays"
-        if len(starts) == len(shapes):
-            b = next(b for b, s in enumerate(starts) if s.shape != shapes[b])
-            raise UsageError(
-                f"init: expected shape {shapes[b]} for problem {b}, got {starts[b].shape}."
-            )
-        raise UsageError(
-            f"init: expected one array or {len(shapes)}, one per problem; got {found}."
-        )
-    return starts
-
-
-def _check_scores(start: np.ndarray, E: np.ndarray | None, b: int) -> None:
-    """Refuse a start whose logits overflow (twice a score must still be a number)."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = start if E is None else E @ start.T @ E.T
-        wrong = np.argwhere(~np.isfinite(2 * scores))
-    if len(wrong):
-        at = tuple(wrong[0].tolist())
-        pair = f"pair {at[0]}" if E is None else f"token {at[1]} under last token {at[0]}"
-        raise DataError(
-            f"init: the logit of {pair} in problem {b} overflows ({scores[at]:.3g}); "
-            "use a smaller start or smaller embeddings."
-        )
-
-
-def _record_steps(steps: int, every: int | str | None) -> Int[np.ndarray, " records"]:
-    """Steps 0, every, 2·every, …, or evenly on a logarithmic axis; and always the last one."""
-    if every == "log":
-        return np.unique(np.append(0, np.geomspace(1, steps, RECORDS).round().astype(np.int64)))
-    if isinstance(every, str):
-        raise UsageError(f'every={every!r}: a number of steps or "log" is needed.')
-    every = every or max(1, -(-steps // RECORDS))
-    return np.unique(np.append(np.arange(0, steps, every), steps))
+    return layout == "gather"
 
 
 # What is computed: padded problems, one step, the compiled loop
@@ -375,10 +233,15 @@ def _padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return out
 
 
-def _stack(sets: list[Samples], tables: list[np.ndarray] | None, shared: bool) -> "Problem":
+def _stack(
+    sets: list[Samples], tables: list[np.ndarray] | None, shared: bool, gather: bool
+) -> "Problem | Whole":
     """All problems as one, stacked along a leading axis (a shared one as it is), in NumPy."""
     from attomaton.mechanics.model import Bags, Problem, bags_of
+    from attomaton.mechanics.whole import whole_of
 
+    if gather:
+        return whole_of(sets[0])
     rows, slots = max(map(len, sets)), max(int(s.size.max()) for s in sets)
     E = None if tables is None else _padded(tables)
     vocab = None if E is None else E.shape[1]
@@ -440,22 +303,28 @@ def _move(plan: _Plan, state: _State, value: Any, g: Any, given: _Given) -> tupl
 
 
 def _advance(
-    plan: _Plan, state: _State, problem: "Problem", given: _Given, lengths: Any
+    plan: _Plan, state: _State, problem: "Problem | Whole", given: _Given, lengths: Any
 ) -> tuple[_State, dict[str, Any]]:
     """One problem through some segments of `lengths[r]` steps each, with a record after each."""
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.model import loss_and_gradient, loss_value
+    from attomaton.mechanics.model import loss_and_gradient
+    from attomaton.mechanics.whole import Whole, whole_loss_and_gradient
+
+    def look(params: Any, seen: "Problem | Whole") -> tuple[Any, Any]:
+        if isinstance(seen, Whole):
+            return whole_loss_and_gradient(params, seen)
+        return loss_and_gradient(params, seen, plan.head, plan.loss)
 
     key = jax.random.fold_in(jax.random.key(given.seed, impl="threefry2x32"), crc32(b"batch"))
     key = jax.random.fold_in(key, given.index)
 
     def step(_: Any, state: _State) -> _State:
         seen = problem
-        if plan.batch_size is not None:
+        if plan.batch_size is not None and not isinstance(problem, Whole):
             seen = _drawn(problem, plan.batch_size, jax.random.fold_in(key, state.step))
-        value, g = loss_and_gradient(state.params, seen, plan.head, plan.loss)
+        value, g = look(state.params, seen)
         delta, moments = _move(plan, state, value, g, given)
         new = state.params + delta
         fine = (state.failed == 0) & jnp.isfinite(value) & jnp.isfinite(new).all()
@@ -469,7 +338,7 @@ def _advance(
     def segment(state: _State, length: Any) -> tuple[_State, dict[str, Any]]:
         state = jax.lax.fori_loop(0, length, step, state)
         values = {
-            "loss": loss_value(state.params, problem, plan.head, plan.loss),
+            "loss": look(state.params, problem)[0],
             "norm": _unit(state.params)[1],
         }
         if plan.record is not None:
@@ -510,12 +379,17 @@ class _Course(NamedTuple):
 
 
 def _run(
-    plan: _Plan, state: _State, fixed: tuple, marks: np.ndarray, progress: Progress | None
+    plan: _Plan,
+    state: _State,
+    fixed: tuple,
+    marks: np.ndarray,
+    progress: Progress | None,
+    checkpoint: Checkpoint | None,
 ) -> _Course:
     """Train to the end, or to a keyboard interrupt, one chunk of steps after the other."""
     import jax
 
-    stops, size = _chunks(marks, progress is not None)
+    stops, size = _chunks(marks, progress is not None or checkpoint is not None)
     lengths = np.diff(stops, prepend=0, append=np.full(-len(stops) % size, stops[-1]))
     begin = perf_counter()
     fixed = jax.device_put(fixed)
@@ -523,8 +397,12 @@ def _run(
     compiled = perf_counter()
     parts: list[dict[str, np.ndarray]] = []
     interrupted = False
+    saved = None if checkpoint is None else checkpoint.load()
+    if saved is not None:
+        state, parts = _unpacked(saved, state)
+    kept = perf_counter()
     try:
-        for first in range(0, len(stops), size):
+        for first in range(len(parts) * size, len(stops), size):
             after, values = program(state, *fixed, lengths[first : first + size])
             values = {name: np.asarray(value) for name, value in values.items()}
             state = after
@@ -532,16 +410,38 @@ def _run(
             if progress is not None:
                 done = min(first + size, len(stops)) - 1
                 progress(int(stops[done]), int(stops[-1]), float(values["loss"][:, -1].mean()))
+            if checkpoint is not None and perf_counter() - kept > KEEP_EVERY:
+                checkpoint.save(_packed(jax.device_get(state), parts))
+                kept = perf_counter()
     except KeyboardInterrupt:
         if not parts:
             raise
         interrupted = True
+        if checkpoint is not None:
+            checkpoint.save(_packed(jax.device_get(state), parts))
     state = jax.device_get(state)
     seconds = {"compile": compiled - begin, "run": perf_counter() - compiled}
     records = {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
     steps = stops[: records["loss"].shape[1]]
     records = {name: value[:, : len(steps)] for name, value in records.items()}
     return _Course(state, steps, records, seconds, interrupted)
+
+
+def _packed(state: _State, parts: list[dict[str, np.ndarray]]) -> Arrays:
+    """State and records as named arrays; every chunk's records have the same width."""
+    records = {f"record/{k}": np.stack([p[k] for p in parts]) for k in parts[0]}
+    moments = {f"moment/{i}": np.asarray(m) for i, m in enumerate(state.moments)}
+    named = {name: np.asarray(getattr(state, name)) for name in ("params", "step", "failed")}
+    return {**named, **moments, **records}
+
+
+def _unpacked(saved: Arrays, first: _State) -> tuple[_State, list[dict[str, np.ndarray]]]:
+    """What `_packed` was given."""
+    moments = tuple(saved[f"moment/{i}"] for i in range(len(first.moments)))
+    records = {k.removeprefix("record/"): v for k, v in saved.items() if k.startswith("record/")}
+    chunks = len(next(iter(records.values())))
+    parts = [{k: v[i] for k, v in records.items()} for i in range(chunks)]
+    return _State(saved["params"], moments, saved["step"], saved["failed"]), parts
 
 
 def _chunks(

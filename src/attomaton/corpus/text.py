@@ -1,0 +1,207 @@
+r"""Plain text in one pass: bytes, lines, tokens, ids; the whole text is never held.
+
+A line ends at `\n`, `\r\n` or a lone `\r`. What becomes of line ends is the `split`:
+
+- `stream`: the file is one sequence, every line end is the token `<eos>`;
+- `lines`: every line is a document, and windows never cross from one to the next;
+- `paragraphs`: documents are separated by blank lines, line ends inside them are `<eos>`.
+
+A stream has a window only where `context` tokens come before the label. Documents are often shorter than
+that, so their windows begin with the second token and take what there is, as those of event logs do.
+"""
+
+import codecs
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from io import IncrementalNewlineDecoder
+from pathlib import Path
+
+import numpy as np
+
+from attomaton.corpus.tokenisers import Tokeniser, after_line_end
+from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
+from attomaton.corpus.windows import Windows, windows_from_streams
+from attomaton.errors import DataError
+
+SPLITS = ("stream", "lines", "paragraphs")
+EOS = "<eos>"  # what a line end becomes
+BLOCK = 1 << 18  # bytes looked at together
+
+
+def read_text(
+    path: Path, context: int, vocabulary: Vocabulary | None, split: str, tokeniser: Tokeniser
+) -> Windows:
+    """The windows of a plain text."""
+    into = _Ids(vocabulary)
+    if split == "stream":
+        _add_stream(into, path, tokeniser)
+        end = [len(into.ids)]
+    elif split == "lines":
+        end = list(_add_lines(into, path, tokeniser))
+    else:
+        end = list(_add_paragraphs(into, path, tokeniser))
+    if into.blank:
+        what = "the file is empty" if not path.stat().st_size else "nothing but white space"
+        raise DataError(f"no words: {what}.")
+    ids = np.frombuffer(into.ids, dtype=np.int32)
+    start = np.array([0, *end])
+    return windows_from_streams(into.known(), ids, start, context, partial=split != "stream")
+
+
+def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser) -> None:
+    for text in whole(decoded(path), tokeniser.cut):
+        into.blank = into.blank and (not text or text.isspace())
+        for i, tokens in enumerate(tokeniser.tokens(text.split("\n"))):
+            if i:
+                into.add_line_end()
+                into.line += 1
+            into.add(tokens)
+
+
+def _add_lines(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[int]:
+    """Where each line ends; a blank line ends where it began."""
+    for tokens in _lines(into, path, tokeniser):
+        into.add(tokens)
+        yield len(into.ids)
+
+
+def _add_paragraphs(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[int]:
+    """Where each paragraph ends."""
+    begin = 0
+    for tokens in _lines(into, path, tokeniser):
+        if tokens:
+            if len(into.ids) > begin:
+                into.add_line_end()
+            into.add(tokens)
+        elif len(into.ids) > begin:
+            begin = len(into.ids)
+            yield begin
+    if len(into.ids) > begin:
+        yield len(into.ids)
+
+
+def _lines(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[list[str]]:
+    """The tokens of each line, none for a blank one."""
+    for lines in line_blocks(path):
+        full = ["" if line.isspace() else line for line in lines]
+        into.blank = into.blank and not any(full)
+        for tokens in tokeniser.tokens(full):
+            yield tokens
+            into.line += 1
+
+
+class _Ids:
+    """Tokens as they come, kept as ids: by first appearance, or those of a given vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary | None):
+        self.ids = array("i")
+        self.line = 1  # where the next token stands
+        self.blank = True  # nothing but white space so far
+        self._given = vocabulary
+        self._faults: list[str] = []
+        self._index: dict[Label, int] = defaultdict(lambda: len(self._index))
+        self._look: Callable[[str], int] = (
+            self._index.__getitem__ if vocabulary is None else self._find
+        )
+        # Where tokens name rows of an array, a line end has no row to point at.
+        self._line_end = [EOS] if vocabulary is None or EOS in vocabulary else []
+
+    def add(self, tokens: Iterable[str]) -> None:
+        self.ids.extend(map(self._look, tokens))
+
+    def add_line_end(self) -> None:
+        self.add(self._line_end)
+
+    def known(self) -> Vocabulary:
+        """The vocabulary of the ids; tokens that a given one does not hold are refused, all of them."""
+        if self._faults:
+            raise DataError(unknown_tokens(self._faults))
+        return Vocabulary(self._index) if self._given is None else self._given
+
+    def _find(self, word: str) -> int:
+        assert self._given is not None
+        label = _as_label(word, self._given)
+        found = self._given.id_of(label)
+        if found is None:
+            self._faults.append(outside(label, f"line {self.line}", self._given))
+            return 0
+        return found
+
+
+def _as_label(word: str, vocabulary: Vocabulary) -> Label:
+    """The word itself where the vocabulary has it, else the integer it spells, else the word."""
+    if word in vocabulary or not re.fullmatch(INTEGER, word):
+        return word
+    return int(word)
+
+
+# Bytes to text
+
+
+def line_blocks(path: Path) -> Iterator[list[str]]:
+    """The lines of a text file, some at a time; behind the last line end there is no line."""
+    for text in whole(decoded(path), after_line_end):
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        yield lines
+
+
+def decoded(path: Path) -> Iterator[str]:
+    r"""The text of a file, a block at a time: without a byte-order mark, every line end as `\n`.
+
+    Bytes that are no UTF-8 and zero bytes are refused with their place.
+    """
+    decoder = IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
+    past = _Past()
+    with path.open("rb") as file:
+        while True:
+            raw = file.read(BLOCK)
+            try:
+                text = decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as fault:
+                # The decoder may have kept bytes back: count from the end of what it has seen.
+                at = len(raw) - len(fault.object) + fault.start
+                byte = f"byte 0x{fault.object[fault.start]:02x} at {past.place(raw, at)}"
+                raise DataError(f"not UTF-8 text: {byte}. Save it as UTF-8.") from None
+            if 0 in raw:
+                raise DataError(f"not text: a zero byte at {past.place(raw, raw.index(0))}.")
+            yield text
+            if not raw:
+                return
+            past = past.after(raw)
+
+
+@dataclass(frozen=True)
+class _Past:
+    """How far a file has been read."""
+
+    offset: int = 0
+    line: int = 1
+    last: bytes = b""
+
+    def after(self, raw: bytes) -> "_Past":
+        # A `\n` right after a `\r` belongs to it and ends no second line.
+        ends = raw.count(b"\n") + raw.count(b"\r") - raw.count(b"\r\n")
+        ends -= self.last == b"\r" and raw.startswith(b"\n")
+        return _Past(self.offset + len(raw), self.line + ends, raw[-1:])
+
+    def place(self, raw: bytes, at: int) -> str:
+        """In words, byte `at` of the block `raw` that comes next; negative for one kept back before it."""
+        return f"offset {self.offset + at} (line {self.after(raw[: max(at, 0)]).line})"
+
+
+def whole(blocks: Iterable[str], cut: Callable[[str], int]) -> Iterator[str]:
+    """The same text in pieces that tear nothing apart: `cut` says how much of a block may be let go."""
+    kept: list[str] = []
+    for block in blocks:
+        at = cut(block)
+        if at:
+            yield "".join([*kept, block[:at]])
+            kept = [block[at:]]
+        else:
+            kept.append(block)
+    yield "".join(kept)

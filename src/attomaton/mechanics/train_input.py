@@ -1,0 +1,202 @@
+"""What training is asked to do, checked before anything is computed: options, embeddings, starting points."""
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.samples import Samples
+from attomaton.errors import DataError, UsageError, one_of
+from attomaton.mechanics.data import Embeddings, check_embeddings
+
+HEADS = ("identity", "tied")
+LOSSES = ("log", "squared", "cross-entropy")
+OPTIMIZERS = ("gd", "ngd", "polyak", "sgd", "adam")
+INITS = ("zeros", "uniform")
+RECORDS = 100  # records kept when nobody says how often
+
+Number = float | int
+PerProblem = Number | Sequence[Number] | np.ndarray
+Table = Embeddings | np.ndarray
+
+
+def check_options(
+    *,
+    optimizer: str,
+    head: str,
+    loss: str,
+    counts: dict[str, int | None],
+    seed: int,
+) -> None:
+    """Refuse options that make no sense, before anything is computed."""
+    one_of("optimizer", optimizer, OPTIMIZERS)
+    one_of("head", head, HEADS)
+    one_of("loss", loss, LOSSES)
+    if head == "tied" and loss == "log":
+        raise UsageError(
+            'head="tied" with loss="log": the score c_y·f of a tied head can be negative, which '
+            'has no logarithm. Use loss="cross-entropy" or "squared", or head="identity".'
+        )
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise UsageError(f"{name}={value}: at least 1 is needed.")
+    if counts["batch_size"] is not None and optimizer not in ("sgd", "adam"):
+        raise UsageError(
+            f'batch_size with optimizer="{optimizer}", which uses all samples at every step. '
+            'Use "sgd" or "adam", or leave batch_size out.'
+        )
+    if not 0 <= seed < 2**63:
+        raise UsageError(f"seed={seed}: a number from 0 to 2^63 − 1 is needed.")
+
+
+def per_problem(name: str, value: PerProblem, B: int) -> Float[np.ndarray, " problems"]:
+    """One number for each problem, from one for all or one for each."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape not in ((), (B,)):
+        raise UsageError(
+            f"{name}: expected one number or {B}, one per problem; got shape {array.shape}."
+        )
+    return np.broadcast_to(array, (B,)).copy()
+
+
+def loss_floors(
+    loss_floor: PerProblem | None, optimizer: str, B: int
+) -> Float[np.ndarray, " problems"]:
+    """L* for each problem; only Polyak's step needs one, and cannot do without."""
+    if loss_floor is None:
+        if optimizer == "polyak":
+            raise UsageError('optimizer="polyak" needs loss_floor, the infimum L* of the loss.')
+        return np.zeros(B)
+    floor = per_problem("loss_floor", loss_floor, B)
+    if not np.isfinite(floor).all():
+        raise UsageError(f"loss_floor={loss_floor}: must be finite.")
+    return floor
+
+
+def embedding_tables(
+    sets: list[Samples], embeddings: Table | Sequence[Table] | None, head: str
+) -> list[Float[np.ndarray, "_ width"]] | None:
+    """The embedding matrix of each data set, checked; None in pairs space."""
+    if embeddings is None:
+        return None
+    if isinstance(embeddings, Embeddings) or getattr(embeddings, "ndim", 3) != 3:
+        given: list[Any] = [embeddings] * len(sets)
+    else:
+        given = list(embeddings)
+    if len(given) != len(sets):
+        raise UsageError(
+            f"embeddings: {len(given)} matrices for {len(sets)} data sets; give one for all or one "
+            "for each."
+        )
+    tables = [_table(E, len(s.vocabulary), head) for E, s in zip(given, sets, strict=True)]
+    widths = sorted({E.shape[1] for E in tables})
+    if len(widths) > 1:
+        raise UsageError(
+            f"embeddings of widths {', '.join(map(str, widths))} cannot be trained side by side; "
+            "train each width by itself."
+        )
+    return tables
+
+
+def _table(E: Any, K: int, head: str) -> Float[np.ndarray, "vocab width"]:
+    """One embedding matrix: with independent rows, unless the head is tied."""
+    if isinstance(E, Embeddings):
+        E = E.E
+    if head == "identity":
+        return check_embeddings(E, K).E
+    E = np.asarray(E, dtype=np.float64)
+    if E.ndim != 2 or len(E) != K:
+        raise DataError(
+            f"embeddings: expected a matrix of {K} rows (tokens × width), got {E.shape}."
+        )
+    if not np.isfinite(E).all():
+        i, j = np.argwhere(~np.isfinite(E))[0]
+        raise DataError(f"embeddings: entry {E[i, j]} at row {i}, column {j} is not finite.")
+    return E
+
+
+def first_parameters(
+    init: str | np.ndarray | Sequence[np.ndarray],
+    sets: list[Samples],
+    tables: list[np.ndarray] | None,
+    B: int,
+    seed: int,
+) -> list[np.ndarray]:
+    """The first parameters of every problem, each in its own shape."""
+    if tables is None:
+        shapes: list[tuple[int, ...]] = [(len(s.pair_index()[0]),) for s in sets]
+        reach = [len(s.vocabulary) ** -0.5 for s in sets]
+    else:
+        shapes = [(E.shape[1], E.shape[1]) for E in tables]
+        reach = [E.shape[1] ** -0.5 for E in tables]
+    shapes, reach = shapes * (B // len(sets)), reach * (B // len(sets))
+    if isinstance(init, str):
+        one_of("init", init, INITS)
+        if init == "zeros":
+            return [np.zeros(shape) for shape in shapes]
+        names = [np.random.SeedSequence([seed, crc32(b"init"), i]) for i in range(B)]
+        return [
+            np.random.default_rng(name).uniform(-r, r, shape)
+            for name, r, shape in zip(names, reach, shapes, strict=True)
+        ]
+    given = _given_starts(init, shapes)
+    for b, start in enumerate(given):
+        wrong = np.argwhere(~np.isfinite(start))
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            place = f"problem {b}, entry {at[0] if len(at) == 1 else at}"
+            raise DataError(
+                f"init: {len(wrong)} entries are not finite, the first is {start[at]} at {place}."
+            )
+        _check_scores(start, None if tables is None else tables[b % len(tables)], b)
+    return given
+
+
+def _given_starts(
+    init: np.ndarray | Sequence[np.ndarray], shapes: list[tuple[int, ...]]
+) -> list[np.ndarray]:
+    """One start for each problem, from one for all or one for each."""
+    ndim = len(shapes[0])
+    whole = isinstance(init, np.ndarray) or not len(init) or np.ndim(init[0]) < ndim
+    starts = [np.asarray(x, dtype=np.float64) for x in ([init] if whole else init)]
+    if whole and starts[0].ndim == ndim + 1:
+        starts = list(starts[0])
+    elif whole:
+        starts = starts * len(shapes)
+    if [s.shape for s in starts] != shapes:
+        found = starts[0].shape if len(starts) == len(shapes) else f"{len(starts)} arrays"
+        if len(starts) == len(shapes):
+            b = next(b for b, s in enumerate(starts) if s.shape != shapes[b])
+            raise UsageError(
+                f"init: expected shape {shapes[b]} for problem {b}, got {starts[b].shape}."
+            )
+        raise UsageError(
+            f"init: expected one array or {len(shapes)}, one per problem; got {found}."
+        )
+    return starts
+
+
+def _check_scores(start: np.ndarray, E: np.ndarray | None, b: int) -> None:
+    """Refuse a start whose logits overflow (twice a score must still be a number)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = start if E is None else E @ start.T @ E.T
+        wrong = np.argwhere(~np.isfinite(2 * scores))
+    if len(wrong):
+        at = tuple(wrong[0].tolist())
+        pair = f"pair {at[0]}" if E is None else f"token {at[1]} under last token {at[0]}"
+        raise DataError(
+            f"init: the logit of {pair} in problem {b} overflows ({scores[at]:.3g}); "
+            "use a smaller start or smaller embeddings."
+        )
+
+
+def record_steps(steps: int, every: int | str | None) -> Int[np.ndarray, " records"]:
+    """Steps 0, every, 2·every, …, or evenly on a logarithmic axis; and always the last one."""
+    if every == "log":
+        return np.unique(np.append(0, np.geomspace(1, steps, RECORDS).round().astype(np.int64)))
+    if isinstance(every, str):
+        raise UsageError(f'every={every!r}: a number of steps or "log" is needed.')
+    every = every or max(1, -(-steps // RECORDS))
+    return np.unique(np.append(np.arange(0, steps, every), steps))
