@@ -184,7 +184,7 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
         p["part"]
         for p in record["parts"]
         if wanted is None or ((p["first_last"] <= wanted) & (wanted <= p["final_last"])).any()
-    ]
+    ] or [0]  # of which nothing is wanted
 
     def rows(name: str, columns: Sequence[str]) -> dict[str, Any]:
         files = [folder / name / f"{n:03d}.parquet" for n in numbers]

@@ -1,5 +1,6 @@
 """Published experiments by name: run, judged, and left behind with their figure and data."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,7 +12,14 @@ from attomaton.report import published
 from attomaton.report.canvas import save
 from attomaton.results import Verdict
 from attomaton.runs import provenance
-from attomaton.storage import new_folder, write_columns
+from attomaton.storage import (
+    new_folder,
+    read_arrays,
+    resumed_folder,
+    write_arrays,
+    write_columns,
+    write_whole,
+)
 
 Result = dict[str, Any]
 
@@ -21,7 +29,8 @@ class Preset:
     """One published experiment: where its numbers come from, how they are drawn, what is asked of them.
 
     `source` is a module and function of `claims`; what it returns holds a `verdict`, or `judge` gives it.
-    `table` are the columns of its data; `big` names entries too large for the summary.
+    `table` are the columns of its data; `big` names entries too large for the summary. One that is `long` has a
+    quick version, shows progress, and goes on where it was broken off.
     """
 
     title: str
@@ -32,6 +41,27 @@ class Preset:
     judge: Callable[[Result], bool] | None = None
     seeds: int | None = None
     big: tuple[str, ...] = ()
+    long: bool = False
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Parts of a long experiment, kept as files of a folder."""
+
+    folder: Path
+
+    def load(self, name: str) -> Mapping[str, Any] | None:
+        """What was last kept under the name, if anything was."""
+        path = self._path(name)
+        return read_arrays(path) if path.is_file() else None
+
+    def save(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Keep arrays under the name, in place of what was there."""
+        self.folder.mkdir(exist_ok=True)
+        write_whole(self._path(name), lambda path: write_arrays(path, arrays))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
 
 
 def _rows(result: Result) -> Mapping[str, Any]:
@@ -72,6 +102,21 @@ def _attention(result: Result) -> Mapping[str, Any]:
         record, n, token = np.indices(c.shape)
         for name, value in zip(columns, (np.full(c.size, i), record, n, token, c), strict=True):
             columns[name].extend(np.asarray(value).ravel().tolist())
+    return columns
+
+
+def _maps(result: Result) -> Mapping[str, Any]:
+    """Attention maps of figure 7 as rows: model, step, query, key."""
+    import numpy as np
+
+    columns: dict[str, list[Any]] = {k: [] for k in ("layers", "step", "query", "key", "attention")}
+    for part in result["maps"]:
+        b = np.asarray(part["attention"])
+        record, query, key = np.indices(b.shape)
+        step = np.asarray(part["steps"])[record]
+        layers = np.full(b.shape, part["layers"])
+        for name, value in zip(columns, (layers, step, query, key, b), strict=True):
+            columns[name].extend(value.ravel().tolist())
     return columns
 
 
@@ -129,6 +174,15 @@ PRESETS = {
         _cells,
         seeds=10,
     ),
+    "scan-snap-fig7": Preset(
+        "Attention of a transformer on WikiText-2 becomes sparse and freezes",
+        ("text_attention", "fig7"),
+        "entropy falls by 0.1 of its range or more, and maps change half as much at the end as at first",
+        published.fig7,
+        _maps,
+        big=("maps",),
+        long=True,
+    ),
     "scan-snap-fig8": Preset(
         "Decoder growth in steps against its continuous form",
         ("scan_snap_figures", "fig8"),
@@ -144,6 +198,15 @@ PRESETS = {
         published.fig9,
         _curves,
         big=("curves",),
+    ),
+    "scan-snap-fig10": Preset(
+        "Entropy of attention on WikiText-2 by the learning rate",
+        ("text_attention", "fig10"),
+        "entropy on the validation text falls as the rate grows",
+        published.fig10,
+        _curves,
+        seeds=5,
+        long=True,
     ),
     "scan-snap-fig11": Preset(
         "Recall of distinct tokens against the ratio of the rates",
@@ -171,28 +234,62 @@ def find_preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-def reproduce_run(name: str, out: Path, seeds: int | None = None) -> Result:
-    """Run a preset and leave a folder with its summary, data, figure and verdict."""
+def reproduce_run(
+    name: str,
+    out: Path,
+    seeds: int | None = None,
+    quick: bool = False,
+    progress: Callable[[int, int, float], object] | None = None,
+) -> Result:
+    """Run a preset and leave a folder with its summary, data, figure and verdict.
+
+    A long one that is broken off leaves its checkpoints beside the place, and goes on from them when it is run again.
+    """
     preset = find_preset(name)
     if seeds is not None and (preset.seeds is None or seeds < 1):
         why = "at least 1 is needed" if preset.seeds else f"{name} has no seeds to vary"
         raise UsageError(f"seeds={seeds}: {why}.")
+    if quick and not preset.long:
+        known = ", ".join(k for k, p in PRESETS.items() if p.long)
+        raise UsageError(f"{name} has no quick version; these have: {known}.")
+    config = {"preset": name, "seeds": seeds or preset.seeds, "quick": quick or None}
+    if not preset.long:
+        with new_folder(out, "run") as work:
+            return _leave(preset, config, _result(preset, config), work, out)
+    with resumed_folder(out, "run", config) as work:
+        kept = Checkpoint(work / "checkpoints")
+        options = {"quick": quick, "checkpoint": kept, "progress": progress}
+        summary = _leave(preset, config, _result(preset, config, **options), work, out)
+        shutil.rmtree(kept.folder, ignore_errors=True)
+        return summary
+
+
+def _result(preset: Preset, config: Mapping[str, Any], **options: Any) -> Result:
+    """What the experiment returns, judged."""
     module, function = preset.source
     run = getattr(import_module(f"attomaton.claims.{module}"), function)
-    result = run(seeds or preset.seeds) if preset.seeds else run()
+    if preset.seeds:
+        options["seeds"] = config["seeds"]
+    result = run(**options)
     if preset.judge is not None:
         result["verdict"] = Verdict.HOLDS if preset.judge(result) else Verdict.FAILS
+    return result
+
+
+def _leave(
+    preset: Preset, config: Mapping[str, Any], result: Result, work: Path, out: Path
+) -> Result:
+    """Write what came out into the folder; returns the summary."""
     summary = {
-        "preset": name,
+        "preset": config["preset"],
         "title": preset.title,
         "asked": preset.asked,
         **{key: value for key, value in result.items() if key not in preset.big},
         "run": str(out),
     }
     if preset.seeds:
-        summary["seeds"] = seeds or preset.seeds
-    with new_folder(out, "run") as work:
-        provenance(work, {"preset": name, "seeds": summary.get("seeds")}, summary)
-        write_columns(work / "data.parquet", preset.table(result))
-        save(preset.draw(result), work / "figures", name)
+        summary["seeds"] = config["seeds"]
+    provenance(work, config, summary)
+    write_columns(work / "data.parquet", preset.table(result))
+    save(preset.draw(result), work / "figures", config["preset"])
     return summary

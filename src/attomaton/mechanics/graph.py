@@ -91,8 +91,9 @@ class PriorityGraph:
         """The indices of many pairs at once; −1 where no sample holds both tokens."""
         key = last.astype(np.int64) * len(self.vocabulary) + token
         at = np.searchsorted(self._pair_key, key)
-        at = np.minimum(at, len(self._pair_key) - 1)
-        return np.where((self._pair_key[at] == key) & (token >= 0) & (last >= 0), at, -1)
+        known = (at < len(self._pair_key)) & (token >= 0) & (last >= 0)
+        known[known] = self._pair_key[at[known]] == key[known]
+        return np.where(known, at, -1)
 
     def tied(self, last: int, i: int, j: int) -> bool:
         """i ≍ j: whether paths lead from i to j and back, for this last token."""

@@ -67,7 +67,9 @@ class Limit:
         graph, K = self.graph, len(self.graph.vocabulary)
         if self.embeddings is None or self.embeddings.orthonormal:
             pair = graph.pairs(last, token)
-            return np.where(pair >= 0, coefficient[pair], 0.0)
+            score = np.zeros(len(pair))
+            score[pair >= 0] = coefficient[pair[pair >= 0]]
+            return score
         from scipy.sparse import csr_array
 
         G = self.embeddings.gram

@@ -3,7 +3,8 @@ r"""The regularisation path: the best layer of each size, and the best layer at 
     norm path       W_R = argmin L(W)  s.t.  ‖W‖_F ≤ R
     penalty path    W_λ = argmin L(W) + λ/2 ‖W − W_0‖_F²
 
-with the log-loss $L$ of the layer. Both trace the same curve when $W_0 = 0$: λ is the multiplier of
+with the log-loss $L$ of the layer (for the penalty path also of its cousin in which a token that occurs
+m times weighs m^θ instead of m). Both trace the same curve when $W_0 = 0$: λ is the multiplier of
 the ball. As R grows, W_R takes the direction and the finite part that gradient descent takes.
 
 The problems are convex and solved by Newton's method, each step by conjugate gradients. Gradient
@@ -55,10 +56,17 @@ def penalty_path(
     lambdas: Sequence[float | int] | np.ndarray,
     embeddings: Embeddings | np.ndarray | None = None,
     prior: np.ndarray | None = None,
+    *,
+    theta: float = 1.0,
+    total: float | None = None,
+    tolerance: float = TOLERANCE,
 ) -> list[PathPoint]:
     """The minimiser of L(W) + λ/2 ‖W − W_0‖² for every λ, in the order asked for.
 
     `prior` is W_0: W itself with `embeddings`, scores of the pairs without; 0 where none is given.
+    `theta` is the exponent of the multiplicities, `total` the n of L's 1/n where these samples are a
+    part of more (then λ means the same for every part), and `tolerance` the residual aimed at,
+    relative to the largest gradient the data can have.
 
     Three wins against one: log-odds near 0 at a high price, near log 3 (twice 0.5493) at a low one.
 
@@ -68,13 +76,15 @@ def penalty_path(
     [0.0238, 0.5493]
     """
     prices = _positive("lambdas", lambdas)
-    task = _task(samples, embeddings)
+    if not (np.isfinite(theta) and theta >= 0):
+        raise UsageError(f"theta must be 0 or more and finite, not {theta:g}.")
+    task = _task(samples, embeddings, theta, total)
     origin = _origin(prior, task)
     points: dict[int, PathPoint] = {}
     at = origin
     # From the highest price to the lowest: each answer is a good start for the next.
     for i in np.argsort(-prices, kind="stable"):
-        found = _minimise(task, float(prices[i]), origin, at)
+        found = _minimise(task, float(prices[i]), origin, at, tolerance)
         points[int(i)] = _certified(task, found, float(prices[i]), origin)
         at = found.params
     return [points[i] for i in range(len(prices))]
@@ -150,6 +160,8 @@ class _Task:
     index: Int[np.ndarray, " incidences"]  # where an incidence's score stands in the flat scores
     scores: int  # how many of those there are
     E: Float[np.ndarray, "vocab width"] | None
+    theta: float = 1.0
+    total: float | None = None  # the n of 1/n; the samples' own weight where it is not given
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -166,11 +178,11 @@ class _Task:
 
     @cached_property
     def log_count(self) -> Float[np.ndarray, " incidences"]:
-        return np.log(self.samples.count)
+        return self.theta * np.log(self.samples.count)
 
     @cached_property
     def weight(self) -> Float[np.ndarray, " samples"]:
-        return self.samples.weight / self.samples.total_weight
+        return self.samples.weight / (self.total or self.samples.total_weight)
 
     @cached_property
     def scale(self) -> float:
@@ -226,13 +238,18 @@ class _Task:
         return self.gather(self.weight[self.owner] * p * (1 - p)) if self.E is None else 0.0
 
 
-def _task(samples: Samples, embeddings: Embeddings | np.ndarray | None) -> _Task:
+def _task(
+    samples: Samples,
+    embeddings: Embeddings | np.ndarray | None,
+    theta: float = 1.0,
+    total: float | None = None,
+) -> _Task:
     K = len(samples.vocabulary)
     pairs, index = samples.pair_index()
     if embeddings is None:
-        return _Task(samples, index, len(pairs), None)
+        return _Task(samples, index, len(pairs), None, theta, total)
     E = embeddings.E if isinstance(embeddings, Embeddings) else embeddings
-    return _Task(samples, pairs[index], K * K, check_embeddings(E, K).E)
+    return _Task(samples, pairs[index], K * K, check_embeddings(E, K).E, theta, total)
 
 
 # Newton's method
@@ -244,10 +261,12 @@ class _Found(NamedTuple):
     steps: int
 
 
-def _minimise(task: _Task, lam: float, origin: Params, at: Params) -> _Found:
+def _minimise(
+    task: _Task, lam: float, origin: Params, at: Params, tolerance: float = TOLERANCE
+) -> _Found:
     """Damped Newton from `at`, until the residual is as small as rounding lets it be.
 
-    Accepted at `TOLERANCE` times the data's scale; but since a small λ is decided by gradients of
+    Accepted at `tolerance` times the data's scale; but since a small λ is decided by gradients of
     size λ‖W − W_0‖, the iteration aims at that fraction of those and goes on while it gains.
     """
     look = task.look(at)
@@ -255,11 +274,11 @@ def _minimise(task: _Task, lam: float, origin: Params, at: Params) -> _Found:
     best, idle, move = np.inf, 0, np.inf
     for step in range(NEWTON_STEPS):
         size = float(np.abs(slope).max())
-        aim = TOLERANCE * min(task.scale, lam * float(np.abs(at - origin).max()) or task.scale)
+        aim = tolerance * min(task.scale, lam * float(np.abs(at - origin).max()) or task.scale)
         idle = 0 if size < 0.5 * best else idle + 1
         best = min(best, size)
         # At least one step: its length tells a minimum from a slope that only fades away.
-        if step and (size <= aim or (idle >= 3 and size <= TOLERANCE * task.scale)):
+        if step and (size <= aim or (idle >= 3 and size <= tolerance * task.scale)):
             return _Found(at, move, step)
         direction = _newton_direction(task, look.p, lam, slope)
         value = look.value + 0.5 * lam * float(((at - origin) ** 2).sum())
@@ -280,7 +299,7 @@ def _minimise(task: _Task, lam: float, origin: Params, at: Params) -> _Found:
     raise SolverError(
         f"regularisation path: Newton's method did not converge for lambda = {lam:g} within "
         f"{NEWTON_STEPS} steps; the residual is {np.abs(slope).max():.2g}, "
-        f"{TOLERANCE * task.scale:.2g} is needed."
+        f"{tolerance * task.scale:.2g} is needed."
     )
 
 

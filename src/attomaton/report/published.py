@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report.canvas import Figure
+from attomaton.report.canvas import Figure, short
 from attomaton.report.figures import protocol_figure
+from attomaton.report.graphs import readable
 from attomaton.report.panels import panels_figure
 
 Result = Mapping[str, Any]
@@ -93,6 +94,78 @@ def fig6(result: Result) -> Figure:
     return panels_figure(
         "larger rates focus attention, larger ratios spread it", _one_key(panels), columns=2
     )
+
+
+def fig7(result: Result) -> Figure:
+    """First-layer attention maps at four moments, and how entropy and maps change over training."""
+    panels: list[dict[str, Any]] = []
+    words = [readable(result["tokens"])[token] for token in result["tokens"]]
+    for part in result["maps"]:
+        for step, attention in zip(part["steps"], part["attention"], strict=True):
+            panels.append(
+                {
+                    "title": f"{_depth(part['layers'])}, step {step:,}",
+                    "heat": np.asarray(attention) ** 0.5,
+                    "xticks": [""] * len(words),
+                    "yticks": [short(word, 12) for word in words],
+                    "xlabel": "key (earlier token)",
+                    "ylabel": "query",
+                    "colour": "√attention",
+                    "low": 0.0,
+                    "high": 1.0,
+                }
+            )
+    curves = result["curves"]
+    for name, label in (
+        ("entropy", "entropy on validation (nats)"),
+        ("change", "change of maps since the last record"),
+        ("valid_loss", "loss on validation (nats)"),
+    ):
+        lines = [
+            {"x": c["step"], "y": [np.nan if y is None else y for y in c[name]], "label": _depth(c["layers"])}
+            for c in curves
+        ]  # fmt: skip
+        panels.append({"title": "first layer" if name != "valid_loss" else "model", "lines": lines,
+                       "xlabel": "step", "ylabel": label})  # fmt: skip
+    lines = [
+        {"x": c["step"], "y": np.asarray(c[kind]) / result["even"][kind], "label": kind}
+        for c in curves[:1]
+        for kind in result["even"]
+        if result["even"][kind] > 0
+    ]
+    panels.append({"title": f"who receives it, {_depth(curves[0]['layers'])}", "lines": lines,
+                   "xlabel": "step", "ylabel": "attention / even attention"})  # fmt: skip
+    return panels_figure(
+        f"first-layer attention while a transformer learns ({result['size']})", panels, columns=4
+    )
+
+
+def _depth(layers: int) -> str:
+    return f"{layers} layer{'' if layers == 1 else 's'}"
+
+
+def fig10(result: Result) -> Figure:
+    """Entropy of attention by the learning rate, with its interval over seeds, and on the way there."""
+    rows = result["rows"]
+    rate = [row["lr"] for row in rows]
+    panels: list[dict[str, Any]] = [
+        {
+            "title": "after training; bars: 95 % over seeds",
+            "lines": [{"x": rate, "y": [row["entropy_mean"] for row in rows],
+                       "error": [row["entropy_error"] for row in rows]}],
+            "xlabel": "learning rate",
+            "ylabel": "entropy on validation (nats)",
+        }
+    ]  # fmt: skip
+    for name, label in (
+        ("entropy", "entropy on validation (nats)"),
+        ("valid_loss", "loss on validation (nats)"),
+    ):
+        lines = [
+            {"x": c["step"], "y": c[name], "label": f"rate {c['lr']:g}"} for c in result["curves"]
+        ]
+        panels.append({"title": "mean over seeds", "lines": lines, "xlabel": "step", "ylabel": label})  # fmt: skip
+    return panels_figure(f"attention entropy and the learning rate ({result['size']})", panels)
 
 
 def fig8(result: Result) -> Figure:

@@ -1,0 +1,124 @@
+"""The command that tells a person what was learned: of a model, a last token or a document."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.console import Json, emit
+from attomaton.errors import UsageError, nearest
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command()(summary)
+
+
+def summary(
+    model: Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")],
+    last: Annotated[str | None, typer.Option(help="Put one last token under the lens.")] = None,
+    document: Annotated[
+        str | None, typer.Option(help="Put one document under the lens: its number or title.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The text with the documents (default: the fitted one).")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Documents: articles (default), paragraphs or lines.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    max_df: Annotated[
+        float, typer.Option(help="Leave out terms in more than this share of the documents.")
+    ] = 0.5,
+    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
+    json: Json = False,
+) -> None:
+    """What was learned, told to a person: the whole model, one last token, or one document."""
+    from attomaton.models import open_model
+    from attomaton.report.summary_text import in_words, summary_text
+
+    if last is not None and document is not None:
+        raise UsageError("--last and --document ask for two lenses; name one.")
+    if top < 1:
+        raise UsageError(f"--top must be at least 1, not {top}.")
+    if document is not None:
+        record = _document(model, document, data, split, top, max_df)
+    elif last is not None:
+        record = _last_token(open_model(model), last, top, max_df)
+    else:
+        from attomaton.summaries import model_summary
+
+        record = model_summary(open_model(model), top)
+    record = {"model": str(model), **record, "in_words": in_words(record)}
+    written = _write(record, html, figure)
+    emit(record, summary_text(record), json)
+    for path in written:
+        print(f"written: {path}", file=sys.stderr)
+
+
+def _last_token(limit: Any, last: str, top: int, max_df: float) -> dict[str, Any]:
+    from attomaton.summaries import last_token_lens
+
+    vocabulary, known = limit.graph.vocabulary, limit.graph.last_tokens
+    token = vocabulary.id_of(vocabulary.read(last))
+    if token is None or token not in known:
+        what = "is not a token of" if token is None else "is never a last token in"
+        near = nearest(last, [str(vocabulary[k]) for k in known])
+        raise UsageError(f"{last!r} {what} this model{near}")
+    return last_token_lens(limit, token, top, max_df)
+
+
+def _document(
+    model: Path, wanted: str, data: Path | None, split: str | None, top: int, max_df: float
+) -> dict[str, Any]:
+    """The lens on a document, read from its text as the model's own text was read."""
+    from attomaton.corpus.documents import read_documents
+    from attomaton.corpus.text import EOS
+    from attomaton.models import open_model, read_record
+    from attomaton.summaries import document_lens
+
+    fit = read_record(model)
+    path, reading = data or Path(fit["data"]), fit.get("reading", {})
+    fitted = reading.get("split", "stream")
+    if split not in (None, fitted) and fitted != "stream":
+        raise UsageError(
+            f"--split {split}: this model was fitted on {fitted}, so its documents are {fitted}."
+        )
+    how = {"tokenizer": reading.get("tokenizer", "words"), "apart": fitted != "stream"}
+    split = split or ("articles" if fitted == "stream" else fitted)
+    documents = read_documents(path, split, **how)
+    i = documents.find(wanted)
+    # Of a large model only what follows this document's words, and the word before it, is needed.
+    begin, end = documents.start[i : i + 2]
+    words = {documents.vocabulary[x] for x in documents.ids[max(begin - 1, 0) : end]}
+    limit = open_model(model, lasts=words)
+    if not len(limit.graph.last_tokens):
+        limit = open_model(model)
+    if EOS not in limit.graph.vocabulary:
+        documents = read_documents(path, split, line_ends=False, **how)
+    record = document_lens(limit, documents, i, top, max_df, reading.get("context"))
+    return {"data": str(path), "split": split, **record}
+
+
+def _write(record: dict[str, Any], html: Path | None, figure: Path | None) -> list[Path]:
+    """The files asked for, written."""
+    if html is None and figure is None:
+        return []
+    from attomaton.report import canvas
+    from attomaton.report.summary_figures import summary_figure
+    from attomaton.report.summary_page import summary_page
+    from attomaton.runs import command, package_version
+
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"{html}: a page is written as .html.")
+    # A page can do without its picture; a figure cannot be drawn without matplotlib.
+    drawn = summary_figure(record) if figure or package_version("matplotlib") else None
+    if figure is not None:
+        canvas.write(drawn, figure)
+    if html is not None:
+        footer = f"attomaton {package_version('attomaton')} · {command()}"
+        svg = None if drawn is None else canvas.to_svg(drawn)
+        html.write_text(summary_page(record, svg, footer), encoding="utf-8")
+    return [path for path in (html, figure) if path is not None]

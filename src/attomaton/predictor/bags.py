@@ -1,0 +1,117 @@
+"""Windows as bags, one row each and in their own order: what every predictor is asked on.
+
+A sample of the theory merges equal windows; a score is paired over windows, so here nothing is merged. A bag also
+keeps what only baselines look at: the token before the last one, and how long ago each token was seen.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import Windows
+from attomaton.numerics import ragged_indices, row_pointer
+
+BLOCK = 1 << 15  # windows scored at a time: bounds the memory of scoring
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """Some windows, each as its distinct tokens in ascending order.
+
+    The tokens of bag `i` are `token[start[i] : start[i + 1]]`, with their multiplicities in `count` and the distance
+    of their last occurrence from the label in `distance` (the last token has distance 1). `before` is the token
+    before the last one, −1 where there is none.
+    """
+
+    start: Int[np.ndarray, " bags_and_one"]
+    token: Int[np.ndarray, " incidences"]
+    count: Int[np.ndarray, " incidences"]
+    distance: Int[np.ndarray, " incidences"]
+    last: Int[np.ndarray, " bags"]
+    before: Int[np.ndarray, " bags"]
+    label: Int[np.ndarray, " bags"]
+    weight: Float[np.ndarray, " bags"]
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    @cached_property
+    def owner(self) -> Int[np.ndarray, " incidences"]:
+        """The bag of each incidence."""
+        return np.repeat(np.arange(len(self)), np.diff(self.start))
+
+    @cached_property
+    def is_label(self) -> Bool[np.ndarray, " incidences"]:
+        """Whether an incidence holds its bag's label."""
+        return self.token == self.label[self.owner]
+
+    @cached_property
+    def label_at(self) -> Int[np.ndarray, " bags"]:
+        """The incidence that holds each label, −1 where the label is absent from its context."""
+        at = np.full(len(self), -1)
+        hit = np.flatnonzero(self.is_label)
+        at[self.owner[hit]] = hit
+        return at
+
+    @property
+    def query(self) -> Int[np.ndarray, " incidences"]:
+        """The last token of each incidence's bag."""
+        return self.last[self.owner]
+
+    def sums(self, value: Float[np.ndarray, " incidences"]) -> Float[np.ndarray, " bags"]:
+        """The sum over each bag."""
+        return np.add.reduceat(value, self.start[:-1])
+
+    def shares(
+        self, score: Float[np.ndarray, " incidences"]
+    ) -> Float[np.ndarray, " incidences"]:
+        """The softmax of the scores in each bag; −∞ is a share of 0."""
+        top = np.maximum.reduceat(score, self.start[:-1])
+        mass = np.exp(score - top[self.owner])
+        return mass / self.sums(mass)[self.owner]
+
+
+def bags_of(windows: Windows, rows: Int[np.ndarray, " rows"]) -> Bags:
+    """These windows as bags, in this order."""
+    length, left = windows.length[rows], windows.left[rows]
+    row = np.repeat(np.arange(len(rows)), length)
+    ids = windows.ids[ragged_indices(left, length)]
+    ago = np.repeat(np.cumsum(length), length) - np.arange(len(ids))
+    size = int(windows.ids.max()) + 1
+    order = np.argsort(row * size + ids, kind="stable")
+    row, ids, ago = row[order], ids[order], ago[order]
+    first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(ids, prepend=-1) != 0))
+    end = np.append(first[1:], len(ids))
+    last = left + length - 1
+    before = np.where(length > 1, windows.ids[np.maximum(last - 1, 0)], -1)
+    return Bags(
+        row_pointer(np.bincount(row[first], minlength=len(rows))), ids[first], end - first,
+        ago[end - 1], windows.ids[last], before, windows.label[rows], windows.weight[rows],
+    )  # fmt: skip
+
+
+def blocks(
+    windows: Windows, rows: Int[np.ndarray, " rows"], size: int = BLOCK
+) -> Iterator[Bags]:
+    """The bags of these windows, some at a time."""
+    for begin in range(0, len(rows), size):
+        yield bags_of(windows, rows[begin : begin + size])
+
+
+def aligned(windows: Windows, vocabulary: Vocabulary) -> Windows:
+    """The same windows with the ids of another vocabulary; words it does not hold get ids behind it.
+
+    So a word that training never saw can still be recognised when it comes again.
+    """
+    if windows.vocabulary == vocabulary:
+        return windows
+    new = [x for x in windows.vocabulary.labels if x not in vocabulary]
+    together = Vocabulary([*vocabulary.labels, *new])
+    move = np.array([together.id_of(x) for x in windows.vocabulary.labels], dtype=np.int64)
+    return replace(
+        windows, vocabulary=together, ids=move[windows.ids], label=move[windows.label]
+    )

@@ -1,0 +1,186 @@
+r"""The penalised fit: scores near a prior that explain the realizable windows, last token by last token.
+
+$$\min_S \; -\frac1n \sum_i w_i \log p(y_i \mid X_i, q_i) + \frac{\lambda}{2n} \sum_{(q,x)\ \text{seen}} (S - S_0)^2,
+  \qquad p(x \mid X, q) \propto m_x^\theta e^{S[q,x]},$$
+
+with n the weight of all realizable windows, so that `lam` here is the λ·n of the penalty path: a price in units of
+one window. What is kept is the correction S − S_0 on the pairs that occur; elsewhere it is 0.
+
+Everything separates by last token, validation included, so a *part* (some last tokens) is solved, judged and
+forgotten; several processes may share the parts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.samples import Samples
+from attomaton.corpus.windows import Windows
+from attomaton.mechanics.path import penalty_path
+from attomaton.predictor.bags import bags_of
+from attomaton.predictor.counts import Counts
+from attomaton.predictor.priors import Prior
+
+LOOSE = 1e-4  # residual while settings are compared
+TIGHT = 1e-8  # residual of the answer
+
+
+class Setting(NamedTuple):
+    """One point of the grid: which prior (by its place in the list), θ, and the price."""
+
+    prior: int
+    theta: float
+    lam: float
+
+
+class Judged(NamedTuple):
+    """Sums over validation windows: their weight, the log-loss, the hits."""
+
+    weight: float
+    loss: float
+    hits: float
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What every part needs: the corpora, the priors, and which windows belong together."""
+
+    train: Windows
+    valid: Windows  # with the ids of `train`
+    priors: Sequence[Prior]
+
+    @property
+    def total(self) -> float:
+        """The n of 1/n."""
+        return float(self.train.weight[self.train.realizable].sum())
+
+
+class Fitted(NamedTuple):
+    """The corrections of one part, and how exact they are."""
+
+    key: Int[np.ndarray, " pairs"]
+    correction: Float[np.ndarray, " pairs"]
+    loss: float  # the part's share of L
+    residual: float  # largest gradient entry relative to `certificate`'s scale
+    steps: int
+
+
+# One part
+
+
+def judge_part(work: Work, rows: Int[np.ndarray, " rows"], settings: Sequence[Setting]) -> list[Judged]:
+    """Every setting fitted on one part and judged on the validation windows with the same last tokens."""
+    samples = work.train.samples(rows)
+    key, _ = samples.pair_index()
+    q, x = np.divmod(key, len(samples.vocabulary))
+    mine = np.isin(work.valid.last, np.unique(q)) & work.valid.realizable
+    at = np.flatnonzero(mine)
+    if not len(at):
+        return [Judged(0.0, 0.0, 0.0)] * len(settings)
+    bags = bags_of(work.valid, at)
+    place = Counts(key, np.zeros(len(key))).place(
+        np.where(bags.token < len(samples.vocabulary), bags.query * len(samples.vocabulary) + bags.token, -1)
+    )
+    judged: dict[Setting, Judged] = {}
+    for prior, theta in dict.fromkeys((s.prior, s.theta) for s in settings):
+        prices = [s.lam for s in settings if (s.prior, s.theta) == (prior, theta)]
+        origin = work.priors[prior].scores(q, x)
+        start = work.priors[prior].scores(bags.query, bags.token) + theta * np.log(bags.count)
+        path = penalty_path(
+            samples, np.array(prices) / work.total, prior=origin, theta=theta,
+            total=work.total, tolerance=LOOSE,
+        )  # fmt: skip
+        for lam, point in zip(prices, path, strict=True):
+            assert point.scores is not None
+            correction = np.where(place >= 0, (point.scores - origin)[place], 0.0)
+            judged[Setting(prior, theta, lam)] = judge(bags, bags.shares(start + correction))
+    return [judged[s] for s in settings]
+
+
+def judge(bags: Any, p: Float[np.ndarray, " incidences"]) -> Judged:
+    """Log-loss and hits of these shares on realizable bags."""
+    mine = p[bags.label_at]
+    rivals = bags.sums((p >= mine[bags.owner]) & ~bags.is_label)
+    loss = -np.log(np.maximum(mine, 1e-300))
+    return Judged(
+        float(bags.weight.sum()), float(bags.weight @ loss), float(bags.weight @ (rivals == 0))
+    )
+
+
+def fit_part(work: Work, rows: Int[np.ndarray, " rows"], setting: Setting) -> Fitted:
+    """The corrections of one part, certified."""
+    samples = work.train.samples(rows)
+    key, _ = samples.pair_index()
+    origin = work.priors[setting.prior].scores(*np.divmod(key, len(samples.vocabulary)))
+    (point,) = penalty_path(
+        samples, [setting.lam / work.total], prior=origin, theta=setting.theta,
+        total=work.total, tolerance=TIGHT,
+    )  # fmt: skip
+    assert point.scores is not None
+    residual = certificate(samples, point.scores, origin, setting.theta, setting.lam)
+    return Fitted(key, point.scores - origin, point.loss, residual, point.steps)
+
+
+def certificate(
+    samples: Samples,
+    scores: Float[np.ndarray, " pairs"],
+    origin: Float[np.ndarray, " pairs"],
+    theta: float,
+    lam: float,
+) -> float:
+    """The largest entry of the gradient, computed from the answer alone, relative to what one entry can be.
+
+    An entry is Σ w (p(x) − 1[x = y]) + λ(S − S_0) over the windows that hold x: at most their weight.
+    """
+    _, index = samples.pair_index()
+    owner = samples.sample_of
+    mass = samples.count**theta * np.exp(scores[index])
+    p = mass / np.add.reduceat(mass, samples.start[:-1])[owner]
+    weight = samples.weight[owner]
+    slope = np.bincount(index, weight * (p - (samples.token == samples.label[owner])))
+    meets = np.bincount(index, weight)
+    return float(np.abs(slope + lam * (scores - origin)).max() / meets.max())
+
+
+# All parts
+
+
+def over_parts(
+    task: Callable[..., Any],
+    work: Work,
+    parts: Sequence[Int[np.ndarray, " rows"]],
+    argument: Any,
+    workers: int = 1,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[Any]:
+    """`task(work, rows, argument)` for every part, in their order; with `workers`, in that many processes."""
+    if workers <= 1 or len(parts) == 1:
+        for done, rows in enumerate(parts, 1):
+            yield task(work, rows, argument)
+            progress(done, len(parts))
+        return
+    pool = ProcessPoolExecutor(
+        min(workers, len(parts)), get_context("spawn"), _receive, (work,)
+    )
+    with pool:
+        jobs = [pool.submit(_do, task, rows, argument) for rows in parts]
+        for done, job in enumerate(jobs, 1):
+            yield job.result()
+            progress(done, len(parts))
+
+
+_received: Work | None = None  # in a worker process: sent once, used for every part
+
+
+def _receive(work: Work) -> None:
+    global _received  # noqa: PLW0603
+    _received = work
+
+
+def _do(task: Callable[..., Any], rows: Int[np.ndarray, " rows"], argument: Any) -> Any:
+    return task(_received, rows, argument)

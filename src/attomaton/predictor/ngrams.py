@@ -1,0 +1,162 @@
+r"""N-gram counts of all windows, and the probabilities that absolute discounting makes of them.
+
+$$p_1(x) = \frac{c(x) + \frac12}{N + \frac12 (K + 1)}, \qquad
+  p_2(x \mid q) = \frac{\max(c(q, x) - D_2, 0) + D_2\, u(q)\, p_1(x)}{c(q)},$$
+
+and $p_3(x \mid b, q)$ from $p_2$ and $D_3$ in the same way; u(q) is how many different tokens followed q
+(with weights below $D_2$: what was really taken away). A history
+never seen falls through to the shorter one. The vocabulary has one word more than training: *any word never seen*
+is one event, so every label has a probability and all of them add up to 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.windows import Windows
+from attomaton.numerics import ragged_indices
+from attomaton.predictor.counts import Counts, counted, pair_key
+
+HALF = 0.5  # what every word, seen or not, is counted on top
+
+
+class Best(NamedTuple):
+    """The most probable tokens of some histories: (histories, places), best first, token −1 where there are fewer."""
+
+    token: Int[np.ndarray, "histories places"]
+    p: Float[np.ndarray, "histories places"]
+
+
+@dataclass(frozen=True, eq=False)
+class NGrams:
+    """Counts of (label), (last, label), (before, last, label), over K tokens."""
+
+    K: int
+    one: Float[np.ndarray, " vocab"]
+    two: Counts
+    three: Counts
+    discounts: tuple[float, float] = (0.8, 0.8)  # D_2, D_3
+
+    def unigram(self, x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """p₁; an id outside the vocabulary stands for any word never seen."""
+        inside = (x >= 0) & (x < self.K)
+        count = np.where(inside, self.one[np.where(inside, x, 0)], 0.0)
+        return (count + HALF) / (self.one.sum() + HALF * (self.K + 1))
+
+    def bigram(
+        self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """p₂(x | q)."""
+        count = self.two.of(pair_key(self.K, q, x))
+        total, freed = (_at(value, q) for value in self._after)
+        return _discounted(count, total, freed, self.discounts[0], self.unigram(x))
+
+    def trigram(
+        self, b: Int[np.ndarray, " n"], q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """p₃(x | b, q)."""
+        history = pair_key(self.K, b, q)
+        total, freed = (counts.of(history) for counts in self._histories)
+        inside = (history >= 0) & (x >= 0) & (x < self.K)
+        count = self.three.of(np.where(inside, history * self.K + x, -1))
+        return _discounted(count, total, freed, self.discounts[1], self.bigram(q, x))
+
+    @cached_property
+    def _after(self) -> tuple[Float[np.ndarray, " vocab"], Float[np.ndarray, " vocab"]]:
+        """c(q), and what discounting takes away from it."""
+        last, taken = self.two.key // self.K, np.minimum(self.two.count, self.discounts[0])
+        return np.bincount(last, self.two.count, self.K), np.bincount(last, taken, self.K)
+
+    @cached_property
+    def _histories(self) -> tuple[Counts, Counts]:
+        """c(b, q), and what discounting takes away from it."""
+        history, taken = self.three.key // self.K, np.minimum(self.three.count, self.discounts[1])
+        return counted(history, self.three.count), counted(history, taken)
+
+    def best_bigrams(self, q: Int[np.ndarray, " histories"], places: int) -> Best:
+        """The `places` most probable tokens after each q.
+
+        They are among its continuations and the most frequent tokens: all others share p₁'s order.
+        """
+        begin, end = np.searchsorted(self.two.key, [q * self.K, (q + 1) * self.K])
+        begin, end = (np.where((q >= 0) & (q < self.K), v, 0) for v in (begin, end))
+        seen = self.two.key[ragged_indices(begin, end - begin)] % self.K
+        common = np.argsort(-self.one, kind="stable")[:places]
+        owner = np.repeat(np.arange(len(q)), end - begin)
+        owner = np.concatenate([owner, np.repeat(np.arange(len(q)), len(common))])
+        token = np.concatenate([seen, np.tile(common, len(q))])
+        owner, token = _distinct(owner, token, self.K)
+        return _best(owner, token, self.bigram(q[owner], token), len(q), places)
+
+    def best_trigrams(
+        self, b: Int[np.ndarray, " histories"], q: Int[np.ndarray, " histories"], places: int
+    ) -> Best:
+        """The `places` most probable tokens after each (b, q): continuations, and the best after q alone."""
+        history = pair_key(self.K, b, q)
+        begin, end = np.searchsorted(self.three.key, [history * self.K, (history + 1) * self.K])
+        begin, end = (np.where(history >= 0, v, 0) for v in (begin, end))
+        seen = self.three.key[ragged_indices(begin, end - begin)] % self.K
+        lasts, which = np.unique(q, return_inverse=True)
+        common = self.best_bigrams(lasts, places).token[which]
+        owner = np.repeat(np.arange(len(q)), end - begin)
+        owner = np.concatenate([owner, np.repeat(np.arange(len(q)), common.shape[1])])
+        token = np.concatenate([seen, common.ravel()])
+        owner, token = owner[token >= 0], token[token >= 0]
+        owner, token = _distinct(owner, token, self.K)
+        return _best(owner, token, self.trigram(b[owner], q[owner], token), len(q), places)
+
+
+def count_ngrams(windows: Windows) -> NGrams:
+    """The counts of all windows, those whose label is absent from their context included."""
+    K, label, last = len(windows.vocabulary), windows.label, windows.last
+    end = windows.left + windows.length - 1
+    before = np.where(windows.length > 1, windows.ids[np.maximum(end - 1, 0)], -1)
+    one = np.bincount(label, windows.weight, K)
+    two = counted(pair_key(K, last, label), windows.weight)
+    known = before >= 0
+    history = pair_key(K, before[known], last[known])
+    return NGrams(K, one, two, counted(history * K + label[known], windows.weight[known]))
+
+
+def _discounted(
+    count: Float[np.ndarray, " n"],
+    total: Float[np.ndarray, " n"],
+    freed: Float[np.ndarray, " n"],
+    D: float,
+    shorter: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, " n"]:
+    p = (np.maximum(count - D, 0.0) + freed * shorter) / np.where(total > 0, total, 1.0)
+    return np.where(total > 0, p, shorter)
+
+
+def _at(value: Float[np.ndarray, " vocab"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    inside = (x >= 0) & (x < len(value))
+    return np.where(inside, value[np.where(inside, x, 0)], 0.0)
+
+
+def _distinct(
+    owner: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"], K: int
+) -> Sequence[Int[np.ndarray, " m"]]:
+    return np.divmod(np.unique(owner * K + token), K)
+
+
+def _best(
+    owner: Int[np.ndarray, " n"],
+    token: Int[np.ndarray, " n"],
+    p: Float[np.ndarray, " n"],
+    histories: int,
+    places: int,
+) -> Best:
+    """The first `places` of each owner, ordered by p and, where equal, by token."""
+    order = np.lexsort((token, -p, owner))
+    owner, token, p = owner[order], token[order], p[order]
+    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    kept = rank < places
+    best = Best(np.full((histories, places), -1), np.zeros((histories, places)))
+    best.token[owner[kept], rank[kept]] = token[kept]
+    best.p[owner[kept], rank[kept]] = p[kept]
+    return best

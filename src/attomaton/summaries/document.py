@@ -1,0 +1,311 @@
+"""One document under the lens: its key terms, its windows through the automaton, and documents like it.
+
+The windows of a document are those whose label lies in it, with their context as it stands in the whole text:
+on the text a model was fitted on these are the windows of the fit, and every one belongs to one document.
+
+Attention ranks tokens for one last token at a time. What it thinks of a word in a document is therefore a mean
+over the document's windows that hold the word; for a two-word term "a b", over those of them with last token a.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.corpus.documents import Documents
+from attomaton.corpus.samples import Samples
+from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
+from attomaton.errors import UsageError
+from attomaton.mechanics.limit import Limit
+from attomaton.numerics import ragged_indices, row_pointer, sum_by
+from attomaton.summaries.outcomes import Outcomes, outcomes
+from attomaton.summaries.rank import disagreement, heaviest, places
+
+SHARED = 5  # terms named of what two documents share
+POINTS = 200  # words kept for a picture, from either end of the comparison
+
+
+def document_lens(
+    limit: Limit,
+    documents: Documents,
+    i: int,
+    top: int = 20,
+    max_df: float = MAX_DF,
+    context: int | None = None,
+) -> dict[str, Any]:
+    """What a model makes of one document of a text, as plain data.
+
+    `context` is the number of tokens before a label in the fit (by default the most its samples show). The limit
+    may be one opened for the last tokens of this document alone.
+    """
+    if not 0 <= i < len(documents):
+        raise UsageError(f"document {i}: there are 0 … {len(documents) - 1}.")
+    weights = tfidf(documents.terms.counts, max_df)
+    windows = _Windows(limit, documents, i, context or longest_context(limit.samples))
+    term, weight = weights.row(i)
+    text = sum_by(term, weight, weights.weight.shape[1])
+    counts = documents.terms.counts[[i]].toarray()[0]
+    word = windows.held
+    columns = {
+        "count": counts[word],
+        "documents": weights.document_count[word],
+        "tfidf": text[word],
+        "tfidf_place": places(text[word]),
+        **{k: v[word] for k, v in windows.columns(windows.word, len(documents.vocabulary)).items()},
+    }
+    columns["priority_place"] = places(columns["svm_score"])
+
+    def rows(chosen: Any) -> list[dict[str, Any]]:
+        return [
+            {
+                "token": documents.vocabulary[word[c]],
+                **_plain({k: v[c] for k, v in columns.items()}),
+            }
+            for c in chosen
+        ]
+
+    apart = disagreement(columns["tfidf_place"], columns["priority_place"], top)
+    shown = np.union1d(
+        heaviest(columns["tfidf"], POINTS), heaviest(-columns["priority_place"], POINTS)
+    )
+    return {
+        "subject": "document",
+        "document": i,
+        "title": documents.titles[i],
+        "documents": len(documents),
+        "words": int(counts[: len(documents.vocabulary)].sum()),
+        "distinct_words": int((counts[: len(documents.vocabulary)] > 0).sum()),
+        "context": windows.context,
+        "predictions": windows.result.record(np.ones(len(windows.label))),
+        "levels": windows.levels(),
+        "max_df": max_df,
+        "terms": _terms(documents, weights, windows, i, top),
+        "disagreement": {
+            "rank_correlation": apart["rank_correlation"],
+            "text_over_attention": rows(apart["text_over_attention"]),
+            "attention_over_text": rows(apart["attention_over_text"]),
+        },
+        "strongest_edges": windows.edges(top),
+        "similar": _similar(documents, weights, i, top),
+        "points": rows(shown),
+    }
+
+
+def longest_context(samples: Samples) -> int:
+    """The most tokens a sample holds, repeats included."""
+    return int(np.add.reduceat(samples.count, samples.start[:-1]).max())
+
+
+@dataclass(frozen=True, eq=False)
+class _Windows:
+    """The windows of one document as bags, words by their ids in the text, and what becomes of them."""
+
+    limit: Limit
+    documents: Documents
+    i: int
+    context: int
+
+    @cached_property
+    def position(self) -> Int[np.ndarray, " windows"]:
+        """Where the labels stand: as in a fit, a stream begins with a full context, a document with one word."""
+        begin, end = self.documents.start[self.i : self.i + 2]
+        first = begin + 1 if self.documents.apart else max(begin, self.context)
+        return np.arange(first, max(first, end))
+
+    @cached_property
+    def _bags(self) -> tuple[np.ndarray, np.ndarray]:
+        V = len(self.documents.vocabulary)
+        edge = self.documents.start[self.i] if self.documents.apart else 0
+        left = np.maximum(self.position - self.context, edge)
+        row = np.repeat(np.arange(len(left)), self.position - left)
+        inside = ragged_indices(left, self.position - left)
+        return np.unique(row * V + self.documents.ids[inside], return_counts=True)
+
+    @cached_property
+    def owner(self) -> Int[np.ndarray, " entries"]:
+        return self._bags[0] // len(self.documents.vocabulary)
+
+    @cached_property
+    def word(self) -> Int[np.ndarray, " entries"]:
+        return self._bags[0] % len(self.documents.vocabulary)
+
+    @cached_property
+    def label(self) -> Int[np.ndarray, " windows"]:
+        return self.documents.ids[self.position]
+
+    @cached_property
+    def last(self) -> Int[np.ndarray, " windows"]:
+        return self.documents.ids[self.position - 1]
+
+    @cached_property
+    def held(self) -> Int[np.ndarray, " held"]:
+        """The words that some window holds."""
+        return np.unique(self.word)
+
+    @cached_property
+    def model_id(self) -> Int[np.ndarray, " vocabulary"]:
+        """The model's id of each word of the text, −1 where it knows none."""
+        known = self.limit.graph.vocabulary
+        ids = [known.id_of(known.read(str(x))) for x in self.documents.vocabulary]
+        return np.array([-1 if x is None else x for x in ids])
+
+    @cached_property
+    def pair(self) -> Int[np.ndarray, " entries"]:
+        last, token = self.model_id[self.last][self.owner], self.model_id[self.word]
+        return self.limit.graph.pairs(last, token)
+
+    def _scores(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " entries"]:
+        last, token = self.model_id[self.last][self.owner], self.model_id[self.word]
+        return self.limit.scores(coefficient, last, token)
+
+    @cached_property
+    def svm(self) -> Float[np.ndarray, " entries"]:
+        return self._scores(self.limit.svm.coefficient)
+
+    @cached_property
+    def result(self) -> Outcomes:
+        start = row_pointer(np.bincount(self.owner, minlength=len(self.label)))
+        finite = self._scores(self.limit.finite.coefficient)
+        return outcomes(start, self.word, self._bags[1], self.label, self.svm, finite)
+
+    @cached_property
+    def level(self) -> Int[np.ndarray, " entries"]:
+        """The level of each word for the last token of its window, −1 where they were never seen together."""
+        graph = self.limit.graph
+        return np.where(self.pair >= 0, graph.level[graph.component[self.pair]], -1)
+
+    def columns(self, key: Int[np.ndarray, " entries"], size: int) -> dict[str, np.ndarray]:
+        """Means over the entries of each key 0 … size − 1 (−1: no key); NaN for a key without entries."""
+        V = len(self.documents.vocabulary)
+        chosen = np.flatnonzero(key >= 0)
+        key, seen = key[chosen], self.level[chosen] >= 0
+        number, everywhere = np.bincount(key, minlength=size), np.ones(len(chosen), bool)
+
+        def mean(value: np.ndarray, over: np.ndarray) -> np.ndarray:
+            n = np.bincount(key[over], minlength=size)
+            total = np.bincount(key[over], value[chosen][over], size)
+            return np.divide(total, n, out=np.full(size, np.nan), where=n > 0)
+
+        both, times = np.unique(key * V + self.label[self.owner[chosen]], return_counts=True)
+        labels = np.bincount(both // V, minlength=size)
+        most = np.zeros(size)
+        np.maximum.at(most, both // V, times)
+        return {
+            "windows": number,
+            "level": mean(self.level, seen),
+            "svm_score": mean(self.svm, everywhere),
+            "retrieved": mean(self.result.retrieved, everywhere),
+            "labels": labels,
+            "label_share": np.divide(most, number, out=np.full(size, np.nan), where=number > 0),
+            "distinct": labels == 1,
+        }
+
+    def levels(self) -> list[dict[str, Any]]:
+        """How many windows are decided on each level of priority, and how many of them rightly."""
+        n = len(self.label)
+        kept = np.flatnonzero(self.result.retrieved & (self.level >= 0))
+        level = np.full(n, np.iinfo(np.int64).max)
+        np.minimum.at(level, self.owner[kept], self.level[kept])
+        values, which = np.unique(level, return_inverse=True)
+        right = np.bincount(which, self.result.likeliest & (self.result.kind < 3), len(values))
+        number = np.bincount(which, minlength=len(values))
+        unseen = np.iinfo(np.int64).max
+        return [
+            {"level": None if v == unseen else int(v), "windows": int(m), "right": int(r)}
+            for v, m, r in zip(values, number, right, strict=True)
+        ]
+
+    def edges(self, top: int) -> list[dict[str, Any]]:
+        """The priorities this document shows most often: its label came next, the other word stood there too."""
+        V, words = len(self.documents.vocabulary), self.documents.vocabulary
+        label = self.label[self.owner]
+        use = (self.result.kind[self.owner] < 3) & (self.word != label)
+        triple = (self.last[self.owner] * V + label) * V + self.word
+        seen, number = np.unique(triple[use], return_counts=True)
+        rows = []
+        for t, n in ((int(seen[b]), int(number[b])) for b in heaviest(number, top)):
+            last, winner, loser = t // V**2, t // V % V, t % V
+            named = {"last": words[last], "winner": words[winner], "loser": words[loser]}
+            rows.append({**named, "weight": n, **self._in_model(last, winner, loser)})
+        return rows
+
+    def _in_model(self, last: int, winner: int, loser: int) -> dict[str, Any]:
+        """What the model holds of an edge: its relation there, and the weight of all samples behind it."""
+        graph = self.limit.graph
+        k, i, j = (int(self.model_id[x]) for x in (last, winner, loser))
+        a, b = (graph.pair(k, x) if min(k, x) >= 0 else None for x in (i, j))
+        if a is None or b is None:
+            return {"model_weight": 0.0, "relation": "unseen", "margin": None}
+        part = graph.edges_of(k)
+        edge = (graph.edge_from[part] == a) & (graph.edge_to[part] == b)
+        back = (graph.edge_from[part] == b) & (graph.edge_to[part] == a)
+        margin = float(self.limit.svm.score[a] - self.limit.svm.score[b])
+        relation = "strict" if edge.any() else "reversed" if back.any() else "unrelated"
+        return {
+            "model_weight": float(graph.edge_weight[part][edge].sum()),
+            "relation": "tied" if graph.component[a] == graph.component[b] else relation,
+            "margin": margin,
+        }
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Array entries as Python's own; what is not a number is nothing."""
+    return {k: None if np.isnan(v) else v.item() for k, v in row.items()}
+
+
+def _term(documents: Documents, term: int) -> str:
+    words = documents.terms.first[term], documents.terms.second[term]
+    return " ".join(str(documents.vocabulary[w]) for w in words if w >= 0)
+
+
+def _terms(
+    documents: Documents, weights: TermWeights, windows: _Windows, i: int, top: int
+) -> list[dict[str, Any]]:
+    """The terms of largest TF-IDF, each with what attention makes of it in this document."""
+    term, weight = weights.row(i)
+    best = heaviest(weight, top)
+    first, second = documents.terms.first[term[best]], documents.terms.second[term[best]]
+    rows = []
+    for t, w, a, b in zip(term[best], weight[best], first, second, strict=True):
+        here: Bool[np.ndarray, " entries"] = windows.word == (a if b < 0 else b)
+        if b >= 0:
+            here = here & (windows.last[windows.owner] == a)
+        learned = windows.columns(np.where(here, 0, -1), 1)
+        rows.append(
+            {
+                "term": _term(documents, int(t)),
+                "words": 1 if b < 0 else 2,
+                "count": float(documents.terms.counts[i, t]),
+                "documents": int(weights.document_count[t]),
+                "tfidf": float(w),
+                **_plain({k: v[0] for k, v in learned.items()}),
+            }
+        )
+    return rows
+
+
+def _similar(documents: Documents, weights: TermWeights, i: int, top: int) -> list[dict[str, Any]]:
+    """The documents of largest TF-IDF cosine, with the terms that bring them near."""
+    cosine = weights.cosines(i)
+    cosine[i] = -np.inf
+    term, weight = weights.row(i)
+    own = sum_by(term, weight, weights.weight.shape[1])
+    rows = []
+    for d in heaviest(cosine, top):
+        if cosine[d] <= 0:
+            break
+        other, there = weights.row(int(d))
+        product = there * own[other]
+        near = heaviest(product, SHARED)
+        rows.append(
+            {
+                "document": int(d),
+                "title": documents.titles[d],
+                "tfidf_cosine": float(cosine[d]),
+                "shared_terms": int((product > 0).sum()),
+                "nearest_by": [_term(documents, int(other[t])) for t in near if product[t] > 0],
+            }
+        )
+    return rows

@@ -1,0 +1,281 @@
+"""One last token under the lens: its levels, key terms, strongest edges, and last tokens like it.
+
+The *document* of a last token q, for TF-IDF, is the pool of its samples. Every sample adds the tokens of its
+context as often as they occur there, but for the one q that is the query; its label once more; and the two-word
+term "q label"; all times the sample's weight. The documents are those of all last tokens.
+
+A token x of q is *distinct* when all samples of q that hold x have one label, else *common*.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from attomaton.corpus.samples import Samples
+from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
+from attomaton.errors import UsageError
+from attomaton.mechanics.limit import Limit
+from attomaton.numerics import row_pointer, sum_by
+from attomaton.summaries.model import KINDS, NEXTS, edge_record, last_token_kinds
+from attomaton.summaries.outcomes import outcomes
+from attomaton.summaries.rank import disagreement, heaviest, places
+
+LEADING = 6  # tokens named of a level
+POINTS = 200  # tokens kept for a picture, from either end of the comparison
+
+
+def last_token_lens(
+    limit: Limit, last: int, top: int = 20, max_df: float = MAX_DF
+) -> dict[str, Any]:
+    """What was learned for one last token (an id), as plain data."""
+    graph, word = limit.graph, limit.graph.vocabulary
+    if last not in graph.last_tokens:
+        raise UsageError(f"{word[last]!r} is never a last token in this model, so it has no graph.")
+    counts = last_token_counts(limit)
+    lens = _Lens(limit, last, counts, tfidf(counts, max_df))
+    apart = disagreement(lens.columns["tfidf_place"], lens.columns["priority_place"], top)
+    shown = np.union1d(
+        heaviest(lens.columns["tfidf"], POINTS), heaviest(-lens.columns["priority_place"], POINTS)
+    )
+    own, edges = lens.own, np.arange(*_bounds(graph.edges_of(last)))
+    itself = graph.pair(last, last)
+    return {
+        "subject": "last token",
+        "last": word[last],
+        "weight": own.total_weight,
+        "weight_share": own.total_weight / limit.samples.total_weight,
+        "kind": KINDS[last_token_kinds(graph)[lens.row]],
+        "tokens": len(lens.token),
+        "components": int(np.ptp(lens.component)) + 1,
+        "edges": len(edges),
+        "distinct_tokens": int(lens.columns["distinct"].sum()),
+        "next": [
+            {"token": word[lens.token[i]], "weight": float(lens.label_weight[i])}
+            for i in heaviest(lens.label_weight, NEXTS) if lens.label_weight[i] > 0
+        ],
+        "predictions": lens.predictions(),
+        "levels": lens.levels(),
+        "max_df": max_df,
+        "terms": lens.terms(top),
+        "disagreement": {
+            "rank_correlation": apart["rank_correlation"],
+            "text_over_attention": lens.rows(apart["text_over_attention"]),
+            "attention_over_text": lens.rows(apart["attention_over_text"]),
+        },
+        "strongest_edges": _edges(limit, edges, top),
+        "outrank_it": _edges(limit, edges[graph.edge_to[edges] == itself], top),
+        "outranked_by_it": _edges(limit, edges[graph.edge_from[edges] == itself], top),
+        "similar": _similar(limit, lens.row, lens.weights, top),
+        "points": lens.rows(shown),
+    }  # fmt: skip
+
+
+def last_token_counts(limit: Limit) -> csr_array:
+    """The documents of all last tokens as counts, last tokens × (tokens, then the pairs as two-word terms)."""
+    samples, graph = limit.samples, limit.graph
+    K, P = len(graph.vocabulary), len(graph.pair_last)
+    owner = samples.sample_of
+    pair = graph.pairs(samples.last[owner], samples.token)
+    label = sum_by(pair[samples.token == samples.label[owner]], samples.weight, P)
+    count = sum_by(pair, samples.weight[owner] * samples.count, P) + label
+    itself = graph.pair_last == graph.pair_token
+    count[itself] -= sum_by(samples.last, samples.weight, K)[graph.pair_last[itself]]
+    row = np.searchsorted(graph.last_tokens, graph.pair_last)
+    there = label > 0
+    return csr_array(
+        (
+            np.concatenate([count, label[there]]),
+            (
+                np.concatenate([row, row[there]]),
+                np.concatenate([graph.pair_token, K + np.flatnonzero(there)]),
+            ),
+        ),
+        shape=(len(graph.last_tokens), K + P),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Lens:
+    """One last token's part of a limit, with the TF-IDF of its document; tokens by place in its graph."""
+
+    limit: Limit
+    last: int
+    counts: csr_array
+    weights: TermWeights
+
+    @cached_property
+    def pairs(self) -> slice:
+        return self.limit.graph.pairs_of(self.last)
+
+    @cached_property
+    def row(self) -> int:
+        return int(np.searchsorted(self.limit.graph.last_tokens, self.last))
+
+    @cached_property
+    def token(self) -> Int[np.ndarray, " tokens"]:
+        return self.limit.graph.pair_token[self.pairs]
+
+    @cached_property
+    def component(self) -> Int[np.ndarray, " tokens"]:
+        return self.limit.graph.component[self.pairs]
+
+    @cached_property
+    def own(self) -> Samples:
+        lo, hi = np.searchsorted(self.limit.samples.last, [self.last, self.last + 1])
+        return self.limit.samples.take(np.arange(lo, hi))
+
+    @cached_property
+    def label_weight(self) -> Float[np.ndarray, " tokens"]:
+        """How often each token came next."""
+        place = np.searchsorted(self.token, self.own.label)
+        return sum_by(place, self.own.weight, len(self.token))
+
+    @cached_property
+    def columns(self) -> dict[str, np.ndarray]:
+        """What the tables say about every token."""
+        limit, pairs, K = self.limit, self.pairs, len(self.limit.graph.vocabulary)
+        term, weight = self.weights.row(self.row)
+        text = sum_by(term[term < K], weight[term < K], K)[self.token]
+        count = self.counts[[self.row], :K].toarray()[0]
+        labels, label_share = self._labels()
+        score, log_pi = limit.svm.score[pairs], limit.finite.log_pi[pairs]
+        return {
+            "count": count[self.token],
+            "documents": self.weights.document_count[self.token],
+            "tfidf": text,
+            "tfidf_place": places(text),
+            "level": limit.graph.level[self.component],
+            "svm_score": score,
+            "log_pi": log_pi,
+            "priority_place": places(score, log_pi),
+            "labels": labels,
+            "label_share": label_share,
+            "distinct": labels == 1,
+        }
+
+    def _labels(self) -> tuple[Int[np.ndarray, " tokens"], Float[np.ndarray, " tokens"]]:
+        """With how many labels each token was seen, and the share of the commonest of them."""
+        graph = self.limit.graph
+        edges = graph.edges_of(self.last)
+        # The edge y → x weighs what the samples with label y that hold x do; those with label x hold x too.
+        loser, weight = graph.edge_to[edges] - self.pairs.start, graph.edge_weight[edges]
+        n = len(self.token)
+        most = self.label_weight.copy()
+        np.maximum.at(most, loser, weight)
+        total = sum_by(loser, weight, n) + self.label_weight
+        return np.bincount(loser, minlength=n) + (self.label_weight > 0), most / total
+
+    def rows(self, chosen: Any) -> list[dict[str, Any]]:
+        """The columns of some tokens, one record each."""
+        word = self.limit.graph.vocabulary
+        return [
+            {"token": word[self.token[i]], **{k: v[i].item() for k, v in self.columns.items()}}
+            for i in chosen
+        ]
+
+    def terms(self, top: int) -> list[dict[str, Any]]:
+        """The terms of largest TF-IDF; a two-word term stands with the priority of its second word."""
+        graph, K = self.limit.graph, len(self.limit.graph.vocabulary)
+        term, weight = self.weights.row(self.row)
+        best = heaviest(weight, top)
+        two = term[best] >= K
+        token = np.where(two, graph.pair_token[np.maximum(term[best] - K, 0)], term[best] % K)
+        rows = self.rows(np.searchsorted(self.token, token))
+        for record, t, w, pair in zip(rows, term[best], weight[best], two, strict=True):
+            first = f"{graph.vocabulary[self.last]} " if pair else ""
+            record |= {
+                "term": f"{first}{record['token']}",
+                "words": 1 + int(pair),
+                "count": float(self.counts[self.row, t]),
+                "documents": int(self.weights.document_count[t]),
+                "tfidf": float(w),
+            }
+            del record["tfidf_place"]  # of the token alone, not of this term
+        return rows
+
+    def predictions(self) -> dict[str, Any]:
+        """What the automaton makes of this last token's samples."""
+        own, place = self.own, np.searchsorted(self.token, self.own.token)
+        svm, finite = (x.score[self.pairs][place] for x in (self.limit.svm, self.limit.finite))
+        return outcomes(own.start, own.token, own.count, own.label, svm, finite).record(own.weight)
+
+    def levels(self) -> list[dict[str, Any]]:
+        """Each level: how many components and tokens, how often its tokens came next, and who leads it."""
+        word, size = self.limit.graph.vocabulary, self.limit.graph.component_size
+        level, column = self.columns["level"], self.columns
+        order = np.lexsort((-self.label_weight, -column["log_pi"], column["priority_place"], level))
+        start = row_pointer(np.bincount(level))
+        rows = []
+        for i in range(len(start) - 1):
+            members = order[start[i] : start[i + 1]]
+            component = np.unique(self.component[members])
+            rows.append(
+                {
+                    "level": i,
+                    "components": len(component),
+                    "tied_components": int((size[component] > 1).sum()),
+                    "tokens": len(members),
+                    "weight": float(self.label_weight[members].sum()),
+                    "leading": [
+                        {"token": word[self.token[m]], "svm_score": float(column["svm_score"][m]),
+                         "log_pi": float(column["log_pi"][m]), "weight": float(self.label_weight[m])}
+                        for m in members[:LEADING]
+                    ],
+                }
+            )  # fmt: skip
+        return rows
+
+
+def _bounds(part: slice) -> tuple[int, int]:
+    return part.start, part.stop
+
+
+def _edges(limit: Limit, edges: Int[np.ndarray, " edges"], top: int) -> list[dict[str, Any]]:
+    """Some edges in words, the heaviest first."""
+    best = edges[heaviest(limit.graph.edge_weight[edges], top)]
+    return [edge_record(limit, int(e)) for e in best]
+
+
+def _similar(limit: Limit, row: int, weights: TermWeights, top: int) -> dict[str, Any]:
+    """The last tokens most like one, by what attention learned and by TF-IDF.
+
+    `svm_cosine` and `finite_cosine` are cosines of the rows of W_svm's and W_fin's scores, 0 at tokens never
+    seen with a last token, as the layer has it; `shared` counts the tokens seen with both.
+    """
+    graph = limit.graph
+    lasts = len(graph.last_tokens)
+    start = np.searchsorted(graph.pair_last, [*graph.last_tokens, np.inf])
+    svm, finite, there = (
+        csr_array((x, graph.pair_token, start), shape=(lasts, len(graph.vocabulary)))
+        for x in (limit.svm.score, limit.finite.score, np.ones(len(graph.pair_last)))
+    )
+    columns = {
+        "svm_cosine": _cosines(svm, row),
+        "finite_cosine": _cosines(finite, row),
+        "tfidf_cosine": weights.cosines(row),
+        "shared": there @ there[[row]].toarray()[0],
+    }
+    by = "svm_cosine" if columns["svm_cosine"][row] > 0 else "finite_cosine"
+
+    def most(name: str) -> list[dict[str, Any]]:
+        value = columns[name].copy()
+        value[row] = -np.inf
+        return [
+            {"last": graph.vocabulary[graph.last_tokens[i]]}
+            | {k: float(v[i]) for k, v in columns.items()}
+            for i in heaviest(value, top)
+            if value[i] > 0
+        ]
+
+    return {"attention_by": by, "by_attention": most(by), "by_text": most("tfidf_cosine")}
+
+
+def _cosines(rows: csr_array, row: int) -> Float[np.ndarray, " lasts"]:
+    norm = np.sqrt(np.add.reduceat(rows.data**2, rows.indptr[:-1]))
+    scale = norm * norm[row]
+    dot = rows @ rows[[row]].toarray()[0]
+    return np.divide(dot, scale, out=np.zeros(len(norm)), where=scale > 0)

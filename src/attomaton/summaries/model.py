@@ -1,0 +1,196 @@
+"""A whole fitted limit in numbers a person can use: how much is hard, how much soft, and what leads."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+
+from attomaton.mechanics.graph import PriorityGraph
+from attomaton.mechanics.limit import Limit
+from attomaton.numerics import sum_by
+from attomaton.summaries.outcomes import Outcomes, outcomes
+from attomaton.summaries.rank import heaviest
+
+KINDS = ("hard", "soft", "mixed")
+MEMBERS = 8  # tokens named of a component
+NEXTS = 3  # labels named of a last token
+
+
+def model_summary(limit: Limit, top: int = 20) -> dict[str, Any]:
+    """What a model learned, in shares and in its strongest, largest and heaviest parts.
+
+    A last token is *hard* when no two of its tokens are tied, *soft* when all of them are, else *mixed*.
+    """
+    samples, graph = limit.samples, limit.graph
+    owner = samples.sample_of
+    pair = graph.pairs(samples.last[owner], samples.token)
+    label_pair = pair[samples.token == samples.label[owner]]  # one per sample
+    result = outcomes(
+        samples.start, samples.token, samples.count, samples.label,
+        limit.svm.score[pair], limit.finite.score[pair],
+    )  # fmt: skip
+    label_weight = sum_by(label_pair, samples.weight, len(graph.pair_token))
+    kind = last_token_kinds(graph)
+    at = np.searchsorted(graph.last_tokens, samples.last)
+    weight = sum_by(at, samples.weight, len(kind))
+    return {
+        "subject": "model",
+        "counts": limit.summary(),
+        "last_token_kinds": [
+            {
+                "kind": name,
+                "last_tokens": int((kind == i).sum()),
+                "share": float((kind == i).mean()),
+                "weight": float(weight[kind == i].sum()),
+                "weight_share": float(weight[kind == i].sum() / weight.sum()),
+            }
+            for i, name in enumerate(KINDS)
+        ],
+        "predictions": result.record(samples.weight, samples.set_aside.weight),
+        "levels": level_table(graph, label_weight),
+        "priorities": _strict_edges(limit, top),
+        "token_priorities": _token_priorities(graph, top),
+        "components": [
+            component_record(limit, int(c), label_weight)
+            for c in heaviest(np.where(graph.component_size > 1, graph.component_size, 0), top)
+            if graph.component_size[c] > 1
+        ],
+        "last_tokens": _last_tokens(limit, result, at, weight, kind, label_weight, top),
+    }
+
+
+def last_token_kinds(graph: PriorityGraph) -> Int[np.ndarray, " lasts"]:
+    """The kind of each last token, as a place in `KINDS`."""
+    lasts = len(graph.last_tokens)
+    of_component = np.searchsorted(graph.last_tokens, graph.component_last)
+    components = np.bincount(of_component, minlength=lasts)
+    tied = np.bincount(of_component[graph.component_size > 1], minlength=lasts)
+    return np.where(tied == 0, 0, np.where(components == 1, 1, 2))
+
+
+def level_table(
+    graph: PriorityGraph, label_weight: Float[np.ndarray, " pairs"]
+) -> list[dict[str, Any]]:
+    """Each level of priority: its components and tokens, and the weight of the samples whose label is there."""
+    level = graph.level[graph.component]
+    components = np.bincount(graph.level)
+    tied = np.bincount(graph.level[graph.component_size > 1], minlength=len(components))
+    return [
+        {"level": i, "components": int(c), "tied_components": int(t), "tokens": int(x), "weight": float(w)}
+        for i, (c, t, x, w) in enumerate(
+            zip(components, tied, np.bincount(level), np.bincount(level, label_weight), strict=True)
+        )
+    ]  # fmt: skip
+
+
+def component_record(
+    limit: Limit, component: int, label_weight: Float[np.ndarray, " pairs"]
+) -> dict[str, Any]:
+    """One component in words: whose it is, how large, how often its tokens came next, its leaders by log π."""
+    graph = limit.graph
+    part = graph.pairs_of(int(graph.component_last[component]))
+    pairs = part.start + np.flatnonzero(graph.component[part] == component)
+    return {
+        "last": graph.vocabulary[graph.component_last[component]],
+        "size": len(pairs),
+        "level": int(graph.level[component]),
+        "weight": float(label_weight[pairs].sum()),
+        "members": [
+            {
+                "token": graph.vocabulary[graph.pair_token[p]],
+                "log_pi": float(limit.finite.log_pi[p]),
+                "weight": float(label_weight[p]),
+            }
+            for p in pairs[heaviest(limit.finite.log_pi[pairs], MEMBERS)]
+        ],
+    }
+
+
+def edge_record(limit: Limit, edge: int) -> dict[str, Any]:
+    """One edge in words: the winner came next where the loser was there too, so often, with this margin."""
+    graph = limit.graph
+    a, b = int(graph.edge_from[edge]), int(graph.edge_to[edge])
+    return {
+        "last": graph.vocabulary[graph.pair_last[a]],
+        "winner": graph.vocabulary[graph.pair_token[a]],
+        "loser": graph.vocabulary[graph.pair_token[b]],
+        "weight": float(graph.edge_weight[edge]),
+        "relation": "tied" if graph.component[a] == graph.component[b] else "strict",
+        "margin": float(limit.svm.score[a] - limit.svm.score[b]),
+    }
+
+
+def _strict_edges(limit: Limit, top: int) -> list[dict[str, Any]]:
+    """The edges between components with the most samples behind them."""
+    graph = limit.graph
+    strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    best = heaviest(np.where(strict, graph.edge_weight, 0.0), top)
+    return [edge_record(limit, int(e)) for e in best if strict[e]]
+
+
+def _token_priorities(graph: PriorityGraph, top: int) -> list[dict[str, Any]]:
+    """Tokens i over j whatever the last token: the weight of strict edges i → j added over last tokens.
+
+    `last_tokens` counts those where the edge is strict, `tied` where i and j are tied by an edge i → j, and
+    `reversed` where the strict edge leads from j to i.
+    """
+    K = len(graph.vocabulary)
+    i, j = graph.pair_token[graph.edge_from], graph.pair_token[graph.edge_to]
+    strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    total = csr_array((graph.edge_weight[strict], (i[strict], j[strict])), shape=(K, K))
+    total.sum_duplicates()
+    best = heaviest(total.data, top)
+    winner, loser = np.repeat(np.arange(K), np.diff(total.indptr))[best], total.indices[best]
+    key = i * np.int64(K) + j
+    forth, back = winner * np.int64(K) + loser, loser * np.int64(K) + winner
+    near = np.flatnonzero(np.isin(key, np.concatenate([forth, back])))  # few edges concern these
+    key, strict = key[near], strict[near]
+    return [
+        {
+            "winner": graph.vocabulary[winner[r]],
+            "loser": graph.vocabulary[loser[r]],
+            "weight": float(total.data[best[r]]),
+            "last_tokens": int((strict & (key == forth[r])).sum()),
+            "tied": int((~strict & (key == forth[r])).sum()),
+            "reversed": int((strict & (key == back[r])).sum()),
+        }
+        for r in range(len(best))
+    ]
+
+
+def _last_tokens(
+    limit: Limit,
+    result: Outcomes,
+    at: Int[np.ndarray, " samples"],
+    weight: Float[np.ndarray, " lasts"],
+    kind: Int[np.ndarray, " lasts"],
+    label_weight: Float[np.ndarray, " pairs"],
+    top: int,
+) -> list[dict[str, Any]]:
+    """The last tokens with the most samples, each with its size, its kind and what follows it."""
+    graph = limit.graph
+    hard = sum_by(at, limit.samples.weight * (result.kind == 0), len(weight))
+    rows = []
+    for k in heaviest(weight, top):
+        pairs = graph.pairs_of(int(graph.last_tokens[k]))
+        component = graph.component[pairs]
+        follow = heaviest(label_weight[pairs], NEXTS)
+        rows.append(
+            {
+                "last": graph.vocabulary[graph.last_tokens[k]],
+                "weight": float(weight[k]),
+                "share": float(weight[k] / weight.sum()),
+                "kind": KINDS[kind[k]],
+                "tokens": len(component),
+                "components": int(component.max() - component.min()) + 1,
+                "levels": int(graph.level[component].max()) + 1,
+                "hard_share": float(hard[k] / weight[k]),
+                "next": [
+                    {"token": graph.vocabulary[graph.pair_token[pairs][p]],
+                     "weight": float(label_weight[pairs][p])}
+                    for p in follow if label_weight[pairs][p] > 0
+                ],
+            }
+        )  # fmt: skip
+    return rows

@@ -1,0 +1,306 @@
+r"""The transformer as pure JAX functions: attention, layer norms, feed-forward, and the loss of next tokens.
+
+With $u_x$ the embedding of token x and $p_t$ the position t, a layer maps $x_t$ (at first $\sqrt d\, u_{x_t} + p_t$) to
+
+$$b_{ts} \propto e^{q_t^\top k_s / \sqrt{d}} \;(s \le t), \qquad
+x' = \mathrm{LN}\big(x + W_O^\top \textstyle\sum_s b_{ts} v_s\big), \qquad
+x'' = \mathrm{LN}\big(x' + W_2^\top \mathrm{relu}(W_1^\top x')\big)$$
+
+with $q, k, v = W_Q^\top x, W_K^\top x, W_V^\top x$ (and biases), in heads of width d / heads where there are several.
+The decoder gives the logits of the next token. Dropout is applied to the embedded input, the attention, the hidden
+units and both branches before they are added.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt16
+
+from attomaton.errors import UsageError
+from attomaton.numerics import named_rng
+
+# How numbers are multiplied. "tf32" leaves single-precision matrices to the device, which may round their entries to
+# ten bits (a CPU does not); "bfloat16" besides rounds what the decoder multiplies. Sums are kept in single precision.
+PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
+EPSILON = 1e-5  # added to the variance in layer norms
+EDGE = 0.1  # embeddings and decoder start uniform in ±EDGE
+
+
+class Settings(NamedTuple):
+    """The shape of the model; the defaults are those of the published Figure 7."""
+
+    vocab: int
+    width: int = 200
+    heads: int = 1
+    hidden: int = 200
+    layers: int = 1
+    dropout: float = 0.2
+    positions: bool = True
+
+
+class Layer(NamedTuple):
+    """Weights of one layer; query, key and value side by side, so that one product gives all three."""
+
+    W_QKV: Float[Array, "*runs width 3 width"]
+    b_QKV: Float[Array, "*runs 3 width"]
+    W_O: Float[Array, "*runs width width"]
+    b_O: Float[Array, "*runs width"]
+    scale_1: Float[Array, "*runs width"]
+    shift_1: Float[Array, "*runs width"]
+    W_1: Float[Array, "*runs width hidden"]
+    b_1: Float[Array, "*runs hidden"]
+    W_2: Float[Array, "*runs hidden width"]
+    b_2: Float[Array, "*runs width"]
+    scale_2: Float[Array, "*runs width"]
+    shift_2: Float[Array, "*runs width"]
+
+
+class Params(NamedTuple):
+    """All weights: embeddings U, layers, and the decoder with its bias."""
+
+    U: Float[Array, "*runs vocab width"]
+    layers: tuple[Layer, ...]
+    D: Float[Array, "*runs vocab width"]
+    b: Float[Array, "*runs vocab"]
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse a shape that no model has."""
+    for name in ("vocab", "width", "heads", "hidden", "layers"):
+        if getattr(settings, name) < 1:
+            raise UsageError(f"{name}={getattr(settings, name)}: at least 1 is needed.")
+    if settings.width % settings.heads:
+        raise UsageError(f"heads={settings.heads} do not divide the width {settings.width}.")
+    if not 0 <= settings.dropout < 1:
+        raise UsageError(f"dropout={settings.dropout}: a share from 0 to below 1 is needed.")
+
+
+def initial_params(settings: Settings, seed: int, index: int, dtype: Any = np.float32) -> Params:
+    """The start that (seed, index) names: tokens ±0.1, other matrices Xavier uniform, biases 0; in NumPy.
+
+    Query, key and value count as one matrix, as in the published program.
+    """
+    rng = named_rng(f"transformer start {index}", seed)
+    d, h = settings.width, settings.hidden
+
+    def xavier(rows: int, columns: int) -> np.ndarray:
+        edge = np.sqrt(6 / (rows + columns))
+        return rng.uniform(-edge, edge, (rows, columns)).astype(dtype)
+
+    def zeros(*shape: int) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    def ones() -> np.ndarray:
+        return np.ones(d, dtype)
+
+    U = rng.uniform(-EDGE, EDGE, (settings.vocab, d)).astype(dtype)
+    layers = tuple(
+        Layer._make(
+            (
+                xavier(d, 3 * d).reshape(d, 3, d), zeros(3, d),
+                xavier(d, d), zeros(d), ones(), zeros(d),
+                xavier(d, h), zeros(h), xavier(h, d), zeros(d), ones(), zeros(d),
+            )
+        )
+        for _ in range(settings.layers)
+    )  # fmt: skip
+    D = rng.uniform(-EDGE, EDGE, (settings.vocab, d)).astype(dtype)
+    return Params._make((U, layers, D, zeros(settings.vocab)))
+
+
+def position_codes(length: int, width: int) -> Float[np.ndarray, "length width"]:
+    """Sines and cosines of each position, with wavelengths from 2π to 2π · 10,000.
+
+    >>> position_codes(2, 4).round(3).tolist()
+    [[0.0, 1.0, 0.0, 1.0], [0.841, 0.54, 0.01, 1.0]]
+    """
+    even = np.arange(0, width, 2)
+    angle = np.arange(length)[:, None] / 10_000 ** (even / width)
+    return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, -1)[:, :width]
+
+
+# Dropout
+
+
+def noise_shapes(settings: Settings, batch: int, length: int) -> list[tuple[int, ...]]:
+    """The shapes of all that dropout touches in one step, in the order in which `hidden_states` meets it."""
+    wide = (batch, length, settings.width)
+    attention = (batch, settings.heads, length, length)
+    layer = [attention, wide, (batch, length, settings.hidden), wide]
+    return [wide, *layer * settings.layers]
+
+
+def draw_noise(
+    key: Array, settings: Settings, batch: int, length: int
+) -> tuple[UInt16[Array, "..."], ...]:
+    """Random bits for one step, drawn all at once: sixteen for each number that may be dropped."""
+    shapes = noise_shapes(settings, batch, length)
+    ends = np.cumsum([np.prod(shape) for shape in shapes])
+    bits = jax.random.bits(key, (int(ends[-1]),), jnp.uint16)
+    pieces = jnp.split(bits, ends[:-1])
+    return tuple(piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True))
+
+
+def _drop(
+    x: Float[Array, "*shape"], noise: Iterator[UInt16[Array, "*shape"]] | None, rate: float
+) -> Float[Array, "*shape"]:
+    """x with a share `rate` of its entries set to 0 and the others enlarged, so that the mean stays."""
+    if noise is None:
+        return x
+    # The share is a multiple of 2⁻¹⁶, and the enlargement that of this very multiple: no bias.
+    edge = round(rate * 2**16)
+    return jnp.where(next(noise) >= edge, x * x.dtype.type(2**16 / (2**16 - edge)), 0)
+
+
+# Layers
+
+
+def _norm(
+    x: Float[Array, "*n width"], scale: Float[Array, " width"], shift: Float[Array, " width"]
+) -> Float[Array, "*n width"]:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return (
+        centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + EPSILON) * scale + shift
+    )
+
+
+def attention_scores(
+    layer: Layer, x: Float[Array, "batch length width"], heads: int
+) -> tuple[Float[Array, "batch heads length length"], Float[Array, "batch length heads each"]]:
+    """The logits of causal attention, −∞ at later positions, and the values."""
+    batch, length, width = x.shape
+    qkv = jnp.einsum("btd,dce->btce", x, layer.W_QKV) + layer.b_QKV
+    q, k, v = (qkv[:, :, i].reshape(batch, length, heads, -1) for i in range(3))
+    scores = jnp.einsum("bthe,bshe->bhts", q, k) / np.sqrt(width // heads)
+    return jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf), v
+
+
+def _run_layer(
+    layer: Layer,
+    x: Float[Array, "batch length width"],
+    settings: Settings,
+    noise: Iterator[Array] | None,
+) -> tuple[Float[Array, "batch length width"], Float[Array, "batch heads length length"]]:
+    """What the layer makes of x, and its attention."""
+    scores, v = attention_scores(layer, x, settings.heads)
+    attention = jax.nn.softmax(scores, axis=-1)
+    mixed = jnp.einsum("bhts,bshe->bthe", _drop(attention, noise, settings.dropout), v)
+    branch = mixed.reshape(x.shape) @ layer.W_O + layer.b_O
+    x = _norm(x + _drop(branch, noise, settings.dropout), layer.scale_1, layer.shift_1)
+    hidden = _drop(jax.nn.relu(x @ layer.W_1 + layer.b_1), noise, settings.dropout)
+    branch = hidden @ layer.W_2 + layer.b_2
+    return (
+        _norm(x + _drop(branch, noise, settings.dropout), layer.scale_2, layer.shift_2),
+        attention,
+    )
+
+
+def hidden_states(
+    rows: Float[Array, "batch length width"],
+    layers: tuple[Layer, ...],
+    settings: Settings,
+    noise: tuple[Array, ...] | None = None,
+) -> tuple[
+    Float[Array, "batch length width"], tuple[Float[Array, "batch heads length length"], ...]
+]:
+    """What the decoder reads, and the attention of every layer; `rows` are the embeddings of the tokens."""
+    bits = None if noise is None else iter(noise)
+    x = rows * rows.dtype.type(np.sqrt(settings.width))
+    if settings.positions:
+        x = x + position_codes(rows.shape[1], settings.width).astype(rows.dtype)
+    x = _drop(x, bits, settings.dropout)
+    maps = []
+    for layer in layers:
+        x, attention = _run_layer(layer, x, settings, bits)
+        maps.append(attention)
+    return x, tuple(maps)
+
+
+# The loss
+
+
+def _product(a: Array, b: Array, contract: tuple[int, int], precision: str) -> Array:
+    """A product of two matrices over one axis of each, as the decoder is to multiply."""
+    total = b.dtype
+    if precision == "bfloat16":
+        a, b = a.astype(jnp.bfloat16), b.astype(jnp.bfloat16)
+    axes = (((contract[0],), (contract[1],)), ((), ()))
+    return jax.lax.dot_general(a, b, axes, preferred_element_type=total)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(4,))
+def next_token_loss(
+    x: Float[Array, "tokens width"],
+    D: Float[Array, "vocab width"],
+    b: Float[Array, " vocab"],
+    target: Int[Array, " tokens"],
+    precision: str,
+) -> Float[Array, ""]:
+    r"""The mean of $-\log \alpha_y$ over the tokens, $\alpha = \mathrm{softmax}(D x + b)$.
+
+    Its gradient is written out: logits are formed once, and $(\alpha - e_y)/N$ once in their place.
+    """
+    return _loss_forward(x, D, b, target, precision)[0]
+
+
+def _loss_forward(
+    x: Array, D: Array, b: Array, target: Array, precision: str
+) -> tuple[Array, tuple[Array, ...]]:
+    logits = _product(x, D, (1, 1), precision) + b
+    total = jax.nn.logsumexp(logits, axis=1)
+    own = jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
+    return (total - own).mean(), (logits, total, x, D, target)
+
+
+def _loss_backward(
+    precision: str, kept: tuple[Array, ...], push: Array
+) -> tuple[Array, Array, Array, None]:
+    logits, total, x, D, target = kept
+    own = jnp.arange(logits.shape[1])[None] == target[:, None]
+    error = (jnp.exp(logits - total[:, None]) - own) * (push / len(target))
+    if precision == "bfloat16":
+        error = error.astype(jnp.bfloat16)
+    to_x = _product(error, D, (1, 0), precision)
+    to_D = _product(error, x, (0, 0), precision)
+    return to_x, to_D, error.sum(axis=0, dtype=x.dtype), None
+
+
+next_token_loss.defvjp(_loss_forward, _loss_backward)
+
+
+def window_loss(
+    rows: Float[Array, "batch length width"],
+    rest: tuple[tuple[Layer, ...], Array, Array],
+    target: Int[Array, "batch length"],
+    settings: Settings,
+    precision: str,
+    noise: tuple[Array, ...] | None = None,
+) -> tuple[Float[Array, ""], tuple[Float[Array, "batch heads length length"], ...]]:
+    """The mean loss of a step's tokens, and every layer's attention; `rest` is what follows the embeddings."""
+    layers, D, b = rest
+    x, maps = hidden_states(rows, layers, settings, noise)
+    loss = next_token_loss(x.reshape(-1, settings.width), D, b, target.reshape(-1), precision)
+    return loss, maps
+
+
+# What attention looks like
+
+
+def attention_entropy(
+    attention: Float[Array, "batch heads length length"],
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The mean entropy of attention in nats, and as a share of the largest possible.
+
+    Means over all positions that see more than one key.
+
+    >>> even, share = attention_entropy(jnp.tri(3)[None, None] / jnp.arange(1, 4)[:, None])
+    >>> round(float(even), 4), round(float(share), 6)  # log 2 and log 3
+    (0.8959, 1.0)
+    """
+    entropy = -jax.scipy.special.xlogy(attention, attention).sum(axis=-1)[..., 1:]
+    most = np.log(np.arange(2, attention.shape[-1] + 1)).astype(entropy.dtype)
+    return entropy.mean(), (entropy / most).mean()

@@ -1,0 +1,478 @@
+r"""Training of the transformer: many steps in one compiled program, many runs side by side.
+
+A step shows the next window of every column and goes
+
+    sgd    w ← w − η g
+    adam   m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  w ← w − η m̂/(√v̂ + ε)
+
+with g the gradient of the window's mean loss, shortened to norm `clip` where it is longer. Tokens that a window does
+not hold have no gradient, so the embeddings are touched at the window's tokens only. With $g_i$ the gradient at place
+i, that of token $x_i$ is $\sum_j [x_j = x_i] g_j$, and $\sum_{ij} [x_i = x_j] g_i^\top g_j$ is their part of $\|g\|^2$.
+
+What dropout does depends on the seed, the run's index and the step alone; together with the weights, the step is
+all that has to be kept of a run to go on with it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+from attomaton.errors import DataError, SolverError, UsageError, listed, one_of
+from attomaton.numerics import float64
+from attomaton.programs import compiled_program
+
+if TYPE_CHECKING:
+    from attomaton.transformer.model import Params, Settings
+
+OPTIMIZERS = ("sgd", "adam")
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's customary constants
+CLIP_EPSILON = 1e-6  # added to the gradient's norm before it divides
+SAVE_SECONDS = 60.0  # a run is saved at the first record after so many seconds
+
+Rates = float | int | Sequence[float] | np.ndarray
+Progress = Callable[[int, int, float], object]
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a training; run `rate · seeds + i` has the given rate and start and dropout i.
+
+    `loss` is the loss of every step. At the steps `marks`, `records` hold, where a validation text was given,
+    `valid_loss` (runs, marks) and, window by window and layer by layer, the mean `entropy` of attention in nats and
+    `entropy_share`, its share of the largest possible (runs, marks, windows, layers); where probes were given,
+    the first layer's `maps` (runs, marks, probes, heads, length, length).
+    """
+
+    lr: Float[np.ndarray, " runs"]
+    index: Int[np.ndarray, " runs"]
+    loss: Float[np.ndarray, "runs steps"]
+    marks: Int[np.ndarray, " marks"]
+    records: Arrays
+    params: "Params"
+    seconds: dict[str, float]
+
+
+class _Plan(NamedTuple):
+    """What the compiled programs depend on besides shapes."""
+
+    settings: "Settings"
+    optimizer: str
+    clip: float | None
+    precision: str
+    every: int
+    unroll: int
+
+
+def train(
+    windows: Int[np.ndarray, "windows batch length_and_one"],
+    settings: "Settings",
+    *,
+    lr: Rates,
+    steps: int,
+    seeds: int = 1,
+    optimizer: str = "sgd",
+    clip: float | None = 0.5,
+    every: int | None = None,
+    valid: Int[np.ndarray, "held_out batch_2 length_and_one"] | None = None,
+    probes: Int[np.ndarray, "probes length"] | None = None,
+    precision: str = "float32",
+    autotune: bool = False,
+    unroll: int = 1,
+    seed: int = 0,
+    saved: Mapping[str, np.ndarray] | None = None,
+    save: Callable[[Arrays], object] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Train every learning rate from `seeds` starts on the windows, in order and over again.
+
+    Records are taken at steps 0, `every`, 2·`every`, …, `steps`, and one call of the compiled program makes `every`
+    steps. `save` is handed, now and then, all that is needed to go on later, as plain arrays; given back as
+    `saved`, the rest of the training is the same as if it had not been broken off. `progress(done, steps, loss)` is
+    called at every record. `autotune` and `unroll` change how the program is compiled, not what it computes.
+    """
+    from attomaton.transformer.model import PRECISIONS, check_settings
+
+    every = steps if every is None else every
+    one_of("optimizer", optimizer, OPTIMIZERS)
+    one_of("precision", precision, PRECISIONS)
+    check_settings(settings)
+    rate = _rates(lr)
+    _check_counts(steps, every, seeds, clip)
+    _check_tokens(settings.vocab, {"windows": windows, "valid": valid, "probes": probes})
+    plan = _Plan(settings, optimizer, clip, precision, every, unroll)
+    course = _Course(plan, rate, seeds, seed, steps, windows, valid, probes, autotune)
+    if precision == "float64":
+        with float64():
+            return _run(course, saved, save, progress)
+    return _run(course, saved, save, progress)
+
+
+class _Course(NamedTuple):
+    """Everything a call of `train` asks for, checked."""
+
+    plan: _Plan
+    rate: np.ndarray
+    seeds: int
+    seed: int
+    steps: int
+    windows: np.ndarray
+    valid: np.ndarray | None
+    probes: np.ndarray | None
+    autotune: bool
+
+    @property
+    def name(self) -> UInt8[np.ndarray, " letters"]:
+        """What a saved run must have in common with this one."""
+        data = [None if x is None else crc32(x.tobytes()) for x in self[5:8]]
+        said = (*self.plan._replace(unroll=1), self.rate.tolist(), self.seeds, self.seed, data)
+        return np.frombuffer(repr(said).encode(), np.uint8)
+
+
+# What is asked for
+
+
+def _rates(lr: Rates) -> Float[np.ndarray, " rates"]:
+    rate = np.atleast_1d(np.asarray(lr, float))
+    if rate.ndim != 1 or not rate.size:
+        raise UsageError(f"lr: one number or a list of them is needed, not {rate.shape}.")
+    wrong = rate[~(np.isfinite(rate) & (rate > 0))]
+    if wrong.size:
+        raise UsageError(f"lr={wrong[0]:g}: rates must be positive and finite.")
+    return rate
+
+
+def _check_counts(steps: int, every: int, seeds: int, clip: float | None) -> None:
+    for name, value in (("steps", steps), ("every", every), ("seeds", seeds)):
+        if value < 1:
+            raise UsageError(f"{name}={value}: at least 1 is needed.")
+    if steps % every:
+        raise UsageError(f"steps={steps} is not a multiple of every={every}.")
+    if clip is not None and not clip > 0:
+        raise UsageError(f"clip={clip}: a positive norm is needed, or None for no clipping.")
+
+
+def _check_tokens(vocab: int, given: Mapping[str, np.ndarray | None]) -> None:
+    faults = [
+        f"{name}: ids {ids.min()} … {ids.max()}"
+        for name, ids in given.items()
+        if ids is not None and (ids.min() < 0 or ids.max() >= vocab)
+    ]
+    if faults:
+        raise DataError(listed(f"ids outside the vocabulary of {vocab}:", faults, "Encode again."))
+
+
+# What is computed
+
+
+class _State(NamedTuple):
+    """Weights and the optimizer's memory, of one run or of many."""
+
+    params: "Params"
+    moments: tuple
+
+
+def _key(seed: Any, index: Any) -> Any:
+    """The stream of random bits that (seed, index) names."""
+    import jax
+
+    key = jax.random.key(seed, impl="threefry2x32")
+    return jax.random.fold_in(jax.random.fold_in(key, crc32(b"dropout")), index)
+
+
+def _step(
+    plan: _Plan, windows: Any, state: _State, lr: Any, key: Any, step: Any
+) -> tuple[_State, Any]:
+    """One run after one more step, and the loss before it."""
+    import jax
+
+    from attomaton.transformer.model import draw_noise, window_loss
+
+    U, layers, D, b = state.params
+    window = windows[step % len(windows)]
+    tokens, target = window[:, :-1], window[:, 1:]
+    rows = U.at[tokens].get(mode="promise_in_bounds")
+    noise = None
+    if plan.settings.dropout:
+        noise = draw_noise(jax.random.fold_in(key, step), plan.settings, *tokens.shape)
+    gradient = jax.value_and_grad(window_loss, argnums=(0, 1), has_aux=True)
+    (loss, _), (to_rows, to_rest) = gradient(
+        rows, (layers, D, b), target, plan.settings, plan.precision, noise
+    )
+    width = plan.settings.width
+    move = _descend if plan.optimizer == "sgd" else _descend_adam
+    flat = (tokens.reshape(-1), rows.reshape(-1, width), to_rows.reshape(-1, width))
+    return move(plan, state, flat, to_rest, lr, step), loss
+
+
+def _clipped(plan: _Plan, parts: list[Any]) -> Any:
+    """By how much the gradient is shortened, from the squares of its parts."""
+    import jax.numpy as jnp
+
+    if plan.clip is None:
+        return jnp.ones_like(parts[0])
+    return jnp.minimum(1, plan.clip / (jnp.sqrt(sum(parts)) + CLIP_EPSILON))
+
+
+def _squares(gradient: Any) -> list[Any]:
+    import jax
+
+    return [(g * g).sum() for g in jax.tree.leaves(gradient)]
+
+
+def _descend(
+    plan: _Plan, state: _State, flat: tuple[Any, Any, Any], to_rest: Any, lr: Any, _: Any
+) -> _State:
+    """Gradient descent; embeddings move at the window's tokens only."""
+    import jax
+    import jax.numpy as jnp
+
+    from attomaton.transformer.model import Params
+
+    tokens, rows, to_rows = flat
+    same = (tokens[:, None] == tokens[None]).astype(rows.dtype)
+    # A token's whole gradient stands at each of its places, so that writing it twice does no harm.
+    whole = jnp.matmul(same, to_rows, precision="highest")
+    rate = lr * _clipped(plan, [(to_rows * whole).sum(), *_squares(to_rest)])
+    U, *rest = state.params
+    U = U.at[tokens].set(rows - rate * whole, mode="promise_in_bounds")
+    moved = jax.tree.map(lambda w, g: w - rate * g, tuple(rest), to_rest)
+    return _State(Params(U, *moved), state.moments)
+
+
+def _descend_adam(
+    plan: _Plan, state: _State, flat: tuple[Any, Any, Any], to_rest: Any, lr: Any, step: Any
+) -> _State:
+    """Adam on the whole gradient."""
+    import jax
+    import jax.numpy as jnp
+
+    from attomaton.transformer.model import Params
+
+    tokens, _, to_rows = flat
+    to_U = jnp.zeros_like(state.params.U).at[tokens].add(to_rows, mode="promise_in_bounds")
+    gradient = Params(to_U, *to_rest)
+    shorter = _clipped(plan, _squares(gradient))
+    g = jax.tree.map(lambda g: shorter * g, gradient)
+    m = jax.tree.map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, state.moments[0], g)
+    v = jax.tree.map(lambda v, g: BETA_2 * v + (1 - BETA_2) * g * g, state.moments[1], g)
+    t = (step + 1).astype(to_U.dtype)
+    fair_m, fair_v = 1 / (1 - BETA_1**t), 1 / (1 - BETA_2**t)
+    params = jax.tree.map(
+        lambda w, m, v: w - lr * m * fair_m / (jnp.sqrt(v * fair_v) + EPSILON), state.params, m, v
+    )
+    return _State(params, (m, v))
+
+
+def _side_by_side(program: Callable, shared: int) -> Callable:
+    """The program for many runs: the last `shared` arguments are the same for all of them."""
+    import jax
+
+    def runs(state: Any, *arguments: Any) -> Any:
+        if len(jax.tree.leaves(state)[0]) > 1:
+            each = len(arguments) - shared
+            return jax.vmap(program, in_axes=(0,) * (1 + each) + (None,) * shared)(
+                state, *arguments
+            )
+        # One run alone needs no batched kernels.
+        own, rest = arguments[: len(arguments) - shared], arguments[len(arguments) - shared :]
+        alone = jax.tree.map(lambda x: x[0], (state, *own))
+        return jax.tree.map(lambda x: x[None], program(*alone, *rest))
+
+    return runs
+
+
+def _exact(plan: _Plan, program: Callable) -> Callable:
+    """The program with its products as precise as the plan asks."""
+    import jax
+
+    level = "highest" if plan.precision in ("float32", "float64") else "default"
+
+    def run(*arguments: Any) -> Any:
+        with jax.default_matmul_precision(level):
+            return program(*arguments)
+
+    return run
+
+
+def _build_steps(plan: _Plan) -> Callable:
+    """`every` steps of all runs: their state and losses after them."""
+    import jax
+    import jax.numpy as jnp
+
+    def segment(
+        state: _State, lr: Any, index: Any, windows: Any, seed: Any, first: Any
+    ) -> tuple[_State, Any]:
+        key = _key(seed, index)
+
+        def step(state: _State, i: Any) -> tuple[_State, Any]:
+            return _step(plan, windows, state, lr, key, i)
+
+        # A fixed number of steps: the device need not ask after each whether another follows.
+        return jax.lax.scan(
+            step, state, first + jnp.arange(plan.every, dtype=jnp.int32), unroll=plan.unroll
+        )
+
+    return _exact(plan, _side_by_side(segment, shared=3))
+
+
+def _build_records(plan: _Plan) -> Callable:
+    """What is recorded of all runs at one moment."""
+    import jax
+    import jax.numpy as jnp
+
+    from attomaton.transformer.model import attention_entropy, hidden_states, window_loss
+
+    def measure(params: "Params", valid: Any, probes: Any) -> dict[str, Any]:
+        U, layers, D, b = params
+
+        def one(_: None, window: Any) -> tuple[None, tuple[Any, Any, Any]]:
+            loss, maps = window_loss(
+                U[window[:, :-1]], (layers, D, b), window[:, 1:], plan.settings, plan.precision
+            )
+            each = [attention_entropy(attention) for attention in maps]
+            nats, share = (jnp.stack(x) for x in zip(*each, strict=True))
+            return None, (loss, nats, share)
+
+        found = {}
+        if valid is not None:
+            _, (loss, nats, share) = jax.lax.scan(one, None, valid)
+            found = {"valid_loss": loss.mean(), "entropy": nats, "entropy_share": share}
+        if probes is not None:
+            settings = plan.settings._replace(layers=1)
+            found["maps"] = hidden_states(U[probes], layers[:1], settings)[1][0]
+        return found
+
+    return _exact(plan, _side_by_side(measure, shared=2))
+
+
+# Running and keeping
+
+
+def _first_state(course: _Course, dtype: Any) -> _State:
+    """The start of every run, in NumPy: one start for each index, the same for all rates."""
+    import jax
+
+    from attomaton.transformer.model import initial_params
+
+    starts = [
+        initial_params(course.plan.settings, course.seed, i, dtype) for i in range(course.seeds)
+    ]
+    params = jax.tree.map(lambda *w: np.stack(w * len(course.rate)), *starts)
+    zeros = jax.tree.map(np.zeros_like, params)
+    return _State(params, () if course.plan.optimizer == "sgd" else (zeros, zeros))
+
+
+def _named_leaves(state: _State) -> dict[str, Any]:
+    import jax
+
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
+
+
+def _restored(course: _Course, saved: Mapping[str, np.ndarray], state: _State) -> _State:
+    """The state in the saved arrays, whose shapes must be those of `state`."""
+    import jax
+
+    if not np.array_equal(saved.get("name", ()), course.name) or saved["step"] > course.steps:
+        raise DataError("the saved run has other settings or other data; start anew.")
+    names = _named_leaves(state)
+    return jax.tree.unflatten(jax.tree.structure(state), [saved[name] for name in names])
+
+
+def _run(
+    course: _Course,
+    saved: Mapping[str, np.ndarray] | None,
+    save: Callable[[Arrays], object] | None,
+    progress: Progress | None,
+) -> Run:
+    """All segments and records of a training, from the start or from where it was saved."""
+    import jax
+
+    begin = perf_counter()
+    plan, seeds = course.plan, course.seeds
+    dtype = np.float64 if plan.precision == "float64" else np.float32
+    start = _first_state(course, dtype)
+    done, losses, kept = 0, [], []
+    if saved is not None:
+        start = _restored(course, saved, start)
+        done, losses = int(saved["step"]), [saved["loss"]]
+        names = [n.removeprefix("records.") for n in saved if n.startswith("records.")]
+        kept = [
+            {n: saved[f"records.{n}"][:, i] for n in names} for i in range(done // plan.every + 1)
+        ]
+    state = jax.device_put(start)
+    lr, index = np.repeat(course.rate, seeds), np.tile(np.arange(seeds), len(course.rate))
+    own = jax.device_put((lr.astype(dtype), index.astype(np.int32)))
+    windows = jax.device_put(course.windows.astype(np.int32))
+    watched = jax.device_put((course.valid, course.probes))
+    seed = np.uint32(course.seed)
+    watching = course.valid is not None or course.probes is not None
+    seconds = {"start": perf_counter() - begin, "compile": 0.0, "run": 0.0, "record": 0.0}
+    last_saved = perf_counter()
+    while True:
+        if watching and len(kept) <= done // plan.every:
+            clock = perf_counter()
+            records = compiled_program(_build_records, plan, (state.params, *watched))
+            seconds["compile"] += perf_counter() - clock
+            clock = perf_counter()
+            kept.append(jax.device_get(records(state.params, *watched)))
+            seconds["record"] += perf_counter() - clock
+        late = perf_counter() - last_saved >= SAVE_SECONDS
+        if save is not None and losses and (late or done == course.steps):
+            save(_arrays(course, jax.device_get(state), done, losses, kept))
+            last_saved = perf_counter()
+        if done >= course.steps:
+            break
+        arguments = (state, *own, windows, seed, np.int32(done))
+        clock = perf_counter()
+        steps = compiled_program(_build_steps, plan, arguments, (0,), course.autotune)
+        seconds["compile"] += perf_counter() - clock
+        clock = perf_counter()
+        state, loss = steps(*arguments)
+        losses.append(np.asarray(loss))
+        seconds["run"] += perf_counter() - clock
+        _check_finite(losses[-1], done, lr, index)
+        done += plan.every
+        if progress is not None:
+            progress(done, course.steps, float(losses[-1].mean()))
+    return Run(
+        lr, index, np.concatenate(losses, axis=1), np.arange(0, course.steps + 1, plan.every),
+        _stacked(kept), jax.device_get(state.params), seconds,
+    )  # fmt: skip
+
+
+def _check_finite(loss: np.ndarray, done: int, lr: np.ndarray, index: np.ndarray) -> None:
+    """A run whose loss is no longer a number ends the training, with all such runs named."""
+    bad = ~np.isfinite(loss)
+    if bad.any():
+        faults = [
+            f"rate {lr[r]:g}, start {index[r]}: step {done + int(bad[r].argmax())}"
+            for r in np.flatnonzero(bad.any(axis=1))
+        ]
+        raise SolverError(
+            listed(f"{len(faults)} runs diverged:", faults, "Lower the rate, or clip gradients.")
+        )
+
+
+def _stacked(kept: list[Arrays]) -> Arrays:
+    """Records as (runs, marks, …)."""
+    return {name: np.stack([k[name] for k in kept], axis=1) for name in (kept[0] if kept else ())}
+
+
+def _arrays(
+    course: _Course, state: _State, done: int, losses: list[np.ndarray], kept: list[Arrays]
+) -> Arrays:
+    """All that is needed to go on from here."""
+    return {
+        "name": course.name,
+        "step": np.array(done),
+        "loss": np.concatenate(losses, axis=1),
+        **{f"records.{name}": value for name, value in _stacked(kept).items()},
+        **{name: np.asarray(leaf) for name, leaf in _named_leaves(state).items()},
+    }

@@ -1,0 +1,267 @@
+"""Models on disk: whole, by last token, in parts, and after the process that wrote them was killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attomaton.corpus.example import example_samples
+from attomaton.corpus.readers import read_windows
+from attomaton.corpus.windows import Windows
+from attomaton.errors import DataError, StorageError, UsageError
+from attomaton.mechanics.automaton import Automaton
+from attomaton.mechanics.limit import merge_summaries, solve_limit
+from attomaton.mechanics.svm import certify
+from attomaton.mechanics.synthetic import draw_samples
+from attomaton.models import open_model, save_model
+from attomaton.numerics import named_rng
+from attomaton.runs import fit_run
+
+
+def write_text(path: Path, tokens: int = 6000, words: int = 150, seed: int = 0) -> Path:
+    """Random text with Zipf's law and some structure: a word likes to come back."""
+    rng = named_rng("text", seed)
+    p = 1 / (np.arange(words) + 2.0)
+    ids = rng.choice(words, tokens, p=p / p.sum())
+    back = rng.integers(1, 8, tokens)
+    for i in np.flatnonzero(rng.random(tokens) < 0.4):
+        ids[i] = ids[max(0, i - back[i])]
+    path.write_text(" ".join(f"w{i}" for i in ids), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts so small that a small text has many of them."""
+    whole = Windows.parts
+    monkeypatch.setattr(Windows, "parts", lambda windows: whole(windows, 2000))
+
+
+def same_limit(a, b):
+    for name in (
+        "pair_last",
+        "pair_token",
+        "edge_from",
+        "edge_to",
+        "edge_weight",
+        "component",
+        "level",
+    ):
+        np.testing.assert_array_equal(getattr(a.graph, name), getattr(b.graph, name))
+    for name in ("last", "label", "weight", "start", "token", "count", "rows", "source"):
+        np.testing.assert_array_equal(getattr(a.samples, name), getattr(b.samples, name))
+    np.testing.assert_allclose(a.svm.score, b.svm.score, atol=1e-11)
+    np.testing.assert_allclose(a.finite.log_pi, b.finite.log_pi, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_saved_limit_opens_as_it_was(tmp_path, seed):
+    samples = draw_samples(named_rng("models", seed), 12, 60, 6, repeats=True)
+    limit = solve_limit(samples)
+    save_model(limit, tmp_path / "m", {})
+    found = open_model(tmp_path / "m")
+    same_limit(found, limit)
+    assert found.summary() == limit.summary()
+    # The multipliers travel on edges: the certificate computed from them is the one that was saved.
+    again = certify(
+        found.graph, found.samples, found.svm.coefficient, found.svm.score, found.svm.multiplier
+    )
+    assert again == limit.svm.certificate
+
+
+def test_embeddings_travel_too(tmp_path):
+    samples = draw_samples(named_rng("models", 7), 5, 12, 4)
+    from attomaton.mechanics.data import check_embeddings
+
+    E = check_embeddings(named_rng("models", 8).normal(size=(5, 6)))
+    limit = solve_limit(samples, E)
+    save_model(limit, tmp_path / "m", {}, dense=True)
+    found = open_model(tmp_path / "m")
+    np.testing.assert_array_equal(found.svm.coefficient, limit.svm.coefficient)
+    np.testing.assert_array_equal(found.finite.score, limit.finite.score)
+    context = [0, 1, 2]
+    assert Automaton(found).predict_proba(context) == Automaton(limit).predict_proba(context)
+
+
+def test_parts_give_what_all_at_once_gives(tmp_path, small_parts):
+    text = write_text(tmp_path / "text.txt")
+    summary = fit_run(text, tmp_path / "m", context=8)
+    assert summary["parts"] > 5
+    limit = solve_limit(read_windows(text, context=8).samples())
+    same_limit(open_model(tmp_path / "m"), limit)
+    whole = limit.summary()
+    for name in ("svm_norm", "finite_norm", "loss_floor"):
+        assert summary[name] == pytest.approx(whole.pop(name), rel=1e-10)
+    whole.pop("certificates")
+    assert {k: summary[k] for k in whole} == whole
+
+
+def test_summaries_of_parts_add_up():
+    parts = [solve_limit(draw_samples(named_rng("parts", i), 9, 30, 5)) for i in range(3)]
+    merged = merge_summaries([(p.samples.total_weight, p.summary()) for p in parts])
+    assert merged["pairs"] == sum(len(p.graph.pair_last) for p in parts)
+    assert merged["levels"] == max(p.graph.level.max() + 1 for p in parts)
+    mean = sum(p.finite.loss_floor * p.samples.total_weight for p in parts) / 90
+    assert merged["loss_floor"] == pytest.approx(mean, rel=1e-12)
+
+
+def test_a_model_opened_by_last_token_answers_as_the_whole(tmp_path, small_parts):
+    text = write_text(tmp_path / "text.txt")
+    fit_run(text, tmp_path / "m", context=8)
+    whole = open_model(tmp_path / "m")
+    words = text.read_text(encoding="utf-8").split()
+    for at in range(100, 2000, 300):
+        context = words[at : at + 8]
+        part = open_model(tmp_path / "m", lasts=context[-1:])
+        assert len(part.graph.pair_last) < len(whole.graph.pair_last)
+        assert (
+            Automaton(part).explain(context).record() == Automaton(whole).explain(context).record()
+        )
+    assert len(open_model(tmp_path / "m", lasts=["nobody"]).graph.pair_last) == 0
+
+
+def test_an_unknown_last_token_still_gets_an_answer(tmp_path, call):
+    save_model(solve_limit(example_samples()), tmp_path / "m", {})
+    code, out, _ = call("explain", tmp_path / "m", "no", "such", "no", "--json")
+    assert code == 0
+    assert json.loads(out)["prediction"] == "no"
+
+
+@pytest.mark.parametrize("name", ["pairs", "edges", "samples"])
+def test_a_broken_part_is_named(tmp_path, name):
+    save_model(solve_limit(example_samples()), tmp_path / "m", {})
+    file = tmp_path / "m" / name / "000.parquet"
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(DataError, match=f"{name}.000.parquet"):
+        open_model(tmp_path / "m")
+
+
+def test_a_model_of_another_format_says_so(tmp_path):
+    save_model(solve_limit(example_samples()), tmp_path / "m", {})
+    (tmp_path / "m" / "attomaton.json").write_text('{"schema_version": 1, "kind": "model"}')
+    with pytest.raises(DataError, match="version 1 is not the version 2"):
+        open_model(tmp_path / "m")
+
+
+def test_a_full_disk_leaves_no_half_model_and_loses_no_part(tmp_path, small_parts, monkeypatch):
+    text = write_text(tmp_path / "text.txt")
+    from attomaton import models
+
+    write, calls = models.write_columns, []
+
+    def fails(path, columns):
+        calls.append(path)
+        if len(calls) == 10:
+            raise OSError(28, "No space left on device")
+        write(path, columns)
+
+    monkeypatch.setattr(models, "write_columns", fails)
+    with pytest.raises(StorageError, match=r"No space left on device\n.*run the same"):
+        fit_run(text, tmp_path / "m", context=8)
+    assert not (tmp_path / "m").exists()
+    summary = fit_run(text, tmp_path / "m", context=8)
+    assert summary["resumed_parts"] == 3
+    assert not (tmp_path / ".m.partial").exists()
+
+
+def test_other_data_do_not_resume(tmp_path, small_parts, monkeypatch):
+    from attomaton import runs
+
+    text = write_text(tmp_path / "text.txt")
+    head = runs.write_head
+    monkeypatch.setattr(runs, "write_head", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        fit_run(text, tmp_path / "m", context=8)
+    monkeypatch.setattr(runs, "write_head", head)
+    write_text(tmp_path / "text.txt", seed=1)
+    assert fit_run(text, tmp_path / "m", context=8)["resumed_parts"] == 0
+
+
+def test_two_processes_cannot_write_one_model(tmp_path):
+    from attomaton.storage import work_folder
+
+    here = tmp_path / "m"
+    with (
+        work_folder(here, {}),
+        pytest.raises(UsageError, match="another process"),
+        work_folder(here, {}),
+    ):
+        pass
+
+
+# Killed for good, and run again
+
+DRIVER = """
+import sys
+from attomaton.corpus.windows import Windows
+from attomaton.mechanics import train
+Windows.parts.__defaults__ = (2000,)
+train.KEEP_EVERY = 0.0
+from attomaton.cli import main
+sys.argv = ["attomaton", *sys.argv[1:]]
+main()
+"""
+
+
+def command(*arguments) -> list[str]:
+    return [sys.executable, "-c", DRIVER, *map(str, arguments), "--json"]
+
+
+def run_until(arguments: list, seen, most: float = 60.0) -> None:
+    """Start a command, and SIGKILL it as soon as `seen()`."""
+    process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL)
+    end = time.monotonic() + most
+    while not seen():
+        assert process.poll() is None, "ended before it could be killed"
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def run_to_the_end(arguments: list) -> dict:
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_fit_goes_on_after_a_kill(tmp_path):
+    text = write_text(tmp_path / "text.txt", tokens=20_000)
+    quiet = run_to_the_end(["fit", text, "--context", 8, "-o", tmp_path / "quiet"])
+    out, work = tmp_path / "m", tmp_path / ".m.partial"
+    arguments = ["fit", text, "--context", 8, "-o", out]
+    for least in (2, 6):
+        run_until(arguments, lambda least=least: len(list(work.glob("part-*.json"))) >= least)
+        assert not out.exists()
+    summary = run_to_the_end(arguments)
+    assert 6 <= summary["resumed_parts"] < summary["parts"]
+    assert not work.exists()
+    for file in sorted((tmp_path / "quiet").rglob("*.parquet")):
+        assert file.read_bytes() == (out / file.relative_to(tmp_path / "quiet")).read_bytes()
+    for name in ("certificates", "loss_floor", "svm_norm", "pairs", "edges"):
+        assert summary[name] == quiet[name]
+
+
+@pytest.mark.parametrize("optimizer", ["gd", "adam"])
+def test_training_goes_on_after_a_kill(tmp_path, optimizer):
+    text = write_text(tmp_path / "text.txt", tokens=2000, words=40)
+    options = ["--context", 6, "--steps", 60_000, "--optimizer", optimizer, "--lr", 0.1,
+               "--init", "uniform", "--seeds", 2]  # fmt: skip
+    quiet = run_to_the_end(["train", text, *options, "-o", tmp_path / "quiet"])
+    out = tmp_path / "run"
+    kept = tmp_path / ".run.partial" / "checkpoint.safetensors"
+    run_until(["train", text, *options, "-o", out], kept.exists)
+    assert not out.exists()
+    again = run_to_the_end(["train", text, *options, "-o", out])
+    assert 0 < again["resumed_at_step"] < 60_000
+    assert again["final"] == quiet["final"]
+    for name in ("state.safetensors", "metrics.parquet"):
+        assert (out / name).read_bytes() == (tmp_path / "quiet" / name).read_bytes()
+    assert not kept.exists()
+    shutil.rmtree(out)
