@@ -156,11 +156,11 @@ def test_a_full_disk_leaves_no_half_model_and_loses_no_part(tmp_path, small_part
 
     write, calls = models.write_columns, []
 
-    def fails(path, columns):
+    def fails(path, *columns):
         calls.append(path)
         if len(calls) == 10:
             raise OSError(28, "No space left on device")
-        write(path, columns)
+        write(path, *columns)
 
     monkeypatch.setattr(models, "write_columns", fails)
     with pytest.raises(StorageError, match=r"No space left on device\n.*run the same"):

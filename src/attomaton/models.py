@@ -30,6 +30,7 @@ from attomaton.mechanics.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
 from attomaton.storage import (
+    ROW_GROUP,
     check_folder,
     new_folder,
     read_arrays,
@@ -69,7 +70,9 @@ def write_part(work: Path, number: int, limit: Limit) -> dict[str, Any]:
               "edges": _edge_columns(limit)}  # fmt: skip
     for name, columns in tables.items():
         (work / name).mkdir(exist_ok=True)
-        write_columns(work / name / f"{number:03d}.parquet", columns)
+        # A sample is a row of some thirty tokens: fewer of them make a group of the same size.
+        group = ROW_GROUP // 8 if name == "samples" else ROW_GROUP
+        write_columns(work / name / f"{number:03d}.parquet", columns, group)
     lasts = limit.graph.last_tokens
     record = {
         "part": number,

@@ -220,12 +220,12 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path}: cannot be read as JSON ({error}).") from error
 
 
-def write_columns(path: Path, columns: Mapping[str, Any]) -> None:
-    """Write columns of one length as Parquet."""
+def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP) -> None:
+    """Write columns of one length as Parquet, `group` rows to be read together."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(dict(columns)), path, compression="zstd", row_group_size=ROW_GROUP)
+    pq.write_table(pa.table(dict(columns)), path, compression="zstd", row_group_size=group)
 
 
 def read_columns(path: Path, names: Sequence[str]) -> dict[str, Any]:

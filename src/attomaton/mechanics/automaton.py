@@ -24,6 +24,7 @@ from attomaton.corpus.samples import Samples, plain_label
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.limit import Limit
+from attomaton.numerics import sorted_unique
 
 TIE = 1e-6  # scores this close are equal: far above the solvers' residuals, far below any margin
 
@@ -241,7 +242,7 @@ def samples_behind(samples: Samples, last: int, i: int, j: int) -> Int[np.ndarra
     lo, hi = np.searchsorted(samples.last, [last, last + 1])
     lo, hi = lo + np.searchsorted(samples.label[lo:hi], [i, i + 1])
     part = samples.take(np.arange(lo, hi))
-    return lo + np.unique(part.sample_of[part.token == j])
+    return lo + sorted_unique(part.sample_of[part.token == j])
 
 
 def _note(known: bool, parts: int) -> str:

@@ -115,3 +115,14 @@ def aligned(windows: Windows, vocabulary: Vocabulary) -> Windows:
     return replace(
         windows, vocabulary=together, ids=move[windows.ids], label=move[windows.label]
     )
+
+
+def bag_of(ids: Int[np.ndarray, " tokens"]) -> Bags:
+    """One context as a bag, its label unknown (−1)."""
+    token, count = np.unique(ids, return_counts=True)
+    distance = len(ids) - np.array([np.flatnonzero(ids == x)[-1] for x in token])
+    before = ids[-2] if len(ids) > 1 else -1
+    return Bags(
+        np.array([0, len(token)]), token, count, distance, ids[-1:], np.array([before]),
+        np.array([-1]), np.ones(1),
+    )  # fmt: skip

@@ -41,6 +41,12 @@ class NGrams:
     three: Counts
     discounts: tuple[float, float] = (0.8, 0.8)  # D_2, D_3
 
+    def counted_after(
+        self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """c(q, x)."""
+        return self.two.of(pair_key(self.K, q, x))
+
     def unigram(self, x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """p₁; an id outside the vocabulary stands for any word never seen."""
         inside = (x >= 0) & (x < self.K)
@@ -51,7 +57,7 @@ class NGrams:
         self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
         """p₂(x | q)."""
-        count = self.two.of(pair_key(self.K, q, x))
+        count = self.counted_after(q, x)
         total, freed = (_at(value, q) for value in self._after)
         return _discounted(count, total, freed, self.discounts[0], self.unigram(x))
 

@@ -24,8 +24,10 @@ from attomaton.errors import UsageError
 from attomaton.numerics import named_rng
 
 # How numbers are multiplied. "tf32" leaves single-precision matrices to the device, which may round their entries to
-# ten bits (a CPU does not); "bfloat16" besides rounds what the decoder multiplies. Sums are kept in single precision.
-PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
+# ten bits (a CPU does not); "bfloat16" besides rounds what the decoder multiplies to eight, "bfloat16-logits" its
+# logits too. Sums are kept in single precision.
+PRECISIONS = ("float64", "float32", "tf32", "bfloat16", "bfloat16-logits")
+VOCAB_MULTIPLE, WIDTH_MULTIPLE = 128, 16  # sizes that matrix units take without copying
 EPSILON = 1e-5  # added to the variance in layer norms
 EDGE = 0.1  # embeddings and decoder start uniform in ±EDGE
 
@@ -223,13 +225,10 @@ def hidden_states(
 # The loss
 
 
-def _product(a: Array, b: Array, contract: tuple[int, int], precision: str) -> Array:
-    """A product of two matrices over one axis of each, as the decoder is to multiply."""
-    total = b.dtype
-    if precision == "bfloat16":
-        a, b = a.astype(jnp.bfloat16), b.astype(jnp.bfloat16)
+def _product(a: Array, b: Array, contract: tuple[int, int], into: Any = None) -> Array:
+    """A product of two matrices over one axis of each."""
     axes = (((contract[0],), (contract[1],)), ((), ()))
-    return jax.lax.dot_general(a, b, axes, preferred_element_type=total)
+    return jax.lax.dot_general(a, b, axes, preferred_element_type=into)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
@@ -242,31 +241,45 @@ def next_token_loss(
 ) -> Float[Array, ""]:
     r"""The mean of $-\log \alpha_y$ over the tokens, $\alpha = \mathrm{softmax}(D x + b)$.
 
-    Its gradient is written out: logits are formed once, and $(\alpha - e_y)/N$ once in their place.
+    Its gradient is written out: logits are formed once, and $(\alpha - e_y)/N$ once in their place. Inside, the
+    vocabulary is filled up to a size that matrix units take, with logits of −∞, and for the way back x with a 1, so
+    that one product gives the gradients of D and b.
     """
     return _loss_forward(x, D, b, target, precision)[0]
+
+
+def _filled(b: Array) -> Array:
+    """The bias, and −∞ for the tokens that fill up the vocabulary."""
+    return jnp.pad(b, (0, -len(b) % VOCAB_MULTIPLE), constant_values=-jnp.inf)
 
 
 def _loss_forward(
     x: Array, D: Array, b: Array, target: Array, precision: str
 ) -> tuple[Array, tuple[Array, ...]]:
-    logits = _product(x, D, (1, 1), precision) + b
+    factor = jnp.bfloat16 if precision.startswith("bfloat16") else x.dtype
+    rows = jnp.pad(D.astype(factor), ((0, -len(D) % VOCAB_MULTIPLE), (0, 0)))
+    into = jnp.bfloat16 if precision == "bfloat16-logits" else x.dtype
+    scores = _product(x.astype(factor), rows, (1, 1), into)
+    logits = scores.astype(x.dtype) + _filled(b)
     total = jax.nn.logsumexp(logits, axis=1)
     own = jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
-    return (total - own).mean(), (logits, total, x, D, target)
+    return (total - own).mean(), (scores, total, x, rows, b, target)
 
 
 def _loss_backward(
     precision: str, kept: tuple[Array, ...], push: Array
 ) -> tuple[Array, Array, Array, None]:
-    logits, total, x, D, target = kept
-    own = jnp.arange(logits.shape[1])[None] == target[:, None]
-    error = (jnp.exp(logits - total[:, None]) - own) * (push / len(target))
-    if precision == "bfloat16":
-        error = error.astype(jnp.bfloat16)
-    to_x = _product(error, D, (1, 0), precision)
-    to_D = _product(error, x, (0, 0), precision)
-    return to_x, to_D, error.sum(axis=0, dtype=x.dtype), None
+    scores, total, x, rows, b, target = kept
+    tokens, width = x.shape
+    own = jnp.arange(len(rows))[None] == target[:, None]
+    error = jnp.exp(scores.astype(x.dtype) + _filled(b) - total[:, None]) - own
+    error = (error * (push / tokens)).astype(rows.dtype)
+    to_x = _product(error, rows, (1, 0), x.dtype)
+    more = np.eye(1, 1 - (width + 1) % -WIDTH_MULTIPLE)  # a 1 and zeros
+    one = jnp.broadcast_to(more.astype(rows.dtype), (tokens, more.shape[1]))
+    wider = jnp.concatenate([x.astype(rows.dtype), one], axis=1)
+    to_both = _product(error, wider, (0, 0), x.dtype)[: len(b)]
+    return to_x, to_both[:, :width], to_both[:, width], None
 
 
 next_token_loss.defvjp(_loss_forward, _loss_backward)

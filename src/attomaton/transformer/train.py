@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OPTIMIZERS = ("sgd", "adam")
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's customary constants
+SMALL = 1 << 18  # arrays below this size are so quick to add up that starting to costs more
 CLIP_EPSILON = 1e-6  # added to the gradient's norm before it divides
 SAVE_SECONDS = 60.0  # a run is saved at the first record after so many seconds
 
@@ -220,9 +221,14 @@ def _clipped(plan: _Plan, parts: list[Any]) -> Any:
 
 
 def _squares(gradient: Any) -> list[Any]:
+    """Sums of squares of the parts: one for each large array, and one for all small ones together."""
     import jax
+    import jax.numpy as jnp
 
-    return [(g * g).sum() for g in jax.tree.leaves(gradient)]
+    leaves = jax.tree.leaves(gradient)
+    small = [g.reshape(-1) for g in leaves if g.size < SMALL]
+    large = [g for g in leaves if g.size >= SMALL]
+    return [(g * g).sum() for g in (jnp.concatenate(small), *large)]
 
 
 def _descend(
@@ -230,14 +236,13 @@ def _descend(
 ) -> _State:
     """Gradient descent; embeddings move at the window's tokens only."""
     import jax
-    import jax.numpy as jnp
 
     from attomaton.transformer.model import Params
 
     tokens, rows, to_rows = flat
     same = (tokens[:, None] == tokens[None]).astype(rows.dtype)
     # A token's whole gradient stands at each of its places, so that writing it twice does no harm.
-    whole = jnp.matmul(same, to_rows, precision="highest")
+    whole = same @ to_rows
     rate = lr * _clipped(plan, [(to_rows * whole).sum(), *_squares(to_rest)])
     U, *rest = state.params
     U = U.at[tokens].set(rows - rate * whole, mode="promise_in_bounds")
@@ -379,7 +384,7 @@ def _restored(course: _Course, saved: Mapping[str, np.ndarray], state: _State) -
     """The state in the saved arrays, whose shapes must be those of `state`."""
     import jax
 
-    if not np.array_equal(saved.get("name", ()), course.name) or saved["step"] > course.steps:
+    if not np.array_equal(saved.get("name", ()), course.name) or saved["step"][0] > course.steps:
         raise DataError("the saved run has other settings or other data; start anew.")
     names = _named_leaves(state)
     return jax.tree.unflatten(jax.tree.structure(state), [saved[name] for name in names])
@@ -401,7 +406,7 @@ def _run(
     done, losses, kept = 0, [], []
     if saved is not None:
         start = _restored(course, saved, start)
-        done, losses = int(saved["step"]), [saved["loss"]]
+        done, losses = int(saved["step"][0]), [saved["loss"]]
         names = [n.removeprefix("records.") for n in saved if n.startswith("records.")]
         kept = [
             {n: saved[f"records.{n}"][:, i] for n in names} for i in range(done // plan.every + 1)
@@ -471,7 +476,7 @@ def _arrays(
     """All that is needed to go on from here."""
     return {
         "name": course.name,
-        "step": np.array(done),
+        "step": np.array([done]),
         "loss": np.concatenate(losses, axis=1),
         **{f"records.{name}": value for name, value in _stacked(kept).items()},
         **{name: np.asarray(leaf) for name, leaf in _named_leaves(state).items()},

@@ -1,0 +1,240 @@
+"""A tuned predictor: distributions over the context or the whole vocabulary, each explained term by term.
+
+On disk it is a folder:
+
+    predictor.json       the settings chosen, the whole grid with validation figures, certificates, provenance
+    vocabulary.json      token labels, their place is their id
+    pairs.safetensors    the learned corrections S − S_0: token and value, last token by last token
+    prior.safetensors    the tables of the prior's features
+    ngrams.safetensors   n-gram counts, recency and gate: the back-off and the baselines
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from attomaton.corpus.samples import plain_label
+from attomaton.corpus.vocabulary import Label, Vocabulary
+from attomaton.errors import DataError
+from attomaton.numerics import row_pointer
+from attomaton.predictor.backoff import Gate
+from attomaton.predictor.bags import Bags, bag_of
+from attomaton.predictor.baselines import Baselines
+from attomaton.predictor.counts import Counts, pair_key
+from attomaton.predictor.ngrams import NGrams
+from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
+from attomaton.storage import (
+    check_folder,
+    new_folder,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """Why one token of a context is as probable as it is: the terms add up to its score.
+
+    p ∝ exp(count_term + Σ prior + learned); `prior` has one entry for each feature, `learned` is the correction, 0
+    for a pair that training never saw (`seen` says which).
+    """
+
+    token: Label
+    count: int
+    count_term: float  # θ log m
+    prior: dict[str, float]
+    learned: float
+    seen: bool
+    p: float
+
+    @property
+    def score(self) -> float:
+        """The sum of all terms."""
+        return self.count_term + sum(self.prior.values()) + self.learned
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """p(x | X, q) ∝ m_x^θ exp(S_0[q, x] + correction[q, x]) inside the context; an n-gram and a gate outside."""
+
+    vocabulary: Vocabulary
+    context: int | None  # tokens looked at; None for all of them
+    theta: float
+    prior: Prior
+    corrections: Counts  # by pair key
+    baselines: Baselines
+    gate: Gate
+    record: dict[str, Any]
+
+    def log_weights(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
+        """The score of every token of these bags; their softmax is the in-context distribution."""
+        learned = self.corrections.of(pair_key(len(self.vocabulary), bags.query, bags.token))
+        return self.theta * np.log(bags.count) + self.prior.scores(bags.query, bags.token) + learned
+
+    def predict_proba(
+        self, context: Sequence[Label], backoff: bool = True
+    ) -> dict[Label | None, float]:
+        """The next token's distribution.
+
+        With `backoff` over the whole vocabulary, the words of the context, and None for any word never seen; without
+        it over the tokens of the context only.
+        """
+        bags, words = self._bag(context)
+        p = bags.shares(self.log_weights(bags))
+        if not backoff:
+            return dict(zip(words, p.tolist(), strict=True))
+        K = len(self.vocabulary)
+        ngrams = self.baselines.ngrams
+        g = float(self.gate.of(bags, ngrams)[0])
+        spread = ngrams.bigram(np.full(K + 1, bags.last[0]), np.arange(K + 1))
+        spread[bags.token[bags.token < K]] = 0.0
+        spread *= (1.0 - g) / spread.sum()
+        answer: dict[Label | None, float] = dict(
+            zip([*self.vocabulary.labels, None], spread.tolist(), strict=True)
+        )
+        answer.update(zip(words, (g * p).tolist(), strict=True))
+        return answer
+
+    def predict(self, context: Sequence[Label], backoff: bool = True) -> Label:
+        """The most probable next token."""
+        p = self.predict_proba(context, backoff)
+        return max((x for x in p if x is not None), key=lambda x: p[x])
+
+    def explain(self, context: Sequence[Label]) -> list[Term]:
+        """Every token of the context with the terms of its score, the most probable first."""
+        bags, words = self._bag(context)
+        key = pair_key(len(self.vocabulary), bags.query, bags.token)
+        learned, seen = self.corrections.of(key), self.corrections.place(key) >= 0
+        prior = self.prior.terms(bags.query, bags.token)
+        p = bags.shares(self.log_weights(bags))
+        terms = [
+            Term(
+                word, int(bags.count[i]), float(self.theta * np.log(bags.count[i])),
+                {name: float(value[i]) for name, value in prior.items()}, float(learned[i]),
+                bool(seen[i]), float(p[i]),
+            )
+            for i, word in enumerate(words)
+        ]  # fmt: skip
+        return sorted(terms, key=lambda term: -term.p)
+
+    def _bag(self, context: Sequence[Label]) -> tuple[Bags, list[Label]]:
+        """A context as a bag, and its tokens in words; words never seen get ids behind the vocabulary."""
+        if not len(context):
+            raise DataError("the context is empty; a prediction needs at least one token.")
+        labels = [plain_label(x) for x in context][-(self.context or 0) :]
+        new: dict[Label, int] = {}
+        ids = []
+        for x in labels:
+            found = self.vocabulary.id_of(x)
+            ids.append(new.setdefault(x, len(self.vocabulary) + len(new)) if found is None else found)
+        bags = bag_of(np.array(ids))
+        word = dict(zip(ids, labels, strict=True))
+        return bags, [word[int(x)] for x in bags.token]
+
+    # On disk
+
+    def save(self, folder: Path | str) -> None:
+        """Write the predictor as a folder."""
+        K, ngrams = len(self.vocabulary), self.baselines.ngrams
+        last, token = np.divmod(self.corrections.key, K)
+        with new_folder(folder, "predictor") as work:
+            write_json(work / "predictor.json", self.record)
+            write_json(work / "vocabulary.json", list(self.vocabulary.labels))
+            write_arrays(
+                work / "pairs.safetensors",
+                {
+                    "start": row_pointer(np.bincount(last, minlength=K)),
+                    "token": token.astype(np.int32),
+                    "correction": self.corrections.count,
+                },
+            )
+            write_arrays(work / "prior.safetensors", _feature_arrays(self.prior))
+            write_arrays(
+                work / "ngrams.safetensors",
+                {
+                    "one": ngrams.one,
+                    "two_key": ngrams.two.key,
+                    "two_count": ngrams.two.count,
+                    "three_key": ngrams.three.key,
+                    "three_count": ngrams.three.count,
+                    "recency": self.baselines.recency,
+                    "inside": self.gate.inside,
+                    "gate": self.gate.weight,
+                },
+            )
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "Predictor":
+        """A predictor as it was saved."""
+        folder = check_folder(folder, "predictor")
+        record = read_json(folder / "predictor.json")
+        vocabulary = Vocabulary(read_json(folder / "vocabulary.json"))
+        K = len(vocabulary)
+        try:
+            chosen, settings = record["chosen"], record["baselines"]
+            pairs = read_arrays(folder / "pairs.safetensors")
+            last = np.repeat(np.arange(K), np.diff(pairs["start"]))
+            a = read_arrays(folder / "ngrams.safetensors")
+            ngrams = NGrams(
+                K, a["one"], Counts(a["two_key"], a["two_count"]),
+                Counts(a["three_key"], a["three_count"]), tuple(settings["discounts"]),
+            )  # fmt: skip
+            return cls(
+                vocabulary,
+                record["context"],
+                chosen["theta"],
+                _read_prior(read_arrays(folder / "prior.safetensors"), chosen, K),
+                Counts(last * K + pairs["token"], pairs["correction"]),
+                Baselines(ngrams, a["recency"], settings["mu"], settings["frequency"], settings["theta"]),
+                Gate(a["inside"], record["gate"]["overall"], a["gate"]),
+                record,
+            )
+        except (KeyError, TypeError, IndexError) as fault:
+            raise DataError(
+                f"{folder}: the predictor's files do not fit together ({fault!r}); tune again."
+            ) from None
+
+
+def _feature_arrays(prior: Prior) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {"weight": np.array(list(prior.weight.values()))}
+    for f in prior.features.values():
+        match f:
+            case Main():
+                arrays["main"] = f.value
+            case Bigram():
+                arrays |= {"bigram_key": f.counts.key, "bigram_count": f.counts.count}
+            case Kin():
+                arrays |= {"kin_left": f.left, "kin_right": f.right}
+            case Odds():
+                arrays |= {
+                    "odds_main": f.main.value,
+                    "wins_key": f.wins.key,
+                    "wins_count": f.wins.count,
+                    "appearances_key": f.appearances.key,
+                    "appearances_count": f.appearances.count,
+                    "share": np.array([f.share]),
+                }
+    return arrays
+
+
+def _read_prior(a: dict[str, np.ndarray], chosen: dict[str, Any], K: int) -> Prior:
+    def feature(name: str) -> Feature:
+        if name == "main":
+            return Main(a["main"])
+        if name == "bigram":
+            return Bigram(K, Counts(a["bigram_key"], a["bigram_count"]))
+        if name == "kin":
+            return Kin(a["kin_left"], a["kin_right"])
+        wins = Counts(a["wins_key"], a["wins_count"])
+        appearances = Counts(a["appearances_key"], a["appearances_count"])
+        return Odds(Main(a["odds_main"]), K, wins, appearances, float(a["share"][0]))
+
+    names = parse_prior(chosen["prior"])
+    weight = dict(zip(names, a["weight"].tolist(), strict=True))
+    return Prior({name: feature(name) for name in names}, weight)

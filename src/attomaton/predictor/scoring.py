@@ -1,0 +1,203 @@
+"""How good predictors are on a text: log-loss in nats, hits at 1 and 5, all on the same windows.
+
+Differences between two of them are paired over windows. Neighbouring windows share most of their tokens, so the
+standard error comes from blocks of consecutive windows, not from single ones.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.windows import Windows
+from attomaton.errors import DataError
+from attomaton.mechanics.limit import Limit
+from attomaton.predictor.backoff import outside
+from attomaton.predictor.bags import Bags, blocks
+from attomaton.predictor.model import Predictor
+from attomaton.predictor.ngrams import Best, NGrams
+
+ERROR_BLOCK = 1000  # consecutive windows whose errors may lean the same way
+TOP = 5
+TIE = 1e-9  # scores of the limit closer than this are tied
+BLOCK = 1 << 13  # windows at a time where the whole vocabulary is looked at
+
+LogWeights = Callable[[Bags], Float[np.ndarray, " incidences"]]
+
+
+class Measured(NamedTuple):
+    """One predictor on some windows: log-loss, chance of a hit at 1, at 5."""
+
+    loss: Float[np.ndarray, " windows"]
+    top1: Float[np.ndarray, " windows"]
+    top5: Float[np.ndarray, " windows"]
+
+
+# Inside the context, on realizable windows
+
+
+def in_context(windows: Windows, systems: Mapping[str, LogWeights]) -> dict[str, Measured]:
+    """Each system on the realizable windows, its weights made shares of each context."""
+    rows = np.flatnonzero(windows.realizable)
+    if not len(rows):
+        raise DataError("none of the windows to score contains its own label.")
+    found: dict[str, list[Measured]] = {name: [] for name in systems}
+    for bags in blocks(windows, rows):
+        for name, log_weights in systems.items():
+            found[name].append(measure(bags, bags.shares(log_weights(bags))))
+    return {name: _joined(parts) for name, parts in found.items()}
+
+
+def measure(bags: Bags, p: Float[np.ndarray, " incidences"]) -> Measured:
+    """Shares against labels. Among tied tokens each is as likely to be picked first as any other.
+
+    >>> from attomaton.predictor.bags import bag_of
+    >>> from dataclasses import replace
+    >>> bags = replace(bag_of(np.array([0, 1, 2])), label=np.array([0]))
+    >>> [float(v[0]) for v in measure(bags, np.array([0.25, 0.5, 0.25]))[1:]]
+    [0.0, 1.0]
+    """
+    mine = p[bags.label_at]
+    above = bags.sums((p > mine[bags.owner]).astype(float))
+    tied = bags.sums((p == mine[bags.owner]).astype(float))
+    top1, top5 = (
+        np.where(mine > 0, np.clip((k - above) / tied, 0.0, 1.0), 0.0) for k in (1, TOP)
+    )
+    with np.errstate(divide="ignore"):
+        return Measured(-np.log(mine), top1, top5)
+
+
+def limit_weights(limit: Limit) -> LogWeights:
+    """The limit automaton: of the tokens with the highest score of W_svm, log m plus the score of W_fin."""
+    K = len(limit.graph.vocabulary)
+
+    def log_weights(bags: Bags) -> Float[np.ndarray, " incidences"]:
+        last, token = (np.where(x < K, x, -1) for x in (bags.query, bags.token))
+        svm = limit.scores(limit.svm.coefficient, last, token)
+        finite = limit.scores(limit.finite.coefficient, last, token)
+        top = np.maximum.reduceat(svm, bags.start[:-1])[bags.owner]
+        return np.where(svm >= top - TIE, np.log(bags.count) + finite, -np.inf)
+
+    return log_weights
+
+
+# Over the whole vocabulary, on all windows
+
+
+def over_vocabulary(windows: Windows, predictor: Predictor) -> dict[str, Measured]:
+    """The predictor with its back-off, and the n-grams it leans on, on every window."""
+    ngrams = predictor.baselines.ngrams
+    rows = np.arange(len(windows))
+    found: dict[str, list[Measured]] = {"predictor": [], "bigram": [], "trigram": []}
+    for bags in blocks(windows, rows, BLOCK):
+        lasts, which = np.unique(bags.last, return_inverse=True)
+        # Enough of them that TOP remain when all tokens of a context are taken out.
+        best = ngrams.best_bigrams(lasts, TOP + int(np.diff(bags.start).max()))
+        best = Best(best.token[which], best.p[which])
+        found["predictor"].append(_backed_off(bags, predictor, best))
+        p = ngrams.bigram(bags.last, bags.label)
+        found["bigram"].append(_against_best(bags, p, best))
+        p = ngrams.trigram(bags.before, bags.last, bags.label)
+        found["trigram"].append(_against_best(bags, p, _best_trigrams(bags, ngrams)))
+    return {name: _joined(parts) for name, parts in found.items()}
+
+
+def _best_trigrams(bags: Bags, ngrams: NGrams) -> Best:
+    history, which = np.unique(np.stack([bags.before, bags.last]), axis=1, return_inverse=True)
+    best = ngrams.best_trigrams(history[0], history[1], TOP)
+    which = which.ravel()
+    return Best(best.token[which], best.p[which])
+
+
+def _against_best(bags: Bags, p: Float[np.ndarray, " bags"], best: Best) -> Measured:
+    hit = best.token == bags.label[:, None]
+    return Measured(-np.log(p), hit[:, 0].astype(float), hit[:, :TOP].any(axis=1).astype(float))
+
+
+def _backed_off(bags: Bags, predictor: Predictor, best: Best) -> Measured:
+    """P of every label, and how many tokens come before it (ties by id)."""
+    ngrams, K = predictor.baselines.ngrams, len(predictor.vocabulary)
+    g = predictor.gate.of(bags, ngrams)
+    inside = g[bags.owner] * bags.shares(predictor.log_weights(bags))
+    everyone = np.arange(len(bags))
+    there = bags.label_at >= 0
+    mine = np.where(
+        there, inside[bags.label_at], outside(bags, ngrams, g, everyone, bags.label)
+    )
+    above = bags.sums(
+        _comes_before(inside, bags.token, mine[bags.owner], bags.label[bags.owner]).astype(float)
+    )
+    row, place = np.nonzero(best.token >= 0)
+    token = best.token[row, place]
+    absent = ~_holds(bags, row, token, K)
+    row, token = row[absent], token[absent]
+    rival = outside(bags, ngrams, g, row, token)
+    beats = _comes_before(rival, token, mine[row], bags.label[row])
+    above = above + np.bincount(row, beats, len(bags))
+    # A word never seen and absent from the context is expected only as "some new word": never a hit.
+    nameable = there | (bags.label < K)
+    top1, top5 = ((nameable & (above < k)).astype(float) for k in (1, TOP))
+    return Measured(-np.log(mine), top1, top5)
+
+
+def _comes_before(
+    p: Float[np.ndarray, " n"],
+    token: Int[np.ndarray, " n"],
+    mine: Float[np.ndarray, " n"],
+    label: Int[np.ndarray, " n"],
+) -> np.ndarray:
+    return (p > mine) | ((p == mine) & (token < label))
+
+
+def _holds(
+    bags: Bags, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"], K: int
+) -> np.ndarray:
+    """Whether bag `row` holds `token`."""
+    size = max(K, int(bags.token.max()) + 1)
+    key = bags.owner * size + bags.token  # ascending
+    wanted = row * size + token
+    at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+    return key[at] == wanted
+
+
+def _joined(parts: list[Measured]) -> Measured:
+    return Measured(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+# Plain data
+
+
+def table_of(
+    found: Mapping[str, Measured], weight: Float[np.ndarray, " windows"], first: str
+) -> dict[str, Any]:
+    """Means with standard errors, and what each system has more than `first`, window by window.
+
+    Where some label had probability 0 the log-loss is infinite, and `impossible` says how many had.
+    """
+    rows = []
+    for name, m in found.items():
+        finite = np.isfinite(m.loss)
+        row: dict[str, Any] = {"name": name, "impossible": float(weight @ ~finite / weight.sum())}
+        for figure, value in (("log_loss", m.loss), ("top1", m.top1), ("top5", m.top5)):
+            mine = getattr(found[first], "loss" if figure == "log_loss" else figure)
+            row[figure], row[f"{figure}_error"] = mean_and_error(value, weight)
+            more = value - mine if np.isfinite(value).all() else np.full(len(value), np.inf)
+            row[f"{figure}_more"], row[f"{figure}_more_error"] = mean_and_error(more, weight)
+        rows.append(row)
+    return {"windows": len(weight), "weight": float(weight.sum()), "compared_with": first, "rows": rows}
+
+
+def mean_and_error(
+    value: Float[np.ndarray, " windows"], weight: Float[np.ndarray, " windows"]
+) -> tuple[float, float]:
+    """The weighted mean and its standard error over blocks of consecutive windows (NaN for a single block)."""
+    mean = float(weight @ value / weight.sum())
+    if not np.isfinite(mean):
+        return mean, float("nan")
+    head = np.arange(0, len(value), ERROR_BLOCK)
+    if len(head) < 2:
+        return mean, float("nan")
+    away = np.add.reduceat(weight * (value - mean), head)
+    blocks_ = len(head)
+    return mean, float(np.sqrt(blocks_ / (blocks_ - 1) * (away**2).sum()) / weight.sum())

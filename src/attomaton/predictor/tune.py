@@ -1,0 +1,184 @@
+"""Choosing a predictor: the prior, then θ and the price, on validation windows; then the exact fit and its proof.
+
+The grid is walked by coordinates. Priors are compared on every fourth part, at the middle θ and all prices; the best
+of them then meets every θ and every price on all parts. Least log-loss decides.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from attomaton.corpus.windows import PART, Windows
+from attomaton.errors import DataError, SolverError, UsageError
+from attomaton.predictor.backoff import fit_gate
+from attomaton.predictor.bags import aligned, bags_of
+from attomaton.predictor.baselines import fit_baselines
+from attomaton.predictor.counts import Counts
+from attomaton.predictor.fit import (
+    LOOSE,
+    TIGHT,
+    Judged,
+    Setting,
+    Work,
+    fit_part,
+    judge,
+    judge_part,
+    over_parts,
+)
+from attomaton.predictor.model import Predictor
+from attomaton.predictor.priors import fit_prior, measure_features, parse_prior
+
+PRIORS = ("zero", "odds", "main", "main+bigram", "main+bigram+kin")
+LAMBDAS = (1.0, 2.0, 4.0)
+THETAS = (0.1, 0.2, 0.3, 0.5, 1.0)
+EXPLORE = 4  # every so many-th part while priors are compared
+
+Progress = Callable[[str, int, int], None]
+
+
+def tune(
+    train: Windows,
+    valid: Windows,
+    *,
+    context: int | None = None,
+    priors: Sequence[str] = PRIORS,
+    lambdas: Sequence[float] = LAMBDAS,
+    thetas: Sequence[float] = THETAS,
+    workers: int = 1,
+    part_size: int = PART,
+    progress: Progress = lambda stage, done, total: None,
+) -> Predictor:
+    """The predictor fitted on `train` that suits `valid` best.
+
+    `lambdas` are prices in units of one window (λ·n of the penalty path), `context` is only noted for later use.
+    """
+    _check(priors, lambdas, thetas, workers)
+    begin = time.perf_counter()
+    valid = aligned(valid, train.vocabulary)
+    for name, windows in (("training", train), ("validation", valid)):
+        if not windows.realizable.any():
+            raise DataError(f"none of the {name} windows contains its own label.")
+    wanted = {name: parse_prior(name) for name in dict.fromkeys(priors)}
+    progress("counts", 0, 1)
+    baselines = fit_baselines(train, valid)
+    features = measure_features(train, sorted({f for names in wanted.values() for f in names}))
+    judged_on = bags_of(valid, np.flatnonzero(valid.realizable))
+    fitted = [fit_prior({f: features[f] for f in names}, judged_on) for names in wanted.values()]
+    work = Work(train, valid, fitted)
+    parts = train.parts(part_size)
+    progress("counts", 1, 1)
+
+    middle = sorted(thetas)[len(thetas) // 2]
+    first = [Setting(p, middle, lam) for p in range(len(fitted)) for lam in lambdas]
+    grid = _judged(work, parts[::EXPLORE], first, workers, "priors", progress)
+    prior = min(grid, key=lambda s: grid[s].loss).prior
+    second = [Setting(prior, theta, lam) for theta in thetas for lam in lambdas]
+    final = _judged(work, parts, second, workers, "theta, lambda", progress)
+    chosen = min(final, key=lambda s: final[s].loss)
+
+    def step(done: int, total: int) -> None:
+        progress("fit", done, total)
+
+    answers = list(over_parts(fit_part, work, parts, chosen, workers, step))
+    residual = max(a.residual for a in answers)
+    if residual > TIGHT:
+        raise SolverError(f"the fit ended with a residual of {residual:.2g}; {TIGHT:g} is needed.")
+    # Single precision is a thousand times finer than any choice made here, and halves the folder.
+    corrections = Counts(
+        np.concatenate([a.key for a in answers]),
+        np.concatenate([a.correction for a in answers]).astype(np.float32),
+    )
+    gate = fit_gate(train, valid, baselines.ngrams)
+    names = list(wanted)
+    record: dict[str, Any] = {
+        "context": context,
+        "chosen": {
+            "prior": names[prior],
+            "weights": fitted[prior].weight,
+            "theta": chosen.theta,
+            "lambda": chosen.lam,
+            "lambda_unit": "one window: the penalty path's lambda times n",
+            **_figures(final[chosen]),
+        },
+        "grid": {
+            "priors": _rows(grid, names),
+            "priors_on": f"every {EXPLORE}th part" if len(parts) > 1 else "all parts",
+            "theta_lambda": _rows(final, names),
+            "tolerance": LOOSE,
+        },
+        "certificates": {"gradient": residual, "tolerance": TIGHT},
+        "train": {
+            "tokens": len(train.ids), "vocab": len(train.vocabulary), "windows": len(train),
+            "realizable": int(train.realizable.sum()), "pairs": len(corrections.key),
+            "parts": len(parts), "loss": sum(a.loss for a in answers),
+        },
+        "valid": {"windows": len(valid), "realizable": int(valid.realizable.sum())},
+        "gate": {"overall": gate.overall, "weights": gate.weight.tolist()},
+        "baselines": baselines.settings(),
+        "seconds": time.perf_counter() - begin,
+    }  # fmt: skip
+    return Predictor(
+        train.vocabulary, context, chosen.theta, fitted[prior], corrections, baselines, gate, record
+    )
+
+
+def _judged(
+    work: Work,
+    parts: Sequence[np.ndarray],
+    settings: list[Setting],
+    workers: int,
+    stage: str,
+    progress: Progress,
+) -> dict[Setting, Judged]:
+    """Mean validation figures of every setting, over the windows whose last token lies in these parts.
+
+    Windows whose last token training never saw are judged too: their scores are the prior's.
+    """
+
+    def step(done: int, total: int) -> None:
+        progress(stage, done, total)
+
+    total = np.zeros((len(settings), 3))
+    for answer in over_parts(judge_part, work, parts, settings, workers, step):
+        total += np.array(answer)
+    known = np.unique(work.train.last[work.train.realizable])
+    rest = np.flatnonzero(work.valid.realizable & ~np.isin(work.valid.last, known))
+    if len(rest):
+        bags = bags_of(work.valid, rest)
+        start = [prior.scores(bags.query, bags.token) for prior in work.priors]
+        for i, s in enumerate(settings):
+            total[i] += judge(bags, bags.shares(start[s.prior] + s.theta * np.log(bags.count)))
+    if not total[:, 0].all():
+        raise DataError("no validation window has a last token of the training data.")
+    return {
+        s: Judged(float(w), float(loss / w), float(hits / w))
+        for s, (w, loss, hits) in zip(settings, total, strict=True)
+    }
+
+
+def _figures(judged: Judged) -> dict[str, float]:
+    return {"log_loss": judged.loss, "top1": judged.hits, "weight": judged.weight}
+
+
+def _rows(grid: dict[Setting, Judged], names: list[str]) -> list[dict[str, Any]]:
+    return [
+        {"prior": names[s.prior], "theta": s.theta, "lambda": s.lam, **_figures(judged)}
+        for s, judged in grid.items()
+    ]
+
+
+def _check(
+    priors: Sequence[str], lambdas: Sequence[float], thetas: Sequence[float], workers: int
+) -> None:
+    for name, values in (("priors", priors), ("lambdas", lambdas), ("thetas", thetas)):
+        if not len(values):
+            raise UsageError(f"{name}: name at least one.")
+    for name, value, least in [
+        *(("lambdas", v, "above 0") for v in lambdas if not (np.isfinite(v) and v > 0)),
+        *(("thetas", v, "0 or more") for v in thetas if not (np.isfinite(v) and v >= 0)),
+    ]:
+        raise UsageError(f"{name}: {value:g} must be finite and {least}.")
+    if workers < 1:
+        raise UsageError(f"workers must be at least 1, not {workers}.")
