@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton import cli_dynamics, cli_summary
+from attomaton import cli_dynamics, cli_predictor, cli_summary
 from attomaton.console import Json, emit, fail, progress_bar
 from attomaton.errors import AttomatonError, UsageError
 
@@ -95,7 +95,9 @@ def fit(
 
 @app.command()
 def train(
-    data: Data,
+    data: Annotated[
+        Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
+    ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the run.")],
     context: Context = None,
     embeddings: EmbeddingsFile = None,
@@ -103,7 +105,9 @@ def train(
     optimizer: Annotated[str, typer.Option(help="gd, ngd, polyak, sgd or adam.")] = "gd",
     lr: Annotated[float | None, typer.Option(help="Step size (default by optimizer).")] = None,
     steps: Annotated[int, typer.Option(help="Number of steps.")] = 4000,
-    every: Annotated[int | None, typer.Option(help="Steps between records.")] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Steps between records, or log: evenly on a log axis.")
+    ] = None,
     head: Annotated[str, typer.Option(help="identity or tied (C = E).")] = "identity",
     loss: Annotated[str, typer.Option(help="log, squared or cross-entropy.")] = "log",
     batch_size: Annotated[int | None, typer.Option(help="Mini-batch (sgd, adam).")] = None,
@@ -121,10 +125,11 @@ def train(
     from attomaton.report.terminal import table
     from attomaton.runs import train_run
 
+    spacing = int(every) if every is not None and every.isdigit() else every
     with progress_bar("training") as progress:
         summary = train_run(
             data, out, embeddings=embeddings, init=init, optimizer=optimizer, lr=lr, steps=steps,
-            every=every, head=head, loss=loss, batch_size=batch_size, seeds=seeds, seed=seed,
+            every=spacing, head=head, loss=loss, batch_size=batch_size, seeds=seeds, seed=seed,
             progress=progress, reading=options,
         )  # fmt: skip
     names = list(summary["final"][0])
@@ -380,6 +385,7 @@ def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, li
 
 
 cli_dynamics.register(app)
+cli_predictor.register(app)
 cli_summary.register(app)
 
 

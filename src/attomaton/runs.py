@@ -34,9 +34,10 @@ from attomaton.errors import UsageError
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, train
-from attomaton.models import finished_part, write_head, write_part
+from attomaton.models import finished_part, open_model, write_head, write_part
 from attomaton.storage import (
     discard,
+    is_folder,
     new_folder,
     read_arrays,
     read_matrix,
@@ -98,11 +99,9 @@ def fit_run(
         if not len(parts):
             windows.samples()  # says what is wrong
     arrays = {} if table is None else {"E": table.E}
-    asked = {
-        "windows": fingerprint(windows, *arrays.values()),
-        "dense": dense,
-        "versions": environment(),
-    }
+    places = (windows.ids, windows.left, windows.length, windows.label, windows.weight)
+    asked = {"windows": fingerprint(windows.vocabulary, *places, *arrays.values()), "dense": dense,
+             "versions": environment()}  # fmt: skip
     records, resumed = [], 0
     total = int(windows.length[windows.realizable].sum())
     with resumed_folder(out, "model", asked) as work:
@@ -142,10 +141,10 @@ def fit_run(
     }
 
 
-def fingerprint(windows: Windows, *arrays: np.ndarray) -> str:
+def fingerprint(vocabulary: Vocabulary, *arrays: np.ndarray) -> str:
     """What a corpus holds (and arrays beside it), in a few letters."""
-    digest = sha256(to_json(list(windows.vocabulary.labels), indent=None).encode())
-    for x in (windows.ids, windows.left, windows.length, windows.label, windows.weight, *arrays):
+    digest = sha256(to_json(list(vocabulary.labels), indent=None).encode())
+    for x in arrays:
         digest.update(np.ascontiguousarray(x).data)
     return digest.hexdigest()
 
@@ -209,15 +208,14 @@ def train_run(
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Train on a data set and write the run; the summary of `attomaton train`."""
-    windows, table = load_windows(data, embeddings, **reading)
-    samples = windows.samples()
+    """Train on a data set, or on the samples of a model, and write the run; the summary of `attomaton train`."""
+    limit = _limit_to_reach(data, embeddings, reading)
+    samples = limit.samples
     start: str | np.ndarray = init
     if init not in ("zeros", "uniform"):
         start = read_matrix(init, "init")
-        if table is None:
-            table = _standard_basis(samples, start)
-    limit = solve_limit(samples, table)
+        if limit.embeddings is None:
+            limit = solve_limit(samples, _standard_basis(samples, start))
     config = {
         "data": str(data),
         "embeddings": None if embeddings is None else str(embeddings),
@@ -225,8 +223,18 @@ def train_run(
         **reading,
         **options,
     }
+    table = limit.embeddings
     given = [x for x in (start, None if table is None else table.E) if isinstance(x, np.ndarray)]
-    asked = {"windows": fingerprint(windows, *given), **config, "versions": environment()}
+    bags = (
+        samples.last,
+        samples.label,
+        samples.weight,
+        samples.start,
+        samples.token,
+        samples.count,
+    )
+    asked = {"samples": fingerprint(samples.vocabulary, *bags, *given), **config,
+             "versions": environment()}  # fmt: skip
     with work_folder(out, asked) as work:
         kept = _Kept(work / "checkpoint.safetensors")
         run = train_beside_theory(limit, init=start, progress=progress, checkpoint=kept, **options)
@@ -241,6 +249,21 @@ def train_run(
         if "interrupted" not in run.status:
             discard(work)
     return {**summary, "resumed_at_step": kept.found}
+
+
+def _limit_to_reach(
+    data: Path | str, embeddings: Path | str | None, reading: Mapping[str, Any]
+) -> Limit:
+    """The limit of a data set, solved here, or of a model, solved before."""
+    if not is_folder(data, "model"):
+        windows, table = load_windows(data, embeddings, **reading)
+        return solve_limit(windows.samples(), table)
+    named = [f"--{k}" for k, v in {**reading, "embeddings": embeddings}.items() if v is not None]
+    if named:
+        raise UsageError(
+            f"{data} is a model, whose data were read when it was fitted: leave out {', '.join(named)}."
+        )
+    return open_model(data)
 
 
 class _Kept:

@@ -155,6 +155,12 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         work.unlink(missing_ok=True)
 
 
+def is_folder(path: Path | str, kind: str) -> bool:
+    """Whether a folder of this kind is there."""
+    marked = Path(path) / KIND_FILE
+    return marked.is_file() and read_json(marked).get("kind") == kind
+
+
 def check_folder(path: Path | str, kind: str) -> Path:
     """The folder, if it is one of ours and of this kind; otherwise an error that says what it is."""
     path = Path(path)
