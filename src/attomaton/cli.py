@@ -400,7 +400,8 @@ def main() -> None:
             raise
         fail(type(error).__name__, str(error), error.exit_code)
     except KeyboardInterrupt:
-        fail("Interrupted", "stopped by the keyboard; nothing half-written was left.", 130)
+        said = "stopped by the keyboard; nothing half-written was left. fit, train and sweep go on when run again."
+        fail("Interrupted", said, 130)
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:
