@@ -1,6 +1,6 @@
 """Frozen records of answers and of how far they can be trusted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -34,11 +34,21 @@ class KKT:
 
 
 @dataclass(frozen=True)
+class Assumption:
+    """One condition of a theorem, looked at on the data at hand."""
+
+    name: str
+    holds: bool
+    found: str  # what was measured, in words and numbers
+
+
+@dataclass(frozen=True)
 class Evidence:
     """One claim put to the test: what theory predicts, what was measured, and the verdict.
 
-    `control` is the same measurement against a prediction that must be wrong; its verdict must be
-    `FAILS`, or the claim's own agreement means nothing.
+    `prediction` comes from theory code alone, `measured` from training code alone. `control` is the same measurement
+    against a prediction that must be wrong; its verdict must be `FAILS`, or the claim's own agreement means nothing.
+    `panels` are pictures in plain data, theory and measurement on the same axes (see `report.panels`).
     """
 
     claim: str
@@ -48,6 +58,13 @@ class Evidence:
     tolerance: str
     measured: dict[str, Any]
     control_measured: dict[str, Any]
+    title: str = ""
+    formula: str = ""
+    assumptions: tuple[Assumption, ...] = ()
+    prediction: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""  # where the tolerance comes from
+    panels: tuple[dict[str, Any], ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)  # sizes, seeds: what makes it again
 
     @property
     def stands(self) -> bool:
