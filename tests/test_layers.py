@@ -24,6 +24,7 @@ ROOMS = {
     "estimator": BASE | {"corpus", "mechanics", "estimator_input"},
     "estimator_input": BASE | {"corpus"},
     "claims": BASE | {"corpus", "mechanics", "scan_snap", "transformer"},
+    "predictor": BASE | {"corpus", "mechanics", "storage"},
     "report": BASE,
     "models": BASE | {"corpus", "mechanics", "storage"},
     "summaries": BASE | {"corpus", "mechanics"},
@@ -36,10 +37,12 @@ ROOMS = {
     "doctor": BASE | {"corpus", "mechanics", "runs"},
     "console": BASE | {"storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "report", "runs", "sweeps"},
+    "cli_predictor": BASE
+    | {"console", "corpus", "models", "predictor", "report", "runs", "storage"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
     "__main__": {"cli"},
     "cli": BASE
-    | {"cli_dynamics", "cli_summary", "console", "corpus", "demo", "doctor", "mechanics", "models", "report",
+    | {"cli_dynamics", "cli_predictor", "cli_summary", "console", "corpus", "demo", "doctor", "mechanics", "models", "report",
        "reproduce", "runs", "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.

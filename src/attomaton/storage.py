@@ -302,6 +302,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     from safetensors.numpy import save_file
 
     save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+    path.chmod(0o644)  # as every other file: safetensors keeps its own to itself
 
 
 def read_arrays(

@@ -14,7 +14,7 @@ one that stands in the context belongs to the first case like every other token.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float
 
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.bags import Bags, blocks
@@ -33,37 +33,26 @@ class Gate:
     overall: float  # g_q of a last token never seen
     weight: Float[np.ndarray, " three"]  # a, b, c
 
-    def features(self, bags: Bags, ngrams: NGrams) -> Float[np.ndarray, "bags three"]:
+    def features(
+        self, bags: Bags, r: Float[np.ndarray, " bags"]
+    ) -> Float[np.ndarray, "bags three"]:
         """1, logit g_q, logit r."""
         known = (bags.last >= 0) & (bags.last < len(self.inside))
         g = np.where(known, self.inside[np.where(known, bags.last, 0)], self.overall)
-        return np.stack([np.ones(len(bags)), _logit(g), _logit(reach(bags, ngrams))], axis=1)
+        return np.stack([np.ones(len(bags)), _logit(g), _logit(r)], axis=1)
 
-    def of(self, bags: Bags, ngrams: NGrams) -> Float[np.ndarray, " bags"]:
-        """g of these bags."""
-        return _logistic(self.features(bags, ngrams) @ self.weight)
+    def of(self, bags: Bags, r: Float[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
+        """g of these bags, whose tokens hold r of p₂."""
+        return _logistic(self.features(bags, r) @ self.weight)
 
 
 def reach(bags: Bags, ngrams: NGrams) -> Float[np.ndarray, " bags"]:
     """r: how much of p₂ falls on the tokens of the context.
 
-    Tokens never seen in training share one event, which counts once however many of them a context holds.
+    A word never seen has no part in it: *any word never seen* stays an event outside every context.
     """
-    known = bags.token < ngrams.K
-    p = np.where(known, ngrams.bigram(bags.query, bags.token), 0.0)
+    p = np.where(bags.token < ngrams.K, ngrams.bigram(bags.query, bags.token), 0.0)
     return np.minimum(bags.sums(p), 1.0 - EDGE)
-
-
-def outside(
-    bags: Bags,
-    ngrams: NGrams,
-    g: Float[np.ndarray, " bags"],
-    rows: Int[np.ndarray, " n"],
-    token: Int[np.ndarray, " n"],
-) -> Float[np.ndarray, " n"]:
-    """P of tokens that are not in the context of bag `rows`."""
-    free = 1.0 - reach(bags, ngrams)
-    return (1.0 - g[rows]) * ngrams.bigram(bags.last[rows], token) / free[rows]
 
 
 def fit_gate(train: Windows, valid: Windows, ngrams: NGrams) -> Gate:
@@ -75,12 +64,12 @@ def fit_gate(train: Windows, valid: Windows, ngrams: NGrams) -> Gate:
     share = (hits + SMOOTHING * overall) / (seen + SMOOTHING)
     gate = Gate(share, overall, np.array([0.0, 1.0, 0.0]))
     rows = np.arange(len(valid))
-    F = np.concatenate([gate.features(bags, ngrams) for bags in blocks(valid, rows)])
+    F = np.concatenate([gate.features(bags, reach(bags, ngrams)) for bags in blocks(valid, rows)])
     return Gate(share, overall, _logistic_fit(F, valid.realizable, valid.weight))
 
 
 def _logistic_fit(
-    F: Float[np.ndarray, "n three"], hit: np.ndarray, weight: Float[np.ndarray, " n"]
+    F: Float[np.ndarray, "n three"], hit: Bool[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " three"]:
     """Newton's method from g = g_q, with a whiff of ridge for features that never vary."""
     start = np.array([0.0, 1.0, 0.0])
@@ -88,7 +77,9 @@ def _logistic_fit(
 
     def loss(w: Float[np.ndarray, " three"]) -> float:
         z = F @ w
-        return float(weight @ np.logaddexp(0.0, np.where(hit, -z, z)) + 0.5e-6 * ((w - start) ** 2).sum())
+        return float(
+            weight @ np.logaddexp(0.0, np.where(hit, -z, z)) + 0.5e-6 * ((w - start) ** 2).sum()
+        )
 
     value = loss(at)
     for _ in range(NEWTON_STEPS):

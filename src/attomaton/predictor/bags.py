@@ -66,9 +66,7 @@ class Bags:
         """The sum over each bag."""
         return np.add.reduceat(value, self.start[:-1])
 
-    def shares(
-        self, score: Float[np.ndarray, " incidences"]
-    ) -> Float[np.ndarray, " incidences"]:
+    def shares(self, score: Float[np.ndarray, " incidences"]) -> Float[np.ndarray, " incidences"]:
         """The softmax of the scores in each bag; −∞ is a share of 0."""
         top = np.maximum.reduceat(score, self.start[:-1])
         mass = np.exp(score - top[self.owner])
@@ -94,9 +92,7 @@ def bags_of(windows: Windows, rows: Int[np.ndarray, " rows"]) -> Bags:
     )  # fmt: skip
 
 
-def blocks(
-    windows: Windows, rows: Int[np.ndarray, " rows"], size: int = BLOCK
-) -> Iterator[Bags]:
+def blocks(windows: Windows, rows: Int[np.ndarray, " rows"], size: int = BLOCK) -> Iterator[Bags]:
     """The bags of these windows, some at a time."""
     for begin in range(0, len(rows), size):
         yield bags_of(windows, rows[begin : begin + size])
@@ -112,9 +108,7 @@ def aligned(windows: Windows, vocabulary: Vocabulary) -> Windows:
     new = [x for x in windows.vocabulary.labels if x not in vocabulary]
     together = Vocabulary([*vocabulary.labels, *new])
     move = np.array([together.id_of(x) for x in windows.vocabulary.labels], dtype=np.int64)
-    return replace(
-        windows, vocabulary=together, ids=move[windows.ids], label=move[windows.label]
-    )
+    return replace(windows, vocabulary=together, ids=move[windows.ids], label=move[windows.label])
 
 
 def bag_of(ids: Int[np.ndarray, " tokens"]) -> Bags:

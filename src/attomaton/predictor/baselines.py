@@ -7,9 +7,10 @@ Restricted to the tokens of the context:
                        was the label, in training
     bigram             ∝ c(q, x); where all of these are 0, as unigram
     bigram, smoothed   ∝ c(q, x) + μ f(x), with f(x) = m_x^θ p(x) or m_x^θ
-    trigram            ∝ p₃(x | b, q) of absolute discounting: it sees one word more, the b before the last token
+    bigram, mixed      p₂(x | q) of absolute discounting made shares of the context, mixed with unigram's shares by ν
+    trigram, mixed     the same with p₃(x | b, q), which sees one word more: the b before the last token
 
-On the whole vocabulary: the bigram p₂ and the trigram p₃ themselves. μ, f, θ and the discounts are chosen on
+On the whole vocabulary: the bigram p₂ and the trigram p₃ themselves. μ, f, θ, ν and the discounts are chosen on
 validation windows.
 """
 
@@ -27,6 +28,7 @@ from attomaton.predictor.ngrams import NGrams, count_ngrams
 
 MUS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 THETAS = (0.0, 0.5, 1.0)
+MIXES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5)
 DISCOUNTS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
@@ -39,6 +41,7 @@ class Baselines:
     mu: float = 1.0
     frequency: bool = False  # whether f(x) holds p(x)
     theta: float = 1.0
+    mix: tuple[float, float] = (0.1, 0.1)  # ν of the bigram, of the trigram
 
     def unigram(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
         """log m."""
@@ -58,15 +61,25 @@ class Baselines:
     def smoothed_bigram(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
         """log (c(q, x) + μ f(x))."""
         count = self.ngrams.counted_after(bags.query, bags.token)
-        f = bags.count**self.theta
-        if self.frequency:
-            f = f * self.ngrams.unigram(bags.token)
-        return np.log(count + self.mu * f)
+        p = self.ngrams.unigram(bags.token) if self.frequency else 1.0
+        return np.log(count + self.mu * p * bags.count**self.theta)
 
-    def trigram(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
-        """log p₃(x | b, q)."""
-        before = bags.before[bags.owner]
-        return np.log(self.ngrams.trigram(before, bags.query, bags.token))
+    def mixed_bigram(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
+        """log of p₂(x | q)'s and m's shares, mixed."""
+        return _mixed(bags, self.ngram_shares(bags, 2), self.mix[0])
+
+    def mixed_trigram(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
+        """log of p₃(x | b, q)'s and m's shares, mixed."""
+        return _mixed(bags, self.ngram_shares(bags, 3), self.mix[1])
+
+    def ngram_shares(self, bags: Bags, order: int) -> Float[np.ndarray, " incidences"]:
+        """p₂ or p₃ made shares of each context."""
+        p = (
+            self.ngrams.bigram(bags.query, bags.token)
+            if order == 2
+            else self.ngrams.trigram(bags.before[bags.owner], bags.query, bags.token)
+        )
+        return p / bags.sums(p)[bags.owner]
 
     @property
     def in_context(self) -> dict[str, Callable[[Bags], Float[np.ndarray, " incidences"]]]:
@@ -76,7 +89,8 @@ class Baselines:
             "most recent": self.most_recent,
             "bigram": self.bigram,
             "bigram, smoothed": self.smoothed_bigram,
-            "trigram": self.trigram,
+            "bigram, mixed": self.mixed_bigram,
+            "trigram, mixed": self.mixed_trigram,
         }
 
     def settings(self) -> dict[str, Any]:
@@ -85,6 +99,7 @@ class Baselines:
             "mu": self.mu,
             "frequency": self.frequency,
             "theta": self.theta,
+            "mix": list(self.mix),
             "discounts": list(self.ngrams.discounts),
             "recency": self.recency.tolist(),
         }
@@ -95,7 +110,8 @@ def fit_baselines(train: Windows, valid: Windows | None = None) -> Baselines:
     plain = Baselines(count_ngrams(train), _recency(train))
     if valid is None:
         return plain
-    return _choose_discounts(_choose_smoothing(plain, valid), valid)
+    smooth = _choose_discounts(_choose_smoothing(plain, valid), valid)
+    return _choose_mix(smooth, valid)
 
 
 def _recency(windows: Windows) -> Float[np.ndarray, " distances"]:
@@ -111,16 +127,34 @@ def _recency(windows: Windows) -> Float[np.ndarray, " distances"]:
 
 def _choose_smoothing(baselines: Baselines, valid: Windows) -> Baselines:
     """The μ, f and θ of least log-loss on the realizable validation windows."""
-    choices = [
-        replace(baselines, mu=mu, frequency=frequency, theta=theta)
-        for mu, frequency, theta in product(MUS, (False, True), THETAS)
-    ]
+    choices = list(product(MUS, (False, True), THETAS))
     loss = np.zeros(len(choices))
     for bags in blocks(valid, np.flatnonzero(valid.realizable)):
-        for i, choice in enumerate(choices):
-            p = bags.shares(choice.smoothed_bigram(bags))[bags.label_at]
-            loss[i] -= bags.weight @ np.log(p)
-    return choices[int(np.argmin(loss))]
+        count = baselines.ngrams.counted_after(bags.query, bags.token)
+        p, power = baselines.ngrams.unigram(bags.token), {t: bags.count**t for t in THETAS}
+        for i, (mu, frequency, theta) in enumerate(choices):
+            mass = count + mu * power[theta] * (p if frequency else 1.0)
+            loss[i] -= bags.weight @ np.log(mass[bags.label_at] / bags.sums(mass))
+    mu, frequency, theta = choices[int(np.argmin(loss))]
+    return replace(baselines, mu=mu, frequency=frequency, theta=theta)
+
+
+def _choose_mix(baselines: Baselines, valid: Windows) -> Baselines:
+    """The ν of least log-loss on the realizable validation windows, for both orders."""
+    loss = np.zeros((2, len(MIXES)))
+    for bags in blocks(valid, np.flatnonzero(valid.realizable)):
+        for order in (2, 3):
+            p = baselines.ngram_shares(bags, order)
+            loss[order - 2] -= [bags.weight @ _mixed(bags, p, v)[bags.label_at] for v in MIXES]
+    two, three = (MIXES[i] for i in np.argmin(loss, axis=1))
+    return replace(baselines, mix=(two, three))
+
+
+def _mixed(
+    bags: Bags, p: Float[np.ndarray, " incidences"], mix: float
+) -> Float[np.ndarray, " incidences"]:
+    m = bags.count / bags.sums(bags.count.astype(float))[bags.owner]
+    return np.log((1 - mix) * p + mix * m)
 
 
 def _choose_discounts(baselines: Baselines, valid: Windows) -> Baselines:

@@ -33,9 +33,7 @@ class Counts:
         return np.where(at >= 0, self.count[at], 0.0)
 
 
-def counted(
-    key: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"] | None = None
-) -> Counts:
+def counted(key: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"] | None = None) -> Counts:
     """The keys and their total weights (1 each where none is given)."""
     keys, index = np.unique(key, return_inverse=True)
     return Counts(keys, np.bincount(index, weight, len(keys)).astype(np.float64))

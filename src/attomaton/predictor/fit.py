@@ -22,8 +22,8 @@ from jaxtyping import Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import Windows
 from attomaton.mechanics.path import penalty_path
-from attomaton.predictor.bags import bags_of
-from attomaton.predictor.counts import Counts
+from attomaton.predictor.bags import Bags, bags_of
+from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.priors import Prior
 
 LOOSE = 1e-4  # residual while settings are compared
@@ -73,7 +73,9 @@ class Fitted(NamedTuple):
 # One part
 
 
-def judge_part(work: Work, rows: Int[np.ndarray, " rows"], settings: Sequence[Setting]) -> list[Judged]:
+def judge_part(
+    work: Work, rows: Int[np.ndarray, " rows"], settings: Sequence[Setting]
+) -> list[Judged]:
     """Every setting fitted on one part and judged on the validation windows with the same last tokens."""
     samples = work.train.samples(rows)
     key, _ = samples.pair_index()
@@ -83,9 +85,8 @@ def judge_part(work: Work, rows: Int[np.ndarray, " rows"], settings: Sequence[Se
     if not len(at):
         return [Judged(0.0, 0.0, 0.0)] * len(settings)
     bags = bags_of(work.valid, at)
-    place = Counts(key, np.zeros(len(key))).place(
-        np.where(bags.token < len(samples.vocabulary), bags.query * len(samples.vocabulary) + bags.token, -1)
-    )
+    wanted = pair_key(len(samples.vocabulary), bags.query, bags.token)
+    place = Counts(key, np.zeros(len(key))).place(wanted)
     judged: dict[Setting, Judged] = {}
     for prior, theta in dict.fromkeys((s.prior, s.theta) for s in settings):
         prices = [s.lam for s in settings if (s.prior, s.theta) == (prior, theta)]
@@ -102,10 +103,10 @@ def judge_part(work: Work, rows: Int[np.ndarray, " rows"], settings: Sequence[Se
     return [judged[s] for s in settings]
 
 
-def judge(bags: Any, p: Float[np.ndarray, " incidences"]) -> Judged:
+def judge(bags: Bags, p: Float[np.ndarray, " incidences"]) -> Judged:
     """Log-loss and hits of these shares on realizable bags."""
     mine = p[bags.label_at]
-    rivals = bags.sums((p >= mine[bags.owner]) & ~bags.is_label)
+    rivals = bags.sums(((p >= mine[bags.owner]) & ~bags.is_label).astype(float))
     loss = -np.log(np.maximum(mine, 1e-300))
     return Judged(
         float(bags.weight.sum()), float(bags.weight @ loss), float(bags.weight @ (rivals == 0))
@@ -153,7 +154,7 @@ def certificate(
 def over_parts(
     task: Callable[..., Any],
     work: Work,
-    parts: Sequence[Int[np.ndarray, " rows"]],
+    parts: Sequence[np.ndarray],
     argument: Any,
     workers: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -164,9 +165,7 @@ def over_parts(
             yield task(work, rows, argument)
             progress(done, len(parts))
         return
-    pool = ProcessPoolExecutor(
-        min(workers, len(parts)), get_context("spawn"), _receive, (work,)
-    )
+    pool = ProcessPoolExecutor(min(workers, len(parts)), get_context("spawn"), _receive, (work,))
     with pool:
         jobs = [pool.submit(_do, task, rows, argument) for rows in parts]
         for done, job in enumerate(jobs, 1):

@@ -21,7 +21,7 @@ from attomaton.corpus.samples import plain_label
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError
 from attomaton.numerics import row_pointer
-from attomaton.predictor.backoff import Gate
+from attomaton.predictor.backoff import Gate, reach
 from attomaton.predictor.bags import Bags, bag_of
 from attomaton.predictor.baselines import Baselines
 from attomaton.predictor.counts import Counts, pair_key
@@ -64,7 +64,6 @@ class Predictor:
     """p(x | X, q) ∝ m_x^θ exp(S_0[q, x] + correction[q, x]) inside the context; an n-gram and a gate outside."""
 
     vocabulary: Vocabulary
-    context: int | None  # tokens looked at; None for all of them
     theta: float
     prior: Prior
     corrections: Counts  # by pair key
@@ -91,7 +90,7 @@ class Predictor:
             return dict(zip(words, p.tolist(), strict=True))
         K = len(self.vocabulary)
         ngrams = self.baselines.ngrams
-        g = float(self.gate.of(bags, ngrams)[0])
+        g = float(self.gate.of(bags, reach(bags, ngrams))[0])
         spread = ngrams.bigram(np.full(K + 1, bags.last[0]), np.arange(K + 1))
         spread[bags.token[bags.token < K]] = 0.0
         spread *= (1.0 - g) / spread.sum()
@@ -127,12 +126,15 @@ class Predictor:
         """A context as a bag, and its tokens in words; words never seen get ids behind the vocabulary."""
         if not len(context):
             raise DataError("the context is empty; a prediction needs at least one token.")
-        labels = [plain_label(x) for x in context][-(self.context or 0) :]
+        T = self.record["reading"].get("context")  # rows of a JSONL file are of any length
+        labels = [plain_label(x) for x in context][-(T or 0) :]
         new: dict[Label, int] = {}
         ids = []
         for x in labels:
             found = self.vocabulary.id_of(x)
-            ids.append(new.setdefault(x, len(self.vocabulary) + len(new)) if found is None else found)
+            ids.append(
+                new.setdefault(x, len(self.vocabulary) + len(new)) if found is None else found
+            )
         bags = bag_of(np.array(ids))
         word = dict(zip(ids, labels, strict=True))
         return bags, [word[int(x)] for x in bags.token]
@@ -187,11 +189,17 @@ class Predictor:
             )  # fmt: skip
             return cls(
                 vocabulary,
-                record["context"],
                 chosen["theta"],
                 _read_prior(read_arrays(folder / "prior.safetensors"), chosen, K),
                 Counts(last * K + pairs["token"], pairs["correction"]),
-                Baselines(ngrams, a["recency"], settings["mu"], settings["frequency"], settings["theta"]),
+                Baselines(
+                    ngrams,
+                    a["recency"],
+                    settings["mu"],
+                    settings["frequency"],
+                    settings["theta"],
+                    tuple(settings["mix"]),
+                ),
                 Gate(a["inside"], record["gate"]["overall"], a["gate"]),
                 record,
             )

@@ -53,9 +53,7 @@ class NGrams:
         count = np.where(inside, self.one[np.where(inside, x, 0)], 0.0)
         return (count + HALF) / (self.one.sum() + HALF * (self.K + 1))
 
-    def bigram(
-        self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def bigram(self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """p₂(x | q)."""
         count = self.counted_after(q, x)
         total, freed = (_at(value, q) for value in self._after)
@@ -88,7 +86,8 @@ class NGrams:
 
         They are among its continuations and the most frequent tokens: all others share p₁'s order.
         """
-        begin, end = np.searchsorted(self.two.key, [q * self.K, (q + 1) * self.K])
+        low = q.astype(np.int64) * self.K
+        begin, end = np.searchsorted(self.two.key, [low, low + self.K])
         begin, end = (np.where((q >= 0) & (q < self.K), v, 0) for v in (begin, end))
         seen = self.two.key[ragged_indices(begin, end - begin)] % self.K
         common = np.argsort(-self.one, kind="stable")[:places]

@@ -123,9 +123,7 @@ class Prior:
         """Its features, joined by +."""
         return "+".join(self.features) or ZERO
 
-    def scores(
-        self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def scores(self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """S_0 of these pairs."""
         return sum(self.terms(q, x).values(), np.zeros(len(q)))
 
@@ -165,10 +163,13 @@ def measure_features(windows: Windows, names: Sequence[str]) -> dict[str, Featur
         appearances, pairs = _appearances(windows, rows, "odds" in names)
         share = wins.sum() / appearances.sum()
         smooth = (wins + MAIN_SMOOTHING * share) / (appearances + MAIN_SMOOTHING)
-        found["main"] = Main(np.log(smooth / share))
+        main = Main(np.log(smooth / share))
+        found["main"] = main
         if pairs is not None:
-            won = counted(pair_key(K, windows.last[rows], windows.label[rows]), windows.weight[rows])
-            found["odds"] = Odds(found["main"], K, won, pairs, float(share))
+            won = counted(
+                pair_key(K, windows.last[rows], windows.label[rows]), windows.weight[rows]
+            )
+            found["odds"] = Odds(main, K, won, pairs, float(share))
     if "bigram" in names:
         aside = np.flatnonzero(~windows.realizable)
         key = pair_key(K, windows.last[aside], windows.label[aside])

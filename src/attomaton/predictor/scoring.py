@@ -13,15 +13,15 @@ from jaxtyping import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError
 from attomaton.mechanics.limit import Limit
-from attomaton.predictor.backoff import outside
-from attomaton.predictor.bags import Bags, blocks
+from attomaton.predictor.backoff import reach
+from attomaton.predictor.bags import Bags, aligned, blocks
+from attomaton.predictor.baselines import fit_baselines
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.ngrams import Best, NGrams
 
 ERROR_BLOCK = 1000  # consecutive windows whose errors may lean the same way
 TOP = 5
 TIE = 1e-9  # scores of the limit closer than this are tied
-BLOCK = 1 << 13  # windows at a time where the whole vocabulary is looked at
 
 LogWeights = Callable[[Bags], Float[np.ndarray, " incidences"]]
 
@@ -61,9 +61,7 @@ def measure(bags: Bags, p: Float[np.ndarray, " incidences"]) -> Measured:
     mine = p[bags.label_at]
     above = bags.sums((p > mine[bags.owner]).astype(float))
     tied = bags.sums((p == mine[bags.owner]).astype(float))
-    top1, top5 = (
-        np.where(mine > 0, np.clip((k - above) / tied, 0.0, 1.0), 0.0) for k in (1, TOP)
-    )
+    top1, top5 = (np.where(mine > 0, np.clip((k - above) / tied, 0.0, 1.0), 0.0) for k in (1, TOP))
     with np.errstate(divide="ignore"):
         return Measured(-np.log(mine), top1, top5)
 
@@ -90,7 +88,7 @@ def over_vocabulary(windows: Windows, predictor: Predictor) -> dict[str, Measure
     ngrams = predictor.baselines.ngrams
     rows = np.arange(len(windows))
     found: dict[str, list[Measured]] = {"predictor": [], "bigram": [], "trigram": []}
-    for bags in blocks(windows, rows, BLOCK):
+    for bags in blocks(windows, rows):
         lasts, which = np.unique(bags.last, return_inverse=True)
         # Enough of them that TOP remain when all tokens of a context are taken out.
         best = ngrams.best_bigrams(lasts, TOP + int(np.diff(bags.start).max()))
@@ -104,9 +102,12 @@ def over_vocabulary(windows: Windows, predictor: Predictor) -> dict[str, Measure
 
 
 def _best_trigrams(bags: Bags, ngrams: NGrams) -> Best:
-    history, which = np.unique(np.stack([bags.before, bags.last]), axis=1, return_inverse=True)
-    best = ngrams.best_trigrams(history[0], history[1], TOP)
-    which = which.ravel()
+    _, first, which = np.unique(
+        bags.before.astype(np.int64) * (int(bags.last.max()) + 1) + bags.last,
+        return_index=True,
+        return_inverse=True,
+    )
+    best = ngrams.best_trigrams(bags.before[first], bags.last[first], TOP)
     return Best(best.token[which], best.p[which])
 
 
@@ -118,22 +119,20 @@ def _against_best(bags: Bags, p: Float[np.ndarray, " bags"], best: Best) -> Meas
 def _backed_off(bags: Bags, predictor: Predictor, best: Best) -> Measured:
     """P of every label, and how many tokens come before it (ties by id)."""
     ngrams, K = predictor.baselines.ngrams, len(predictor.vocabulary)
-    g = predictor.gate.of(bags, ngrams)
+    r = reach(bags, ngrams)
+    g = predictor.gate.of(bags, r)
     inside = g[bags.owner] * bags.shares(predictor.log_weights(bags))
-    everyone = np.arange(len(bags))
+    rest = (1.0 - g) / (1.0 - r)
     there = bags.label_at >= 0
-    mine = np.where(
-        there, inside[bags.label_at], outside(bags, ngrams, g, everyone, bags.label)
-    )
+    mine = np.where(there, inside[bags.label_at], rest * ngrams.bigram(bags.last, bags.label))
     above = bags.sums(
         _comes_before(inside, bags.token, mine[bags.owner], bags.label[bags.owner]).astype(float)
     )
     row, place = np.nonzero(best.token >= 0)
-    token = best.token[row, place]
-    absent = ~_holds(bags, row, token, K)
-    row, token = row[absent], token[absent]
-    rival = outside(bags, ngrams, g, row, token)
-    beats = _comes_before(rival, token, mine[row], bags.label[row])
+    absent = ~_holds(bags, row, best.token[row, place], K)
+    row, place = row[absent], place[absent]
+    rival = rest[row] * best.p[row, place]
+    beats = _comes_before(rival, best.token[row, place], mine[row], bags.label[row])
     above = above + np.bincount(row, beats, len(bags))
     # A word never seen and absent from the context is expected only as "some new word": never a hit.
     nameable = there | (bags.label < K)
@@ -168,12 +167,46 @@ def _joined(parts: list[Measured]) -> Measured:
 # Plain data
 
 
+def score_predictor(
+    predictor: Predictor, windows: Windows, limit: Limit | None = None
+) -> dict[str, Any]:
+    """The predictor, the baselines it keeps and a limit beside it, where one is given."""
+    own = aligned(windows, predictor.vocabulary)
+    found = in_context(own, {"predictor": predictor.log_weights, **predictor.baselines.in_context})
+    if limit is not None:
+        there = aligned(windows, limit.graph.vocabulary)
+        found |= in_context(there, {"limit": limit_weights(limit)})
+    whole = over_vocabulary(own, predictor)
+    return {
+        "realizable": table_of(found, windows.weight[windows.realizable], "predictor"),
+        "all": table_of(whole, windows.weight, "predictor"),
+    }
+
+
+def score_limit(
+    limit: Limit, windows: Windows, train: Windows | None = None, valid: Windows | None = None
+) -> dict[str, Any]:
+    """The limit automaton, beside the unigram; with its training corpus, beside all baselines.
+
+    Their settings are the usual ones, or chosen on `valid`.
+    """
+    vocabulary = limit.graph.vocabulary if train is None else train.vocabulary
+    found = in_context(aligned(windows, limit.graph.vocabulary), {"limit": limit_weights(limit)})
+    systems: dict[str, LogWeights] = {"unigram": lambda bags: np.log(bags.count)}
+    if train is not None:
+        validation = None if valid is None else aligned(valid, vocabulary)
+        systems = dict(fit_baselines(train, validation).in_context)
+    found |= in_context(aligned(windows, vocabulary), systems)
+    return {"realizable": table_of(found, windows.weight[windows.realizable], "limit")}
+
+
 def table_of(
     found: Mapping[str, Measured], weight: Float[np.ndarray, " windows"], first: str
 ) -> dict[str, Any]:
     """Means with standard errors, and what each system has more than `first`, window by window.
 
-    Where some label had probability 0 the log-loss is infinite, and `impossible` says how many had.
+    Where some label had probability 0 the log-loss is infinite, `impossible` says how many had, and there is no
+    difference to speak of (NaN).
     """
     rows = []
     for name, m in found.items():
@@ -182,10 +215,16 @@ def table_of(
         for figure, value in (("log_loss", m.loss), ("top1", m.top1), ("top5", m.top5)):
             mine = getattr(found[first], "loss" if figure == "log_loss" else figure)
             row[figure], row[f"{figure}_error"] = mean_and_error(value, weight)
-            more = value - mine if np.isfinite(value).all() else np.full(len(value), np.inf)
+            both = np.isfinite(value) & np.isfinite(mine)
+            more = np.subtract(value, mine, where=both, out=np.full(len(value), np.nan))
             row[f"{figure}_more"], row[f"{figure}_more_error"] = mean_and_error(more, weight)
         rows.append(row)
-    return {"windows": len(weight), "weight": float(weight.sum()), "compared_with": first, "rows": rows}
+    return {
+        "windows": len(weight),
+        "weight": float(weight.sum()),
+        "compared_with": first,
+        "rows": rows,
+    }
 
 
 def mean_and_error(

@@ -31,7 +31,7 @@ from attomaton.predictor.model import Predictor
 from attomaton.predictor.priors import fit_prior, measure_features, parse_prior
 
 PRIORS = ("zero", "odds", "main", "main+bigram", "main+bigram+kin")
-LAMBDAS = (1.0, 2.0, 4.0)
+LAMBDAS = (0.5, 1.0, 2.0, 4.0)
 THETAS = (0.1, 0.2, 0.3, 0.5, 1.0)
 EXPLORE = 4  # every so many-th part while priors are compared
 
@@ -42,7 +42,7 @@ def tune(
     train: Windows,
     valid: Windows,
     *,
-    context: int | None = None,
+    reading: dict[str, Any] | None = None,
     priors: Sequence[str] = PRIORS,
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
@@ -52,7 +52,8 @@ def tune(
 ) -> Predictor:
     """The predictor fitted on `train` that suits `valid` best.
 
-    `lambdas` are prices in units of one window (λ·n of the penalty path), `context` is only noted for later use.
+    `lambdas` are prices in units of one window (λ·n of the penalty path). `reading` is how the files were
+    read (context and columns), noted for those to be scored later.
     """
     _check(priors, lambdas, thetas, workers)
     begin = time.perf_counter()
@@ -93,7 +94,7 @@ def tune(
     gate = fit_gate(train, valid, baselines.ngrams)
     names = list(wanted)
     record: dict[str, Any] = {
-        "context": context,
+        "reading": dict(reading or {}),
         "chosen": {
             "prior": names[prior],
             "weights": fitted[prior].weight,
@@ -120,7 +121,7 @@ def tune(
         "seconds": time.perf_counter() - begin,
     }  # fmt: skip
     return Predictor(
-        train.vocabulary, context, chosen.theta, fitted[prior], corrections, baselines, gate, record
+        train.vocabulary, chosen.theta, fitted[prior], corrections, baselines, gate, record
     )
 
 

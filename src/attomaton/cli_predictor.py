@@ -1,0 +1,206 @@
+"""The commands of the predictor: tune one, score one against the baselines."""
+
+from math import isnan
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.console import Json, emit, progress_bar
+from attomaton.errors import UsageError
+
+Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
+Context = Annotated[
+    int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
+]
+Split = Annotated[
+    str | None,
+    typer.Option(help="Documents of a text: stream (default; the whole file), lines, paragraphs."),
+]
+TokenizerName = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer",
+        help="Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(tune)
+    app.command()(score)
+
+
+def tune(
+    data: Annotated[
+        Path, typer.Argument(help="What to learn from: a file, or a data set: wikitext-2.")
+    ],
+    validate: Annotated[Path, typer.Option(help="What to choose settings on, of the same kind.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the predictor.")],
+    context: Context = None,
+    priors: Annotated[
+        str | None,
+        typer.Option(help="zero, or of main, bigram, kin, odds joined by +; several with commas."),
+    ] = None,
+    lambdas: Annotated[
+        str | None, typer.Option(help="Prices, in units of one window; several with commas.")
+    ] = None,
+    thetas: Annotated[
+        str | None, typer.Option(help="Exponents of the counts; several with commas.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
+    sequence: Column = None,
+    item: Column = None,
+    order: Column = None,
+    split: Split = None,
+    tokenizer: TokenizerName = None,
+    json: Json = False,
+) -> None:
+    """Fit a predictor for unseen text: prior, price and exponent chosen on validation data."""
+    from attomaton.corpus.readers import read_windows
+    from attomaton.predictor.tune import tune as tuned
+    from attomaton.report.terminal import table
+    from attomaton.runs import command, environment
+
+    reading: dict[str, Any] = {
+        "context": context, "sequence": sequence, "item": item, "order": order,
+        "split": split, "tokenizer": tokenizer,
+    }  # fmt: skip
+    grid: dict[str, Any] = {}
+    if priors is not None:
+        grid["priors"] = [x for x in priors.split(",") if x]
+    for name, text in (("lambdas", lambdas), ("thetas", thetas)):
+        if text is not None:
+            grid[name] = _numbers(name, text)
+    with progress_bar("tuning") as bar:
+        predictor = tuned(
+            read_windows(data, **reading), read_windows(validate, **reading),
+            reading=reading, workers=workers, **grid,
+            progress=lambda stage, done, total: bar(done, total, stage) if bar else None,
+        )  # fmt: skip
+    predictor.record["data"] = {"train": str(data), "validate": str(validate)}
+    predictor.record["command"] = command()
+    predictor.record["environment"] = environment()
+    predictor.save(out)
+    record = predictor.record
+    chosen = record["chosen"]
+    rows = [
+        [r["prior"], r["theta"], r["lambda"], f"{r['log_loss']:.4f}", f"{r['top1']:.4f}"]
+        for r in record["grid"]["theta_lambda"]
+    ]
+    text = (
+        f"{record['train']['realizable']:,} windows, {record['train']['pairs']:,} pairs\n"
+        f"{table(['prior', 'theta', 'lambda', 'log-loss', 'top-1'], rows)}\n"
+        f"chosen: prior {chosen['prior']}, theta {chosen['theta']:g}, lambda {chosen['lambda']:g}; "
+        f"gradient residual {record['certificates']['gradient']:.1g}\n"
+        f"predictor in {out} ({record['seconds']:.0f} s)"
+    )
+    emit(record, text, json)
+
+
+def score(
+    model: Annotated[
+        Path, typer.Argument(help="Folder written by `attomaton tune` or `attomaton fit`.")
+    ],
+    file: Annotated[Path, typer.Argument(help="Data to score on, unseen in training.")],
+    limit: Annotated[
+        Path | None, typer.Option(help="A limit (`attomaton fit`) to score beside a predictor.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Training data, for the baselines of a limit (default: as recorded)."),
+    ] = None,
+    validate: Annotated[
+        Path | None, typer.Option(help="Validation data, for the baselines of a limit.")
+    ] = None,
+    context: Context = None,
+    sequence: Column = None,
+    item: Column = None,
+    order: Column = None,
+    split: Split = None,
+    tokenizer: TokenizerName = None,
+    figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
+    json: Json = False,
+) -> None:
+    """Log-loss and hits on unseen data, beside unigram, recency, bigram and trigram on the same windows."""
+    from attomaton.corpus.readers import read_windows
+    from attomaton.models import open_model, read_record
+    from attomaton.predictor.scoring import score_limit, score_predictor
+    from attomaton.storage import KIND_FILE, read_json
+
+    asked: dict[str, Any] = {
+        "context": context, "sequence": sequence, "item": item, "order": order,
+        "split": split, "tokenizer": tokenizer,
+    }  # fmt: skip
+    place = model / KIND_FILE
+    kind = read_json(place).get("kind") if place.is_file() else None
+    if kind == "predictor":
+        from attomaton.predictor.model import Predictor
+
+        if data is not None or validate is not None:
+            raise UsageError(
+                "a predictor keeps its baselines; --data and --validate are for limits."
+            )
+        predictor = Predictor.open(model)
+        reading = {
+            k: v if v is not None else predictor.record["reading"].get(k) for k, v in asked.items()
+        }
+        windows = read_windows(file, **reading)
+        result = score_predictor(predictor, windows, None if limit is None else open_model(limit))
+    else:
+        if limit is not None:
+            raise UsageError("--limit goes with a predictor; this model is a limit itself.")
+        opened = open_model(model)
+        known = read_record(model)
+        reading = {
+            k: v if v is not None else known.get("reading", {}).get(k) for k, v in asked.items()
+        }
+        if data is None and Path(known.get("data", "")).is_file():
+            data = Path(known["data"])
+        train = None if data is None else read_windows(data, **reading)
+        valid = None if validate is None else read_windows(validate, **reading)
+        windows = read_windows(file, **reading)
+        result = score_limit(opened, windows, train, valid)
+    if figure is not None:
+        from attomaton.report import canvas
+        from attomaton.report.scores import scores_figure
+
+        canvas.write(scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
+    emit(result, "\n\n".join(_text(*table) for table in _headed(result)), json)
+
+
+def _headed(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    titles = {"realizable": "label in the context", "all": "all windows, whole vocabulary"}
+    return [
+        (f"{title} ({result[name]['windows']:,})", result[name])
+        for name, title in titles.items()
+        if name in result
+    ]
+
+
+def _text(heading: str, result: dict[str, Any]) -> str:
+    from attomaton.report.terminal import table
+
+    rows = [
+        [r["name"], f"{r['log_loss']:.4f}", _more(r, "log_loss"), f"{r['top1']:.4f}", _more(r, "top1"),
+         f"{r['top5']:.4f}", f"{100 * r['impossible']:.1f}%" if r["impossible"] else ""]
+        for r in result["rows"]
+    ]  # fmt: skip
+    first = result["compared_with"]
+    header = ["", "log-loss", f"− {first}", "top-1", f"− {first}", "top-5", "impossible"]
+    return f"{heading}\n{table(header, rows)}"
+
+
+def _more(row: dict[str, Any], figure: str) -> str:
+    more, error = row[f"{figure}_more"], row[f"{figure}_more_error"]
+    if isnan(more) or (more == 0 and error == 0):
+        return ""
+    return f"{more:+.4f}" if isnan(error) else f"{more:+.4f} ± {error:.4f}"
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    try:
+        return [float(x) for x in text.split(",") if x]
+    except ValueError:
+        raise UsageError(f"--{name} {text}: expected numbers with commas between them.") from None

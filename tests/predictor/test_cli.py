@@ -1,0 +1,86 @@
+"""The commands `tune` and `score`, on small texts."""
+
+import json
+
+import pytest
+
+from attomaton.predictor.model import Predictor
+
+
+@pytest.fixture
+def files(text, tmp_path):
+    for name, seed in (("train", 0), ("valid", 1), ("test", 2)):
+        windows = text(seed, 600)
+        words = " ".join(windows.vocabulary[x] for x in windows.ids)
+        (tmp_path / f"{name}.txt").write_text(words, encoding="utf-8")
+    return tmp_path
+
+
+def tuned(call, files, *options):
+    return call(
+        "tune", files / "train.txt", "--validate", files / "valid.txt", "--context", 6,
+        "--priors", "main,main+bigram", "--lambdas", "1,4", "--thetas", "0.5,1",
+        "-o", files / "predictor", *options,
+    )  # fmt: skip
+
+
+def test_tune_then_score(call, files):
+    code, out, _ = tuned(call, files)
+    assert code == 0
+    assert "chosen: prior main" in out
+    assert Predictor.open(files / "predictor").record["reading"]["context"] == 6
+    code, out, _ = call("score", files / "predictor", files / "test.txt")
+    assert code == 0
+    assert "trigram, mixed" in out
+    assert "whole vocabulary" in out
+    code, out, _ = call(
+        "score", files / "predictor", files / "test.txt", "--json", "--figure", files / "f.svg"
+    )
+    record = json.loads(out)
+    assert record["schema_version"] == 1
+    rows = {row["name"]: row for row in record["realizable"]["rows"]}
+    assert rows["predictor"]["log_loss"] < rows["unigram"]["log_loss"]
+    assert record["all"]["windows"] == 594
+    assert "bigram, smoothed" in (files / "f.svg").read_text(encoding="utf-8")
+
+
+def test_score_a_limit(call, files):
+    assert call("fit", files / "train.txt", "--context", 6, "-o", files / "model")[0] == 0
+    code, out, _ = call(
+        "score", files / "model", files / "test.txt", "--validate", files / "valid.txt",
+        "--figure", files / "f.png",
+    )  # fmt: skip
+    assert code == 0
+    assert "bigram, smoothed" in out
+    assert (files / "f.png").stat().st_size > 1000
+    tuned(call, files)
+    code, out, _ = call(
+        "score", files / "predictor", files / "test.txt", "--limit", files / "model"
+    )
+    assert code == 0
+    assert "limit" in out
+    # Where the training data have gone, what needs them is left out.
+    (files / "train.txt").rename(files / "elsewhere.txt")
+    code, out, _ = call("score", files / "model", files / "test.txt", "--json")
+    (files / "elsewhere.txt").rename(files / "train.txt")
+    assert code == 0
+    assert [r["name"] for r in json.loads(out)["realizable"]["rows"]] == ["limit", "unigram"]
+
+
+def test_refusals(call, files):
+    code, _, err = tuned(call, files, "--lambdas", "1,two")
+    assert (code, "expected numbers" in err) == (2, True)
+    code, _, err = tuned(call, files, "--priors", "mian")
+    assert (code, "did you mean 'main'" in err) == (2, True)
+    code, _, err = call("score", files / "nothing", files / "test.txt", "--context", 6)
+    assert (code, "no such model folder" in err) == (3, True)
+    tuned(call, files)
+    code, _, err = call(
+        "score", files / "predictor", files / "test.txt", "--data", files / "train.txt"
+    )
+    assert (code, "keeps its baselines" in err) == (2, True)
+    call("fit", files / "train.txt", "--context", 6, "-o", files / "model")
+    code, _, err = call(
+        "score", files / "model", files / "test.txt", "--context", 6, "--limit", files / "model"
+    )
+    assert (code, "a limit itself" in err) == (2, True)

@@ -1,0 +1,152 @@
+"""Scores against plain loops over windows and words."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attomaton.corpus.windows import windows_from_sequences
+from attomaton.errors import DataError
+from attomaton.mechanics.automaton import Automaton
+from attomaton.mechanics.limit import solve_limit
+from attomaton.predictor.bags import aligned, bags_of
+from attomaton.predictor.scoring import (
+    Measured,
+    in_context,
+    limit_weights,
+    mean_and_error,
+    measure,
+    over_vocabulary,
+    score_limit,
+    score_predictor,
+    table_of,
+)
+from attomaton.predictor.tune import tune
+
+
+@pytest.fixture(scope="module")
+def predictor(text):
+    return tune(
+        text(0),
+        text(1),
+        reading={"context": 6},
+        priors=["main+bigram"],
+        lambdas=[1.0],
+        thetas=[0.3],
+    )
+
+
+def words_before(windows, i):
+    ids = windows.ids[windows.left[i] : windows.left[i] + windows.length[i]]
+    return [windows.vocabulary[x] for x in ids]
+
+
+def test_ties_are_shared():
+    bags = bags_of(windows_from_sequences([[0, 1, 2, 3]], [1]), np.arange(1))
+    loss, top1, top5 = measure(bags, np.array([0.4, 0.2, 0.2, 0.2]))
+    assert (loss[0], top1[0], top5[0]) == (pytest.approx(-np.log(0.2)), 0, 1)
+    _, top1, _ = measure(bags, np.array([0.1, 0.3, 0.3, 0.3]))
+    assert top1[0] == pytest.approx(1 / 3)
+    loss, top1, top5 = measure(bags, np.array([1.0, 0.0, 0.0, 0.0]))
+    assert (loss[0], top1[0], top5[0]) == (np.inf, 0, 0)  # what is impossible is never a hit
+
+
+def test_whole_vocabulary_by_a_plain_loop(predictor, text):
+    # Half of the words of this text were never seen in training.
+    asked = text(2, 80, 8)
+    strange = replace(
+        asked, vocabulary=type(asked.vocabulary)([f"w{i}" if i < 5 else f"v{i}" for i in range(8)])
+    )
+    windows = aligned(strange, predictor.vocabulary)
+    found = over_vocabulary(windows, predictor)["predictor"]
+    order = {x: i for i, x in enumerate(windows.vocabulary.labels)}
+    for i in range(len(windows)):
+        context, label = words_before(windows, i), windows.vocabulary[windows.label[i]]
+        p = predictor.predict_proba(context)
+        nameable = label in p
+        mine = p[label if nameable else None]
+        assert found.loss[i] == pytest.approx(-np.log(mine))
+        rank = sum(
+            (v > mine + 1e-15) or (abs(v - mine) <= 1e-15 and order[x] < order[label])
+            for x, v in p.items()
+            if x is not None
+        )
+        assert found.top1[i] == (nameable and rank < 1)
+        assert found.top5[i] == (nameable and rank < 5)
+
+
+def test_ngrams_over_the_vocabulary_by_a_plain_loop(predictor, text):
+    windows = text(2, 80)
+    ngrams, K = predictor.baselines.ngrams, 8
+    found = over_vocabulary(windows, predictor)
+    for i in range(len(windows)):
+        *_, b, q = windows.ids[windows.left[i] : windows.left[i] + 6]
+        for name, p in (
+            ("bigram", ngrams.bigram(np.full(K, q), np.arange(K))),
+            ("trigram", ngrams.trigram(np.full(K, b), np.full(K, q), np.arange(K))),
+        ):
+            order = np.lexsort((np.arange(K), -p)).tolist()
+            rank = order.index(windows.label[i])
+            assert found[name].loss[i] == pytest.approx(-np.log(p[windows.label[i]]))
+            assert (found[name].top1[i], found[name].top5[i]) == (rank < 1, rank < 5)
+
+
+def test_the_limit_is_its_automaton(text):
+    train, asked = text(0, 150, 6, 4), text(1, 60, 7, 4)
+    limit = solve_limit(train.samples())
+    windows = aligned(asked, limit.graph.vocabulary)
+    found = in_context(windows, {"limit": limit_weights(limit)})["limit"]
+    automaton = Automaton(limit)
+    rows = np.flatnonzero(windows.realizable)
+    p = [automaton.predict_proba(words_before(windows, i))[windows.vocabulary[windows.label[i]]]
+         for i in rows]  # fmt: skip
+    assert np.exp(-found.loss) == pytest.approx(p)
+    assert min(p) == 0  # hard: some labels are impossible
+
+
+def test_tables(text, predictor):
+    train, asked = text(0), text(2, 3000)
+    limit = solve_limit(train.samples())
+    result = score_predictor(predictor, asked, limit)
+    rows = {row["name"]: row for row in result["realizable"]["rows"]}
+    assert list(rows) == ["predictor", "unigram", "most recent", "bigram", "bigram, smoothed",
+                          "bigram, mixed", "trigram, mixed", "limit"]  # fmt: skip
+    assert rows["predictor"]["log_loss_more"] == 0
+    assert rows["unigram"]["log_loss_more"] == pytest.approx(
+        rows["unigram"]["log_loss"] - rows["predictor"]["log_loss"]
+    )
+    assert rows["limit"]["log_loss"] == np.inf
+    assert 0 < rows["limit"]["impossible"] < 1
+    assert np.isnan(rows["limit"]["log_loss_more"])
+    assert [row["name"] for row in result["all"]["rows"]] == ["predictor", "bigram", "trigram"]
+    alone = score_limit(limit, asked)["realizable"]
+    assert [row["name"] for row in alone["rows"]] == ["limit", "unigram"]
+    assert alone["rows"][0]["top1"] == rows["limit"]["top1"]
+    beside = score_limit(limit, asked, train, text(1))["realizable"]
+    same = {row["name"]: row["log_loss"] for row in beside["rows"]}
+    for name in ("unigram", "most recent", "bigram, smoothed", "trigram, mixed"):
+        assert same[name] == pytest.approx(rows[name]["log_loss"])
+
+
+def test_errors_come_from_blocks_of_neighbours():
+    rng = np.random.default_rng(0)
+    ones = np.ones(200_000)
+    alone = rng.standard_normal(200_000)
+    _, error = mean_and_error(alone, ones)
+    assert error == pytest.approx(1 / np.sqrt(200_000), rel=0.2)  # 200 blocks: 5% of its own
+    together = np.repeat(rng.standard_normal(2000), 100)  # neighbours agree: as good as 2,000
+    _, error = mean_and_error(together, ones)
+    assert error == pytest.approx(1 / np.sqrt(2000), rel=0.2)
+    assert np.isnan(mean_and_error(alone[:10], ones[:10])[1])
+
+
+def test_weights_count():
+    value = Measured(*(np.array([1.0, 3.0]) for _ in range(3)))
+    row = table_of({"a": value}, np.array([3.0, 1.0]), "a")["rows"][0]
+    assert row["log_loss"] == pytest.approx(1.5)
+
+
+def test_nothing_to_score(predictor):
+    windows = windows_from_sequences([["w1"]], ["w2"], vocabulary=predictor.vocabulary)
+    with pytest.raises(DataError, match="none of the windows"):
+        score_predictor(predictor, windows)
