@@ -28,6 +28,9 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")]
+Fitted = Annotated[
+    Path, typer.Argument(help="Folder written by `attomaton fit` or `attomaton tune`.")
+]
 Tokens = Annotated[list[str], typer.Argument(help="The context, last token last.")]
 Context = Annotated[
     int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
@@ -147,7 +150,7 @@ def train(
 
 @app.command()
 def predict(
-    model: Model,
+    model: Fitted,
     tokens: Tokens,
     radius: Annotated[
         float, typer.Option(help="Norm of W along W_svm; infinite is the limit of training.")
@@ -155,11 +158,18 @@ def predict(
     top: Annotated[int, typer.Option(help="How many tokens to show.")] = 10,
     sample: Annotated[int, typer.Option(help="Also draw a continuation of this length.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the continuation.")] = 0,
+    backoff: Annotated[
+        bool, typer.Option(help="Predictor: the whole vocabulary, not the context alone.")
+    ] = True,
     json: Json = False,
 ) -> None:
-    """The next token after a context, with probabilities."""
+    """The next token after a context, with probabilities; by the limit, or by a predictor."""
     from attomaton.report.terminal import table
+    from attomaton.storage import is_folder
 
+    if is_folder(model, "predictor"):
+        emit(*cli_predictor.predicted(model, tokens, top, backoff), json)
+        return
     automaton, words = opened(model, tokens, whole=sample > 0)
     p = automaton.predict_proba(words, radius)
     ranked = sorted(p.items(), key=lambda pair: -pair[1])
@@ -180,7 +190,7 @@ def predict(
 
 @app.command()
 def explain(
-    model: Model,
+    model: Fitted,
     tokens: Tokens,
     evidence: Annotated[int, typer.Option(help="Samples shown behind each edge.")] = 3,
     figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
@@ -188,7 +198,11 @@ def explain(
 ) -> None:
     """Why this token comes next, and why every other token of the context lost."""
     from attomaton.report.terminal import explanation_text
+    from attomaton.storage import is_folder
 
+    if is_folder(model, "predictor"):
+        emit(*cli_predictor.explained(model, tokens), json)
+        return
     automaton, words = opened(model, tokens)
     explanation = automaton.explain(words, evidence)
     record = explanation.record()

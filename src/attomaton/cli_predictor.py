@@ -99,6 +99,44 @@ def tune(
     emit(record, text, json)
 
 
+def predicted(
+    folder: Path, tokens: list[str], top: int, backoff: bool
+) -> tuple[dict[str, Any], str]:
+    """What `attomaton predict` answers with a predictor: a record and a text."""
+    from attomaton.predictor.model import Predictor
+    from attomaton.report.terminal import table
+
+    predictor = Predictor.open(folder)
+    words = [predictor.vocabulary.read(token) for token in tokens]
+    p = predictor.predict_proba(words, backoff)
+    ranked = sorted(p.items(), key=lambda pair: -pair[1])[:top]
+    best = [{"token": x, "p": v} for x, v in ranked]
+    record = {"context": words, "backoff": backoff, "prediction": predictor.predict(words, backoff),
+              "probabilities": best}  # fmt: skip
+    shown = [("(a word never seen)" if x is None else x, v) for x, v in ranked]
+    return record, table(["token", "p"], shown)
+
+
+def explained(folder: Path, tokens: list[str]) -> tuple[dict[str, Any], str]:
+    """What `attomaton explain` answers with a predictor: every term of every score."""
+    from dataclasses import asdict
+
+    from attomaton.predictor.model import Predictor
+    from attomaton.report.terminal import table
+
+    predictor = Predictor.open(folder)
+    words = [predictor.vocabulary.read(token) for token in tokens]
+    terms = predictor.explain(words)
+    features = list(terms[0].prior)
+    rows = [
+        [t.token, t.count, t.p, t.count_term, *t.prior.values(), t.learned if t.seen else "unseen"]
+        for t in terms
+    ]
+    header = ["token", "count", "p", "θ log m", *features, "learned"]
+    text = f"after {' '.join(map(str, words))!r} comes {terms[0].token!r}, among the words of the context\n\n"
+    return {"context": words, "terms": [asdict(t) for t in terms]}, text + table(header, rows)
+
+
 def score(
     model: Annotated[
         Path, typer.Argument(help="Folder written by `attomaton tune` or `attomaton fit`.")

@@ -84,3 +84,24 @@ def test_refusals(call, files):
         "score", files / "model", files / "test.txt", "--context", 6, "--limit", files / "model"
     )
     assert (code, "a limit itself" in err) == (2, True)
+
+
+def test_predict_and_explain_with_a_predictor(call, files):
+    tuned(call, files)
+    words = (files / "test.txt").read_text(encoding="utf-8").split()[:6]
+    code, out, _ = call("predict", files / "predictor", *words, "--top", 1000, "--json")
+    whole = json.loads(out)["probabilities"]
+    assert code == 0
+    assert abs(sum(x["p"] for x in whole) - 1) < 1e-12
+    assert not {x["token"] for x in whole} <= set(words)
+    code, out, _ = call("predict", files / "predictor", *words, "--no-backoff", "--json")
+    inside = json.loads(out)
+    assert code == 0
+    assert {x["token"] for x in inside["probabilities"]} <= set(words)
+    code, out, _ = call("explain", files / "predictor", *words, "--json")
+    terms = json.loads(out)["terms"]
+    assert code == 0
+    assert terms[0]["token"] == inside["prediction"]
+    assert terms[0]["p"] == inside["probabilities"][0]["p"]
+    code, out, _ = call("explain", files / "predictor", *words)
+    assert "learned" in out
