@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from attomaton.runs import provenance
 from attomaton.storage import (
     new_folder,
     read_arrays,
+    read_json,
     resumed_folder,
     write_arrays,
     write_columns,
+    write_json,
     write_whole,
 )
 
@@ -175,9 +178,9 @@ PRESETS = {
         seeds=10,
     ),
     "scan-snap-fig7": Preset(
-        "Attention of a transformer on WikiText-2 becomes sparse and freezes",
+        "Attention of a transformer on WikiText-2 becomes sparse, and its entropy freezes",
         ("text_attention", "fig7"),
-        "entropy falls by 0.1 of its range or more, and maps change half as much at the end as at first",
+        "entropy falls by 0.1 of its range or more, and hardly moves over the last third of the steps",
         published.fig7,
         _maps,
         big=("maps",),
@@ -289,7 +292,21 @@ def _leave(
     }
     if preset.seeds:
         summary["seeds"] = config["seeds"]
+    # Hours of work are not thrown away because a package is missing.
+    undrawn = preset.long and find_spec("matplotlib") is None
+    if undrawn:
+        summary["figure"] = "not drawn: matplotlib is missing; draw_run draws it later"
     provenance(work, config, summary)
     write_columns(work / "data.parquet", preset.table(result))
-    save(preset.draw(result), work / "figures", config["preset"])
+    if preset.long:
+        write_json(work / "result.json", result)
+    if not undrawn:
+        save(preset.draw(result), work / "figures", config["preset"])
     return summary
+
+
+def draw_run(folder: Path | str) -> list[Path]:
+    """Draw the figure of a long preset's run folder (again), from the numbers it holds."""
+    summary, result = (read_json(Path(folder) / name) for name in ("summary.json", "result.json"))
+    name = summary["preset"]
+    return save(find_preset(name).draw(result), Path(folder) / "figures", name)

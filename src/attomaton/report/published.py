@@ -118,26 +118,28 @@ def fig7(result: Result) -> Figure:
     curves = result["curves"]
     for name, label in (
         ("entropy", "entropy on validation (nats)"),
-        ("change", "change of maps since the last record"),
+        ("change", "change of maps since last record"),
         ("valid_loss", "loss on validation (nats)"),
     ):
         lines = [
             {"x": c["step"], "y": [np.nan if y is None else y for y in c[name]], "label": _depth(c["layers"])}
             for c in curves
         ]  # fmt: skip
-        panels.append({"title": "first layer" if name != "valid_loss" else "model", "lines": lines,
-                       "xlabel": "step", "ylabel": label})  # fmt: skip
-    lines = [
-        {"x": c["step"], "y": np.asarray(c[kind]) / result["even"][kind], "label": kind}
-        for c in curves[:1]
-        for kind in result["even"]
-        if result["even"][kind] > 0
-    ]
-    panels.append({"title": f"who receives it, {_depth(curves[0]['layers'])}", "lines": lines,
-                   "xlabel": "step", "ylabel": "attention / even attention"})  # fmt: skip
+        panels.append({"title": "model" if name == "valid_loss" else "first layer; dotted: the last third",
+                       "lines": lines, "xlabel": "step", "ylabel": label,
+                       "marks": [] if name == "valid_loss" else [{"x": curves[0]["step"][-1] * 2 / 3}]})  # fmt: skip
+    received = [
+        {"title": f"who receives it, {_depth(c['layers'])}",
+         "lines": [{"x": c["step"], "y": np.asarray(c[kind]) / even, "label": kind}
+                   for kind, even in result["even"].items() if even > 0],
+         "xlabel": "step", "ylabel": "attention / even attention"}
+        for c in curves
+    ]  # fmt: skip
+    panels += _one_key(received)
     return panels_figure(
-        f"first-layer attention while a transformer learns ({result['size']})", panels, columns=4
-    )
+        f"first-layer attention while a transformer learns ({result['size']})", panels,
+        columns=len(result["maps"][0]["steps"]),
+    )  # fmt: skip
 
 
 def _depth(layers: int) -> str:

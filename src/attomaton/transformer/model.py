@@ -24,9 +24,9 @@ from attomaton.errors import UsageError
 from attomaton.numerics import named_rng
 
 # How numbers are multiplied. "tf32" leaves single-precision matrices to the device, which may round their entries to
-# ten bits (a CPU does not); "bfloat16" besides rounds what the decoder multiplies to eight, "bfloat16-logits" its
-# logits too. Sums are kept in single precision.
-PRECISIONS = ("float64", "float32", "tf32", "bfloat16", "bfloat16-logits")
+# ten bits (a CPU does not); "bfloat16" besides rounds what the decoder multiplies to eight. Sums are kept in single
+# precision.
+PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 VOCAB_MULTIPLE, WIDTH_MULTIPLE = 128, 16  # sizes that matrix units take without copying
 EPSILON = 1e-5  # added to the variance in layer norms
 EDGE = 0.1  # embeddings and decoder start uniform in ±EDGE
@@ -256,11 +256,10 @@ def _filled(b: Array) -> Array:
 def _loss_forward(
     x: Array, D: Array, b: Array, target: Array, precision: str
 ) -> tuple[Array, tuple[Array, ...]]:
-    factor = jnp.bfloat16 if precision.startswith("bfloat16") else x.dtype
+    factor = jnp.bfloat16 if precision == "bfloat16" else x.dtype
     rows = jnp.pad(D.astype(factor), ((0, -len(D) % VOCAB_MULTIPLE), (0, 0)))
-    into = jnp.bfloat16 if precision == "bfloat16-logits" else x.dtype
-    scores = _product(x.astype(factor), rows, (1, 1), into)
-    logits = scores.astype(x.dtype) + _filled(b)
+    scores = _product(x.astype(factor), rows, (1, 1), x.dtype)
+    logits = scores + _filled(b)
     total = jax.nn.logsumexp(logits, axis=1)
     own = jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
     return (total - own).mean(), (scores, total, x, rows, b, target)
@@ -272,7 +271,7 @@ def _loss_backward(
     scores, total, x, rows, b, target = kept
     tokens, width = x.shape
     own = jnp.arange(len(rows))[None] == target[:, None]
-    error = jnp.exp(scores.astype(x.dtype) + _filled(b) - total[:, None]) - own
+    error = jnp.exp(scores + _filled(b) - total[:, None]) - own
     error = (error * (push / tokens)).astype(rows.dtype)
     to_x = _product(error, rows, (1, 0), x.dtype)
     more = np.eye(1, 1 - (width + 1) % -WIDTH_MULTIPLE)  # a 1 and zeros

@@ -67,7 +67,6 @@ class _Plan(NamedTuple):
     clip: float | None
     precision: str
     every: int
-    unroll: int
 
 
 def train(
@@ -84,7 +83,6 @@ def train(
     probes: Int[np.ndarray, "probes length"] | None = None,
     precision: str = "float32",
     autotune: bool = False,
-    unroll: int = 1,
     seed: int = 0,
     saved: Mapping[str, np.ndarray] | None = None,
     save: Callable[[Arrays], object] | None = None,
@@ -95,7 +93,7 @@ def train(
     Records are taken at steps 0, `every`, 2·`every`, …, `steps`, and one call of the compiled program makes `every`
     steps. `save` is handed, now and then, all that is needed to go on later, as plain arrays; given back as
     `saved`, the rest of the training is the same as if it had not been broken off. `progress(done, steps, loss)` is
-    called at every record. `autotune` and `unroll` change how the program is compiled, not what it computes.
+    called at every record. `autotune` changes how the program is compiled, not what it computes.
     """
     from attomaton.transformer.model import PRECISIONS, check_settings
 
@@ -106,7 +104,7 @@ def train(
     rate = _rates(lr)
     _check_counts(steps, every, seeds, clip)
     _check_tokens(settings.vocab, {"windows": windows, "valid": valid, "probes": probes})
-    plan = _Plan(settings, optimizer, clip, precision, every, unroll)
+    plan = _Plan(settings, optimizer, clip, precision, every)
     course = _Course(plan, rate, seeds, seed, steps, windows, valid, probes, autotune)
     if precision == "float64":
         with float64():
@@ -131,7 +129,7 @@ class _Course(NamedTuple):
     def name(self) -> UInt8[np.ndarray, " letters"]:
         """What a saved run must have in common with this one."""
         data = [None if x is None else crc32(x.tobytes()) for x in self[5:8]]
-        said = (*self.plan._replace(unroll=1), self.rate.tolist(), self.seeds, self.seed, data)
+        said = (*self.plan, self.rate.tolist(), self.seeds, self.seed, data)
         return np.frombuffer(repr(said).encode(), np.uint8)
 
 
@@ -319,9 +317,7 @@ def _build_steps(plan: _Plan) -> Callable:
             return _step(plan, windows, state, lr, key, i)
 
         # A fixed number of steps: the device need not ask after each whether another follows.
-        return jax.lax.scan(
-            step, state, first + jnp.arange(plan.every, dtype=jnp.int32), unroll=plan.unroll
-        )
+        return jax.lax.scan(step, state, first + jnp.arange(plan.every, dtype=jnp.int32))
 
     return _exact(plan, _side_by_side(segment, shared=3))
 

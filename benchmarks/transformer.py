@@ -1,0 +1,145 @@
+"""Tokens a second in training the transformer of Figure 7, compilation left out.
+
+`python -m benchmarks.transformer [--json] [--only NAME …]` from the repository. The text is `train.txt` of WikiText-2
+in `--data`, or in `wikitext-2` under `ATTOMATON_DATA`; where there is none, random tokens of its size and vocabulary
+with Zipf's law take its place (which costs the same time). `--reference` adds the textbook program of the tests,
+one compiled call a step, and writes both loss curves to the JSON.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.transformer.data import EOS, windows
+from attomaton.transformer.model import Settings
+from attomaton.transformer.train import train
+from benchmarks.table import Row, best_of, say
+
+VOCAB, TOKENS = 33_279, 2_090_473  # of WikiText-2
+RATE, STEPS = 5.0, 1_500
+VARIANTS: dict[str, dict[str, Any]] = {
+    "float32": {"precision": "float32"},
+    "tf32": {"precision": "tf32"},
+    "bfloat16": {"precision": "bfloat16"},
+    "untuned": {"precision": "bfloat16", "autotune": False},
+    "no-dropout": {"precision": "bfloat16", "dropout": 0.0},
+    "5-runs": {"precision": "bfloat16", "seeds": 5},
+    "25-runs": {"precision": "bfloat16", "seeds": 25},
+    "3-layers": {"precision": "bfloat16", "layers": 3},
+}
+FEW = ("float32", "tf32", "bfloat16")
+
+
+def load(data: Path | None, vocab: int, tokens: int) -> tuple[int, np.ndarray, str]:
+    """Size of the vocabulary, token ids, and where they come from."""
+    if data is None and os.environ.get("ATTOMATON_DATA"):
+        data = Path(os.environ["ATTOMATON_DATA"]) / "wikitext-2"
+    if data is not None and (data / "train.txt").is_file():
+        words = (data / "train.txt").read_text(encoding="utf-8").replace("\n", f" {EOS} ").split()
+        index: dict[str, int] = {}
+        ids = np.array([index.setdefault(word, len(index)) for word in words])
+        return len(index), ids, "WikiText-2"
+    p = 1 / (np.arange(vocab) + 2.7)
+    rng = np.random.default_rng(0)
+    return vocab, rng.choice(vocab, size=tokens, p=p / p.sum()), "Zipf"
+
+
+def measure(
+    name: str, vocab: int, data: np.ndarray, width: int, steps: int, every: int
+) -> dict[str, Any]:
+    """One variant: the second of two trainings, so that nothing is measured that happens once."""
+    chosen = {"autotune": True} | VARIANTS[name]
+    shape = {k: chosen.pop(k) for k in ("layers", "dropout") if k in chosen}
+    settings = Settings(vocab, width=width, hidden=width, **shape)
+    say(f"transformer: {name}")
+    first = train(data, settings, lr=RATE, steps=every, every=every, **chosen)
+    run = train(data, settings, lr=RATE, steps=steps, every=every, **chosen)
+    batch, length = data.shape[1], data.shape[2] - 1
+    return {
+        "variant": name,
+        "tokens_per_s": len(run.lr) * steps * batch * length / run.seconds["run"],
+        "ms_per_step": 1e3 * run.seconds["run"] / steps,
+        "runs": len(run.lr),
+        "steps": steps,
+        "compile_s": first.seconds["compile"],
+        "first_loss": float(run.loss[0, 0]),
+        "last_losses": float(run.loss[0, -min(100, steps) :].mean()),
+        "loss": run.loss[0].tolist(),
+    }
+
+
+def measure_reference(vocab: int, data: np.ndarray, width: int, steps: int) -> dict[str, Any]:
+    """The textbook program of the tests, in single precision."""
+    from tests.transformer.reference import train_plainly
+
+    settings = Settings(vocab, width=width, hidden=width)
+    say("transformer: reference")
+    train_plainly(data, settings, RATE, 2)
+    seconds, (_, loss) = best_of(lambda: train_plainly(data, settings, RATE, steps), 1)
+    return {
+        "variant": "reference",
+        "tokens_per_s": steps * data.shape[1] * (data.shape[2] - 1) / seconds,
+        "ms_per_step": 1e3 * seconds / steps,
+        "runs": 1,
+        "steps": steps,
+        "first_loss": float(loss[0]),
+        "last_losses": float(loss[-min(100, steps) :].mean()),
+        "loss": loss.tolist(),
+    }
+
+
+def rows() -> Iterator[Row]:
+    """A small comparison for `python -m benchmarks`: ours against the textbook program, on this machine."""
+    vocab, ids, _ = load(None, 2_000, 50_000)
+    data = windows(ids)
+    ours = measure("float32", vocab, data, 64, 60, 30)
+    plain = measure_reference(vocab, data, 64, 60)
+    yield Row(
+        "transformer",
+        f"textbook JAX / ours, a training step (vocabulary {vocab:,}, width 64, 700 tokens)",
+        plain["ms_per_step"] / ours["ms_per_step"],
+        f"losses {plain['last_losses']:.3f} / {ours['last_losses']:.3f}",
+        {"other_s": plain["ms_per_step"] / 1e3, "ours_s": ours["ms_per_step"] / 1e3},
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.transformer", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON, with the loss curves")
+    parser.add_argument("--data", type=Path, help="folder with train.txt of WikiText-2")
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=FEW, help="variants")
+    parser.add_argument("--all", action="store_true", help="all variants")
+    parser.add_argument("--reference", action="store_true", help="the textbook program too")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--every", type=int, default=500, help="steps in one compiled call")
+    parser.add_argument("--width", type=int, default=200)
+    parser.add_argument("--vocab", type=int, default=VOCAB, help="of random tokens")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of random text")
+    asked = parser.parse_args()
+    vocab, ids, source = load(asked.data, asked.vocab, asked.tokens)
+    data = windows(ids)
+    names = VARIANTS if asked.all else asked.only
+    found = [measure(n, vocab, data, asked.width, asked.steps, asked.every) for n in names]
+    if asked.reference:
+        found.append(measure_reference(vocab, data, asked.width, asked.steps))
+    if asked.json:
+        import jax
+
+        device = jax.devices()[0].device_kind
+        print(json.dumps({"device": device, "text": source, "vocab": vocab, "variants": found}))
+    else:
+        for f in found:
+            print(
+                f"{f['variant']:24} {f['tokens_per_s']:12,.0f} tokens/s {f['ms_per_step']:8.3f} ms a step "
+                f"({f['runs']} runs)  loss {f['first_loss']:.3f} → {f['last_losses']:.3f}"
+                + (f"  compiled in {f['compile_s']:.1f} s" if "compile_s" in f else "")
+            )
+
+
+if __name__ == "__main__":
+    main()

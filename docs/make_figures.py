@@ -1,0 +1,86 @@
+"""Draws the pictures of docs/images whose curves are kept in docs/figures: `python docs/make_figures.py`.
+
+- `full_vocabulary`: `attomaton train MODEL --every log` with the model of WikiText-2 and five optimizers;
+- `transformer_loss`: the transformer of Figure 7 beside the textbook program of the tests, five starts each.
+"""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from attomaton.report.canvas import Figure, write
+from attomaton.report.panels import panels_figure
+
+HERE = Path(__file__).parent
+NAMES = {"gd": "gradient descent", "ngd": "normalised", "polyak": "Polyak's step", "adam": "Adam"}
+PANELS = {
+    "loss_gap": ("loss − L*", "log", "how far the loss is from its floor"),
+    "cosine_svm": (r"cosine of $W$ with $W_{svm}$", "linear", "hard part: the direction"),
+    "distance_fin": (r"distance to $W_{fin}$ inside $S_{fin}$", "log", "soft part"),
+    "norm": (r"$\|W\|$", "log", "size"),
+}
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """The rows of a file of curves."""
+    with (HERE / "figures" / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def full_vocabulary() -> Figure:
+    """Training at full vocabulary, towards its exact limit."""
+    rows = table("full_vocabulary")
+    runs = list(dict.fromkeys((row["optimizer"], row["lr"]) for row in rows))
+    panels = []
+    for name, (label, scale, title) in PANELS.items():
+        lines = []
+        for optimizer, lr in runs:
+            mine = [
+                r for r in rows if (r["optimizer"], r["lr"]) == (optimizer, lr) and r["step"] != "0"
+            ]
+            rate = "" if optimizer == "polyak" else f", rate {lr}"
+            lines.append(
+                {
+                    "x": np.array([float(r["step"]) for r in mine]),
+                    "y": np.array([float(r[name]) for r in mine]),
+                    "label": NAMES[optimizer] + rate,
+                }
+            )
+        panels.append(
+            {"title": title, "lines": lines, "xlabel": "step", "ylabel": label, "xscale": "log",
+             "yscale": scale, "legend": "best" if name == "cosine_svm" else None}
+        )  # fmt: skip
+    title = "WikiText-2, all 33,279 words: training approaches its exact limit"
+    return panels_figure(title, panels, columns=2)
+
+
+def transformer_loss() -> Figure:
+    """The fast program and the textbook one: losses, and their difference with its error."""
+    rows = table("transformer_loss")
+    names = list(dict.fromkeys(row["program"] for row in rows))
+    mean, error = (
+        {n: np.array([float(r[c]) for r in rows if r["program"] == n]) for n in names}
+        for c in ("mean_loss", "standard_error")
+    )
+    step = 50 * np.arange(len(mean[names[0]])) + 25
+    losses = [{"x": step, "y": mean[n], "label": n, "error": 2 * error[n]} for n in names]
+    gaps = [
+        {
+            "x": step, "y": mean[n] - mean["reference"], "label": f"{n} − reference", "colour": i,
+            "error": 2 * np.hypot(error[n], error["reference"]),
+        }
+        for i, n in enumerate(names) if n != "reference"
+    ]  # fmt: skip
+    panels = [
+        {"title": "training loss, means of 50 steps and 5 starts", "lines": losses, "xlabel": "step",
+         "ylabel": "loss (nats)"},
+        {"title": "difference, with two standard errors", "lines": gaps, "xlabel": "step",
+         "ylabel": "nats"},
+    ]  # fmt: skip
+    return panels_figure("The fast program learns what the textbook program learns", panels)
+
+
+if __name__ == "__main__":
+    for draw in (full_vocabulary, transformer_loss):
+        write(draw(), HERE / "images" / f"{draw.__name__}.png")
