@@ -9,7 +9,6 @@ one compiled call a step, and writes both loss curves to the JSON.
 import argparse
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from attomaton.transformer.data import EOS, windows
 from attomaton.transformer.model import Settings
 from attomaton.transformer.train import train
-from benchmarks.table import Row, best_of, say
+from benchmarks.table import best_of, say
 
 VOCAB, TOKENS = 33_279, 2_090_473  # of WikiText-2
 RATE, STEPS = 5.0, 1_500
@@ -91,21 +90,6 @@ def measure_reference(vocab: int, data: np.ndarray, width: int, steps: int) -> d
         "last_losses": float(loss[-min(100, steps) :].mean()),
         "loss": loss.tolist(),
     }
-
-
-def rows() -> Iterator[Row]:
-    """A small comparison for `python -m benchmarks`: ours against the textbook program, on this machine."""
-    vocab, ids, _ = load(None, 2_000, 50_000)
-    data = windows(ids)
-    ours = measure("float32", vocab, data, 64, 60, 30)
-    plain = measure_reference(vocab, data, 64, 60)
-    yield Row(
-        "transformer",
-        f"textbook JAX / ours, a training step (vocabulary {vocab:,}, width 64, 700 tokens)",
-        plain["ms_per_step"] / ours["ms_per_step"],
-        f"losses {plain['last_losses']:.3f} / {ours['last_losses']:.3f}",
-        {"other_s": plain["ms_per_step"] / 1e3, "ours_s": ours["ms_per_step"] / 1e3},
-    )
 
 
 def main() -> None:
