@@ -74,6 +74,7 @@ def test_readme_commands_run(monkeypatch, tmp_path, capsys):
     example = Path(attomaton.__file__).parent / "corpus" / "example.jsonl"
     Path("orders.jsonl").write_bytes(example.read_bytes())
     Path("corpus.txt").write_text("the cat and the dog and the cat saw the dog\n" * 5)
+    Path("held_out.txt").write_text("the dog and the cat saw the cat and the dog\n" * 5)
     events = [f"u{i},{p},{t}" for i in range(3) for t, p in enumerate("abacab")]
     Path("log.csv").write_text("\n".join(["user,product,time", *events]) + "\n")
     commands = readme_commands()

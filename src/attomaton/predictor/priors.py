@@ -23,6 +23,7 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, nearest
+from attomaton.numerics import sum_by
 from attomaton.predictor.bags import Bags, blocks
 from attomaton.predictor.counts import Counts, counted, pair_key
 
@@ -66,10 +67,8 @@ class Bigram:
     @cached_property
     def _margins(self) -> tuple[Float[np.ndarray, " vocab"], Float[np.ndarray, " vocab"]]:
         q, x = np.divmod(self.counts.key, self.K)
-        return (
-            np.bincount(q, self.counts.count, self.K),
-            np.bincount(x, self.counts.count, self.K) + 0.5,
-        )
+        count = self.counts.count
+        return sum_by(q, count, self.K), sum_by(x, count, self.K) + 0.5
 
 
 @dataclass(frozen=True, eq=False)
