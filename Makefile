@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: run test quick bench lint clean help
+.PHONY: run test quick bench lint docs clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -37,5 +37,12 @@ lint: $(VENV)/.installed-lint           ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.installed-docs           ## commands page, figures, tutorial; all pages as a site in docs/_site
+	rm -rf docs/_site
+	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_figures.py
+	$(BIN)/python docs/make_tutorial.py
+	$(BIN)/python docs/make_site.py
+
 clean:                                  ## forget the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) docs/_site .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -4,17 +4,36 @@ import doctest
 import importlib.util
 import re
 import shlex
-import sys
+from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
+import typer
 
 import attomaton
 from attomaton import cli
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+# Pages whose own tests run their commands and hold the page against what comes out.
+RUN_ELSEWHERE = {
+    "event_logs.md": "corpus/test_sessions.py",
+    "summary.md": "test_cli_summary.py",
+}
+# Commands that no test runs as they are written, and why; that they can be parsed is tested all the same.
+MINUTES = "takes minutes; its claims are tested one by one"
+NOT_RUN = {
+    "attomaton verify": MINUTES,
+    "attomaton verify --full": MINUTES,
+    "attomaton verify --only T1,S3": "tests/test_verify.py runs the same on quicker claims",
+    "attomaton verify --data orders.jsonl": "tests/test_verify.py runs the same on a smaller file",
+    "attomaton reproduce scan-snap-fig7 --quick": "needs WikiText-2 and minutes",
+    "attomaton reproduce scan-snap-fig10 --quick": "needs WikiText-2 and minutes",
+    "attomaton reproduce scan-snap-fig7 -o fig7": "needs WikiText-2 and a GPU",
+}
 
 
 def modules():
@@ -42,33 +61,43 @@ def test_every_public_name_is_there_and_documented():
 
 
 def test_the_page_of_commands_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("make_cli", ROOT / "docs" / "make_cli.py")
-    make_cli = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_cli)
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert page == make_cli.text(), "run: python docs/make_cli.py"
+    assert page == load("make_cli").text(), "run: python docs/make_cli.py"
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def load(name):
+    """A program of docs/."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def blocks(page):
+    """The fenced blocks of a page: language and content."""
+    text = page.read_text(encoding="utf-8")
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(page):
+    """The `attomaton` commands in a page's blocks, without comments and prompts."""
+    lines = [line.split("#")[0].strip() for _, block in blocks(page) for line in block.splitlines()]
+    found = [line.removeprefix("$ ") for line in lines]
+    return [line for line in found if line.startswith("attomaton ")]
 
 
 def test_readme_python_runs_and_says_the_truth():
-    assert len(blocks("python")) == 2
+    python = [block for language, block in blocks(ROOT / "README.md") if language == "python"]
+    assert len(python) == 2
     space = {}
-    for block in blocks("python"):
+    for block in python:
         exec(block, space)
     assert space["model"].predict([["soup", "tea", "cake", "bell"]]).tolist() == ["tea"]
     assert f"{space['limit'].finite.loss_floor:.10f}".startswith("0.4641576188")
     assert (space["run"].records["loss"][:, -1] - space["limit"].finite.loss_floor > 0).all()
 
 
-def readme_commands():
-    lines = [line.split("#")[0].strip() for block in blocks("") for line in block.splitlines()]
-    return [shlex.split(line) for line in lines if line.startswith("attomaton ")]
-
-
-def test_readme_commands_run(monkeypatch, tmp_path, capsys):
+def test_readme_commands_run(monkeypatch, tmp_path, call):
     """Each of them, on small files of the names and shapes that README uses."""
     monkeypatch.chdir(tmp_path)
     example = Path(attomaton.__file__).parent / "corpus" / "example.jsonl"
@@ -77,21 +106,62 @@ def test_readme_commands_run(monkeypatch, tmp_path, capsys):
     Path("held_out.txt").write_text("the dog and the cat saw the cat and the dog\n" * 5)
     events = [f"u{i},{p},{t}" for i in range(3) for t, p in enumerate("abacab")]
     Path("log.csv").write_text("\n".join(["user,product,time", *events]) + "\n")
-    commands = readme_commands()
-    assert len(commands) >= 8
+    found = [c for c in commands(ROOT / "README.md") if c not in NOT_RUN]
+    assert len(found) >= 8
     # The models of the three `fit` lines share a name; the first one is what the later lines ask.
-    ordered = [c for c in commands if "fit" in c][::-1] + [c for c in commands if "fit" not in c]
-    for command in ordered:
-        monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        assert not stop.value.code, (command, capsys.readouterr().err)
+    fits = [c for c in found if c.startswith("attomaton fit ")]
+    for command in fits[::-1] + [c for c in found if c not in fits]:
+        code, _, err = call(*shlex.split(command)[1:])
+        assert code == 0, (command, err)
     assert Path("bell.svg").exists()
     assert Path("run/metrics.parquet").exists()
 
 
+def test_commands_of_the_other_pages_run(monkeypatch, tmp_path, call):
+    """On small files; pages with a test of their own and what is in NOT_RUN are left to those."""
+    monkeypatch.chdir(tmp_path)
+    for name, words in (("train", "cat dog"), ("valid", "dog cat"), ("test", "cat cat")):
+        one, two = words.split()
+        Path(f"{name}.txt").write_text(f"the {one} and the {two} and the {one} saw a dog\n" * 8)
+    assert (
+        call("fit", "train.txt", "--context", "32", "-o", "model")[0] == 0
+    )  # named by predictor.md
+    run = []
+    for page in PAGES[1:]:
+        for command in commands(page) if page.name not in RUN_ELSEWHERE else ():
+            if command not in NOT_RUN:
+                code, _, err = call(*shlex.split(command)[1:])
+                assert code == 0, (page.name, command, err)
+                run.append(command)
+    assert len(run) >= 4
+    assert Path("score.svg").exists()
+
+
+@pytest.mark.parametrize("page", RUN_ELSEWHERE)
+def test_pages_that_are_left_to_other_tests_are_run_there(page):
+    """Those tests read the `console` blocks, so that every command must stand in one, behind a prompt."""
+    test = (ROOT / "tests" / RUN_ELSEWHERE[page]).read_text(encoding="utf-8")
+    assert page in test
+    assert "```console" in test
+    path = ROOT / "docs" / page
+    prompts = [line for language, block in blocks(path) if language == "console"
+               for line in block.splitlines() if line.startswith("$ ")]  # fmt: skip
+    assert [line.removeprefix("$ ") for line in prompts] == commands(path)
+    assert prompts
+
+
+def test_commands_that_are_not_run_are_still_there_and_can_be_parsed():
+    written = {command for page in PAGES for command in commands(page)}
+    assert set(NOT_RUN) <= written, "NOT_RUN names a command that no page shows any more"
+    for command in NOT_RUN:
+        parser = typer.main.get_command(cli.app)
+        with parser.make_context("attomaton", shlex.split(command)[1:]) as context:
+            name, chosen, rest = parser.resolve_command(context, shlex.split(command)[1:])
+            chosen.make_context(name, rest, parent=context)
+
+
 def test_links_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
@@ -101,3 +171,56 @@ def test_the_notation_page_names_real_things():
     source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
     for name in re.findall(r"`([A-Za-z_]{3,})`", page):
         assert re.search(rf"\b{name}\b", source), name
+
+
+class Page(HTMLParser):
+    """What a page of the site links to, names, and would fetch."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.ids, self.fetched = [], set(), []
+        self.feed(text)
+        self.fetched += re.findall(r"@import|url\(\s*['\"]?(?!#)[^)]*", text)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name == "id":
+                assert tag not in ("h1", "h2", "h3") or value not in self.ids, value
+                self.ids.add(value)
+            elif name == "href" and tag == "a":
+                self.links.append(value)
+            elif name in ("src", "href", "xlink:href", "srcset", "data", "action"):
+                self.fetched += [] if value.startswith(("#", "data:image/")) else [value]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    written = load("make_site").make(folder)
+    return {path: Page(path.read_text(encoding="utf-8")) for path in written}
+
+
+def test_the_site_has_every_page_and_each_leads_to_all(site):
+    names = {path.name for path in site}
+    assert names == {"index.html", "tutorial.html", *(f"{p.stem}.html" for p in PAGES[1:])}
+    for path, page in site.items():
+        assert names <= set(page.links), path.name
+
+
+def test_links_of_the_site_lead_somewhere(site):
+    for path, page in site.items():
+        for link in page.links:
+            parts = urlsplit(unquote(link))
+            if parts.scheme:
+                continue
+            target = (path.parent / parts.path).resolve() if parts.path else path
+            assert target.exists(), f"{path.name}: {link}"
+            assert not parts.fragment or parts.fragment in site[target].ids, f"{path.name}: {link}"
+
+
+def test_no_page_of_the_site_fetches_anything(site):
+    for path, page in site.items():
+        assert page.fetched == [], path.name
+        text = path.read_text(encoding="utf-8")
+        assert "default-src 'none'" in text
+        assert "<script" not in text

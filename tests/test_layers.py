@@ -30,6 +30,7 @@ ROOMS = {
     "summaries": BASE | {"corpus", "mechanics"},
     "runs": BASE | {"corpus", "mechanics", "claims", "models", "storage"},
     "reproduce": BASE | {"claims", "report", "runs", "storage"},
+    "verify": BASE | {"claims", "corpus", "report", "runs", "storage"},
     "levels": BASE | {"scan_snap"},
     "sweeps": BASE | {"levels", "scan_snap", "storage"},
     "dynamics": BASE | {"levels", "report", "runs", "scan_snap", "storage"},
@@ -39,11 +40,12 @@ ROOMS = {
     "cli_dynamics": BASE | {"console", "dynamics", "report", "runs", "sweeps"},
     "cli_predictor": BASE
     | {"console", "corpus", "models", "predictor", "report", "runs", "storage"},
+    "cli_verify": BASE | {"cli_predictor", "console", "report", "verify"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
     "__main__": {"cli"},
     "cli": BASE
-    | {"cli_dynamics", "cli_predictor", "cli_summary", "console", "corpus", "demo", "doctor", "mechanics", "models", "report",
-       "reproduce", "runs", "storage"},
+    | {"cli_dynamics", "cli_predictor", "cli_summary", "cli_verify", "console", "corpus", "demo",
+       "doctor", "mechanics", "models", "report", "reproduce", "runs", "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton import cli_dynamics, cli_predictor, cli_summary
+from attomaton import cli_dynamics, cli_predictor, cli_summary, cli_verify
 from attomaton.console import Json, emit, fail, progress_bar
 from attomaton.errors import AttomatonError, UsageError
 
@@ -255,7 +255,12 @@ def graph(
 
 @app.command()
 def reproduce(
-    preset: Annotated[str, typer.Argument(help="A published experiment, e.g. mechanics-global.")],
+    preset: Annotated[
+        str | None, typer.Argument(help="A published experiment, e.g. mechanics-global.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All of them, each into a folder of its own.")
+    ] = False,
     seeds: Annotated[int | None, typer.Option(help="Draws (default: as published).")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version, for those that take long.")
@@ -265,11 +270,22 @@ def reproduce(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run a published experiment and judge it."""
-    from attomaton.report.terminal import reproduction_text
-    from attomaton.reproduce import reproduce_run
+    """Run a published experiment, or all of them, and judge it."""
+    from attomaton.report.terminal import reproduction_text, table
+    from attomaton.reproduce import reproduce_all, reproduce_run
     from attomaton.runs import run_folder
 
+    if every == (preset is not None):
+        raise UsageError("name one published experiment, or say --all (not both).")
+    if preset is None:
+        place = out or run_folder("reproduce", {"seeds": seeds, "quick": quick})
+        with progress_bar("reproducing") as progress:
+            summary = reproduce_all(place, seeds, quick, progress)
+        rows = [[r["preset"], r["verdict"], r.get("error", r["title"])] for r in summary["presets"]]
+        emit(summary, f"{table(['preset', 'verdict', ''], rows)}\nruns in {place}", json)
+        if summary["verdict"] != "holds":
+            raise typer.Exit(4)
+        return
     place = out or run_folder(preset, {"preset": preset, "seeds": seeds, "quick": quick})
     with progress_bar(preset) as progress:
         summary = reproduce_run(preset, place, seeds, quick, progress)
@@ -401,6 +417,7 @@ def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, li
 cli_dynamics.register(app)
 cli_predictor.register(app)
 cli_summary.register(app)
+cli_verify.register(app)
 
 
 def main() -> None:
@@ -414,7 +431,7 @@ def main() -> None:
             raise
         fail(type(error).__name__, str(error), error.exit_code)
     except KeyboardInterrupt:
-        said = "stopped by the keyboard; nothing half-written was left. fit, train and sweep go on when run again."
+        said = "stopped by the keyboard; nothing half-written was left. fit, train, sweep, verify go on when run again."
         fail("Interrupted", said, 130)
     except BrokenPipeError:
         sys.exit(0)

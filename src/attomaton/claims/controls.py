@@ -9,10 +9,22 @@ from attomaton.corpus.samples import Samples, merge_samples
 
 def relabelled(samples: Samples, rng: np.random.Generator) -> Samples:
     """The same contexts, each with another of its own tokens as label (kept where there is no other)."""
+    return merge_samples(replace(samples, label=_other_labels(samples, rng)))
+
+
+def doubted(samples: Samples, rng: np.random.Generator) -> Samples:
+    """The same contexts, half of each sample's weight moved to another of its own tokens as label."""
+    twice = np.tile(np.arange(len(samples)), 2)
+    both = samples.take(twice)
+    label = np.concatenate([samples.label, _other_labels(samples, rng)])
+    return merge_samples(replace(both, label=label, weight=both.weight / 2))
+
+
+def _other_labels(samples: Samples, rng: np.random.Generator) -> np.ndarray:
     label = samples.label.copy()
     for i in range(len(samples)):
         own = samples.token[samples.start[i] : samples.start[i + 1]]
         others = own[own != samples.label[i]]
         if len(others):
             label[i] = rng.choice(others)
-    return merge_samples(replace(samples, label=label))
+    return label

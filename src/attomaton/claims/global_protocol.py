@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import Embeddings, check_embeddings
@@ -19,9 +20,11 @@ from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.train import train
 from attomaton.numerics import cosine, named_rng
+from attomaton.results import Verdict
 
 K, D, N, T = 6, 8, 6, 4
 STEPS, RATE = 4000, 0.01
+ALIGNED, NEAR = 0.96, 0.02  # least cosine and largest distance that count as found
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +76,12 @@ def reproduce(seeds: int = 10, first: int = 0) -> dict[str, Any]:
         for i in range(seeds)
     ]
     whole = time.perf_counter() - begin
+    for row, limit, W in zip(rows, limits, run.W[:seeds], strict=True):
+        row["cosine_shuffled"] = _shuffled(row["seed"], limit, W)
     return {
         "rows": rows,
+        "verdict": _verdict([r["cosine_svm"] for r in rows], [r["distance_fin"] for r in rows]),
+        "control": _verdict([r["cosine_shuffled"] for r in rows], [0.0]),
         "cosine_min": min(r["cosine_svm"] for r in rows),
         "cosine_median": float(np.median([r["cosine_svm"] for r in rows])),
         "distance_max": max(r["distance_fin"] for r in rows),
@@ -108,3 +115,16 @@ def _row(
         "distance_exact": float(np.linalg.norm(inside - W_fin)),
         "norm": float(np.linalg.norm(W)),
     }
+
+
+def _shuffled(seed: int, limit: Limit, W: Float[np.ndarray, "width width"]) -> float:
+    """The control: cosine with the direction that other labels of the same contexts would give."""
+    other = relabelled(limit.samples, named_rng("mechanics-global control", seed))
+    wrong = solve_limit(other, limit.embeddings)
+    return cosine(W, wrong.dense(wrong.svm.coefficient))
+
+
+def _verdict(cosines: list[float], distances: list[float]) -> str:
+    """Whether every run found the direction, and W_fin."""
+    holds = min(cosines) >= ALIGNED and max(distances) <= NEAR
+    return (Verdict.HOLDS if holds else Verdict.FAILS).value

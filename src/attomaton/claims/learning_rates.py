@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.results import Evidence, Verdict
+from attomaton.claims.picture import line, panel
+from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.scan_snap.decoder import Numbers
 from attomaton.scan_snap.families import syn_small
 from attomaton.scan_snap.limit import run_limit
@@ -42,15 +43,51 @@ def check() -> Evidence:
     wrong = _spread(_at_snap(1.0))
     return Evidence(
         claim="S5",
+        title="What the two learning rates do to attention",
+        formula="B(t_0) depends on K, M, η_Y/η_Z only;  fixed ratio: B ↑ with η;  fixed η_Z: B ↓ with η_Y ≥ 2 η_Z",
+        assumptions=(
+            Assumption("η_Y/η_Z ≥ 2", bool((FAST >= 2).all()),
+                       f"η_Y/η_Z = 2 at a fixed ratio, {FAST[0]:g} to {FAST[-1]:g} at a fixed η_Z"),
+        ),
+        prediction=formula,
+        reason="the formula is exact to rounding, the integrators' tolerance is 1e-8, records are 10% apart",
         statement="Rates at a fixed ratio set the pace, their ratio sets how far attention scans by t_0.",
         verdict=Verdict.HOLDS if holds else Verdict.FAILS,
         control=Verdict.FAILS if wrong > SAME else Verdict.HOLDS,
         tolerance=(
-            "B_n(t_0) equal to 1e-12 by formula, to 1e-6 as integrated; transition ∝ 1/η_Y within 2% (records 10% "
-            "apart); B strictly increasing at a fixed ratio, decreasing in η_Y ≥ 2 η_Z at a fixed η_Z"
+            "B_n(t_0) equal to 1e-12 by formula, to 1e-6 as integrated; transition ∝ 1/η_Y within 2%; "
+            "B strictly increasing at a fixed ratio, decreasing in η_Y ≥ 2 η_Z at a fixed η_Z"
         ),
-        measured={"formula": formula, **levels},
+        measured=levels,
         control_measured={"spread of B at t_0, fixed eta_Z": wrong},
+        panels=_panels(levels),
+        settings={"K": K, "M": M, "classes": "syn-small", "until": LATE},
+    )  # fmt: skip
+
+
+def _panels(levels: dict[str, dict[str, list[float]]]) -> tuple[dict[str, Any], ...]:
+    """What theory says does not depend on the rates, relative to its mean; and the order it says B has."""
+    same = [
+        line(RATES, np.divide(x["B at t_0, fixed ratio"], np.mean(x["B at t_0, fixed ratio"])), level, "points")
+        for level, x in levels.items()
+    ]  # fmt: skip
+    wrong = np.array(_at_snap(1.0))
+    same.append(line(RATES, wrong / wrong.mean(), "control: η_Z fixed instead", "points"))
+    same.append(line([RATES[0], RATES[-1]], [1, 1], "formula", "theory", ink="#000000"))
+    pace = [
+        line(RATES, np.divide(x["transition times eta_Y"], np.mean(x["transition times eta_Y"])), level, "points")
+        for level, x in levels.items()
+    ]  # fmt: skip
+    pace.append(
+        line([RATES[0], RATES[-1]], [1, 1], "in proportion to 1/η_Y", "theory", ink="#000000")
+    )
+    pace += [
+        line([RATES[0], RATES[-1]], [y, y], said, "theory", colour=7)
+        for y, said in ((0.98, "tolerance"), (1.02, None))
+    ]
+    return (
+        panel("Scan progress at t_0, η_Y/η_Z = 2", "η_Y", "B(t_0), relative to its mean", same),
+        panel("Time of the transition", "η_Y", "t · η_Y, relative to its mean", pace),
     )
 
 

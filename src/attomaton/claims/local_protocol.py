@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.global_protocol import Draw, draw
+from attomaton.claims.cases import Case, assumptions
+from attomaton.claims.global_protocol import D, Draw, K, N, T, draw
+from attomaton.claims.picture import line, panel
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.graph import build_graph
 from attomaton.mechanics.limit import Limit, solve_limit
@@ -18,8 +20,11 @@ from attomaton.mechanics.model import attention_of
 from attomaton.mechanics.svm import graph_svm
 from attomaton.mechanics.train import train
 from attomaton.numerics import cosine, ragged_indices, row_pointer
+from attomaton.results import Assumption, Evidence, Verdict
 
 STEPS, RATE = 2000, 0.1
+# Least and median cosine that count as found; cross-entropy settles somewhat later than what was published.
+FOUND = {"squared": (0.97, 0.99), "cross-entropy": (0.95, 0.98)}
 SELECTED, AMBIGUOUS = (
     0.01,
     0.009,
@@ -92,6 +97,8 @@ def reproduce(seeds: int = 10, first: int = 0, loss: str = "squared") -> dict[st
     local = [row["cosine_local"] for row in rows]
     return {
         "rows": rows,
+        "verdict": _verdict(local, loss).value,
+        "control": _verdict([row["cosine_global"] for row in rows], loss).value,
         "cosine_min": min(local),
         "cosine_median": float(np.median(local)),
         "seconds": {
@@ -100,3 +107,51 @@ def reproduce(seeds: int = 10, first: int = 0, loss: str = "squared") -> dict[st
             "numbers": time.perf_counter() - begin - run.seconds["compile"],
         },
     }
+
+
+def _verdict(cosines: list[float], loss: str) -> Verdict:
+    least, usually = FOUND[loss]
+    holds = min(cosines) >= least and np.median(cosines) >= usually
+    return Verdict.HOLDS if holds else Verdict.FAILS
+
+
+def check(seeds: int = 10) -> Evidence:
+    """T5 with the tied head, for the squared loss as published and for cross-entropy."""
+    runs = {loss: reproduce(seeds, loss=loss)["rows"] for loss in FOUND}
+    draws = [draw(i, "mechanics-local") for i in range(seeds)]
+    local, everywhere = (
+        {loss: [row[name] for row in rows] for loss, rows in runs.items()}
+        for name in ("cosine_local", "cosine_global")
+    )
+    holds = all(_verdict(x, loss) is Verdict.HOLDS for loss, x in local.items())
+    wrong = any(_verdict(x, loss) is Verdict.HOLDS for loss, x in everywhere.items())
+    graphs = [build_graph(d.samples) for d in draws]
+    cycles = sum(bool(g.cyclic.any()) for g in graphs)
+    cases = [Case(d.samples, d.embeddings) for d in draws]
+    return Evidence(
+        claim="T5",
+        title="Other heads and losses settle in a local direction",
+        statement="With a tied head, descent aligns with the Graph-SVM of the order its own attention selects.",
+        formula="W(τ)/‖W(τ)‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
+        assumptions=(
+            *assumptions(cases),
+            Assumption("data as published: some graph has a cycle", cycles == seeds, f"{cycles} of {seeds} draws"),
+        ),
+        verdict=Verdict.HOLDS if holds else Verdict.FAILS,
+        control=Verdict.HOLDS if wrong else Verdict.FAILS,
+        prediction={"cosine with the local direction": 1.0},
+        tolerance="; ".join(f"{k}: every cosine ≥ {a:g}, median ≥ {b:g}" for k, (a, b) in FOUND.items()),
+        reason="published: 0.992 to 0.9995 for the squared loss; cross-entropy settles somewhat later",
+        measured={f"cosine with the local direction, {loss}": x for loss, x in local.items()},
+        control_measured={f"cosine with the global direction, {loss}": x for loss, x in everywhere.items()},
+        panels=tuple(
+            panel(
+                f"{loss} loss".capitalize(), "draw", "cosine of the trained W",
+                [line(range(seeds), local[loss], "with its local W_svm", "points"),
+                 line(range(seeds), everywhere[loss], "with the global W_svm", "points"),
+                 line([0, seeds - 1], [1, 1], "theory", "theory", ink="#000000")],
+            )
+            for loss in FOUND
+        ),
+        settings={"seeds": seeds, "K": K, "d": D, "n": N, "T": T, "steps": STEPS, "lr": RATE},
+    )  # fmt: skip

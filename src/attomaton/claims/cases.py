@@ -1,0 +1,143 @@
+"""The data a claim of Mechanics is put to: drawn at random, or a user's own; and what its theorems assume of them.
+
+With orthonormal embeddings nothing couples samples of different last tokens, so a user's data set is looked at one last
+token at a time: each is a problem of its own, trained on its own scale, and a corpus of any size can be looked at in
+part.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int
+
+from attomaton.corpus.samples import Samples
+from attomaton.errors import counted
+from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.limit import Limit
+from attomaton.results import Assumption, Evidence, Verdict
+
+CASES = 8  # last tokens of a user's data that are looked at, heaviest first
+CELLS = 4_000  # rows times tokens of a sample, in one of them
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One data set put to a claim; without embeddings they are the standard basis."""
+
+    samples: Samples
+    embeddings: Embeddings | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A user's data: their realizable samples, and what was found of the first assumption."""
+
+    samples: Samples
+    realizable: Assumption
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The heaviest last tokens that have something to learn, each with its samples, none of them too large."""
+        return self.heaviest(np.unique(self.samples.last), CASES)
+
+    def heaviest(self, among: Int[np.ndarray, " lasts"], most: int) -> list[Case]:
+        """So many of these last tokens, the heaviest that are not too large (if all are, the smallest)."""
+        s = self.samples
+        lasts, first = np.unique(s.last, return_index=True)
+        parts = np.split(np.arange(len(s)), first[1:])
+        weight = np.add.reduceat(s.weight, first)
+        widest = np.maximum.reduceat(s.size, first)
+        cells = widest * np.diff(first, append=len(s))
+        able = np.flatnonzero((widest > 1) & np.isin(lasts, among))
+        fit = able[cells[able] <= CELLS]
+        if not len(fit):
+            fit = able[np.argsort(cells[able])[:1]]
+        chosen = fit[np.argsort(-weight[fit], kind="stable")][:most]
+        return [Case(s.take(parts[i])) for i in sorted(chosen)]
+
+    @property
+    def looked_at(self) -> Assumption:
+        """Which part of the data the cases are."""
+        all_lasts = len(np.unique(self.samples.last))
+        share = sum(c.samples.total_weight for c in self.cases) / self.samples.total_weight
+        found = (
+            f"{len(self.cases)} of {counted(all_lasts, 'last token')}, {share:.1%} of the weight: "
+            f"{', '.join(repr(c.samples.vocabulary[c.samples.last[0]]) for c in self.cases)}"
+            f" (at most {CASES}, heaviest first, of at most {CELLS:,} cells each; scores of pairs, never a dense W)"
+        )
+        return Assumption("orthonormal embeddings: last tokens train apart", True, found)
+
+
+def assumptions(cases: Sequence[Case], given: Given | None = None) -> tuple[Assumption, ...]:
+    """A1 and A2, looked at on the data themselves."""
+    if given is not None:
+        return given.realizable, given.looked_at
+    sets = [c.samples for c in cases]
+    inside = sum(int((s.token == s.label[s.sample_of]).sum()) for s in sets)
+    total = sum(len(s) for s in sets)
+    found = f"{inside} of {total} distinct samples in {counted(len(sets), 'data set')}"
+    return Assumption("A1: every label occurs in its context", inside == total, found), _apart(
+        cases
+    )
+
+
+def _apart(cases: Sequence[Case]) -> Assumption:
+    """A2: independent embeddings, so that a head can read off each token's mass."""
+    name = "A2: embeddings are independent"
+    tables = [c.embeddings.E for c in cases if c.embeddings is not None]
+    if not tables:
+        return Assumption(name, True, "orthonormal: the standard basis")
+    ratio = min(float(s[-1] / s[0]) for s in (np.linalg.svd(E, compute_uv=False) for E in tables))
+    return Assumption(name, ratio > 1e-10, f"smallest singular value ≥ {ratio:.2g} of the largest")
+
+
+def step_size(cases: Sequence[Case], lr: float) -> Assumption:
+    r"""Whether plain descent is stable: $\eta < 2/\beta$ with the loss's smoothness β.
+
+    Along V the curvature of a sample is the variance of $u_x = e_x^\top V e_q$ under attention, at most a quarter
+    of its range squared, so $\beta \le \max \|e_i - e_j\|^2 \|e_k\|^2 / 4$.
+    """
+    beta = 0.0
+    for case in cases:
+        G = np.eye(2) if case.embeddings is None else case.embeddings.gram
+        size = np.diag(G)
+        apart = size[:, None] + size - 2 * G
+        beta = max(beta, float(apart.max() * size.max() / 4))
+    found = f"η = {lr:g}, and 2/β ≥ {2 / beta:.3g} (β ≤ max ‖e_i − e_j‖²‖e_k‖²/4 = {beta:.3g})"
+    return Assumption("the step is small enough", lr < 2 / beta, found)
+
+
+def structure(limits: Sequence[Limit]) -> Assumption:
+    """What the priority graphs look like: cycles and outranked tokens, which decide what the limit consists of."""
+    soft = sum(bool(x.graph.cyclic.any()) for x in limits)
+    hard = sum(x.svm.norm > 0 for x in limits)
+    found = f"of {counted(len(limits), 'data set')}, {soft} with tied, {hard} with outranked tokens"
+    return Assumption("there is something to learn", soft + hard > 0, found)
+
+
+def judged(holds: bool, given: Given | None = None, settling: bool = False) -> Verdict:
+    """The verdict; on a user's data, training that is not there yet but on its way decides nothing."""
+    if holds:
+        return Verdict.HOLDS
+    return Verdict.INCONCLUSIVE if given is not None and settling else Verdict.FAILS
+
+
+def refuted(each: Iterable[bool], given: Given | None = None) -> Verdict:
+    """The verdict of a control, from whether each data set contradicts it.
+
+    All drawn ones must; of a user's one is enough, since shuffled labels may agree with the true ones by symmetry.
+    """
+    found = list(each)
+    enough = any(found) if given is not None else bool(found) and all(found)
+    return Verdict.FAILS if enough else Verdict.HOLDS
+
+
+def not_applicable(claim: str, title: str, statement: str, *why: Assumption) -> Evidence:
+    """The answer of a claim whose assumptions the data do not meet."""
+    none = Verdict.NOT_APPLICABLE
+    reason = "; ".join(f"{a.name}: {a.found}" for a in why if not a.holds)
+    return Evidence(
+        claim, statement, none, none, "", {}, {}, title=title, assumptions=why, reason=reason
+    )

@@ -1,0 +1,399 @@
+"""Every claim put to the test by one call: on its own data, or on a user's; and left behind as a report.
+
+    RUN/summary.json      verdicts, key figures and seconds of all claims
+        claims/ID.json    one piece of evidence each: prediction, measurement, control, pictures as data
+        panels.parquet    the points of all pictures
+        report.html .md   the same for people
+
+A claim's piece is written when it is done, so a verification that was broken off goes on with the next claim.
+"""
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.claims.cases import Given, not_applicable
+from attomaton.corpus.readers import ROWS, read_windows
+from attomaton.corpus.windows import Windows
+from attomaton.errors import AttomatonError, UsageError, counted, nearest
+from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.runs import command, environment, fingerprint, provenance
+from attomaton.storage import (
+    plain,
+    read_json,
+    resumed_folder,
+    write_columns,
+    write_json,
+    write_whole,
+)
+
+Record = dict[str, Any]
+Progress = Callable[[int, int, str], object]
+
+CLASSES = "speaks of sequence classes with known distributions, not of a finite set of samples"
+FIGURE = "is a published experiment on data of its own"
+A1 = "A1: every label occurs in its context"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: its `check` as a module and function of `claims`, and the arguments of each way to run it.
+
+    `data` are the arguments on a user's data, None where the claim does not speak about them, with the reason in `why`.
+    One that is `long` takes minutes at its smallest: a quick verification leaves it out unless it is named.
+    """
+
+    source: tuple[str, str]
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    full: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] | None = None
+    why: str = ""
+    long: bool = False
+
+
+def _figure(name: str, quick: Mapping[str, Any] | None = None, long: bool = False) -> Claim:
+    return Claim(
+        ("published", "check"), {"name": name, **(quick or {})}, {"name": name}, why=FIGURE, long=long
+    )  # fmt: skip
+
+
+CLAIMS: dict[str, Claim] = {
+    "luce": Claim(("luce_identity", "check"), {"problems": 2}, {"problems": 10}, {}),
+    "convexity": Claim(("convexity", "check"), {"lines": 6}, {"problems": 12, "lines": 20}, {"lines": 4}),
+    "loss-floor": Claim(("loss_floor", "check"), {}, {"problems": 20, "drawn": 4000, "steps": 100_000}, {}),
+    "T1": Claim(("gradient_descent", "check"), {"problems": 6}, {"problems": 24}, {"steps": 50_000}),
+    "T2": Claim(("regularisation", "check"), {}, {"problems": 20}, {}),
+    "T3": Claim(("special_cases", "check"), {"problems": 4}, {"problems": 12}, {}),
+    "T4": Claim(("automaton_limit", "check"), {"problems": 3}, {"problems": 8}, {"steps": 50_000}),
+    "T5": Claim(
+        ("local_protocol", "check"), {}, {"seeds": 30},
+        why="speaks of other heads and losses: attomaton train --head tied --loss squared shows them on your data",
+    ),
+    "S1": Claim(("decoder_gain", "check"), why=CLASSES),
+    "S1-mixing": Claim(("decoder_gain", "check_mixing"), why=CLASSES),
+    "S2": Claim(("fates", "check"), why=CLASSES),
+    "S3": Claim(("growth", "check"), full={"seeds": 10}, why=CLASSES),
+    "S4": Claim(("phase_transition", "check"), why=CLASSES),
+    "S5": Claim(("learning_rates", "check"), why=CLASSES),
+    "long-sequences": Claim(("long_sequences", "check"), {"ends": True}, {}, why=CLASSES),
+    "mechanics-global": _figure("mechanics-global"),
+    "mechanics-local": _figure("mechanics-local"),
+    "scan-snap-fig3": _figure("scan-snap-fig3"),
+    "scan-snap-fig4": _figure("scan-snap-fig4", {"seeds": 3}),
+    "scan-snap-fig5": _figure("scan-snap-fig5", {"seeds": 3}),
+    "scan-snap-fig6": _figure("scan-snap-fig6", {"seeds": 3}),
+    "scan-snap-fig7": _figure("scan-snap-fig7", {"quick": True}, long=True),
+    "scan-snap-fig8": _figure("scan-snap-fig8"),
+    "scan-snap-fig9": _figure("scan-snap-fig9"),
+    "scan-snap-fig10": _figure("scan-snap-fig10", {"quick": True, "seeds": 3}, long=True),
+    "scan-snap-fig11": _figure("scan-snap-fig11"),
+    "scan-snap-fig12": _figure("scan-snap-fig12"),
+}  # fmt: skip
+
+
+def find_claims(only: Sequence[str] | None) -> list[str]:
+    """The ids asked for, in the order of `CLAIMS`; all of them where none is named."""
+    if not only:
+        return list(CLAIMS)
+    known = {name.lower(): name for name in CLAIMS}
+    unknown = [x for x in only if x.lower() not in known]
+    if unknown:
+        said = "; ".join(f"no claim {x!r}{nearest(x, CLAIMS)}" for x in unknown)
+        raise UsageError(f"{said} Known: {', '.join(CLAIMS)}.")
+    wanted = {known[x.lower()] for x in only}
+    return [name for name in CLAIMS if name in wanted]
+
+
+def verify_run(
+    only: Sequence[str] | None = None,
+    quick: bool = True,
+    out: Path | str = "runs/verify",
+    progress: Progress | None = None,
+    data: Path | str | None = None,
+    reading: Mapping[str, Any] | None = None,
+) -> Record:
+    """Check the claims one after the other and leave a folder with the evidence and a report; the summary.
+
+    With `data`, a file read as `reading` says takes the place of the claims' own data wherever they speak of it.
+    """
+    ids = find_claims(only)
+    windows = None if data is None else read_windows(data, **(reading or {}))
+    given, realizable = (None, None) if windows is None else _given(windows)
+    config = {
+        "claims": ids, "named": bool(only), "quick": quick,
+        "data": None if windows is None else _mark(windows), "versions": environment(),
+    }  # fmt: skip
+    records: list[Record] = []
+    with resumed_folder(out, "verification", config) as work:
+        pieces = work / "claims"
+        pieces.mkdir(exist_ok=True)
+        for done, name in enumerate(ids):
+            if progress is not None:
+                progress(done, len(ids), name)
+            piece = pieces / f"{name}.json"
+            if piece.is_file():
+                records.append(read_json(piece))
+                continue
+            record = _record(name, _run(name, quick, bool(only), given, realizable), data, quick)
+            records.append(plain(record))
+            # What ended in an error is tried again by the next process; all else is done.
+            if "error" not in record:
+                write_whole(piece, lambda path, r=record: write_json(path, r))  # type: ignore[misc]
+        summary = _summary(records, quick, data, out)
+        _leave(work, records, summary)
+    return summary
+
+
+def _mark(windows: Windows) -> str:
+    """What a user's data hold, in a few letters."""
+    places = (windows.ids, windows.left, windows.length, windows.label, windows.weight)
+    return fingerprint(windows.vocabulary, *places)
+
+
+# A user's data
+
+
+def _given(windows: Windows) -> tuple[Given | None, Assumption]:
+    """The data as claims take them (None where the theorems speak about none of it), and what breaks A1."""
+    bad = np.flatnonzero(~windows.realizable)
+    total, kept = len(windows), len(windows) - len(bad)
+    if not len(bad):
+        found = f"all {counted(total, 'sample')}"
+    else:
+        places = _places(windows, windows.source[bad[:5]].tolist())
+        named = [
+            f"{place}: {example.split(': ', 1)[1]}"
+            for place, example in zip(places, windows.set_aside.examples, strict=True)
+        ]
+        more = f"; … and {len(bad) - 5} more" if len(bad) > 5 else ""
+        tested = f"the others ({kept}) are tested" if kept else "nothing is left to test"
+        found = f"{len(bad)} of {total} samples lack it and are set aside, {tested}: {'; '.join(named)}{more}"
+    realizable = Assumption(A1, not len(bad), found)
+    return (Given(windows.samples(), realizable) if kept else None), realizable
+
+
+def _places(windows: Windows, sources: list[int]) -> list[str]:
+    """Where samples stand in their file: lines of a file of rows, else what the windows count."""
+    path = Path(windows.origin)
+    if path.suffix.lower() not in ROWS:
+        return [f"{windows.noun} {i}" for i in sources]
+    with path.open(encoding="utf-8-sig") as file:
+        lines = [number for number, text in enumerate(file, 1) if text.strip()]
+    return [f"line {lines[i]}" for i in sources]
+
+
+# One claim
+
+
+def _run(
+    name: str, quick: bool, named: bool, given: Given | None, realizable: Assumption | None
+) -> tuple[Evidence, float, str | None]:
+    """The evidence, the seconds it took, and the error that took its place, if one did."""
+    claim = CLAIMS[name]
+    begin = time.perf_counter()
+    try:
+        evidence = _evidence(name, claim, quick, named, given, realizable)
+        return evidence, time.perf_counter() - begin, None
+    except AttomatonError as fault:
+        error = f"{type(fault).__name__}: {fault}"
+    except Exception:  # a fault of ours in one claim must not lose the others
+        error = traceback.format_exc()
+    title, statement = _heading(name)
+    unknown = Verdict.INCONCLUSIVE
+    evidence = Evidence(name, statement, unknown, unknown, "", {}, {}, title=title)
+    return evidence, time.perf_counter() - begin, error
+
+
+def _evidence(
+    name: str,
+    claim: Claim,
+    quick: bool,
+    named: bool,
+    given: Given | None,
+    realizable: Assumption | None,
+) -> Evidence:
+    title, statement = _heading(name)
+    if realizable is not None:
+        if claim.data is None:
+            why = Assumption("speaks about data like these", False, f"this claim {claim.why}")
+            return not_applicable(name, title, statement, why)
+        if given is None:
+            return not_applicable(name, title, statement, realizable)
+        if not given.cases:
+            why = Assumption(
+                "there is something to learn", False, "every context holds one distinct token only"
+            )
+            return not_applicable(name, title, statement, realizable, why)
+        return _check(claim, {**claim.data, "given": given})
+    if claim.long and quick and not named:
+        said = f"takes minutes; attomaton verify --only {name}, or --full, runs it"
+        return not_applicable(name, title, statement, Assumption("quick enough", False, said))
+    arguments = claim.quick if quick or (claim.long and not _on_gpu()) else claim.full
+    return _check(claim, arguments)
+
+
+def _check(claim: Claim, arguments: Mapping[str, Any]) -> Evidence:
+    module, function = claim.source
+    return getattr(import_module(f"attomaton.claims.{module}"), function)(**arguments)
+
+
+def _heading(name: str) -> tuple[str, str]:
+    """Title and statement of a claim that was not run: the first line of its module, or the figure's own."""
+    claim = CLAIMS[name]
+    module = import_module(f"attomaton.claims.{claim.source[0]}")
+    if claim.source[0] == "published":
+        figure = module.FIGURES[name]
+        return figure.title, figure.statement
+    first = (module.__doc__ or "").strip().splitlines()[0].rstrip(".")
+    _, _, said = first.partition(": ")
+    return (said or first)[:1].upper() + (said or first)[1:], first + "."
+
+
+def _on_gpu() -> bool:
+    import jax
+
+    return jax.default_backend() == "gpu"
+
+
+def _record(
+    name: str, ended: tuple[Evidence, float, str | None], data: Path | str | None, quick: bool
+) -> Record:
+    evidence, seconds, error = ended
+    asked = f"attomaton verify --only {name}{'' if quick else ' --full'}"
+    return {
+        **asdict(evidence),
+        "seconds": seconds,
+        "command": asked if data is None else f"{asked} --data {data}",
+        **({} if error is None else {"error": error}),
+    }
+
+
+# What is left behind
+
+
+def is_red(record: Record) -> bool:
+    """Whether a claim counts against the verification: it fails, decides nothing, or its control does not fail."""
+    verdict, control = record["verdict"], record["control"]
+    if verdict == Verdict.NOT_APPLICABLE:
+        return False
+    return "error" in record or verdict != Verdict.HOLDS or control != Verdict.FAILS
+
+
+def _summary(
+    records: list[Record], quick: bool, data: Path | str | None, out: Path | str
+) -> Record:
+    counts = {v.value: sum(r["verdict"] == v for r in records) for v in Verdict}
+    red = [r["claim"] for r in records if is_red(r)]
+    none = counts["not applicable"] == len(records)
+    rows = [
+        {
+            **{k: r[k] for k in ("claim", "title", "verdict", "control")},
+            "figures": key_figures(r["measured"]),
+            "seconds": r["seconds"],
+            **({"reason": r["reason"]} if r["verdict"] == Verdict.NOT_APPLICABLE else {}),
+            **({"error": r["error"]} if "error" in r else {}),
+        }
+        for r in records
+    ]
+    broken: dict[str, list[str]] = {}
+    for r in records:
+        for a in r["assumptions"]:
+            if not a["holds"]:
+                broken.setdefault(f"{a['name']}: {a['found']}", []).append(r["claim"])
+    return {
+        "verdict": "not applicable" if none else "fails" if red else "holds",
+        "counts": counts,
+        "red": red,
+        "broken_assumptions": [{"what": k, "claims": v} for k, v in broken.items()],
+        "quick": quick,
+        "data": None if data is None else str(data),
+        "claims": rows,
+        "seconds": sum(r["seconds"] for r in records),
+        "run": str(out),
+    }
+
+
+def key_figures(measured: Mapping[str, Any], most: int = 2) -> dict[str, str]:
+    """The first few measured numbers in short: lists by their least and largest.
+
+    >>> key_figures({"cosine": [0.99, 0.995], "steps": 10, "more": 1})
+    {'cosine': '0.99 … 0.995', 'steps': '10'}
+    """
+    found: dict[str, str] = {}
+    for name, value in measured.items():
+        if isinstance(value, Mapping):
+            said = next((f"{k} {v}" for k, v in key_figures(value, 1).items()), None)
+        else:
+            said = _short(value)
+        if said is not None and len(found) < most:
+            found[name] = said
+    return found
+
+
+def _short(value: Any) -> str | None:
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not values or not all(isinstance(x, (int, float)) for x in values):
+        return None
+    low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+    return low if low == high else f"{low} … {high}"
+
+
+def _leave(work: Path, records: list[Record], summary: Record) -> None:
+    from attomaton.report.verification import report_figures, report_markdown, report_page
+
+    header = {
+        "command": command(),
+        "quick": summary["quick"],
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "device": _device(),
+        "data": summary["data"] or "each claim's own",
+        "versions": environment(),
+        "seconds": summary["seconds"],
+    }
+    provenance(work, {k: summary[k] for k in ("quick", "data")}, summary)
+    for record in records:
+        write_json(work / "claims" / f"{record['claim']}.json", record)
+    write_columns(work / "panels.parquet", panel_columns(records))
+    figures = report_figures(records)
+    (work / "figures").mkdir(exist_ok=True)
+    for name, svg in figures.items():
+        (work / "figures" / name).write_text(svg, encoding="utf-8")
+    page, text = report_page(records, header, figures), report_markdown(records, header, figures)
+    (work / "report.html").write_text(page, encoding="utf-8")
+    (work / "report.md").write_text(text, encoding="utf-8")
+
+
+def _device() -> str:
+    import jax
+
+    return ", ".join(str(d) for d in jax.devices())
+
+
+def panel_columns(records: Sequence[Record]) -> dict[str, list[Any]]:
+    """The points of all pictures as long columns."""
+    columns: dict[str, list[Any]] = {
+        k: [] for k in ("claim", "panel", "line", "label", "style", "x", "y")
+    }
+    for record in records:
+        for panel in record["panels"]:
+            for number, line in enumerate(panel.get("lines", ())):
+                size = len(line["x"])
+                head = (
+                    record["claim"],
+                    panel["title"],
+                    number,
+                    line.get("label") or "",
+                    line["style"],
+                )
+                for name, value in zip(columns, head, strict=False):
+                    columns[name] += [value] * size
+                columns["x"] += map(float, line["x"])
+                columns["y"] += map(float, line["y"])
+    return columns

@@ -1,0 +1,124 @@
+"""Wrong formulas on purpose: each planted fault turns at least one claim red; without it the same claims are green.
+
+A fault is a piece of source text replaced in one module, in a process of its own. Where a certificate would already
+refuse the answer, it is blinded too, so that the measurement has to find the fault alone.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+RUNNER = """
+import importlib.abc, importlib.util, json, sys
+from importlib.machinery import PathFinder
+
+edits, checks = json.loads(sys.argv[1])
+
+
+class Mutant(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
+    def find_spec(self, name, path=None, target=None):
+        if name not in edits:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        return importlib.util.spec_from_file_location(name, spec.origin, loader=self)
+
+    def get_filename(self, name):
+        return PathFinder.find_spec(name, importlib.import_module(name.rpartition(".")[0]).__path__).origin
+
+    def get_data(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    def source_to_code(self, data, path, *, _optimize=-1):
+        text = data.decode()
+        module = "attomaton." + path.rpartition("attomaton/")[2].removesuffix(".py").replace("/", ".")
+        for old, new in edits[module]:
+            assert text.count(old) == 1, (module, old, text.count(old))
+            text = text.replace(old, new)
+        return compile(text, path, "exec")
+
+    def path_stats(self, path):
+        raise OSError  # never a cached file: neither read nor written
+
+
+sys.meta_path.insert(0, Mutant())
+from attomaton.errors import AttomatonError
+
+red = {}
+for claim, (module, arguments) in checks.items():
+    try:
+        evidence = importlib.import_module(f"attomaton.claims.{module}").check(**arguments)
+        red[claim] = [] if evidence.stands else [evidence.verdict, evidence.control]
+    except AttomatonError as error:
+        red[claim] = [type(error).__name__]
+print(json.dumps(red))
+"""
+
+CHECKS = {
+    "luce": ("luce_identity", {"problems": 1}),
+    "T1": ("gradient_descent", {"problems": 2, "steps": 20_000}),
+    "T2": ("regularisation", {"problems": 2}),
+    "T3": ("special_cases", {"problems": 2}),
+    "S1": ("decoder_gain", {}),
+    "S2": ("fates", {"small": True}),
+}
+BLIND = {"attomaton.mechanics.svm": [["CERTIFIED = 1e-8", "CERTIFIED = 1e8"]]}
+MUTATIONS = {
+    "edges reversed": (
+        BLIND | {"attomaton.mechanics.graph": [
+            ["    start, end = label_pair", "    end, start = label_pair"],
+        ]},
+        ["T1", "T2"],
+    ),
+    "edges reversed, certificate on": (
+        {"attomaton.mechanics.graph": [["    start, end = label_pair", "    end, start = label_pair"]]},
+        ["T2"],
+    ),
+    "no multiplicities in the layer that is trained": (
+        {"attomaton.mechanics.model": [
+            ["log_count[owner, slot] = np.log(samples.count)", "log_count[owner, slot] = 0.0"],
+        ]},
+        ["luce", "T3"],
+    ),
+    "no multiplicities in the Luce choices": (
+        {"attomaton.mechanics.finite": [["        np.log(cyclic.count),", "        np.zeros(len(cyclic.count)),"]]},
+        ["T3"],
+    ),
+    "M − 1 for its square in γ": (
+        {"attomaton.scan_snap.decoder": [["np.asarray((m - 1) ** 2 * u / m", "np.asarray((m - 1) * u / m"]]},
+        ["S1"],
+    ),
+    "sign of the common token's rate": (
+        {"attomaton.scan_snap.attention": [["return -rate * ((1 - f_l**2)", "return rate * ((1 - f_l**2)"]]},
+        ["S2"],
+    ),
+    "ties of components dropped in the Graph-SVM": (
+        {"attomaton.mechanics.svm": [
+            *BLIND["attomaton.mechanics.svm"],
+            ["ties = np.setdiff1d(np.arange(P), root)", "ties = np.zeros(0, np.int64)"],
+        ]},
+        ["T2"],
+    ),
+}  # fmt: skip
+
+
+def red(edits, claims):
+    """Which of the claims do not stand, and how they ended."""
+    asked = json.dumps([edits, {name: CHECKS[name] for name in claims}])
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER, asked], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return {k: v for k, v in json.loads(done.stdout.splitlines()[-1]).items() if v}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_fault_turns_its_claims_red(name):
+    edits, claims = MUTATIONS[name]
+    assert sorted(red(edits, claims)) == sorted(claims)
+
+
+def test_without_a_fault_the_same_claims_are_green():
+    assert red({}, CHECKS) == {}

@@ -1,0 +1,248 @@
+"""`attomaton verify`: the registry, verdicts and exit codes, resuming after a kill, and a user's own data."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from attomaton import verify
+from attomaton.errors import SolverError, UsageError
+from attomaton.results import Evidence, Verdict
+from attomaton.storage import read_columns, read_json
+
+FAST = "scan-snap-fig3,scan-snap-fig8,scan-snap-fig9"
+GOOD = Evidence(
+    "T1", "It is so.", Verdict.HOLDS, Verdict.FAILS, "exact", {"gap": [0.0, 1.0]}, {"gap": 2.0},
+    title="So",
+    panels=({"title": "A", "xlabel": "x", "ylabel": "y",
+             "lines": [{"x": [1, 2], "y": [3, 4], "style": "theory"}]},),
+)  # fmt: skip
+
+
+@pytest.fixture
+def ended(monkeypatch):
+    """Let every claim end as told, by id; all others end well."""
+
+    def plant(**ends):
+        def run(claim, arguments):
+            name = next(k for k, c in verify.CLAIMS.items() if c is claim)
+            end = ends.get(name.replace("-", "_"), GOOD)
+            if isinstance(end, Exception):
+                raise end
+            return replace(end, claim=name)
+
+        monkeypatch.setattr(verify, "_check", run)
+
+    return plant
+
+
+def test_every_claim_has_a_check_that_takes_its_arguments():
+    from inspect import signature
+
+    for name, claim in verify.CLAIMS.items():
+        module = import_module(f"attomaton.claims.{claim.source[0]}")
+        check = signature(getattr(module, claim.source[1]))
+        free = any(p.kind is p.VAR_KEYWORD for p in check.parameters.values())
+        for arguments in (claim.quick, claim.full, claim.data or {}):
+            assert free or set(arguments) <= set(check.parameters), name
+        assert (claim.data is None) == bool(claim.why), name
+        assert claim.data is None or "given" in check.parameters, name
+
+
+def test_every_preset_of_reproduce_is_a_claim():
+    from attomaton.reproduce import PRESETS
+
+    assert set(PRESETS) <= set(verify.CLAIMS)
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict", "code"),
+    [
+        ({}, "holds", 0),
+        ({"T2": replace(GOOD, verdict=Verdict.FAILS)}, "fails", 4),
+        ({"T2": replace(GOOD, verdict=Verdict.INCONCLUSIVE)}, "fails", 4),
+        ({"T2": replace(GOOD, control=Verdict.HOLDS)}, "fails", 4),
+        ({"T2": SolverError("no certified answer")}, "fails", 4),
+        ({"T2": ZeroDivisionError("a fault of ours")}, "fails", 4),
+        (
+            {"T2": replace(GOOD, verdict=Verdict.NOT_APPLICABLE, control=Verdict.NOT_APPLICABLE)},
+            "holds",
+            0,
+        ),
+    ],
+)
+def test_one_red_claim_makes_the_whole_red(ended, call, tmp_path, ends, verdict, code):
+    ended(**ends)
+    found, out, _ = call("verify", "--only", "T1,T2,T3", "-o", tmp_path / "run", "--json")
+    summary = json.loads(out)
+    assert found == code
+    assert summary["verdict"] == verdict
+    assert summary["red"] == (["T2"] if code else [])
+    # However one ends, the others are there.
+    assert [c["claim"] for c in summary["claims"]] == ["T1", "T2", "T3"]
+    assert read_json(tmp_path / "run" / "claims" / "T3.json")["verdict"] == "holds"
+
+
+def test_the_folder_holds_evidence_report_and_points(ended, tmp_path):
+    ended()
+    summary = verify.verify_run(["T1"], out=tmp_path / "run")
+    folder = tmp_path / "run"
+    record = read_json(folder / "claims" / "T1.json")
+    assert record["command"] == "attomaton verify --only T1"
+    assert record["measured"] == {"gap": [0.0, 1.0]}
+    assert summary["claims"][0]["figures"] == {"gap": "0 … 1"}
+    points = read_columns(folder / "panels.parquet", ["x", "y"])
+    assert points["y"].tolist() == [3.0, 4.0]
+    assert "So" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "So" in (folder / "report.md").read_text(encoding="utf-8")
+    assert read_json(folder / "summary.json")["verdict"] == "holds"
+
+
+def test_unknown_claims_are_named_with_a_suggestion():
+    with pytest.raises(UsageError, match=r"no claim 'T9'.*no claim 'scan-snap-fig31'"):
+        verify.find_claims(["T1", "T9", "scan-snap-fig31"])
+    assert verify.find_claims(["s3", "t1"]) == ["T1", "S3"]
+
+
+def test_figures_that_are_formulas_by_the_command_line(call, tmp_path):
+    code, out, _ = call("verify", "--only", FAST, "-o", tmp_path / "run")
+    assert code == 0
+    assert out.count("holds") == 4
+    assert "3 holds" in out
+
+
+def test_long_figures_are_left_out_of_a_quick_verification(ended, tmp_path):
+    ended()
+    summary = verify.verify_run(quick=True, out=tmp_path / "run")
+    left = {c["claim"]: c["reason"] for c in summary["claims"] if c["verdict"] == "not applicable"}
+    assert set(left) == {"scan-snap-fig7", "scan-snap-fig10"}
+    assert all("--only" in reason for reason in left.values())
+    assert summary["verdict"] == "holds"
+
+
+def test_reading_options_need_a_file(call, tmp_path):
+    code, _, err = call("verify", "--context", "3", "-o", tmp_path / "run")
+    assert code == 2
+    assert "--data" in err
+
+
+def test_a_killed_verification_goes_on_with_the_next_claim(tmp_path):
+    run = tmp_path / "run"
+    partial = tmp_path / ".run.partial" / "claims"
+    command = [sys.executable, "-m", "attomaton", "verify", "--only", "T2,S1", "-o", str(run)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.time() + 60
+    while not (partial / "T2.json").exists() and time.time() < end:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert (partial / "T2.json").exists()
+    assert not run.exists()
+    kept = (partial / "T2.json").read_bytes()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert read_json(run / "claims" / "T2.json") == json.loads(kept)
+    assert {p.stem for p in (run / "claims").iterdir()} == {"T2", "S1"}
+
+
+# A user's data
+
+BROKEN = """{"tokens": ["tea", "cake", "bell"], "next": "tea"}
+
+{"tokens": ["cake", "bell"], "next": "soup"}
+{"tokens": ["cake", "tea", "bell"], "next": "cake"}
+{"tokens": ["cake", "cake", "bell"], "next": "cake"}
+{"tokens": ["phone", "bell"], "next": "tea"}
+"""
+
+
+def test_a_users_data_are_put_through_every_claim_that_applies(call, tmp_path):
+    path = tmp_path / "orders.jsonl"
+    path.write_text(BROKEN, encoding="utf-8")
+    code, out, err = call("verify", "--data", path, "-o", tmp_path / "run", "--json")
+    summary = json.loads(out)
+    assert code == 0, (err, summary["red"])
+    verdicts = {c["claim"]: c["verdict"] for c in summary["claims"]}
+    for name in ("luce", "convexity", "loss-floor", "T1", "T2", "T4"):
+        assert verdicts[name] == "holds", name
+    # One last token with a tie and an outranked token: neither acyclic nor one component.
+    assert verdicts["T3"] == verdicts["S1"] == verdicts["mechanics-global"] == "not applicable"
+    said = {b["what"]: b["claims"] for b in summary["broken_assumptions"]}
+    (a1,) = [k for k in said if k.startswith("A1")]
+    assert "2 of 5 samples" in a1
+    assert "line 3: label 'soup', tokens ['cake', 'bell']" in a1
+    assert "line 6: label 'tea'" in a1
+    assert "T1" in said[a1]
+
+
+def test_data_without_a_realizable_sample_are_a_report_and_not_a_crash(call, tmp_path):
+    path = tmp_path / "none.jsonl"
+    path.write_text('{"tokens": ["a", "b"], "next": "c"}\n', encoding="utf-8")
+    code, out, _ = call("verify", "--data", path, "-o", tmp_path / "run")
+    assert code == 3
+    assert "1 of 1 samples lack it" in out
+    assert "nothing is left to test: line 1: label 'c', tokens ['a', 'b']" in out
+    assert Path(tmp_path / "run" / "report.html").is_file()
+
+
+def test_data_with_nothing_to_choose_are_not_applicable(call, tmp_path):
+    path = tmp_path / "alone.jsonl"
+    path.write_text('{"tokens": ["a", "a"], "next": "a"}\n', encoding="utf-8")
+    code, out, _ = call("verify", "--data", path, "--only", "T1,luce", "-o", tmp_path / "run")
+    assert code == 3
+    assert "one distinct token" in out
+
+
+def test_positions_name_what_breaks_in_a_text(call, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the cat and the dog and the cat saw the dog\n" * 3, encoding="utf-8")
+    arguments = ("--data", path, "--context", 4, "--only", "T2", "-o", tmp_path / "run")
+    code, out, _ = call("verify", *arguments)
+    assert code == 0
+    assert "position 4: label 'dog'" in out
+
+
+# reproduce --all
+
+
+def test_all_presets_in_one_go_each_in_a_folder_of_its_own(call, monkeypatch, tmp_path):
+    from attomaton import reproduce
+
+    few = {k: reproduce.PRESETS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
+    monkeypatch.setattr(reproduce, "PRESETS", few)
+    code, out, _ = call("reproduce", "--all", "-o", tmp_path / "all")
+    assert code == 0
+    assert out.count("holds") == 2
+    assert read_json(tmp_path / "all" / "scan-snap-fig9" / "summary.json")["verdict"] == "holds"
+
+
+def test_one_preset_that_fails_is_said_and_the_others_go_on(call, monkeypatch, tmp_path):
+    from attomaton import reproduce
+
+    few = {k: reproduce.PRESETS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
+    broken = replace(few["scan-snap-fig3"], source=("nowhere", "fig3"))
+    monkeypatch.setattr(reproduce, "PRESETS", {**few, "scan-snap-fig3": broken})
+
+    def run(name):
+        if name.endswith("nowhere"):
+            raise SolverError("no certified answer")
+        return import_module(name)
+
+    monkeypatch.setattr(reproduce, "import_module", run)
+    code, out, _ = call("reproduce", "--all", "-o", tmp_path / "all", "--json")
+    assert code == 4
+    assert [r["verdict"] for r in json.loads(out)["presets"]] == ["error", "holds"]
+
+
+def test_all_and_a_name_are_too_much(call, tmp_path):
+    for arguments in ([], ["mechanics-global", "--all"]):
+        code, _, err = call("reproduce", *arguments, "-o", tmp_path / "x")
+        assert code == 2
+        assert "--all" in err
