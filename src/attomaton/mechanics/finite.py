@@ -27,7 +27,9 @@ CONVERGED = 1e-12  # gradient of a component's mean loss at which Newton stops
 CERTIFIED = 1e-9  # gradient above which an answer is an error
 LONGEST_STEP = 5.0  # a full Newton step from zero can overshoot by far
 BASIS_ENTRIES = 10**8  # numbers in a written-out basis of S_fin
-DENSE = 64  # tokens in a component above which conjugate gradients beat a factorisation and its threads
+DENSE = (
+    64  # tokens in a component above which conjugate gradients beat a factorisation and its threads
+)
 
 Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
 
