@@ -40,7 +40,7 @@ ROOMS = {
     "cli_dynamics": BASE | {"console", "dynamics", "report", "runs", "sweeps"},
     "cli_predictor": BASE
     | {"console", "corpus", "models", "predictor", "report", "runs", "storage"},
-    "cli_verify": BASE | {"cli_predictor", "console", "report", "verify"},
+    "cli_verify": BASE | {"console", "report", "verify"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
     "__main__": {"cli"},
     "cli": BASE

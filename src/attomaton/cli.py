@@ -7,7 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from attomaton import cli_dynamics, cli_predictor, cli_summary, cli_verify
-from attomaton.console import Json, emit, fail, progress_bar
+from attomaton.console import (
+    Column,
+    Context,
+    Json,
+    Split,
+    TokenizerName,
+    emit,
+    fail,
+    progress_bar,
+    reading,
+)
 from attomaton.errors import AttomatonError, UsageError
 
 app = typer.Typer(
@@ -32,22 +42,6 @@ Fitted = Annotated[
     Path, typer.Argument(help="Folder written by `attomaton fit` or `attomaton tune`.")
 ]
 Tokens = Annotated[list[str], typer.Argument(help="The context, last token last.")]
-Context = Annotated[
-    int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
-]
-Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
-Split = Annotated[
-    str | None,
-    typer.Option(help="Documents of a text: stream (default; the whole file), lines, paragraphs."),
-]
-TokenizerName = Annotated[
-    str | None,
-    typer.Option(
-        "--tokenizer",
-        help="Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json.",
-    ),
-]
-READING = ("context", "sequence", "item", "order", "split", "tokenizer")
 EmbeddingsFile = Annotated[
     Path | None,
     typer.Option("--embeddings", help=".npy matrix; tokens are then integers naming its rows."),
@@ -395,11 +389,6 @@ def doctor(json: Json = False) -> None:
     emit(record, table(["check", "", "detail"], rows), json)
     if not record["ok"]:
         raise typer.Exit(1)
-
-
-def reading(given: dict[str, Any]) -> dict[str, Any]:
-    """How a file is to be read, out of all that a command was given."""
-    return {name: given[name] for name in READING}
 
 
 def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, list[Any]]:

@@ -6,24 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.console import Json, emit, progress_bar
+from attomaton.console import (
+    Column,
+    Context,
+    Json,
+    Split,
+    TokenizerName,
+    emit,
+    progress_bar,
+    reading,
+)
 from attomaton.errors import UsageError
-
-Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
-Context = Annotated[
-    int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
-]
-Split = Annotated[
-    str | None,
-    typer.Option(help="Documents of a text: stream (default; the whole file), lines, paragraphs."),
-]
-TokenizerName = Annotated[
-    str | None,
-    typer.Option(
-        "--tokenizer",
-        help="Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json.",
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -58,15 +51,12 @@ def tune(
     json: Json = False,
 ) -> None:
     """Fit a predictor for unseen text: prior, price and exponent chosen on validation data."""
+    asked = reading(locals())
     from attomaton.corpus.readers import read_windows
     from attomaton.predictor.tune import tune as tuned
     from attomaton.report.terminal import table
     from attomaton.runs import command, environment
 
-    reading: dict[str, Any] = {
-        "context": context, "sequence": sequence, "item": item, "order": order,
-        "split": split, "tokenizer": tokenizer,
-    }  # fmt: skip
     grid: dict[str, Any] = {}
     if priors is not None:
         grid["priors"] = [x for x in priors.split(",") if x]
@@ -75,8 +65,8 @@ def tune(
             grid[name] = _numbers(name, text)
     with progress_bar("tuning") as bar:
         predictor = tuned(
-            read_windows(data, **reading), read_windows(validate, **reading),
-            reading=reading, workers=workers, **grid,
+            read_windows(data, **asked), read_windows(validate, **asked),
+            reading=asked, workers=workers, **grid,
             progress=lambda stage, done, total: bar(done, total, stage) if bar else None,
         )  # fmt: skip
     predictor.record["data"] = {"train": str(data), "validate": str(validate)}
@@ -162,15 +152,12 @@ def score(
     json: Json = False,
 ) -> None:
     """Log-loss and hits on unseen data, beside unigram, recency, bigram and trigram on the same windows."""
+    asked = reading(locals())
     from attomaton.corpus.readers import read_windows
     from attomaton.models import open_model, read_record
     from attomaton.predictor.scoring import score_limit, score_predictor
     from attomaton.storage import KIND_FILE, read_json
 
-    asked: dict[str, Any] = {
-        "context": context, "sequence": sequence, "item": item, "order": order,
-        "split": split, "tokenizer": tokenizer,
-    }  # fmt: skip
     place = model / KIND_FILE
     kind = read_json(place).get("kind") if place.is_file() else None
     if kind == "predictor":
@@ -181,24 +168,24 @@ def score(
                 "a predictor keeps its baselines; --data and --validate are for limits."
             )
         predictor = Predictor.open(model)
-        reading = {
+        known_reading = {
             k: v if v is not None else predictor.record["reading"].get(k) for k, v in asked.items()
         }
-        windows = read_windows(file, **reading)
+        windows = read_windows(file, **known_reading)
         result = score_predictor(predictor, windows, None if limit is None else open_model(limit))
     else:
         if limit is not None:
             raise UsageError("--limit goes with a predictor; this model is a limit itself.")
         opened = open_model(model)
         known = read_record(model)
-        reading = {
+        known_reading = {
             k: v if v is not None else known.get("reading", {}).get(k) for k, v in asked.items()
         }
         if data is None and Path(known.get("data", "")).is_file():
             data = Path(known["data"])
-        train = None if data is None else read_windows(data, **reading)
-        valid = None if validate is None else read_windows(validate, **reading)
-        windows = read_windows(file, **reading)
+        train = None if data is None else read_windows(data, **known_reading)
+        valid = None if validate is None else read_windows(validate, **known_reading)
+        windows = read_windows(file, **known_reading)
         result = score_limit(opened, windows, train, valid)
     if figure is not None:
         from attomaton.report import canvas

@@ -5,8 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.cli_predictor import Column, Context, Split, TokenizerName
-from attomaton.console import Json, emit, progress_bar
+from attomaton.console import (
+    Column,
+    Context,
+    Json,
+    Split,
+    TokenizerName,
+    emit,
+    progress_bar,
+    reading,
+)
 from attomaton.errors import UsageError
 
 
@@ -41,21 +49,19 @@ def verify(
     json: Json = False,
 ) -> None:
     """Put every theorem and figure to the test, each with a control that must fail, and write a report."""
+    asked = {k: v for k, v in reading(locals()).items() if v is not None}
     from attomaton.report.terminal import table
     from attomaton.verify import verify_run
 
-    names = ("context", "sequence", "item", "order", "split", "tokenizer")
-    values = (context, sequence, item, order, split, tokenizer)
-    reading: dict[str, Any] = {k: v for k, v in zip(names, values, strict=True) if v is not None}
-    if reading and data is None:
-        said = ", ".join(f"--{name}" for name in reading)
+    if asked and data is None:
+        said = ", ".join(f"--{name}" for name in asked)
         raise UsageError(f"{said} says how to read a file: name one with --data.")
     place = (
         out or Path("runs") / f"verify{'' if quick else '-full'}{f'-{data.stem}' if data else ''}"
     )
     wanted = [x.strip() for x in only.split(",") if x.strip()] if only is not None else None
     with progress_bar("verifying") as progress:
-        summary = verify_run(wanted, quick, place, progress, data, reading)
+        summary = verify_run(wanted, quick, place, progress, data, asked)
     rows = [
         [r["claim"], _cut(r["title"], 46), r["verdict"], r["control"], _figures(r), round(r["seconds"], 1)]
         for r in summary["claims"]

@@ -1,4 +1,4 @@
-"""What all commands share: printing a result, showing progress, saying what went wrong."""
+"""What all commands share: options for reading data, printing a result, showing progress, saying what went wrong."""
 
 import sys
 from collections.abc import Iterator
@@ -8,6 +8,27 @@ from typing import Annotated, Any
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Context = Annotated[
+    int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
+]
+Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
+Split = Annotated[
+    str | None,
+    typer.Option(help="Documents of a text: stream (default; the whole file), lines, paragraphs."),
+]
+TokenizerName = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer",
+        help="Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json.",
+    ),
+]
+READING = ("context", "sequence", "item", "order", "split", "tokenizer")
+
+
+def reading(given: dict[str, Any]) -> dict[str, Any]:
+    """How a file is to be read, out of all that a command was given."""
+    return {name: given[name] for name in READING}
 
 
 def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
