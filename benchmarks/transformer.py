@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.transformer.data import EOS, windows
+from attomaton.corpus.text import read_stream
+from attomaton.transformer.data import windows
 from attomaton.transformer.model import Settings
 from attomaton.transformer.train import train
 from benchmarks.table import best_of, say
@@ -39,10 +40,8 @@ def load(data: Path | None, vocab: int, tokens: int) -> tuple[int, np.ndarray, s
     if data is None and os.environ.get("ATTOMATON_DATA"):
         data = Path(os.environ["ATTOMATON_DATA"]) / "wikitext-2"
     if data is not None and (data / "train.txt").is_file():
-        words = (data / "train.txt").read_text(encoding="utf-8").replace("\n", f" {EOS} ").split()
-        index: dict[str, int] = {}
-        ids = np.array([index.setdefault(word, len(index)) for word in words])
-        return len(index), ids, "WikiText-2"
+        vocabulary, ids = read_stream(data / "train.txt")
+        return len(vocabulary), ids, "WikiText-2"
     p = 1 / (np.arange(vocab) + 2.7)
     rng = np.random.default_rng(0)
     return vocab, rng.choice(vocab, size=tokens, p=p / p.sum()), "Zipf"

@@ -28,7 +28,7 @@ from attomaton.estimator_input import (
     refuse_outside,
     sklearn_class,
 )
-from attomaton.mechanics.automaton import TIE, Automaton, Explanation
+from attomaton.mechanics.automaton import Automaton, Explanation, mixing_scores
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 
@@ -282,12 +282,9 @@ class NextTokenClassifier:
         start = np.flatnonzero(np.diff(row, prepend=-1))
         size = np.diff(start, append=len(row))
         svm = limit.scores(limit.svm.coefficient, last[row], column)
-        score = np.log(count) + limit.scores(limit.finite.coefficient, last[row], column)
-        if np.isinf(radius):
-            top = np.repeat(np.maximum.reduceat(svm, start), size)
-            score = np.where(svm >= top - TIE, score, -np.inf)
-        elif limit.svm.norm > 0:
-            score = score + radius * svm / limit.svm.norm
+        finite = limit.scores(limit.finite.coefficient, last[row], column)
+        bags = np.append(start, len(row))
+        score = mixing_scores(bags, count, svm, finite, radius, limit.svm.norm)
         e = np.exp(score - np.repeat(np.maximum.reduceat(score, start), size))
         return len(length), row, column, e / np.repeat(np.add.reduceat(e, start), size)
 

@@ -234,15 +234,12 @@ def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP
     pq.write_table(pa.table(dict(columns)), path, compression="zstd", row_group_size=group)
 
 
-def read_columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Read the named columns of a Parquet file: NumPy arrays, lists as (flat values, lengths)."""
-    return read_rows([path], names, names[0], None)
-
-
 def read_rows(
     paths: Sequence[Path], names: Sequence[str], key: str, wanted: np.ndarray | None
 ) -> dict[str, Any]:
     """Read the named columns of several Parquet files as one table, or only its rows whose `key` is wanted.
+
+    NumPy arrays, lists as (flat values, lengths).
 
     Files are sorted by `key`, so that whole groups of rows can be passed over unread.
     """

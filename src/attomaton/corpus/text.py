@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.corpus.tokenisers import Tokeniser, after_line_end
+from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
 from attomaton.errors import DataError
@@ -49,6 +49,20 @@ def read_text(
     ids = np.frombuffer(into.ids, dtype=np.int32)
     start = np.array([0, *end])
     return windows_from_streams(into.known(), ids, start, context, partial=split != "stream")
+
+
+def read_stream(path: Path | str) -> tuple[Vocabulary, np.ndarray]:
+    """The words of a plain text as one stream: the vocabulary by first appearance, and the ids."""
+    path, into = Path(path), _Ids(None)
+    try:
+        _add_stream(into, path, named_tokeniser("words"))
+    except DataError as fault:
+        raise DataError(f"{path}: {fault}") from None
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
+    if into.blank:
+        raise DataError(f"{path}: no words: the file is empty.")
+    return into.known(), np.frombuffer(into.ids, dtype=np.int32)
 
 
 def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser) -> None:

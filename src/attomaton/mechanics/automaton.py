@@ -183,14 +183,11 @@ class Automaton:
         finite: Float[np.ndarray, " distinct"],
         radius: float,
     ) -> Float[np.ndarray, " distinct"]:
-        """Softmax of log m + W_fin's scores + radius · W_svm's unit scores."""
+        """The shares of one bag's tokens; see `mixing_scores`."""
         if not radius >= 0:
             raise UsageError(f"radius must be 0 or more, not {radius}.")
-        score = np.log(count) + finite
-        if np.isinf(radius):
-            score = np.where(svm >= svm.max() - TIE, score, -np.inf)
-        elif self.limit.svm.norm > 0:
-            score = score + radius * svm / self.limit.svm.norm
+        whole = np.array([0, len(count)])
+        score = mixing_scores(whole, count, svm, finite, radius, self.limit.svm.norm)
         e = np.exp(score - score.max())
         return e / e.sum()
 
@@ -235,6 +232,29 @@ class Automaton:
                 for r in heaviest
             ),
         )
+
+
+def mixing_scores(
+    start: Int[np.ndarray, " bags_and_one"],
+    count: Int[np.ndarray, " entries"],
+    svm: Float[np.ndarray, " entries"],
+    finite: Float[np.ndarray, " entries"],
+    radius: float = np.inf,
+    norm: float = 1.0,
+) -> Float[np.ndarray, " entries"]:
+    r"""The score of every token of many bags: its softmax over a bag is what the automaton predicts.
+
+    $\log m_x + e_x^\top W_{fin} e_q$ for the tokens with the highest score of $W_{svm}$ and −∞ for all others; on the
+    way there, $W_{svm}$'s unit scores times `radius` are added instead (`norm` is $\|W_{svm}\|$).
+
+    >>> mixing_scores(np.array([0, 3]), np.array([1, 1, 1]), np.array([1.0, 1.0, 0.0]), np.zeros(3)).tolist()
+    [0.0, 0.0, -inf]
+    """
+    score = np.log(count) + finite
+    if np.isinf(radius):
+        top = np.repeat(np.maximum.reduceat(svm, start[:-1]), np.diff(start)) if len(svm) else svm
+        return np.where(svm >= top - TIE, score, -np.inf)
+    return score + radius * svm / norm if norm > 0 else score
 
 
 def samples_behind(samples: Samples, last: int, i: int, j: int) -> Int[np.ndarray, " rows"]:

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError
+from attomaton.mechanics.automaton import mixing_scores
 from attomaton.mechanics.limit import Limit
 from attomaton.predictor.backoff import reach
 from attomaton.predictor.bags import Bags, aligned, blocks
@@ -21,7 +22,6 @@ from attomaton.predictor.ngrams import Best, NGrams
 
 ERROR_BLOCK = 1000  # consecutive windows whose errors may lean the same way
 TOP = 5
-TIE = 1e-9  # scores of the limit closer than this are tied
 
 LogWeights = Callable[[Bags], Float[np.ndarray, " incidences"]]
 
@@ -74,8 +74,7 @@ def limit_weights(limit: Limit) -> LogWeights:
         last, token = (np.where(x < K, x, -1) for x in (bags.query, bags.token))
         svm = limit.scores(limit.svm.coefficient, last, token)
         finite = limit.scores(limit.finite.coefficient, last, token)
-        top = np.maximum.reduceat(svm, bags.start[:-1])[bags.owner]
-        return np.where(svm >= top - TIE, np.log(bags.count) + finite, -np.inf)
+        return mixing_scores(bags.start, bags.count, svm, finite)
 
     return log_weights
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.mechanics.automaton import TIE
+from attomaton.mechanics.automaton import mixing_scores
 from attomaton.numerics import row_pointer, sum_by
 
 OUTCOMES = ("hard", "soft", "lost", "absent")
@@ -91,12 +91,13 @@ def outcomes(
     if not n:
         none = np.zeros(0, bool)
         return Outcomes(np.zeros(0, np.int64), np.zeros(0), none, none)
-    begin, owner = start[:-1], np.repeat(np.arange(n), np.diff(start))
-    retrieved = svm >= np.maximum.reduceat(svm, begin)[owner] - TIE
+    owner = np.repeat(np.arange(n), np.diff(start))
+    score = mixing_scores(start, count, svm, finite)
+    retrieved = np.isfinite(score)
     kept = np.flatnonzero(retrieved)
     number = np.bincount(owner[kept], minlength=n)
     first, of = row_pointer(number)[:-1], owner[kept]
-    score = np.log(count[kept]) + finite[kept]
+    score = score[kept]
     mass = np.exp(score - np.maximum.reduceat(score, first)[of])  # the likeliest token has mass 1
     won = token[kept] == label[of]
     label_mass = sum_by(of[won], mass[won], n)

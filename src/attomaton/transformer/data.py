@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.corpus.text import read_stream
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
 from attomaton.errors import DataError, listed
 
-EOS, UNK = "<eos>", "<unk>"
+UNK = "<unk>"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def read_text(train: Path | str, valid: Path | str, most: int | None = None) -> 
     With `most`, only so many tokens are kept, the most frequent ones; all others are read as `<unk>`. So are words
     of the validation text that the training text does not hold, provided it holds `<unk>`.
     """
-    return text_of(_words(Path(train)), _words(Path(valid)), most)
+    return text_of(_words(train), _words(valid), most)
 
 
 def text_of(train: Iterable[Label], valid: Iterable[Label], most: int | None = None) -> Text:
@@ -62,16 +63,10 @@ def text_of(train: Iterable[Label], valid: Iterable[Label], most: int | None = N
     return Text(vocabulary, ids, held_out)
 
 
-def _words(path: Path) -> list[str]:
-    """The stream of a file; an empty one is refused."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise DataError(f"{path}: cannot be read as UTF-8 text ({fault}).") from None
-    words = text.replace("\n", f" {EOS} ").split()
-    if not words:
-        raise DataError(f"{path}: no words, the file is empty.")
-    return words
+def _words(path: Path | str) -> Iterable[Label]:
+    """The stream of a file, word by word."""
+    vocabulary, ids = read_stream(path)
+    return map(vocabulary.labels.__getitem__, ids)
 
 
 def _most_frequent(
