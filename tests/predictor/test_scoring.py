@@ -150,3 +150,23 @@ def test_nothing_to_score(predictor):
     windows = windows_from_sequences([["w1"]], ["w2"], vocabulary=predictor.vocabulary)
     with pytest.raises(DataError, match="none of the windows"):
         score_predictor(predictor, windows)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ties_are_broken_in_every_order(seed):
+    """Hits among the first one and five, against sorting with all ties broken in each possible way."""
+    from itertools import permutations
+
+    from attomaton.numerics import named_rng
+    from attomaton.predictor.bags import bag_of
+
+    rng = named_rng("ties", seed)
+    p = rng.choice([0.05, 0.1, 0.2], 7)
+    bags = replace(bag_of(np.arange(7)), label=np.array([3]))
+    _, top1, top5 = measure(bags, p / p.sum())
+    ranks = [
+        sorted(range(7), key=lambda x: (-p[x], order[x])).index(3)
+        for order in permutations(range(7))
+    ]
+    assert top1[0] == pytest.approx(np.mean(np.array(ranks) < 1))
+    assert top5[0] == pytest.approx(np.mean(np.array(ranks) < 5))
