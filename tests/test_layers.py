@@ -42,9 +42,13 @@ ROOMS = {
     | {"console", "corpus", "models", "predictor", "report", "runs", "storage"},
     "cli_verify": BASE | {"console", "report", "verify"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
+    "lab": BASE
+    | {"corpus", "dynamics", "levels", "mechanics", "models", "report", "runs", "scan_snap", "storage",
+       "summaries", "sweeps", "verify"},
+    "cli_lab": BASE | {"console", "lab"},
     "__main__": {"cli"},
     "cli": BASE
-    | {"cli_dynamics", "cli_predictor", "cli_summary", "cli_verify", "console", "corpus", "demo",
+    | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_summary", "cli_verify", "console", "corpus", "demo",
        "doctor", "mechanics", "models", "report", "reproduce", "runs", "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.

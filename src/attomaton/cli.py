@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton import cli_dynamics, cli_predictor, cli_summary, cli_verify
+from attomaton import cli_dynamics, cli_lab, cli_predictor, cli_summary, cli_verify
 from attomaton.console import (
     Column,
     Context,
@@ -407,6 +407,7 @@ cli_dynamics.register(app)
 cli_predictor.register(app)
 cli_summary.register(app)
 cli_verify.register(app)
+cli_lab.register(app)
 
 
 def main() -> None:

@@ -169,6 +169,28 @@ def read_record(folder: Path | str) -> dict[str, Any]:
     return read_json(check_folder(folder, "model") / "model.json")
 
 
+def last_token_table(folder: Path | str) -> dict[str, np.ndarray]:
+    """Every last token of a model, ascending: its samples (`rows`, `weight`), tokens and edges."""
+    folder = check_folder(folder, "model")
+    numbers = [p["part"] for p in read_record(folder)["parts"]]
+
+    def columns(name: str, wanted: Sequence[str]) -> dict[str, Any]:
+        return read_rows([folder / name / f"{n:03d}.parquet" for n in numbers], wanted, "last", None)
+
+    samples = columns("samples", ("last", "rows", "weight"))
+    head = np.flatnonzero(np.diff(samples["last"], prepend=-1))
+    last = samples["last"][head].astype(np.int64)
+    counts = {}
+    for name, many in (("pairs", "tokens"), ("edges", "edges")):
+        rows = columns(name, ("last",))["last"]
+        counts[many] = np.searchsorted(rows, last, "right") - np.searchsorted(rows, last)
+    return {
+        "last": last,
+        **{name: np.add.reduceat(samples[name], head) for name in ("rows", "weight")},
+        **counts,
+    }
+
+
 def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limit:
     """A fitted limit as it was saved: all of it, or what belongs to some last tokens.
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from tests.report import chromium
+from tests import chromium
 
 from attomaton.report.verification import report_figures, report_markdown, report_page
 from attomaton.report.verification_figures import panel_svg, panel_table, themed, words

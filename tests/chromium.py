@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 PATIENCE = 60  # seconds
@@ -27,7 +28,7 @@ class Browser:
         shell = 'in=$1 out=$2; shift 2; exec "$@" 3<&"$in" 4>&"$out"'
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
                    "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
-                   "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder}"]  # fmt: skip
+                   "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={folder}"]  # fmt: skip
         self._process = subprocess.Popen(
             ["bash", "-c", shell, "pipe", str(down), str(up), program(), *options, "about:blank"],
             pass_fds=(down, up), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -81,11 +82,13 @@ class Browser:
         return message
 
     def open(self, path, width, dark=False, media=""):
+        """Open a file of this machine, or an address."""
+        url = str(path) if str(path).startswith("http") else Path(path).as_uri()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=900,
                   deviceScaleFactor=1, mobile=False)  # fmt: skip
         self.send("Emulation.setEmulatedMedia", media=media, features=[scheme])
-        self.send("Page.navigate", url=Path(path).as_uri())
+        self.send("Page.navigate", url=url)
         ready = "location.href !== 'about:blank' && document.readyState === 'complete'"
         while not self.value(ready):
             pass
@@ -94,6 +97,79 @@ class Browser:
         answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def wait(self, expression, seconds=PATIENCE):
+        """Wait until an expression is true in the page; its value."""
+        end = time.monotonic() + seconds
+        while not (found := self.value(expression)):
+            assert time.monotonic() < end, f"never came true: {expression}\n{self.text()[:2000]}"
+            time.sleep(0.02)
+        return found
+
+    def text(self, selector="body"):
+        """The visible text of the first element that matches."""
+        return self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+    def box(self, selector):
+        """Where an element is: its middle and its size, in pixels of the window; it is scrolled into view."""
+        found = self.wait(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e) return null;"
+            " e.scrollIntoView({block: 'nearest'}); const r = e.getBoundingClientRect();"
+            " return {x: r.x + r.width / 2, y: r.y + r.height / 2, width: r.width, height: r.height}; })()"
+        )
+        return found
+
+    def mouse(self, kind, x, y, **more):
+        """One mouse event: moved, pressed, released or wheel."""
+        name = {"moved": "mouseMoved", "pressed": "mousePressed", "released": "mouseReleased",
+                "wheel": "mouseWheel"}[kind]  # fmt: skip
+        self.send("Input.dispatchMouseEvent", type=name, x=x, y=y, **more)
+
+    def hover(self, selector):
+        at = self.box(selector)
+        self.mouse("moved", at["x"], at["y"])
+
+    def click(self, selector):
+        """A real click on the middle of an element."""
+        at = self.box(selector)
+        self.mouse("moved", at["x"], at["y"])
+        for kind in ("pressed", "released"):
+            self.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
+
+    def drag(self, selector, dx, dy, steps=8):
+        """Press on the middle of an element, move, let go."""
+        at = self.box(selector)
+        self.mouse("moved", at["x"], at["y"])
+        self.mouse("pressed", at["x"], at["y"], button="left", clickCount=1)
+        for i in range(1, steps + 1):
+            x, y = at["x"] + dx * i / steps, at["y"] + dy * i / steps
+            self.mouse("moved", x, y, button="left", buttons=1)
+        self.mouse("released", at["x"] + dx, at["y"] + dy, button="left", clickCount=1)
+
+    def type(self, selector, text):
+        """Put the cursor into a field, take out what is there, and type."""
+        self.click(selector)
+        self.value(f"document.querySelector({json.dumps(selector)}).select?.()")
+        self.send("Input.insertText", text=text)
+
+    def press(self, key, code=None, modifiers=0):
+        """A key, down and up; Alt is modifier 1."""
+        more = {"text": "\r"} if key == "Enter" else {}
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=code or key, modifiers=modifiers,
+                      windowsVirtualKeyCode={"Enter": 13, "Tab": 9, "Escape": 27, " ": 32}.get(key, 0), **more)  # fmt: skip
+            more = {}
+
+    def click_text(self, text, selector="button, a, [role=menuitem], [role=option], .q-item, .q-tab, label, .chip"):
+        """Click the first visible element of these whose text is just that."""
+        mark = "data-wanted"
+        self.wait(
+            f"(() => {{ document.querySelectorAll('[{mark}]').forEach(e => e.removeAttribute('{mark}'));"
+            f" const e = [...document.querySelectorAll({json.dumps(selector)})].find(e => e.offsetParent &&"
+            f" (e.innerText.trim() === {json.dumps(text)} || e.getAttribute('aria-label') === {json.dumps(text)}));"
+            f" e?.setAttribute('{mark}', ''); return !!e; }})()"
+        )
+        self.click(f"[{mark}]")
 
     def screenshot(self, path, clip=None):
         options = {"clip": {**clip, "scale": 1}} if clip else {}

@@ -1,0 +1,10 @@
+"""Placeholder."""
+
+from attomaton.lab.view import Screen, View
+
+
+async def build(view: View) -> None:
+    """Fill the page."""
+
+
+SCREEN = Screen("/graph", "Priority graph", "hub", build, "")

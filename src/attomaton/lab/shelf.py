@@ -1,0 +1,189 @@
+"""What the lab can open: data, models, runs, each under an id the server made.
+
+A page only ever names ids. What an id stands for, a file or a folder, is known here alone, so that no path a browser
+sends reaches the file system. Data that are pasted or uploaded are kept in the workspace under their own hash:
+
+    WORKSPACE/data/ID.SUFFIX   the bytes as they came
+              data/ID.json     title, suffix, how to read them
+              models/ID/       their fitted model, as `attomaton fit` writes it
+              runs/…           runs started in the page
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from attomaton.corpus.readers import read_windows
+from attomaton.corpus.windows import Windows
+from attomaton.errors import AttomatonError, DataError, UsageError
+from attomaton.storage import KIND_FILE, read_json, to_json, write_json, write_whole
+
+SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".txt")
+TOKENISERS = ("words", "lower", "chars")
+READING = ("context", "sequence", "item", "order", "split", "tokenizer")
+MOST_BYTES = 64 << 20  # of one upload
+DEPTH = 3  # folders below the workspace that are looked through
+EXAMPLE = "example"
+_ID = re.compile(r"[0-9a-f]{16}|example")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing on the shelf; `kind` is data, model, run, sweep, verification or predictor."""
+
+    id: str
+    kind: str
+    title: str
+    path: Path
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+    def windows(self) -> Windows:
+        """The contexts of a data item; an error names the data by its title, not by where it is kept."""
+        if self.kind != "data":
+            raise UsageError(f"{self.title} is a {self.kind}, not a data set.")
+        return named(self, read_windows, self.path, **self.reading)
+
+
+class Shelf:
+    """All items: the example, what was opened at the start, what was pasted, what lies in the workspace."""
+
+    def __init__(self, workspace: Path):
+        self.workspace = workspace
+        self._opened: dict[str, Item] = {EXAMPLE: _example()}
+
+    def open(self, path: Path | str, reading: Mapping[str, Any] | None = None) -> Item:
+        """Put a file or one of our folders on the shelf; only the command line calls this."""
+        path = Path(path)
+        if not path.exists():
+            raise DataError(f"{path}: no such file or folder.")
+        item = _folder(path) if path.is_dir() else _file(path, reading or {})
+        self._opened[item.id] = item
+        return item
+
+    def add(self, name: str, content: bytes, reading: Mapping[str, Any]) -> Item:
+        """Keep pasted or uploaded data, if they can be read; the same bytes read the same way are one item."""
+        if len(content) > MOST_BYTES:
+            raise UsageError(f"{len(content) >> 20} MB at once are too many: at most {MOST_BYTES >> 20} MB.")
+        suffix = Path(name).suffix.lower()
+        suffix = suffix if suffix in SUFFIXES else ".txt"
+        title = "".join(c for c in Path(name.replace("\\", "/")).name if c.isprintable())[:80] or "data"
+        asked = _checked(reading)
+        mark = sha256(content + to_json([suffix, asked], indent=None).encode()).hexdigest()[:16]
+        folder = self.workspace / "data"
+        folder.mkdir(parents=True, exist_ok=True)
+        item = Item(mark, "data", title, folder / f"{mark}{suffix}", asked)
+        fresh = not item.path.exists()
+        write_whole(item.path, lambda path: path.write_bytes(content))
+        try:
+            item.windows()
+        except AttomatonError:
+            if fresh:
+                item.path.unlink()
+            raise
+        record = {"title": title, "suffix": suffix, "reading": asked}
+        write_whole(folder / f"{mark}.json", lambda path: write_json(path, record))
+        return item
+
+    def find(self, id: str) -> Item:
+        """The item of an id."""
+        if _ID.fullmatch(id):
+            for item in self.items():
+                if item.id == id:
+                    return item
+        raise UsageError("nothing is open under this address; choose something on the start page.")
+
+    def items(self) -> list[Item]:
+        """Everything that can be opened now; what was opened at the start comes first."""
+        found = {item.id: item for item in [*reversed(self._opened.values()), *self._kept(), *self._folders()]}
+        return list(found.values())
+
+    def model_folder(self, item: Item) -> Path:
+        """Where the model of an item is, or will be once it is fitted."""
+        if item.kind == "model":
+            return item.path
+        if item.kind == "run" and (item.path / "model" / KIND_FILE).is_file():
+            return item.path / "model"
+        if item.kind == "data":
+            return self.workspace / "models" / item.id
+        raise UsageError(f"{item.title} is a {item.kind} without a model; open the model or its data.")
+
+    def _kept(self) -> Iterator[Item]:
+        for path in sorted((self.workspace / "data").glob("*.json")):
+            try:
+                record = read_json(path)
+                file = path.with_suffix(record["suffix"])
+                if record["suffix"] in SUFFIXES and file.is_file():
+                    yield Item(path.stem, "data", record["title"], file, _checked(record["reading"]))
+            except (AttomatonError, KeyError, TypeError, AttributeError):
+                continue  # not ours
+
+    def _folders(self) -> Iterator[Item]:
+        """Folders of ours below the workspace, but for the models of data that are on the shelf themselves."""
+        own = self.workspace / "models"
+        for root in {self.workspace, self.workspace.parent} if self.workspace.name == "lab" else {self.workspace}:
+            for path in _marked(root, DEPTH):
+                if path.parent != own:
+                    try:
+                        yield _folder(path)
+                    except AttomatonError:
+                        continue
+
+
+def named(item: Item, call: Any, *arguments: Any, **options: Any) -> Any:
+    """Call something that reads an item's file; its errors speak of the item's title."""
+    try:
+        return call(*arguments, **options)
+    except AttomatonError as error:
+        raise type(error)(str(error).replace(str(item.path), item.title)) from error
+
+
+def reading_options(reading: Mapping[str, Any]) -> list[str]:
+    """How a file is read, as options of the command line."""
+    return [word for name, value in reading.items() for word in (f"--{name}", str(value))]
+
+
+def _example() -> Item:
+    with as_file(files("attomaton.corpus") / "example.jsonl") as path:
+        return Item(EXAMPLE, "data", "Café counter (example)", Path(path))
+
+
+def _file(path: Path, reading: Mapping[str, Any]) -> Item:
+    seen = path.stat()
+    given = {k: v for k, v in reading.items() if v is not None}
+    key = to_json([str(path.resolve()), seen.st_size, seen.st_mtime_ns, given], indent=None)
+    return Item(sha256(key.encode()).hexdigest()[:16], "data", path.name, path, given)
+
+
+def _folder(path: Path) -> Item:
+    if not (path / KIND_FILE).is_file():
+        raise DataError(f"{path}: not a folder of attomaton (no {KIND_FILE} in it).")
+    kind = str(read_json(path / KIND_FILE).get("kind"))
+    mark = sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    return Item(mark, kind, path.name if path.name != "model" else f"{path.parent.name}/model", path)
+
+
+def _marked(root: Path, depth: int) -> Iterator[Path]:
+    """Folders with our mark, not looking inside them (a run may hold a model of its own)."""
+    if depth < 0 or not root.is_dir():
+        return
+    for path in sorted(root.iterdir()):
+        if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+            if (path / KIND_FILE).is_file():
+                yield path
+            else:
+                yield from _marked(path, depth - 1)
+
+
+def _checked(reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings a page may ask for: names of columns, a number, a tokeniser of ours; never a file."""
+    given = {k: v for k, v in reading.items() if v not in (None, "")}
+    unknown = set(given) - set(READING)
+    if unknown:
+        raise UsageError(f"no such setting: {', '.join(sorted(unknown))}.")
+    if given.get("tokenizer", "words") not in TOKENISERS:
+        raise UsageError(f"tokenizer: one of {', '.join(TOKENISERS)}.")
+    return given

@@ -1,0 +1,189 @@
+"""The start screen: an example already on screen, three doors to one's own data."""
+
+from typing import Any
+
+from nicegui import events, ui
+
+from attomaton.corpus.text import SPLITS
+from attomaton.lab.jobs import RUNNING
+from attomaton.lab.opened import Opened
+from attomaton.lab.shelf import MOST_BYTES, SUFFIXES, TOKENISERS, Item
+from attomaton.lab.view import Screen, View, in_thread
+
+PASTED = {"rows": "pasted.jsonl", "text": "pasted.txt", "events": "pasted.csv"}
+ROWS = '{"tokens": ["tea", "cake", "bell"], "next": "tea"}\n{"tokens": ["cake", "soup", "bell"], "next": "soup"}'
+
+
+async def build(view: View) -> None:
+    """Fill the page."""
+    ui.label("What does a self-attention layer learn from next-token prediction, exactly, on your data?").classes(
+        "title"
+    ).props('role="heading" aria-level="1"')
+    model = await view.model()
+    if model is not None:
+        _summary(view, model)
+    with ui.element("div").classes("grid2"):
+        _paste(view)
+        _folders(view)
+    view.says(*fit_code(view.item))
+
+
+def fit_code(item: Item) -> tuple[str, str]:
+    """The command and the Python code that fit an item."""
+    import shlex
+
+    from attomaton.lab.shelf import reading_options
+
+    if item.kind != "data":
+        folder = str(item.path)
+        return f"attomaton summary {shlex.quote(folder)}", (
+            f"from attomaton import open_model\nlimit = open_model({folder!r})\nprint(limit.summary())"
+        )
+    words = ["attomaton", "fit", str(item.path), *reading_options(item.reading), "-o", "model"]
+    given = "".join(f", {k}={v!r}" for k, v in item.reading.items())
+    return shlex.join(words), (
+        "from attomaton import read_samples, solve_limit\n"
+        f"limit = solve_limit(read_samples({str(item.path)!r}{given}))\nprint(limit.summary())"
+    )
+
+
+def _summary(view: View, model: Opened) -> None:
+    """What was learned, in numbers, with a way into every screen."""
+    s = model.summary
+    with ui.element("section").classes("card").props('aria-label="What is open"'):
+        ui.label(view.item.title).classes("card-title").props('role="heading" aria-level="2"')
+        with ui.element("div").classes("figures"):
+            for name, value in (
+                ("samples", f"{s['samples']:,}"),
+                ("tokens", f"{s['vocab']:,}"),
+                ("priority graphs", f"{s['last_tokens']:,}"),
+                ("components", f"{s['components']:,}"),
+                ("of several tokens", f"{s['cyclic_components']:,}"),
+                ("‖W_svm‖ (hard)", f"{s['svm_norm']:.6g}"),
+                ("‖W_fin‖ (soft)", f"{s['finite_norm']:.6g}"),
+                ("loss floor L*", f"{s['loss_floor']:.10g}"),
+                ("set aside", f"{s['dropped']:,}"),
+            ):
+                with ui.element("div"):
+                    ui.label(value).classes("figure-value")
+                    ui.label(name).classes("figure-name")
+        ui.label(
+            "Trained for ever, one self-attention layer becomes an automaton: after each last token it retrieves the "
+            "tokens of highest priority (hard), then mixes those that are tied (soft). Both parts are computed "
+            "exactly and certified."
+        ).classes("lead")
+        with ui.element("div").classes("row"):
+            ui.label("Look at the priority graph after").classes("note")
+            for row in model.search("", 8):
+                ui.link(str(row["last"]), view.link("/graph", last=row["last"])).classes("chip")
+
+
+def _paste(view: View) -> None:
+    with ui.element("section").classes("card").props('aria-label="Your data"'):
+        ui.label("Your data").classes("card-title").props('role="heading" aria-level="2"')
+        kind = ui.toggle({"rows": "Rows (JSONL)", "text": "Text", "events": "Events (CSV)"}, value="rows")
+        kind.props("dense no-caps unelevated toggle-color=primary")
+        said = ui.textarea(placeholder=ROWS).props('outlined autogrow input-class="mono" aria-label="Paste data here"')
+        said.classes("w-full")
+        settings = _settings(kind)
+        wrong = ui.element("div").classes("w-full")
+
+        async def take(name: str, content: bytes) -> None:
+            with view.checked(wrong):
+                if not view.lab.allow_run:
+                    from attomaton.errors import UsageError
+
+                    raise UsageError("this lab is read only; start it with --allow-run.")
+                item = await in_thread(view.lab.shelf.add, name, content, settings())
+                view.go("/", item)
+
+        with ui.element("div").classes("row"):
+            ui.button("Open", icon="play_arrow", on_click=lambda: take(PASTED[kind.value], said.value.encode())).props(
+                "unelevated no-caps"
+            )
+
+            async def uploaded(e: events.UploadEventArguments) -> None:
+                await take(e.file.name, await e.file.read())
+
+            ui.upload(
+                label="or drop a file here", auto_upload=True, max_file_size=MOST_BYTES, on_upload=uploaded,
+                on_rejected=lambda: _too_large(view, wrong),
+            ).props(f'flat bordered accept="{",".join(SUFFIXES)}"').classes("upload")  # fmt: skip
+        ui.label(
+            "JSONL rows {tokens, next}, plain text, or an event log (CSV, TSV, Parquet); at most 64 MB. It stays on "
+            "this machine."
+        ).classes("note")
+
+
+def _settings(kind: ui.toggle) -> Any:
+    """Fields for how text and event logs are read; a function that gives what is set in them."""
+    with ui.element("div").classes("row"):
+        context = ui.number("context", value=8, min=1, precision=0).props("dense outlined")
+        split = ui.select(list(SPLITS), label="split", value="stream").props("dense outlined options-dense")
+        tokens = ui.select(list(TOKENISERS), label="tokenizer", value="words").props("dense outlined options-dense")
+        columns = {
+            name: ui.input(f"{name} column", placeholder=name).props("dense outlined")
+            for name in ("sequence", "item", "order")
+        }
+    context.bind_visibility_from(kind, "value", lambda k: k != "rows")
+    for field in (split, tokens):
+        field.bind_visibility_from(kind, "value", lambda k: k == "text")
+    for field in columns.values():
+        field.bind_visibility_from(kind, "value", lambda k: k == "events")
+
+    def asked() -> dict[str, Any]:
+        if kind.value == "rows":
+            return {}
+        number = None if context.value is None else int(context.value)
+        if kind.value == "text":
+            chosen = {"split": split.value, "tokenizer": tokens.value}
+            usual = {"split": "stream", "tokenizer": "words"}
+            return {"context": number, **{k: v for k, v in chosen.items() if v != usual[k]}}
+        return {"context": number, **{k: f.value.strip() for k, f in columns.items() if f.value}}
+
+    return asked
+
+
+def _too_large(view: View, place: ui.element) -> None:
+    place.clear()
+    with place:
+        view.problem(f"This file cannot be taken: at most {MOST_BYTES >> 20} MB, of {', '.join(SUFFIXES)}.")
+
+
+def _folders(view: View) -> None:
+    """Everything that can be opened, by kind."""
+    place = {"sweep": "/sweep", "verification": "/claims", "run": "/training"}
+    with ui.element("section").classes("card").props('aria-label="Open"'):
+        ui.label("Open").classes("card-title").props('role="heading" aria-level="2"')
+        ui.label(
+            f"Data, models and runs below {view.lab.shelf.workspace}; `attomaton lab FOLDER` adds others."
+        ).classes("note")
+        with ui.element("ul").classes("items"):
+            for item in view.lab.shelf.items():
+                with ui.element("li"):
+                    has_model = item.kind == "run" and (item.path / "model").is_dir()
+                    ui.link(item.title, view.link("/" if has_model else place.get(item.kind, "/"), item))
+                    ui.label(item.kind).classes("note")
+        for job in view.lab.jobs.running():
+            if job.state == RUNNING:
+                view.watch(job)
+
+
+SCREEN = Screen(
+    "/",
+    "Start",
+    "home",
+    build,
+    """
+The lab opens sequences and shows what one self-attention layer learns from predicting their next token.
+
+**Hard retrieval.** After a last token *k*, the samples order the other tokens: an edge *i → j* says that *i* came next
+while *j* was there too. Training sends the weights along W_svm, the smallest matrix that keeps every strict order with
+a margin of 1, so only the highest tokens of a context survive.
+
+**Soft composition.** Tokens that outrank each other in a circle are tied. Between them a finite part W_fin remains, the
+maximum-likelihood fit of Luce's choice model.
+
+*Mechanics of next token prediction with self-attention* (Li et al., 2024); *Scan and Snap* (Tian et al., 2023).
+""",
+)

@@ -1,0 +1,283 @@
+"""One page of the lab: the frame around every screen, its address, and what it is looking at."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import urlencode
+
+from nicegui import run, ui
+from starlette.requests import Request
+
+from attomaton.errors import AttomatonError
+from attomaton.lab.charts import icon_button
+from attomaton.lab.jobs import DONE, FAILED, RUNNING, Job, Jobs
+from attomaton.lab.opened import Opened
+from attomaton.lab.shelf import EXAMPLE, Item, Shelf
+from attomaton.lab.style import STYLE
+from attomaton.runs import fit_run
+from attomaton.storage import is_folder
+
+PATIENCE = 0.15  # seconds between two looks at a job
+
+
+class Lab:
+    """What all pages share."""
+
+    def __init__(self, workspace: Path, allow_run: bool = True):
+        self.shelf, self.jobs, self.allow_run = Shelf(workspace), Jobs(), allow_run
+        self.first = EXAMPLE  # the item shown when an address names none
+        self._opened: dict[Path, Opened] = {}
+        self._lock = Lock()
+        self.kept: dict[str, Any] = {}  # small things a page wants to find again: positions of nodes
+
+    def fitted(self, item: Item) -> Opened | None:
+        """The model of an item, if there is one already."""
+        folder = self.shelf.model_folder(item)
+        if not is_folder(folder, "model"):
+            return None
+        with self._lock:
+            if folder not in self._opened:
+                self._opened[folder] = Opened(folder)
+            return self._opened[folder]
+
+    def fit(self, item: Item) -> Job:
+        """Fit a data item, as `attomaton fit` does, into its place in the workspace."""
+        folder = self.shelf.model_folder(item)
+
+        def work(job: Job) -> dict[str, Any]:
+            from attomaton.lab.shelf import named
+
+            return named(item, fit_run, item.path, folder, progress=job.progress, **item.reading)
+
+        return self.jobs.start(f"fit {item.id}", f"Fitting {item.title}", work)
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A page of the lab: where it is, what it is called, what it explains, and the function that fills it."""
+
+    path: str
+    title: str
+    icon: str
+    build: Callable[["View"], Any]
+    help: str  # Markdown: definition, formula, reference
+    wants: tuple[str, ...] = ("data", "model", "run")  # kinds of items it can show
+
+
+class View:
+    """What a screen is given: the lab, its item, the settings in its address, and the frame's services."""
+
+    def __init__(self, lab: Lab, screen: Screen, screens: list[Screen], request: Request):
+        self.lab, self.screen, self.screens = lab, screen, screens
+        self.settings = {k: v for k, v in request.query_params.items() if k != "on"}
+        self.error: str | None = None
+        asked = request.query_params.get("on", lab.first)
+        try:
+            self.item = lab.shelf.find(asked)
+        except AttomatonError as error:
+            self.error, self.item = str(error), lab.shelf.find(EXAMPLE)
+        self.theme = request.cookies.get("theme", "auto")
+        self._cli, self._python = "", ""
+
+    # The address
+
+    def get(self, name: str, default: str = "") -> str:
+        """A setting of the address, as text."""
+        return self.settings.get(name, default)
+
+    def number(self, name: str, default: float) -> float:
+        """A setting of the address, as a number; the default where it is none."""
+        try:
+            return float(self.settings[name])
+        except (KeyError, ValueError):
+            return default
+
+    def put(self, **settings: object) -> None:
+        """Change settings in the address, so that it brings this view back; None takes one out."""
+        for name, value in settings.items():
+            if value is None or value == "":
+                self.settings.pop(name, None)
+            else:
+                self.settings[name] = f"{value:g}" if isinstance(value, float) else str(value)
+        ui.navigate.history.replace(self.link(**self.settings))
+
+    def link(self, path: str | None = None, item: Item | None = None, **settings: object) -> str:
+        """The address of a view of this item, or of another."""
+        query = {"on": (item or self.item).id, **{k: v for k, v in settings.items() if v not in (None, "")}}
+        return f"{path or self.screen.path}?{urlencode(query)}"
+
+    def go(self, path: str | None = None, item: Item | None = None, **settings: object) -> None:
+        """Open another view."""
+        ui.navigate.to(self.link(path, item, **settings))
+
+    # What is being looked at
+
+    async def model(self) -> Opened | None:
+        """The model of this item; while it is being fitted, progress is shown instead and the answer is None."""
+        try:
+            opened = self.lab.fitted(self.item)
+            if opened is not None:
+                return opened
+            job = self.lab.fit(self.item)
+        except AttomatonError as error:
+            self.problem(str(error))
+            return None
+        await run.io_bound(job.wait, 1.5)
+        if job.state == DONE:
+            return self.lab.fitted(self.item)
+        if job.state == FAILED:
+            self.problem(job.error)
+        else:
+            self.watch(job, lambda _: ui.navigate.reload())
+        return None
+
+    # Services of the frame
+
+    def says(self, cli: str, python: str) -> None:
+        """What the "copy as" buttons give: the command and the Python code behind this view."""
+        self._cli, self._python = cli, python
+
+    def problem(self, message: str) -> None:
+        """Say what went wrong, where it went wrong."""
+        with ui.element("div").classes("problem").props('role="alert"'):
+            ui.icon("error_outline")
+            ui.label(message).classes("whitespace-pre-wrap")
+
+    @contextmanager
+    def checked(self, place: ui.element | None = None) -> Iterator[None]:
+        """A block whose errors of ours are shown in `place` (emptied first), or at the end of the page."""
+        if place is not None:
+            place.clear()
+        try:
+            yield
+        except AttomatonError as error:
+            if place is None:
+                self.problem(str(error))
+            else:
+                with place:
+                    self.problem(str(error))
+
+    def watch(
+        self,
+        job: Job,
+        ended: Callable[[Job], Any] | None = None,
+        step: Callable[[Job], Any] | None = None,
+    ) -> ui.element:
+        """Progress of a job with a stop button; `step` at every look, `ended` once, when it is over."""
+        with ui.element("div").classes("job").props('role="status"') as box:
+            label = ui.label().classes("job-note")
+            bar = ui.linear_progress(value=0, show_value=False).props('instant-feedback aria-label="progress"')
+            stop = ui.button("Stop", icon="stop", on_click=lambda: job.stop()).props("outline dense no-caps")
+
+        def look() -> None:
+            bar.set_value(job.share)
+            label.set_text(f"{job.title}: {job.note or 'starting …'}")
+            stop.set_enabled(not job.stopping)
+            if step is not None:
+                step(job)
+            if job.state != RUNNING:
+                timer.cancel()
+                box.delete()
+                if job.state == FAILED:
+                    self.problem(job.error)
+                if ended is not None:
+                    ended(job)
+
+        timer = ui.timer(PATIENCE, look)
+        return box
+
+    # The frame itself
+
+    async def show(self) -> None:
+        """Build the page."""
+        ui.add_css(STYLE)
+        ui.colors(primary="#0072b2")
+        ui.page_title(f"{self.screen.title} · attomaton")
+        dark = ui.dark_mode({"dark": True, "light": False}.get(self.theme))
+        self._header(dark)
+        with ui.element("div").classes("frame"):
+            self._menu()
+            with ui.element("main").classes("page").props('id="main"'):
+                if self.error is not None:
+                    self.problem(self.error)
+                built = self.screen.build(self)
+                if isinstance(built, Awaitable):
+                    await built
+        self._keys()
+
+    def _menu(self) -> None:
+        with ui.element("nav").classes("nav").props('aria-label="Screens"'):
+            for number, screen in enumerate(self.screens, 1):
+                here = screen is self.screen
+                with ui.element("a").classes("nav-link" + " here" * here) as link:
+                    link.props(f'href="{self.link(screen.path)}"')
+                    if here:
+                        link.props('aria-current="page"')
+                    ui.icon(screen.icon).props('aria-hidden="true"')
+                    ui.label(screen.title)
+                    ui.label(str(number)).classes("nav-key").props('aria-hidden="true"')
+
+    def _header(self, dark: ui.dark_mode) -> None:
+        with ui.right_drawer(value=False, bordered=True).classes("help").props("overlay width=340") as help_:
+            ui.markdown(f"### {self.screen.title}\n{self.screen.help}")
+        with ui.header().classes("top"):
+            ui.link("attomaton", self.link("/")).classes("brand")
+            self._picker()
+            ui.space()
+            with icon_button("content_copy", "Copy as command or Python"), ui.menu():
+                ui.menu_item("Copy as command", lambda: self._copy("command", self._cli))
+                ui.menu_item("Copy as Python", lambda: self._copy("Python", self._python))
+                ui.menu_item("Copy the address of this view", self._copy_address)
+            icon_button("contrast", "Light or dark", lambda: self._switch(dark))
+            icon_button("help_outline", "What is shown here", help_.toggle)
+        self.help_drawer = help_
+
+    def _picker(self) -> None:
+        kinds = self.screen.wants
+        items = {i.id: i.title for i in self.lab.shelf.items() if i.kind in kinds or i.id == self.item.id}
+        picker = ui.select(items, value=self.item.id).props('dense outlined options-dense aria-label="What is open"')
+        picker.classes("picker").on_value_change(
+            lambda e: ui.navigate.to(self.link(item=self.lab.shelf.find(e.value)))
+        )
+
+    def _copy(self, what: str, text: str) -> None:
+        if text:
+            ui.clipboard.write(text)
+            ui.notify(f"Copied as {what}: {text}", multi_line=True, classes="copied")
+        else:
+            ui.notify("Nothing to copy on this screen.")
+
+    def _copy_address(self) -> None:
+        ui.run_javascript("navigator.clipboard?.writeText(location.href)")
+        ui.notify("Copied the address; it opens for whoever has opened this lab before.")
+
+    async def _switch(self, dark: ui.dark_mode) -> None:
+        now = dark.value
+        if now is None:
+            now = await ui.run_javascript("document.body.classList.contains('body--dark')")
+        dark.value = not now
+        theme = "dark" if dark.value else "light"
+        ui.run_javascript(f"document.cookie = 'theme={theme}; path=/; max-age=31536000; SameSite=Strict'")
+
+    def _keys(self) -> None:
+        """Alt+1 … Alt+9 open the screens, ? explains the one that is open."""
+        paths = [self.link(s.path) for s in self.screens]
+
+        def pressed(e: Any) -> None:
+            if not e.action.keydown or e.action.repeat:
+                return
+            if e.modifiers.alt and e.key.number and 1 <= e.key.number <= len(paths):
+                ui.navigate.to(paths[e.key.number - 1])
+            elif e.key == "?":
+                self.help_drawer.toggle()
+
+        ui.keyboard(on_key=pressed, ignore=["input", "select", "textarea"])
+
+
+async def in_thread(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Run something slow without holding up the other pages; its errors come back."""
+    return await asyncio.to_thread(call, *arguments, **options)

@@ -1,0 +1,88 @@
+"""A lab in a process of its own and a real browser in front of it."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests import chromium
+
+
+class Running:
+    """One `attomaton lab`: `address` with its token, `url(path)` without."""
+
+    def __init__(self, folder, *arguments):
+        self.folder = folder
+        self.log = folder / "stderr.txt"
+        command = [sys.executable, "-m", "attomaton", "lab", *map(str, arguments),
+                   "--no-browser", "--port", "0", "--workspace", str(folder / "workspace")]  # fmt: skip
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True, cwd=folder,
+            env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        )  # fmt: skip
+        self.address = self.process.stdout.readline().strip()
+        assert self.address, self.log.read_text()
+        self.base, self.token = self.address.split("/?token=")
+
+    def url(self, path="/"):
+        return self.base + path
+
+    def close(self):
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def start_lab(tmp_path_factory):
+    """Start labs that end with the module: start_lab("file.jsonl", "--context", 3)."""
+    running = []
+
+    def start(*arguments):
+        running.append(Running(tmp_path_factory.mktemp("lab"), *arguments))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def lab(start_lab):
+    """A lab on the embedded example."""
+    return start_lab()
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A tab in a real browser; it ends the test if the page reports an error."""
+    if chromium.program() is None:
+        pytest.skip("no Chromium here; .ci/run installs it")
+    tab = chromium.Browser(tmp_path / "profile")
+    yield tab
+    tab.close()
+
+
+@pytest.fixture
+def tab(lab, browser):
+    """A tab in which the lab has been opened once, so that it holds the token: tab.see("/graph")."""
+    enter(browser, lab)
+    return browser
+
+
+def enter(browser, lab, width=1400, dark=False):
+    """Open the lab by the address it printed, and give the tab a `see(path)`."""
+
+    def see(path="/", width=width, dark=dark):
+        browser.open(lab.url(path), width, dark)
+        browser.wait("!!document.querySelector('main.page') && window.socket?.connected !== false")
+        return browser
+
+    browser.open(lab.address, width, dark)
+    browser.wait("!!document.querySelector('main.page')")
+    browser.see = see
