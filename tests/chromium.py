@@ -155,18 +155,24 @@ class Browser:
     def press(self, key, code=None, modifiers=0):
         """A key, down and up; Alt is modifier 1."""
         more = {"text": "\r"} if key == "Enter" else {}
+        number = {"Enter": 13, "Tab": 9, "Escape": 27, " ": 32}.get(key, 0)
         for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=code or key, modifiers=modifiers,
-                      windowsVirtualKeyCode={"Enter": 13, "Tab": 9, "Escape": 27, " ": 32}.get(key, 0), **more)  # fmt: skip
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=code or key,
+                      modifiers=modifiers, windowsVirtualKeyCode=number, **more)  # fmt: skip
             more = {}
 
-    def click_text(self, text, selector="button, a, [role=menuitem], [role=option], .q-item, .q-tab, label, .chip"):
+    def click_text(
+        self,
+        text,
+        selector="button, a, [role=menuitem], [role=option], .q-item, .q-tab, label, .chip",
+    ):
         """Click the first visible element of these whose text is just that."""
         mark = "data-wanted"
         self.wait(
             f"(() => {{ document.querySelectorAll('[{mark}]').forEach(e => e.removeAttribute('{mark}'));"
             f" const e = [...document.querySelectorAll({json.dumps(selector)})].find(e => e.offsetParent &&"
-            f" (e.innerText.trim() === {json.dumps(text)} || e.getAttribute('aria-label') === {json.dumps(text)}));"
+            f" ([...e.querySelectorAll('i')].reduce((t, i) => t.replace(i.innerText, ''), e.innerText).trim()"
+            f" === {json.dumps(text)} || e.getAttribute('aria-label') === {json.dumps(text)}));"
             f" e?.setAttribute('{mark}', ''); return !!e; }})()"
         )
         self.click(f"[{mark}]")

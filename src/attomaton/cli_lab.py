@@ -18,16 +18,24 @@ def register(app: typer.Typer) -> None:
 def lab(
     what: Annotated[
         Path | None,
-        typer.Argument(help="A model, a run or a data file to open (default: the embedded example)."),
+        typer.Argument(
+            help="A model, a run or a data file to open (default: the embedded example)."
+        ),
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port (default: 8765, or a free one).")] = None,
     browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
     workspace: Annotated[
-        Path | None, typer.Option(help="Folder for pasted data and runs started in the page (default: runs/lab).")
+        Path | None,
+        typer.Option(
+            help="Folder for pasted data and runs started in the page (default: runs/lab)."
+        ),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     allow_run: Annotated[
-        bool, typer.Option("--allow-run", help="Let pages start work even when others can reach the lab.")
+        bool,
+        typer.Option(
+            "--allow-run", help="Let pages start work even when others can reach the lab."
+        ),
     ] = False,
     context: Context = None,
     sequence: Column = None,

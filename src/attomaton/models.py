@@ -175,7 +175,9 @@ def last_token_table(folder: Path | str) -> dict[str, np.ndarray]:
     numbers = [p["part"] for p in read_record(folder)["parts"]]
 
     def columns(name: str, wanted: Sequence[str]) -> dict[str, Any]:
-        return read_rows([folder / name / f"{n:03d}.parquet" for n in numbers], wanted, "last", None)
+        return read_rows(
+            [folder / name / f"{n:03d}.parquet" for n in numbers], wanted, "last", None
+        )
 
     samples = columns("samples", ("last", "rows", "weight"))
     head = np.flatnonzero(np.diff(samples["last"], prepend=-1))

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-
 from tests import chromium
 
 
@@ -18,12 +17,17 @@ class Running:
         self.log = folder / "stderr.txt"
         command = [sys.executable, "-m", "attomaton", "lab", *map(str, arguments),
                    "--no-browser", "--port", "0", "--workspace", str(folder / "workspace")]  # fmt: skip
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True, cwd=folder,
-            env={**os.environ, "JAX_PLATFORMS": "cpu"},
-        )  # fmt: skip
+        # NiceGUI behaves differently where it believes to be inside a test.
+        outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder,
+                env={**outside, "JAX_PLATFORMS": "cpu"},
+            )  # fmt: skip
         self.address = self.process.stdout.readline().strip()
-        assert self.address, self.log.read_text()
+        if not self.address:
+            self.close()
+            raise AssertionError(self.log.read_text())
         self.base, self.token = self.address.split("/?token=")
 
     def url(self, path="/"):
@@ -36,6 +40,7 @@ class Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.process.stdout.close()
 
 
 @pytest.fixture(scope="module")

@@ -41,14 +41,27 @@ class Chart:
     ):
         self.name, self.header, self.rows = name, list(header), rows
         self._stale = True
-        with ui.element("section").classes("card").props(f'aria-label="{_quoted(title)}"') as self.card:
+        self.canvas: Canvas
+        with (
+            ui.element("section")
+            .classes("card")
+            .props(f'aria-label="{_quoted(title)}"') as self.card
+        ):
             with ui.row().classes("card-head"):
-                self.title = ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
+                self.title = (
+                    ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
+                )
                 ui.space()
-                self._twin_button = icon_button("table_rows", "Show the numbers as a table", self._toggle)
+                self._twin_button = icon_button(
+                    "table_rows", "Show the numbers as a table", self._toggle
+                )
                 with icon_button("download", "Save this chart"), ui.menu():
-                    ui.menu_item("SVG", lambda: self.canvas.run_method("save", "svg", f"{name}.svg"))
-                    ui.menu_item("PNG", lambda: self.canvas.run_method("save", "png", f"{name}.png"))
+                    ui.menu_item(
+                        "SVG", lambda: self.canvas.run_method("save", "svg", f"{name}.svg")
+                    )
+                    ui.menu_item(
+                        "PNG", lambda: self.canvas.run_method("save", "png", f"{name}.png")
+                    )
                     ui.menu_item("CSV", self.save_csv)
             self.canvas = Canvas(options, title).style(f"height: {height}; width: 100%")
             if on_click is not None:
@@ -59,7 +72,9 @@ class Chart:
                 pass
             self._twin.set_visibility(False)
 
-    def show(self, options: dict[str, Any], header: Sequence[str], rows: Rows, note: str | None = None) -> None:
+    def show(
+        self, options: dict[str, Any], header: Sequence[str], rows: Rows, note: str | None = None
+    ) -> None:
         """Draw something else in the same place."""
         self.header, self.rows, self._stale = list(header), rows, True
         self.canvas._props["options"] = options
@@ -97,12 +112,23 @@ def numbers(
 
     `on_row` is called with the number of a row that is chosen, by mouse or keyboard.
     """
-    right = [all(isinstance(row[j], (int, float)) for row in rows) and bool(rows) for j in range(len(header))]
+    right = [
+        all(isinstance(row[j], (int, float)) for row in rows) and bool(rows)
+        for j in range(len(header))
+    ]
     columns = [
-        {"name": f"c{j}", "label": h, "field": f"c{j}", "sortable": True, "align": "right" if right[j] else "left"}
+        {
+            "name": f"c{j}",
+            "label": h,
+            "field": f"c{j}",
+            "sortable": True,
+            "align": "right" if right[j] else "left",
+        }
         for j, h in enumerate(header)
     ]
-    data = [{"id": i, **{f"c{j}": shown(x) for j, x in enumerate(row)}} for i, row in enumerate(rows)]
+    data = [
+        {"id": i, **{f"c{j}": shown(x) for j, x in enumerate(row)}} for i, row in enumerate(rows)
+    ]
     paging = {"rowsPerPage": page if len(data) > page else 0}
     table = ui.table(columns=columns, rows=data, row_key="id", pagination=paging)
     table.classes("numbers").props("dense flat")
@@ -136,7 +162,9 @@ def save_csv(name: str, header: Sequence[str], rows: Rows) -> None:
 
 def icon_button(icon: str, what: str, do: Callable[..., Any] | None = None) -> ui.button:
     """A round button with a picture; what it does is said on hover and to a screen reader."""
-    button = ui.button(icon=icon, on_click=do).props(f'flat round dense size="sm" aria-label="{_quoted(what)}"')
+    button = ui.button(icon=icon, on_click=do).props(
+        f'flat round dense size="sm" aria-label="{_quoted(what)}"'
+    )
     with button:
         ui.tooltip(what)
     return button

@@ -42,7 +42,13 @@ class Guard:
     """ASGI middleware around the whole lab; `hosts` are names without port, `most` the bytes of one request."""
 
     def __init__(
-        self, app: Any, *, token: str, port: int, hosts: Iterable[str] = LOOPBACK, most: int = 1 << 26
+        self,
+        app: Any,
+        *,
+        token: str,
+        port: int,
+        hosts: Iterable[str] = LOOPBACK,
+        most: int = 1 << 26,
     ):
         self.app, self.token, self.most = app, token, most
         self.hosts = {f"{host}:{port}".lower() for host in hosts}
@@ -56,6 +62,7 @@ class Guard:
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a stranger, welcome who brings the token, let everybody else through."""
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         refusal = self.refusal(scope)
@@ -70,16 +77,9 @@ class Guard:
     def refusal(self, scope: Scope) -> tuple[HTTPStatus, str] | None:
         """Why a request is not answered, or None."""
         asked = _headers(scope)
-        method = scope.get("method", "GET")  # a WebSocket begins as a GET
-        if len(asked["host"]) != 1 or asked["host"][0].lower() not in self.hosts:
-            return HTTPStatus.FORBIDDEN, "the lab is not known under this host name."
-        origin = asked["origin"]
-        if len(origin) > 1 or (origin and origin[0].lower() not in self.origins):
-            return HTTPStatus.FORBIDDEN, "requests from other sites are refused."
-        if not origin and (scope["type"] == "websocket" or method not in SAFE):
-            return HTTPStatus.FORBIDDEN, "this request must say where it comes from (Origin)."
-        if not self._known(scope, asked["cookie"]):
-            return HTTPStatus.FORBIDDEN, "open the address that `attomaton lab` printed, with its token."
+        stranger = self._stranger(scope, asked)
+        if stranger is not None:
+            return HTTPStatus.FORBIDDEN, stranger
         if any(map(_HOSTILE.search, _readings(scope["path"]))):
             return HTTPStatus.NOT_FOUND, "there is no such page."
         length = asked["content-length"]
@@ -87,8 +87,23 @@ class Guard:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {self.most >> 20} MB at a time."
         return None
 
+    def _stranger(self, scope: Scope, asked: dict[str, list[str]]) -> str | None:
+        """What shows that a request does not come from a page of this lab, or None."""
+        host, origin = asked["host"], asked["origin"]
+        if len(host) != 1 or host[0].lower() not in self.hosts:
+            return "the lab is not known under this host name."
+        if len(origin) > 1 or (origin and origin[0].lower() not in self.origins):
+            return "requests from other sites are refused."
+        if not origin and (scope["type"] == "websocket" or scope["method"] not in SAFE):
+            return "this request must say where it comes from (Origin)."
+        if not self._known(scope, asked["cookie"]):
+            return "open the address that `attomaton lab` printed, with its token."
+        return None
+
     def _known(self, scope: Scope, cookies: list[str]) -> bool:
-        given = [] if scope["type"] == "websocket" or scope["method"] != "GET" else [self._given(scope)]
+        given = (
+            [] if scope["type"] == "websocket" or scope["method"] != "GET" else [self._given(scope)]
+        )
         found = [x for x in [*given, *(_cookie(c, self.cookie) for c in cookies)] if x is not None]
         return any(compare_digest(x.encode(), self.token.encode()) for x in found)
 
@@ -104,7 +119,11 @@ class Guard:
         place = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("?")[0]
         place += f"?{rest}" if rest else ""
         cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-        more = [(b"location", place.encode()), (b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
+        more = [
+            (b"location", place.encode()),
+            (b"set-cookie", cookie.encode()),
+            (b"cache-control", b"no-store"),
+        ]
         await _answer(send, HTTPStatus.SEE_OTHER, "", [*self.headers, *more])
 
     def _signed(self, send: Send) -> Send:
@@ -162,6 +181,11 @@ async def _answer(
     send: Send, status: HTTPStatus, text: str, headers: Iterable[tuple[bytes, bytes]]
 ) -> None:
     body = text.encode()
-    plain = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": int(status), "headers": [*plain, *headers]})
+    plain = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send(
+        {"type": "http.response.start", "status": int(status), "headers": [*plain, *headers]}
+    )
     await send({"type": "http.response.body", "body": body})

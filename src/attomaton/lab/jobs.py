@@ -27,8 +27,8 @@ class Job:
     key: str
     title: str
     state: str = RUNNING
-    done: float = 0.0
-    total: float = 0.0
+    done: int = 0
+    total: int = 0
     note: str = ""
     error: str = ""
     result: Any = None
@@ -37,7 +37,7 @@ class Job:
     _stop: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
 
-    def progress(self, done: float, total: float, note: object = "") -> None:
+    def progress(self, done: int, total: int, note: object = "") -> None:
         """What long calls are given as `progress`: keeps what they say, and ends them when a stop was asked."""
         self.done, self.total = done, total
         self.note = f"loss {note:.6g}" if isinstance(note, float) else str(note)

@@ -67,10 +67,14 @@ class Shelf:
     def add(self, name: str, content: bytes, reading: Mapping[str, Any]) -> Item:
         """Keep pasted or uploaded data, if they can be read; the same bytes read the same way are one item."""
         if len(content) > MOST_BYTES:
-            raise UsageError(f"{len(content) >> 20} MB at once are too many: at most {MOST_BYTES >> 20} MB.")
+            raise UsageError(
+                f"{len(content) >> 20} MB at once are too many: at most {MOST_BYTES >> 20} MB."
+            )
         suffix = Path(name).suffix.lower()
         suffix = suffix if suffix in SUFFIXES else ".txt"
-        title = "".join(c for c in Path(name.replace("\\", "/")).name if c.isprintable())[:80] or "data"
+        title = (
+            "".join(c for c in Path(name.replace("\\", "/")).name if c.isprintable())[:80] or "data"
+        )
         asked = _checked(reading)
         mark = sha256(content + to_json([suffix, asked], indent=None).encode()).hexdigest()[:16]
         folder = self.workspace / "data"
@@ -98,7 +102,10 @@ class Shelf:
 
     def items(self) -> list[Item]:
         """Everything that can be opened now; what was opened at the start comes first."""
-        found = {item.id: item for item in [*reversed(self._opened.values()), *self._kept(), *self._folders()]}
+        found = {
+            item.id: item
+            for item in [*reversed(self._opened.values()), *self._kept(), *self._folders()]
+        }
         return list(found.values())
 
     def model_folder(self, item: Item) -> Path:
@@ -109,22 +116,33 @@ class Shelf:
             return item.path / "model"
         if item.kind == "data":
             return self.workspace / "models" / item.id
-        raise UsageError(f"{item.title} is a {item.kind} without a model; open the model or its data.")
+        raise UsageError(
+            f"{item.title} is a {item.kind} without a model; open the model or its data."
+        )
 
     def _kept(self) -> Iterator[Item]:
         for path in sorted((self.workspace / "data").glob("*.json")):
             try:
                 record = read_json(path)
-                file = path.with_suffix(record["suffix"])
-                if record["suffix"] in SUFFIXES and file.is_file():
-                    yield Item(path.stem, "data", record["title"], file, _checked(record["reading"]))
+                title, suffix, asked = (
+                    str(record["title"]),
+                    record["suffix"],
+                    _checked(record["reading"]),
+                )
             except (AttomatonError, KeyError, TypeError, AttributeError):
                 continue  # not ours
+            file = path.with_suffix(suffix if suffix in SUFFIXES else ".txt")
+            if _ID.fullmatch(path.stem) and file.is_file() and not file.is_symlink():
+                yield Item(path.stem, "data", title, file, asked)
 
     def _folders(self) -> Iterator[Item]:
         """Folders of ours below the workspace, but for the models of data that are on the shelf themselves."""
         own = self.workspace / "models"
-        for root in {self.workspace, self.workspace.parent} if self.workspace.name == "lab" else {self.workspace}:
+        for root in (
+            {self.workspace, self.workspace.parent}
+            if self.workspace.name == "lab"
+            else {self.workspace}
+        ):
             for path in _marked(root, DEPTH):
                 if path.parent != own:
                     try:
@@ -163,7 +181,9 @@ def _folder(path: Path) -> Item:
         raise DataError(f"{path}: not a folder of attomaton (no {KIND_FILE} in it).")
     kind = str(read_json(path / KIND_FILE).get("kind"))
     mark = sha256(str(path.resolve()).encode()).hexdigest()[:16]
-    return Item(mark, kind, path.name if path.name != "model" else f"{path.parent.name}/model", path)
+    return Item(
+        mark, kind, path.name if path.name != "model" else f"{path.parent.name}/model", path
+    )
 
 
 def _marked(root: Path, depth: int) -> Iterator[Path]:

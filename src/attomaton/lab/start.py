@@ -16,9 +16,9 @@ ROWS = '{"tokens": ["tea", "cake", "bell"], "next": "tea"}\n{"tokens": ["cake", 
 
 async def build(view: View) -> None:
     """Fill the page."""
-    ui.label("What does a self-attention layer learn from next-token prediction, exactly, on your data?").classes(
-        "title"
-    ).props('role="heading" aria-level="1"')
+    ui.label(
+        "What does a self-attention layer learn from next-token prediction, exactly, on your data?"
+    ).classes("title").props('role="heading" aria-level="1"')
     model = await view.model()
     if model is not None:
         _summary(view, model)
@@ -81,9 +81,13 @@ def _summary(view: View, model: Opened) -> None:
 def _paste(view: View) -> None:
     with ui.element("section").classes("card").props('aria-label="Your data"'):
         ui.label("Your data").classes("card-title").props('role="heading" aria-level="2"')
-        kind = ui.toggle({"rows": "Rows (JSONL)", "text": "Text", "events": "Events (CSV)"}, value="rows")
+        kind = ui.toggle(
+            {"rows": "Rows (JSONL)", "text": "Text", "events": "Events (CSV)"}, value="rows"
+        )
         kind.props("dense no-caps unelevated toggle-color=primary")
-        said = ui.textarea(placeholder=ROWS).props('outlined autogrow input-class="mono" aria-label="Paste data here"')
+        said = ui.textarea(placeholder=ROWS).props(
+            'outlined autogrow input-class="mono" aria-label="Paste data here"'
+        )
         said.classes("w-full")
         settings = _settings(kind)
         wrong = ui.element("div").classes("w-full")
@@ -98,9 +102,11 @@ def _paste(view: View) -> None:
                 view.go("/", item)
 
         with ui.element("div").classes("row"):
-            ui.button("Open", icon="play_arrow", on_click=lambda: take(PASTED[kind.value], said.value.encode())).props(
-                "unelevated no-caps"
-            )
+            ui.button(
+                "Open",
+                icon="play_arrow",
+                on_click=lambda: take(PASTED[kind.value], said.value.encode()),
+            ).props("unelevated no-caps")
 
             async def uploaded(e: events.UploadEventArguments) -> None:
                 await take(e.file.name, await e.file.read())
@@ -119,8 +125,12 @@ def _settings(kind: ui.toggle) -> Any:
     """Fields for how text and event logs are read; a function that gives what is set in them."""
     with ui.element("div").classes("row"):
         context = ui.number("context", value=8, min=1, precision=0).props("dense outlined")
-        split = ui.select(list(SPLITS), label="split", value="stream").props("dense outlined options-dense")
-        tokens = ui.select(list(TOKENISERS), label="tokenizer", value="words").props("dense outlined options-dense")
+        split = ui.select(list(SPLITS), label="split", value="stream").props(
+            "dense outlined options-dense"
+        )
+        tokens = ui.select(list(TOKENISERS), label="tokenizer", value="words").props(
+            "dense outlined options-dense"
+        )
         columns = {
             name: ui.input(f"{name} column", placeholder=name).props("dense outlined")
             for name in ("sequence", "item", "order")
@@ -128,8 +138,8 @@ def _settings(kind: ui.toggle) -> Any:
     context.bind_visibility_from(kind, "value", lambda k: k != "rows")
     for field in (split, tokens):
         field.bind_visibility_from(kind, "value", lambda k: k == "text")
-    for field in columns.values():
-        field.bind_visibility_from(kind, "value", lambda k: k == "events")
+    for column in columns.values():
+        column.bind_visibility_from(kind, "value", lambda k: k == "events")
 
     def asked() -> dict[str, Any]:
         if kind.value == "rows":
@@ -147,7 +157,9 @@ def _settings(kind: ui.toggle) -> Any:
 def _too_large(view: View, place: ui.element) -> None:
     place.clear()
     with place:
-        view.problem(f"This file cannot be taken: at most {MOST_BYTES >> 20} MB, of {', '.join(SUFFIXES)}.")
+        view.problem(
+            f"This file cannot be taken: at most {MOST_BYTES >> 20} MB, of {', '.join(SUFFIXES)}."
+        )
 
 
 def _folders(view: View) -> None:
@@ -162,7 +174,9 @@ def _folders(view: View) -> None:
             for item in view.lab.shelf.items():
                 with ui.element("li"):
                     has_model = item.kind == "run" and (item.path / "model").is_dir()
-                    ui.link(item.title, view.link("/" if has_model else place.get(item.kind, "/"), item))
+                    ui.link(
+                        item.title, view.link("/" if has_model else place.get(item.kind, "/"), item)
+                    )
                     ui.label(item.kind).classes("note")
         for job in view.lab.jobs.running():
             if job.state == RUNNING:

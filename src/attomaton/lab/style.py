@@ -9,7 +9,8 @@ body.body--dark { --ink: #e6edf3; --soft: #9ba7b4; --paper: #171c22; --line: #39
 .q-header.top { background: var(--paper); color: var(--ink); border-bottom: 1px solid var(--line); display: flex;
   align-items: center; gap: .4rem; padding: .35rem .7rem; flex-wrap: nowrap; }
 .top .q-btn { color: var(--ink); }
-.brand { font-weight: 700; color: var(--link) !important; text-decoration: none; font-size: 1.05rem; margin-right: .4rem; }
+.brand { font-weight: 700; color: var(--link) !important; text-decoration: none; font-size: 1.05rem;
+  margin-right: .4rem; }
 .picker { min-width: 6rem; max-width: 22rem; flex: 0 1 22rem; }
 .q-drawer { background: var(--paper) !important; color: var(--ink); }
 .frame { display: grid; grid-template-columns: 11.5rem minmax(0, 1fr); min-height: calc(100vh - 60px); }
@@ -37,8 +38,10 @@ body.body--dark { --ink: #e6edf3; --soft: #9ba7b4; --paper: #171c22; --line: #39
 .card-title { font-weight: 600; font-size: 1rem; line-height: 1.3; }
 .note { color: var(--soft); font-size: .85rem; line-height: 1.45; }
 .twin { overflow-x: auto; margin-top: .5rem; }
-.grid2 { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); width: 100%; }
-.grid3 { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); width: 100%; }
+.grid2 { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
+  width: 100%; }
+.grid3 { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr));
+  width: 100%; }
 .side { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr) minmax(16rem, 22rem); width: 100%; }
 @media (max-width: 1000px) { .side { grid-template-columns: minmax(0, 1fr); } }
 .row { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
@@ -49,8 +52,13 @@ body.body--dark { --ink: #e6edf3; --soft: #9ba7b4; --paper: #171c22; --line: #39
   border: 1px solid var(--line); border-radius: 8px; background: var(--paper); }
 .job-note { grid-column: 1 / -1; font-size: .9rem; color: var(--soft); }
 .items { list-style: none; margin: .3rem 0 0; padding: 0; max-height: 22rem; overflow-y: auto; }
-.items li { display: flex; gap: .6rem; justify-content: space-between; padding: .3rem 0; border-top: 1px solid var(--line); }
-.upload { width: 16rem; max-width: 100%; }
+.items li { display: flex; gap: .6rem; justify-content: space-between; padding: .3rem 0;
+  border-top: 1px solid var(--line); }
+.upload { width: 17rem; max-width: 100%; box-shadow: none; background: transparent; }
+.upload .q-uploader__header { background: var(--fill); color: var(--ink); border: 1px dashed var(--soft);
+  border-radius: 6px; }
+.upload .q-uploader__list { display: none; } .upload .q-uploader__subtitle { display: none; }
+.upload.q-uploader--bordered { border: 0; }
 .chip { display: inline-flex; gap: .3rem; padding: .12rem .55rem; border: 1px solid var(--line); border-radius: 99px;
   background: var(--fill); font-size: .88rem; color: var(--ink); text-decoration: none; }
 a.chip:hover, .chip.can:hover { border-color: var(--link); color: var(--link); cursor: pointer; }
@@ -64,7 +72,8 @@ a.chip:hover, .chip.can:hover { border-color: var(--link); color: var(--link); c
 .numbers.choosable tbody tr:hover, .numbers.choosable tbody tr:focus-visible { background: var(--fill); }
 a { color: var(--link); }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
-.mono, code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .88rem; }
+.mono, code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: .88rem; }
 .nicegui-markdown { line-height: 1.55; }
 .q-notification.copied { max-width: 90vw; }
 @media (max-width: 600px) { .page { padding: .7rem .6rem 3rem; gap: .7rem; } .brand { display: none; } }

@@ -1,7 +1,7 @@
 """One page of the lab: the frame around every screen, its address, and what it is looking at."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,9 @@ class Lab:
         self.first = EXAMPLE  # the item shown when an address names none
         self._opened: dict[Path, Opened] = {}
         self._lock = Lock()
-        self.kept: dict[str, Any] = {}  # small things a page wants to find again: positions of nodes
+        self.kept: dict[
+            str, Any
+        ] = {}  # small things a page wants to find again: positions of nodes
 
     def fitted(self, item: Item) -> Opened | None:
         """The model of an item, if there is one already."""
@@ -103,12 +105,11 @@ class View:
                 self.settings.pop(name, None)
             else:
                 self.settings[name] = f"{value:g}" if isinstance(value, float) else str(value)
-        ui.navigate.history.replace(self.link(**self.settings))
+        ui.navigate.history.replace(address(self.screen.path, self.item, self.settings))
 
     def link(self, path: str | None = None, item: Item | None = None, **settings: object) -> str:
         """The address of a view of this item, or of another."""
-        query = {"on": (item or self.item).id, **{k: v for k, v in settings.items() if v not in (None, "")}}
-        return f"{path or self.screen.path}?{urlencode(query)}"
+        return address(path or self.screen.path, item or self.item, settings)
 
     def go(self, path: str | None = None, item: Item | None = None, **settings: object) -> None:
         """Open another view."""
@@ -170,8 +171,10 @@ class View:
         """Progress of a job with a stop button; `step` at every look, `ended` once, when it is over."""
         with ui.element("div").classes("job").props('role="status"') as box:
             label = ui.label().classes("job-note")
-            bar = ui.linear_progress(value=0, show_value=False).props('instant-feedback aria-label="progress"')
-            stop = ui.button("Stop", icon="stop", on_click=lambda: job.stop()).props("outline dense no-caps")
+            bar = ui.linear_progress(value=0, show_value=False).props(
+                'instant-feedback aria-label="progress"'
+            )
+            stop = ui.button("Stop", icon="stop", on_click=job.stop).props("outline dense no-caps")
 
         def look() -> None:
             bar.set_value(job.share)
@@ -222,7 +225,11 @@ class View:
                     ui.label(str(number)).classes("nav-key").props('aria-hidden="true"')
 
     def _header(self, dark: ui.dark_mode) -> None:
-        with ui.right_drawer(value=False, bordered=True).classes("help").props("overlay width=340") as help_:
+        with (
+            ui.right_drawer(value=False, bordered=True)
+            .classes("help")
+            .props("overlay width=340") as help_
+        ):
             ui.markdown(f"### {self.screen.title}\n{self.screen.help}")
         with ui.header().classes("top"):
             ui.link("attomaton", self.link("/")).classes("brand")
@@ -238,8 +245,12 @@ class View:
 
     def _picker(self) -> None:
         kinds = self.screen.wants
-        items = {i.id: i.title for i in self.lab.shelf.items() if i.kind in kinds or i.id == self.item.id}
-        picker = ui.select(items, value=self.item.id).props('dense outlined options-dense aria-label="What is open"')
+        items = {
+            i.id: i.title for i in self.lab.shelf.items() if i.kind in kinds or i.id == self.item.id
+        }
+        picker = ui.select(items, value=self.item.id).props(
+            'dense outlined options-dense aria-label="What is open"'
+        )
         picker.classes("picker").on_value_change(
             lambda e: ui.navigate.to(self.link(item=self.lab.shelf.find(e.value)))
         )
@@ -261,7 +272,9 @@ class View:
             now = await ui.run_javascript("document.body.classList.contains('body--dark')")
         dark.value = not now
         theme = "dark" if dark.value else "light"
-        ui.run_javascript(f"document.cookie = 'theme={theme}; path=/; max-age=31536000; SameSite=Strict'")
+        ui.run_javascript(
+            f"document.cookie = 'theme={theme}; path=/; max-age=31536000; SameSite=Strict'"
+        )
 
     def _keys(self) -> None:
         """Alt+1 … Alt+9 open the screens, ? explains the one that is open."""
@@ -276,6 +289,12 @@ class View:
                 self.help_drawer.toggle()
 
         ui.keyboard(on_key=pressed, ignore=["input", "select", "textarea"])
+
+
+def address(path: str, item: Item, settings: Mapping[str, object]) -> str:
+    """Where a screen shows an item in this way; what is not set is left out."""
+    query = {"on": item.id, **{k: v for k, v in settings.items() if v not in (None, "")}}
+    return f"{path}?{urlencode(query)}"
 
 
 async def in_thread(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

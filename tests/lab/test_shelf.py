@@ -1,0 +1,132 @@
+"""What can be opened, and under which names: ids only, hostile names kept out, broken data kept nowhere."""
+
+import json
+
+import pytest
+from tests.lab.hostile import names
+
+from attomaton.errors import AttomatonError, DataError, UsageError
+from attomaton.lab.shelf import MOST_BYTES, Shelf
+from attomaton.runs import fit_run
+
+ROWS = b'{"tokens": ["a", "b"], "next": "a"}\n{"tokens": ["b", "a"], "next": "a"}\n'
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    return Shelf(tmp_path / "workspace")
+
+
+def test_the_example_is_always_there(shelf):
+    assert [i.id for i in shelf.items()] == ["example"]
+    assert len(shelf.find("example").windows()) == 41
+
+
+def test_pasted_data_are_kept_and_found_again_by_another_lab(shelf):
+    item = shelf.add("mine.jsonl", ROWS, {})
+    again = Shelf(shelf.workspace).find(item.id)
+    assert (again.title, again.kind, again.path.read_bytes()) == ("mine.jsonl", "data", ROWS)
+    assert shelf.add("mine.jsonl", ROWS, {}).id == item.id
+    assert shelf.add("mine.jsonl", ROWS + ROWS, {}).id != item.id
+
+
+def test_the_same_text_read_another_way_is_another_item(shelf):
+    text = b"a b a b c a b a\n"
+    ids = {shelf.add("t.txt", text, {"context": c, **more}).id
+           for c in (2, 3) for more in ({}, {"tokenizer": "chars"})}  # fmt: skip
+    assert len(ids) == 4
+
+
+def test_data_that_cannot_be_read_leave_nothing_and_are_named_by_their_title(shelf, tmp_path):
+    with pytest.raises(DataError, match=r"^bad\.jsonl: ") as caught:
+        shelf.add("bad.jsonl", b'{"tokens": []}\nnot json\n', {})
+    assert str(tmp_path) not in str(caught.value)
+    assert not [p for p in shelf.workspace.rglob("*") if p.is_file()]
+
+
+def test_the_message_is_that_of_the_command_line(shelf, tmp_path, call, monkeypatch):
+    content = '{"tokens": ["a"], "next": 5}\n{"tokens": "a"}\n'
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.jsonl").write_text(content)
+    code, _, err = call("fit", "bad.jsonl", "-o", "model")
+    with pytest.raises(AttomatonError) as caught:
+        shelf.add("bad.jsonl", content.encode(), {})
+    assert code == caught.value.exit_code
+    assert err.strip().split(": ", 1)[1] == str(caught.value)
+
+
+def test_too_much_is_refused(shelf):
+    with pytest.raises(UsageError, match="at most 64 MB"):
+        shelf.add("big.txt", b"x" * (MOST_BYTES + 1), {"context": 2})
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        {"tokenizer": "/etc/passwd"},
+        {"tokenizer": "../t.json"},
+        {"embeddings": "x.npy"},
+        {"path": "/etc"},
+    ],
+)
+def test_no_setting_of_a_page_names_a_file(shelf, reading):
+    with pytest.raises(UsageError):
+        shelf.add("t.txt", b"a b a", {"context": 2, **reading})
+    assert not [p for p in shelf.workspace.rglob("*") if p.is_file()]
+
+
+def test_hostile_names_of_uploads_end_up_as_hashes_inside_the_workspace(shelf, tmp_path):
+    hostile = names()
+    assert len(hostile) >= 200
+    for i, name in enumerate(hostile):
+        row = json.dumps({"tokens": ["a", str(i)], "next": "a"}).encode()
+        try:
+            item = shelf.add(name, row, {"context": 1} if not name.endswith((".jsonl",)) else {})
+        except AttomatonError:
+            continue
+        assert item.path.resolve().parent == (shelf.workspace / "data").resolve()
+        assert item.path.stem == item.id
+        assert "/" not in item.title
+        assert "\\" not in item.title
+        assert item.title.isprintable()
+    written = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert all(p.parent == shelf.workspace / "data" for p in written)
+    assert len(written) > 200
+
+
+def test_hostile_ids_find_nothing(shelf):
+    for name in names():
+        with pytest.raises(UsageError, match="nothing is open"):
+            shelf.find(name)
+
+
+def test_folders_are_found_by_their_mark_and_links_are_not_followed(shelf, tmp_path):
+    data = tmp_path / "d.jsonl"
+    data.write_bytes(ROWS)
+    fit_run(data, shelf.workspace / "runs" / "one")
+    fit_run(data, tmp_path / "outside")
+    (shelf.workspace / "link").symlink_to(tmp_path / "outside")
+    found = [i for i in shelf.items() if i.kind == "model"]
+    assert [i.title for i in found] == ["one"]
+    opened = shelf.open(tmp_path / "outside")
+    assert shelf.find(opened.id).path == tmp_path / "outside"
+    assert shelf.items()[0].id == opened.id
+
+
+def test_what_is_not_ours_is_not_opened(shelf, tmp_path):
+    (tmp_path / "other").mkdir()
+    with pytest.raises(DataError, match="not a folder of attomaton"):
+        shelf.open(tmp_path / "other")
+    with pytest.raises(DataError, match="no such file"):
+        shelf.open(tmp_path / "absent")
+
+
+def test_a_broken_record_beside_data_is_passed_over(shelf):
+    shelf.add("mine.jsonl", ROWS, {})
+    for name, text in (
+        ("a" * 16, "{"),
+        ("b" * 16, "[]"),
+        ("c" * 16, '{"suffix": "/../x", "title": 1}'),
+    ):
+        (shelf.workspace / "data" / f"{name}.json").write_text(text)
+    assert [i.title for i in shelf.items()] == ["Café counter (example)", "mine.jsonl"]
