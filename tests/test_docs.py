@@ -25,7 +25,12 @@ RUN_ELSEWHERE = {
 }
 # Commands that no test runs as they are written, and why; that they can be parsed is tested all the same.
 MINUTES = "takes minutes; its claims are tested one by one"
+SERVES = "serves until it is interrupted; tests/lab opens it in a browser"
 NOT_RUN = {
+    "attomaton lab": SERVES,
+    "attomaton lab model": SERVES,
+    "attomaton lab orders.jsonl": SERVES,
+    "attomaton lab corpus.txt --context 16 --port 9000 --no-browser": SERVES,
     "attomaton verify": MINUTES,
     "attomaton verify --full": MINUTES,
     "attomaton verify --only T1,S3": "tests/test_verify.py runs the same on quicker claims",
