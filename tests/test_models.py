@@ -12,17 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attomaton import fits
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
-from attomaton.corpus.windows import Windows
+from attomaton.engine.choose import open_engine
 from attomaton.errors import DataError, StorageError, UsageError
+from attomaton.fits import fit_run
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import merge_summaries, solve_limit
 from attomaton.mechanics.svm import certify
 from attomaton.mechanics.synthetic import draw_samples
 from attomaton.models import open_model, save_model
 from attomaton.numerics import named_rng
-from attomaton.runs import fit_run
 
 
 def write_text(path: Path, tokens: int = 6000, words: int = 150, seed: int = 0) -> Path:
@@ -40,8 +41,7 @@ def write_text(path: Path, tokens: int = 6000, words: int = 150, seed: int = 0) 
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts so small that a small text has many of them."""
-    whole = Windows.parts
-    monkeypatch.setattr(Windows, "parts", lambda windows: whole(windows, 2000))
+    monkeypatch.setattr(fits, "PART", 2000)
 
 
 def same_limit(a, b):
@@ -163,7 +163,7 @@ def test_a_full_disk_leaves_no_half_model_and_loses_no_part(tmp_path, small_part
         write(path, *columns)
 
     monkeypatch.setattr(models, "write_columns", fails)
-    with pytest.raises(StorageError, match=r"No space left on device\n.*run the same"):
+    with pytest.raises(StorageError, match=r"No space left on device\)\.\n.*run the same"):
         fit_run(text, tmp_path / "m", context=8)
     assert not (tmp_path / "m").exists()
     summary = fit_run(text, tmp_path / "m", context=8)
@@ -172,14 +172,12 @@ def test_a_full_disk_leaves_no_half_model_and_loses_no_part(tmp_path, small_part
 
 
 def test_other_data_do_not_resume(tmp_path, small_parts, monkeypatch):
-    from attomaton import runs
-
     text = write_text(tmp_path / "text.txt")
-    head = runs.write_head
-    monkeypatch.setattr(runs, "write_head", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    head = fits.write_head
+    monkeypatch.setattr(fits, "write_head", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         fit_run(text, tmp_path / "m", context=8)
-    monkeypatch.setattr(runs, "write_head", head)
+    monkeypatch.setattr(fits, "write_head", head)
     write_text(tmp_path / "text.txt", seed=1)
     assert fit_run(text, tmp_path / "m", context=8)["resumed_parts"] == 0
 
@@ -196,13 +194,32 @@ def test_two_processes_cannot_write_one_model(tmp_path):
         pass
 
 
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_every_engine_writes_the_same_model(tmp_path, small_parts, engine):
+    if engine == "ray":
+        pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
+    text = write_text(tmp_path / "text.txt")
+    here = fit_run(text, tmp_path / "here", context=8)
+    with open_engine(engine, 2) as where:
+        there = fit_run(text, tmp_path / "there", context=8, engine=where)
+    assert there["engine"] == engine
+    for name in ("certificates", "loss_floor", "svm_norm", "finite_norm", "pairs", "edges"):
+        assert there[name] == here[name], name
+    files = sorted(p.relative_to(tmp_path / "here") for p in (tmp_path / "here").rglob("*.*"))
+    assert len(files) > 20
+    for file in files:
+        assert (tmp_path / "here" / file).read_bytes() == (
+            tmp_path / "there" / file
+        ).read_bytes(), file
+
+
 # Killed for good, and run again
 
 DRIVER = """
 import sys
-from attomaton.corpus.windows import Windows
+from attomaton import fits
 from attomaton.mechanics import train
-Windows.parts.__defaults__ = (2000,)
+fits.PART = 2000
 train.KEEP_EVERY = 0.0
 from attomaton.cli import main
 sys.argv = ["attomaton", *sys.argv[1:]]

@@ -72,7 +72,10 @@ def write_part(work: Path, number: int, limit: Limit) -> dict[str, Any]:
         (work / name).mkdir(exist_ok=True)
         # A sample is a row of some thirty tokens: fewer of them make a group of the same size.
         group = ROW_GROUP // 8 if name == "samples" else ROW_GROUP
-        write_columns(work / name / f"{number:03d}.parquet", columns, group)
+        write_whole(
+            work / name / f"{number:03d}.parquet",
+            lambda path, x=columns, g=group: write_columns(path, x, g),  # type: ignore[misc]
+        )
     lasts = limit.graph.last_tokens
     record = {
         "part": number,

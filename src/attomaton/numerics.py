@@ -64,3 +64,14 @@ def float64() -> Iterator[None]:
 
     with jax.enable_x64(True):
         yield
+
+
+def inner(a: np.ndarray, b: np.ndarray) -> float:
+    """The inner product of two vectors, the same to the last bit however many threads there are.
+
+    A BLAS library cuts long vectors into as many pieces as it has threads, and sums of floats depend on the cut.
+
+    >>> inner(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    11.0
+    """
+    return float((a * b).sum())

@@ -6,19 +6,29 @@ Everything a file can get wrong is said at once, with its line or row, before an
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attomaton.corpus.datasets import DATASETS, data_file
 from attomaton.corpus.events import EVENTS, read_events
+from attomaton.corpus.parts import Parts, cut_into_parts
 from attomaton.corpus.samples import Samples
-from attomaton.corpus.text import SPLITS, line_blocks, read_text
+from attomaton.corpus.text import SPLITS, line_blocks, read_text, write_ids
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.vocabulary import Vocabulary, outside, unknown_tokens
-from attomaton.corpus.windows import Windows, windows_from_sequences
+from attomaton.corpus.windows import (
+    PART,
+    Windows,
+    nothing_left,
+    stream_pieces,
+    windows_from_sequences,
+)
 from attomaton.errors import DataError, UsageError, counted, listed, nearest, one_of
 
 ROWS = (".jsonl", ".ndjson")
@@ -59,7 +69,7 @@ def read_windows(
     path = data_file(path)
     columns = {"sequence": sequence, "item": item, "order": order}
     cutting = {"split": split, "tokenizer": tokenizer}
-    try:
+    with _about(path):
         _check_exists(path)
         _check_options(path, context, columns, cutting)
         suffix = path.suffix.lower()
@@ -72,11 +82,65 @@ def read_windows(
             assert context is not None
             tokeniser = named_tokeniser(os.fspath(tokenizer or "words"))
             windows = read_text(path, context, vocabulary, split or "stream", tokeniser)
+    return replace(windows, origin=str(path))
+
+
+def read_parts(
+    path: str | os.PathLike[str],
+    folder: Path,
+    *,
+    size: int = PART,
+    vocabulary: Vocabulary | None = None,
+    progress: Callable[[int], object] = lambda done: None,
+    **reading: Any,
+) -> tuple[Vocabulary, Parts]:
+    """The windows of `read_windows`, written into a folder in parts of about `size` incidences.
+
+    A plain text is streamed: it may be larger than memory, only its vocabulary is held. Rows and event logs, whose
+    events have to be sorted, are read first.
+    """
+    path = data_file(path)
+    if path.suffix.lower() in (*ROWS, *EVENTS) or not path.is_file():
+        windows = read_windows(path, vocabulary=vocabulary, **reading)
+        K = len(windows.vocabulary)
+        parts = cut_into_parts(folder, lambda: [(len(windows.ids), windows)], K, size, progress)
+        return windows.vocabulary, _some(parts, path)
+    columns = {name: reading.get(name) for name in ("sequence", "item", "order")}
+    split, tokenizer = reading.get("split") or "stream", reading.get("tokenizer") or "words"
+    cutting = {"split": reading.get("split"), "tokenizer": reading.get("tokenizer")}
+    ids = folder / "ids"
+    with _about(path):
+        context = reading.get("context")
+        _check_options(path, context, columns, cutting)
+        assert context is not None  # checked above
+        with ids.open("wb") as file:
+            words, start = write_ids(
+                path, vocabulary, split, named_tokeniser(os.fspath(tokenizer)), file
+            )
+        stream = np.memmap(ids, np.int32, "r") if ids.stat().st_size else np.zeros(0, np.int32)
+        parts = cut_into_parts(
+            folder, lambda: stream_pieces(words, stream, start, context, split != "stream"), len(words),
+            size, progress,
+        )  # fmt: skip
+        ids.unlink()
+    return words, _some(parts, path)
+
+
+def _some(parts: Parts, path: Path) -> Parts:
+    if not parts.parts:
+        raise nothing_left(str(path), parts.windows, parts.set_aside)
+    return parts
+
+
+@contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Errors about a file's content begin with its name."""
+    try:
+        yield
     except DataError as fault:
         raise DataError(f"{path}: {fault}") from None
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    return replace(windows, origin=str(path))
 
 
 def read_samples(path: str | os.PathLike[str], **reading: Any) -> Samples:

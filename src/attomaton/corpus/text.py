@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import IncrementalNewlineDecoder
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -36,9 +37,26 @@ def read_text(
 ) -> Windows:
     """The windows of a plain text."""
     into = _Ids(vocabulary)
+    start = _add_text(into, path, split, tokeniser)
+    ids = np.frombuffer(into.ids, dtype=np.int32)
+    return windows_from_streams(into.known(), ids, start, context, partial=split != "stream")
+
+
+def write_ids(
+    path: Path, vocabulary: Vocabulary | None, split: str, tokeniser: Tokeniser, file: BinaryIO
+) -> tuple[Vocabulary, np.ndarray]:
+    """Write the ids of a plain text to a file (32-bit integers); its vocabulary, and where documents begin and end."""
+    into = _Ids(vocabulary, file)
+    start = _add_text(into, path, split, tokeniser)
+    into.flush()
+    return into.known(), start
+
+
+def _add_text(into: "_Ids", path: Path, split: str, tokeniser: Tokeniser) -> np.ndarray:
+    """All tokens of a text; where its documents begin, and where the last one ends."""
     if split == "stream":
         _add_stream(into, path, tokeniser)
-        end = [len(into.ids)]
+        end = [into.count]
     elif split == "lines":
         end = list(_add_lines(into, path, tokeniser))
     else:
@@ -46,9 +64,7 @@ def read_text(
     if into.blank:
         what = "the file is empty" if not path.stat().st_size else "nothing but white space"
         raise DataError(f"no words: {what}.")
-    ids = np.frombuffer(into.ids, dtype=np.int32)
-    start = np.array([0, *end])
-    return windows_from_streams(into.known(), ids, start, context, partial=split != "stream")
+    return np.array([0, *end])
 
 
 def read_stream(path: Path | str) -> tuple[Vocabulary, np.ndarray]:
@@ -79,7 +95,7 @@ def _add_lines(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[int]:
     """Where each line ends; a blank line ends where it began."""
     for tokens in _lines(into, path, tokeniser):
         into.add(tokens)
-        yield len(into.ids)
+        yield into.count
 
 
 def _add_paragraphs(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[int]:
@@ -87,14 +103,14 @@ def _add_paragraphs(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[
     begin = 0
     for tokens in _lines(into, path, tokeniser):
         if tokens:
-            if len(into.ids) > begin:
+            if into.count > begin:
                 into.add_line_end()
             into.add(tokens)
-        elif len(into.ids) > begin:
-            begin = len(into.ids)
+        elif into.count > begin:
+            begin = into.count
             yield begin
-    if len(into.ids) > begin:
-        yield len(into.ids)
+    if into.count > begin:
+        yield into.count
 
 
 def _lines(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[list[str]]:
@@ -110,8 +126,9 @@ def _lines(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[list[str]
 class _Ids:
     """Tokens as they come, kept as ids: by first appearance, or those of a given vocabulary."""
 
-    def __init__(self, vocabulary: Vocabulary | None):
-        self.ids = array("i")
+    def __init__(self, vocabulary: Vocabulary | None, file: BinaryIO | None = None):
+        self.ids = array("i")  # with a file, those not written to it yet
+        self._file, self._written = file, 0
         self.line = 1  # where the next token stands
         self.blank = True  # nothing but white space so far
         self._given = vocabulary
@@ -123,8 +140,22 @@ class _Ids:
         # Where tokens name rows of an array, a line end has no row to point at.
         self._line_end = [EOS] if vocabulary is None or EOS in vocabulary else []
 
+    @property
+    def count(self) -> int:
+        """Tokens so far."""
+        return self._written + len(self.ids)
+
     def add(self, tokens: Iterable[str]) -> None:
         self.ids.extend(map(self._look, tokens))
+        if self._file is not None and len(self.ids) >= BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write to the file what is not there yet."""
+        assert self._file is not None
+        self.ids.tofile(self._file)
+        self._written += len(self.ids)
+        del self.ids[:]
 
     def add_line_end(self) -> None:
         self.add(self._line_end)

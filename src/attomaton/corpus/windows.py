@@ -5,7 +5,7 @@ bags would not. Bags are built for some windows at a time: everything the theory
 token, so a *part* (all windows of some last tokens) can be solved, written and forgotten.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -66,12 +66,7 @@ class Windows:
         """The realizable windows, or the given ones, as merged bags."""
         at = np.flatnonzero(self.realizable) if rows is None else rows
         if not len(at):
-            heading = (f"{self.origin}: " if self.origin else "") + (
-                f"none of the {len(self)} contexts contains its own label, so there is nothing the "
-                "theorem speaks about:"
-            )
-            cure = "Use longer contexts, or check what is given as the label."
-            raise DataError(listed(heading, list(self.set_aside.examples), cure))
+            raise nothing_left(self.origin, len(self), self.set_aside)
         return collect_bags(
             self.vocabulary, self.ids, self.left[at], self.length[at], self.label[at],
             self.weight[at], self.source[at], self.set_aside, len(self.ids), len(self),
@@ -88,6 +83,25 @@ class Windows:
         before = row_pointer(self.length[at])[head]
         cuts = head[np.flatnonzero(np.diff(before // size, prepend=0))]
         return [rows for rows in np.split(at, cuts) if len(rows)]
+
+
+def nothing_left(origin: str, windows: int, aside: SetAside) -> DataError:
+    """The error about a corpus without a realizable window."""
+    heading = (f"{origin}: " if origin else "") + (
+        f"none of the {windows} contexts contains its own label, so there is nothing the "
+        "theorem speaks about:"
+    )
+    cure = "Use longer contexts, or check what is given as the label."
+    return DataError(listed(heading, list(aside.examples), cure))
+
+
+def no_window(longest: int, context: int, partial: bool) -> DataError:
+    """The error about sequences too short for a single window."""
+    need = 2 if partial else context + 1
+    return DataError(
+        f"no window: a context and its label need a sequence of {need} tokens, the longest has "
+        f"{longest}. Use a shorter context or longer sequences."
+    )
 
 
 def windows_from_streams(
@@ -111,24 +125,66 @@ def windows_from_streams(
     np.maximum(left, position - min(context, len(ids)), out=left)
     wanted = position[position - left >= (1 if partial else context)]
     if not len(wanted):
-        longest = int(np.diff(start).max(initial=0))
-        need = 2 if partial else context + 1
-        raise DataError(
-            f"no window: a context and its label need a sequence of {need} tokens, the longest has "
-            f"{longest}. Use a shorter context or longer sequences."
-        )
-    # A label occurs in its window exactly when its previous occurrence does: no need to build it.
-    narrow = ids.astype(np.uint16) if len(vocabulary) <= 1 << 16 else ids  # sorted far faster
-    order = np.argsort(narrow, kind="stable").astype(place)
-    previous = np.full(len(ids), -1, place)
-    same = narrow[order[1:]] == narrow[order[:-1]]
-    previous[order[1:][same]] = order[:-1][same]
+        raise no_window(int(np.diff(start).max(initial=0)), context, partial)
+    previous = _previous(ids, np.full(len(vocabulary), -1, place))
     left, many = left[wanted], np.diff(start) >= (2 if partial else context + 1)
     return Windows(
         vocabulary, ids, left, wanted - left, ids[wanted],
         np.broadcast_to(np.float64(1), len(wanted)), wanted, previous[wanted] >= left,
         documents=int(many.sum()), too_short=int((~many).sum()),
     )  # fmt: skip
+
+
+def stream_pieces(
+    vocabulary: Vocabulary,
+    ids: Int[np.ndarray, " tokens"],
+    start: Int[np.ndarray, " streams_and_one"],
+    context: int,
+    partial: bool,
+    size: int = 1 << 20,
+) -> Iterator[tuple[int, Windows]]:
+    """The windows of `windows_from_streams` for `size` positions at a time, each with the tokens it needs and no more.
+
+    `ids` may lie on disk. Gives the number of positions and their windows.
+    """
+    if context < 1:
+        raise UsageError(f"context must be at least 1 token, not {context}.")
+    if (longest := int(np.diff(start).max(initial=0))) < (2 if partial else context + 1):
+        raise no_window(longest, context, partial)
+    seen = np.full(len(vocabulary), -1, np.int64)  # where each token occurred last
+    for low in range(0, len(ids), size):
+        high = min(low + size, len(ids))
+        before = max(low - context, 0)
+        near = np.asarray(ids[before:high])
+        position = np.arange(low, high)
+        stream = np.searchsorted(start, position, "right") - 1
+        left = np.maximum(start[stream], position - context)
+        previous = _previous(near[low - before :], seen, low)
+        wanted = np.flatnonzero(position - left >= (1 if partial else context))
+        ending = np.diff(start)[(start[1:] > low) & (start[1:] <= high)]
+        many = int((ending >= (2 if partial else context + 1)).sum())
+        yield high - low, Windows(
+            vocabulary, near, (left - before)[wanted], (position - left)[wanted], near[position[wanted] - before],
+            np.broadcast_to(np.float64(1), len(wanted)), position[wanted], (previous >= left)[wanted],
+            documents=many, too_short=len(ending) - many,
+        )  # fmt: skip
+
+
+def _previous(
+    ids: Int[np.ndarray, " tokens"], seen: Int[np.ndarray, " vocab"], first: int = 0
+) -> Int[np.ndarray, " tokens"]:
+    """Where each token occurred before, −1 for never; `ids` begin at position `first`, `seen` is brought up to date.
+
+    A label occurs in its window exactly when its previous occurrence does: no need to build the window.
+    """
+    narrow = ids.astype(np.uint16) if len(seen) <= 1 << 16 else ids  # sorted far faster
+    order = np.argsort(narrow, kind="stable").astype(seen.dtype)
+    previous = seen[ids]
+    same = narrow[order[1:]] == narrow[order[:-1]]
+    previous[order[1:][same]] = order[:-1][same] + first
+    latest = np.append(~same, True)[: len(order)]
+    seen[ids[order[latest]]] = order[latest] + first
+    return previous
 
 
 def windows_from_ids(

@@ -21,7 +21,7 @@ from attomaton.corpus.samples import Samples, merge_samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.graph import PriorityGraph
-from attomaton.numerics import ragged_indices, row_pointer, sum_by
+from attomaton.numerics import inner, ragged_indices, row_pointer, sum_by
 
 CONVERGED = 1e-12  # gradient of a component's mean loss at which Newton stops
 CERTIFIED = 1e-9  # gradient above which an answer is an error
@@ -140,7 +140,7 @@ def finite_component(
         float(look.loss.sum()) / samples.total_weight,
         worst,
         int(cyclic.rows.sum()),
-        float(np.sqrt(max(0.0, coefficient @ score))),
+        float(np.sqrt(max(0.0, inner(coefficient, score)))),
     )
 
 

@@ -22,7 +22,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.graph import PriorityGraph
-from attomaton.numerics import row_pointer, scramble, sum_by
+from attomaton.numerics import inner, row_pointer, scramble, sum_by
 from attomaton.results import KKT
 
 CERTIFIED = 1e-8  # residual above which an answer is an error
@@ -69,7 +69,7 @@ def graph_svm(
             f"{certificate.dual:.1e}, gap {certificate.gap:.1e}; at most {CERTIFIED:.0e} is needed). "
             "Nearly dependent embeddings cause this; use better separated ones."
         )
-    norm = float(np.sqrt(max(0.0, coefficient @ score)))
+    norm = float(np.sqrt(max(0.0, inner(coefficient, score))))
     return GraphSVM(coefficient, score, multiplier, certificate, norm)
 
 
@@ -104,12 +104,12 @@ def certify(
     violation = np.where(tied, np.abs(margin), 1.0 - margin)
     stationarity = _component_sum(graph, coefficient) - _divergence(graph, multiplier)
     # Relative, so that the scale of the embeddings cancels; 0 only where nothing outranks anything.
-    objective = float(coefficient @ score) or 1.0
+    objective = inner(coefficient, score)
     size = float(np.abs(multiplier).max(initial=0.0)) or 1.0
     return KKT(
         primal=float(max(0.0, violation.max(initial=0.0))),
         dual=float(max(np.abs(stationarity).max(initial=0.0), -multiplier.min(initial=0.0)) / size),
-        gap=float(abs(coefficient @ score - multiplier.sum()) / objective),
+        gap=float(abs(objective - multiplier.sum()) / (objective or 1.0)),
     )
 
 

@@ -1,0 +1,48 @@
+"""An engine by name, as the command line gives it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attomaton.engine.tasks import Engine, Here
+from attomaton.errors import UsageError, nearest
+
+ENGINES = ("local", "processes", "ray")
+
+
+@contextmanager
+def open_engine(
+    name: str = "local",
+    workers: int | None = None,
+    memory: int | None = None,
+    address: str | None = None,
+) -> Iterator[Engine]:
+    """An engine for as long as the block runs.
+
+    `workers` defaults to the cores at hand, `memory` bounds the bytes of what runs at a time, `address` names a Ray
+    cluster that is there already.
+    """
+    if name not in ENGINES:
+        raise UsageError(
+            f"engine {name!r} is not one of {', '.join(ENGINES)}{nearest(name, ENGINES)}"
+        )
+    if address is not None and name != "ray":
+        raise UsageError(f"an address belongs to the ray engine, not to {name}.")
+    engine: Engine
+    if name == "processes":
+        from attomaton.engine.processes import Processes
+
+        engine = Processes(workers, memory)
+    elif name == "ray":
+        from attomaton.engine.cluster import Cluster
+
+        engine = Cluster(workers, memory, address)
+    else:
+        if workers not in (None, 1):
+            raise UsageError(
+                "the local engine is one process: for more workers, --engine processes."
+            )
+        engine = Here()
+    try:
+        yield engine
+    finally:
+        engine.close()

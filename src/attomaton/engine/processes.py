@@ -1,0 +1,145 @@
+"""Several processes of this machine: one pipe each, a dead one replaced, all gone when this process is."""
+
+import contextlib
+import importlib
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from attomaton.engine.tasks import Backlog, Task, Work
+from attomaton.errors import UsageError
+
+# A fresh interpreter: what runs in this one (JAX, a server's threads) does not survive a fork.
+_CONTEXT = get_context("spawn")
+# Each process computes on one core; a library that starts threads of its own would only be in the way.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class Processes:
+    """`workers` processes, started when the first task comes; `memory` bounds what runs at a time."""
+
+    name = "processes"
+
+    def __init__(self, workers: int | None = None, memory: int | None = None):
+        self.workers = available_cores() if workers is None else workers
+        if self.workers < 1:
+            raise UsageError(f"workers must be at least 1, not {workers}.")
+        self._memory = memory
+        self._crew: list[_Worker] = []
+
+    def run(self, work: Work, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+        """As they finish."""
+        backlog, name = Backlog(tasks, self._memory), f"{work.__module__}:{work.__qualname__}"
+        while len(self._crew) < min(self.workers, max(len(tasks), 1)):
+            self._crew.append(_Worker())
+        try:
+            while backlog:
+                for worker in self._crew:
+                    if worker.task is None and (task := backlog.take()) is not None:
+                        worker.give(name, task)
+                busy = [w for w in self._crew if w.task is not None]
+                ready = wait([w.pipe for w in busy] + [w.process.sentinel for w in busy])
+                for i, worker in enumerate(self._crew):
+                    if worker.task is None:
+                        continue
+                    number = worker.task.number
+                    if worker.pipe in ready or worker.process.sentinel in ready:
+                        answer = worker.answer()
+                        if answer is None:
+                            self._crew[i] = _Worker()
+                            backlog.lost(number)
+                            continue
+                        backlog.finish(number)
+                        fine, value = answer
+                        if not fine:
+                            raise value
+                        yield number, value
+        except BaseException:
+            self.close()  # what still runs would answer to nobody
+            raise
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._crew:
+            worker.end()
+        self._crew.clear()
+
+    def pids(self) -> list[int]:
+        """The processes as the system knows them."""
+        return [w.process.pid for w in self._crew if w.process.pid is not None]
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Worker:
+    """One process and the pipe to it."""
+
+    def __init__(self) -> None:
+        self.pipe, theirs = _CONTEXT.Pipe()
+        self.task: Task | None = None
+        before = {name: os.environ.get(name) for name in _THREADS}
+        os.environ.update(dict.fromkeys(_THREADS, "1"))
+        try:
+            self.process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
+            self.process.start()
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        theirs.close()
+
+    def give(self, name: str, task: Task) -> None:
+        self.task = task
+        with contextlib.suppress(OSError):  # it has died: `answer` says so
+            self.pipe.send((name, task.payload))
+
+    def answer(self) -> tuple[bool, Any] | None:
+        """Whether the task succeeded and its result or error; None where the process has died."""
+        self.task = None
+        try:
+            return self.pipe.recv()
+        except (EOFError, OSError):
+            self.end()
+            return None
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.pipe.close()
+
+
+def _serve(pipe: Connection) -> None:
+    """A worker's life: take a task, answer it, until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the first process's to handle
+    parent = os.getppid()
+
+    def leave_with_parent() -> None:
+        # A killed parent cannot say goodbye; a worker that goes on would write beside its successor.
+        while os.getppid() == parent:
+            threading.Event().wait(0.2)
+        os._exit(1)
+
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+    while True:
+        try:
+            name, payload = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer = (True, found(name)(payload))
+        except Exception as error:
+            answer = (False, error)
+        pipe.send(answer)
+
+
+def found(name: str) -> Work:
+    """The function of a name `module:function`."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)

@@ -1,0 +1,207 @@
+"""Fitting a data set, whatever its size, on one process or many: read into parts, solve each, keep what is solved.
+
+While it is made, the model's folder is a work folder beside its place:
+
+    .NAME.partial/corpus/   the data in parts (`corpus.parts`), complete once parts.json is there
+                  part-*    a solved part, complete once its record is there
+
+Nothing but the last token couples samples, so parts know nothing of each other: they are solved in any order, anywhere,
+and a part that was finished by a process that was killed is taken as it is.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.corpus.datasets import data_file
+from attomaton.corpus.parts import Parts, read_part
+from attomaton.corpus.readers import read_parts
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import PART
+from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.limit import solve_limit
+from attomaton.models import finished_part, write_head, write_part
+from attomaton.runs import command, environment, peak_memory_mb
+from attomaton.storage import (
+    discard,
+    read_arrays,
+    read_json,
+    read_matrix,
+    resumed_folder,
+    write_arrays,
+    write_json,
+    write_whole,
+)
+
+BYTES = 200  # memory that solving takes for each incidence, at most; see docs/scaling.md
+EVERYTHING = 1 << 62  # size of a part that holds all
+
+Progress = Callable[[int, int, str], None]  # incidences done, in all, and what is being done
+Stage = Callable[[str, float | None], None]
+
+
+def fit_run(
+    data: Path | str,
+    out: Path | str,
+    *,
+    embeddings: Path | str | None = None,
+    dense: bool = False,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    **reading: Any,
+) -> dict[str, Any]:
+    """Fit a data set part by part and write the model; the summary of `attomaton fit`."""
+    begin = time.perf_counter()
+    engine = Here() if engine is None else engine
+    seconds: dict[str, float] = {}
+    tell = progress or (lambda done, total, note: None)
+    table = None if embeddings is None else check_embeddings(read_matrix(embeddings, "embeddings"))
+    asked = {
+        "data": _fingerprint(data_file(data)),
+        "embeddings": None if table is None else sha256(table.E.tobytes()).hexdigest(),
+        "reading": {k: v for k, v in reading.items() if v is not None},
+        "dense": dense,
+        "versions": environment(),
+    }
+    with resumed_folder(out, "model", asked) as work:
+        words, parts = _prepared(work / "corpus", data, table, reading, seconds, tell)
+        records, arrays, resumed = _solved(work, parts, dense, engine, seconds, tell)
+        if table is not None:
+            arrays["E"] = table.E
+        discard(work / "corpus")
+        provenance = {
+            "data": str(data),
+            "reading": asked["reading"],
+            "command": command(),
+            "environment": environment(),
+            "set_aside": asdict(parts.set_aside),
+        }
+        summary = write_head(work, words, records, provenance, arrays)
+    seconds["total"] = time.perf_counter() - begin
+    return {
+        **summary,
+        "set_aside": asdict(parts.set_aside),
+        "parts": len(parts.parts),
+        "resumed_parts": resumed,
+        "engine": engine.name,
+        "workers": engine.workers,
+        "seconds": seconds,
+        "peak_memory_mb": peak_memory_mb(),
+        "model": str(out),
+    }
+
+
+def _fingerprint(path: Path) -> str | None:
+    """What a file holds, in a few letters; None where there is none (reading it says so)."""
+    if not path.is_file():
+        return None
+    digest = sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _prepared(
+    folder: Path,
+    data: Path | str,
+    table: Embeddings | None,
+    reading: Mapping[str, Any],
+    seconds: dict[str, float],
+    tell: Progress,
+) -> tuple[Vocabulary, Parts]:
+    """The data in parts: as an earlier process left them complete, or read now."""
+    done = folder / "parts.json"
+    if done.is_file():
+        return Vocabulary(read_json(folder / "vocabulary.json")), Parts.from_record(read_json(done))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    with _timed("read", seconds):
+        tell(0, 1, "reading")
+        # Embeddings that are not orthonormal couple all last tokens: then there is only one part.
+        coupled = table is not None and not table.orthonormal
+        words, parts = read_parts(
+            data, folder, size=EVERYTHING if coupled else PART,
+            vocabulary=None if table is None else Vocabulary(range(len(table.E))),
+            progress=lambda tokens: tell(0, 1, f"reading: {tokens:,} tokens gone through"), **reading,
+        )  # fmt: skip
+        if table is not None:
+            write_arrays(folder / "embeddings.safetensors", {"E": table.E})
+        write_json(folder / "vocabulary.json", list(words.labels))
+        write_whole(done, lambda path: write_json(path, parts.record()))
+    return words, parts
+
+
+def _solved(
+    work: Path,
+    parts: Parts,
+    dense: bool,
+    engine: Engine,
+    seconds: dict[str, float],
+    tell: Progress,
+) -> tuple[list[dict[str, Any]], dict[str, np.ndarray], int]:
+    """The records of all parts, solved now or before; with `dense` the matrices too, and how many were there."""
+    found = {} if dense else {p.number: finished_part(work, p.number) for p in parts.parts}
+    records = {number: record for number, record in found.items() if record is not None}
+    resumed = len(records)
+    total = sum(p.incidences for p in parts.parts)
+    done = sum(p.incidences for p in parts.parts if p.number in records)
+    tasks = [
+        Task(p.number, (str(work), p.number, dense), BYTES * p.incidences)
+        for p in parts.parts
+        if p.number not in records
+    ]
+    matrices: dict[int, dict[str, np.ndarray]] = {}
+    with _timed("solve", seconds):
+        tell(done, total, f"part {resumed} of {len(parts.parts)}")
+        for number, answer in engine.run(solve_part, tasks):
+            records[number], matrices[number] = answer["record"], answer["dense"]
+            for name, took in answer["seconds"].items():
+                seconds[name] = seconds.get(name, 0.0) + took
+            done += parts.parts[number].incidences
+            tell(done, total, f"part {len(records)} of {len(parts.parts)}")
+    arrays: dict[str, np.ndarray] = {}
+    for number in sorted(matrices):  # in one order, whoever was first: sums of floats depend on it
+        for name, value in matrices[number].items():
+            arrays[name] = arrays.get(name, 0.0) + value
+    return [records[p.number] for p in parts.parts], arrays, resumed
+
+
+def solve_part(task: tuple[str, int, bool]) -> dict[str, Any]:
+    """Solve one part of a corpus and write it into the model, wherever this runs; its record and its times."""
+    work, number, dense = Path(task[0]), task[1], task[2]
+    seconds: dict[str, float] = {}
+
+    def watch(name: str, took: float | None) -> None:
+        if took is not None:
+            seconds[name] = seconds.get(name, 0.0) + took
+
+    corpus = work / "corpus"
+    parts = Parts.from_record(read_json(corpus / "parts.json"))
+    words = Vocabulary(read_json(corpus / "vocabulary.json"))
+    E = read_arrays(corpus / "embeddings.safetensors", ["E"]).get("E")
+    with _timed("bags", seconds):
+        samples = read_part(corpus, number, words, parts)
+    limit = solve_limit(samples, None if E is None else check_embeddings(E), watch)
+    with _timed("write", seconds):
+        record = write_part(work, number, limit)
+    matrices = {}
+    if dense:
+        values = (("W_svm", limit.svm), ("W_fin", limit.finite))
+        matrices = {name: limit.dense(value.coefficient) for name, value in values}
+    return {"record": record, "dense": matrices, "seconds": seconds}
+
+
+@contextmanager
+def _timed(name: str, seconds: dict[str, float]) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - begin

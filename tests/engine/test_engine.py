@@ -1,0 +1,154 @@
+"""The same tasks on every engine: each result once, the dead replaced, errors as they are, memory kept to."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.engine import work
+
+from attomaton.engine.choose import open_engine
+from attomaton.engine.tasks import ATTEMPTS, Backlog, Task, WorkerError
+from attomaton.errors import DataError, UsageError
+
+ROOT = Path(__file__).parents[2]
+
+
+def tasks(payloads, bytes=0):
+    return [Task(i, x, bytes) for i, x in enumerate(payloads)]
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with open_engine("processes", 2) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module", params=["local", "processes", "ray"])
+def engine(request, processes):
+    if request.param == "processes":
+        yield processes
+        return
+    if request.param == "ray":
+        pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
+    with open_engine(request.param, None if request.param == "local" else 2) as one:
+        yield one
+
+
+def test_every_result_comes_once(engine):
+    found = list(engine.run(work.square, tasks(range(20))))
+    assert sorted(found) == [(i, i * i) for i in range(20)]
+
+
+def test_no_tasks_no_results(engine):
+    assert list(engine.run(work.square, [])) == []
+
+
+def test_an_error_of_the_work_arrives_as_it_is(engine):
+    with pytest.raises(DataError, match="task 3 is no good"):
+        list(engine.run(work.fail, tasks(range(6))))
+    # The engine is as good as new.
+    assert sorted(engine.run(work.square, tasks(range(4)))) == [(0, 0), (1, 1), (2, 4), (3, 9)]
+
+
+def test_large_results_pass(engine):
+    assert len(dict(engine.run(work.large, tasks([30_000_000])))[0]) == 30_000_000
+
+
+def test_a_dead_worker_is_replaced_and_its_task_done_again(engine, tmp_path):
+    if engine.name == "local":
+        pytest.skip("this process cannot die and go on")
+    folders = [tmp_path / str(i) for i in range(4)]
+    for folder in folders:
+        folder.mkdir()
+    found = dict(engine.run(work.die_once, tasks(map(str, folders))))
+    assert found == dict.fromkeys(range(4), "alive")
+
+
+def test_a_task_that_always_kills_its_worker_is_given_up(processes):
+    with pytest.raises(WorkerError, match=f"died {ATTEMPTS} times"):
+        list(processes.run(work.die, tasks([0])))
+    assert list(processes.run(work.square, tasks([3]))) == [(0, 9)]
+
+
+def test_tasks_run_in_other_processes_side_by_side(processes):
+    pids = set(dict(processes.run(work.where, tasks(range(6)))).values())
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+
+
+def test_memory_bounds_what_runs_at_a_time(processes, tmp_path):
+    with open_engine("processes", 2, memory=10) as engine:
+        alone = dict(engine.run(work.in_company, tasks([str(tmp_path)] * 4, bytes=6)))
+    together = dict(processes.run(work.in_company, tasks([str(tmp_path)] * 4, bytes=6)))
+    assert max(alone.values()) == 1
+    assert max(together.values()) == 2
+
+
+def test_the_largest_tasks_come_first():
+    backlog = Backlog([Task(i, None, size) for i, size in enumerate((1, 5, 3))], None)
+    assert [backlog.take().number for _ in range(3)] == [1, 2, 0]
+
+
+def test_a_task_larger_than_the_memory_runs_alone():
+    backlog = Backlog([Task(0, None, 100), Task(1, None, 1)], memory=10)
+    assert backlog.take().number == 0
+    assert backlog.take() is None
+    backlog.finish(0)
+    assert backlog.take().number == 1
+
+
+def test_each_process_computes_on_one_core_and_this_one_as_before(processes):
+    before = os.environ.get("OMP_NUM_THREADS")
+    assert dict(processes.run(work.threads, tasks([0]))) == {0: "1"}
+    assert os.environ.get("OMP_NUM_THREADS") == before
+
+
+def test_workers_leave_with_a_killed_parent():
+    code = (
+        "from attomaton.engine.processes import Processes\n"
+        "from attomaton.engine.tasks import Task\n"
+        "from tests.engine import work\n"
+        "if __name__ == '__main__':\n"
+        "    e = Processes(2)\n"
+        "    list(e.run(work.square, [Task(i, i) for i in range(2)]))\n"
+        "    print(*e.pids(), flush=True)\n"
+        "    list(e.run(work.sleep, [Task(i, 60) for i in range(2)]))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    pids = [int(x) for x in parent.stdout.readline().split()]
+    assert len(pids) == 2
+    time.sleep(0.3)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    end = time.monotonic() + 20
+    while any(map(_alive, pids)):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def _alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("procesess", {}, "did you mean 'processes'"),
+        ("local", {"workers": 2}, "--engine processes"),
+        ("processes", {"workers": 0}, "at least 1"),
+        ("processes", {"address": "auto"}, "belongs to the ray engine"),
+    ],
+)
+def test_engines_that_cannot_be(name, options, said):
+    with pytest.raises(UsageError, match=said), open_engine(name, **options):
+        pass
