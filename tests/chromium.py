@@ -88,7 +88,8 @@ class Browser:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=900,
                   deviceScaleFactor=1, mobile=False)  # fmt: skip
         self.send("Emulation.setEmulatedMedia", media=media, features=[scheme])
-        self.send("Page.navigate", url=url)
+        answer = self.send("Page.navigate", url=url)
+        assert not answer.get("errorText"), (url, answer)
         ready = "location.href !== 'about:blank' && document.readyState === 'complete'"
         while not self.value(ready):
             pass

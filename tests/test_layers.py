@@ -28,6 +28,8 @@ ROOMS = {
     "report": BASE,
     "models": BASE | {"corpus", "mechanics", "storage"},
     "summaries": BASE | {"corpus", "mechanics"},
+    "engine": BASE,
+    "fits": BASE | {"corpus", "engine", "mechanics", "models", "runs", "storage"},
     "runs": BASE | {"corpus", "mechanics", "claims", "models", "storage"},
     "reproduce": BASE | {"claims", "report", "runs", "storage"},
     "verify": BASE | {"claims", "corpus", "report", "runs", "storage"},
@@ -43,13 +45,13 @@ ROOMS = {
     "cli_verify": BASE | {"console", "report", "verify"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
     "lab": BASE
-    | {"corpus", "dynamics", "levels", "mechanics", "models", "report", "runs", "scan_snap", "storage",
+    | {"corpus", "dynamics", "fits", "levels", "mechanics", "models", "report", "runs", "scan_snap", "storage",
        "summaries", "sweeps", "verify"},
     "cli_lab": BASE | {"console", "lab"},
     "__main__": {"cli"},
     "cli": BASE
     | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_summary", "cli_verify", "console", "corpus", "demo",
-       "doctor", "mechanics", "models", "report", "reproduce", "runs", "storage"},
+       "doctor", "engine", "fits", "mechanics", "models", "report", "reproduce", "runs", "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton import sweeps
-from attomaton.errors import UsageError
+from attomaton.errors import DataError, UsageError
 from attomaton.levels import find_classes, memory_mb
 
 # Two lengths make two groups, so each sweep has several pieces.
@@ -48,6 +48,11 @@ def test_a_grid_is_every_combination_with_rates_resolved():
         (["eta_z=1"], "eta_y and ratio"),
         (["eta_z=1", "ratio=1", "eta_y=2"], "eta_y and ratio"),
         (["eta_z=1", "ratio=1", "stpes=5"], "did you mean 'steps'"),
+        (["eta_z=a", "ratio=1"], "eta_z=a: a number is needed"),
+        (["eta_z=1", "ratio=true"], "ratio=true: a number is needed"),
+        (["eta_z=1", "ratio=1", "steps=2.5"], "steps=2.5: a whole number is needed"),
+        (["eta_z=1", "ratio=1", "optimizer=3"], "optimizer=3: a word is needed"),
+        (["eta_z=1", "ratio=1", "residual=1"], "residual=1: true or false is needed"),
     ],
 )
 def test_grids_that_make_no_sense(words, says):
@@ -95,6 +100,56 @@ def test_diverged_cells_are_kept_and_marked(tmp_path):
     assert status[1e30].startswith("diverged at")
 
 
+def test_a_grid_is_written_as_it_was_read():
+    words = ["eta_z=0.5,1,1e-07", "ratio=1", "residual=true,false", "optimizer=adam"]
+    assert sweeps.grid_words(sweeps.parse_grid(words)) == words
+
+
+def test_a_sweep_is_read_while_it_is_incomplete(tmp_path):
+    sweeps.sweep_run(tmp_path / "a", GRID | {"T": [1, 16, 24]}, ["syn-small"], "sampled")
+    whole = sweeps.read_sweep(tmp_path / "a")
+    assert whole.rows == table(tmp_path / "a").to_pylist()
+    assert (whole.level, whole.classes, whole.missing) == ("sampled", ["syn-small"], set())
+    assert {whole.cells[i]["T"] for i in whole.failed} == {1}
+    assert all("T=1" in error for error in whole.failed.values())
+    (tmp_path / "a" / "results.parquet").unlink()
+    sorted((tmp_path / "a" / "pieces").glob("*.parquet"))[0].unlink()
+    part = sweeps.read_sweep(tmp_path / "a")
+    assert len(part.missing) == 4
+    assert part.rows == [row for row in whole.rows if row["cell"] not in part.missing]
+
+
+def test_a_mean_over_seeds_has_its_interval(tmp_path):
+    sweeps.sweep_run(tmp_path / "a", GRID | {"seeds": [3]}, ["syn-small"], "sampled")
+    sweep = sweeps.read_sweep(tmp_path / "a")
+    values = [row["loss"] for row in sweep.rows if row["cell"] == 5]
+    found = sweeps.cell_means(sweep, "loss")
+    assert sorted(found) == list(range(8))
+    # By hand: t(0.975; 2 degrees of freedom) = 4.302653.
+    mean = sum(values) / 3
+    error = (sum((x - mean) ** 2 for x in values) / 2 / 3) ** 0.5
+    assert found[5] == (pytest.approx(mean), pytest.approx(4.302653 * error, rel=1e-6), 3)
+    with pytest.raises(UsageError, match="did you mean 'entropy'"):
+        sweeps.cell_means(sweep, "entropi")
+
+
+def test_diverged_runs_and_single_seeds_have_no_mean_or_no_interval(tmp_path):
+    grid = {"eta_z": [1.0, 1e30], "ratio": [1], "steps": [4], "batch": [8], "T": [16]}
+    sweeps.sweep_run(tmp_path / "a", grid, ["syn-small"], "sampled")
+    found = sweeps.cell_means(sweeps.read_sweep(tmp_path / "a"), "entropy")
+    assert list(found) == [0]
+    assert (found[0].half, found[0].seeds) == (None, 1)
+
+
+def test_a_folder_without_a_sweep_is_named(tmp_path):
+    with pytest.raises(DataError, match="not a sweep folder"):
+        sweeps.read_sweep(tmp_path)
+    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
+    (tmp_path / "a" / "sweep.json").write_text("[]")
+    with pytest.raises(DataError, match="does not describe a sweep"):
+        sweeps.read_sweep(tmp_path / "a")
+
+
 def test_memory_is_stated_before_a_sweep_starts(tmp_path):
     said = []
     sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled", announce=said.append)
@@ -104,6 +159,9 @@ def test_memory_is_stated_before_a_sweep_starts(tmp_path):
     family = find_classes("syn-small")
     one, two = (memory_mb("sampled", family, runs, 100, batch=8) for runs in (1, 2))
     assert two == pytest.approx(2 * one)
+    cells = sweeps.cells_of({"eta_z": [1], "ratio": [1], "steps": [10**6]}, ["syn-small"], "limit")
+    recorded = 10**6 * family.K * family.M * 8 / 1e6
+    assert sweeps.memory_needed(sweeps.pieces_of(cells, "limit")) > recorded
     # A run cannot hold less than Y, Z and their momentum, in single precision.
     entries = len(family.context_tokens) * (family.M + len(family.queries))
     assert one > 2 * 4 * entries / 1e6

@@ -8,11 +8,15 @@ import typer
 
 from attomaton import cli_dynamics, cli_lab, cli_predictor, cli_summary, cli_verify
 from attomaton.console import (
+    Address,
     Column,
     Context,
+    EngineName,
     Json,
+    Memory,
     Split,
     TokenizerName,
+    Workers,
     emit,
     fail,
     progress_bar,
@@ -75,16 +79,31 @@ def fit(
     order: Column = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
+    engine: EngineName = "local",
+    workers: Workers = None,
+    memory: Memory = None,
+    address: Address = None,
     json: Json = False,
 ) -> None:
     """Compute the exact limit of training on a data set and write it as a model."""
     options = reading(locals())
+    from attomaton.engine.choose import open_engine
+    from attomaton.fits import fit_run
     from attomaton.report.terminal import fit_text
-    from attomaton.runs import fit_run
 
-    with progress_bar("fitting") as progress:
+    bytes_at_a_time = None if memory is None else int(memory * 1e9)
+    with (
+        open_engine(engine, workers, bytes_at_a_time, address) as where,
+        progress_bar("fitting") as progress,
+    ):
         summary = fit_run(
-            data, out, embeddings=embeddings, dense=dense, progress=progress, **options
+            data,
+            out,
+            embeddings=embeddings,
+            dense=dense,
+            engine=where,
+            progress=progress,
+            **options,
         )
     text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
     emit(summary, text, json)

@@ -23,6 +23,19 @@ TokenizerName = Annotated[
         help="Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json.",
     ),
 ]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="Where the work runs: local, processes or ray.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Processes, or workers of a local Ray cluster (default: all cores)."),
+]
+Memory = Annotated[
+    float | None, typer.Option("--memory", help="GB that what runs at a time may take together.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="A Ray cluster that is there already (default: one is started).")
+]
 READING = ("context", "sequence", "item", "order", "split", "tokenizer")
 
 

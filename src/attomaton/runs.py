@@ -14,10 +14,9 @@ RUN/attomaton.json       what this folder is
 import platform
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -30,18 +29,17 @@ from attomaton.corpus.readers import read_windows
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
-from attomaton.errors import UsageError
+from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
-from attomaton.mechanics.train import Checkpoint, Progress, Training, train
-from attomaton.models import finished_part, open_model, write_head, write_part
+from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
+from attomaton.models import open_model
 from attomaton.storage import (
     discard,
     is_folder,
     new_folder,
     read_arrays,
     read_matrix,
-    resumed_folder,
     to_json,
     work_folder,
     write_arrays,
@@ -52,9 +50,7 @@ from attomaton.storage import (
 
 RATES = {"gd": 1.0, "ngd": 0.01, "polyak": 1.0, "sgd": 0.1, "adam": 0.01}  # when none is given
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
-
-Stage = Callable[[str, float | None], None]
-FitProgress = Callable[[int, int, str], None]  # incidences done, in all, and what is being done
+_asked: ContextVar[str] = ContextVar("asked", default="")  # a command other than the process's own
 
 
 def load_windows(
@@ -67,95 +63,12 @@ def load_windows(
     return read_windows(data, vocabulary=Vocabulary(range(len(table.E))), **reading), table
 
 
-def fit_run(
-    data: Path | str,
-    out: Path | str,
-    *,
-    embeddings: Path | str | None = None,
-    dense: bool = False,
-    progress: FitProgress | None = None,
-    **reading: Any,
-) -> dict[str, Any]:
-    """Fit a data set part by part and write the model; the summary of `attomaton fit`.
-
-    A part that was finished before, by a process that was killed, is taken as it is.
-    """
-    begin = time.perf_counter()
-    seconds: dict[str, float] = {}
-
-    done, total, now = 0, 1, "reading"
-
-    def watch(name: str, took: float | None) -> None:
-        if took is not None:
-            seconds[name] = seconds.get(name, 0.0) + took
-        elif progress is not None:
-            progress(done, total, f"{now}: {name}")
-
-    with timed("read", watch):
-        windows, table = load_windows(data, embeddings, **reading)
-        # Embeddings that are not orthonormal couple all last tokens: then there is only one part.
-        coupled = table is not None and not table.orthonormal
-        parts = windows.parts() if not coupled else [np.flatnonzero(windows.realizable)]
-        if not len(parts):
-            windows.samples()  # says what is wrong
-    arrays = {} if table is None else {"E": table.E}
-    places = (windows.ids, windows.left, windows.length, windows.label, windows.weight)
-    asked = {"windows": fingerprint(windows.vocabulary, *places, *arrays.values()), "dense": dense,
-             "versions": environment()}  # fmt: skip
-    records, resumed = [], 0
-    total = int(windows.length[windows.realizable].sum())
-    with resumed_folder(out, "model", asked) as work:
-        for number, rows in enumerate(parts):
-            now = f"part {number + 1} of {len(parts)}"
-            record = finished_part(work, number)
-            if record is None or dense:
-                with timed("bags", watch):
-                    samples = windows.samples(rows)
-                limit = solve_limit(samples, table, watch)
-                with timed("write", watch):
-                    record = write_part(work, number, limit)
-                if dense:
-                    for name, value in (("W_svm", limit.svm), ("W_fin", limit.finite)):
-                        arrays[name] = arrays.get(name, 0.0) + limit.dense(value.coefficient)
-            else:
-                resumed += 1
-            records.append(record)
-            done += int(windows.length[rows].sum())
-        provenance_record = {
-            "data": str(data),
-            "reading": {k: v for k, v in reading.items() if v is not None},
-            "command": command(),
-            "environment": environment(),
-            "set_aside": asdict(windows.set_aside),
-        }
-        summary = write_head(work, windows.vocabulary, records, provenance_record, arrays)
-    seconds["total"] = time.perf_counter() - begin
-    return {
-        **summary,
-        "set_aside": asdict(windows.set_aside),
-        "parts": len(parts),
-        "resumed_parts": resumed,
-        "seconds": seconds,
-        "peak_memory_mb": peak_memory_mb(),
-        "model": str(out),
-    }
-
-
 def fingerprint(vocabulary: Vocabulary, *arrays: np.ndarray) -> str:
     """What a corpus holds (and arrays beside it), in a few letters."""
     digest = sha256(to_json(list(vocabulary.labels), indent=None).encode())
     for x in arrays:
         digest.update(np.ascontiguousarray(x).data)
     return digest.hexdigest()
-
-
-@contextmanager
-def timed(name: str, watch: Stage) -> Iterator[None]:
-    """Tell `watch` when a stage begins and how long it took."""
-    watch(name, None)
-    begin = time.perf_counter()
-    yield
-    watch(name, time.perf_counter() - begin)
 
 
 def train_beside_theory(
@@ -172,9 +85,13 @@ def train_beside_theory(
     seeds: int = 1,
     seed: int = 0,
     progress: Progress | None = None,
+    watch: Watch | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Training:
-    """Train the layer on a limit's own samples, measuring on the way how far it still is from the limit."""
+    """Train the layer on a limit's own samples, measuring on the way how far it still is from the limit.
+
+    `progress` is told how far it is, `watch` all that was measured so far, both as `train` tells them.
+    """
     from attomaton.claims.measure import measure, yardstick
 
     return train(
@@ -194,6 +111,7 @@ def train_beside_theory(
         record=measure,
         context=yardstick(limit, max(seeds, 1)),  # `train` itself refuses fewer than 1
         progress=progress,
+        watch=watch,
         checkpoint=checkpoint,
     )
 
@@ -206,9 +124,14 @@ def train_run(
     init: str = "zeros",
     reading: Mapping[str, Any],
     progress: Progress | None = None,
+    watch: Watch | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Train on a data set, or on the samples of a model, and write the run; the summary of `attomaton train`."""
+    """Train on a data set, or on the samples of a model, and write the run; the summary of `attomaton train`.
+
+    `options` are those of `train_beside_theory`; `watch` is told the records as `metrics.parquet` will hold
+    them. A run that was interrupted goes on when the same is asked again, and ends as if nothing had happened.
+    """
     limit = _limit_to_reach(data, embeddings, reading)
     samples = limit.samples
     start: str | np.ndarray = init
@@ -237,7 +160,11 @@ def train_run(
              "versions": environment()}  # fmt: skip
     with work_folder(out, asked) as work:
         kept = _Kept(work / "checkpoint.safetensors")
-        run = train_beside_theory(limit, init=start, progress=progress, checkpoint=kept, **options)
+        run = train_beside_theory(
+            limit, init=start, progress=progress, checkpoint=kept,
+            watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
+            **options,
+        )  # fmt: skip
         summary = _train_summary(run, limit, options, out)
         with new_folder(out, "run") as folder:
             provenance(folder, config, summary)
@@ -331,11 +258,11 @@ def _standard_basis(samples: Samples, start: np.ndarray) -> Embeddings:
 
 def training_records(run: Training, limit: Limit) -> dict[str, np.ndarray]:
     """What was measured on the way, with loss − L* added: (seeds, records) arrays and the steps."""
-    return {
-        "steps": run.steps,
-        **run.records,
-        "loss_gap": run.records["loss"] - limit.finite.loss_floor,
-    }
+    return {"steps": run.steps, **_with_gap(run.records, limit)}
+
+
+def _with_gap(records: Mapping[str, np.ndarray], limit: Limit) -> dict[str, np.ndarray]:
+    return {**records, "loss_gap": records["loss"] - limit.finite.loss_floor}
 
 
 def metric_columns(records: Mapping[str, np.ndarray], seeds: int) -> dict[str, np.ndarray]:
@@ -343,6 +270,22 @@ def metric_columns(records: Mapping[str, np.ndarray], seeds: int) -> dict[str, n
     steps = records["steps"]
     flat = {name: value.ravel() for name, value in records.items() if name != "steps"}
     return {"seed": np.repeat(np.arange(seeds), len(steps)), "step": np.tile(steps, seeds), **flat}
+
+
+def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:
+    """What `metric_columns` was given, from a run's `metrics.parquet`: (seeds, records) arrays and the steps."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(folder) / "metrics.parquet"
+    try:
+        table = pq.read_table(path)
+        flat = {name: table[name].to_numpy() for name in table.column_names}
+        seeds = len(np.unique(flat.pop("seed")))
+        steps = flat.pop("step").reshape(seeds, -1)[0]
+        return {"steps": steps, **{k: v.reshape(seeds, len(steps)) for k, v in flat.items()}}
+    except (OSError, KeyError, ValueError, IndexError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as records of training ({error}).") from error
 
 
 def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
@@ -397,8 +340,23 @@ def run_folder(name: str, config: Mapping[str, Any], root: Path | str = "runs") 
 
 
 def command() -> str:
-    """The command line as it was typed, with the program's own name first."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """The command line as it was typed, with the program's own name first, or what `asked_as` says."""
+    return _asked.get() or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+@contextmanager
+def asked_as(words: Sequence[str]) -> Iterator[None]:
+    """A block whose work is recorded as asked by this command line: for work that was asked in another way.
+
+    >>> with asked_as(["attomaton", "train", "my data.txt"]):
+    ...     command()
+    "attomaton train 'my data.txt'"
+    """
+    token = _asked.set(shlex.join(words))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
 
 
 def environment() -> dict[str, Any]:

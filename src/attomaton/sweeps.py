@@ -16,17 +16,26 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
-from attomaton.storage import KIND_FILE, read_json, to_json, write_columns, write_json, write_whole
+from attomaton.storage import (
+    KIND_FILE,
+    check_folder,
+    read_json,
+    to_json,
+    write_columns,
+    write_json,
+    write_whole,
+)
 
 PIECE = 16  # cells in one compiled program
 RATES = ("eta_y", "eta_z", "ratio")
+MEASURED = ("entropy", "largest_attention", "loss", "y_norm")  # at the end of every run
 Progress = Callable[[int, int], object]
 
 
@@ -65,6 +74,19 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
     return grid
 
 
+def grid_words(grid: Mapping[str, Sequence[Any]]) -> list[str]:
+    """What `parse_grid` was given.
+
+    >>> grid_words({"eta_z": [0.5, 1], "residual": [True]})
+    ['eta_z=0.5,1', 'residual=true']
+    """
+    return [f"{name}={','.join(map(_word, values))}" for name, values in grid.items()]
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _value(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
@@ -88,6 +110,8 @@ def cells_of(
         if name not in (*RATES, *OPTIONS[level]):
             known = (*RATES, *OPTIONS[level])
             raise UsageError(f"no setting {name!r} on level {level}{nearest(name, known)}")
+        for value in grid[name]:
+            _check_value(name, value, float if name in RATES else OPTIONS[level][name])
     if "eta_z" not in grid or ("eta_y" in grid) == ("ratio" in grid):
         raise UsageError("a sweep needs eta_z, and one of eta_y and ratio (eta_y = ratio · eta_z).")
     cells = []
@@ -97,6 +121,17 @@ def cells_of(
             cell["eta_y"] = cell["ratio"] * cell["eta_z"]
         cells.append({"classes": family, **cell})
     return cells
+
+
+def _check_value(name: str, value: Any, kind: type) -> None:
+    """Refuse a value of another kind than the setting has."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return
+    if type(value) is not kind:
+        wanted = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}[
+            kind
+        ]
+        raise UsageError(f"{name}={_word(value)}: {wanted} is needed.")
 
 
 def pieces_of(cells: Sequence[Mapping[str, Any]], level: str) -> list[Piece]:
@@ -180,18 +215,27 @@ def _open_folder(out: Path, config: dict[str, Any]) -> None:
 
 def _plan(cells: Sequence[Any], pieces: Sequence[Piece], todo: Sequence[Piece]) -> str:
     """What is about to happen, memory included."""
+    done = f", {len(pieces) - len(todo)} of them already done" if len(todo) < len(pieces) else ""
+    return f"{len(cells)} cells in {len(pieces)} pieces{done}; at most about {memory_needed(todo):.0f} MB at a time"
+
+
+def memory_needed(pieces: Sequence[Piece]) -> float:
+    """Megabytes the largest of these pieces needs, about."""
     need = 0.0
-    for piece in todo:
+    for piece in pieces:
         try:
             family = find_classes(piece.classes)
         except AttomatonError:
             continue  # said with the piece itself
         runs = len(piece.cells) * int(piece.options.get("seeds", 1))
-        need = max(need, memory_mb(piece.level, family, runs, 100, **piece.options))
-    done = f", {len(pieces) - len(todo)} of them already done" if len(todo) < len(pieces) else ""
-    return (
-        f"{len(cells)} cells in {len(pieces)} pieces{done}; at most about {need:.0f} MB at a time"
-    )
+        # The limit level in steps records every one of them.
+        every = (
+            int(piece.options["steps"]) + 1
+            if piece.level == "limit" and "steps" in piece.options
+            else 100
+        )
+        need = max(need, memory_mb(piece.level, family, runs, every, **piece.options))
+    return need
 
 
 def _do_piece(folder: Path, piece: Piece) -> None:
@@ -265,3 +309,76 @@ def _tables(out: Path, pieces: Sequence[Piece]) -> Iterator[Any]:
                 raise DataError(
                     f"{path}: cannot be read ({error}); delete it and continue."
                 ) from error
+
+
+# A sweep as far as it has come
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep folder, finished or not: its grid, and what every cell that has ended came to."""
+
+    grid: dict[str, list[Any]]
+    classes: list[str]
+    level: str
+    cells: list[dict[str, Any]]
+    rows: list[dict[str, Any]]  # as `results.parquet` has them: one for each cell and seed
+    failed: dict[int, str]  # cells that could not run, with their error
+
+    @property
+    def missing(self) -> set[int]:
+        """Cells nothing is known of yet."""
+        return set(range(len(self.cells))) - {r["cell"] for r in self.rows} - set(self.failed)
+
+
+class Mean(NamedTuple):
+    """A quantity of one cell over its seeds."""
+
+    mean: float
+    half: float | None  # half the width of the 95 % interval of the mean; None of a single seed
+    seeds: int
+
+
+def read_sweep(folder: Path | str) -> Sweep:
+    """What a sweep folder holds so far; also of a sweep that is running or was interrupted."""
+    import pyarrow as pa
+
+    out = check_folder(folder, "sweep")
+    asked = read_json(out / "sweep.json")
+    try:
+        grid, classes, level = asked["grid"], asked["classes"], asked["level"]
+        cells = cells_of(grid, classes, level)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{out / 'sweep.json'}: does not describe a sweep ({error}).") from error
+    pieces = pieces_of(cells, level)
+    tables = list(_tables(out, pieces))
+    rows = pa.concat_tables(tables).to_pylist() if tables else []
+    rows = [{**row, **cells[row["cell"]]} for row in rows]
+    rows.sort(key=lambda row: (row["cell"], row["seed"]))
+    failed = {
+        failure["cell"]: failure["error"]
+        for piece in pieces
+        if (out / "pieces" / f"{piece.name}.json").is_file()
+        for failure in _failure(out, piece)
+    }
+    return Sweep(grid, classes, level, cells, rows, failed)
+
+
+def cell_means(sweep: Sweep, name: str) -> dict[int, Mean]:
+    """Per cell, the mean of a measured quantity over the seeds that finished; Student's t gives the interval."""
+    from scipy.special import stdtrit
+
+    if name not in MEASURED:
+        raise UsageError(
+            f"{name!r} is not measured{nearest(name, MEASURED)} Choose from {', '.join(MEASURED)}."
+        )
+    found: dict[int, list[float]] = {}
+    for row in sweep.rows:
+        if row["status"] == "finished":
+            found.setdefault(row["cell"], []).append(row[name])
+    means = {}
+    for cell, values in found.items():
+        n = len(values)
+        half = float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else None
+        means[cell] = Mean(float(np.mean(values)), half, n)
+    return means

@@ -205,7 +205,7 @@ def _run(
         error = f"{type(fault).__name__}: {fault}"
     except Exception:  # a fault of ours in one claim must not lose the others
         error = traceback.format_exc()
-    title, statement = _heading(name)
+    title, statement = claim_heading(name)
     unknown = Verdict.INCONCLUSIVE
     evidence = Evidence(name, statement, unknown, unknown, "", {}, {}, title=title)
     return evidence, time.perf_counter() - begin, error
@@ -219,7 +219,7 @@ def _evidence(
     given: Given | None,
     realizable: Assumption | None,
 ) -> Evidence:
-    title, statement = _heading(name)
+    title, statement = claim_heading(name)
     if realizable is not None:
         if claim.data is None:
             why = Assumption("speaks about data like these", False, f"this claim {claim.why}")
@@ -244,7 +244,7 @@ def _check(claim: Claim, arguments: Mapping[str, Any]) -> Evidence:
     return getattr(import_module(f"attomaton.claims.{module}"), function)(**arguments)
 
 
-def _heading(name: str) -> tuple[str, str]:
+def claim_heading(name: str) -> tuple[str, str]:
     """Title and statement of a claim that was not run: the first line of its module, or the figure's own."""
     claim = CLAIMS[name]
     module = import_module(f"attomaton.claims.{claim.source[0]}")

@@ -85,7 +85,7 @@ def enter(browser, lab, width=1400, dark=False):
 
     def see(path="/", width=width, dark=dark):
         browser.open(lab.url(path), width, dark)
-        browser.wait("!!document.querySelector('main.page') && window.socket?.connected !== false")
+        browser.wait("!!document.querySelector('main.page') && window.socket?.connected === true")
         return browser
 
     browser.open(lab.address, width, dark)

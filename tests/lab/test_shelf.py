@@ -6,8 +6,8 @@ import pytest
 from tests.lab.hostile import names
 
 from attomaton.errors import AttomatonError, DataError, UsageError
+from attomaton.fits import fit_run
 from attomaton.lab.shelf import MOST_BYTES, Shelf
-from attomaton.runs import fit_run
 
 ROWS = b'{"tokens": ["a", "b"], "next": "a"}\n{"tokens": ["b", "a"], "next": "a"}\n'
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import jax.numpy as jnp
 import numpy as np
@@ -201,6 +202,54 @@ def test_progress_is_told_and_changes_nothing():
     assert watched.records["loss"] == pytest.approx(alone.records["loss"], rel=1e-15)
     assert calls[-1] == (1000, 1000, pytest.approx(CYCLE_FLOOR))
     assert 20 <= len(calls) <= 51
+
+
+def test_what_is_watched_grows_into_the_records():
+    seen = []
+    options = {"steps": 1000, "every": "log", "seeds": 2, "init": "uniform"}
+    found = train(CYCLE, watch=lambda steps, records: seen.append((steps, records)), **options)
+    assert 20 <= len(seen) <= 51
+    assert all(len(a[0]) <= len(b[0]) for a, b in pairwise(seen))
+    for steps, records in seen:
+        n = len(steps)
+        assert steps.tolist() == found.steps[:n].tolist()
+        assert set(records) == {"loss", "norm"}
+        for name, value in records.items():
+            assert value.tobytes() == found.records[name][:, :n].tobytes()
+    assert len(seen[-1][0]) == len(found.steps)
+    assert 1 < len(seen[0][0]) < len(found.steps)
+    alone = train(CYCLE, **options)
+    assert found.records["loss"] == pytest.approx(alone.records["loss"], rel=1e-14)
+
+
+class Memory:
+    def __init__(self):
+        self.saved = None
+
+    def load(self):
+        return self.saved
+
+    def save(self, arrays):
+        self.saved = arrays
+
+
+def test_a_resumed_run_is_watched_from_its_very_beginning():
+    kept, seen = Memory(), []
+
+    def stop(done, total, loss):
+        if done >= 300:
+            raise KeyboardInterrupt
+
+    first = train(CYCLE, steps=1000, every=10, progress=stop, checkpoint=kept)
+    assert first.status == ["interrupted"]
+    whole = train(
+        CYCLE, steps=1000, every=10, checkpoint=kept, watch=lambda *call: seen.append(call)
+    )
+    assert seen[0][0][: len(first.steps)].tolist() == first.steps.tolist()
+    assert len(seen[0][0]) > len(first.steps)
+    assert seen[-1][1]["loss"].tobytes() == whole.records["loss"].tobytes()
+    calm = train(CYCLE, steps=1000, every=10, progress=lambda *_: None)
+    assert whole.records["loss"].tobytes() == calm.records["loss"].tobytes()
 
 
 def test_an_interrupt_keeps_what_was_computed():

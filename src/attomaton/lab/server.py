@@ -1,5 +1,6 @@
 """Start the lab: one local server, every request guarded, one page per screen."""
 
+import asyncio
 import secrets
 import socket
 from collections.abc import Callable
@@ -45,7 +46,8 @@ def serve(
         _register(lab, screen, every)
     address = f"http://{'localhost' if host in ('::1', '0.0.0.0') else host}:{port}/?token={token}"
 
-    def ready() -> None:
+    async def ready() -> None:
+        await _listening(host, port)
         announce(address)
         if browser:
             import webbrowser
@@ -73,6 +75,19 @@ def free_port(host: str, port: int | None) -> int:
                 if port is not None:
                     raise UsageError(f"port {port} of {host} cannot be used ({error}).") from error
     raise UsageError(f"no free port on {host}.")
+
+
+async def _listening(host: str, port: int) -> None:
+    """Wait until the server answers: an address that is given away must open."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(
+                "127.0.0.1" if host == "0.0.0.0" else host, port
+            )
+            writer.close()
+            return
+        except OSError:
+            await asyncio.sleep(0.02)
 
 
 def _register(lab: Lab, screen: Screen, every: list[Screen]) -> None:

@@ -5,6 +5,8 @@ body { --ink: #1b1f24; --soft: #57606a; --paper: #ffffff; --line: #d0d7de; --fil
   --hot: #d55e00; --good: #00795a; background: var(--fill); color: var(--ink); overflow-wrap: anywhere; }
 body.body--dark { --ink: #e6edf3; --soft: #9ba7b4; --paper: #171c22; --line: #39424d; --fill: #0f1317;
   --link: #56b4e9; --hot: #ff8a4c; --good: #2fd0a0; background: var(--fill) !important; }
+body.body--dark { --q-primary: #56b4e9 !important; }
+.body--dark .bg-primary { color: #0b0e11 !important; }
 .nicegui-content { padding: 0; display: block; }
 .q-header.top { background: var(--paper); color: var(--ink); border-bottom: 1px solid var(--line); display: flex;
   align-items: center; gap: .4rem; padding: .35rem .7rem; flex-wrap: nowrap; }

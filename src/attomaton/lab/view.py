@@ -1,6 +1,7 @@
 """One page of the lab: the frame around every screen, its address, and what it is looking at."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +14,12 @@ from nicegui import run, ui
 from starlette.requests import Request
 
 from attomaton.errors import AttomatonError
+from attomaton.fits import fit_run
 from attomaton.lab.charts import icon_button
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, Job, Jobs
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE, Item, Shelf
 from attomaton.lab.style import STYLE
-from attomaton.runs import fit_run
 from attomaton.storage import is_folder
 
 PATIENCE = 0.15  # seconds between two looks at a job
@@ -84,6 +85,7 @@ class View:
             self.error, self.item = str(error), lab.shelf.find(EXAMPLE)
         self.theme = request.cookies.get("theme", "auto")
         self._cli, self._python = "", ""
+        self._client = ui.context.client
 
     # The address
 
@@ -105,7 +107,9 @@ class View:
                 self.settings.pop(name, None)
             else:
                 self.settings[name] = f"{value:g}" if isinstance(value, float) else str(value)
-        ui.navigate.history.replace(address(self.screen.path, self.item, self.settings))
+        # Not through the element that was clicked: it may be gone by now.
+        place = address(self.screen.path, self.item, self.settings)
+        self._client.run_javascript(f"history.replaceState(history.state, '', {json.dumps(place)})")
 
     def link(self, path: str | None = None, item: Item | None = None, **settings: object) -> str:
         """The address of a view of this item, or of another."""
@@ -120,7 +124,7 @@ class View:
     async def model(self) -> Opened | None:
         """The model of this item; while it is being fitted, progress is shown instead and the answer is None."""
         try:
-            opened = self.lab.fitted(self.item)
+            opened = await in_thread(self.lab.fitted, self.item)
             if opened is not None:
                 return opened
             job = self.lab.fit(self.item)
@@ -129,7 +133,7 @@ class View:
             return None
         await run.io_bound(job.wait, 1.5)
         if job.state == DONE:
-            return self.lab.fitted(self.item)
+            return await in_thread(self.lab.fitted, self.item)
         if job.state == FAILED:
             self.problem(job.error)
         else:

@@ -31,8 +31,8 @@ from attomaton.mechanics.train_input import (
     embedding_tables,
     first_parameters,
     loss_floors,
-    per_problem,
     record_steps,
+    step_sizes,
 )
 from attomaton.numerics import float64
 from attomaton.programs import compiled_program
@@ -48,6 +48,7 @@ KEEP_EVERY = 5.0  # seconds between checkpoints
 Record = Callable[..., dict]
 Progress = Callable[[int, int, float], object]
 Arrays = dict[str, np.ndarray]
+Watch = Callable[[np.ndarray, Arrays], object]
 
 
 @runtime_checkable
@@ -96,6 +97,7 @@ def train(
     record: Record | None = None,
     context: Any = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
     checkpoint: "Checkpoint | None" = None,
     layout: str | None = None,
 ) -> Training:
@@ -113,8 +115,9 @@ def train(
     compiled anew), and a tree of arrays whose leading axis is the problems.
 
     `progress(done_steps, steps, mean_loss)` is called some fifty times on the way; a keyboard
-    interrupt then ends the run early with what was computed so far. A `checkpoint` keeps where the
-    run stands, and a run that finds one goes on from there: with the same data and options it ends in
+    interrupt then ends the run early with what was computed so far. `watch(steps, records)` is called as
+    often, just before, with all records so far, as `Training` will hold them. A `checkpoint` keeps where
+    the run stands, and a run that finds one goes on from there: with the same data and options it ends in
     the same parameters and records as if nothing had happened.
 
     `layout` is how the gradient is summed, "scatter" (any loss; faster on a CPU) or "gather" (the log-loss of one
@@ -151,9 +154,7 @@ def train(
     B = len(sets) if many else seeds
     tables = embedding_tables(sets, embeddings, head)
     floor = loss_floors(loss_floor, optimizer, B)
-    rate = per_problem("lr", lr, B)
-    if not (np.isfinite(rate) & (rate > 0)).all():
-        raise UsageError(f"lr={lr}: the step size must be positive and finite.")
+    rate = step_sizes(lr, B)
     starts = first_parameters(init, sets, tables, B, seed)
 
     fits = tables is None and loss == "log" and batch_size is None and not many
@@ -164,14 +165,13 @@ def train(
     with float64():
         fixed = (_stack(sets, tables, plan.shared, gather), given)
         state = _first_state(optimizer, _padded(starts))
-        course = _run(plan, state, fixed, marks, progress, checkpoint)
-    kept = np.isin(course.steps, marks)
+        course = _run(plan, state, fixed, marks, progress, watch, checkpoint)
     ended = "interrupted" if course.interrupted else "finished"
     return Training(
         W=None if tables is None else course.state.params,
         scores=course.state.params if tables is None else None,
-        steps=course.steps[kept],
-        records={name: value[:, kept] for name, value in course.records.items()},
+        steps=course.steps,
+        records=course.records,
         status=[f"diverged at step {n}" if n else ended for n in course.state.failed.tolist()],
         seconds=course.seconds,
     )
@@ -384,12 +384,14 @@ def _run(
     fixed: tuple,
     marks: np.ndarray,
     progress: Progress | None,
+    watch: Watch | None,
     checkpoint: Checkpoint | None,
 ) -> _Course:
     """Train to the end, or to a keyboard interrupt, one chunk of steps after the other."""
     import jax
 
-    stops, size = _chunks(marks, progress is not None or checkpoint is not None)
+    watched = any(x is not None for x in (progress, watch, checkpoint))
+    stops, size = _chunks(marks, watched)
     lengths = np.diff(stops, prepend=0, append=np.full(-len(stops) % size, stops[-1]))
     begin = perf_counter()
     fixed = jax.device_put(fixed)
@@ -407,6 +409,8 @@ def _run(
             values = {name: np.asarray(value) for name, value in values.items()}
             state = after
             parts.append(values)
+            if watch is not None:
+                watch(*_joined(parts, stops, marks))
             if progress is not None:
                 done = min(first + size, len(stops)) - 1
                 progress(int(stops[done]), int(stops[-1]), float(values["loss"][:, -1].mean()))
@@ -421,10 +425,18 @@ def _run(
             checkpoint.save(_packed(jax.device_get(state), parts))
     state = jax.device_get(state)
     seconds = {"compile": compiled - begin, "run": perf_counter() - compiled}
+    steps, records = _joined(parts, stops, marks)
+    return _Course(state, steps, records, seconds, interrupted)
+
+
+def _joined(
+    parts: list[Arrays], stops: np.ndarray, marks: np.ndarray
+) -> tuple[Int[np.ndarray, " records"], Arrays]:
+    """The records of all chunks so far, without stops nobody asked for and the filling of the last chunk."""
     records = {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
     steps = stops[: records["loss"].shape[1]]
-    records = {name: value[:, : len(steps)] for name, value in records.items()}
-    return _Course(state, steps, records, seconds, interrupted)
+    kept = np.flatnonzero(np.isin(steps, marks))
+    return steps[kept], {name: value[:, kept] for name, value in records.items()}
 
 
 def _packed(state: _State, parts: list[dict[str, np.ndarray]]) -> Arrays:

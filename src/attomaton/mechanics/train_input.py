@@ -61,6 +61,14 @@ def per_problem(name: str, value: PerProblem, B: int) -> Float[np.ndarray, " pro
     return np.broadcast_to(array, (B,)).copy()
 
 
+def step_sizes(lr: PerProblem, B: int) -> Float[np.ndarray, " problems"]:
+    """η for each problem."""
+    rate = per_problem("lr", lr, B)
+    if not (np.isfinite(rate) & (rate > 0)).all():
+        raise UsageError(f"lr={lr}: the step size must be positive and finite.")
+    return rate
+
+
 def loss_floors(
     loss_floor: PerProblem | None, optimizer: str, B: int
 ) -> Float[np.ndarray, " problems"]:

@@ -40,6 +40,9 @@ def graph_view(limit: Limit, last: int) -> dict[str, Any]:
             graph.edge_from[edges], graph.edge_to[edges], graph.edge_weight[edges], strict=True
         )
     ]
+    members: dict[int, list[Any]] = {}
+    for node in nodes:
+        members.setdefault(node["component"], []).append(node["token"])
     return {
         "schema_version": 1,
         "directed": True,
@@ -51,7 +54,7 @@ def graph_view(limit: Limit, last: int) -> dict[str, Any]:
             {
                 "id": int(c) - first,
                 "level": int(graph.level[c]),
-                "tokens": [node["token"] for node in nodes if node["component"] == c - first],
+                "tokens": members[int(c) - first],
             }
             for c in np.unique(component)
         ],

@@ -98,7 +98,7 @@ def convergence_figure(records: Mapping[str, Any]) -> Figure:
         _draw_panel(axes, panel, steps, measured)
         _step_axis(axes, steps)
         if rate:
-            _draw_growth(axes, steps, np.median(measured["norm"], axis=0), rate)
+            _draw_growth(axes, steps, measured["norm"], rate)
         if i == 0 and len(loss) > 1:
             _seed_key(axes)
     return figure
@@ -151,11 +151,20 @@ def _draw_theory(axes: Any, panel: _Panel) -> None:
 
 def _draw_growth(axes: Any, steps: np.ndarray, norm: np.ndarray, rate: float) -> None:
     """The slope that theory gives, through the last point measured."""
-    late = steps >= max(1.0, steps.max() ** 0.25)
-    line = norm[-1] + rate * np.log(steps[late] / steps[-1])
-    axes.plot(steps[late], line, "--", color=BLACK, lw=1.2, gid="theory-norm", zorder=3)
+    axes.plot(
+        *growth_line(steps, norm, rate), "--", color=BLACK, lw=1.2, gid="theory-norm", zorder=3
+    )
     text = rf"theory: slope $\Vert${SVM}$\Vert$ log τ"
     axes.text(0.02, 0.97, text, transform=axes.transAxes, fontsize=8, va="top")
+
+
+def growth_line(steps: np.ndarray, norm: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """The norm under gradient descent as theory has it, `rate` · log(step), through the last median over seeds.
+
+    Late steps and the line over them; `norm` is seeds × records.
+    """
+    late = steps >= max(1.0, steps.max() ** 0.25)
+    return steps[late], np.median(norm, axis=0)[-1] + rate * np.log(steps[late] / steps[-1])
 
 
 def _curve(

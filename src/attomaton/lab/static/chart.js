@@ -23,12 +23,20 @@ function number(x) {
   return Math.abs(x) >= 1e-3 && Math.abs(x) < 1e5 ? `${Number(x.toPrecision(5))}` : x.toExponential(3);
 }
 
-// "$blue" becomes the page's blue; everything else stays.
-function painted(value, colours) {
-  if (typeof value === "string") return value.startsWith("$") ? colours[value.slice(1)] ?? value : value;
-  if (Array.isArray(value)) return value.map((v) => painted(v, colours));
+// On a logarithmic axis: 0.01, 1, 100, then 10⁴; all zeros of 10⁻¹² would push the chart aside.
+function power(x) {
+  const e = Math.round(Math.log10(x));
+  if (Math.abs(e) < 4 || Math.abs(Math.log10(x) - e) > 1e-9) return number(x);
+  return "10" + `${e}`.replace(/[-0-9]/g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
+}
+
+// "$blue" becomes the page's blue where a colour stands; a token of that name stays itself.
+function painted(value, colours, key = "") {
+  if (typeof value === "string")
+    return /(color|fill|stroke)$/i.test(key) && value.startsWith("$") ? (colours[value.slice(1)] ?? value) : value;
+  if (Array.isArray(value)) return value.map((v) => painted(v, colours, key));
   if (value && typeof value === "object")
-    return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, painted(v, colours)]));
+    return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, painted(v, colours, k)]));
   return value;
 }
 
@@ -36,7 +44,9 @@ function axis(given, colours) {
   return {
     ...given,
     axisLine: { lineStyle: { color: colours.soft }, ...given.axisLine },
-    axisLabel: { color: colours.soft, hideOverlap: true, ...given.axisLabel },
+    axisLabel: {
+      color: colours.soft, hideOverlap: true, ...(given.type === "log" ? { formatter: power } : {}), ...given.axisLabel,
+    },
     nameTextStyle: { color: colours.soft, ...given.nameTextStyle },
     splitLine: { lineStyle: { color: colours.line, opacity: 0.6 }, ...given.splitLine },
   };
@@ -84,7 +94,7 @@ export default {
     });
     this.sizes = new ResizeObserver(() => this.chart.resize());
     this.sizes.observe(this.$el);
-    this.colours = new MutationObserver(() => this.update_chart());
+    this.colours = new MutationObserver(() => this.redraw());
     this.colours.observe(document.body, { attributes: true, attributeFilter: ["class"] });
     this.update_chart();
   },
@@ -95,12 +105,19 @@ export default {
   },
   methods: {
     update_chart() {
-      if (!this.chart) return setTimeout(() => this.update_chart(), 20);
+      this.patches = [];
+      this.redraw();
+    },
+    redraw() {
+      if (!this.chart) return setTimeout(() => this.redraw(), 20);
       this.chart.setOption(complete(this.options, palette()), { notMerge: true });
+      for (const patch of this.patches ?? []) this.chart.setOption(painted(patch, palette()));
     },
     // Parts of the options that change often (a marker, one series), without sending the rest again.
     patch(options) {
       if (!this.chart) return setTimeout(() => this.patch(options), 20);
+      const unlike = (other) => `${Object.keys(other)}` !== `${Object.keys(options)}`;
+      this.patches = [...(this.patches ?? []).filter(unlike), options]; // the newest of each kind is enough
       this.chart.setOption(painted(options, palette()));
     },
     save(kind, name) {
@@ -109,6 +126,7 @@ export default {
         return saved(name, this.chart.getDataURL({ pixelRatio: 2, backgroundColor: palette().paper }));
       const drawn = echarts.init(null, null, { renderer: "svg", ssr: true, width, height });
       drawn.setOption({ ...complete(this.options, PALETTE.light, true), backgroundColor: "#ffffff" });
+      for (const patch of this.patches ?? []) drawn.setOption(painted(patch, PALETTE.light));
       saved(name, drawn.renderToSVGString(), "image/svg+xml");
       drawn.dispose();
     },

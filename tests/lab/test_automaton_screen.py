@@ -1,0 +1,526 @@
+"""The automaton screen: the numbers of predict and explain, from soft to hard, drawn and asked why."""
+
+import json
+import math
+import shlex
+from urllib.parse import parse_qs, urlencode, urlparse
+
+import pytest
+
+from attomaton import Automaton, open_model, read_samples, save_model, solve_limit
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.errors import AttomatonError
+from attomaton.lab import automaton_charts, automaton_why
+from attomaton.lab.automaton_norm import Norm
+from attomaton.lab.charts import shown
+from attomaton.lab.contexts import (
+    MOST,
+    commands,
+    companions,
+    continued,
+    first_context,
+    on_axis,
+    read_context,
+    write_context,
+)
+from attomaton.lab.opened import Opened
+from attomaton.numerics import named_rng
+
+# After q: a over b over c, but no sample has a and c together, so c is blocked by a path of two edges. z is only seen
+# apart from a, and ties hold in circles after r. The long row makes a vocabulary too large to offer as chips.
+ROWS = [
+    (["a", "b", "q"], "a"), (["b", "c", "q"], "b"), (["b", "c", "q"], "b"), (["z", "q"], "z"),
+    (["a", "b", "r"], "a"), (["a", "b", "r"], "b"), (["a", "b", "b", "r"], "b"), (["a", "r"], "r"),
+    (["<b>x</b>", "$blue", "two words", 7, "-v"], "$blue"), (["$blue", "7 up", "-v"], "-v"),
+    ([f"w{i}" for i in range(300)], "w3"),
+]  # fmt: skip
+LIST = "[...document.querySelectorAll({})].map(e => e.innerText.trim())"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "rows.jsonl"
+    path.write_text("".join(json.dumps({"tokens": t, "next": n}) + "\n" for t, n in ROWS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def lab(start_lab, data):
+    return start_lab(data)
+
+
+@pytest.fixture(scope="module")
+def folder(data):
+    path = data.parent / "model"
+    save_model(solve_limit(read_samples(data)), path, {})
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return Opened(folder)
+
+
+@pytest.fixture(autouse=True)
+def _no_fault_in_the_server(request):
+    yield
+    if "tab" in request.fixturenames:
+        assert "Traceback" not in request.getfixturevalue("lab").log.read_text()
+
+
+def look(tab, context, **settings):
+    """Open the page on a context and wait until its charts are drawn."""
+    tab.see("/automaton?" + urlencode({"context": context, **settings}))
+    tab.wait(
+        "document.querySelectorAll('.token').length > 0 && document.querySelectorAll('canvas').length === 2"
+        " && window.socket?.connected === true"
+    )
+    return tab
+
+
+def rows(tab, card):
+    return tab.value(
+        f"[...document.querySelectorAll('[aria-label={json.dumps(card)}] tbody tr')].map(r =>"
+        " [...r.children].map(c => c.innerText.trim()))"
+    )
+
+
+def texts(tab, selector):
+    return tab.value(LIST.format(json.dumps(selector)))
+
+
+def drawn(tab, card="Next token"):
+    """What a chart draws at this moment, straight from it."""
+    return tab.wait(
+        f"(() => {{ const e = document.querySelector('[aria-label={json.dumps(card)}] canvas');"
+        " return e && getElement(+e.closest('[id^=c]').id.slice(1)).chart.getOption(); })()"
+    )
+
+
+def bars(tab):
+    o = drawn(tab)
+    names = [name.removeprefix("\u2060") for name in o["yAxis"][0]["data"]]
+    return dict(zip(names, [d["value"] for d in o["series"][0]["data"]], strict=True))
+
+
+def setting(tab, name):
+    return parse_qs(urlparse(tab.value("location.href")).query).get(name, [None])[0]
+
+
+def by_word(p):
+    return {str(k): v for k, v in p.items()}
+
+
+# The page shows what the command line says
+
+
+def test_the_table_is_that_of_explain_and_the_bars_those_of_predict(tab, folder, call):
+    context = ["a", "b", "c", "z", "b", "q"]
+    look(tab, " ".join(context))
+    told = json.loads(call("explain", folder, *context, "--json")[1])
+    want = [
+        [
+            f["token"],
+            str(f["count"]),
+            *(shown(f[k]) for k in ("probability", "svm_score", "finite_score")),
+        ]
+        for f in told["fates"]
+    ]
+    got = rows(tab, "Every token of the context")
+    assert [row[:2] for row in got] == [row[:2] for row in want]
+    for row, wanted in zip(got, want, strict=True):
+        assert [float(x) for x in row[2:5]] == wanted[2:]
+    assert {row[0]: row[5] for row in got}["c"] == "outranked: a → b → c"
+    predicted = json.loads(call("predict", folder, *context, "--json")[1])["probabilities"]
+    assert bars(tab) == {x["token"]: x["p"] for x in predicted}
+    assert told["note"] in tab.text("main")
+    assert not tab.errors
+
+
+def test_retrieved_tokens_stand_out_and_the_others_say_why(tab):
+    look(tab, "a c w9 q")
+    assert texts(tab, ".token.retrieved .word") == ["check_circle\na"]
+    assert texts(tab, ".token.lost .reason") == [
+        "outranked",
+        "never seen here",
+        "last token, outranked",
+    ]
+    weights = tab.value(
+        "['.token.retrieved .word', '.token.lost .word'].map(s =>"
+        " getComputedStyle(document.querySelector(s)).fontWeight)"
+    )
+    assert int(weights[0]) > int(weights[1])
+
+
+def test_soft_weights_are_counts_times_soft_scores(tab, folder):
+    look(tab, "a b b r")
+    p = Automaton(open_model(folder)).predict_proba(["a", "b", "b", "r"])
+    shares = {row[0]: [float(x) for x in row[1:]] for row in rows(tab, "2 · Soft composition")}
+    assert set(shares) == {x for x in p if p[x] > 0}
+    total = sum(row[2] for row in shares.values())
+    for word, (_, _, weight, share) in shares.items():
+        assert share == pytest.approx(p[word], rel=1e-5)
+        assert weight / total == pytest.approx(p[word], rel=1e-5)
+
+
+# From soft to hard
+
+
+def test_the_slider_goes_from_the_soft_part_to_the_limit(tab, folder):
+    context = ["a", "b", "b", "c", "q"]
+    automaton = Automaton(open_model(folder))
+    norm = automaton.limit.svm.norm
+    look(tab, " ".join(context))
+    assert bars(tab) == automaton.predict_proba(context)
+    tab.click_text("‖W‖ = 0", "button")
+    tab.wait("document.querySelector('.radius').innerText.startsWith('‖W‖ = 0 ')")
+    soft = bars(tab)
+    assert soft == automaton.predict_proba(context, 0.0)
+    assert soft["b"] == pytest.approx(0.4)  # two of five: only counts are left here
+    assert setting(tab, "radius") == "0"
+    tab.value("document.querySelector('.q-slider [tabindex]').focus()")
+    for _ in range(10):
+        for kind in ("keyDown", "keyUp"):
+            tab.send(
+                "Input.dispatchKeyEvent", type=kind, key="ArrowRight", windowsVirtualKeyCode=39
+            )
+    one = float(f"{norm:.4g}")
+    tab.wait(f"location.search.includes('radius={one:g}')")
+    assert bars(tab) == automaton.predict_proba(context, one)
+    tab.click_text("‖W‖ = ∞", "button")
+    tab.wait("!location.search.includes('radius')")
+    assert bars(tab) == automaton.predict_proba(context)
+
+
+def test_bars_and_marker_move_while_the_slider_is_held(tab, folder):
+    context = ["a", "b", "q"]
+    automaton = Automaton(open_model(folder))
+    look(tab, " ".join(context), radius=0)
+    at = tab.box(".q-slider")
+    left, right = at["x"] - at["width"] / 2, at["x"] + at["width"] / 2
+    tab.mouse("moved", left + 2, at["y"])
+    tab.mouse("pressed", left + 2, at["y"], button="left", clickCount=1)
+    tab.mouse("moved", left + (right - left) * 0.3, at["y"], button="left", buttons=1)
+    tab.wait("!document.querySelector('.radius').innerText.startsWith('‖W‖ = 0 ')")
+    radius = float(tab.text(".radius").split(" = ")[1])
+    assert 2 < radius / automaton.limit.svm.norm < 3
+    assert bars(tab) == automaton.predict_proba(context, radius)
+    marker = next(s for s in drawn(tab, "From soft to hard")["series"] if s.get("id") == "at")
+    assert marker["data"][0][0] == pytest.approx(radius / automaton.limit.svm.norm)
+    assert setting(tab, "radius") == "0"  # the address waits until it is let go
+    tab.mouse("released", left + (right - left) * 0.3, at["y"], button="left", clickCount=1)
+    tab.wait(f"location.search.includes('radius={radius:g}')")
+
+
+def test_the_curves_are_predict_proba_at_every_radius(folder):
+    automaton, context = Automaton(open_model(folder)), ["a", "b", "b", "c", "q"]
+    options, header, table, _ = automaton_charts.curves(
+        automaton, context, automaton.explain(context), 1.0
+    )
+    assert math.isinf(table[-1][0])
+    assert table[-2][0] == pytest.approx(8 * automaton.limit.svm.norm, rel=1e-4)
+    for radius, *p in table:
+        assert dict(zip(header[1:], p, strict=True)) == automaton.predict_proba(context, radius)
+    lines = {s["name"]: s["data"] for s in options["series"] if s["type"] == "line" and "name" in s}
+    assert lines["b"][0] == [0.0, pytest.approx(0.4)]
+
+
+def test_many_tokens_draw_few_curves_and_say_so(folder):
+    automaton, context = Automaton(open_model(folder)), [f"w{i}" for i in range(60)]
+    explained = automaton.explain(context)
+    options, _, _, note = automaton_charts.curves(automaton, context, explained, 0.0)
+    assert len(options["legend"]["data"]) == automaton_charts.CURVES
+    assert note.startswith("50 ")
+    options, _, table, note = automaton_charts.bars(explained, automaton.predict_proba(context))
+    assert (len(options["series"][0]["data"]), len(table)) == (automaton_charts.BARS, 60)
+    assert note.startswith("30 ")
+
+
+# Drawing
+
+
+def test_draws_one_by_one_and_together_are_those_of_the_command_line(tab, folder, call):
+    look(tab, "a b b r", seed=3)
+    want = json.loads(
+        call("predict", folder, "a", "b", "b", "r", "--sample", 7, "--seed", 3, "--json")[1]
+    )
+    tokens = want["continuation"]
+    for n in (1, 2):
+        tab.click_text("Draw the next token", "button")
+        tab.wait(f"document.querySelectorAll('.token').length === {4 + n}")
+        assert setting(tab, "context").split()[4:] == tokens[:n]
+    tab.click_text("Continue by", "button")
+    tab.wait("document.querySelectorAll('.token').length === 11")
+    assert setting(tab, "context").split()[4:] == tokens
+    assert f"Drawn with seed 3: {' '.join(tokens)}" in tab.text("main")
+    again = tab.value("location.pathname + location.search")
+    tab.see(again)
+    tab.wait("document.querySelectorAll('.token').length === 11")
+    assert f"Drawn with seed 3: {' '.join(tokens)}" in tab.text("main")
+    tab.click_text("Undo the last change of the context", "button")
+    tab.wait("document.querySelectorAll('.token').length === 4")
+    assert "Drawn with" not in tab.text("main")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_continuation_opens_each_last_token_and_draws_what_the_whole_model_draws(
+    model, folder, seed
+):
+    whole = Automaton(open_model(folder))
+    for context in (["a", "b", "r"], ["z", "b", "q"], ["never", "seen"]):
+        want = whole.sample(context, named_rng("sample", seed), 12)
+        assert continued(model, context, seed, 12) == want
+
+
+def test_a_continuation_of_nothing_or_of_no_length_gets_the_message_of_predict(model, folder, call):
+    with pytest.raises(AttomatonError, match="the context is empty"):
+        continued(model, [], 0, 1)
+    with pytest.raises(AttomatonError) as error:
+        continued(model, ["a"], 0, -1)
+    assert str(error.value) in call("predict", folder, "a", "--sample", "-1")[2]
+
+
+# Why not this token?
+
+
+def test_a_blocked_token_shows_the_path_down_to_it_with_its_samples(tab, folder, call):
+    look(tab, "a c q")
+    tab.click(".token:nth-child(2) button")
+    tab.wait("document.querySelector('.token:nth-child(2)').classList.contains('asked')")
+    assert texts(tab, ".way .stop") == ["a", "b", "c"]
+    told = json.loads(call("explain", folder, "a", "c", "q", "--json")[1])
+    path = next(f for f in told["fates"] if f["token"] == "c")["path"]
+    assert (
+        texts(tab, ".way .arrow div") == [f"×{edge['weight']:g}" for edge in path] == ["×1", "×2"]
+    )
+    assert texts(tab, ".evidence li") == ["{a b q} → a ×1", "{b q c} → b ×2"]
+    tab.wait("location.search.includes('why=c')")
+    link = urlparse(tab.value("document.querySelector('.graph-link').href"))
+    assert link.path == "/graph"
+    assert {k: v[0] for k, v in parse_qs(link.query).items() if k != "on"} == {
+        "last": "q",
+        "token": "c",
+    }
+
+
+def test_lower_scores_and_strangers_are_told_in_words(tab, folder):
+    explained = Automaton(open_model(folder)).explain(["a", "z", "w1", "q"])
+    fates = {f.token: f for f in explained.fates}
+    assert (fates["z"].reason, fates["w1"].reason) == (
+        "lower score",
+        "never seen with the last token",
+    )
+    look(tab, "a z w1 q", why="z")
+    assert "Why not ‘z’?" in tab.text("[aria-label=Why]")
+    for f in (fates["z"], max(explained.fates, key=lambda f: f.svm_score)):
+        assert automaton_why.score(f.svm_score) in tab.text(".why-words")
+    tab.click(".token:nth-child(3) button")
+    tab.wait(
+        "document.querySelector('.card-title') && document.body.innerText.includes('Why not ‘w1’?')"
+    )
+    assert tab.text(".why-words").startswith(
+        "No sample that ends in ‘q’ holds ‘w1’, so its hard score is 0;"
+    )
+
+
+def test_a_row_of_the_table_asks_too(tab):
+    look(tab, "a b c q")
+    assert "Why not ‘b’?" in tab.text("[aria-label=Why]")  # the first that was left behind
+    tab.click("[aria-label='Every token of the context'] tbody tr:first-child")
+    tab.wait("document.querySelector('[aria-label=Why]').innerText.includes('Why ‘a’?')")
+
+
+# The context: typed, clicked, brought back
+
+
+def test_typing_clicking_and_removing_change_the_context(tab):
+    look(tab, "a q")
+    tab.type("input[aria-label^=Context]", "b c q")
+    tab.press("Enter")
+    tab.wait("location.search.includes('context=b+c+q')")
+    assert texts(tab, ".token.retrieved .word") == ["check_circle\nb"]
+    tab.click_text("a", "button.chip")
+    tab.wait("location.search.includes('context=b+c+a+q')")
+    assert texts(tab, ".token.retrieved .word") == ["check_circle\na"]
+    tab.click(".token:nth-child(1) button[aria-label='Remove this token']")
+    tab.wait("location.search.includes('context=c+a+q')")
+    tab.type("input[aria-label='search a token']", "w12")
+    tab.click_text("w129", "button.chip")
+    tab.wait("location.search.includes('context=c+a+q+w129')")
+    assert "never a last token" in tab.text("main")
+    for left in ("c+a+q", "b+c+a+q", "b+c+q", "a+q"):
+        tab.click_text("Undo the last change of the context", "button")
+        tab.wait(
+            f"location.search.endsWith('context={left}') || location.search.includes('context={left}&')"
+        )
+
+
+def test_what_is_typed_counts_even_when_the_next_thing_is_a_click(tab, folder, call):
+    look(tab, "a q")
+    tab.type("input[aria-label^=Context]", "b c b r")
+    tab.click_text("Draw the next token", "button")
+    tab.wait("document.querySelectorAll('.token').length === 5")
+    want = json.loads(call("predict", folder, "b", "c", "b", "r", "--sample", 1, "--json")[1])
+    assert setting(tab, "context").split() == ["b", "c", "b", "r", *want["continuation"]]
+
+
+def test_a_large_vocabulary_is_searched_not_listed(tab):
+    look(tab, "w1 w299")
+    assert len(texts(tab, "button.chip")) <= 16 + 8
+    tab.type("input[aria-label='search a token']", "w")
+    tab.wait("document.querySelectorAll('.found button').length === 16")
+
+
+def test_labels_of_any_kind_are_text_and_can_be_typed_as_json(tab):
+    look(tab, '["<b>x</b>", "two words", 7, "$blue", "-v"]')
+    assert texts(tab, ".token .word div:last-child") == [
+        "<b>x</b>",
+        "two words",
+        "7",
+        "$blue",
+        "-v",
+    ]
+    assert tab.value("document.querySelector('main b')") is None
+    assert set(bars(tab)) == {"<b>x</b>", "two words", "7", "$blue", "-v"}
+    assert json.loads(setting(tab, "context"))[2] == 7
+
+
+def test_the_address_brings_the_view_back(tab, folder):
+    look(tab, "a b c q", radius=1.5, why="c")
+    assert tab.value("document.querySelector('input[aria-label^=Context]').value") == "a b c q"
+    assert tab.text(".radius").startswith("‖W‖ = 1.5 ")
+    assert bars(tab) == Automaton(open_model(folder)).predict_proba(["a", "b", "c", "q"], 1.5)
+    assert texts(tab, ".way .stop")[-1] == "c"
+
+
+def test_without_a_context_one_is_offered_for_the_last_token(tab):
+    tab.see("/automaton?last=r")
+    tab.wait("document.querySelectorAll('.token').length === 3")
+    assert texts(tab, ".token .word div:last-child") == ["a", "b", "r"]
+
+
+def test_a_context_that_cannot_be_is_told_beside_the_field(tab):
+    look(tab, "a q")
+    for typed, told in (
+        (" ", "the context is empty; a prediction needs at least one token."),
+        ("[1.5]", "token 1.5 is neither a string nor an integer."),
+        ("[null]", "token None is neither a string nor an integer."),
+        ("x " * (MOST + 1), f"{MOST + 1} tokens are too many for this page: at most {MOST}."),
+    ):
+        tab.type("input[aria-label^=Context]", typed)
+        tab.press("Enter")
+        tab.wait(
+            f"document.querySelector('[aria-label=Context] .problem')?.innerText.includes({json.dumps(told)})"
+        )
+        assert texts(tab, ".token .word div:last-child") == ["a", "q"]  # what was shown stays
+    tab.type("input[aria-label^=Context]", "b q")
+    tab.press("Enter")
+    tab.wait(
+        "!document.querySelector('.problem') && document.querySelector('.token').innerText.includes('b')"
+    )
+
+
+@pytest.mark.parametrize("radius", [-1.0, math.nan, -math.inf])
+def test_a_radius_that_makes_no_sense_is_the_limit(radius):
+    assert math.isinf(Norm(1.0, radius, lambda: None).radius)
+
+
+def test_a_count_of_drawn_tokens_that_is_not_true_is_not_believed(tab):
+    look(tab, "a b b r c c c", drawn=3, radius="nan", why="nobody", seed=-4)
+    assert "Drawn with" not in tab.text("main")
+    assert tab.text(".radius") == "‖W‖ = ∞, the limit of training"
+
+
+# Reading and writing contexts; the commands
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["a", "b"],
+        [7, "7 up"],
+        ["7"],
+        [7],
+        ["[1.5]"],
+        ["[", "]"],
+        ["a b", " "],
+        [""],
+        ["-v", "'"],
+        ["é\n"],
+        ["0x7"],
+    ],
+)
+def test_a_written_context_reads_as_itself(words):
+    vocabulary = Vocabulary(["a", "b", 7, "7 up"])
+    if words == ["7"]:  # where only the number is known, the word must be said in JSON
+        assert write_context(words, vocabulary) == '["7"]'
+    assert read_context(write_context(words, vocabulary), vocabulary) == words
+
+
+def test_a_name_of_a_colour_is_no_colour():
+    assert on_axis("$blue").lstrip("\u2060") == "$blue"
+    assert on_axis("$blue") != "$blue"
+
+
+def test_companions_are_the_tokens_seen_with_a_last_token_winners_first(model):
+    assert companions(model.limit("q"), "q") == ["b", "a", "z", "q", "c"]
+    assert companions(model.limit("q"), "nobody") == []
+    assert first_context(model.limit("nobody"), "nobody") == ["nobody"]
+
+
+@pytest.mark.parametrize(
+    ("words", "radius", "drawn"),
+    [(["a", "b", "c", "q"], math.inf, 0), (["a", "b", "r"], 2.5, 0), (["two words", 7, "-v"], 1.0, 0),
+     (["a", "b", "b", "r", "b", "b"], math.inf, 2)],
+)  # fmt: skip
+def test_the_commands_run_as_they_stand_and_give_the_numbers(
+    folder, model, call, capsys, words, radius, drawn
+):
+    cli, python = commands(folder, model.vocabulary, words, radius, drawn, seed=5)
+    automaton = Automaton(open_model(folder))
+    said = [call(*_as_json(shlex.split(line)[1:])) for line in cli.split("\n")]
+    assert [code for code, _, _ in said] == [0] * len(said)
+    records = [json.loads(out) for _, out, _ in said]
+    fates = {f["token"]: f["probability"] for f in records[0]["fates"]}
+    assert fates == automaton.predict_proba(words)
+    if radius < math.inf:
+        assert {x["token"]: x["p"] for x in records[1]["probabilities"]} == automaton.predict_proba(
+            words, radius
+        )
+    if drawn:
+        assert len(records[-1]["continuation"]) == drawn
+        assert records[-1]["continuation"] == continued(model, words[:-drawn], 5, drawn)
+    exec(python, {})
+    printed = capsys.readouterr().out
+    assert repr(automaton.explain(words)) in printed
+    if drawn:
+        assert repr(records[-1]["continuation"]) in printed
+
+
+def _as_json(words):
+    """Options end at --, so --json goes before it."""
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], "--json", *words[at:]]
+
+
+def test_a_number_that_is_a_word_too_has_no_command(folder):
+    cli, python = commands(folder, Vocabulary(["3", 3]), [3], math.inf, 0, 0)
+    assert cli == ""
+    assert "[3]" in python
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_a_narrow_window(tab, dark):
+    tab.see(
+        "/automaton?" + urlencode({"context": "a b c z w7 q", "why": "c", "radius": 2}),
+        width=400,
+        dark=dark,
+    )
+    tab.wait("document.querySelectorAll('canvas').length === 2")
+    assert tab.value("document.documentElement.scrollWidth") <= 400
+    unnamed = tab.value(
+        "[...document.querySelectorAll('main button, main input')].filter(e => !e.innerText.trim() &&"
+        " !e.getAttribute('aria-label') && !e.labels?.length).length"
+    )
+    assert unnamed == 0
+    assert not tab.errors

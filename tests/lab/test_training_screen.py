@@ -1,0 +1,445 @@
+"""The training screen: runs started, stopped and resumed in a page, against `train_run` itself."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from tests import chromium
+from tests.lab.conftest import enter
+
+from attomaton import demo
+from attomaton.errors import DataError, UsageError
+from attomaton.fits import fit_run
+from attomaton.lab.shelf import Shelf
+from attomaton.lab.training_curves import SEEDS, Shown, drawn
+from attomaton.lab.training_runs import (
+    BROKEN,
+    all_runs,
+    arguments,
+    find_run,
+    mark,
+    resume,
+    start,
+    train_code,
+)
+from attomaton.lab.view import Lab
+from attomaton.runs import read_metrics, train_run
+from attomaton.storage import read_json
+
+LONG = "/training?on=example&steps=1200000&lr=5&seeds=2"  # some seconds in about fifty chunks
+CHARTS = {
+    "loss_gap": "Loss above its floor, L − L*",
+    "cosine_svm": "Cosine of W with W_svm",
+    "distance_fin": "Distance to W_fin inside S_fin",
+    "norm": "Norm of W",
+}
+
+
+def ready(tab, path):
+    """The page, once its list of runs has had time to be read."""
+    tab.see(path)
+    tab.wait("!!document.querySelector('[aria-label=\"A new run\"] .q-btn')")
+    return tab
+
+
+def drawn_in(tab, name):
+    """The lines of one chart, as ECharts holds them."""
+    return tab.value(
+        f"(() => {{ const c = [...document.querySelectorAll('section.card')].find(s =>"
+        f" s.querySelector('.card-title')?.innerText === {json.dumps(CHARTS[name])});"
+        " const e = c?.querySelector('div[role=img]');"
+        " return e ? getElement(+e.id.slice(1)).chart?.getOption()?.series : null; })()"
+    )
+
+
+def points(line):
+    return np.array([[x, np.nan if y is None else y] for x, y in line["data"]], float)
+
+
+def run_of(tab):
+    return parse_qs(urlsplit(tab.value("location.href")).query).get("run", [""])[0]
+
+
+def begin(tab, path):
+    ready(tab, path)
+    tab.click_text("Start", "main .q-btn")
+    tab.wait("!!document.querySelector('.job')")
+    return tab
+
+
+def finish(tab):
+    tab.wait("!document.querySelector('.job') && !!document.querySelector('.results')")
+
+
+def folder_of(lab, id):
+    (found,) = [p for p in (lab.folder / "workspace" / "runs").iterdir() if mark(p) == id]
+    return found
+
+
+def test_a_run_stopped_and_resumed_in_the_page_equals_one_never_disturbed(lab, tab, tmp_path):
+    begin(tab, LONG)
+    tab.wait("document.querySelector('.job')?.innerText.includes('compiling')", 10)
+    id = run_of(tab)
+    # Curves grow while the run goes on.
+    tab.wait("document.querySelector('.job')?.innerText.includes('step ')")
+    first = len(tab.wait("(" + js_lines("loss_gap") + ")"))
+    assert first == 2
+    # A reload finds the job again, with all its curves.
+    ready(tab, "/training?on=example&run=" + id)
+    tab.wait("!!document.querySelector('.job') && !!" + js_lines("norm"))
+    assert tab.text(".status") == "running"
+    early = points(drawn_in(tab, "loss_gap")[0])
+    assert early[0, 0] == 1
+    second_tab_stops(lab, tab, tmp_path / "second")
+    finish(tab)
+    assert tab.text(".status") == "interrupted"
+    run = folder_of(lab, id)
+    stopped = read_metrics(run)
+    assert stopped["steps"][-1] < 1_200_000
+    assert stopped["loss_gap"][0, 1 : len(early) + 1].tolist() == early[:, 1].tolist()
+    assert points(drawn_in(tab, "loss_gap")[0])[-1, 0] == stopped["steps"][-1]
+    # Resumed, it ends as `train_run` does with the same options.
+    tab.click_text("Resume", "main .q-btn")
+    tab.wait("!!document.querySelector('.job')")
+    finish(tab)
+    assert tab.text(".status") == "finished"
+    assert run_of(tab) == id
+    options = {"init": "uniform", "optimizer": "gd", "lr": 5.0, "steps": 1_200_000, "every": "log"}
+    model = lab.folder / "workspace" / "models" / "example"
+    calm = train_run(model, tmp_path / "calm", reading={}, seeds=2, **options)
+    assert (run / "metrics.parquet").read_bytes() == (
+        tmp_path / "calm" / "metrics.parquet"
+    ).read_bytes()
+    # What is shown is what is on disk, and what theory says of it.
+    records = read_metrics(run)
+    for name in CHARTS:
+        lines = drawn_in(tab, name)
+        for seed in range(2):
+            assert points(lines[seed])[:, 0].tolist() == records["steps"][1:].tolist()
+            assert points(lines[seed])[:, 1].tolist() == records[name][seed, 1:].tolist()
+    theory = drawn_in(tab, "norm")[2]
+    assert theory["name"].startswith("theory")
+    (x0, y0), (x1, y1) = theory["data"][0], theory["data"][-1]
+    assert (y1 - y0) / np.log(x1 / x0) == pytest.approx(calm["svm_norm"])
+    assert drawn_in(tab, "cosine_svm")[0]["markLine"]["data"][0]["yAxis"] == 1
+    rows = tab.value(
+        "[...document.querySelectorAll('.results tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
+    )
+    for row, final in zip(rows, calm["final"], strict=True):
+        assert [float(x) for x in row[:-1]] == pytest.approx(list(final.values()), rel=1e-5)
+    # The command recorded is that of `attomaton train`, not of the lab.
+    words = shlex.split((run / "command.txt").read_text())
+    assert words[:5] == ["attomaton", "train", str(model.resolve()), "-o", str(run.resolve())]
+    assert "--lr" in words
+    assert not tab.errors
+
+
+def second_tab_stops(lab, tab, profile):
+    """Another tab sees the same training, may not start one beside it, and can stop it."""
+    other = chromium.Browser(profile)
+    try:
+        enter(other, lab)
+        ready(other, "/training?on=example")
+        other.wait("!!document.querySelector('.job') && !!" + js_lines("loss_gap"))
+        other.click_text("Start", "main .q-btn")
+        other.wait("document.querySelector('.problem')?.innerText.includes('is running already')")
+        other.click_text("Stop", "main .q-btn")
+        finish(other)
+        finish(tab)
+        assert other.text(".status") == "interrupted"
+        assert drawn_in(other, "norm")[0]["data"] == drawn_in(tab, "norm")[0]["data"]
+        assert not other.errors
+    finally:
+        other.close()
+
+
+def js_lines(name):
+    """The lines of a chart, once there are points in them."""
+    return (
+        f"(() => {{ const c = [...document.querySelectorAll('section.card')].find(s =>"
+        f" s.querySelector('.card-title')?.innerText === {json.dumps(CHARTS[name])});"
+        " const e = c?.querySelector('div[role=img]'); if (!e) return null;"
+        " const s = getElement(+e.id.slice(1))?.chart?.getOption()?.series;"
+        " return s?.[0]?.data?.length > 1 ? s.map(x => x.data) : null; })()"
+    )
+
+
+@pytest.fixture(scope="module")
+def two_runs(lab, tmp_path_factory):
+    """Two short runs in the workspace, as the command line would leave them there."""
+    model = lab.folder / "workspace" / "models" / "example"
+    fit_run(Shelf(lab.folder).find("example").path, model)
+    runs = []
+    for name, options in (("short-gd", {"optimizer": "gd"}), ("short-adam", {"optimizer": "adam"})):
+        out = lab.folder / "workspace" / "runs" / name
+        train_run(model, out, reading={}, init="zeros", steps=50, every=1, head="identity", loss="log",
+                  batch_size=None, seeds=1, seed=0, lr=None, **options)  # fmt: skip
+        runs.append(out)
+    return runs
+
+
+def test_a_run_of_the_list_is_chosen_compared_and_brought_back_by_its_address(tab, two_runs):
+    gd, adam = two_runs
+    ready(tab, f"/training?on=example&run={mark(gd)}")
+    tab.wait("!!document.querySelector('.runs tbody tr')")
+    assert tab.text(".status") == "finished"
+    tab.wait(js_lines("norm"))
+    assert (
+        points(drawn_in(tab, "norm")[0])[:, 1].tolist() == read_metrics(gd)["norm"][0, 1:].tolist()
+    )
+    tab.value(
+        "[...document.querySelectorAll('.runs tbody tr')].find(r => r.innerText.includes('short-adam')).click()"
+    )
+    tab.wait(f"location.search.includes('run={mark(adam)}')")
+    tab.wait("document.querySelector('main').innerText.includes('optimizer adam')")
+    # Theory gives no rate for Adam, so no slope is drawn.
+    assert [s["name"] for s in drawn_in(tab, "norm")] == ["seed 0"]
+    ready(tab, f"/training?on=example&run={mark(gd)}&beside={mark(adam)}&axis=linear")
+    tab.wait(js_lines("loss_gap"))
+    one, other = drawn_in(tab, "loss_gap")
+    assert [one["name"], other["name"]] == ["A: seed 0", "B: seed 0"]
+    assert [one["lineStyle"]["type"], other["lineStyle"]["type"]] == ["solid", "dashed"]
+    # On a linear axis step 0 has its place.
+    assert points(other)[:, 1].tolist() == read_metrics(adam)["loss_gap"][0].tolist()
+    tab.click_text("of W outside S_fin", "main .q-btn")
+    tab.wait("location.search.includes('cosine=outside')")
+    outside = read_metrics(gd)["cosine_outside"][0]
+    CHARTS["cosine_outside"] = "Cosine of W outside S_fin with W_svm"
+    tab.wait(js_lines("cosine_outside"))
+    shown = points(drawn_in(tab, "cosine_outside")[0])[:, 1]
+    assert np.array_equal(shown, outside, equal_nan=True)
+    assert not tab.errors
+
+
+REFUSED = {
+    "lr=-1": ["--lr", "-1"],
+    "steps=0": ["--steps", "0"],
+    "batch_size=4": ["--batch-size", "4"],
+    "head=tied": ["--head", "tied"],
+    "optimizer=polyak&loss=squared": ["--optimizer", "polyak", "--loss", "squared"],
+}
+
+
+def test_what_makes_no_sense_is_refused_as_on_the_command_line(tab, two_runs, call, tmp_path):
+    model = two_runs[0].parents[1] / "models" / "example"
+    for settings, options in REFUSED.items():
+        ready(tab, f"/training?on=example&{settings}")
+        tab.click_text("Start", "main .q-btn")
+        tab.wait("!!document.querySelector('[aria-label=\"A new run\"] .problem')")
+        code, _, said = call("train", model, "-o", tmp_path / "run", *options)
+        assert code == 2
+        assert tab.text(".problem .whitespace-pre-wrap") == said.split(": ", 1)[1].strip()
+        assert not tab.value("!!document.querySelector('.job')")
+    for settings in ("lr=abc", "steps=many", "seeds=1000", "steps=1e9", "seed=x"):
+        name, value = settings.split("=")
+        ready(tab, f"/training?on=example&{settings}")
+        tab.click_text("Start", "main .q-btn")
+        tab.wait("!!document.querySelector('[aria-label=\"A new run\"] .problem')")
+        assert tab.text(".problem .whitespace-pre-wrap").startswith(f"{name}={value}: ")
+
+
+def test_an_address_that_names_no_run_is_answered_with_a_sentence(tab):
+    for asked in ("../../etc/passwd", "example", "0123456789abcdef", "%00", "<b>"):
+        ready(tab, f"/training?on=example&run={asked}&beside={asked}&axis=oblique&every=3")
+        tab.wait("!!document.querySelector('.problem')")
+        assert "Traceback" not in tab.text()
+    assert not tab.errors
+
+
+def test_settings_typed_in_are_in_the_address_and_come_back(tab):
+    ready(tab, "/training?on=example")
+    tab.type(".field-steps input", "77")
+    tab.wait("location.search.includes('steps=77')")
+    tab.see("/training" + tab.value("location.search"))
+    tab.wait("document.querySelector('.field-steps input')?.value === '77'")
+
+
+def test_the_page_fits_its_window(tab, two_runs):
+    for width, dark in ((400, True), (1400, False)):
+        fits(tab, two_runs, width, dark)
+
+
+def fits(tab, two_runs, width, dark):
+    tab.see(f"/training?on=example&run={mark(two_runs[0])}&beside={mark(two_runs[1])}", width, dark)
+    tab.wait(js_lines("norm"))
+    assert tab.value("document.documentElement.scrollWidth") <= width
+    nameless = tab.value(
+        "[...document.querySelectorAll('main input, main button, main div[role=img]')].filter(e => e.offsetParent &&"
+        " !(e.getAttribute('aria-label') || e.innerText.trim() || e.closest('label')?.innerText.trim())).length"
+    )
+    assert nameless == 0
+
+
+def test_a_run_or_a_demo_opened_by_the_command_line_shows_at_once(
+    start_lab, two_runs, tmp_path, browser, monkeypatch
+):
+    monkeypatch.setitem(demo.TRAINING, "steps", 200)
+    monkeypatch.setattr(demo, "_draw", lambda *_: {})
+    demo.demo_run(tmp_path / "demo")
+    for path, form in ((tmp_path / "demo", True), (two_runs[1], False)):
+        enter(browser, start_lab(path))
+        browser.see("/training")
+        browser.wait(js_lines("distance_fin"))
+        records = read_metrics(path)
+        shown = points(drawn_in(browser, "distance_fin")[0])
+        assert shown[:, 1].tolist() == records["distance_fin"][0, 1:].tolist()
+        assert browser.value("!!document.querySelector('.fields')") == form
+    assert not browser.errors
+
+
+# Without a browser
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A lab object and the model of the example in it."""
+    lab = Lab(tmp_path / "w")
+    fit_run(lab.shelf.find("example").path, tmp_path / "w" / "models" / "example")
+    return lab, tmp_path / "w" / "models" / "example"
+
+
+OPTIONS = {"init": "uniform", "optimizer": "gd", "lr": None, "steps": 40, "every": None, "head": "identity",
+           "loss": "log", "batch_size": None, "seeds": 2, "seed": 3}  # fmt: skip
+
+
+def test_a_run_killed_with_its_process_is_listed_and_can_go_on(room, tmp_path):
+    lab, model = room
+    job = start(lab, lab.shelf.find("example"), model, OPTIONS)
+    assert job.wait(60.0)
+    (run,) = all_runs(lab)
+    assert (run.id, run.status, run.unfinished) == (job.seen["run"], ("finished",) * 2, False)
+    assert run.id == lab.shelf.find(run.id).id
+    # What a killed process leaves: the work folder alone.
+    killed = lab.shelf.workspace / "runs" / "killed"
+
+    def stop(done, *_):
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    data, reading, options = arguments(run.config)
+    train_run(data, killed, reading=reading, progress=stop, **options)
+    shutil.rmtree(killed)
+    (broken,) = [r for r in all_runs(lab) if r.status == (BROKEN,)]
+    assert (broken.title, broken.unfinished, broken.records) == ("killed", True, {})
+    again = resume(lab, lab.shelf.find("example"), find_run(lab, broken.id))
+    assert again.wait(60.0)
+    assert again.result["resumed_at_step"] > 0
+    assert (killed / "metrics.parquet").read_bytes() == (run.path / "metrics.parquet").read_bytes()
+
+
+def test_the_code_gives_the_same_numbers(room, tmp_path, call, monkeypatch):
+    lab, model = room
+    monkeypatch.chdir(tmp_path)
+    job = start(lab, lab.shelf.find("example"), model, OPTIONS | {"lr": 0.5})
+    assert job.wait(60.0)
+    run = find_run(lab, job.seen["run"])
+    wanted = (run.path / "metrics.parquet").read_bytes()
+    for out in ("by_cli", "by_python"):
+        cli, python = train_code(str(model), out, OPTIONS | {"lr": 0.5})
+        if out == "by_cli":
+            assert call(*shlex.split(cli)[1:])[0] == 0
+        else:
+            exec(python, {})
+        assert (tmp_path / out / "metrics.parquet").read_bytes() == wanted
+    assert run.code() == train_code(
+        str(model.resolve()), run.path.resolve(), OPTIONS | {"lr": 0.5, **run_reading()}
+    )
+    assert shlex.split(run.code()[0]) == shlex.split(run.command)
+
+
+def run_reading():
+    return dict.fromkeys(
+        ("context", "sequence", "item", "order", "split", "tokenizer", "embeddings")
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"steps": "many"}, "steps = 'many'"), ({"seeds": True}, "seeds = True"), ({"data": None}, "which data"),
+     ({"optimizer": 3}, "optimizer = 3"), ({"loss": None}, "lacks loss")],
+)  # fmt: skip
+def test_a_config_that_was_meddled_with_is_refused(change, says):
+    with pytest.raises(DataError, match=says):
+        arguments({"data": "model", **OPTIONS, **change})
+
+
+def test_a_lab_that_is_read_only_starts_nothing(room):
+    lab, model = room
+    lab.allow_run = False
+    with pytest.raises(UsageError, match="read only"):
+        start(lab, lab.shelf.find("example"), model, OPTIONS)
+    assert not (lab.shelf.workspace / "runs").exists()
+
+
+def some_records(seeds, count):
+    rng = np.random.default_rng(0)
+    names = ("loss", "loss_gap", "norm", "cosine_svm", "cosine_outside", "distance_fin")
+    return {"steps": np.arange(count), **{k: rng.uniform(0.1, 1, (seeds, count)) for k in names}}
+
+
+def test_many_points_and_seeds_are_thinned_and_said():
+    run = Shown("a", some_records(SEEDS + 5, 5000), {"optimizer": "gd"}, {"svm_norm": 2.0})
+    options, header, rows, note = drawn("norm", [run], linear=True)
+    assert len(options["series"]) == SEEDS + 1
+    assert max(len(s["data"]) for s in options["series"]) == 2000
+    assert options["series"][0]["data"][-1][0] == 4999
+    assert f"{SEEDS} of {SEEDS + 5} seeds" in note
+    assert (len(header), len(rows)) == (4, (SEEDS + 5) * 5000)
+
+
+def test_what_has_no_logarithm_is_left_out_and_nothing_at_all_is_said():
+    records = some_records(1, 4)
+    records["loss_gap"][0] = [0.5, 0.0, -1e-17, np.nan]
+    records["distance_fin"][:] = 0.0
+    records["cosine_svm"][:] = np.nan
+    run = Shown("a", records, {"optimizer": "gd"}, {"svm_norm": 0.0})
+    assert drawn("loss_gap", [run], linear=True)[0]["series"][0]["data"] == [
+        [0, 0.5],
+        [1, None],
+        [2, None],
+        [3, None],
+    ]
+    words = [
+        drawn(n, [run], linear=True)[0]["graphic"][0]["style"]["text"]
+        for n in ("distance_fin", "cosine_svm")
+    ]
+    assert words[0] == "0 throughout"
+    assert "W_svm is 0" in words[1]
+
+
+def test_the_line_of_theory_does_not_pull_the_axis_below_zero():
+    run = Shown("a", some_records(1, 11), {}, {"svm_norm": 500.0})
+    line = drawn("norm", [run], linear=False)[0]["series"][-1]
+    assert line["name"].startswith("theory")
+    assert [y for _, y in line["data"]][-1] == pytest.approx(run.records["norm"][0, -1])
+    assert all(y is None for _, y in line["data"][:-1])
+
+
+@pytest.mark.parametrize(
+    ("config", "rate"),
+    [
+        ({}, 3.0),
+        ({"optimizer": "adam"}, None),
+        ({"loss": "squared"}, None),
+        ({"head": "tied"}, None),
+    ],
+)
+def test_the_slope_of_theory_is_that_of_gradient_descent_alone(config, rate):
+    assert Shown("a", {}, config, {"svm_norm": 3.0}).rate == rate
+
+
+def test_a_broken_folder_does_not_hide_the_others(two_runs):
+    lab = Lab(two_runs[0].parents[1])
+    broken = two_runs[0].parent / "broken"
+    broken.mkdir()
+    (broken / "attomaton.json").write_text(json.dumps({"kind": "run", "schema_version": 1}))
+    (broken / "metrics.parquet").write_bytes(b"")
+    (broken / "config.toml").write_text("steps = [")
+    assert {"short-gd", "short-adam"} <= {r.title for r in all_runs(lab)}
+    with pytest.raises(DataError, match=r"config\.toml"):
+        find_run(lab, mark(broken))
+    assert read_json(Path(two_runs[0]) / "status.json") == {"status": ["finished"]}

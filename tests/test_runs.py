@@ -1,0 +1,93 @@
+"""Runs: what is recorded of how they were asked for, and of what they measured on the way."""
+
+import sys
+import threading
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from attomaton.corpus.example import example_samples
+from attomaton.errors import DataError
+from attomaton.mechanics.limit import solve_limit
+from attomaton.models import save_model
+from attomaton.runs import asked_as, command, read_metrics, train_run
+
+OPTIONS = {
+    "init": "uniform",
+    "steps": 200,
+    "every": 10,
+    "seeds": 2,
+    "optimizer": "gd",
+    "reading": {},
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted") / "model"
+    save_model(solve_limit(example_samples()), folder, {})
+    return folder
+
+
+def test_the_command_is_the_one_typed_unless_told_otherwise(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/attomaton", "lab", "my data"])
+    assert command() == "attomaton lab 'my data'"
+    with asked_as(["attomaton", "train", "a b", "-o", "run"]):
+        assert command() == "attomaton train 'a b' -o run"
+    assert command() == "attomaton lab 'my data'"
+    with pytest.raises(RuntimeError), asked_as(["x"]):
+        raise RuntimeError
+    assert command() == "attomaton lab 'my data'"
+
+
+def test_another_thread_is_not_told(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["attomaton", "lab"])
+    said = []
+    with asked_as(["attomaton", "train"]):
+        other = threading.Thread(target=lambda: said.append(command()))
+        other.start()
+        other.join()
+    assert said == ["attomaton lab"]
+
+
+def test_a_run_is_watched_and_leaves_its_records_and_its_command(model, tmp_path):
+    seen = []
+    with asked_as(["attomaton", "train", str(model)]):
+        train_run(model, tmp_path / "run", watch=lambda *call: seen.append(call), **OPTIONS)
+    assert (tmp_path / "run" / "command.txt").read_text() == f"attomaton train {model}\n"
+    records = read_metrics(tmp_path / "run")
+    steps, last = seen[-1]
+    assert records["steps"].tolist() == steps.tolist() == list(range(0, 201, 10))
+    for name, value in last.items():
+        assert np.array_equal(records[name], value, equal_nan=True)
+    assert set(records) == {*last, "steps"}
+    assert "loss_gap" in last
+    table = pq.read_table(tmp_path / "run" / "metrics.parquet").to_pydict()
+    assert records["norm"][1].tolist() == [
+        x for i, x in zip(table["seed"], table["norm"], strict=True) if i == 1
+    ]
+
+
+def test_a_run_stopped_and_asked_again_ends_as_if_nothing_had_happened(model, tmp_path):
+    def stop(done, total, loss):
+        if done >= 50:
+            raise KeyboardInterrupt
+
+    torn, calm = tmp_path / "torn", tmp_path / "calm"
+    assert train_run(model, torn, progress=stop, **OPTIONS)["status"] == ["interrupted"] * 2
+    early = len(read_metrics(torn)["steps"])
+    again = train_run(model, torn, **OPTIONS)
+    assert again["resumed_at_step"] > 0
+    train_run(model, calm, **OPTIONS)
+    assert early < len(read_metrics(torn)["steps"])
+    assert (torn / "metrics.parquet").read_bytes() == (calm / "metrics.parquet").read_bytes()
+    assert not (tmp_path / ".torn.partial").exists()
+
+
+def test_metrics_that_are_none_are_named(tmp_path):
+    with pytest.raises(DataError, match=r"metrics\.parquet: cannot be read"):
+        read_metrics(tmp_path)
+    (tmp_path / "metrics.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="cannot be read as records"):
+        read_metrics(tmp_path)
