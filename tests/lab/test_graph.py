@@ -445,7 +445,7 @@ def test_a_graph_above_the_cap_shows_a_neighbourhood(tab, big):
     elements = "document.querySelectorAll('.pg .node, .pg .edge').length"
     assert tab.value(elements) == len(part.nodes) + len(part.edges) <= 400
     tab.type("input[aria-label='Around']", "t6")
-    tab.wait("document.querySelectorAll('.find-list li').length === 10")
+    tab.wait("document.querySelectorAll('.find-list [role=option]').length === 10")
     tab.press("ArrowDown")
     tab.press("Enter")
     tab.wait("document.querySelector('.pg-said').innerText.includes('“t69”')")
@@ -467,7 +467,7 @@ def test_another_last_token_is_found_by_typing(tab):
     seen(tab, "guest")
     tab.value("window.here = true")
     tab.type("input[aria-label='Last token']", "be")
-    tab.wait("document.querySelectorAll('.find-list li').length === 1")
+    tab.wait("document.querySelectorAll('.find-list [role=option]').length === 1")
     assert tab.text(".find-list").split("\n") == ["bell", "11 samples, 6 tokens"]
     tab.click(".find-list li")
     tab.wait("document.querySelector('.title').innerText === 'Priority graph after “bell”'")
@@ -567,8 +567,9 @@ def test_the_saved_drawing_stands_alone(tab, limit, tmp_path):
     seen(tab, "guest")
     tab.click_text("Save this graph")
     tab.click_text("SVG, as on screen")
-    path = tmp_path / "graph-guest.svg"
+    path, end = tmp_path / "graph-guest.svg", time.monotonic() + 20
     while not path.exists():
+        assert time.monotonic() < end
         time.sleep(0.05)
     root = ET.parse(path).getroot()
     words = {t.text for t in root.iter("{http://www.w3.org/2000/svg}text")}

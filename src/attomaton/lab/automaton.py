@@ -116,7 +116,7 @@ class _Page:
             self.field.on("keydown.enter", self._typed).on("blur", self._typed)
             self.wrong = ui.element("div").classes("w-full")
             self.adders = ui.element("div").classes("adders")
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 ui.button(
                     "Draw the next token", icon="casino", on_click=lambda: self._draw(1)
                 ).props("unelevated no-caps")

@@ -42,7 +42,7 @@ class Norm:
         title = "On the way to the limit"
         with ui.element("section").classes("card").props(f'aria-label="{title}"'):
             ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 self.label = ui.label().classes("radius").props('aria-live="polite"')
                 for text, radius in (("‖W‖ = 0", 0.0), ("‖W‖ = ∞", math.inf)):
                     button = ui.button(text, on_click=lambda radius=radius: self._jump(radius))

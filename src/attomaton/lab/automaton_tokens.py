@@ -72,18 +72,18 @@ def adders(
     end: Callable[[Label], Any],
 ) -> None:
     """Tokens to put before the last one (those seen with it), or after it, to be the last one then."""
-    with ui.element("div").classes("row"):
+    with ui.element("div").classes("abreast"):
         ui.label(f"Put before ‘{visible(last)}’").classes("note")
         for word in near:
             _adder(word, before)
         if not near:
             ui.label("(it was never a last token in the data)").classes("note")
-    with ui.element("div").classes("row"):
+    with ui.element("div").classes("abreast"):
         ui.label("End with").classes("note")
         for row in model.search("", CHIPS // 2):
             _adder(row["last"], end)
         field = ui.input("search a token").props("dense outlined debounce=250").classes("short")
-        place = ui.element("div").classes("row found")
+        place = ui.element("div").classes("abreast found")
 
     def look() -> None:
         place.clear()

@@ -95,7 +95,7 @@ class Page:
     def _runner(self) -> None:
         view = self.view
         with ui.element("section").classes("card").props('aria-label="Verify"'):
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 only = ui.input("Claims (empty: all)", value=view.get("only"), placeholder="T1,S3")
                 only.props("dense outlined clearable debounce=200").classes("claims-field")
                 self.start_button = ui.button("Verify (quick)", icon="play_arrow")
@@ -106,7 +106,7 @@ class Page:
                 "Small problems: about two minutes for all claims, seconds for one. A stop takes hold after the "
                 "claim that is being checked; what is finished is kept, and the next start goes on from there."
             ).classes("note")
-            with ui.element("div").classes("row") as self.reports:
+            with ui.element("div").classes("abreast") as self.reports:
                 pass
 
         def typed() -> None:
@@ -175,7 +175,7 @@ class Page:
     def _table(self) -> None:
         view = self.view
         with ui.element("section").classes("card").props('aria-label="Claims"'):
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 self.verdict = ui.select({}, label="Verdict").classes("claims-field")
                 self.verdict.props("dense outlined options-dense")
                 text = ui.input("Search", value=view.get("find")).classes("claims-field")
@@ -275,7 +275,7 @@ class Page:
         row = table_row(record)
         with self.details, ui.element("section").classes("card") as card:
             card.props["aria-label"] = f"Claim {record['claim']}"
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 ui.label(f"{record['claim']}: {row['title']}").classes("title").props(
                     'role="heading" aria-level="2"'
                 )

@@ -48,7 +48,7 @@ def _term(block: Block) -> None:
 
 
 def _mark(block: Block) -> None:
-    with ui.element("div").classes("row"):
+    with ui.element("div").classes("abreast"):
         show_mark(block["mark"], control=True)
         ui.label(block["text"]).classes("note")
 

@@ -93,7 +93,7 @@ def _set_aside(model: Opened) -> None:
 async def _samples(view: View, model: Opened) -> None:
     """The samples behind one last token, the heaviest first."""
     with _card("Samples the model keeps").classes("preview"):
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             field = ui.input("last token", value=view.get("last") or str(model.heaviest()))
             field.props("dense outlined").classes("find")
             for row in model.search("", LASTS):

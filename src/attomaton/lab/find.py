@@ -33,7 +33,7 @@ class Find(Element, component="static/find.js"):
     ):
         super().__init__()
         ui.add_css(CSS)
-        self._props |= {"label": label, "value": value, "found": []}
+        self._props |= {"label": label, "value": value, "found": None}
         self._search = search
         self.on("search", lambda e: self._suggest(str(e.args)))
         self.on("choose", lambda e: choose(str(e.args)))

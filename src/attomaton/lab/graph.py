@@ -49,7 +49,7 @@ class _Page:
         self.title = (
             ui.label("Priority graph").classes("title").props('role="heading" aria-level="1"')
         )
-        with ui.element("div").classes("row pg-controls"):
+        with ui.element("div").classes("abreast pg-controls"):
             self.last_field = Find("Last token", last, self._lasts, self.open)
             self._filter()
             self.fold = ui.switch(
@@ -57,7 +57,7 @@ class _Page:
                 value=self.condensed,
                 on_change=lambda e: self._fold(e.value),
             )
-            with ui.element("div").classes("row") as self.around:
+            with ui.element("div").classes("abreast") as self.around:
                 self.centre_field = Find("Around", "", self._tokens, self._around)
                 self.size = ui.select({n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}, value=self.most,
                                       label="Draw at most", on_change=lambda e: self._widen(e.value))  # fmt: skip
@@ -144,7 +144,7 @@ class _Page:
         while not rows:
             rows = self.model.search(text, 8)
             text = text[:-1]
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             ui.label("Known last tokens:").classes("note")
             for row in rows:
                 ui.link(str(row["last"]), self.view.link(last=row["last"])).classes("chip")

@@ -40,6 +40,7 @@ CSS = """
 @media (max-width: 600px) { .pg-frame { height: 24rem; } .pg-least .q-slider { width: 8rem; } }
 .pg-head { justify-content: space-between; flex-wrap: nowrap; }
 .pg-title { font-size: .9rem; font-weight: 600; margin-top: .4rem; }
+.pg-panel .abreast { gap: .4rem; }
 .pg-chips button { font: inherit; font-size: .85rem; }
 .pg-panel .numbers { width: 100%; }
 .pg-samples { list-style: none; margin: 0; padding: 0; font-size: .88rem; }

@@ -182,7 +182,7 @@ class Panel:
         return self.graph.members(int(self.graph.net.component[i]))
 
     def _head(self, text: str, close: bool = True) -> None:
-        with ui.element("div").classes("row pg-head"):
+        with ui.element("div").classes("abreast pg-head"):
             ui.label(text).classes("card-title").props('role="heading" aria-level="2"')
             if close:
                 icon_button("close", "Close the details", lambda: self.choose(()))
@@ -202,7 +202,7 @@ class Panel:
     def _links(self, i: int) -> None:
         words = self.graph.limit.graph.vocabulary
         last = words[self.graph.last]
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             context = write_context([self.graph.word[i], last], words)
             ui.link("In the automaton", self.view.link("/automaton", context=context)).classes(
                 "chip"
@@ -214,7 +214,7 @@ class Panel:
                 )
 
     def _chips(self, items: Sequence[tuple[int, str]]) -> None:
-        with ui.element("div").classes("row pg-chips"):
+        with ui.element("div").classes("abreast pg-chips"):
             for i, text in items:
                 with ui.element("button").classes("chip can") as chip:
                     ui.label(text)

@@ -101,9 +101,9 @@ def _tip(graph: TokenGraph, part: Part, node: int) -> list[str]:
     score = number_text(net.score[node])
     if part.condensed:
         members = graph.members(node)
-        tied = f"{len(members):,} tied tokens" if len(members) > 1 else "one token"
+        several = f"{len(members):,} tied tokens" if len(members) > 1 else "one token"
         return [
-            f"level {net.level[node]}, {tied}",
+            f"level {net.level[node]}, {several}",
             f"score {score}",
             f"came next {_counted(net.as_next[node], 'time')}",
         ]
@@ -118,7 +118,7 @@ def _tip(graph: TokenGraph, part: Part, node: int) -> list[str]:
 
 
 def _counted(x: float, noun: str) -> str:
-    return f"{number_text(x)} {noun}{'s' * (x != 1)}"
+    return f"{number_text(x)} {noun}" if x == 1 else f"{number_text(x)} {noun}s"
 
 
 def _boxes(graph: TokenGraph, part: Part, nodes: Int[np.ndarray, " drawn"]) -> list[dict[str, Any]]:

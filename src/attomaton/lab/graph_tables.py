@@ -53,7 +53,8 @@ def edge_table(graph: TokenGraph, part: Part, most: int | None = None) -> Table:
     edges = np.arange(len(net.weight)) if part.condensed else part.passing[1]
     first = edges[np.argsort(-net.weight[edges], kind="stable")][:most]
     inner = net.component[net.source[first]] == net.component[net.target[first]]
-    rows, ends = [], []
+    rows: list[list[Any]] = []
+    ends: list[tuple[int, ...]] = []
     for e, margin, tied in zip(first, net.margin(first), inner, strict=True):
         a, b = int(net.source[e]), int(net.target[e])
         names = node_name(graph, part, a), node_name(graph, part, b)

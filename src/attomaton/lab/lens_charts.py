@@ -196,14 +196,14 @@ def draw_ranks(record: Record, choose: Callable[[Any], object]) -> Chart:
         "splitLine": {"show": False},
     }
     options = {
-        "grid": {"left": 24, "right": 48, "top": 52, "bottom": 26, "containLabel": True},
+        "grid": {"left": 40, "right": 48, "top": 52, "bottom": 26, "containLabel": True},
         "legend": {"top": 0},
         "tooltip": {"trigger": "item"},
         "xAxis": {**axis, "name": "place by TF-IDF (1 is first)", "nameGap": 26},
         "yAxis": {
             **axis,
             "name": "place by attention (1 is first)",
-            "nameGap": 34,
+            "nameGap": 28,
             "position": "left",
         },
         "series": series,

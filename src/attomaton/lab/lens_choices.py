@@ -88,7 +88,7 @@ class Choices:
             'dense outlined clearable debounce="150" aria-label="Search last tokens"'
         )
         wrong = ui.element("div")
-        found = ui.element("div").classes("row").props('role="list" aria-label="Last tokens"')
+        found = ui.element("div").classes("abreast").props('role="list" aria-label="Last tokens"')
         total = len(model.lasts["last"])
         ui.label(
             f"{total:,} last token{'s' * (total != 1)}, the heaviest first, with their samples."
@@ -127,14 +127,14 @@ class Choices:
 
     def _settings(self, changed: Callable[[], Any]) -> None:
         view, last = self.view, self.subject.last
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             ui.link("The whole model", view.link("/lens", None, **self.links().kept)).classes(
                 "chip"
             )
             if last:
                 ui.link("Its graph", view.link("/graph", last=last)).classes("chip")
                 ui.link("Its automaton", view.link("/automaton", last=last)).classes("chip")
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             top = ui.number("Rows of tables", value=self.subject.top, min=1, max=MOST_ROWS)
             share = ui.number(
                 "Most documents", value=self.subject.max_df, min=0.01, max=1, step=0.05
@@ -199,7 +199,7 @@ class Choices:
         self._cut(str(job.result))
         links, here = self.links(), self._here(documents)
         with self.shelf:
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 field = ui.input("Document", value=view.get("filter")).classes("lens-field")
                 field.props('dense outlined clearable debounce="150" aria-label="Filter documents"')
                 if len(splits(self.model)) > 1:

@@ -60,7 +60,7 @@ class Preview:
             ui.element("section").classes("card preview").props('aria-label="Preview" id="preview"')
         ):
             ui.label("Preview").classes("card-title").props('role="heading" aria-level="2"')
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 self.field = ui.input("last token", value=self.view.get("last"))
                 self.field.props("dense outlined clearable").classes("find")
                 self.field.on("keydown.enter", self._find).on("blur", self._find).on(
@@ -79,7 +79,7 @@ class Preview:
             self.table.props("dense flat hide-pagination").classes("numbers")
             self.table.add_slot("body-cell-context", CONTEXT)
             self.table.add_slot("body-cell-next", NEXT)
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 self.back = [
                     icon_button("first_page", "First rows", lambda: self._turn(0)),
                     icon_button(

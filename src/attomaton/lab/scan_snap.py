@@ -150,7 +150,7 @@ class Page:
                 self.columns = [panels.Column(count > 1) for _ in range(count)]
 
     def _scrubber(self) -> None:
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             self.button = icon_button("play_arrow", "Play or pause", self._play)
             self.slider = ui.slider(min=0, max=1, value=0)
             self.slider.props('dense aria-label="Recorded time"')

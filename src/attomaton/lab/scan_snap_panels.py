@@ -137,7 +137,7 @@ def show_numbers(asked: Asked, sides: list[dict[str, Result]]) -> None:
         ui.label(
             f"What the theorem asks of the classes ({asked.classes}: {classes.K} classes, {classes.M} tokens)"
         ).classes("note")
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             _conditions(classes, asked.rates)
 
 

@@ -68,7 +68,7 @@ class Settings:
     def _build(self) -> None:
         asked, options = self.asked, dict(self.asked.options)
         known = list(dict.fromkeys([*FAMILIES, asked.classes]))
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             family = ui.select(known, label="classes", value=asked.classes).classes("choose")
             family.props("dense outlined options-dense")
             family.on_value_change(

@@ -72,7 +72,7 @@ def _summary(view: View, model: Opened) -> None:
             "tokens of highest priority (hard), then mixes those that are tied (soft). Both parts are computed "
             "exactly and certified."
         ).classes("lead")
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             ui.label("Look at the priority graph after").classes("note")
             for row in model.search("", 8):
                 ui.link(str(row["last"]), view.link("/graph", last=row["last"])).classes("chip")
@@ -101,7 +101,7 @@ def _paste(view: View) -> None:
                 item = await in_thread(view.lab.shelf.add, name, content, settings())
                 view.go("/", item)
 
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             ui.button(
                 "Open",
                 icon="play_arrow",
@@ -123,7 +123,7 @@ def _paste(view: View) -> None:
 
 def _settings(kind: ui.toggle) -> Any:
     """Fields for how text and event logs are read; a function that gives what is set in them."""
-    with ui.element("div").classes("row"):
+    with ui.element("div").classes("abreast"):
         context = ui.number("context", value=8, min=1, precision=0).props("dense outlined")
         split = ui.select(list(SPLITS), label="split", value="stream").props(
             "dense outlined options-dense"

@@ -46,7 +46,7 @@ body.body--dark { --q-primary: #56b4e9 !important; }
   width: 100%; }
 .side { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr) minmax(16rem, 22rem); width: 100%; }
 @media (max-width: 1000px) { .side { grid-template-columns: minmax(0, 1fr); } }
-.row { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
+.abreast { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
 .problem { display: flex; gap: .6rem; padding: .7rem .9rem; border: 1px solid var(--hot); border-left-width: 5px;
   border-radius: 8px; background: var(--paper); color: var(--ink); font-size: .92rem; line-height: 1.5; }
 .problem .q-icon { color: var(--hot); font-size: 1.3rem; }

@@ -60,7 +60,7 @@ class Page:
 
     def _build_map(self, sweep: Sweep) -> None:
         self.about_place = ui.element("div").classes("place")
-        with ui.element("div").classes("row") as self.controls:
+        with ui.element("div").classes("abreast") as self.controls:
             self._controls(sweep)
         with ui.element("div").classes("side"):
             rows = max(len(v) for v in settings_of(sweep).values())
@@ -131,7 +131,7 @@ class Page:
             self.about_place,
             ui.element("section").classes("card").props('aria-label="The sweep that is shown"'),
         ):
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 ui.label(self.view.item.title).classes("card-title").props(
                     'role="heading" aria-level="2"'
                 )
@@ -223,7 +223,7 @@ class Page:
     def _cell_details(self, sweep: Sweep, number: int) -> None:
         cell = sweep.cells[number]
         ui.label(f"Cell {number}").classes("card-title").props('role="heading" aria-level="2"')
-        with ui.element("div").classes("row"):
+        with ui.element("div").classes("abreast"):
             for name, value in cell.items():
                 ui.label(f"{name} {value}").classes("chip")
         rows = [r for r in sweep.rows if r["cell"] == number]
@@ -254,7 +254,7 @@ class Page:
                 ui.label("Other sweeps" if self.sweep else "Sweeps").classes("card-title").props(
                     'role="heading" aria-level="2"'
                 )
-                with ui.element("div").classes("row"):
+                with ui.element("div").classes("abreast"):
                     for item in others:
                         ui.link(item.title, self.view.link(item=item)).classes("chip")
 

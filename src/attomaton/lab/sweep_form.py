@@ -41,7 +41,7 @@ class Form:
             ui.element("section").classes("card").props('aria-label="A new sweep"'),
             ui.expansion("A new sweep", value=opened).classes("w-full new-sweep"),
         ):
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 self.families = ui.select(
                     list(FAMILIES), value=names or [FAMILY], multiple=True, label="classes"
                 )
@@ -54,7 +54,7 @@ class Form:
                 "settings, one on each line", value=view.get("grid", GRID)[:4000]
             )
             self.grid.props('outlined autogrow input-class="mono"').classes("w-full grid-lines")
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 ui.button("Start the sweep", icon="play_arrow", on_click=start).props(
                     "unelevated no-caps"
                 )

@@ -163,7 +163,7 @@ class Page:
         return None
 
     def _controls(self) -> None:
-        with ui.element("div").classes("row") as self.controls:
+        with ui.element("div").classes("abreast") as self.controls:
             axis = self.view.get("axis")
             self.axis = ui.toggle(AXES, value=axis if axis in AXES else "log")
             cosine = self.view.get("cosine")
@@ -203,7 +203,7 @@ class Page:
             self.shown_place,
             ui.element("section").classes("card").props('aria-label="The run that is shown"'),
         ):
-            with ui.element("div").classes("row"):
+            with ui.element("div").classes("abreast"):
                 title = (
                     job.seen["title"]
                     if run is None and job is not None

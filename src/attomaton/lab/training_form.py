@@ -44,7 +44,7 @@ class Form:
         self.fields: dict[str, Any] = {}
         with ui.element("section").classes("card").props('aria-label="A new run"'):
             ui.label("A new run").classes("card-title").props('role="heading" aria-level="2"')
-            with ui.element("div").classes("row fields"):
+            with ui.element("div").classes("abreast fields"):
                 for name in USUAL:
                     self._field(name)
                 large = self.pairs > LARGE

@@ -215,6 +215,10 @@ class View:
                 if isinstance(built, Awaitable):
                     await built
         self._keys()
+        # Where the menu is a strip, the screen that is open may lie beyond its edge.
+        ui.run_javascript(
+            "document.querySelector('.nav .here').scrollIntoView({inline: 'center', block: 'nearest'})"
+        )
 
     def _menu(self) -> None:
         with ui.element("nav").classes("nav").props('aria-label="Screens"'):

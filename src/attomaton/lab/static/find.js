@@ -8,7 +8,7 @@ export default {
         @update:model-value="typed" @focus="begin" @blur="end">
         <template v-slot:append><q-icon name="search" aria-hidden="true" size="xs" /></template>
       </q-input>
-      <ul v-if="open" class="find-list" role="listbox" :id="list" :aria-label="label">
+      <ul v-if="open && found" class="find-list" role="listbox" :id="list" :aria-label="label">
         <li v-for="(row, i) in found" :key="i" :id="list + i" role="option" :aria-selected="i === at"
           :class="{ here: i === at }" @mousedown.prevent="choose(row.value)" @mousemove="at = i">
           <span>{{ row.name }}</span><span class="note">{{ row.note }}</span>
@@ -53,7 +53,7 @@ export default {
     key(e) {
       if (e.key === "ArrowDown" || e.key === "ArrowUp") {
         this.open = true;
-        const n = this.found.length;
+        const n = this.found?.length ?? 0;
         this.at = n ? (this.at + (e.key === "ArrowDown" ? 1 : this.at < 0 ? 0 : -1) + n) % n : -1;
         this.$nextTick(() => document.getElementById(this.list + this.at)?.scrollIntoView({ block: "nearest" }));
       } else if (e.key === "Enter") this.choose(this.open && this.at >= 0 ? this.found[this.at].value : `${this.text ?? ""}`);

@@ -14,20 +14,20 @@ const STYLE = `
 .pg .node.several rect { stroke: var(--link); stroke-dasharray: 6 3; }
 .pg .node.last rect { stroke: var(--hot); stroke-width: 1.6; }
 .pg .node.chosen rect { stroke: var(--link); stroke-width: 3; }
-.pg .edge { fill: none; stroke: var(--soft); stroke-linecap: round; stroke-linejoin: round; opacity: var(--faint, .8); }
+.pg .edge { fill: none; stroke: var(--soft); stroke-linecap: round; stroke-linejoin: round; stroke-opacity: var(--faint, .8); }
 .pg .edge.active { stroke: var(--ink); }
 .pg .edge.slack { stroke-dasharray: 5 4; }
 .pg .edge.tie { stroke: var(--link); }
 .pg.many .edge { stroke-dasharray: none; }
 .pg .hit { fill: none; stroke: transparent; stroke-width: 12; }
-.pg .edge.chosen { stroke: var(--hot); opacity: 1; }
-.pg.calm .edge:not(.lit) { opacity: .25; }
-.pg.dim .edge:not(.lit) { opacity: .1; }
+.pg .edge.chosen { stroke: var(--hot); stroke-opacity: 1; }
+.pg.calm .edge:not(.lit) { stroke-opacity: .25; }
+.pg.dim .edge:not(.lit) { stroke-opacity: .1; }
 .pg.calm .node:not(.lit) rect { stroke-opacity: .4; }
 .pg.dim .node:not(.lit) rect { stroke-opacity: .2; }
 .pg.calm .node:not(.lit) text { fill-opacity: .5; }
 .pg.dim .node:not(.lit) text { fill-opacity: .2; }
-.pg .edge.lit { opacity: 1; }
+.pg .edge.lit { stroke-opacity: 1; }
 `;
 const MANY = 600; // edges above which lines are plain and only as wide as they look, also for the pointer
 const CLICK = 4; // pixels a pointer may tremble in a click
@@ -213,6 +213,10 @@ export default {
     },
     pan(dx, dy) {
       this.untouched = false;
+      // While it moves the drawing is one picture that is only shifted; at rest it is drawn anew, sharp at any zoom.
+      this.world.style.willChange = "transform";
+      clearTimeout(this.rest);
+      this.rest = setTimeout(() => (this.world.style.willChange = ""), 200);
       this.view.x += dx;
       this.view.y += dy;
       this.apply();
