@@ -12,14 +12,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from attomaton.lab.shelf import Shelf  # noqa: E402
 from tests import chromium  # noqa: E402
+
+from attomaton.lab.shelf import Shelf  # noqa: E402
 
 # Each screen in a state worth seeing, which folder is open, and how long it may compute.
 SCREENS = {
     "start": ("/", "example", 1.0),
     "data": ("/data", "example", 1.5),
-    "graph": ("/graph?last=guest&token=guest", "example", 1.5),
+    "graph": ("/graph?last=guest&chosen=guest", "example", 1.5),
     "automaton": ("/automaton?context=floor order bill dishes guest&why=floor", "example", 1.5),
     "training": ("/training", "training", 2.5),
     "scan-snap": ("/scan-snap", "example", 15.0),
@@ -59,7 +60,9 @@ def main(folder: Path, names: list[str]) -> None:
             browser.open(address, 1400)
             for name in names:
                 path, opened, seconds = SCREENS[name]
-                url = f"{base}{path}{'&' if '?' in path else '?'}on={ids[opened]}".replace(" ", "%20")
+                url = f"{base}{path}{'&' if '?' in path else '?'}on={ids[opened]}".replace(
+                    " ", "%20"
+                )
                 for width in (1400, 400):
                     for theme in ("light", "dark"):
                         take(browser, url, width, theme, seconds, folder / name)

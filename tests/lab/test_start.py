@@ -16,6 +16,8 @@ ROWS = "\n".join(
 def paste(tab, text, kind="Rows (JSONL)"):
     tab.see("/")
     tab.click_text(kind, ".q-btn")
+    shown = {"Text": "tokenizer", "Events (CSV)": "order column"}.get(kind, "Open")
+    tab.wait(f"document.querySelector('main').innerText.includes({json.dumps(shown)})")
     tab.type("textarea", text)
     tab.wait(f"document.querySelector('textarea').value.length === {len(text)}")
     tab.click_text("Open", ".q-btn")

@@ -34,7 +34,7 @@ def show(view: View, explained: Explanation, fate: Fate) -> None:
         for edge in fate.path:
             _evidence(edge)
     if explained.known_last:
-        settings: dict[str, Any] = {"last": explained.last, "token": fate.token}
+        settings: dict[str, Any] = {"last": explained.last, "chosen": fate.token}
         ui.link("See it in the priority graph", view.link("/graph", **settings)).classes(
             "graph-link"
         )

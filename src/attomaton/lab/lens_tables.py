@@ -33,7 +33,7 @@ class Links:
 
     def graph(self, last: str | int, token: str | int | None = None) -> str:
         """The graph of a last token, and in it a token."""
-        return self.view.link("/graph", last=last, token=token) if self.is_last(last) else ""
+        return self.view.link("/graph", last=last, chosen=token) if self.is_last(last) else ""
 
     def token(self, token: str | int, last: str | int | None = None, after: str = "") -> Part:
         """A token seen after `last`; without one it is a last token itself."""

@@ -5,6 +5,9 @@ from typing import Any
 from nicegui import events, ui
 
 from attomaton.corpus.text import SPLITS
+from attomaton.lab.graph_data import TokenGraph, part_of
+from attomaton.lab.graph_drawing import CSS, Drawing
+from attomaton.lab.graph_scene import scene
 from attomaton.lab.jobs import RUNNING
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import MOST_BYTES, SUFFIXES, TOKENISERS, Item
@@ -16,12 +19,15 @@ ROWS = '{"tokens": ["tea", "cake", "bell"], "next": "tea"}\n{"tokens": ["cake", 
 
 async def build(view: View) -> None:
     """Fill the page."""
+    ui.add_css(CSS)
     ui.label(
         "What does a self-attention layer learn from next-token prediction, exactly, on your data?"
     ).classes("title").props('role="heading" aria-level="1"')
     model = await view.model()
     if model is not None:
-        _summary(view, model)
+        with ui.element("div").classes("grid2"):
+            _summary(view, model)
+            await _picture(view, model)
     with ui.element("div").classes("grid2"):
         _paste(view)
         _folders(view)
@@ -76,6 +82,31 @@ def _summary(view: View, model: Opened) -> None:
             ui.label("Look at the priority graph after").classes("note")
             for row in model.search("", 8):
                 ui.link(str(row["last"]), view.link("/graph", last=row["last"])).classes("chip")
+        with ui.element("div").classes("abreast"):
+            ui.label("or").classes("note")
+            for text, path in (
+                ("ask what comes next", "/automaton"),
+                ("train the layer", "/training"),
+                ("read what was learned", "/lens"),
+                ("watch attention scan and snap", "/scan-snap"),
+            ):
+                ui.link(text, view.link(path)).classes("chip")
+
+
+async def _picture(view: View, model: Opened) -> None:
+    """The graph of the heaviest last token, as a door to its screen."""
+    last = model.heaviest()
+    with ui.element("section").classes("card").props('aria-label="One priority graph"'):
+        with ui.element("div").classes("abreast"):
+            ui.label(f"Priority after “{last}”").classes("card-title").props(
+                'role="heading" aria-level="2"'
+            )
+            ui.link("open", view.link("/graph", last=last)).classes("note")
+        drawing = Drawing().style("height: 19rem")
+        drawing.on("choose", lambda: view.go("/graph", last=last))
+        graph = await in_thread(lambda: TokenGraph(model.limit(last), model.last_id(last)))
+        drawn = await in_thread(lambda: scene(graph, part_of(graph, most=100)))
+        drawing.show({**drawn, "moved": {}, "chosen": []}, f"priority graph after {last}")
 
 
 def _paste(view: View) -> None:
@@ -168,7 +199,7 @@ def _folders(view: View) -> None:
     with ui.element("section").classes("card").props('aria-label="Open"'):
         ui.label("Open").classes("card-title").props('role="heading" aria-level="2"')
         ui.label(
-            f"Data, models and runs below {view.lab.shelf.workspace}; `attomaton lab FOLDER` adds others."
+            f"Data, models and runs below {view.lab.shelf.workspace}. Others: attomaton lab FOLDER."
         ).classes("note")
         with ui.element("ul").classes("items"):
             for item in view.lab.shelf.items():

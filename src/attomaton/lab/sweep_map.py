@@ -51,7 +51,7 @@ def read_axes(sweep: Sweep, asked: Mapping[str, str]) -> Axes:
     """Axes from the settings of an address; what makes no sense there becomes the usual."""
     settings = settings_of(sweep)
     names = list(settings)
-    usual = [name for name in ("eta_z", "eta_y", "ratio") if name in names]
+    usual: list[str] = [name for name in ("eta_z", "eta_y", "ratio") if name in names]
     usual += [name for name in names if name not in usual]
     x = asked.get("x", "") if asked.get("x") in names else usual[0]
     rest = [name for name in usual if name != x]

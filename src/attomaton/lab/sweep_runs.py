@@ -40,7 +40,8 @@ def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job:
         raise UsageError("a sweep is running already: wait for its end, or stop it.")
     config = {"grid": asked.grid, "classes": asked.classes, "level": asked.level}
     out = out or run_folder("sweep", config, lab.shelf.workspace.resolve() / "runs")
-    about = {"sweep": mark(out), "title": out.name, "there": Event()}
+    there = Event()  # the folder is
+    about = {"sweep": mark(out), "title": out.name, "there": there}
 
     def work(job: Job) -> dict[str, Any]:
         job.seen.update(about)
@@ -49,10 +50,10 @@ def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job:
             return sweep_run(
                 out, asked.grid, asked.classes, asked.level,
                 lambda done, total: job.progress(done, total, f"{done} of {total} pieces"),
-                lambda text: about["there"].set(),
+                lambda text: there.set(),
             )  # fmt: skip
         finally:
-            about["there"].set()
+            there.set()
 
     job = lab.jobs.start(JOB, "Sweep", work)
     for name, value in about.items():
