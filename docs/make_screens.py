@@ -39,15 +39,19 @@ MADE = {
 def main(folder: Path, names: list[str]) -> None:
     """Make runs to look at, start a lab, open a browser, take all pictures."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "attomaton"]
+    command = [str(Path(sys.executable).with_name("attomaton"))]
     names = names or list(SCREENS)
     with tempfile.TemporaryDirectory() as work:
-        space = Path(work) / "lab"
+        space = Path(
+            "runs/lab"
+        )  # as a page shows it, seen from the folder where the lab is started
         for name, words in MADE.items():
             if any(SCREENS[n][1] == name for n in names):
                 made = [*command, *words.split(), "-o", str(space / "runs" / name)]
                 subprocess.run(made, check=True, stdout=subprocess.DEVNULL, cwd=work)
-        ids = {item.title: item.id for item in Shelf(space).items()} | {"example": "example"}
+        ids = {item.title: item.id for item in Shelf(Path(work) / space).items()} | {
+            "example": "example"
+        }
         lab = subprocess.Popen(
             [*command, "lab", "--no-browser", "--port", "0", "--workspace", str(space)],
             stdout=subprocess.PIPE, text=True, cwd=work,
