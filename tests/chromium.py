@@ -22,7 +22,8 @@ class Browser:
     """One tab; `requests` keeps every address it asked for."""
 
     def __init__(self, folder):
-        self.requests, self.errors, self._events, self._count, self._rest = [], [], [], 0, b""
+        self._events, self._count, self._rest = [], 0, b""
+        self.requests, self.errors = [], []
         down, self._to = os.pipe()
         self._from, up = os.pipe()
         shell = 'in=$1 out=$2; shift 2; exec "$@" 3<&"$in" 4>&"$out"'
@@ -35,12 +36,21 @@ class Browser:
         )  # fmt: skip
         os.close(down)
         os.close(up)
-        self._session = None
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = self._target = None
+        self.fresh()
+
+    def fresh(self):
+        """A new tab that knows nothing of what was before: no cookies, no requests, no errors."""
+        old, self._session = self._target, None
+        self._target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.send("Target.attachToTarget", targetId=self._target, flatten=True)
+        if old is not None:
+            self.send("Target.closeTarget", targetId=old)
         self._session = attached["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.send(f"{domain}.enable")
+        self.send("Network.clearBrowserCookies")
+        self.requests, self.errors, self._events = [], [], []
 
     def send(self, method, **params):
         self._count += 1
@@ -71,6 +81,8 @@ class Browser:
             self._rest += part
         one, self._rest = self._rest.split(b"\0", 1)
         message = json.loads(one)
+        if message.get("sessionId") not in (None, self._session):
+            return {}  # of a tab that is being closed
         if "method" in message:
             self._events.append((message["method"], message["params"]))
         if message.get("method") == "Network.requestWillBeSent":

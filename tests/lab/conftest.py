@@ -63,14 +63,21 @@ def lab(start_lab):
     return start_lab()
 
 
-@pytest.fixture
-def browser(tmp_path):
-    """A tab in a real browser; it ends the test if the page reports an error."""
+@pytest.fixture(scope="module")
+def chrome(tmp_path_factory):
+    """A real browser, one for all tests of a module."""
     if chromium.program() is None:
         pytest.skip("no Chromium here; .ci/run installs it")
-    tab = chromium.Browser(tmp_path / "profile")
-    yield tab
-    tab.close()
+    process = chromium.Browser(tmp_path_factory.mktemp("profile"))
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def browser(chrome):
+    """A fresh tab of it."""
+    chrome.fresh()
+    return chrome
 
 
 @pytest.fixture

@@ -299,7 +299,7 @@ def test_a_blocked_token_shows_the_path_down_to_it_with_its_samples(tab, folder,
     assert link.path == "/graph"
     assert {k: v[0] for k, v in parse_qs(link.query).items() if k != "on"} == {
         "last": "q",
-        "token": "c",
+        "chosen": "c",
     }
 
 

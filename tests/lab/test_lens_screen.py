@@ -160,7 +160,7 @@ def test_every_token_leads_to_its_lens_and_to_its_place_in_the_graph(tab):
     assert all(x[1].startswith("/graph?") for x in found)
     strongest = [q for q, x in zip(queries, found, strict=True) if x[2].startswith("the")]
     assert {q[0].get("last") for q in strongest} == {"the"}
-    assert {"last": "and", "token": "the"}.items() <= strongest[0][1].items()
+    assert {"last": "and", "chosen": "the"}.items() <= strongest[0][1].items()
     tab.click(".linked-part a[href*='last=the']:not(.linked-place)")
     tab.wait(
         "location.pathname === '/lens' && new URLSearchParams(location.search).get('last') === 'the'"
