@@ -1,4 +1,4 @@
-"""What every test shares: repeatable Hypothesis runs, and WikiText-2 where it is at hand."""
+"""What every test shares: repeatable Hypothesis runs, compiled programs, and WikiText-2 where it is at hand."""
 
 import os
 import sys
@@ -9,6 +9,13 @@ from hypothesis import settings
 
 settings.register_profile("attomaton", derandomize=True, deadline=None)
 settings.load_profile("attomaton")
+
+
+def pytest_configure(config):
+    """Let all processes of a test run share what XLA has compiled; the key is the program itself."""
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
 
 @pytest.fixture(scope="session")

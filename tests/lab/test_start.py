@@ -193,3 +193,47 @@ def test_a_data_file_given_at_the_start_is_open(start_lab, browser, tmp_path):
     enter(browser, running)
     assert "mine.jsonl" in browser.text("main")
     assert figures(browser)["samples"] == "5"
+
+
+def test_a_file_is_uploaded_and_its_name_is_only_a_title(tab, lab, tmp_path):
+    path = tmp_path / "..%2f..%2fevil <b>name.jsonl"
+    path.write_text(ROWS)
+    tab.see("/")
+    tab.send("DOM.enable")
+    root = tab.send("DOM.getDocument")["root"]["nodeId"]
+    field = tab.send("DOM.querySelector", nodeId=root, selector="input[type=file]")["nodeId"]
+    tab.send("DOM.setFileInputFiles", files=[str(path)], nodeId=field)
+    tab.wait("/on=[0-9a-f]{16}/.test(location.search) && !!document.querySelector('.figures')")
+    assert figures(tab)["samples"] == "5"
+    assert path.name in tab.text("main")
+    assert tab.value("document.querySelectorAll('main b').length") == 0
+    kept = [p.name for p in (lab.folder / "workspace" / "data").iterdir()]
+    assert kept
+    assert all(re.fullmatch(r"[0-9a-f]{16}\.\w+", name) for name in kept)
+
+
+def test_a_long_fit_shows_progress_stops_and_goes_on(start_lab, browser, tmp_path):
+    import numpy as np
+
+    words = np.random.default_rng(0).zipf(1.3, 300_000) % 5000
+    (tmp_path / "long.txt").write_text(" ".join(f"w{i}" for i in words))
+    running = start_lab(tmp_path / "long.txt", "--context", "24")
+    enter(browser, running)
+    browser.wait("!!document.querySelector('.job')")
+    browser.click_text("Stop")
+    browser.wait("document.querySelector('main')?.innerText.includes('was stopped')")
+    assert not list((running.folder / "workspace" / "models").glob("[0-9a-f]*"))
+    browser.see("/")
+    assert "was stopped" in browser.text("main")  # a reload does not start it again
+    browser.click_text("Go on")
+    browser.wait("!!document.querySelector('.figures')")
+    assert figures(browser)["tokens"] != "0"
+
+
+def test_a_lab_that_others_can_reach_shows_but_starts_nothing(start_lab, browser):
+    running = start_lab("--host", "0.0.0.0")
+    running.base = running.base.replace("localhost", "127.0.0.1")
+    running.address = running.address.replace("localhost", "127.0.0.1")
+    enter(browser, running)
+    assert "read only; start it with --allow-run" in browser.text(".problem")
+    assert not list((running.folder / "workspace").iterdir())

@@ -130,8 +130,7 @@ class Page:
     def run(self, only: list[str] | None) -> None:
         """Start a verification of these claims, of all where none is named."""
         view = self.view
-        if not view.lab.allow_run:
-            raise UsageError("this lab is read only; start it with --allow-run.")
+        view.lab.may_start()
         if self._running() is not None:
             raise UsageError("a verification is running already; wait for it, or stop it.")
         folder = run_folder(view.lab.shelf.workspace, only)

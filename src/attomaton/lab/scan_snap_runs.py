@@ -256,8 +256,7 @@ def found(lab: Lab, asked: Asked) -> list[dict[str, Result]]:
 
 def compute(lab: Lab, asked: Asked) -> Job:
     """Start what is missing, or join the job that is at it; it ends early when no page waits for it any more."""
-    if not lab.allow_run:
-        raise UsageError("this lab is read only; start it with --allow-run.")
+    lab.may_start()
     classes, kept = asked.check(), results_of(lab)
     wanted = [(level, rates) for level in asked.levels for rates in asked.rates]
 

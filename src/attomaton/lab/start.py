@@ -125,10 +125,7 @@ def _paste(view: View) -> None:
 
         async def take(name: str, content: bytes) -> None:
             with view.checked(wrong):
-                if not view.lab.allow_run:
-                    from attomaton.errors import UsageError
-
-                    raise UsageError("this lab is read only; start it with --allow-run.")
+                view.lab.may_start()
                 item = await in_thread(view.lab.shelf.add, name, content, settings())
                 view.go("/", item)
 

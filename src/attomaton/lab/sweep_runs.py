@@ -34,8 +34,7 @@ def running(lab: Lab) -> Job | None:
 
 def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job:
     """Do a sweep in a new folder of the workspace, or continue the one in `out`; `seen["there"]` says the folder is."""
-    if not lab.allow_run:
-        raise UsageError("this lab is read only; start it with --allow-run.")
+    lab.may_start()
     if running(lab) is not None:
         raise UsageError("a sweep is running already: wait for its end, or stop it.")
     config = {"grid": asked.grid, "classes": asked.classes, "level": asked.level}

@@ -205,8 +205,7 @@ def _launch(
     options: Mapping[str, Any],
     theory: Mapping[str, Any],
 ) -> Job:
-    if not lab.allow_run:
-        raise UsageError("this lab is read only; start it with --allow-run.")
+    lab.may_start()
     if running(lab) is not None:
         raise UsageError("a training is running already: wait for its end, or stop it.")
     asked = {name: reading.get(name) for name in READING}

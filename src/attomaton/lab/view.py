@@ -13,12 +13,12 @@ from urllib.parse import urlencode
 from nicegui import run, ui
 from starlette.requests import Request
 
-from attomaton.errors import AttomatonError
+from attomaton.errors import AttomatonError, UsageError
 from attomaton.fits import fit_run
 from attomaton.lab.charts import icon_button
-from attomaton.lab.jobs import DONE, FAILED, RUNNING, Job, Jobs
+from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job, Jobs
 from attomaton.lab.opened import Opened
-from attomaton.lab.shelf import EXAMPLE, Item, Shelf
+from attomaton.lab.shelf import EXAMPLE, Item, Shelf, named
 from attomaton.lab.style import STYLE
 from attomaton.storage import is_folder
 
@@ -52,11 +52,19 @@ class Lab:
         folder = self.shelf.model_folder(item)
 
         def work(job: Job) -> dict[str, Any]:
-            from attomaton.lab.shelf import named
-
             return named(item, fit_run, item.path, folder, progress=job.progress, **item.reading)
 
-        return self.jobs.start(f"fit {item.id}", f"Fitting {item.title}", work)
+        return self.jobs.start(self.fit_key(item), f"Fitting {item.title}", work)
+
+    def may_start(self) -> None:
+        """Refuse work where others can reach the lab and nobody allowed it."""
+        if not self.allow_run:
+            raise UsageError("this lab is read only; start it with --allow-run.")
+
+    @staticmethod
+    def fit_key(item: Item) -> str:
+        """What the job of fitting an item is called."""
+        return f"fit {item.id}"
 
 
 @dataclass(frozen=True)
@@ -127,10 +135,15 @@ class View:
             opened = await in_thread(self.lab.fitted, self.item)
             if opened is not None:
                 return opened
-            job = self.lab.fit(self.item)
+            self.lab.may_start()
         except AttomatonError as error:
             self.problem(str(error))
             return None
+        before = self.lab.jobs.find(self.lab.fit_key(self.item))
+        if before is not None and before.state == STOPPED:
+            self._go_on()
+            return None
+        job = self.lab.fit(self.item)
         await run.io_bound(job.wait, 1.5)
         if job.state == DONE:
             return await in_thread(self.lab.fitted, self.item)
@@ -139,6 +152,19 @@ class View:
         else:
             self.watch(job, lambda _: ui.navigate.reload())
         return None
+
+    def _go_on(self) -> None:
+        """A fit that was stopped waits to be taken up again; what it had finished is kept."""
+
+        def start() -> None:
+            self.lab.fit(self.item)
+            ui.navigate.reload()
+
+        with ui.element("div").classes("abreast"):
+            ui.label(f"Fitting {self.item.title} was stopped; what was finished is kept.").classes(
+                "note"
+            )
+            ui.button("Go on", icon="play_arrow", on_click=start).props("unelevated no-caps")
 
     # Services of the frame
 
