@@ -124,12 +124,19 @@ class Browser:
         return self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def box(self, selector):
-        """Where an element is: its middle and its size, in pixels of the window; it is scrolled into view."""
-        found = self.wait(
+        """Where an element is: its middle and its size, in pixels of the window.
+
+        It is scrolled into view, and its place is taken once it stays: a page that is still filling moves it.
+        """
+        look = (
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e) return null;"
             " e.scrollIntoView({block: 'nearest'}); const r = e.getBoundingClientRect();"
             " return {x: r.x + r.width / 2, y: r.y + r.height / 2, width: r.width, height: r.height}; })()"
         )
+        before, end = None, time.monotonic() + 3
+        while (found := self.wait(look)) != before and time.monotonic() < end:
+            before = found
+            time.sleep(0.05)
         return found
 
     def mouse(self, kind, x, y, **more):

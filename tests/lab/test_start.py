@@ -215,7 +215,7 @@ def test_a_file_is_uploaded_and_its_name_is_only_a_title(tab, lab, tmp_path):
 def test_a_long_fit_shows_progress_stops_and_goes_on(start_lab, browser, tmp_path):
     import numpy as np
 
-    words = np.random.default_rng(0).zipf(1.3, 300_000) % 5000
+    words = np.random.default_rng(0).zipf(1.3, 700_000) % 5000
     (tmp_path / "long.txt").write_text(" ".join(f"w{i}" for i in words))
     running = start_lab(tmp_path / "long.txt", "--context", "24")
     enter(browser, running)

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton.errors import UsageError
+from attomaton.lab.shelf import folder_id
 from attomaton.lab.sweep_map import cells_on, drawn, read_axes, settings_of
 from attomaton.lab.sweep_runs import Asked, launch, sweep_code
-from attomaton.lab.training_runs import mark
 from attomaton.lab.view import Lab
 from attomaton.sweeps import cell_means, grid_words, parse_grid, read_sweep, sweep_run
 
@@ -62,7 +62,7 @@ def mean_of(folder, name, **settings):
 
 def test_the_map_has_the_numbers_of_the_table(tab, done):
     tab.see(
-        f"/sweep?on={mark(done)}&x=eta_z&y=ratio&value=loss&at_T=16&at_classes=syn-medium-1&cell=1"
+        f"/sweep?on={folder_id(done)}&x=eta_z&y=ratio&value=loss&at_T=16&at_classes=syn-medium-1&cell=1"
     )
     shown = {tuple(s["value"][:2]): s for s in squares(tab)}
     assert len(shown) == 6
@@ -81,7 +81,7 @@ def test_the_map_has_the_numbers_of_the_table(tab, done):
 
 
 def test_a_click_opens_a_cell_and_the_way_to_its_dynamics(tab, done):
-    tab.see(f"/sweep?on={mark(done)}&x=eta_z&y=ratio&at_T=16")
+    tab.see(f"/sweep?on={folder_id(done)}&x=eta_z&y=ratio&at_T=16")
     squares(tab)
     click_square(tab, 1, 0)
     tab.wait("document.querySelector('.cell .card-title')?.innerText.startsWith('Cell ')")
@@ -119,7 +119,7 @@ def choose(tab, field, option):
 
 
 def test_controls_change_the_map_and_the_address_brings_it_back(tab, done):
-    tab.see(f"/sweep?on={mark(done)}&at_T=16")
+    tab.see(f"/sweep?on={folder_id(done)}&at_T=16")
     before = squares(tab)
     choose(tab, "value", "norm of Y")
     tab.wait("location.search.includes('value=y_norm')")
@@ -134,7 +134,7 @@ def test_controls_change_the_map_and_the_address_brings_it_back(tab, done):
     tab.see("/sweep" + tab.value("location.search"))
     assert {tuple(s["value"][:2]): s["value"][2] for s in squares(tab)} == after
     # What makes no sense in an address becomes the usual.
-    tab.see(f"/sweep?on={mark(done)}&x=../x&y=%00&value=<b>&cell=-3&at_T=99")
+    tab.see(f"/sweep?on={folder_id(done)}&x=../x&y=%00&value=<b>&cell=-3&at_T=99")
     assert squares(tab)
     assert tab.text(".cell .card-title") == "Choose a cell"
     assert not tab.errors
@@ -160,7 +160,7 @@ def test_a_sweep_started_in_the_page_is_stopped_and_goes_on_to_the_numbers_of_th
     tab.wait(
         "!document.querySelector('.job') && document.querySelector('.status')?.innerText !== 'running'"
     )
-    (folder,) = [p for p in (lab.folder / "workspace" / "runs").iterdir() if mark(p) == id]
+    (folder,) = [p for p in (lab.folder / "workspace" / "runs").iterdir() if folder_id(p) == id]
     assert tab.text(".status") == "incomplete"
     missing = read_sweep(folder).missing
     assert missing
@@ -212,7 +212,7 @@ def test_grids_that_make_no_sense_are_refused_as_on_the_command_line(tab, call, 
 
 def test_the_page_fits_its_window(tab, done):
     for width, dark in ((400, True), (1400, False)):
-        tab.see(f"/sweep?on={mark(done)}&cell=3", width, dark)
+        tab.see(f"/sweep?on={folder_id(done)}&cell=3", width, dark)
         squares(tab)
         tab.wait("!!document.querySelector('.cell table')")
         assert tab.value("document.documentElement.scrollWidth") <= width
@@ -290,6 +290,6 @@ def test_a_folder_that_is_broken_is_said_in_the_page(tab, lab, done):
     (broken / "pieces").mkdir(parents=True)
     (broken / "attomaton.json").write_text(json.dumps({"kind": "sweep", "schema_version": 1}))
     (broken / "sweep.json").write_text("{}")
-    tab.see(f"/sweep?on={mark(broken)}")
+    tab.see(f"/sweep?on={folder_id(broken)}")
     tab.wait("document.querySelector('.problem')?.innerText.includes('does not describe a sweep')")
     assert not tab.errors

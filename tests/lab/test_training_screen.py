@@ -14,14 +14,13 @@ from tests.lab.conftest import enter
 from attomaton import demo
 from attomaton.errors import DataError, UsageError
 from attomaton.fits import fit_run
-from attomaton.lab.shelf import Shelf
+from attomaton.lab.shelf import Shelf, folder_id
 from attomaton.lab.training_curves import SEEDS, Shown, drawn
 from attomaton.lab.training_runs import (
     BROKEN,
     all_runs,
     arguments,
     find_run,
-    mark,
     resume,
     start,
     train_code,
@@ -76,7 +75,7 @@ def finish(tab):
 
 
 def folder_of(lab, id):
-    (found,) = [p for p in (lab.folder / "workspace" / "runs").iterdir() if mark(p) == id]
+    (found,) = [p for p in (lab.folder / "workspace" / "runs").iterdir() if folder_id(p) == id]
     return found
 
 
@@ -184,7 +183,7 @@ def two_runs(lab, tmp_path_factory):
 
 def test_a_run_of_the_list_is_chosen_compared_and_brought_back_by_its_address(tab, two_runs):
     gd, adam = two_runs
-    ready(tab, f"/training?on=example&run={mark(gd)}")
+    ready(tab, f"/training?on=example&run={folder_id(gd)}")
     tab.wait("!!document.querySelector('.runs tbody tr')")
     assert tab.text(".status") == "finished"
     tab.wait(js_lines("norm"))
@@ -194,11 +193,11 @@ def test_a_run_of_the_list_is_chosen_compared_and_brought_back_by_its_address(ta
     tab.value(
         "[...document.querySelectorAll('.runs tbody tr')].find(r => r.innerText.includes('short-adam')).click()"
     )
-    tab.wait(f"location.search.includes('run={mark(adam)}')")
+    tab.wait(f"location.search.includes('run={folder_id(adam)}')")
     tab.wait("document.querySelector('main').innerText.includes('optimizer adam')")
     # Theory gives no rate for Adam, so no slope is drawn.
     assert [s["name"] for s in drawn_in(tab, "norm")] == ["seed 0"]
-    ready(tab, f"/training?on=example&run={mark(gd)}&beside={mark(adam)}&axis=linear")
+    ready(tab, f"/training?on=example&run={folder_id(gd)}&beside={folder_id(adam)}&axis=linear")
     tab.wait(js_lines("loss_gap"))
     one, other = drawn_in(tab, "loss_gap")
     assert [one["name"], other["name"]] == ["A: seed 0", "B: seed 0"]
@@ -264,7 +263,11 @@ def test_the_page_fits_its_window(tab, two_runs):
 
 
 def fits(tab, two_runs, width, dark):
-    tab.see(f"/training?on=example&run={mark(two_runs[0])}&beside={mark(two_runs[1])}", width, dark)
+    tab.see(
+        f"/training?on=example&run={folder_id(two_runs[0])}&beside={folder_id(two_runs[1])}",
+        width,
+        dark,
+    )
     tab.wait(js_lines("norm"))
     assert tab.value("document.documentElement.scrollWidth") <= width
     nameless = tab.value(
@@ -441,5 +444,5 @@ def test_a_broken_folder_does_not_hide_the_others(two_runs):
     (broken / "config.toml").write_text("steps = [")
     assert {"short-gd", "short-adam"} <= {r.title for r in all_runs(lab)}
     with pytest.raises(DataError, match=r"config\.toml"):
-        find_run(lab, mark(broken))
+        find_run(lab, folder_id(broken))
     assert read_json(Path(two_runs[0]) / "status.json") == {"status": ["finished"]}

@@ -4,14 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attomaton.lab.charts import Chart, thinned
+from attomaton.lab.charts import VIRIDIS, Chart, thinned
 from attomaton.report.verification_figures import BAD_PANEL, panel_table, words
 
 Panel = Mapping[str, Any]
 
 CURVES = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$ink")
 SYMBOLS = ("circle", "rect", "diamond", "triangle", "pin", "arrow", "roundRect")
-VIRIDIS = ["#440154", "#3b528b", "#21918c", "#5ec962", "#fde725"]
 
 
 def draw_panel(panel: Panel, name: str) -> Chart:

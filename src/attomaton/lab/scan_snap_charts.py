@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.lab.charts import POINTS, Rows, thinned
+from attomaton.lab.charts import POINTS, VIRIDIS, Rows, thinned
 from attomaton.lab.scan_snap_runs import Result
 from attomaton.scan_snap.data import SequenceClasses
 
@@ -14,18 +14,6 @@ COLUMNS = 200  # of a heat map, at most
 # Fixed margins in pixels, so that a marker can be laid over a chart without drawing the chart again.
 ROWS = {"left": 96, "right": 16, "top": 8, "bottom": 70}
 CURVE = {"left": 52, "right": 26, "top": 38, "bottom": 42}
-VIRIDIS = [
-    "#440154",
-    "#482878",
-    "#3e4989",
-    "#31688e",
-    "#26828e",
-    "#1f9e89",
-    "#35b779",
-    "#6ece58",
-    "#b5de2b",
-    "#fde725",
-]
 COLOURS = {"reduced": "$green", "limit": "$blue", "sampled": "$vermilion"}
 DASHES = {
     "reduced": "dashed",

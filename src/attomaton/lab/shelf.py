@@ -151,6 +151,11 @@ class Shelf:
                         continue
 
 
+def folder_id(path: Path) -> str:
+    """The id of a folder on the shelf."""
+    return sha256(str(path.resolve()).encode()).hexdigest()[:16]
+
+
 def named(item: Item, call: Any, *arguments: Any, **options: Any) -> Any:
     """Call something that reads an item's file; its errors speak of the item's title."""
     try:
@@ -180,9 +185,11 @@ def _folder(path: Path) -> Item:
     if not (path / KIND_FILE).is_file():
         raise DataError(f"{path}: not a folder of attomaton (no {KIND_FILE} in it).")
     kind = str(read_json(path / KIND_FILE).get("kind"))
-    mark = sha256(str(path.resolve()).encode()).hexdigest()[:16]
     return Item(
-        mark, kind, path.name if path.name != "model" else f"{path.parent.name}/model", path
+        folder_id(path),
+        kind,
+        path.name if path.name != "model" else f"{path.parent.name}/model",
+        path,
     )
 
 

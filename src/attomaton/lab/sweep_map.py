@@ -5,21 +5,9 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any
 
-from attomaton.lab.charts import POINTS
+from attomaton.lab.charts import POINTS, VIRIDIS
 from attomaton.sweeps import MEASURED, Mean, Sweep, cell_means
 
-VIRIDIS = (
-    "#440154",
-    "#482878",
-    "#3e4a89",
-    "#31688e",
-    "#26828e",
-    "#1f9e89",
-    "#35b779",
-    "#6ece58",
-    "#b5de2b",
-    "#fde725",
-)
 LABELLED = 80  # cells up to which each shows its number
 NAMES = {
     "entropy": "entropy of attention (nats)",
@@ -112,7 +100,7 @@ def drawn(
         "yAxis": _axis(axes.y, settings[axes.y] if axes.y else [""]),
         "visualMap": {
             "show": len(set(values)) > 1, "min": low, "max": high, "calculable": True, "precision": decimals,
-            "orient": "horizontal", "left": "center", "bottom": 0, "inRange": {"color": list(VIRIDIS)},
+            "orient": "horizontal", "left": "center", "bottom": 0, "inRange": {"color": VIRIDIS},
             "itemHeight": 180, "itemWidth": 14,
             "text": ["high", "low"],
         },

@@ -9,7 +9,7 @@ from typing import Any
 
 from attomaton.errors import UsageError
 from attomaton.lab.jobs import RUNNING, Job
-from attomaton.lab.training_runs import mark
+from attomaton.lab.shelf import folder_id
 from attomaton.lab.view import Lab
 from attomaton.runs import run_folder
 from attomaton.sweeps import Sweep, grid_words, sweep_run
@@ -40,7 +40,7 @@ def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job:
     config = {"grid": asked.grid, "classes": asked.classes, "level": asked.level}
     out = out or run_folder("sweep", config, lab.shelf.workspace.resolve() / "runs")
     there = Event()  # the folder is
-    about = {"sweep": mark(out), "title": out.name, "there": there}
+    about = {"sweep": folder_id(out), "title": out.name, "there": there}
 
     def work(job: Job) -> dict[str, Any]:
         job.seen.update(about)

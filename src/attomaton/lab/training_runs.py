@@ -5,13 +5,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.lab.jobs import RUNNING, Job
-from attomaton.lab.shelf import READING, Item
+from attomaton.lab.shelf import READING, Item, folder_id
 from attomaton.lab.view import Lab
 from attomaton.mechanics.train import Arrays
 from attomaton.models import read_record
@@ -137,19 +136,14 @@ def _broken_off(lab: Lab) -> list[TrainingRun]:
     found = []
     for work in (lab.shelf.workspace / "runs").glob(".*.partial"):
         path = work.with_name(work.name[1 : -len(".partial")])
-        busy = now is not None and now.seen.get("run") == mark(path)
+        busy = now is not None and now.seen.get("run") == folder_id(path)
         if busy or path.exists() or not (work / "config.json").is_file():
             continue
         asked = read_json(work / "config.json")
         if isinstance(asked, dict) and "samples" in asked:
             config = {k: asked[k] for k in ("data", *OPTIONS) if asked.get(k) is not None}
-            found.append(TrainingRun(mark(path), path.name, path, config, (BROKEN,), {}, ""))
+            found.append(TrainingRun(folder_id(path), path.name, path, config, (BROKEN,), {}, ""))
     return found
-
-
-def mark(path: Path) -> str:
-    """The id the shelf gives a folder."""
-    return sha256(str(path.resolve()).encode()).hexdigest()[:16]
 
 
 # Starting and resuming
@@ -209,7 +203,7 @@ def _launch(
     if running(lab) is not None:
         raise UsageError("a training is running already: wait for its end, or stop it.")
     asked = {name: reading.get(name) for name in READING}
-    about = {"run": mark(out), "title": out.name, "item": item.id, "config": {"data": data, **options},
+    about = {"run": folder_id(out), "title": out.name, "item": item.id, "config": {"data": data, **options},
              "theory": theory, "code": train_code(data, out, {**options, **asked})}  # fmt: skip
 
     def work(job: Job) -> dict[str, Any]:
