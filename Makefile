@@ -14,10 +14,11 @@ $(BIN)/python:
 	  || { echo "attomaton needs Python >= 3.11; try: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# One stamp per set of dependencies, renewed when pyproject.toml changes.
+# One stamp per set of dependencies, renewed when pyproject.toml changes. Modules are compiled when they are first
+# imported: most of what is installed never is, and compiling all of it takes longer than the rest.
 $(VENV)/.installed-%: $(BIN)/python pyproject.toml
 	@echo "installing attomaton[$*] into $(VENV) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable ".[$*]"
 	@touch $@
 
 run: $(VENV)/.installed-plot            ## the main job on embedded data
