@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from attomaton.console import Json, emit
-from attomaton.errors import UsageError, nearest
+from attomaton.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -59,14 +59,9 @@ def summary(
 
 
 def _last_token(limit: Any, last: str, top: int, max_df: float) -> dict[str, Any]:
-    from attomaton.summaries import last_token_lens
+    from attomaton.summaries import find_last_token, last_token_lens
 
-    vocabulary, known = limit.graph.vocabulary, limit.graph.last_tokens
-    token = vocabulary.id_of(vocabulary.read(last))
-    if token is None or token not in known:
-        what = "is not a token of" if token is None else "is never a last token in"
-        near = nearest(last, [str(vocabulary[k]) for k in known])
-        raise UsageError(f"{last!r} {what} this model{near}")
+    token = find_last_token(limit.graph.vocabulary, limit.graph.last_tokens, last)
     return last_token_lens(limit, token, top, max_df)
 
 
@@ -90,10 +85,7 @@ def _document(
     split = split or ("articles" if fitted == "stream" else fitted)
     documents = read_documents(path, split, **how)
     i = documents.find(wanted)
-    # Of a large model only what follows this document's words, and the word before it, is needed.
-    begin, end = documents.start[i : i + 2]
-    words = {documents.vocabulary[x] for x in documents.ids[max(begin - 1, 0) : end]}
-    limit = open_model(model, lasts=words)
+    limit = open_model(model, lasts=documents.lasts(i))  # all that is needed of a large model
     if not len(limit.graph.last_tokens):
         limit = open_model(model)
     if EOS not in limit.graph.vocabulary:

@@ -45,7 +45,6 @@ BYTES = 200  # memory that solving takes for each incidence, at most; see docs/s
 EVERYTHING = 1 << 62  # size of a part that holds all
 
 Progress = Callable[[int, int, str], None]  # incidences done, in all, and what is being done
-Stage = Callable[[str, float | None], None]
 
 
 def fit_run(

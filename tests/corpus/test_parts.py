@@ -49,6 +49,10 @@ def test_pieces_of_streams_are_the_windows_of_the_whole(draw_ids, cuts, context,
     ]
     wanted = [whole.ids[a : a + n].tolist() for a, n in zip(whole.left, whole.length, strict=True)]
     assert contexts == wanted
+    # Both ways share the search for a label's previous occurrence; this one looks into the windows.
+    labels = [int(x) for _, p in pieces for x in p.label]
+    held = [label in context for label, context in zip(labels, contexts, strict=True)]
+    assert np.concatenate([p.realizable for _, p in pieces]).tolist() == held
     assert sum(p.documents for _, p in pieces) == whole.documents
     assert sum(p.too_short for _, p in pieces) == whole.too_short
 

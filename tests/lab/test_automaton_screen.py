@@ -19,7 +19,6 @@ from attomaton.lab.contexts import (
     companions,
     continued,
     first_context,
-    on_axis,
     read_context,
     write_context,
 )
@@ -457,9 +456,14 @@ def test_a_written_context_reads_as_itself(words):
     assert read_context(write_context(words, vocabulary), vocabulary) == words
 
 
-def test_a_name_of_a_colour_is_no_colour():
-    assert on_axis("$blue").lstrip("\u2060") == "$blue"
-    assert on_axis("$blue") != "$blue"
+def test_a_name_of_a_colour_is_no_colour(tab):
+    look(tab, "$blue a q")
+    charts = "[...document.querySelectorAll('canvas')].map(c => getElement(+c.closest('[id^=c]').id.slice(1)).chart"
+    bars, curves = tab.value(f"{charts}.getOption())")
+    assert "$blue" in bars["yAxis"][0]["data"]
+    assert "$blue" in [line["name"] for line in curves["series"]]
+    drawn = [line["lineStyle"]["color"] for line in curves["series"] if line["name"] == "$blue"]
+    assert all(colour.startswith("#") for colour in drawn)
 
 
 def test_companions_are_the_tokens_seen_with_a_last_token_winners_first(model):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from tests import chromium
 from tests.lab.conftest import enter
 
 from attomaton.errors import DataError, UsageError
@@ -52,22 +51,6 @@ def verified(tmp_path_factory):
 def verdicts(verified):
     summary = json.loads((verified / "summary.json").read_text())
     return {row["claim"]: row for row in summary["claims"]}
-
-
-@pytest.fixture(scope="module")
-def one_browser(tmp_path_factory):
-    if chromium.program() is None:
-        pytest.skip("no Chromium here; .ci/run installs it")
-    tab = chromium.Browser(tmp_path_factory.mktemp("profile"))
-    yield tab
-    tab.close()
-
-
-@pytest.fixture
-def browser(one_browser):
-    """One browser for all tests of this file; what it has complained about is forgotten."""
-    one_browser.errors.clear()
-    return one_browser
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from tests import chromium
 from tests.lab.conftest import enter
 
 from attomaton.corpus.readers import read_samples
@@ -47,16 +46,6 @@ def big_file(tmp_path_factory):
 def lab(start_lab, big_file):
     """One lab for all: the big data at hand, the example under its own id."""
     return start_lab(big_file)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    """One tab for the module: starting a browser takes longer than most of these tests."""
-    if chromium.program() is None:
-        pytest.skip("no Chromium here; .ci/run installs it")
-    tab = chromium.Browser(tmp_path_factory.mktemp("profile"))
-    yield tab
-    tab.close()
 
 
 @pytest.fixture(scope="module")

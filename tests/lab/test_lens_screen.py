@@ -8,7 +8,6 @@ import shlex
 import urllib.parse
 
 import pytest
-from tests import chromium
 from tests.lab.conftest import enter
 
 from attomaton.corpus.documents import read_documents
@@ -54,22 +53,6 @@ def told(tmp_path_factory):
     path = tmp_path_factory.mktemp("told") / "told.txt"
     path.write_text(TEXT)
     return path
-
-
-@pytest.fixture(scope="module")
-def one_browser(tmp_path_factory):
-    if chromium.program() is None:
-        pytest.skip("no Chromium here; .ci/run installs it")
-    tab = chromium.Browser(tmp_path_factory.mktemp("profile"))
-    yield tab
-    tab.close()
-
-
-@pytest.fixture
-def browser(one_browser):
-    """One browser for all tests of this file; what it has complained about is forgotten."""
-    one_browser.errors.clear()
-    return one_browser
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.text import EOS, decoded
 from attomaton.corpus.tokenisers import named_tokeniser
-from attomaton.corpus.vocabulary import Vocabulary, encode
+from attomaton.corpus.vocabulary import Label, Vocabulary, encode
 from attomaton.errors import DataError, UsageError, nearest, one_of
 
 SPLITS = ("articles", "paragraphs", "lines")
@@ -63,6 +63,11 @@ class Documents:
             np.concatenate([np.arange(V), pair // V]),
             np.concatenate([none, pair % V]),
         )
+
+    def lasts(self, i: int) -> set[Label]:
+        """The words that windows of document `i` end in: its own, and the one before it."""
+        begin, end = self.start[i : i + 2]
+        return {self.vocabulary[x] for x in self.ids[max(begin - 1, 0) : end]}
 
     def find(self, wanted: str) -> int:
         """The document a person means by its number or its title."""

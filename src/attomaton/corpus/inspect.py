@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
 
 
@@ -40,3 +41,31 @@ def inspect_windows(windows: Windows, most: int = 20) -> dict[str, Any]:
             for t in order
         ],
     }
+
+
+def length_counts(windows: Windows, bins: int) -> list[tuple[int, int, int, int]]:
+    """From, to, contexts that hold their label, contexts set aside: of each length, or of `bins` ranges of lengths."""
+    length, kept = windows.length, windows.realizable
+    low, high = int(length.min()), int(length.max())
+    width = -(-(high - low + 1) // bins)
+    at, n = (length - low) // width, (high - low) // width + 1
+    inside, aside = (np.bincount(at[x], minlength=n).tolist() for x in (kept, ~kept))
+    return [
+        (low + i * width, min(low + (i + 1) * width - 1, high), inside[i], aside[i])
+        for i in range(n)
+    ]
+
+
+def next_steps(
+    windows: Windows, last: int | None = None, most: int = 50
+) -> list[tuple[Label, Label, int, float]]:
+    """The commonest steps from a last token (any, or this one) to the next among the samples: both, rows, weight."""
+    K, words = len(windows.vocabulary), windows.vocabulary
+    kept = windows.realizable if last is None else windows.realizable & (windows.last == last)
+    at = np.flatnonzero(kept)
+    pair = windows.last[at].astype(np.int64) * K + windows.label[at]
+    key, step = np.unique(pair, return_inverse=True)
+    rows = np.bincount(step, minlength=len(key))
+    weight = np.bincount(step, windows.weight[at], len(key))
+    order = np.argsort(-rows, kind="stable")[:most]
+    return [(words[key[i] // K], words[key[i] % K], int(rows[i]), float(weight[i])) for i in order]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.lab.contexts import on_axis, visible
+from attomaton.lab.contexts import visible
 from attomaton.mechanics.automaton import Automaton, Explanation
 
 FARTHEST = (
@@ -61,7 +61,7 @@ def bars(explained: Explanation, p: dict[Label, float]) -> Drawn:
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
         "xAxis": {"type": "value", "min": 0, "max": 1},
         "yAxis": {
-            "type": "category", "inverse": True, "data": [on_axis(f.token) for f in shown],
+            "type": "category", "inverse": True, "data": [visible(f.token) for f in shown],
             "axisLabel": {"width": 110, "overflow": "truncate", "interval": 0, "color": "$ink"},
             "axisTick": {"show": False},
         },
@@ -103,7 +103,7 @@ def curves(
     for i, word in enumerate(shown):
         colour = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$soft")[i % 7]
         line = [[x, row[word]] for x, row in zip(places[:-1], p[:-1], strict=True)]
-        same = {"name": on_axis(word), "color": colour}
+        same = {"name": visible(word), "color": colour}
         style = {"width": 2, "type": ("solid", "dashed", "dotted")[i // 7 % 3]}
         series.append(
             {**same, "type": "line", "showSymbol": False, "lineStyle": style, "data": line}
@@ -113,7 +113,7 @@ def curves(
     options = {
         "grid": {"left": 8, "right": 20, "top": 46, "bottom": 26, "containLabel": True},
         "animation": False,
-        "legend": {"type": "scroll", "top": 0, "data": [on_axis(w) for w in shown]},
+        "legend": {"type": "scroll", "top": 0, "data": [visible(w) for w in shown]},
         "tooltip": {"trigger": "axis"},
         "xAxis": {
             "type": "value", "min": 0, "max": LIMIT_AT, "interval": 1, "nameLocation": "middle",

@@ -62,12 +62,6 @@ def visible(word: Label) -> str:
     return text if text.strip() else repr(text)
 
 
-def on_axis(word: Label) -> str:
-    """A token as a chart writes it; an invisible character keeps "$blue" from being taken for a colour."""
-    text = visible(word)
-    return f"\u2060{text}" if text.startswith("$") else text
-
-
 def continued(model: Opened, words: Sequence[Label], seed: int, length: int) -> list[Label]:
     """A continuation as `attomaton predict --sample LENGTH --seed SEED` draws it.
 

@@ -6,7 +6,7 @@ from typing import Any
 from nicegui import ui
 
 from attomaton.lab.charts import Chart, numbers
-from attomaton.lab.contexts import on_axis, visible
+from attomaton.lab.contexts import visible
 from attomaton.lab.data_of_model import build_model, figures
 from attomaton.lab.jobs import DONE, FAILED, STOPPED, Job
 from attomaton.lab.looked import Looked, look_at
@@ -193,7 +193,7 @@ def _frequencies(record: dict[str, Any]) -> None:
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
         "xAxis": {"type": "value"},
         "yAxis": {
-            "type": "category", "inverse": True, "data": [on_axis(t["token"]) for t in shown],
+            "type": "category", "inverse": True, "data": [visible(t["token"]) for t in shown],
             "axisLabel": {"width": 110, "overflow": "truncate", "interval": 0, "color": "$ink"},
             "axisTick": {"show": False},
         },

@@ -11,7 +11,7 @@ from typing import Any
 from attomaton.corpus.documents import SPLITS, Documents, read_documents
 from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
-from attomaton.errors import DataError, UsageError, nearest
+from attomaton.errors import DataError, UsageError
 from attomaton.lab.opened import Opened
 
 Record = dict[str, Any]
@@ -78,13 +78,9 @@ class Records:
 
 def token_id(model: Opened, last: str) -> int:
     """The id of a last token, or the error that `attomaton summary` gives."""
-    token = model.vocabulary.id_of(model.vocabulary.read(last))
-    known = model.lasts["last"]
-    if token is None or token not in known:
-        what = "is not a token of" if token is None else "is never a last token in"
-        near = nearest(last, [str(model.vocabulary[k]) for k in known.tolist()])
-        raise UsageError(f"{last!r} {what} this model{near}")
-    return token
+    from attomaton.summaries import find_last_token
+
+    return find_last_token(model.vocabulary, model.lasts["last"], last)
 
 
 def part_record(model: Opened, subject: Subject) -> Record:
@@ -152,10 +148,9 @@ def document_record(
     from attomaton.summaries import document_lens
 
     i = documents.find(subject.document)
-    # Of a large model only what follows this document's words, and the word before it, is needed.
-    begin, end = documents.start[i : i + 2]
-    words = {documents.vocabulary[x] for x in documents.ids[max(begin - 1, 0) : end]}
-    limit = open_model(model.folder, lasts=words)
+    limit = open_model(
+        model.folder, lasts=documents.lasts(i)
+    )  # all that is needed of a large model
     if not len(limit.graph.last_tokens):
         limit = model.whole
     progress(1, 2, "weighing words")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from attomaton.corpus.inspect import inspect_windows
+from attomaton.corpus.inspect import inspect_windows, length_counts, next_steps
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError, UsageError, nearest
@@ -39,22 +39,8 @@ class Looked:
 
     @cached_property
     def lengths(self) -> list[tuple[int, int, int, int]]:
-        """From, to, contexts that hold their label, contexts set aside: of each length, or of a range of lengths."""
-        length, kept = self.windows.length, self.windows.realizable
-        low, high = int(length.min()), int(length.max())
-        width = -(-(high - low + 1) // BINS)
-        at = (length - low) // width
-        n = (high - low) // width + 1
-        counts = np.bincount(at[kept], minlength=n), np.bincount(at[~kept], minlength=n)
-        return [
-            (
-                low + i * width,
-                min(low + (i + 1) * width - 1, high),
-                int(counts[0][i]),
-                int(counts[1][i]),
-            )
-            for i in range(n)
-        ]
+        """What is drawn of the contexts' lengths."""
+        return length_counts(self.windows, BINS)
 
     def last_id(self, word: str) -> int:
         """The id of a last token as typed; an error names the nearest where there is none."""
@@ -93,19 +79,8 @@ class Looked:
     def nexts(
         self, last: int | None = None, most: int = 50
     ) -> list[tuple[Label, Label, int, float]]:
-        """The commonest steps from a last token to the next among the samples: last, next, rows, weight."""
-        w, K = self.windows, len(self.windows.vocabulary)
-        at = np.flatnonzero(w.realizable if last is None else w.realizable & (w.last == last))
-        key, step = np.unique(w.last[at].astype(np.int64) * K + w.label[at], return_inverse=True)
-        rows, weight = (
-            np.bincount(step, minlength=len(key)),
-            np.bincount(step, w.weight[at], len(key)),
-        )
-        order = np.argsort(-rows, kind="stable")[:most]
-        return [
-            (w.vocabulary[key[i] // K], w.vocabulary[key[i] % K], int(rows[i]), float(weight[i]))
-            for i in order
-        ]
+        """The commonest steps from a last token to the next."""
+        return next_steps(self.windows, last, most)
 
 
 def look_at(lab: Lab, item: Item) -> Looked | Job:

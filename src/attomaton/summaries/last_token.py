@@ -17,7 +17,8 @@ from scipy.sparse import csr_array
 
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
-from attomaton.errors import UsageError
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.errors import UsageError, nearest
 from attomaton.mechanics.limit import Limit
 from attomaton.numerics import row_pointer, sum_by
 from attomaton.summaries.model import KINDS, NEXTS, edge_record, last_token_kinds
@@ -72,6 +73,16 @@ def last_token_lens(
         "similar": _similar(limit, lens.row, lens.weights, top),
         "points": lens.rows(shown),
     }  # fmt: skip
+
+
+def find_last_token(vocabulary: Vocabulary, lasts: Int[np.ndarray, " lasts"], word: str) -> int:
+    """The id of the last token a person means; an error names the nearest where there is none."""
+    token = vocabulary.id_of(vocabulary.read(word))
+    if token is None or token not in lasts:
+        what = "is not a token of" if token is None else "is never a last token in"
+        near = nearest(word, [str(vocabulary[k]) for k in lasts.tolist()])
+        raise UsageError(f"{word!r} {what} this model{near}")
+    return token
 
 
 def last_token_counts(limit: Limit) -> csr_array:

@@ -1,0 +1,29 @@
+"""Sums that must not depend on how many threads there are."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CODE = (
+    "import numpy as np; from attomaton.numerics import inner\n"
+    "rng = np.random.default_rng(0); a, b = rng.normal(size=(2, 3_000_001))\n"
+    "print(inner(a, b).hex(), float(a @ b).hex())"
+)
+
+
+def test_an_inner_product_is_the_same_for_any_number_of_threads():
+    found = []
+    for threads in ("1", "2", "4"):
+        env = {**os.environ, **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), threads)}
+        done = subprocess.run(
+            [sys.executable, "-c", CODE], capture_output=True, text=True, env=env, check=True
+        )
+        found.append(done.stdout.split())
+    ours, library = zip(*found, strict=True)
+    assert len(set(ours)) == 1
+    if len(set(library)) == 1:
+        pytest.skip(
+            "the library's own product does not depend on threads here, so nothing is shown"
+        )
