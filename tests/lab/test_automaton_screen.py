@@ -461,9 +461,11 @@ def test_a_name_of_a_colour_is_no_colour(tab):
     charts = "[...document.querySelectorAll('canvas')].map(c => getElement(+c.closest('[id^=c]').id.slice(1)).chart"
     bars, curves = tab.value(f"{charts}.getOption())")
     assert "$blue" in bars["yAxis"][0]["data"]
-    assert "$blue" in [line["name"] for line in curves["series"]]
-    drawn = [line["lineStyle"]["color"] for line in curves["series"] if line["name"] == "$blue"]
-    assert all(colour.startswith("#") for colour in drawn)
+    drawn = [line for line in curves["series"] if line.get("name") == "$blue"]
+    parts = [part for line in drawn for part in (line, *line.values()) if isinstance(part, dict)]
+    colours = [part["color"] for part in parts if "color" in part]
+    assert colours
+    assert all(colour.startswith(("#", "rgb")) for colour in colours)
 
 
 def test_companions_are_the_tokens_seen_with_a_last_token_winners_first(model):
