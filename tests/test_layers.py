@@ -9,10 +9,11 @@ import attomaton
 
 ROOT = Path(attomaton.__file__).parent
 
-BASE = {"errors", "numerics", "programs", "results"}
+BASE = {"errors", "ledger", "numerics", "programs", "results"}
 # Each room and the rooms it may import from; a room may always import from itself.
 ROOMS = {
     "errors": set(),
+    "ledger": {"errors"},
     "numerics": set(),
     "programs": set(),
     "results": set(),
@@ -32,17 +33,17 @@ ROOMS = {
     "fits": BASE | {"corpus", "engine", "mechanics", "models", "runs", "storage"},
     "runs": BASE | {"corpus", "mechanics", "claims", "models", "storage"},
     "reproduce": BASE | {"claims", "report", "runs", "storage"},
-    "verify": BASE | {"claims", "corpus", "report", "runs", "storage"},
+    "verify": BASE | {"claims", "corpus", "engine", "report", "runs", "storage"},
     "levels": BASE | {"scan_snap"},
-    "sweeps": BASE | {"levels", "scan_snap", "storage"},
+    "sweeps": BASE | {"engine", "levels", "scan_snap", "storage"},
     "dynamics": BASE | {"levels", "report", "runs", "scan_snap", "storage"},
     "demo": BASE | {"corpus", "mechanics", "models", "report", "runs", "storage"},
     "doctor": BASE | {"corpus", "mechanics", "runs"},
     "console": BASE | {"storage"},
-    "cli_dynamics": BASE | {"console", "dynamics", "report", "runs", "sweeps"},
+    "cli_dynamics": BASE | {"console", "dynamics", "engine", "report", "runs", "sweeps"},
     "cli_predictor": BASE
     | {"console", "corpus", "models", "predictor", "report", "runs", "storage"},
-    "cli_verify": BASE | {"console", "report", "verify"},
+    "cli_verify": BASE | {"console", "engine", "report", "verify"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
     "lab": BASE
     | {"corpus", "dynamics", "fits", "levels", "mechanics", "models", "report", "runs", "scan_snap", "storage",

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.console import Json, emit, progress_bar
+from attomaton.console import Address, EngineName, Json, Memory, Workers, emit, progress_bar
 
 Classes = Annotated[
     str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
@@ -77,16 +77,25 @@ def sweep(
     grid: Annotated[list[str], typer.Argument(help="Settings: eta_z=0.5,1,2 ratio=1,2 seeds=10 …")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Sweep folder; the same one continues.")],
     level: Annotated[str, typer.Option(help="sampled, limit or reduced.")] = "sampled",
+    engine: EngineName = "local",
+    workers: Workers = None,
+    memory: Memory = None,
+    address: Address = None,
     json: Json = False,
 ) -> None:
     """A grid of settings, resumable: finished pieces are skipped, failed cells listed with their error."""
+    from attomaton.engine.choose import open_engine
     from attomaton.sweeps import parse_grid, sweep_run
 
-    with progress_bar("sweep") as bar:
+    bytes_at_a_time = None if memory is None else int(memory * 1e9)
+    with (
+        open_engine(engine, workers, bytes_at_a_time, address) as where,
+        progress_bar("sweep") as bar,
+    ):
         summary = sweep_run(
             out, parse_grid(grid), classes.split(","), level,
-            None if bar is None else lambda done, total: bar(done, total, float("nan")),
-            lambda text: print(text, file=sys.stderr),
+            None if bar is None else lambda done, total: bar(done, total, f"piece {done} of {total}"),
+            lambda text: print(text, file=sys.stderr), where,
         )  # fmt: skip
     text = (
         f"{summary['cells']} cells, {summary['rows']} rows in {out / 'results.parquet'} "

@@ -6,11 +6,14 @@ from typing import Annotated, Any
 import typer
 
 from attomaton.console import (
+    Address,
     Column,
     Context,
+    EngineName,
     Json,
     Split,
     TokenizerName,
+    Workers,
     emit,
     progress_bar,
     reading,
@@ -46,10 +49,14 @@ def verify(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
     ] = None,
+    engine: EngineName = "local",
+    workers: Workers = None,
+    address: Address = None,
     json: Json = False,
 ) -> None:
     """Put every theorem and figure to the test, each with a control that must fail, and write a report."""
     asked = {k: v for k, v in reading(locals()).items() if v is not None}
+    from attomaton.engine.choose import open_engine
     from attomaton.report.terminal import table
     from attomaton.verify import verify_run
 
@@ -60,8 +67,11 @@ def verify(
         out or Path("runs") / f"verify{'' if quick else '-full'}{f'-{data.stem}' if data else ''}"
     )
     wanted = [x.strip() for x in only.split(",") if x.strip()] if only is not None else None
-    with progress_bar("verifying") as progress:
-        summary = verify_run(wanted, quick, place, progress, data, asked)
+    with (
+        open_engine(engine, workers, address=address) as where,
+        progress_bar("verifying") as progress,
+    ):
+        summary = verify_run(wanted, quick, place, progress, data, asked, where)
     rows = [
         [r["claim"], _cut(r["title"], 46), r["verdict"], r["control"], _figures(r), round(r["seconds"], 1)]
         for r in summary["claims"]

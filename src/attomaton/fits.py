@@ -9,6 +9,7 @@ Nothing but the last token couples samples, so parts know nothing of each other:
 and a part that was finished by a process that was killed is taken as it is.
 """
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,7 @@ from attomaton.corpus.readers import read_parts
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART
 from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.ledger import Ledger
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import solve_limit
 from attomaton.models import finished_part, write_head, write_part
@@ -154,15 +156,18 @@ def _solved(
     total = sum(p.incidences for p in parts.parts)
     done = sum(p.incidences for p in parts.parts if p.number in records)
     tasks = [
-        Task(p.number, (str(work), p.number, dense), BYTES * p.incidences)
+        Task(p.number, (os.path.abspath(work), p.number, dense), BYTES * p.incidences)
         for p in parts.parts
         if p.number not in records
     ]
-    matrices: dict[int, dict[str, np.ndarray]] = {}
+    ledger, matrices = Ledger(work), {}
+    for number in records:
+        ledger.found(f"part {number}")
     with _timed("solve", seconds):
         tell(done, total, f"part {resumed} of {len(parts.parts)}")
         for number, answer in engine.run(solve_part, tasks):
             records[number], matrices[number] = answer["record"], answer["dense"]
+            ledger.done(f"part {number}")
             for name, took in answer["seconds"].items():
                 seconds[name] = seconds.get(name, 0.0) + took
             done += parts.parts[number].incidences

@@ -6,6 +6,7 @@ RUN/attomaton.json       what this folder is
     env.json             versions and device
     summary.json         the results a person would quote
     status.json          how it ended
+    log.jsonl            when it was started, taken up again and ended
     metrics.parquet      one row per seed and recorded step
     state.safetensors    the trained parameters
     figures/  index.html where a run draws pictures
@@ -13,6 +14,7 @@ RUN/attomaton.json       what this folder is
 
 import platform
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +32,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, UsageError
+from attomaton.ledger import Ledger
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
@@ -159,7 +162,7 @@ def train_run(
     asked = {"samples": fingerprint(samples.vocabulary, *bags, *given), **config,
              "versions": environment()}  # fmt: skip
     with work_folder(out, asked) as work:
-        kept = _Kept(work / "checkpoint.safetensors")
+        kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
         run = train_beside_theory(
             limit, init=start, progress=progress, checkpoint=kept,
             watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
@@ -173,6 +176,9 @@ def train_run(
             write_arrays(folder / "state.safetensors", _state(run, limit))
             write_json(folder / "vocabulary.json", list(samples.vocabulary.labels))
             write_json(folder / "status.json", {"status": run.status})
+            ended = "interrupted" if "interrupted" in run.status else "ended"
+            ledger.note(ended, step=int(run.steps[-1]), resumed_at_step=kept.found)
+            shutil.copy(ledger.path, folder)
         if "interrupted" not in run.status:
             discard(work)
     return {**summary, "resumed_at_step": kept.found}

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.errors import AttomatonError, DataError, StorageError, UsageError
+from attomaton.ledger import Ledger
 
 KIND_FILE = "attomaton.json"  # marks a folder as ours and says what it holds
 LOCK_FILE = ".lock"
@@ -58,6 +59,7 @@ def resumed_folder(path: Path | str, kind: str, config: Mapping[str, Any]) -> It
     """
     with work_folder(path, config) as work:
         yield work
+        Ledger(work).note("ended")
         (work / "config.json").unlink()
         (work / LOCK_FILE).unlink()
         _move_into_place(work, Path(path), kind)
@@ -78,15 +80,17 @@ def work_folder(path: Path | str, config: Mapping[str, Any]) -> Iterator[Path]:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
-    with _only_one(work, path):
+    with only_one(work, path):
         known = work / "config.json"
         wanted = json.loads(to_json(config))
-        if not known.is_file() or read_json(known) != wanted:
+        resumed = known.is_file() and read_json(known) == wanted
+        if not resumed:
             for old in work.iterdir():
                 if old.name != LOCK_FILE:
                     shutil.rmtree(old) if old.is_dir() else old.unlink()
             write_whole(known, lambda file: write_json(file, wanted))
         try:
+            Ledger(work).note("resumed" if resumed else "started")
             yield work
         except (StorageError, OSError) as error:
             raise StorageError(
@@ -103,11 +107,15 @@ def discard(work: Path) -> None:
 
 
 @contextmanager
-def _only_one(work: Path, path: Path) -> Iterator[None]:
+def only_one(work: Path, path: Path) -> Iterator[None]:
     """Keep a second process out of a work folder; the lock of a killed one is gone with it."""
     import fcntl
 
-    with (work / LOCK_FILE).open("w") as lock:
+    try:
+        lock = (work / LOCK_FILE).open("w")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

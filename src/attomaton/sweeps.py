@@ -4,6 +4,7 @@
           sweep.json         the grid, resolved: a folder continues only the sweep it was made for
           pieces/*.parquet   finished pieces: cells that ran in one compiled program
           pieces/*.json      failed pieces, with their error
+          log.jsonl          when pieces were started, finished and taken up again
           results.parquet    one row per cell and seed, once every piece has ended
 
 A piece holds the same cells whenever and however often the sweep is started, and appears under its name only
@@ -11,6 +12,7 @@ when it is complete. So a finished piece is never computed again, an unfinished 
 not depend on interruptions.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,12 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest
+from attomaton.ledger import Ledger, read_ledger
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
 from attomaton.storage import (
     KIND_FILE,
     check_folder,
+    only_one,
     read_json,
     to_json,
     write_columns,
@@ -162,10 +167,12 @@ def sweep_run(
     level: str,
     progress: Progress | None = None,
     announce: Callable[[str], object] = lambda text: None,
+    engine: Engine | None = None,
 ) -> dict[str, Any]:
     """Do every piece that is not done yet and write the table; start it again to continue.
 
-    A piece whose settings make no sense is recorded with its error and the others go on.
+    A piece whose settings make no sense is recorded with its error and the others go on. Where pieces run is the
+    `engine`; the table does not depend on it.
     """
     out = Path(out)
     cells = cells_of(grid, classes, level)
@@ -174,25 +181,59 @@ def sweep_run(
         out,
         {"grid": {k: list(v) for k, v in grid.items()}, "classes": list(classes), "level": level},
     )
-    todo = [p for p in pieces if not (out / "pieces" / f"{p.name}.parquet").exists()]
-    announce(_plan(cells, pieces, todo))
-    for done, piece in enumerate(pieces):
-        if piece in todo:
-            _do_piece(out / "pieces", piece)
-        if progress is not None:
-            progress(done + 1, len(pieces))
-    failed = [
-        _failure(out, p) for p in pieces if not (out / "pieces" / f"{p.name}.parquet").exists()
-    ]
-    rows = _collect(out, cells, pieces)
+    with only_one(out, out):
+        skipped = _do_pieces(out, cells, pieces, engine or Here(), progress, announce)
+        failed = [f for p in pieces if not _there(out, p) for f in _failure(out, p)]
+        rows = _collect(out, cells, pieces)
+        Ledger(out).note("ended")
     return {
         "sweep": str(out),
         "cells": len(cells),
-        "failed": [cell for failure in failed for cell in failure],
+        "failed": failed,
         "rows": rows,
-        "skipped_pieces": len(pieces) - len(todo),
+        "skipped_pieces": skipped,
         "pieces": len(pieces),
     }
+
+
+def _do_pieces(
+    out: Path,
+    cells: Sequence[Any],
+    pieces: Sequence[Piece],
+    engine: Engine,
+    progress: Progress | None,
+    announce: Callable[[str], object],
+) -> int:
+    """Do what is not done yet; how many pieces were there already."""
+    ledger, done = Ledger(out), 0
+    ledger.note("resumed" if read_ledger(out) else "started", engine=engine.name)
+    for left in (out / "pieces").glob(".*"):  # what a killed process was writing
+        left.unlink(missing_ok=True)
+    todo = [p for p in pieces if not _there(out, p)]
+    announce(_plan(cells, pieces, todo))
+    for piece in pieces:
+        if piece not in todo:
+            ledger.found(piece.name)
+            done += 1
+    if progress is not None:
+        progress(done, len(pieces))
+    tasks = [
+        Task(i, (os.path.abspath(out / "pieces"), piece), int(1e6 * memory_needed([piece])))
+        for i, piece in enumerate(todo)
+    ]
+    for i, fine in engine.run(do_piece, tasks):
+        if fine:
+            ledger.done(todo[i].name)
+        else:
+            ledger.note("failed", piece=todo[i].name)
+        done += 1
+        if progress is not None:
+            progress(done, len(pieces))
+    return len(pieces) - len(todo)
+
+
+def _there(out: Path, piece: Piece) -> bool:
+    return (out / "pieces" / f"{piece.name}.parquet").exists()
 
 
 def _open_folder(out: Path, config: dict[str, Any]) -> None:
@@ -200,8 +241,6 @@ def _open_folder(out: Path, config: dict[str, Any]) -> None:
     if (out / "sweep.json").is_file():
         if read_json(out / "sweep.json") != config:
             raise UsageError(f"{out}: holds another sweep; choose another folder or delete it.")
-        for left in (out / "pieces").glob(".*"):  # what a killed process was writing
-            left.unlink(missing_ok=True)
         return
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: already exists and holds no sweep; choose another place.")
@@ -238,8 +277,9 @@ def memory_needed(pieces: Sequence[Piece]) -> float:
     return need
 
 
-def _do_piece(folder: Path, piece: Piece) -> None:
-    """Run one piece and write its rows, or its error."""
+def do_piece(task: tuple[str, Piece]) -> bool:
+    """Run one piece, wherever this is, and write its rows, or its error; whether it could run."""
+    folder, piece = Path(task[0]), task[1]
     failure = folder / f"{piece.name}.json"
     failure.unlink(missing_ok=True)
     try:
@@ -254,9 +294,10 @@ def _do_piece(folder: Path, piece: Piece) -> None:
     except AttomatonError as error:
         record = {"cells": piece.cells, "error": f"{type(error).__name__}: {error}"}
         write_whole(failure, lambda path: write_json(path, record))
-        return
+        return False
     columns = piece_columns(piece, dynamics)
     write_whole(folder / f"{piece.name}.parquet", lambda path: write_columns(path, columns))
+    return True
 
 
 def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, Any]:

@@ -8,6 +8,7 @@
 A claim's piece is written when it is done, so a verification that was broken off goes on with the next claim.
 """
 
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,9 @@ import numpy as np
 from attomaton.claims.cases import Given, not_applicable
 from attomaton.corpus.readers import ROWS, read_windows
 from attomaton.corpus.windows import Windows
-from attomaton.errors import AttomatonError, UsageError, counted, nearest
+from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.errors import AttomatonError, DataError, UsageError, counted, nearest
+from attomaton.ledger import Ledger
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.runs import command, environment, fingerprint, provenance
 from attomaton.storage import (
@@ -118,46 +121,65 @@ def verify_run(
     progress: Progress | None = None,
     data: Path | str | None = None,
     reading: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
 ) -> Record:
-    """Check the claims one after the other and leave a folder with the evidence and a report; the summary.
+    """Check the claims and leave a folder with the evidence and a report; the summary.
 
-    With `data`, a file read as `reading` says takes the place of the claims' own data wherever they speak of it.
+    With `data`, a file read as `reading` says takes the place of the claims' own data wherever they speak of it. The
+    `engine` says where claims are checked; on this process, one after the other.
     """
-    ids = find_claims(only)
-    windows = None if data is None else read_windows(data, **(reading or {}))
-    given, realizable = (None, None) if windows is None else _given(windows)
+    ids, engine = find_claims(only), engine or Here()
+    mark = None if data is None else _remember(read_windows(data, **(reading or {})))
     config = {
-        "claims": ids, "named": bool(only), "quick": quick,
-        "data": None if windows is None else _mark(windows), "versions": environment(),
+        "claims": ids, "named": bool(only), "quick": quick, "data": mark, "versions": environment(),
     }  # fmt: skip
-    records: list[Record] = []
     with resumed_folder(out, "verification", config) as work:
-        pieces = work / "claims"
+        pieces, ledger = work / "claims", Ledger(work)
         pieces.mkdir(exist_ok=True)
-        for done, name in enumerate(ids):
-            if progress is not None:
-                progress(done, len(ids), name)
-            piece = pieces / f"{name}.json"
-            if piece.is_file():
-                records.append(read_json(piece))
-                continue
-            record = _record(name, _run(name, quick, bool(only), given, realizable), data, quick)
-            records.append(plain(record))
-            # What ended in an error is tried again by the next process; all else is done.
-            if "error" not in record:
-                write_whole(piece, lambda path, r=record: write_json(path, r))  # type: ignore[misc]
-        summary = _summary(records, quick, data, out)
-        _leave(work, records, summary)
+        there = [name for name in ids if (pieces / f"{name}.json").is_file()]
+        records = {name: read_json(pieces / f"{name}.json") for name in there}
+        for name in there:
+            ledger.found(name)
+        tasks = [
+            Task(
+                i,
+                (os.path.abspath(pieces), name, quick, bool(only), data, dict(reading or {}), mark),
+            )
+            for i, name in enumerate(ids)
+            if name not in records
+        ]
+        if progress is not None and tasks:
+            progress(len(records), len(ids), ids[tasks[0].number])
+        for i, record in engine.run(check_claim, tasks):
+            records[ids[i]] = record
+            if "error" in record:
+                ledger.note("failed", piece=ids[i])
+            else:
+                ledger.done(ids[i])
+            following = next((x for x in ids if x not in records), ids[i])
+            if progress is not None and len(records) < len(ids):
+                progress(len(records), len(ids), following)
+        told = [records[name] for name in ids]
+        summary = _summary(told, quick, data, out)
+        _leave(work, told, summary)
     return summary
 
 
-def _mark(windows: Windows) -> str:
-    """What a user's data hold, in a few letters."""
-    places = (windows.ids, windows.left, windows.length, windows.label, windows.weight)
-    return fingerprint(windows.vocabulary, *places)
-
-
 # A user's data
+
+_seen: dict[
+    str, tuple[Given | None, Assumption]
+] = {}  # the one data set this process has read last
+
+
+def _remember(windows: Windows) -> str:
+    """Keep a user's data for the claims that are checked in this process; what they hold, in a few letters."""
+    places = (windows.ids, windows.left, windows.length, windows.label, windows.weight)
+    mark = fingerprint(windows.vocabulary, *places)
+    if mark not in _seen:
+        _seen.clear()
+        _seen[mark] = _given(windows)
+    return mark
 
 
 def _given(windows: Windows) -> tuple[Given | None, Assumption]:
@@ -190,6 +212,21 @@ def _places(windows: Windows, sources: list[int]) -> list[str]:
 
 
 # One claim
+
+
+def check_claim(task: tuple[str, str, bool, bool, Path | str | None, Record, str | None]) -> Record:
+    """Check one claim, wherever this is, and write its piece; the record of it."""
+    folder, name, quick, named, data, reading, mark = task
+    given, realizable = None, None
+    if mark is not None:
+        if mark not in _seen and _remember(read_windows(str(data), **reading)) != mark:
+            raise DataError(f"{data}: was changed while it was being verified; start again.")
+        given, realizable = _seen[mark]
+    record = _record(name, _run(name, quick, named, given, realizable), data, quick)
+    # What ended in an error is tried again by the next process; all else is done.
+    if "error" not in record:
+        write_whole(Path(folder) / f"{name}.json", lambda path: write_json(path, record))
+    return plain(record)
 
 
 def _run(

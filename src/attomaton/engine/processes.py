@@ -16,7 +16,11 @@ from attomaton.errors import UsageError
 # A fresh interpreter: what runs in this one (JAX, a server's threads) does not survive a fork.
 _CONTEXT = get_context("spawn")
 # Each process computes on one core; a library that starts threads of its own would only be in the way.
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# On a GPU none may take all of its memory.
+_SETTINGS = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+}
 
 
 class Processes:
@@ -84,8 +88,8 @@ class _Worker:
     def __init__(self) -> None:
         self.pipe, theirs = _CONTEXT.Pipe()
         self.task: Task | None = None
-        before = {name: os.environ.get(name) for name in _THREADS}
-        os.environ.update(dict.fromkeys(_THREADS, "1"))
+        before = {name: os.environ.get(name) for name in _SETTINGS}
+        os.environ.update(_SETTINGS)
         try:
             self.process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
             self.process.start()

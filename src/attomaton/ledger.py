@@ -1,0 +1,73 @@
+"""The ledger of long work: what was started, finished and taken up again, one line each, only ever added to.
+
+    {"time": "2026-01-31T12:00:00.123Z", "event": "done", "piece": "part 3"}
+
+Which pieces are finished the pieces themselves say: each is a file that is whole or absent. The ledger says how it
+came about. Every piece has one line `done`, written when it was there, or one line `found` where the process was
+killed between the two; `started`, `resumed` and `ended` stand for processes.
+"""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attomaton.errors import StorageError
+
+LEDGER = "log.jsonl"
+
+
+class Ledger:
+    """The ledger of one folder, open for adding."""
+
+    def __init__(self, folder: Path):
+        self.path = folder / LEDGER
+        self._noted = {line["piece"] for line in read_ledger(folder) if "piece" in line}
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Add a line; when this returns it is on the disk."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = json.dumps({"time": time, "event": event, **facts}, ensure_ascii=False)
+        try:
+            with self.path.open("ab+") as file:
+                file.seek(max(file.tell() - 1, 0))
+                torn = file.read(1) not in (
+                    b"",
+                    b"\n",
+                )  # a process was killed in the middle of a line
+                file.write(b"\n" * torn + line.encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StorageError(
+                f"{self.path}: writing failed ({error.strerror or error})."
+            ) from error
+
+    def done(self, piece: str, **facts: Any) -> None:
+        """A piece was finished."""
+        self._noted.add(piece)
+        self.note("done", piece=piece, **facts)
+
+    def found(self, piece: str) -> None:
+        """A piece is there that an earlier process finished: said once."""
+        if piece not in self._noted:
+            self._noted.add(piece)
+            self.note("found", piece=piece)
+
+
+def read_ledger(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a folder's ledger, none where it has none; what was torn by a kill is passed over."""
+    try:
+        raw = (folder / LEDGER).read_bytes()
+    except OSError:
+        return []
+    lines = []
+    for text in raw.split(b"\n"):
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and isinstance(line.get("event"), str):
+            lines.append(line)
+    return lines
