@@ -18,7 +18,7 @@ ROOMS = {
     "programs": set(),
     "results": set(),
     "storage": BASE,
-    "corpus": BASE,
+    "corpus": BASE | {"storage"},
     "mechanics": BASE | {"corpus"},
     "scan_snap": BASE,
     "transformer": BASE | {"corpus"},
@@ -39,11 +39,13 @@ ROOMS = {
     "dynamics": BASE | {"levels", "report", "runs", "scan_snap", "storage"},
     "demo": BASE | {"corpus", "mechanics", "models", "report", "runs", "storage"},
     "doctor": BASE | {"corpus", "mechanics", "runs"},
+    "folders": BASE | {"models", "runs", "storage", "sweeps"},
     "console": BASE | {"storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "engine", "report", "runs", "sweeps"},
     "cli_predictor": BASE
     | {"console", "corpus", "models", "predictor", "report", "runs", "storage"},
     "cli_verify": BASE | {"console", "engine", "report", "verify"},
+    "cli_runs": BASE | {"console", "folders", "report", "storage"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
     "lab": BASE
     | {"corpus", "dynamics", "fits", "levels", "mechanics", "models", "report", "runs", "scan_snap", "storage",
@@ -51,8 +53,8 @@ ROOMS = {
     "cli_lab": BASE | {"console", "lab"},
     "__main__": {"cli"},
     "cli": BASE
-    | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_summary", "cli_verify", "console", "corpus", "demo",
-       "doctor", "engine", "fits", "mechanics", "models", "report", "reproduce", "runs", "storage"},
+    | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_runs", "cli_summary", "cli_verify", "console", "corpus",
+       "demo", "doctor", "engine", "fits", "mechanics", "models", "report", "reproduce", "runs", "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {

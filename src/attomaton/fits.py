@@ -10,9 +10,8 @@ and a part that was finished by a process that was killed is taken as it is.
 """
 
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
@@ -73,7 +72,7 @@ def fit_run(
         "versions": environment(),
     }
     with resumed_folder(out, "model", asked) as work:
-        words, parts = _prepared(work / "corpus", data, table, reading, seconds, tell)
+        words, parts = _prepared(work / "corpus", data, table, reading, engine, seconds, tell)
         records, arrays, resumed = _solved(work, parts, dense, engine, seconds, tell)
         if table is not None:
             arrays["E"] = table.E
@@ -116,15 +115,21 @@ def _prepared(
     data: Path | str,
     table: Embeddings | None,
     reading: Mapping[str, Any],
+    engine: Engine,
     seconds: dict[str, float],
     tell: Progress,
 ) -> tuple[Vocabulary, Parts]:
     """The data in parts: as an earlier process left them complete, or read now."""
     done = folder / "parts.json"
     if done.is_file():
+        Ledger(folder.parent).found("reading")
         return Vocabulary(read_json(folder / "vocabulary.json")), Parts.from_record(read_json(done))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder = Path(os.path.abspath(folder))  # workers may stand elsewhere
+    folder.mkdir(exist_ok=True)
+
+    def run(work: Callable[[Any], Any], payloads: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        return engine.run(work, [Task(i, x) for i, x in enumerate(payloads)])
+
     with _timed("read", seconds):
         tell(0, 1, "reading")
         # Embeddings that are not orthonormal couple all last tokens: then there is only one part.
@@ -132,12 +137,15 @@ def _prepared(
         words, parts = read_parts(
             data, folder, size=EVERYTHING if coupled else PART,
             vocabulary=None if table is None else Vocabulary(range(len(table.E))),
-            progress=lambda tokens: tell(0, 1, f"reading: {tokens:,} tokens gone through"), **reading,
+            run=run, progress=lambda tokens: tell(0, 1, f"reading: {tokens:,} tokens gone through"),
+            **reading,
         )  # fmt: skip
         if table is not None:
             write_arrays(folder / "embeddings.safetensors", {"E": table.E})
         write_json(folder / "vocabulary.json", list(words.labels))
         write_whole(done, lambda path: write_json(path, parts.record()))
+        Ledger(folder.parent).done("reading")
+        discard(folder / "shards")
     return words, parts
 
 

@@ -1,19 +1,19 @@
 """A corpus cut into parts on disk, so that no process ever holds all of it.
 
-    PARTS/parts.json        what is in each part; written last, so a folder that has it is complete
-          vocabulary.json   token labels in id order
-          NNNNN.windows     the contexts of one part
+    PARTS/parts.json         what is in each part; written last, so a folder that has it is complete
+          vocabulary.json    token labels in id order
+          runs/NNNNN.run     the windows of one shard of the corpus, sorted by part
+          runs/NNNNN.at.npy  where each part begins in that run: its windows, and their contexts' ids
 
-A part holds all windows of some last tokens, with their contexts written out: whoever has the file and the
-vocabulary can solve it. It is a series of runs, one for each piece of the corpus that was read, in the order of the
-corpus: two counts, then lengths, labels, weights, sources and the contexts' ids, laid end to end.
+A part holds all windows of some last tokens, with their contexts written out: whoever has the runs and the
+vocabulary can solve it. A run holds the lengths, labels, weights and sources of its windows and the ids of their
+contexts, column after column; inside a part windows keep the order of the corpus.
 """
 
-import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -23,10 +23,13 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART, Windows
 from attomaton.errors import DataError
 from attomaton.numerics import ragged_indices, row_pointer
+from attomaton.storage import write_whole
 
 EXAMPLES = 5  # windows set aside that are told in words
-_RUN = np.dtype([("windows", "<i8"), ("ids", "<i8")])
+MOST = 4096  # parts of a corpus; beyond that they grow, or finding their pieces would take longer than solving them
+BLOCK = 1 << 14  # windows whose contexts are written out together
 _COLUMNS = (("length", "<i4"), ("label", "<i4"), ("weight", "<f8"), ("source", "<i8"))
+_ROW = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Parts:
     """The table of a corpus in parts, and what was counted while it was read."""
 
     parts: tuple[Part, ...]
+    runs: int
     tokens: int
     windows: int
     documents: int
@@ -68,134 +72,168 @@ class Parts:
         )
 
 
+# Counting
+
+
+@dataclass
+class Tally:
+    """What one shard holds: windows and incidences of each last token that occurs, and what is set aside."""
+
+    last: Int[np.ndarray, " lasts"]
+    windows_of: Int[np.ndarray, " lasts"]
+    incidences_of: Int[np.ndarray, " lasts"]
+    tokens: int
+    windows: int
+    documents: int
+    too_short: int
+    aside: int
+    aside_weight: float
+    examples: list[tuple[int, int, list[int]]] = field(default_factory=list)  # source, label, ids
+
+    @staticmethod
+    def of(tokens: int, shard: Windows) -> "Tally":
+        """The tally of a shard with so many tokens of its own."""
+        kept, bad = shard.realizable, np.flatnonzero(~shard.realizable)
+        last, row = np.unique(shard.last[kept], return_inverse=True)
+        examples = [
+            (int(shard.source[i]), int(shard.label[i]),
+             shard.ids[shard.left[i] : shard.left[i] + shard.length[i]].tolist())
+            for i in bad[:EXAMPLES]
+        ]  # fmt: skip
+        return Tally(
+            last.astype(np.int64), np.bincount(row, minlength=len(last)),
+            np.bincount(row, shard.length[kept], len(last)).astype(np.int64), tokens, len(shard),
+            shard.documents, shard.too_short, len(bad), float(shard.weight[bad].sum()), examples,
+        )  # fmt: skip
+
+
 def cut_into_parts(
-    folder: Path,
-    pieces: Callable[[], Iterable[tuple[int, Windows]]],
-    K: int,
-    size: int = PART,
-    progress: Callable[[int], object] = lambda done: None,
-) -> Parts:
-    """Write the windows of a corpus, piece by piece, into parts of about `size` incidences.
+    tallies: Iterable[Tally], vocabulary: Vocabulary, noun: str, size: int = PART
+) -> tuple[Int[np.ndarray, " vocab"], Parts]:
+    """The part of each last token (−1 for none), parts being of about `size` incidences, and their table.
 
-    `pieces` is called twice, to count what belongs to each last token and to write it; it gives the number of new
-    tokens and the windows of each piece, whose `source` counts through the whole corpus. `progress` is told the tokens
-    gone through.
+    The tallies are those of all shards, in the order of the corpus; `noun` is what their sources count.
     """
-    count = _Counts(K)
-    for tokens, piece in pieces():
-        count.add(tokens, piece)
-        progress(count.tokens)
-    part_of, parts = count.cut(size)
-    done = count.tokens
-    for tokens, piece in pieces():
-        _write_piece(folder, piece, part_of)
-        done += tokens
-        progress(done)
-    for part in parts:
-        _push_to_disk(_file(folder, part.number))
-    return Parts(
-        parts, count.tokens, count.windows, count.documents, count.too_short,
-        SetAside(count.aside, count.aside_weight, tuple(count.examples)),
-    )  # fmt: skip
+    by_last = np.zeros((2, len(vocabulary)), np.int64)
+    tokens = windows = documents = too_short = aside = runs = 0
+    weight = 0.0
+    examples: list[tuple[int, int, list[int]]] = []
+    for tally in tallies:
+        by_last[0, tally.last] += tally.windows_of
+        by_last[1, tally.last] += tally.incidences_of
+        tokens, windows = tokens + tally.tokens, windows + tally.windows
+        documents, too_short = documents + tally.documents, too_short + tally.too_short
+        aside, weight, runs = aside + tally.aside, weight + tally.aside_weight, runs + 1
+        examples += tally.examples[: EXAMPLES - len(examples)]
+    told = tuple(
+        f"{noun} {source}: label {vocabulary[label]!r}, tokens {[vocabulary[x] for x in ids]}"
+        for source, label, ids in examples
+    )
+    part_of, parts = _cut(by_last, size)
+    return part_of, Parts(
+        parts, runs, tokens, windows, documents, too_short, SetAside(aside, weight, told)
+    )
 
 
-class _Counts:
-    """Windows and incidences by last token, and what is set aside."""
-
-    def __init__(self, K: int):
-        self.by_last = np.zeros((2, K), np.int64)
-        self.tokens = self.windows = self.documents = self.too_short = self.aside = 0
-        self.aside_weight = 0.0
-        self.examples: list[str] = []
-
-    def add(self, tokens: int, piece: Windows) -> None:
-        K, kept = self.by_last.shape[1], piece.realizable
-        last = piece.last[kept]
-        self.by_last[0] += np.bincount(last, minlength=K)
-        self.by_last[1] += np.bincount(last, piece.length[kept], K).astype(np.int64)
-        self.tokens += tokens
-        self.windows += len(piece)
-        self.documents += piece.documents
-        self.too_short += piece.too_short
-        aside = piece.set_aside
-        self.aside += aside.rows
-        self.aside_weight += aside.weight
-        self.examples += aside.examples[: EXAMPLES - len(self.examples)]
-
-    def cut(self, size: int) -> tuple[Int[np.ndarray, " vocab"], tuple[Part, ...]]:
-        """The part of each last token, and the parts; those of `Windows.parts`."""
-        lasts = np.flatnonzero(self.by_last[0])
-        windows, incidences = self.by_last[:, lasts]
-        before = row_pointer(incidences)[:-1]
-        new = np.diff(before // size, prepend=0) > 0
-        number = np.cumsum(new)
-        part_of = np.full(self.by_last.shape[1], -1, np.int64)
-        part_of[lasts] = number
-        heads = np.flatnonzero(np.diff(number, prepend=-1))
-        ends = np.append(heads[1:], len(lasts)) - 1 if len(lasts) else heads
-        sums = [
-            np.add.reduceat(x, heads).tolist() if len(heads) else [] for x in (windows, incidences)
-        ]
-        return part_of, tuple(
-            Part(i, int(lasts[a]), int(lasts[b]), n, m)
-            for i, (a, b, n, m) in enumerate(zip(heads, ends, *sums, strict=True))
-        )
+def _cut(
+    by_last: Int[np.ndarray, "two vocab"], size: int
+) -> tuple[Int[np.ndarray, " vocab"], tuple[Part, ...]]:
+    """Last tokens in groups of about `size` incidences, as `Windows.parts` makes them."""
+    lasts = np.flatnonzero(by_last[0])
+    windows, incidences = by_last[:, lasts]
+    size = max(size, int(incidences.sum()) // MOST)
+    number = np.cumsum(np.diff(row_pointer(incidences)[:-1] // size, prepend=0) > 0)
+    part_of = np.full(by_last.shape[1], -1, np.int64)
+    part_of[lasts] = number
+    heads = np.flatnonzero(np.diff(number, prepend=-1))
+    ends = np.append(heads[1:], len(lasts)) - 1 if len(lasts) else heads
+    sums = [np.add.reduceat(x, heads).tolist() if len(heads) else [] for x in (windows, incidences)]
+    return part_of, tuple(
+        Part(i, int(lasts[a]), int(lasts[b]), n, m)
+        for i, (a, b, n, m) in enumerate(zip(heads, ends, *sums, strict=True))
+    )
 
 
-def _write_piece(folder: Path, piece: Windows, part_of: Int[np.ndarray, " vocab"]) -> None:
-    """Add a run to every part that has windows in this piece."""
-    at = np.flatnonzero(piece.realizable)
-    number = part_of[piece.last[at]]
-    order = np.argsort(number, kind="stable")
-    heads = np.flatnonzero(np.diff(number[order], prepend=-1))
-    for rows in np.split(at[order], heads[1:]) if len(heads) else ():
-        part = int(part_of[piece.last[rows[0]]])
-        with _file(folder, part).open("ab") as file:
-            _write_run(file, piece, rows)
+# Runs
 
 
-def _write_run(file: BinaryIO, piece: Windows, rows: Int[np.ndarray, " rows"]) -> None:
-    ids = piece.ids[ragged_indices(piece.left[rows], piece.length[rows])]
-    np.array([(len(rows), len(ids))], _RUN).tofile(file)
-    for name, kind in _COLUMNS:
-        np.ascontiguousarray(getattr(piece, name)[rows], kind).tofile(file)
-    np.ascontiguousarray(ids, "<i4").tofile(file)
+def write_run(
+    folder: Path, number: int, shard: Windows, part_of: Int[np.ndarray, " vocab"]
+) -> None:
+    """Write the realizable windows of a shard, sorted by part."""
+    (folder / "runs").mkdir(exist_ok=True)
+    rows = np.flatnonzero(shard.realizable)
+    part = part_of[shard.last[rows]]
+    order = np.argsort(part, kind="stable")
+    rows, part = rows[order], part[order]
+    length = shard.length[rows].astype(np.int64)
+    first = np.searchsorted(part, np.arange(part_of.max(initial=-1) + 2))
+    at = np.stack([first, row_pointer(length)[first]])
+
+    def write(path: Path) -> None:
+        with path.open("wb") as file:
+            for name, kind in _COLUMNS:
+                np.ascontiguousarray(getattr(shard, name)[rows], kind).tofile(file)
+            for low in range(0, len(rows), BLOCK):
+                some = rows[low : low + BLOCK]
+                ids = shard.ids[ragged_indices(shard.left[some], shard.length[some])]
+                np.ascontiguousarray(ids, "<i4").tofile(file)
+
+    def write_places(path: Path) -> None:
+        with path.open("wb") as file:
+            np.save(file, at)
+
+    write_whole(_run(folder, number), write)
+    write_whole(_places(folder, number), write_places)
+
+
+def has_run(folder: Path, number: int) -> bool:
+    """Whether a shard's run is there, complete."""
+    return _places(folder, number).is_file()
 
 
 def read_part(folder: Path, number: int, vocabulary: Vocabulary, parts: Parts) -> Samples:
-    """The samples of one part."""
-    path = _file(folder, number)
-    runs = list(_runs(path))
-    columns = {name: np.concatenate([run[name] for run in runs]) for name, _ in _COLUMNS}
-    ids = np.concatenate([run["ids"] for run in runs])
-    if len(columns["label"]) != parts.parts[number].windows:
-        raise DataError(f"{path}: holds other windows than its table says; start again.")
-    length = columns["length"]
+    """The samples of one part, out of all runs."""
+    found = [_slice(folder, run, number) for run in range(parts.runs)]
+    columns = {name: np.concatenate([x[name] for x in found]) for name, _ in _COLUMNS}
+    ids = np.concatenate([x["ids"] for x in found])
+    table, length = parts.parts[number], columns["length"]
+    if len(length) != table.windows or len(ids) != table.incidences or length.sum() != len(ids):
+        raise DataError(f"{folder}: part {number} holds other windows than its table says; {AGAIN}")
     return collect_bags(
         vocabulary, ids, row_pointer(length)[:-1], length, columns["label"], columns["weight"],
         columns["source"], parts.set_aside, parts.tokens, parts.windows,
     )  # fmt: skip
 
 
-def _runs(path: Path) -> Iterator[dict[str, np.ndarray]]:
-    """The runs of a part, in the order of the corpus."""
-    end = path.stat().st_size
-    with path.open("rb") as file:
-        while file.tell() < end:
-            head = np.fromfile(file, _RUN, 1)
-            windows, ids = (int(head[name][0]) for name in ("windows", "ids"))
-            run = {name: np.fromfile(file, kind, windows) for name, kind in _COLUMNS}
-            run["ids"] = np.fromfile(file, "<i4", ids)
-            if len(run["ids"]) != ids:
-                raise DataError(f"{path}: ends in the middle of a run; start again.")
-            yield run
+AGAIN = "start again."
 
 
-def _file(folder: Path, number: int) -> Path:
-    return folder / f"{number:05d}.windows"
+def _slice(folder: Path, run: int, part: int) -> dict[str, np.ndarray]:
+    """The columns and ids of one part in one run."""
+    path = _run(folder, run)
+    try:
+        at = np.load(_places(folder, run), allow_pickle=False)
+        (windows, ids), (low, first), (high, end) = at[:, -1], at[:, part], at[:, part + 1]
+        if path.stat().st_size != windows * _ROW + 4 * ids:
+            raise DataError(f"{path}: has another length than its table says; {AGAIN}")
+        columns, begin = {}, 0
+        with path.open("rb") as file:
+            for name, kind in _COLUMNS:
+                width = np.dtype(kind).itemsize
+                file.seek(begin + width * low)
+                columns[name] = np.fromfile(file, kind, high - low)
+                begin += width * windows
+            file.seek(begin + 4 * first)
+            columns["ids"] = np.fromfile(file, "<i4", end - first)
+        return columns
+    except (OSError, ValueError, EOFError, IndexError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); {AGAIN}") from error
 
 
-def _push_to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    os.fsync(handle)
-    os.close(handle)
+def _run(folder: Path, number: int) -> Path:
+    return folder / "runs" / f"{number:05d}.run"
+
+
+def _places(folder: Path, number: int) -> Path:
+    return folder / "runs" / f"{number:05d}.at.npy"

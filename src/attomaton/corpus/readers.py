@@ -13,20 +13,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attomaton.corpus.datasets import DATASETS, data_file
 from attomaton.corpus.events import EVENTS, read_events
-from attomaton.corpus.parts import Parts, cut_into_parts
+from attomaton.corpus.parts import Parts, Tally, cut_into_parts, write_run
 from attomaton.corpus.samples import Samples
-from attomaton.corpus.text import SPLITS, line_blocks, read_text, write_ids
+from attomaton.corpus.shards import Run, one_after_the_other, read_shards
+from attomaton.corpus.text import SPLITS, line_blocks, read_text
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.vocabulary import Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import (
     PART,
     Windows,
     nothing_left,
-    stream_pieces,
     windows_from_sequences,
 )
 from attomaton.errors import DataError, UsageError, counted, listed, nearest, one_of
@@ -91,38 +89,33 @@ def read_parts(
     *,
     size: int = PART,
     vocabulary: Vocabulary | None = None,
+    run: Run = one_after_the_other,
     progress: Callable[[int], object] = lambda done: None,
     **reading: Any,
 ) -> tuple[Vocabulary, Parts]:
     """The windows of `read_windows`, written into a folder in parts of about `size` incidences.
 
-    A plain text is streamed: it may be larger than memory, only its vocabulary is held. Rows and event logs, whose
-    events have to be sorted, are read first.
+    A plain text may be larger than memory: it is read in shards (`run` says by whom), and only its vocabulary is
+    held. Rows and event logs, whose events have to be sorted, are read in one go. `progress` is told the tokens gone
+    through.
     """
     path = data_file(path)
     if path.suffix.lower() in (*ROWS, *EVENTS) or not path.is_file():
         windows = read_windows(path, vocabulary=vocabulary, **reading)
-        K = len(windows.vocabulary)
-        parts = cut_into_parts(folder, lambda: [(len(windows.ids), windows)], K, size, progress)
+        tally = Tally.of(len(windows.ids), windows)
+        part_of, parts = cut_into_parts([tally], windows.vocabulary, windows.noun, size)
+        write_run(folder, 0, windows, part_of)
         return windows.vocabulary, _some(parts, path)
     columns = {name: reading.get(name) for name in ("sequence", "item", "order")}
     split, tokenizer = reading.get("split") or "stream", reading.get("tokenizer") or "words"
     cutting = {"split": reading.get("split"), "tokenizer": reading.get("tokenizer")}
-    ids = folder / "ids"
     with _about(path):
         context = reading.get("context")
         _check_options(path, context, columns, cutting)
         assert context is not None  # checked above
-        with ids.open("wb") as file:
-            words, start = write_ids(
-                path, vocabulary, split, named_tokeniser(os.fspath(tokenizer)), file
-            )
-        stream = np.memmap(ids, np.int32, "r") if ids.stat().st_size else np.zeros(0, np.int32)
-        parts = cut_into_parts(
-            folder, lambda: stream_pieces(words, stream, start, context, split != "stream"), len(words),
-            size, progress,
-        )  # fmt: skip
-        ids.unlink()
+        words, parts = read_shards(
+            path, folder, context, split, os.fspath(tokenizer), vocabulary, size, run, progress
+        )
     return words, _some(parts, path)
 
 

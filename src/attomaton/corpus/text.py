@@ -11,6 +11,7 @@ that, so their windows begin with the second token and take what there is, as th
 """
 
 import codecs
+import math
 import re
 from array import array
 from collections import defaultdict
@@ -31,40 +32,58 @@ SPLITS = ("stream", "lines", "paragraphs")
 EOS = "<eos>"  # what a line end becomes
 BLOCK = 1 << 18  # bytes looked at together
 
+Span = tuple[int, int] | None  # the bytes of a file that are read, from and to; all of them
+
 
 def read_text(
     path: Path, context: int, vocabulary: Vocabulary | None, split: str, tokeniser: Tokeniser
 ) -> Windows:
     """The windows of a plain text."""
-    into = _Ids(vocabulary)
-    start = _add_text(into, path, split, tokeniser)
-    ids = np.frombuffer(into.ids, dtype=np.int32)
-    return windows_from_streams(into.known(), ids, start, context, partial=split != "stream")
+    read = add_text(path, vocabulary, split, tokeniser)
+    if read.blank:
+        raise no_words(path)
+    return windows_from_streams(
+        read.vocabulary, read.ids, read.start, context, partial=split != "stream"
+    )
 
 
-def write_ids(
-    path: Path, vocabulary: Vocabulary | None, split: str, tokeniser: Tokeniser, file: BinaryIO
-) -> tuple[Vocabulary, np.ndarray]:
-    """Write the ids of a plain text to a file (32-bit integers); its vocabulary, and where documents begin and end."""
+@dataclass(frozen=True)
+class Read:
+    """A text, or a range of it, as ids; those that were written to a file are not here."""
+
+    vocabulary: Vocabulary
+    ids: np.ndarray
+    start: np.ndarray  # where documents begin, and where the last one ends
+    blank: bool  # nothing but white space
+
+
+def add_text(
+    path: Path,
+    vocabulary: Vocabulary | None,
+    split: str,
+    tokeniser: Tokeniser,
+    file: BinaryIO | None = None,
+    span: Span = None,
+) -> Read:
+    """All tokens of a text, or of a range of its bytes; with a `file`, ids go there as 32-bit integers."""
     into = _Ids(vocabulary, file)
-    start = _add_text(into, path, split, tokeniser)
-    into.flush()
-    return into.known(), start
-
-
-def _add_text(into: "_Ids", path: Path, split: str, tokeniser: Tokeniser) -> np.ndarray:
-    """All tokens of a text; where its documents begin, and where the last one ends."""
     if split == "stream":
-        _add_stream(into, path, tokeniser)
+        _add_stream(into, path, tokeniser, span)
         end = [into.count]
     elif split == "lines":
-        end = list(_add_lines(into, path, tokeniser))
+        end = list(_add_lines(into, path, tokeniser, span))
     else:
-        end = list(_add_paragraphs(into, path, tokeniser))
-    if into.blank:
-        what = "the file is empty" if not path.stat().st_size else "nothing but white space"
-        raise DataError(f"no words: {what}.")
-    return np.array([0, *end])
+        end = list(_add_paragraphs(into, path, tokeniser, span))
+    if file is not None:
+        into.flush()
+    ids = np.frombuffer(into.ids, dtype=np.int32)
+    return Read(into.known(), ids, np.array([0, *end]), into.blank)
+
+
+def no_words(path: Path) -> DataError:
+    """The error about a text without a word."""
+    what = "the file is empty" if not path.stat().st_size else "nothing but white space"
+    return DataError(f"no words: {what}.")
 
 
 def read_stream(path: Path | str) -> tuple[Vocabulary, np.ndarray]:
@@ -81,8 +100,8 @@ def read_stream(path: Path | str) -> tuple[Vocabulary, np.ndarray]:
     return into.known(), np.frombuffer(into.ids, dtype=np.int32)
 
 
-def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser) -> None:
-    for text in whole(decoded(path), tokeniser.cut):
+def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span = None) -> None:
+    for text in whole(decoded(path, span), tokeniser.cut):
         into.blank = into.blank and (not text or text.isspace())
         for i, tokens in enumerate(tokeniser.tokens(text.split("\n"))):
             if i:
@@ -91,17 +110,17 @@ def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser) -> None:
             into.add(tokens)
 
 
-def _add_lines(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[int]:
+def _add_lines(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span) -> Iterator[int]:
     """Where each line ends; a blank line ends where it began."""
-    for tokens in _lines(into, path, tokeniser):
+    for tokens in _lines(into, path, tokeniser, span):
         into.add(tokens)
         yield into.count
 
 
-def _add_paragraphs(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[int]:
+def _add_paragraphs(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span) -> Iterator[int]:
     """Where each paragraph ends."""
     begin = 0
-    for tokens in _lines(into, path, tokeniser):
+    for tokens in _lines(into, path, tokeniser, span):
         if tokens:
             if into.count > begin:
                 into.add_line_end()
@@ -113,9 +132,9 @@ def _add_paragraphs(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[
         yield into.count
 
 
-def _lines(into: "_Ids", path: Path, tokeniser: Tokeniser) -> Iterator[list[str]]:
+def _lines(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span) -> Iterator[list[str]]:
     """The tokens of each line, none for a blank one."""
-    for lines in line_blocks(path):
+    for lines in line_blocks(path, span):
         full = ["" if line.isspace() else line for line in lines]
         into.blank = into.blank and not any(full)
         for tokens in tokeniser.tokens(full):
@@ -186,34 +205,41 @@ def _as_label(word: str, vocabulary: Vocabulary) -> Label:
 # Bytes to text
 
 
-def line_blocks(path: Path) -> Iterator[list[str]]:
+def line_blocks(path: Path, span: Span = None) -> Iterator[list[str]]:
     """The lines of a text file, some at a time; behind the last line end there is no line."""
-    for text in whole(decoded(path), after_line_end):
+    for text in whole(decoded(path, span), after_line_end):
         lines = text.split("\n")
         if not lines[-1]:
             lines.pop()
         yield lines
 
 
-def decoded(path: Path) -> Iterator[str]:
+def decoded(path: Path, span: Span = None) -> Iterator[str]:
     r"""The text of a file, a block at a time: without a byte-order mark, every line end as `\n`.
 
     Bytes that are no UTF-8 and zero bytes are refused with their place.
     """
-    decoder = IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8-sig")(), translate=True)
-    past = _Past()
+    begin, end = span or (0, math.inf)  # a pipe does not know its length
+    letters = codecs.getincrementaldecoder("utf-8" if begin else "utf-8-sig")()
+    decoder = IncrementalNewlineDecoder(letters, translate=True)
+    past = _Past(begin)
     with path.open("rb") as file:
+        if begin:
+            file.seek(begin)
         while True:
-            raw = file.read(BLOCK)
+            raw = file.read(int(min(BLOCK, end - past.offset)))
             try:
                 text = decoder.decode(raw, final=not raw)
             except UnicodeDecodeError as fault:
                 # The decoder may have kept bytes back: count from the end of what it has seen.
                 at = len(raw) - len(fault.object) + fault.start
-                byte = f"byte 0x{fault.object[fault.start]:02x} at {past.place(raw, at)}"
+                byte = (
+                    f"byte 0x{fault.object[fault.start]:02x} at {past.place(raw, at, path, begin)}"
+                )
                 raise DataError(f"not UTF-8 text: {byte}. Save it as UTF-8.") from None
             if 0 in raw:
-                raise DataError(f"not text: a zero byte at {past.place(raw, raw.index(0))}.")
+                place = past.place(raw, raw.index(0), path, begin)
+                raise DataError(f"not text: a zero byte at {place}.")
             yield text
             if not raw:
                 return
@@ -234,9 +260,17 @@ class _Past:
         ends -= self.last == b"\r" and raw.startswith(b"\n")
         return _Past(self.offset + len(raw), self.line + ends, raw[-1:])
 
-    def place(self, raw: bytes, at: int) -> str:
-        """In words, byte `at` of the block `raw` that comes next; negative for one kept back before it."""
-        return f"offset {self.offset + at} (line {self.after(raw[: max(at, 0)]).line})"
+    def place(self, raw: bytes, at: int, path: Path, begin: int) -> str:
+        """In words, byte `at` of the block `raw` that comes next; negative for one kept back before it.
+
+        What lies before `begin` was not read so far: its lines are counted now.
+        """
+        ahead = _Past()
+        with path.open("rb") as file:
+            while block := file.read(min(BLOCK, begin - ahead.offset)):
+                ahead = ahead.after(block)
+        line = ahead.line - 1 + self.after(raw[: max(at, 0)]).line
+        return f"offset {self.offset + at} (line {line})"
 
 
 def whole(blocks: Iterable[str], cut: Callable[[str], int]) -> Iterator[str]:

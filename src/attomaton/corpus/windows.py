@@ -5,7 +5,7 @@ bags would not. Bags are built for some windows at a time: everything the theory
 token, so a *part* (all windows of some last tokens) can be solved, written and forgotten.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -126,7 +126,7 @@ def windows_from_streams(
     wanted = position[position - left >= (1 if partial else context)]
     if not len(wanted):
         raise no_window(int(np.diff(start).max(initial=0)), context, partial)
-    previous = _previous(ids, np.full(len(vocabulary), -1, place))
+    previous = previous_places(ids, np.full(len(vocabulary), -1, place))
     left, many = left[wanted], np.diff(start) >= (2 if partial else context + 1)
     return Windows(
         vocabulary, ids, left, wanted - left, ids[wanted],
@@ -135,42 +135,7 @@ def windows_from_streams(
     )  # fmt: skip
 
 
-def stream_pieces(
-    vocabulary: Vocabulary,
-    ids: Int[np.ndarray, " tokens"],
-    start: Int[np.ndarray, " streams_and_one"],
-    context: int,
-    partial: bool,
-    size: int = 1 << 20,
-) -> Iterator[tuple[int, Windows]]:
-    """The windows of `windows_from_streams` for `size` positions at a time, each with the tokens it needs and no more.
-
-    `ids` may lie on disk. Gives the number of positions and their windows.
-    """
-    if context < 1:
-        raise UsageError(f"context must be at least 1 token, not {context}.")
-    if (longest := int(np.diff(start).max(initial=0))) < (2 if partial else context + 1):
-        raise no_window(longest, context, partial)
-    seen = np.full(len(vocabulary), -1, np.int64)  # where each token occurred last
-    for low in range(0, len(ids), size):
-        high = min(low + size, len(ids))
-        before = max(low - context, 0)
-        near = np.asarray(ids[before:high])
-        position = np.arange(low, high)
-        stream = np.searchsorted(start, position, "right") - 1
-        left = np.maximum(start[stream], position - context)
-        previous = _previous(near[low - before :], seen, low)
-        wanted = np.flatnonzero(position - left >= (1 if partial else context))
-        ending = np.diff(start)[(start[1:] > low) & (start[1:] <= high)]
-        many = int((ending >= (2 if partial else context + 1)).sum())
-        yield high - low, Windows(
-            vocabulary, near, (left - before)[wanted], (position - left)[wanted], near[position[wanted] - before],
-            np.broadcast_to(np.float64(1), len(wanted)), position[wanted], (previous >= left)[wanted],
-            documents=many, too_short=len(ending) - many,
-        )  # fmt: skip
-
-
-def _previous(
+def previous_places(
     ids: Int[np.ndarray, " tokens"], seen: Int[np.ndarray, " vocab"], first: int = 0
 ) -> Int[np.ndarray, " tokens"]:
     """Where each token occurred before, −1 for never; `ids` begin at position `first`, `seen` is brought up to date.

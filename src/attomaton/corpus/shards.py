@@ -1,0 +1,272 @@
+"""Plain text of any size, shard by shard, each read by whoever is free; the parts are those of reading it in one go.
+
+    FOLDER/shards/NNNNN.ids    the tokens of a shard as 32-bit ids: by first appearance in that shard
+                  NNNNN.ends   where its documents end, as 64-bit counts of tokens
+                  NNNNN.json   its words in the order of their ids, and what was counted; written last
+                  NNNNN.map    the ids of these words in the whole corpus
+
+Words get their ids in the order of the shards, so they are numbered by first appearance in the whole text. Windows of
+documents stay inside them, and shards are cut between documents; those of a stream reach back into the shards before.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from jaxtyping import Int
+
+from attomaton.corpus.parts import Parts, Tally, cut_into_parts, has_run, write_run
+from attomaton.corpus.text import add_text, no_words
+from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
+from attomaton.corpus.vocabulary import Label, Vocabulary
+from attomaton.corpus.windows import Windows, no_window, previous_places
+from attomaton.storage import read_json, write_json, write_whole
+
+SHARD = 1 << 22  # bytes of text in a shard
+MOST = 512  # shards of a text; beyond that they grow
+
+# Calls a function of a module for each of some plain tasks, anywhere and in any order: the number and result of each.
+Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[tuple[int, Any]]]
+
+
+@dataclass(frozen=True)
+class TextShards:
+    """A text in shards: what a worker must know of all of them to cut the windows of one."""
+
+    folder: str
+    tokens: tuple[int, ...]  # of each shard
+    vocabulary: int  # its size
+    context: int
+    partial: bool  # windows of documents, which may be shorter than the context
+
+    @property
+    def numbers(self) -> range:
+        """The shards."""
+        return range(len(self.tokens))
+
+
+def one_after_the_other(
+    work: Callable[[Any], Any], tasks: Sequence[Any]
+) -> Iterator[tuple[int, Any]]:
+    """The plainest `Run`: here and in order."""
+    for i, task in enumerate(tasks):
+        yield i, work(task)
+
+
+def read_shards(
+    path: Path,
+    folder: Path,
+    context: int,
+    split: str,
+    tokenizer: str,
+    vocabulary: Vocabulary | None,
+    size: int,
+    run: Run,
+    progress: Callable[[int], object],
+) -> tuple[Vocabulary, Parts]:
+    """Cut a plain text into parts of about `size` incidences; `progress` is told the tokens gone through.
+
+    Shards that an interrupted process finished are taken as they are.
+    """
+    (folder / "shards").mkdir(exist_ok=True)
+    partial = split != "stream"
+    if vocabulary is None:
+        ranges = shard_ranges(path, split, named_tokeniser(tokenizer))
+        texts = [
+            (str(folder), i, str(path), a, b, split, tokenizer) for i, (a, b) in enumerate(ranges)
+        ]
+        heads = _gathered(
+            run(write_shard, texts), lambda head: head["tokens"], progress, len(ranges)
+        )
+        words = _merged_words(folder, len(ranges))
+    else:  # tokens outside it are told with their lines: by one reader, who counts them
+        text = (str(folder), 0, str(path), 0, path.stat().st_size, split, tokenizer)
+        heads, words = [_write_shard(text, vocabulary)], vocabulary
+    if all(head["blank"] for head in heads):
+        raise no_words(path)
+    tokens = tuple(head["tokens"] for head in heads)
+    longest = max(head["longest"] for head in heads) if partial else sum(tokens)
+    if longest < (2 if partial else context + 1):
+        raise no_window(longest, context, partial)
+    shards = TextShards(str(folder), tokens, len(words), context, partial)
+    total = sum(tokens)
+    tallies = _gathered(
+        run(tally_shard, [(shards, i) for i in shards.numbers]), lambda x: x.tokens,
+        lambda n: progress(total + n), len(tokens),
+    )  # fmt: skip
+    part_of, parts = cut_into_parts(tallies, words, "position", size)
+    write_whole(folder / "part_of", lambda file: part_of.astype("<i8").tofile(file))
+    _gathered(
+        run(sort_shard, [(shards, i) for i in shards.numbers]), int,
+        lambda n: progress(2 * total + n), len(tokens),
+    )  # fmt: skip
+    return words, parts
+
+
+def _gathered(
+    results: Iterable[tuple[int, Any]],
+    tokens: Callable[[Any], int],
+    progress: Callable[[int], object],
+    count: int,
+) -> list[Any]:
+    """Results in the order of the shards, however they come."""
+    found: list[Any] = [None] * count
+    done = 0
+    for i, result in results:
+        found[i] = result
+        done += tokens(result)
+        progress(done)
+    return found
+
+
+# Bytes to ids
+
+
+def shard_ranges(path: Path, split: str, tokeniser: Tokeniser) -> list[tuple[int, int]]:
+    """A text cut into ranges of bytes, where nothing is torn apart: no token, and no document that is not a stream."""
+    if split == "paragraphs":
+        mark = re.compile(rb"\n\r?\n")
+    elif split == "lines" or tokeniser.cut is after_line_end:
+        mark = re.compile(rb"\n")
+    else:
+        mark = re.compile(rb"[ \n]")
+    total = path.stat().st_size
+    size = max(SHARD, total // MOST)
+    cuts = [0]
+    with path.open("rb") as file:
+        while (at := cuts[-1] + size) < total and (cut := _mark_after(file, at, mark)) < total:
+            cuts.append(cut)
+    return list(zip(cuts, [*cuts[1:], total], strict=True))
+
+
+def _mark_after(file: Any, at: int, mark: re.Pattern[bytes], block: int = 1 << 16) -> int:
+    """Where the first mark that begins at `at` or later ends; the end of the file where there is none."""
+    file.seek(at)
+    kept = b""
+    while raw := file.read(block):
+        if found := mark.search(kept + raw):
+            return file.tell() - len(raw) - len(kept) + found.end()
+        kept = (kept + raw)[-2:]
+    return file.tell()
+
+
+def write_shard(task: tuple[str, int, str, int, int, str, str]) -> dict[str, Any]:
+    """Cut the text of one shard into tokens; how many, whether it was blank, its longest document."""
+    folder, number = Path(task[0]), task[1]
+    done = _file(folder, number, "json")
+    return read_json(done)["head"] if done.is_file() else _write_shard(task, None)
+
+
+def _write_shard(
+    task: tuple[str, int, str, int, int, str, str], vocabulary: Vocabulary | None
+) -> dict[str, Any]:
+    folder, number, path, begin, end, split, tokenizer = task
+    place = Path(folder)
+    with _file(place, number, "ids").open("wb") as file:
+        read = add_text(
+            Path(path), vocabulary, split, named_tokeniser(tokenizer), file, (begin, end)
+        )
+        _push(file)
+    with _file(place, number, "ends").open("wb") as file:
+        np.asarray(read.start[1:], "<i8").tofile(file)
+        _push(file)
+    head = {
+        "tokens": int(read.start[-1]),
+        "blank": read.blank,
+        "longest": int(np.diff(read.start).max(initial=0)),
+    }
+    words: Sequence[Label] = () if vocabulary is not None else read.vocabulary.labels
+    record = {"head": head, "words": list(words)}
+    write_whole(_file(place, number, "json"), lambda file: write_json(file, record))
+    return head
+
+
+def _push(file: BinaryIO) -> None:
+    """To the disk: the record that comes after must not be there before."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _merged_words(folder: Path, count: int) -> Vocabulary:
+    """The words of all shards by first appearance; each shard's ids are mapped to theirs."""
+    index: dict[Label, int] = {}
+    for number in range(count):
+        words = read_json(_file(folder, number, "json"))["words"]
+        ids = np.array([index.setdefault(word, len(index)) for word in words], "<i4")
+        ids.tofile(_file(folder, number, "map"))
+    return Vocabulary(index)
+
+
+# Ids to runs
+
+
+def tally_shard(task: tuple[TextShards, int]) -> Tally:
+    """What one shard holds."""
+    shards, number = task
+    return Tally.of(shards.tokens[number], shard_windows(shards, number))
+
+
+def sort_shard(task: tuple[TextShards, int]) -> int:
+    """Write the windows of one shard, sorted by part; its tokens."""
+    shards, number = task
+    folder = Path(shards.folder)
+    if not has_run(folder, number):
+        part_of = np.fromfile(folder / "part_of", "<i8")
+        write_run(folder, number, shard_windows(shards, number), part_of)
+    return shards.tokens[number]
+
+
+def shard_windows(shards: TextShards, number: int) -> Windows:
+    """The windows whose label stands in one shard; their ids are those of the whole, words are not at hand."""
+    own = _ids(shards, number)
+    tail = _tail(shards, number)
+    near = np.concatenate([tail, own])
+    first = sum(shards.tokens[:number])
+    before = first - len(tail)
+    position = np.arange(first, first + len(own))
+    if shards.partial:
+        ends = np.fromfile(_file(Path(shards.folder), number, "ends"), "<i8")
+        start = first + np.append(0, ends)
+        left = start[np.searchsorted(start, position, "right") - 1]
+        many = np.diff(start) >= 2
+    else:
+        left = np.zeros(len(own), np.int64)
+        many = np.full(int(number == 0), sum(shards.tokens) > shards.context)  # one stream, told once
+    left = np.maximum(left, position - shards.context)
+    seen = np.full(shards.vocabulary, -1, np.int64)
+    previous = previous_places(near, seen, before)[len(tail) :]
+    wanted = np.flatnonzero(position - left >= (1 if shards.partial else shards.context))
+    left, position, previous = left[wanted], position[wanted], previous[wanted]
+    return Windows(
+        Vocabulary(()), near, left - before, position - left, near[position - before],
+        np.broadcast_to(np.float64(1), len(wanted)), position, previous >= left,
+        documents=int(many.sum()), too_short=int((~many).sum()),
+    )  # fmt: skip
+
+
+def _tail(shards: TextShards, number: int) -> Int[np.ndarray, " tail"]:
+    """The tokens before a shard that its first windows need."""
+    found = [np.zeros(0, np.int32)]
+    missing = 0 if shards.partial else shards.context
+    while missing and number:
+        number -= 1
+        found.append(_ids(shards, number, missing))
+        missing -= len(found[-1])
+    return np.concatenate(found[::-1])
+
+
+def _ids(shards: TextShards, number: int, last: int | None = None) -> Int[np.ndarray, " tokens"]:
+    """The tokens of a shard, or its last few, in ids of the whole."""
+    folder = Path(shards.folder)
+    path, map_path = _file(folder, number, "ids"), _file(folder, number, "map")
+    skipped = 0 if last is None else max(shards.tokens[number] - last, 0)
+    ids = np.fromfile(path, "<i4", offset=4 * skipped)
+    return np.fromfile(map_path, "<i4")[ids] if map_path.is_file() else ids
+
+
+def _file(folder: Path, number: int, kind: str) -> Path:
+    return folder / "shards" / f"{number:05d}.{kind}"
