@@ -42,7 +42,7 @@ from attomaton.storage import (
     write_whole,
 )
 
-BYTES = 200  # memory that solving takes for each incidence, at most; see docs/scaling.md
+BYTES = 160  # memory that solving takes for each incidence, at most; see docs/scaling.md
 EVERYTHING = 1 << 62  # size of a part that holds all
 
 Progress = Callable[[int, int, str], None]  # incidences done, in all, and what is being done

@@ -39,7 +39,21 @@ def test_a_margin_too_small_is_a_primal_residual(mixed):
 
 def test_wrong_multipliers_are_dual_residuals_and_a_gap(mixed):
     found = judged(mixed, multiplier=np.array([0.1, 0.0]))
-    assert found.dual == pytest.approx(0.1 / 0.6)
+    assert found.dual == pytest.approx(0.1 / 1.1)  # of what leaves the tied tokens: 0.6 and 0.5
     assert found.gap == pytest.approx(0.1)
     negative = judged(mixed, multiplier=np.array([-0.6, 0.0]))
     assert negative.dual >= 0.1
+
+
+def test_many_small_multipliers_are_judged_by_what_they_add_up_to():
+    """One token above n others: its score is n/(n + 1), which n multipliers of 1/(n + 1) add up to."""
+    n = 2000
+    rows = np.arange(1, n).reshape(-1, 1).tolist()
+    samples = samples_from_sequences([[0, *row, n] for row in rows], [0] * (n - 1))
+    graph = build_graph(samples)
+    svm = graph_svm(graph, samples)
+    assert svm.score[0] == pytest.approx(n / (n + 1), abs=1e-12)
+    assert svm.multiplier == pytest.approx(np.full(n, 1 / (n + 1)), abs=1e-12)
+    off = svm.score.copy()
+    off[0] += 1e-9
+    assert certify(graph, samples, off, off, svm.multiplier).dual == pytest.approx(1e-9, rel=0.01)

@@ -13,6 +13,7 @@ from attomaton.errors import DataError, counted, listed, nearest
 from attomaton.numerics import row_pointer
 
 EVENTS = (".csv", ".tsv", ".parquet")
+MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 
 
@@ -39,7 +40,9 @@ def read_events(
         if not pa.types.is_integer(items.type):
             items = items.cast(pa.large_string())
         coded = items.dictionary_encode()  # by first appearance, as everywhere
-    except pa.ArrowException as fault:
+    except DataError:
+        raise
+    except (ValueError, KeyError, pa.ArrowException) as fault:
         raise DataError(f"cannot be read as an event log: {fault}") from None
     length = np.bincount(group.to_numpy())
     if length.max() < 2:
@@ -76,9 +79,13 @@ def _read_table(path: Path, asked: dict[str, str | None]) -> tuple[Any, dict[str
     from pyarrow import csv, parquet
 
     if path.suffix.lower() == ".parquet":
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            if not 0 <= file.metadata.num_rows <= MOST_ROWS:
+                raise DataError(f"claims to hold {file.metadata.num_rows:,} events.")
             name = _column_names(asked, file.schema_arrow.names)
-            return file.read(columns=sorted(set(name.values()))), name
+            table = file.read(columns=sorted(set(name.values())))
+            table.validate(full=True)  # Parquet may call any bytes a text
+            return table, name
     # Read once to be sure that it is text, with the place where it is not.
     if all([not text or text.isspace() for text in decoded(path)]):
         raise DataError("no events: the file is empty.")

@@ -157,6 +157,11 @@ def _cut(
 # Runs
 
 
+def row_bytes() -> int:
+    """Bytes that a window takes in a run, beside 4 for each token of its context."""
+    return _ROW
+
+
 def write_run(
     folder: Path, number: int, shard: Windows, part_of: Int[np.ndarray, " vocab"]
 ) -> None:

@@ -20,7 +20,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.corpus.shards import Run, one_after_the_other, read_shards
 from attomaton.corpus.text import SPLITS, line_blocks, read_text
 from attomaton.corpus.tokenisers import named_tokeniser
-from attomaton.corpus.vocabulary import Vocabulary, outside, unknown_tokens
+from attomaton.corpus.vocabulary import Vocabulary, is_text, outside, unknown_tokens
 from attomaton.corpus.windows import (
     PART,
     Windows,
@@ -31,6 +31,7 @@ from attomaton.errors import DataError, UsageError, counted, listed, nearest, on
 
 ROWS = (".jsonl", ".ndjson")
 KEYS = ("tokens", "next", "weight")
+LONGEST = 1 << 26  # characters of a line
 
 
 def read_windows(
@@ -219,6 +220,9 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
     for number, line in enumerate(chain.from_iterable(line_blocks(path)), 1):
         if not line.strip():
             continue
+        if len(line) > LONGEST:
+            faults.append(f"line {number}: {len(line):,} characters; at most {LONGEST:,}")
+            continue
         try:
             row = json.loads(line)
         except json.JSONDecodeError as fault:
@@ -267,21 +271,22 @@ def _row_faults(row: object) -> Iterator[str]:
     elif not tokens:
         yield "tokens is empty"
     else:
-        yield from (
-            f"token {_shown(x)} is neither a string nor an integer"
-            for x in tokens
-            if not _is_label(x)
-        )
+        yield from (f"token {_shown(x)} {why}" for x in tokens if (why := _label_fault(x)))
     if "next" not in row:
         yield "key 'next' is missing"
-    elif not _is_label(row["next"]):
-        yield f"next {_shown(row['next'])} is neither a string nor an integer"
+    elif why := _label_fault(row["next"]):
+        yield f"next {_shown(row['next'])} {why}"
     if not _is_weight(row.get("weight", 1)):
         yield f"weight {_shown(row['weight'])} is not a positive number"
 
 
-def _is_label(x: object) -> bool:
-    return isinstance(x, (str, int)) and not isinstance(x, bool)
+def _label_fault(x: object) -> str:
+    """What keeps a value from being a label, if anything does."""
+    if isinstance(x, str):
+        return "" if is_text(x) else "holds half a character"
+    if isinstance(x, bool) or not isinstance(x, int):
+        return "is neither a string nor an integer"
+    return "has more than 64 bits; write it as a string" if abs(x) >> 63 else ""
 
 
 def _is_weight(x: object) -> bool:
@@ -295,5 +300,8 @@ def _is_weight(x: object) -> bool:
 
 def _shown(x: object) -> str:
     """A value as its file spells it, cut short."""
-    text = json.dumps(x, ensure_ascii=False)
+    try:
+        text = json.dumps(x, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    except RecursionError:
+        text = "[[[…"
     return text if len(text) <= 40 else text[:39] + "…"

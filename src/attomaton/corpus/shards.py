@@ -128,22 +128,26 @@ def _gathered(
 
 def shard_ranges(path: Path, split: str, tokeniser: Tokeniser) -> list[tuple[int, int]]:
     """A text cut into ranges of bytes, where nothing is torn apart: no token, and no document that is not a stream."""
-    if split == "paragraphs":
-        mark = re.compile(rb"\n\r?\n")
-    elif split == "lines" or tokeniser.cut is after_line_end:
-        mark = re.compile(rb"\n")
-    else:
-        mark = re.compile(rb"[ \n]")
+    mark = shard_mark(split, tokeniser)
     total = path.stat().st_size
     size = max(SHARD, total // MOST)
     cuts = [0]
     with path.open("rb") as file:
-        while (at := cuts[-1] + size) < total and (cut := _mark_after(file, at, mark)) < total:
+        while (at := cuts[-1] + size) < total and (cut := mark_after(file, at, mark)) < total:
             cuts.append(cut)
     return list(zip(cuts, [*cuts[1:], total], strict=True))
 
 
-def _mark_after(file: Any, at: int, mark: re.Pattern[bytes], block: int = 1 << 16) -> int:
+def shard_mark(split: str, tokeniser: Tokeniser) -> re.Pattern[bytes]:
+    """What a text may be cut after."""
+    if split == "paragraphs":
+        return re.compile(rb"\n\r?\n")
+    if split == "lines" or tokeniser.cut is after_line_end:
+        return re.compile(rb"\n")
+    return re.compile(rb"[ \n]")
+
+
+def mark_after(file: Any, at: int, mark: re.Pattern[bytes], block: int = 1 << 16) -> int:
     """Where the first mark that begins at `at` or later ends; the end of the file where there is none."""
     file.seek(at)
     kept = b""
@@ -235,7 +239,9 @@ def shard_windows(shards: TextShards, number: int) -> Windows:
         many = np.diff(start) >= 2
     else:
         left = np.zeros(len(own), np.int64)
-        many = np.full(int(number == 0), sum(shards.tokens) > shards.context)  # one stream, told once
+        many = np.full(
+            int(number == 0), sum(shards.tokens) > shards.context
+        )  # one stream, told once
     left = np.maximum(left, position - shards.context)
     seen = np.full(shards.vocabulary, -1, np.int64)
     previous = previous_places(near, seen, before)[len(tail) :]

@@ -3,7 +3,8 @@
 Each cuts single lines; line ends are the reader's business and become `<eos>` whatever the tokeniser.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from attomaton.errors import DataError, UsageError, nearest
 
 BUILT_IN = ("words", "lower", "chars")
+MOST_BYTES = 1 << 28  # of a tokenizer's file
 
 
 @dataclass(frozen=True)
@@ -66,18 +68,27 @@ def _from_file(path: Path) -> Tokeniser:
         raise UsageError(
             f"tokenizer {path} needs the package `tokenizers`: pip install 'attomaton[text]'."
         ) from None
-    try:
+    if path.stat().st_size > MOST_BYTES:
+        raise DataError(f"tokenizer: {path} is larger than {MOST_BYTES >> 20} MB.")
+    with _theirs(f"tokenizer: {path} cannot be read"):
         tokenizer: Any = Tokenizer.from_file(str(path))
-    except Exception as fault:  # the library raises bare exceptions
-        raise DataError(f"tokenizer: {path} cannot be read ({fault}).") from None
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
 
     def tokens(lines: list[str]) -> list[list[str]]:
-        try:
+        with _theirs(f"tokenizer {path} refuses this text"):
             encoded = tokenizer.encode_batch(lines, add_special_tokens=False)
-        except Exception as fault:
-            raise DataError(f"tokenizer {path} refuses this text: {fault}") from None
-        return [line.tokens for line in encoded]
+            return [line.tokens for line in encoded]
 
     return Tokeniser(tokens, after_line_end)
+
+
+@contextmanager
+def _theirs(what: str) -> Iterator[None]:
+    """Errors of the `tokenizers` library: bare exceptions, or panics that are not even exceptions."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as fault:
+        raise DataError(f"{what} ({fault}).") from None

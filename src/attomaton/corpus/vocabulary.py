@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.errors import DataError, counted, listed
+from attomaton.errors import DataError, UsageError, counted, listed
 
 Label = str | int
 
 # Digits that say a number and nothing else: `007` is a code and stays a word.
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
+
+
+def is_text(text: str) -> bool:
+    """Whether a string can be written as UTF-8: neither half a character nor a stray byte of a command line."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 class Vocabulary(Sequence[Label]):
@@ -26,9 +34,26 @@ class Vocabulary(Sequence[Label]):
 
     def __init__(self, labels: Iterable[Label]):
         self.labels: tuple[Label, ...] = tuple(labels)
+        if not all(issubclass(kind, (str, int)) for kind in set(map(type, self.labels))):
+            strange = next(x for x in self.labels if not isinstance(x, (str, int)))
+            raise DataError(
+                f"vocabulary: {strange!r:.60} is no label; labels are strings or integers."
+            )
         if len(self._id) != len(self.labels):
             twice = next(x for i, x in enumerate(self.labels) if self._id[x] != i)
             raise DataError(f"vocabulary: label {twice!r} occurs twice; labels must differ.")
+
+    @classmethod
+    def from_record(cls, labels: object, place: object) -> "Vocabulary":
+        """The vocabulary in a JSON record; `place` is where it was found."""
+        if not isinstance(labels, list) or not labels or bool in set(map(type, labels)):
+            raise DataError(
+                f"{place}: no list of labels; restore the file, or make its folder again."
+            )
+        try:
+            return cls(labels)
+        except DataError as fault:
+            raise DataError(f"{place}: {fault}") from None
 
     @cached_property
     def _id(self) -> dict[Label, int]:
@@ -63,6 +88,8 @@ class Vocabulary(Sequence[Label]):
         >>> Vocabulary([3, "x"]).read("3")
         3
         """
+        if not is_text(text):
+            raise UsageError(f"{text!r:.60} is no text in UTF-8.")
         if text not in self._id:
             try:
                 number = int(text)

@@ -24,7 +24,10 @@ _SETTINGS = {
 
 
 class Processes:
-    """`workers` processes, started when the first task comes; `memory` bounds what runs at a time."""
+    """`workers` processes, started when the first task comes.
+
+    `memory` bounds what runs at a time, by default to what this machine has to spare.
+    """
 
     name = "processes"
 
@@ -32,7 +35,7 @@ class Processes:
         self.workers = available_cores() if workers is None else workers
         if self.workers < 1:
             raise UsageError(f"workers must be at least 1, not {workers}.")
-        self._memory = memory
+        self._memory = available_memory() if memory is None else memory
         self._crew: list[_Worker] = []
 
     def run(self, work: Work, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
@@ -80,6 +83,16 @@ class Processes:
 def available_cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that nobody uses, with a fifth left to others; None where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            free = next(line for line in file if line.startswith("MemAvailable:"))
+        return int(free.split()[1]) * 1024 * 4 // 5
+    except (OSError, StopIteration, ValueError):
+        return None
 
 
 class _Worker:

@@ -102,10 +102,12 @@ def certify(
     margin = score[winner] - score[other]
     tied = graph.component[winner] == graph.component[other]
     violation = np.where(tied, np.abs(margin), 1.0 - margin)
-    stationarity = _component_sum(graph, coefficient) - _divergence(graph, multiplier)
-    # Relative, so that the scale of the embeddings cancels; 0 only where nothing outranks anything.
+    flow = _divergence(graph, multiplier)
+    stationarity = _component_sum(graph, coefficient) - flow
+    # Relative, so that the scale of the embeddings cancels; 0 only where nothing outranks anything. A token above
+    # thousands has as many small multipliers: what they add up to is the scale, not the largest of them.
     objective = inner(coefficient, score)
-    size = float(np.abs(multiplier).max(initial=0.0)) or 1.0
+    size = float(max(np.abs(multiplier).max(initial=0.0), np.abs(flow).max(initial=0.0))) or 1.0
     return KKT(
         primal=float(max(0.0, violation.max(initial=0.0))),
         dual=float(max(np.abs(stationarity).max(initial=0.0), -multiplier.min(initial=0.0)) / size),

@@ -1,0 +1,81 @@
+"""What a fit will take, said before: against what it took."""
+
+import numpy as np
+import pytest
+
+from attomaton import estimates
+from attomaton.errors import DataError, UsageError
+from attomaton.estimates import Estimate, estimate_fit, is_large
+from attomaton.fits import fit_run
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A Zipf text of many slices: 100,000 words in lines of 20."""
+    path = tmp_path_factory.mktemp("text") / "zipf.txt"
+    p = 1 / np.arange(1, 3001)
+    ids = np.random.default_rng(0).choice(3000, size=100_000, p=p / p.sum())
+    path.write_text("\n".join(" ".join(f"w{i}" for i in row) for row in ids.reshape(-1, 20)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(text):
+    return fit_run(text, text.parent / "model", context=8)
+
+
+def test_counts_are_close_to_what_is_there(text, fitted):
+    said = estimate_fit(text, context=8)
+    assert said.tokens == pytest.approx(fitted["tokens"], rel=0.01)
+    assert said.samples == pytest.approx(fitted["samples"], rel=0.05)
+    assert said.incidences == pytest.approx(8 * fitted["samples"], rel=0.05)
+
+
+def test_the_model_is_about_as_large_as_was_said(text, fitted):
+    size = sum(f.stat().st_size for f in (text.parent / "model").rglob("*") if f.is_file())
+    said = estimate_fit(text, context=8).model
+    assert said / 3 < size < 3 * said
+
+
+def test_memory_grows_with_workers_up_to_what_is_allowed(text, monkeypatch):
+    monkeypatch.setattr(estimates, "PART", 1000)
+    one, two, bound = (
+        estimate_fit(text, context=8, engine="processes", workers=n, memory=m).memory
+        for n, m in ((1, None), (2, None), (2, 1))
+    )
+    assert one < two
+    assert bound < two
+
+
+def test_reading_options_are_heeded(text):
+    lines = estimate_fit(text, context=8, split="lines")
+    chars = estimate_fit(text, context=8, tokenizer="chars")
+    assert lines.tokens == pytest.approx(100_000, rel=0.01)
+    assert chars.tokens == pytest.approx(text.stat().st_size, rel=0.01)
+
+
+def test_an_estimate_is_said_in_one_sentence():
+    said = Estimate(104_000_000, 20_000_000, 10**9, 1300.0, 8.4e9, 3.4e9, 3.1e9, 2)
+    assert said.text() == (
+        "about 104 M tokens, 20 M samples: 22 min with 2 workers, 8.4 GB of memory, 3.4 GB of disk on the way, "
+        "a model of 3.1 GB"
+    )
+
+
+def test_the_command_says_it_and_writes_nothing(text, tmp_path, call):
+    out = tmp_path / "model"
+    code, said, _ = call("fit", text, "--context", 8, "-o", out, "--estimate")
+    assert code == 0
+    assert said.startswith("about 10")
+    assert not out.exists()
+
+
+def test_only_texts_have_one(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"tokens": ["a"], "next": "a"}\n')
+    with pytest.raises(UsageError, match="plain text"):
+        estimate_fit(tmp_path / "a.jsonl")
+    (tmp_path / "a.txt").write_text("a b c")
+    with pytest.raises(DataError, match="too short"):
+        estimate_fit(tmp_path / "a.txt", context=8)
+    assert not is_large(tmp_path / "a.jsonl")
+    assert not is_large(tmp_path / "nowhere.txt")
