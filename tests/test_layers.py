@@ -31,6 +31,7 @@ ROOMS = {
     "summaries": BASE | {"corpus", "mechanics"},
     "engine": BASE,
     "fits": BASE | {"corpus", "engine", "mechanics", "models", "runs", "storage"},
+    "estimates": BASE | {"corpus", "engine", "fits", "mechanics"},
     "runs": BASE | {"corpus", "mechanics", "claims", "models", "storage"},
     "reproduce": BASE | {"claims", "report", "runs", "storage"},
     "verify": BASE | {"claims", "corpus", "engine", "report", "runs", "storage"},
@@ -54,7 +55,7 @@ ROOMS = {
     "__main__": {"cli"},
     "cli": BASE
     | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_runs", "cli_summary", "cli_verify", "console", "corpus",
-       "demo", "doctor", "engine", "fits", "mechanics", "models", "report", "reproduce", "runs", "storage"},
+       "demo", "doctor", "engine", "estimates", "fits", "mechanics", "models", "report", "reproduce", "runs", "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {

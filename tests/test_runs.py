@@ -9,9 +9,10 @@ import pytest
 
 from attomaton.corpus.example import example_samples
 from attomaton.errors import DataError
+from attomaton.ledger import asked_as, command
 from attomaton.mechanics.limit import solve_limit
 from attomaton.models import save_model
-from attomaton.runs import asked_as, command, read_metrics, train_run
+from attomaton.runs import read_metrics, train_run
 
 OPTIONS = {
     "init": "uniform",
@@ -89,5 +90,5 @@ def test_metrics_that_are_none_are_named(tmp_path):
     with pytest.raises(DataError, match=r"metrics\.parquet: cannot be read"):
         read_metrics(tmp_path)
     (tmp_path / "metrics.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match="cannot be read as records"):
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_metrics(tmp_path)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton import cli_dynamics, cli_lab, cli_predictor, cli_summary, cli_verify
+from attomaton import cli_dynamics, cli_lab, cli_predictor, cli_runs, cli_summary, cli_verify
 from attomaton.console import (
     Address,
     Column,
@@ -83,15 +83,28 @@ def fit(
     workers: Workers = None,
     memory: Memory = None,
     address: Address = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Say what it would take, and stop.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compute the exact limit of training on a data set and write it as a model."""
     options = reading(locals())
+    from attomaton.estimates import estimate_fit, is_large
+
+    bytes_at_a_time = None if memory is None else int(memory * 1e9)
+    if estimate or is_large(data):
+        before = estimate_fit(
+            data, engine=engine, workers=workers, memory=bytes_at_a_time, **options
+        )
+        if estimate:
+            emit(vars(before), before.text(), json)
+            return
+        print(before.text(), file=sys.stderr)
     from attomaton.engine.choose import open_engine
     from attomaton.fits import fit_run
     from attomaton.report.terminal import fit_text
 
-    bytes_at_a_time = None if memory is None else int(memory * 1e9)
     with (
         open_engine(engine, workers, bytes_at_a_time, address) as where,
         progress_bar("fitting") as progress,
@@ -426,6 +439,7 @@ cli_dynamics.register(app)
 cli_predictor.register(app)
 cli_summary.register(app)
 cli_verify.register(app)
+cli_runs.register(app)
 cli_lab.register(app)
 
 

@@ -53,9 +53,10 @@ def tune(
     """Fit a predictor for unseen text: prior, price and exponent chosen on validation data."""
     asked = reading(locals())
     from attomaton.corpus.readers import read_windows
+    from attomaton.ledger import command
     from attomaton.predictor.tune import tune as tuned
     from attomaton.report.terminal import table
-    from attomaton.runs import command, environment
+    from attomaton.runs import environment
 
     grid: dict[str, Any] = {}
     if priors is not None:
@@ -156,11 +157,9 @@ def score(
     from attomaton.corpus.readers import read_windows
     from attomaton.models import open_model, read_record
     from attomaton.predictor.scoring import score_limit, score_predictor
-    from attomaton.storage import KIND_FILE, read_json
+    from attomaton.storage import is_folder
 
-    place = model / KIND_FILE
-    kind = read_json(place).get("kind") if place.is_file() else None
-    if kind == "predictor":
+    if is_folder(model, "predictor"):
         from attomaton.predictor.model import Predictor
 
         if data is not None or validate is not None:

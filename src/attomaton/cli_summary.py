@@ -98,10 +98,11 @@ def _write(record: dict[str, Any], html: Path | None, figure: Path | None) -> li
     """The files asked for, written."""
     if html is None and figure is None:
         return []
+    from attomaton.ledger import command
     from attomaton.report import canvas
     from attomaton.report.summary_figures import summary_figure
     from attomaton.report.summary_page import summary_page
-    from attomaton.runs import command, package_version
+    from attomaton.runs import package_version
 
     if html is not None and html.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{html}: a page is written as .html.")

@@ -7,6 +7,7 @@ from shutil import which
 from typing import Any
 
 from attomaton.corpus.example import example_samples
+from attomaton.ledger import command
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import solve_limit
 from attomaton.mechanics.train import Progress
@@ -14,7 +15,6 @@ from attomaton.mechanics.view import graph_view
 from attomaton.models import save_model
 from attomaton.report.terminal import explanation_text, fit_text, graph_text, table
 from attomaton.runs import (
-    command,
     environment,
     metric_columns,
     package_version,

@@ -26,11 +26,11 @@ from attomaton.corpus.readers import read_parts
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART
 from attomaton.engine.tasks import Engine, Here, Task
-from attomaton.ledger import Ledger
+from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import solve_limit
 from attomaton.models import finished_part, write_head, write_part
-from attomaton.runs import command, environment, peak_memory_mb
+from attomaton.runs import environment, peak_memory_mb
 from attomaton.storage import (
     discard,
     read_arrays,

@@ -4,11 +4,16 @@
 
 Which pieces are finished the pieces themselves say: each is a file that is whole or absent. The ledger says how it
 came about. Every piece has one line `done`, written when it was there, or one line `found` where the process was
-killed between the two; `started`, `resumed` and `ended` stand for processes.
+killed between the two; `started`, `resumed` and `ended` stand for processes, with the command that asked for them.
 """
 
 import json
 import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,7 @@ from typing import Any
 from attomaton.errors import StorageError
 
 LEDGER = "log.jsonl"
+_asked: ContextVar[str] = ContextVar("asked", default="")  # a command other than the process's own
 
 
 class Ledger:
@@ -23,7 +29,8 @@ class Ledger:
 
     def __init__(self, folder: Path):
         self.path = folder / LEDGER
-        self._noted = {line["piece"] for line in read_ledger(folder) if "piece" in line}
+        told = (line.get("piece") for line in read_ledger(folder))
+        self._noted = {piece for piece in told if isinstance(piece, str)}
 
     def note(self, event: str, **facts: Any) -> None:
         """Add a line; when this returns it is on the disk."""
@@ -71,3 +78,23 @@ def read_ledger(folder: Path) -> list[dict[str, Any]]:
         if isinstance(line, dict) and isinstance(line.get("event"), str):
             lines.append(line)
     return lines
+
+
+def command() -> str:
+    """The command line as it was typed, with the program's own name first, or what `asked_as` says."""
+    return _asked.get() or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+@contextmanager
+def asked_as(words: Sequence[str]) -> Iterator[None]:
+    """A block whose work is recorded as asked by this command line: for work that was asked in another way.
+
+    >>> with asked_as(["attomaton", "train", "my data.txt"]):
+    ...     command()
+    "attomaton train 'my data.txt'"
+    """
+    token = _asked.set(shlex.join(words))
+    try:
+        yield
+    finally:
+        _asked.reset(token)

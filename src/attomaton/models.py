@@ -30,8 +30,11 @@ from attomaton.mechanics.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
 from attomaton.storage import (
+    AGAIN,
     ROW_GROUP,
     check_folder,
+    expect,
+    expect_arrays,
     new_folder,
     read_arrays,
     read_json,
@@ -50,6 +53,21 @@ COUPLED = (
     "finite_score",
 )  # unlike the above only under embeddings
 EDGES = ("last", "from", "to", "weight", "multiplier")
+COUNTED = (
+    "tokens", "vocab", "windows", "samples", "distinct_samples", "dropped", "last_tokens", "pairs", "edges",
+    "components", "cyclic_components", "pairs_in_cyclic", "largest_component", "levels",
+)  # fmt: skip
+MEASURED = ("cyclic_samples", "loss_floor", "svm_norm", "finite_norm")
+CERTIFIED = ("svm_primal", "svm_dual", "svm_gap", "luce_gradient")
+_SUMMARY = {
+    **dict.fromkeys(COUNTED, int), **dict.fromkeys(MEASURED, float),
+    "certificates": dict.fromkeys(CERTIFIED, float),
+}  # fmt: skip
+_PART = {"part": int, "first_last": int, "final_last": int}
+_MODEL = {
+    "summary": _SUMMARY, "parts": [_PART], "reading?": dict, "environment?": dict, "data?": str, "command?": str,
+    "set_aside?": {"rows": int, "weight": float, "examples": [str]},
+}  # fmt: skip
 
 
 def save_model(
@@ -91,7 +109,11 @@ def write_part(work: Path, number: int, limit: Limit) -> dict[str, Any]:
 def finished_part(work: Path, number: int) -> dict[str, Any] | None:
     """The record of a part that was completely written before, or None."""
     path = _part_record(work, number)
-    return read_json(path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    record = read_json(path)
+    expect(path, record, {**_PART, "weight": float, "summary": _SUMMARY})
+    return record
 
 
 def _part_record(work: Path, number: int) -> Path:
@@ -169,7 +191,16 @@ def _edge_columns(limit: Limit) -> dict[str, Any]:
 
 def read_record(folder: Path | str) -> dict[str, Any]:
     """The summary and provenance of a model."""
-    return read_json(check_folder(folder, "model") / "model.json")
+    path = check_folder(folder, "model") / "model.json"
+    record = read_json(path)
+    expect(path, record, _MODEL)
+    return record
+
+
+def read_vocabulary(folder: Path | str) -> Vocabulary:
+    """The vocabulary of a model."""
+    path = Path(folder) / "vocabulary.json"
+    return Vocabulary.from_record(read_json(path), path)
 
 
 def last_token_table(folder: Path | str) -> dict[str, np.ndarray]:
@@ -183,6 +214,11 @@ def last_token_table(folder: Path | str) -> dict[str, np.ndarray]:
         )
 
     samples = columns("samples", ("last", "rows", "weight"))
+    K = len(read_vocabulary(folder))
+    if not len(samples["last"]):
+        raise DataError(f"{folder}: holds no samples; {AGAIN}.")
+    _check_ids(folder / "samples", samples, ("last",), K)
+    _check_ids(folder / "samples", samples, ("rows",), None, least=1)
     head = np.flatnonzero(np.diff(samples["last"], prepend=-1))
     last = samples["last"][head].astype(np.int64)
     counts = {}
@@ -205,8 +241,11 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     folder = check_folder(folder, "model")
     record = read_record(folder)
     summary = record["summary"]
-    vocabulary = Vocabulary(read_json(folder / "vocabulary.json"))
+    vocabulary = read_vocabulary(folder)
     arrays = read_arrays(folder / "arrays.safetensors", ["E"])
+    if "E" in arrays:
+        table = folder / "arrays.safetensors"
+        expect_arrays(table, arrays, {"E": ("f", (len(vocabulary), None))})
     embeddings = Embeddings(arrays["E"]) if "E" in arrays else None
     coupled = embeddings is not None and not embeddings.orthonormal
     wanted = None if lasts is None or coupled else _known(vocabulary, lasts)
@@ -221,8 +260,10 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
         return read_rows(files, columns, "last", wanted)
 
     pairs = rows("pairs", PAIRS + COUPLED * coupled)
-    graph = _graph(vocabulary, pairs, edges := rows("edges", EDGES))
-    samples = _samples(vocabulary, rows("samples", SAMPLES), summary)
+    graph = _graph(folder, vocabulary, pairs, edges := rows("edges", EDGES))
+    samples = _samples(folder, vocabulary, rows("samples", SAMPLES), summary)
+    if not np.array_equal(np.unique(samples.last), graph.last_tokens):
+        raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
     seen = summary["certificates"]
     score, log_pi = pairs["svm_score"], pairs["log_pi"]
     svm = GraphSVM(
@@ -243,13 +284,33 @@ def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
     return np.array(sorted({i for i in ids if i is not None}), np.int64)
 
 
-def _graph(vocabulary: Vocabulary, pairs: dict[str, Any], edges: dict[str, Any]) -> PriorityGraph:
+def _check_ids(
+    place: Path, columns: dict[str, Any], names: Sequence[str], end: int | None, least: int = 0
+) -> None:
+    """Refuse columns that hold anything but integers from `least` up to `end`, which is not among them."""
+    for name in names:
+        x = columns[name]
+        if x.dtype.kind != "i" or (
+            len(x) and (x.min() < least or (end is not None and x.max() >= end))
+        ):
+            last = "" if end is None else f" to {end - 1}"
+            raise DataError(
+                f"{place}: column {name!r} holds more than numbers from {least}{last}; {AGAIN}."
+            )
+
+
+def _graph(
+    folder: Path, vocabulary: Vocabulary, pairs: dict[str, Any], edges: dict[str, Any]
+) -> PriorityGraph:
     """The graph behind rows of pairs and edges: tokens back to indices."""
-    K = len(vocabulary)
+    K, n = len(vocabulary), len(pairs["last"])
+    _check_ids(folder / "pairs", pairs, ("last", "token"), K)
+    _check_ids(folder / "pairs", pairs, ("component", "level"), n)
+    _check_ids(folder / "edges", edges, ("last", "from", "to"), K)
     last, token = pairs["last"].astype(np.int64), pairs["token"].astype(np.int64)
     key = last * K + token
     if (np.diff(key) <= 0).any():
-        raise DataError("the pairs of this model are out of order; fit again.")
+        raise DataError(f"{folder / 'pairs'}: its rows are out of order; {AGAIN}.")
     new_last = np.flatnonzero(np.diff(last, prepend=-1))
     per_last = np.maximum.reduceat(pairs["component"], new_last) + 1 if len(last) else last
     shift = np.repeat(row_pointer(per_last)[:-1], np.diff(new_last, append=len(last)))
@@ -257,7 +318,13 @@ def _graph(vocabulary: Vocabulary, pairs: dict[str, Any], edges: dict[str, Any])
     level = np.zeros(int(per_last.sum()), np.int64)
     level[component] = pairs["level"]
     head = edges["last"].astype(np.int64) * K
-    edge_from, edge_to = (np.searchsorted(key, head + edges[name]) for name in ("from", "to"))
+    ends = [head + edges[name] for name in ("from", "to")]
+    edge_from, edge_to = (np.searchsorted(key, end) for end in ends)
+    if (
+        not all(np.isin(end, key).all() for end in ends)
+        or (np.diff(edge_from * n + edge_to) <= 0).any()
+    ):
+        raise DataError(f"{folder / 'edges'}: its rows do not fit those of pairs; {AGAIN}.")
     return PriorityGraph(
         vocabulary, last, token, edge_from, edge_to, edges["weight"], component, level
     )
@@ -271,8 +338,29 @@ def _multiplier(graph: PriorityGraph, edges: dict[str, Any]) -> np.ndarray:
     return edges["multiplier"][between[first]]
 
 
-def _samples(vocabulary: Vocabulary, columns: dict[str, Any], summary: dict[str, Any]) -> Samples:
+def _samples(
+    folder: Path, vocabulary: Vocabulary, columns: dict[str, Any], summary: dict[str, Any]
+) -> Samples:
+    place, K = folder / "samples", len(vocabulary)
+    if not all(isinstance(columns[name], tuple) for name in ("tokens", "counts")):
+        raise DataError(f"{place}: tokens and counts are not lists; {AGAIN}.")
     tokens, length = columns["tokens"]
+    bags = {"token": tokens, "count": columns["counts"][0], "length": length}
+    _check_ids(place, columns, ("last", "label"), K)
+    _check_ids(place, bags, ("token",), K)
+    _check_ids(place, bags, ("count", "length"), None, least=1)
+    _check_ids(place, columns, ("rows",), None, least=1)
+    _check_ids(place, columns, ("source",), None)
+    head = columns["last"].astype(np.int64) * K + columns["label"]
+    if not np.array_equal(length, columns["counts"][1]) or (np.diff(head) < 0).any():
+        raise DataError(f"{place}: its columns do not fit together; {AGAIN}.")
+    owner = np.repeat(np.arange(len(length)), length)
+    own = np.bincount(owner[tokens == columns["label"][owner]], minlength=len(length))
+    ascending = (tokens[1:] > tokens[:-1]) | (owner[1:] > owner[:-1])
+    if (own != 1).any() or not ascending.all():
+        raise DataError(f"{place}: tokens are not distinct with the label among them; {AGAIN}.")
+    if columns["weight"].dtype.kind != "f" or (columns["weight"] <= 0).any():
+        raise DataError(f"{place}: column 'weight' holds more than positive numbers; {AGAIN}.")
     return Samples(
         vocabulary, columns["last"], columns["label"], columns["weight"], row_pointer(length),
         tokens, columns["counts"][0], columns["rows"], columns["source"],

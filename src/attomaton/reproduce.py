@@ -8,11 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from attomaton.errors import AttomatonError, UsageError, nearest
+from attomaton.errors import AttomatonError, DataError, UsageError, nearest
 from attomaton.report import published
 from attomaton.report.canvas import save
 from attomaton.runs import provenance
 from attomaton.storage import (
+    AGAIN,
+    check_folder,
+    expect,
     new_folder,
     read_arrays,
     read_json,
@@ -325,6 +328,19 @@ def _leave(
 
 def draw_run(folder: Path | str) -> list[Path]:
     """Draw the figure of a long preset's run folder (again), from the numbers it holds."""
-    summary, result = (read_json(Path(folder) / name) for name in ("summary.json", "result.json"))
-    name = summary["preset"]
-    return save(find_preset(name).draw(result), Path(folder) / "figures", name)
+    name, figure = run_figure(folder)
+    return save(figure, Path(folder) / "figures", name)
+
+
+def run_figure(folder: Path | str) -> tuple[str, Any]:
+    """The preset of a long preset's run folder, and its figure."""
+    folder = check_folder(folder, "run")
+    expect(folder / "summary.json", said := read_json(folder / "summary.json"), {"preset": str})
+    preset, result = find_preset(said["preset"]), read_json(folder / "result.json")
+    try:
+        figure = preset.draw(result)
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise DataError(
+            f"{folder / 'result.json'}: does not hold the numbers of this figure ({error!r:.100}); {AGAIN}."
+        ) from error
+    return said["preset"], figure

@@ -13,12 +13,9 @@ RUN/attomaton.json       what this folder is
 """
 
 import platform
-import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -32,17 +29,19 @@ from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, UsageError
-from attomaton.ledger import Ledger
+from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
 from attomaton.models import open_model
 from attomaton.storage import (
+    AGAIN,
     discard,
     is_folder,
     new_folder,
     read_arrays,
     read_matrix,
+    read_table,
     to_json,
     work_folder,
     write_arrays,
@@ -53,7 +52,6 @@ from attomaton.storage import (
 
 RATES = {"gd": 1.0, "ngd": 0.01, "polyak": 1.0, "sgd": 0.1, "adam": 0.01}  # when none is given
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
-_asked: ContextVar[str] = ContextVar("asked", default="")  # a command other than the process's own
 
 
 def load_windows(
@@ -210,7 +208,12 @@ class _Kept:
         if not self.path.is_file():
             return None
         saved = read_arrays(self.path, finite=False)
-        self.found = int(saved["step"].max())
+        step = saved.get("step")
+        if step is None or step.dtype.kind != "i" or not step.size:
+            raise DataError(
+                f"{self.path}: no checkpoint of ours; run the same again to start anew."
+            )
+        self.found = int(step.max())
         return saved
 
     def save(self, arrays: dict[str, np.ndarray]) -> None:
@@ -280,18 +283,26 @@ def metric_columns(records: Mapping[str, np.ndarray], seeds: int) -> dict[str, n
 
 def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:
     """What `metric_columns` was given, from a run's `metrics.parquet`: (seeds, records) arrays and the steps."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = Path(folder) / "metrics.parquet"
+    table = read_table(path)
     try:
-        table = pq.read_table(path)
         flat = {name: table[name].to_numpy() for name in table.column_names}
+        kinds = {name: value.dtype.kind for name, value in flat.items()}
+        if (
+            kinds.get("seed") != "i"
+            or kinds.get("step") != "i"
+            or not {*kinds.values()} <= {"i", "f"}
+        ):
+            raise ValueError("whole numbers for seed and step, numbers for the rest")
+        if "loss" not in flat or not table.num_rows:
+            raise ValueError("no losses")
         seeds = len(np.unique(flat.pop("seed")))
         steps = flat.pop("step").reshape(seeds, -1)[0]
         return {"steps": steps, **{k: v.reshape(seeds, len(steps)) for k, v in flat.items()}}
-    except (OSError, KeyError, ValueError, IndexError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as records of training ({error}).") from error
+    except (KeyError, ValueError) as error:
+        raise DataError(
+            f"{path}: cannot be read as records of training ({error}); {AGAIN}."
+        ) from error
 
 
 def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
@@ -343,26 +354,6 @@ def run_folder(name: str, config: Mapping[str, Any], root: Path | str = "runs") 
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     tag = sha256(to_json(config).encode()).hexdigest()[:6]
     return Path(root) / f"{stamp}-{name}-{tag}"
-
-
-def command() -> str:
-    """The command line as it was typed, with the program's own name first, or what `asked_as` says."""
-    return _asked.get() or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-
-
-@contextmanager
-def asked_as(words: Sequence[str]) -> Iterator[None]:
-    """A block whose work is recorded as asked by this command line: for work that was asked in another way.
-
-    >>> with asked_as(["attomaton", "train", "my data.txt"]):
-    ...     command()
-    "attomaton train 'my data.txt'"
-    """
-    token = _asked.set(shlex.join(words))
-    try:
-        yield
-    finally:
-        _asked.reset(token)
 
 
 def environment() -> dict[str, Any]:

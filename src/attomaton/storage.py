@@ -4,27 +4,43 @@
 process had finished.
 
 JSON for records (infinite values as strings), Parquet for columns, safetensors for arrays. No pickle.
+
+Whatever is read may be damaged or made by someone else: readers here know how large, how deep and of what kind a file
+may be, and say in one sentence what is wrong with it. What the numbers mean is checked by whoever asked for them.
 """
 
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from attomaton.errors import AttomatonError, DataError, StorageError, UsageError
-from attomaton.ledger import Ledger
+from attomaton.ledger import Ledger, command
 
 KIND_FILE = "attomaton.json"  # marks a folder as ours and says what it holds
 LOCK_FILE = ".lock"
+UNFINISHED = ".unfinished-"  # in the name of a folder that is being filled in one go
 ROW_GROUP = 1 << 15  # rows of a Parquet file that are read together
 VERSIONS = {"model": 2}  # format of each kind of folder, where it is not the first
+MOST_BYTES = 1 << 28  # of a JSON or TOML file
+DEEPEST = 64  # levels of nesting in one
+MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
+AGAIN = "restore the file, or make its folder again"
+MOST_HEADER = 10_000  # bytes of the header of a `.npy` file
+_NPY = {
+    "descr": r"'[<>|=]?[a-zA-Z]\d{1,3}'",
+    "fortran_order": "True|False",
+    "shape": r"\([\d, ]{0,200}\)",
+}
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # in JSON, half of a character beyond the first 65,536
 
 
 @contextmanager
@@ -37,7 +53,7 @@ def new_folder(path: Path | str, kind: str) -> Iterator[Path]:
     _check_place(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        work, held = _unfinished_folder(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
     try:
@@ -49,6 +65,47 @@ def new_folder(path: Path | str, kind: str) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        os.close(held)
+
+
+def _unfinished_folder(path: Path) -> tuple[Path, int]:
+    """A folder beside `path` under a temporary name, and the handle by which this process holds it.
+
+    What killed processes left there under such names is deleted: nobody holds it any more.
+    """
+    prefix = f".{path.name}{UNFINISHED}"
+    for left in path.parent.iterdir():
+        if left.name.startswith(prefix) and (handle := _hold(left, fresh=False)) is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(handle)
+    while True:
+        work = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+        # Another process may take it for a left one in the moment before it is held.
+        if (handle := _hold(work, fresh=True)) is not None:
+            if work.is_dir():
+                return work, handle
+            os.close(handle)
+
+
+def _hold(folder: Path, fresh: bool) -> int | None:
+    """Hold a folder until the handle is closed or the process is gone; None where another one does.
+
+    On a file system without locks a fresh folder is used all the same, and a left one stays.
+    """
+    import fcntl
+
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if fresh and not isinstance(error, BlockingIOError):
+            return handle
+        os.close(handle)
+        return None
+    return handle
 
 
 @contextmanager
@@ -90,7 +147,7 @@ def work_folder(path: Path | str, config: Mapping[str, Any]) -> Iterator[Path]:
                     shutil.rmtree(old) if old.is_dir() else old.unlink()
             write_whole(known, lambda file: write_json(file, wanted))
         try:
-            Ledger(work).note("resumed" if resumed else "started")
+            Ledger(work).note("resumed" if resumed else "started", command=command())
             yield work
         except (StorageError, OSError) as error:
             raise StorageError(
@@ -135,14 +192,36 @@ def _move_into_place(work: Path, path: Path, kind: str) -> None:
     write_json(work / KIND_FILE, {"schema_version": VERSIONS.get(kind, 1), "kind": kind})
     work.chmod(0o755)
     _sync(work)
-    if path.exists():
+    if not path.exists():
+        work.rename(path)
+    elif _exchange(work, path):
+        shutil.rmtree(work)
+    else:
         old = work.with_name(work.name + ".old")
         shutil.rmtree(old, ignore_errors=True)
         path.rename(old)
         work.rename(path)
         shutil.rmtree(old)
+    _push(path.parent)
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Let two folders swap their names in one act, so that there is no moment without one; False where none can.
+
+    Linux and macOS can, on their usual file systems. Elsewhere a kill between two renames leaves the earlier folder
+    under a hidden name.
+    """
+    import ctypes
+
+    libc, here, swap = ctypes.CDLL(None, use_errno=True), -100, 2
+    names = os.fsencode(a), os.fsencode(b)
+    if hasattr(libc, "renameat2"):
+        failed = libc.renameat2(here, names[0], here, names[1], swap)
+    elif hasattr(libc, "renamex_np"):
+        failed = libc.renamex_np(*names, swap)
     else:
-        work.rename(path)
+        return False
+    return not failed
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -150,23 +229,27 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     work = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(work)
-        handle = os.open(work, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
+        _push(work)
         work.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        _push(path.parent)
     except OSError as error:
         raise StorageError(f"{path}: writing failed ({error.strerror or error}).") from error
     finally:
-        work.unlink(missing_ok=True)
+        with suppress(OSError):  # of a read-only disk: the first error is the one to tell
+            work.unlink(missing_ok=True)
 
 
 def is_folder(path: Path | str, kind: str) -> bool:
     """Whether a folder of this kind is there."""
+    return (Path(path) / KIND_FILE).is_file() and folder_kind(path) == kind
+
+
+def folder_kind(path: Path | str) -> str:
+    """What a folder of ours says that it holds."""
     marked = Path(path) / KIND_FILE
-    return marked.is_file() and read_json(marked).get("kind") == kind
+    found = read_json(marked)
+    expect(marked, found, {"kind": str, "schema_version": int})
+    return found["kind"]
 
 
 def check_folder(path: Path | str, kind: str) -> Path:
@@ -176,14 +259,14 @@ def check_folder(path: Path | str, kind: str) -> Path:
         raise DataError(f"{path}: no such {kind} folder.")
     if not (path / KIND_FILE).is_file():
         raise DataError(f"{path}: not a {kind} folder (no {KIND_FILE} in it).")
-    found = read_json(path / KIND_FILE)
-    if found.get("kind") != kind:
-        raise DataError(f"{path}: holds a {found.get('kind')}, not a {kind}.")
-    wanted = VERSIONS.get(kind, 1)
-    if found.get("schema_version") != wanted:
+    if (found := folder_kind(path)) != kind:
+        raise DataError(f"{path}: holds a {found}, not a {kind}.")
+    version, ours = read_json(path / KIND_FILE)["schema_version"], VERSIONS.get(kind, 1)
+    if version != ours:
+        older = version < ours
         raise DataError(
-            f"{path}: format version {found.get('schema_version')} is not the version {wanted} this "
-            "attomaton reads; make it again."
+            f"{path}: format version {version} is {'older' if older else 'newer'} than the version {ours} this "
+            f"attomaton reads; {'make it again' if older else 'update attomaton'}."
         )
     return path
 
@@ -193,12 +276,19 @@ def _empty_folder(path: Path) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Push every file of the folder to the disk before the folder gets its name."""
-    for file in folder.rglob("*"):
-        if file.is_file():
-            handle = os.open(file, os.O_RDONLY)
-            os.fsync(handle)
-            os.close(handle)
+    """Push the folder and all it holds to the disk before it gets its name."""
+    for inner in folder.rglob("*"):
+        _push(inner)
+    _push(folder)
+
+
+def _push(path: Path) -> None:
+    """Push a file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def plain(value: Any) -> Any:
@@ -228,10 +318,100 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """Read one record; a broken file is named."""
+    text = _read_text(path, "JSON")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise DataError(f"{path}: cannot be read as JSON ({error}).") from error
+        value = json.loads(text)
+        if _HALF.search(text):
+            json.dumps(
+                value, ensure_ascii=False
+            ).encode()  # half a character can never be written again
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: cannot be read as JSON ({error}); {AGAIN}.") from error
+    _check_plain(path, value)
+    return value
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a file of settings; a broken one is named."""
+    import tomllib
+
+    try:
+        value = tomllib.loads(_read_text(path, "TOML"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DataError(f"{path}: cannot be read as TOML ({error}); {AGAIN}.") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise error if isinstance(error, DataError) else DataError(f"{path}: {error}.") from error
+    _check_plain(path, value)
+    return value
+
+
+def _read_text(path: Path, kind: str) -> str:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(
+                f"{path}: larger than {MOST_BYTES >> 20} MB, which no {kind} file of ours is."
+            )
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as {kind} ({error}); {AGAIN}.") from error
+
+
+def _check_plain(path: Path, value: Any) -> None:
+    """Refuse numbers beyond 64 bits, and more than `DEEPEST` levels: later code may call itself for each."""
+    layer, depth = [[value]], 0
+    while layer:
+        depth += 1
+        below: list[Any] = []
+        for x in layer:
+            values = x.values() if isinstance(x, dict) else x
+            kinds = set(map(type, values))
+            if float in kinds and not all(math.isfinite(v) for v in values if type(v) is float):
+                raise DataError(f"{path}: holds a number that is not finite; {AGAIN}.")
+            if int in kinds and any(abs(v) >> 63 for v in values if type(v) is int):
+                raise DataError(f"{path}: holds an integer of more than 64 bits; {AGAIN}.")
+            if dict in kinds or list in kinds:
+                below += (v for v in values if type(v) in (dict, list))
+        layer = below
+        if depth > DEEPEST:
+            raise DataError(f"{path}: nested more than {DEEPEST} levels deep; {AGAIN}.")
+
+
+def expect(path: Path, value: Any, form: Any) -> None:
+    """Refuse a value of another form than was written; all that differs is named.
+
+    A form is a type (`float` is any number), a word or None that stands for itself, a tuple of forms of which one
+    has to fit, a list of the form of every entry, or a dictionary of the forms of its entries (others may be there
+    too; a name that ends in `?` may be missing).
+
+    >>> expect(Path("a.json"), {"n": 1, "x": [0.5, None]}, {"n": int, "x": [(float, None)], "more?": str})
+    """
+    wrong = list(_unlike(value, form, ""))
+    if wrong:
+        named = ", ".join(place.lstrip(".") or "the record" for place in wrong[:3])
+        raise DataError(f"{path}: {named} is missing or not of its kind; {AGAIN}.")
+
+
+def _unlike(value: Any, form: Any, place: str) -> Iterator[str]:
+    """The places where a value is not of its form."""
+    fits = True
+    if isinstance(form, dict) and isinstance(value, dict):
+        for name, inner in form.items():
+            key = name.removesuffix("?")
+            if key in value or key == name:
+                yield from _unlike(value.get(key), inner, f"{place}.{key}")
+    elif isinstance(form, list) and isinstance(value, (list, tuple)):
+        for i, x in enumerate(value):
+            yield from _unlike(x, form[0], f"{place}[{i}]")
+    elif isinstance(form, tuple):
+        fits = any(next(_unlike(value, one, place), None) is None for one in form)
+    elif form is float:
+        fits = type(value) in (int, float)
+    elif isinstance(form, type):
+        fits = type(value) is form
+    else:
+        fits = value == form
+    if not fits:
+        yield place
 
 
 def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP) -> None:
@@ -239,7 +419,13 @@ def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(dict(columns)), path, compression="zstd", row_group_size=group)
+    pq.write_table(
+        pa.table(dict(columns)),
+        path,
+        compression="zstd",
+        row_group_size=group,
+        write_page_checksum=True,
+    )
 
 
 def read_rows(
@@ -252,29 +438,85 @@ def read_rows(
     Files are sorted by `key`, so that whole groups of rows can be passed over unread.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     tables = []
     for path in paths:
-        try:
-            with pq.ParquetFile(path, memory_map=True) as file:
-                groups = _row_groups(file, key, wanted)
-                table = file.read_row_groups(groups, columns=list(names), use_threads=False)
-                missing = set(names) - set(table.column_names)
-        except (OSError, KeyError, pa.ArrowException) as error:
-            raise DataError(f"{path}: cannot be read as Parquet ({error}).") from error
-        if missing:
-            raise DataError(f"{path}: lacks the columns {sorted(missing)}.")
+        table = _read_groups(path, names, key, wanted)
+        for name in names:
+            _check_column(path, name, table[name])
+        value = table[key].to_numpy()
+        if value.dtype.kind != "i" or (value[1:] < value[:-1]).any():
+            raise DataError(f"{path}: its rows are not in the order of {key!r}; {AGAIN}.")
         if wanted is None:
             tables.append(table)
         else:
-            value = table[key].to_numpy()
             spans = zip(
                 np.searchsorted(value, wanted), np.searchsorted(value, wanted, "right"), strict=True
             )
             tables += [table.slice(0, 0), *(table.slice(lo, hi - lo) for lo, hi in spans)]
-    table = pa.concat_tables(tables)
+    try:
+        table = pa.concat_tables(tables)
+    except pa.ArrowException as error:
+        raise DataError(f"{paths[0].parent}: its files do not fit together; {AGAIN}.") from error
     return {name: _to_numpy(table[name].combine_chunks()) for name in names}
+
+
+def read_table(path: Path) -> Any:
+    """All of a Parquet file, as a table of Arrow whose texts and lists are sound."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            _check_size(path, file)
+            table = file.read(use_threads=False)
+            table.validate(full=True)
+            return table
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as Parquet ({error}); {AGAIN}.") from error
+
+
+def _read_groups(path: Path, names: Sequence[str], key: str, wanted: np.ndarray | None) -> Any:
+    """The named columns of those groups of rows that may hold a wanted key."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+            _check_size(path, file)
+            found = file.schema_arrow.names
+            missing = sorted(name for name in {*names, key} if found.count(name) != 1)
+            if missing:
+                raise DataError(f"{path}: lacks the columns {missing}; {AGAIN}.")
+            groups = _row_groups(file, key, wanted)
+            return file.read_row_groups(groups, columns=list(names), use_threads=False)
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as Parquet ({error}); {AGAIN}.") from error
+
+
+def _check_size(path: Path, file: Any) -> None:
+    if not 0 <= file.metadata.num_rows <= MOST_ROWS:
+        raise DataError(f"{path}: claims to hold {file.metadata.num_rows:,} rows; {AGAIN}.")
+
+
+def _check_column(path: Path, name: str, column: Any) -> None:
+    """Refuse a column that holds anything but finite numbers, or lists of integers, in every row."""
+    import pyarrow as pa
+
+    kind, whole = column.type, pa.types.is_signed_integer
+    lists = pa.types.is_large_list(kind) and whole(kind.value_type)
+    if not (lists or whole(kind) or pa.types.is_floating(kind)):
+        raise DataError(f"{path}: column {name!r} holds {kind}, not numbers; {AGAIN}.")
+    for chunk in column.chunks:
+        values = chunk.values if lists else chunk
+        if chunk.null_count or values.null_count:
+            raise DataError(f"{path}: column {name!r} has empty places; {AGAIN}.")
+        if pa.types.is_floating(kind) and not np.isfinite(values.to_numpy()).all():
+            raise DataError(f"{path}: column {name!r} holds numbers that are not finite; {AGAIN}.")
 
 
 def _row_groups(file: Any, key: str, wanted: np.ndarray | None) -> list[int]:
@@ -304,9 +546,15 @@ def _to_numpy(column: Any) -> Any:
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays as safetensors."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+    try:
+        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+    except SafetensorError as error:
+        if "I/O error" not in str(error):
+            raise
+        raise OSError(str(error)) from error  # as every other writer says that a disk is full
     path.chmod(0o644)  # as every other file: safetensors keeps its own to itself
 
 
@@ -325,25 +573,47 @@ def read_arrays(
         with safe_open(path, framework="np") as file:
             known = list(file.keys())
             arrays = {k: file.get_tensor(k) for k in known if names is None or k in names}
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path}: cannot be read as safetensors ({error}).") from error
+    except (OSError, ValueError, TypeError, SafetensorError) as error:
+        raise DataError(f"{path}: cannot be read as safetensors ({error}); {AGAIN}.") from error
     for name, value in arrays.items() if finite else ():
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise DataError(f"{path}: array {name!r} holds values that are not finite.")
     return arrays
 
 
+def expect_arrays(
+    path: Path,
+    arrays: Mapping[str, np.ndarray],
+    shapes: Mapping[str, tuple[str, tuple[int | None, ...]]],
+) -> None:
+    """Refuse arrays that lack one of these, or have it of another kind ("i", "f") or shape (None is any length)."""
+    for name, (kind, shape) in shapes.items():
+        found = arrays.get(name)
+        if found is None or found.dtype.kind != kind or found.ndim != len(shape) or any(
+            n not in (m, None) for n, m in zip(shape, found.shape, strict=True)
+        ):  # fmt: skip
+            has = "is missing" if found is None else f"is {found.dtype} of shape {found.shape}"
+            raise DataError(
+                f"{path}: array {name!r} {has}, not of the kind that was written; {AGAIN}."
+            )
+
+
 def read_matrix(path: Path | str, what: str) -> np.ndarray:
     """A matrix of finite numbers from a `.npy` file."""
     path = Path(path)
     try:
-        matrix = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            shape, dtype, fortran = _npy_header(file)
+            if len(shape) < 2 or dtype.kind not in "fiu":
+                raise ValueError(f"a matrix of numbers is needed, not {dtype} of shape {shape}")
+            if math.prod(shape) * dtype.itemsize != path.stat().st_size - file.tell():
+                raise ValueError(f"its size does not fit {dtype} of shape {shape}")
+            flat = np.fromfile(file, dtype)
     except FileNotFoundError as error:
         raise DataError(f"{what}: no such file {path}.") from error
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{what}: {path} cannot be read as .npy ({error}).") from error
-    if not isinstance(matrix, np.ndarray) or matrix.ndim < 2 or matrix.dtype.kind not in "fiu":
-        raise DataError(f"{what}: {path} must hold a matrix of numbers, not {matrix!r:.60}.")
+    matrix = flat.reshape(shape, order="F" if fortran else "C")
     matrix = matrix.astype(np.float64)
     wrong = np.argwhere(~np.isfinite(matrix))
     if len(wrong):
@@ -353,3 +623,26 @@ def read_matrix(path: Path | str, what: str) -> np.ndarray:
             f"{matrix[at]} at {at}."
         )
     return matrix
+
+
+def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype, bool]:
+    """Shape, type and order of the numbers behind the header of a `.npy` file, or a ValueError.
+
+    NumPy's own reader takes the header for Python, mends what Python 2 wrote and asks other formats: all of it ways
+    to fail. What every writer of matrices leaves is one plain form.
+    """
+    version = np.lib.format.read_magic(file)
+    size = 2 if version == (1, 0) else 4
+    length = int.from_bytes(file.read(size), "little")
+    if version not in ((1, 0), (2, 0), (3, 0)) or length > MOST_HEADER:
+        raise ValueError(f"unknown header, version {version}, {length} bytes")
+    header = file.read(length).decode("latin-1")
+    found = {
+        name: re.search(rf"'{name}':\s*({form})\s*[,}}]", header) for name, form in _NPY.items()
+    }
+    if not all(found.values()):
+        raise ValueError(f"unknown header {header.strip()[:80]!r}")
+    descr, order, shape = (match[1] for match in found.values() if match)
+    return (
+        tuple(int(n) for n in re.findall(r"\d+", shape)), np.dtype(descr.strip("'")), order == "True"
+    )  # fmt: skip

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,14 +25,16 @@ import numpy as np
 
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest
-from attomaton.ledger import Ledger, read_ledger
+from attomaton.ledger import Ledger, command, read_ledger
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
 from attomaton.storage import (
     KIND_FILE,
     check_folder,
+    expect,
     only_one,
     read_json,
+    read_table,
     to_json,
     write_columns,
     write_json,
@@ -39,6 +42,8 @@ from attomaton.storage import (
 )
 
 PIECE = 16  # cells in one compiled program
+MOST_CELLS = 1_000_000
+LARGEST = {int: 2**53, float: 1e100}  # numbers of a setting
 RATES = ("eta_y", "eta_z", "ratio")
 MEASURED = ("entropy", "largest_attention", "loss", "y_norm")  # at the end of every run
 Progress = Callable[[int, int], object]
@@ -71,7 +76,7 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
     grid: dict[str, list[Any]] = {}
     for word in words:
         name, equals, values = word.partition("=")
-        if not equals or not name or not values:
+        if not equals or not name or not values or not word.isprintable():
             raise UsageError(f"{word!r}: a setting reads name=value or name=value,value,…")
         if name in grid:
             raise UsageError(f"{name!r} is set twice.")
@@ -119,6 +124,9 @@ def cells_of(
             _check_value(name, value, float if name in RATES else OPTIONS[level][name])
     if "eta_z" not in grid or ("eta_y" in grid) == ("ratio" in grid):
         raise UsageError("a sweep needs eta_z, and one of eta_y and ratio (eta_y = ratio · eta_z).")
+    many = len(classes) * prod(len(values) for values in grid.values())
+    if not 1 <= many <= MOST_CELLS:
+        raise UsageError(f"{many:,} cells: between 1 and {MOST_CELLS:,} are needed.")
     cells = []
     for family, *values in product(classes, *grid.values()):
         cell = dict(zip(grid, values, strict=True))
@@ -129,10 +137,9 @@ def cells_of(
 
 
 def _check_value(name: str, value: Any, kind: type) -> None:
-    """Refuse a value of another kind than the setting has."""
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return
-    if type(value) is not kind:
+    """Refuse a value of another kind than the setting has, and numbers no run could take."""
+    fits = type(value) is kind or (kind is float and type(value) is int)
+    if not fits or (kind in (int, float) and not abs(value) <= LARGEST[kind]):
         wanted = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}[
             kind
         ]
@@ -206,7 +213,7 @@ def _do_pieces(
 ) -> int:
     """Do what is not done yet; how many pieces were there already."""
     ledger, done = Ledger(out), 0
-    ledger.note("resumed" if read_ledger(out) else "started", engine=engine.name)
+    ledger.note("resumed" if read_ledger(out) else "started", command=command())
     for left in (out / "pieces").glob(".*"):  # what a killed process was writing
         left.unlink(missing_ok=True)
     todo = [p for p in pieces if not _there(out, p)]
@@ -317,7 +324,8 @@ def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, Any]:
 
 
 def _failure(out: Path, piece: Piece) -> list[dict[str, Any]]:
-    record = read_json(out / "pieces" / f"{piece.name}.json")
+    path = out / "pieces" / f"{piece.name}.json"
+    expect(path, record := read_json(path), {"error": str})
     return [{"cell": i, "error": record["error"]} for i in piece.cells]
 
 
@@ -338,18 +346,32 @@ def _collect(out: Path, cells: Sequence[Mapping[str, Any]], pieces: Sequence[Pie
 
 
 def _tables(out: Path, pieces: Sequence[Piece]) -> Iterator[Any]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     for piece in pieces:
         path = out / "pieces" / f"{piece.name}.parquet"
         if path.exists():
             try:
-                yield pq.read_table(path)
-            except (OSError, pa.ArrowException) as error:
-                raise DataError(
-                    f"{path}: cannot be read ({error}); delete it and continue."
-                ) from error
+                table = read_table(path)
+            except DataError as error:
+                raise DataError(f"{error} Or delete it and continue.") from error
+            _check_table(path, piece, table)
+            yield table
+
+
+def _check_table(path: Path, piece: Piece, table: Any) -> None:
+    """Refuse rows that are not of this piece, or lack what a finished run has."""
+    import pyarrow as pa
+
+    kinds = {"cell": pa.int64(), "seed": pa.int64(), "status": pa.string()}
+    wanted = pa.schema([*kinds.items(), *((name, pa.float64()) for name in MEASURED)])
+    if not table.schema.equals(wanted) or any(column.null_count for column in table.columns):
+        raise DataError(f"{path}: its columns are not those of a piece; delete it and continue.")
+    ended = np.array(table["status"].to_pylist()) == "finished"
+    measured = np.stack([table[name].to_numpy() for name in MEASURED])
+    if (
+        not {*table["cell"].to_pylist()} <= {*piece.cells}
+        or not (np.abs(measured[:, ended]) <= LARGEST[float]).all()
+    ):
+        raise DataError(f"{path}: its rows are not those of its cells; delete it and continue.")
 
 
 # A sweep as far as it has come
@@ -386,11 +408,10 @@ def read_sweep(folder: Path | str) -> Sweep:
 
     out = check_folder(folder, "sweep")
     asked = read_json(out / "sweep.json")
-    try:
-        grid, classes, level = asked["grid"], asked["classes"], asked["level"]
-        cells = cells_of(grid, classes, level)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{out / 'sweep.json'}: does not describe a sweep ({error}).") from error
+    expect(out / "sweep.json", asked, {"grid": dict, "classes": [str], "level": str})
+    expect(out / "sweep.json", list(asked["grid"].values()), [[(float, bool, str)]])
+    grid, classes, level = asked["grid"], asked["classes"], asked["level"]
+    cells = cells_of(grid, classes, level)
     pieces = pieces_of(cells, level)
     tables = list(_tables(out, pieces))
     rows = pa.concat_tables(tables).to_pylist() if tables else []

@@ -25,10 +25,12 @@ from attomaton.corpus.readers import ROWS, read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import AttomatonError, DataError, UsageError, counted, nearest
-from attomaton.ledger import Ledger
+from attomaton.ledger import Ledger, command
 from attomaton.results import Assumption, Evidence, Verdict
-from attomaton.runs import command, environment, fingerprint, provenance
+from attomaton.runs import environment, fingerprint, provenance
 from attomaton.storage import (
+    AGAIN,
+    expect,
     plain,
     read_json,
     resumed_folder,
@@ -137,7 +139,7 @@ def verify_run(
         pieces, ledger = work / "claims", Ledger(work)
         pieces.mkdir(exist_ok=True)
         there = [name for name in ids if (pieces / f"{name}.json").is_file()]
-        records = {name: read_json(pieces / f"{name}.json") for name in there}
+        records = {name: read_evidence(pieces / f"{name}.json") for name in there}
         for name in there:
             ledger.found(name)
         tasks = [
@@ -310,6 +312,42 @@ def _record(
         "command": asked if data is None else f"{asked} --data {data}",
         **({} if error is None else {"error": error}),
     }
+
+
+# What was left behind
+
+_NUMBER = (float, None, "inf", "-inf")
+_LINE = {
+    "x": [_NUMBER], "y": [_NUMBER], "low?": [_NUMBER], "high?": [_NUMBER], "error?": [float], "label?": (str, None),
+    "style?": str, "colour?": int, "ink?": str,
+}  # fmt: skip
+_PANEL = {
+    "title?": str, "xlabel?": str, "ylabel?": str, "lines?": [_LINE], "heat?": [[_NUMBER]], "xticks?": list,
+    "yticks?": list, "marks?": [{"x": _NUMBER, "label?": (str, None)}], "low?": float, "high?": float,
+}  # fmt: skip
+_EVIDENCE = {
+    **dict.fromkeys(("claim", "statement", "verdict", "control", "tolerance", "title", "reason", "command"), str),
+    **dict.fromkeys(("measured", "control_measured", "prediction", "settings"), dict),
+    "formula": str, "assumptions": [{"name": str, "holds": bool, "found": str}], "panels": [_PANEL],
+    "seconds": float, "error?": str,
+}  # fmt: skip
+
+
+def read_evidence(path: Path) -> Record:
+    """The evidence of one claim, as a verification left it."""
+    record = read_json(path)
+    expect(path, record, _EVIDENCE)
+    for panel in record["panels"]:
+        sizes = [
+            {len(v) for v in line.values() if isinstance(v, list)}
+            for line in panel.get("lines", ())
+        ]
+        heat = panel.get("heat", ())
+        sizes.append({len(row) for row in heat} | {len(x) for x in [panel.get("xticks")] if x})
+        sizes.append({len(x) for x in (heat, panel.get("yticks")) if x})
+        if max(map(len, sizes)) > 1:
+            raise DataError(f"{path}: a picture's lists are of unlike lengths; {AGAIN}.")
+    return record
 
 
 # What is left behind

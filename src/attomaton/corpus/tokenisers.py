@@ -70,13 +70,13 @@ def _from_file(path: Path) -> Tokeniser:
         ) from None
     if path.stat().st_size > MOST_BYTES:
         raise DataError(f"tokenizer: {path} is larger than {MOST_BYTES >> 20} MB.")
-    with _theirs(f"tokenizer: {path} cannot be read"):
+    with _theirs(f"tokenizer: {path} cannot be read ({{}})."):
         tokenizer: Any = Tokenizer.from_file(str(path))
         tokenizer.no_padding()
         tokenizer.no_truncation()
 
     def tokens(lines: list[str]) -> list[list[str]]:
-        with _theirs(f"tokenizer {path} refuses this text"):
+        with _theirs(f"tokenizer {path} refuses this text: {{}}"):
             encoded = tokenizer.encode_batch(lines, add_special_tokens=False)
             return [line.tokens for line in encoded]
 
@@ -84,11 +84,11 @@ def _from_file(path: Path) -> Tokeniser:
 
 
 @contextmanager
-def _theirs(what: str) -> Iterator[None]:
-    """Errors of the `tokenizers` library: bare exceptions, or panics that are not even exceptions."""
+def _theirs(said: str) -> Iterator[None]:
+    """Errors of the `tokenizers` library, bare exceptions or panics that are not even exceptions, `said` as ours."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as fault:
-        raise DataError(f"{what} ({fault}).") from None
+        raise DataError(said.replace("{}", str(fault))) from None

@@ -9,8 +9,8 @@ from typing import Any
 from attomaton.errors import DataError
 from attomaton.report.verification_figures import words
 from attomaton.report.verification_text import control_mark, outcome, verdict_mark
-from attomaton.storage import read_json
-from attomaton.verify import CLAIMS, claim_heading, find_claims, key_figures
+from attomaton.storage import expect, read_json
+from attomaton.verify import CLAIMS, claim_heading, find_claims, key_figures, read_evidence
 
 Record = dict[str, Any]
 
@@ -28,7 +28,7 @@ class Evidence:
 
     def of_folder(self, folder: Path) -> list[Record]:
         """The evidence of one verification, in its order."""
-        ids = [str(row["claim"]) for row in read_json(folder / "summary.json")["claims"]]
+        ids = [row["claim"] for row in _summary(folder)["claims"]]
         unknown = [name for name in ids if name not in CLAIMS]
         if unknown:
             raise DataError(f"{folder}: holds claims nobody knows here: {', '.join(unknown)}.")
@@ -53,7 +53,7 @@ class Evidence:
     def _read(self, path: Path) -> Record:
         age = _age(path)
         if path not in self._known or self._known[path][0] != age:
-            self._known[path] = (age, read_json(path))
+            self._known[path] = (age, read_evidence(path))
         return self._known[path][1]
 
 
@@ -150,17 +150,28 @@ def code(
 
 def folder_code(folder: Path, only: Sequence[str] | None = None) -> tuple[str, str]:
     """The command and the Python code that make a verification again, or some of its claims."""
-    summary = read_json(folder / "summary.json")
+    summary = _summary(folder)
     ids = only or [row["claim"] for row in summary["claims"]]
-    typed = (folder / "command.txt").read_text(encoding="utf-8").strip()
-    reading = _reading(shlex.split(typed))
-    return code(None if ids == list(CLAIMS) else ids, summary["quick"], summary["data"], reading)
+    try:
+        reading = _reading(shlex.split((folder / "command.txt").read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder}: its command.txt cannot be read ({error}).") from error
+    return code(
+        None if ids == list(CLAIMS) else ids, summary["quick"], summary.get("data"), reading
+    )
+
+
+def _summary(folder: Path) -> Record:
+    path = folder / "summary.json"
+    form = {"claims": [{"claim": str}], "quick": bool, "data": (str, None)}
+    expect(path, found := read_json(path), form)
+    return found
 
 
 def _reading(command: Sequence[str]) -> dict[str, Any]:
     """How a command says its data are read."""
     found: dict[str, Any] = {}
-    for word, after in zip(command, [*command[1:], ""], strict=True):
+    for word, after in zip(command, [*command[1:], ""], strict=False):
         name, equals, value = word.removeprefix("--").partition("=")
         if word.startswith("--") and name in READING:
             said = value if equals else after

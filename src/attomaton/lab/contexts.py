@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from attomaton.corpus.samples import plain_label
-from attomaton.corpus.vocabulary import Label, Vocabulary
+from attomaton.corpus.vocabulary import Label, Vocabulary, is_text
 from attomaton.errors import UsageError
 from attomaton.lab.opened import Opened
 from attomaton.mechanics.limit import Limit
@@ -49,7 +49,12 @@ def _array(text: str) -> list[Label] | None:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return [plain_label(x) for x in found] if isinstance(found, list) else None
+    if not isinstance(found, list):
+        return None
+    words = [plain_label(x) for x in found]
+    if not all(is_text(x) for x in words if isinstance(x, str)):
+        raise UsageError("a label of this array holds half a character.")
+    return words
 
 
 def visible(word: Label) -> str:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.corpus.vocabulary import Label, Vocabulary
+from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError, nearest
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import Limit
-from attomaton.models import last_token_table, open_model, read_record
-from attomaton.storage import read_json
+from attomaton.models import last_token_table, open_model, read_record, read_vocabulary
 
 KEPT = 64  # last tokens whose part of the model stays in memory
 
@@ -24,7 +23,7 @@ class Opened:
     def __init__(self, folder: Path):
         self.folder = folder
         self.record = read_record(folder)
-        self.vocabulary = Vocabulary(read_json(folder / "vocabulary.json"))
+        self.vocabulary = read_vocabulary(folder)
         self.lasts = last_token_table(folder)
         self._parts: OrderedDict[int, Limit] = OrderedDict()
         self._lock = Lock()

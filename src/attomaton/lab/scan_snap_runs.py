@@ -1,14 +1,13 @@
 """What the scan-and-snap screen asks of the levels: read from an address, computed in a job, kept for the next page."""
 
 import shlex
-import tomllib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from attomaton.errors import UsageError
+from attomaton.errors import AttomatonError, UsageError
 from attomaton.lab.jobs import Job
 from attomaton.lab.shelf import Item
 from attomaton.lab.view import Lab
@@ -16,6 +15,7 @@ from attomaton.levels import OPTIONS, check_options, memory_mb, run_level
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import conditions, family
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
+from attomaton.storage import read_toml
 
 if TYPE_CHECKING:
     from attomaton.scan_snap.phase import Phases
@@ -185,9 +185,9 @@ def run_settings(item: Item) -> dict[str, str]:
     if item.kind != "run" or not levels:
         return {}
     try:
-        config = tomllib.loads((item.path / "config.toml").read_text(encoding="utf-8"))
+        config = read_toml(item.path / "config.toml")
         family(str(config.get("classes")))
-    except (OSError, ValueError):  # our errors about families are ValueErrors too
+    except AttomatonError:
         return {}
     known = ("classes", "eta_y", "eta_z", *KINDS)
     said = {k: worded(v) for k, v in config.items() if k in known}

@@ -20,7 +20,7 @@ from typing import Any
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.storage import KIND_FILE, read_json, to_json, write_json, write_whole
+from attomaton.storage import KIND_FILE, folder_kind, read_json, to_json, write_json, write_whole
 
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".txt")
 TOKENISERS = ("words", "lower", "chars")
@@ -184,10 +184,9 @@ def _file(path: Path, reading: Mapping[str, Any]) -> Item:
 def _folder(path: Path) -> Item:
     if not (path / KIND_FILE).is_file():
         raise DataError(f"{path}: not a folder of attomaton (no {KIND_FILE} in it).")
-    kind = str(read_json(path / KIND_FILE).get("kind"))
     return Item(
         folder_id(path),
-        kind,
+        folder_kind(path),
         path.name if path.name != "model" else f"{path.parent.name}/model",
         path,
     )
@@ -211,6 +210,9 @@ def _checked(reading: Mapping[str, Any]) -> dict[str, Any]:
     unknown = set(given) - set(READING)
     if unknown:
         raise UsageError(f"no such setting: {', '.join(sorted(unknown))}.")
+    strange = [k for k, v in given.items() if type(v) is not (int if k == "context" else str)]
+    if strange:
+        raise UsageError(f"{', '.join(strange)}: context is a whole number, all else are words.")
     if given.get("tokenizer", "words") not in TOKENISERS:
         raise UsageError(f"tokenizer: one of {', '.join(TOKENISERS)}.")
     return given

@@ -1,7 +1,6 @@
 """Runs of training as the lab finds, starts and resumes them."""
 
 import shlex
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,10 +11,11 @@ from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.lab.jobs import RUNNING, Job
 from attomaton.lab.shelf import READING, Item, folder_id
 from attomaton.lab.view import Lab
+from attomaton.ledger import asked_as
 from attomaton.mechanics.train import Arrays
 from attomaton.models import read_record
-from attomaton.runs import asked_as, read_metrics, run_folder, train_run
-from attomaton.storage import is_folder, read_json
+from attomaton.runs import read_metrics, run_folder, train_run
+from attomaton.storage import expect, is_folder, read_json, read_toml
 
 JOB = "train"  # one training at a time: a second would only slow down the first
 BROKEN = "broken off"  # of a run whose process was killed: nothing but its checkpoint is there
@@ -52,7 +52,12 @@ class TrainingRun:
     @cached_property
     def records(self) -> Arrays:
         """What was measured: steps and (seeds, records) arrays."""
-        return {} if BROKEN in self.status else read_metrics(self.path)
+        if BROKEN in self.status:
+            return {}
+        found = read_metrics(self.path)
+        if len(found["loss"]) != len(self.status):
+            raise DataError(f"{self.path}: metrics.parquet holds other seeds than status.json.")
+        return found
 
     @property
     def unfinished(self) -> bool:
@@ -97,18 +102,20 @@ def read_run(item: Item) -> TrainingRun:
     if item.kind != "run" or not (item.path / "metrics.parquet").is_file():
         raise UsageError(f"{item.title} is a {item.kind} without curves of training.")
     path = item.path
+    config = read_toml(path / "config.toml")
     try:
-        config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
         command = (path / "command.txt").read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        raise DataError(
-            f"{path}: its config.toml or command.txt cannot be read ({error})."
-        ) from error
-    status = read_json(path / "status.json").get("status")
-    summary = read_json(path / "summary.json")
-    if not isinstance(status, list) or not status or not isinstance(summary, dict):
-        raise DataError(f"{path}: status.json or summary.json is not of a run of training.")
-    return TrainingRun(item.id, item.title, path, config, tuple(map(str, status)), summary, command)
+        raise DataError(f"{path}: its command.txt cannot be read ({error}).") from error
+    expect(path / "status.json", status := read_json(path / "status.json"), {"status": [str]})
+    ended = status["status"]
+    number = (float, None, "inf", "-inf")
+    expect(path / "summary.json", summary := read_json(path / "summary.json"), {"final?": [dict]})
+    for row in summary.get("final", ()):
+        expect(path / "summary.json", list(row.values()), [number])
+    if not ended or len(summary.get("final", ended)) != len(ended):
+        raise DataError(f"{path}: status.json and summary.json speak of other numbers of seeds.")
+    return TrainingRun(item.id, item.title, path, config, tuple(ended), summary, command)
 
 
 def find_run(lab: Lab, id: str) -> TrainingRun:
@@ -139,7 +146,10 @@ def _broken_off(lab: Lab) -> list[TrainingRun]:
         busy = now is not None and now.seen.get("run") == folder_id(path)
         if busy or path.exists() or not (work / "config.json").is_file():
             continue
-        asked = read_json(work / "config.json")
+        try:
+            asked = read_json(work / "config.json")
+        except DataError:  # of no use to anyone; whoever runs the same again replaces it
+            continue
         if isinstance(asked, dict) and "samples" in asked:
             config = {k: asked[k] for k in ("data", *OPTIONS) if asked.get(k) is not None}
             found.append(TrainingRun(folder_id(path), path.name, path, config, (BROKEN,), {}, ""))

@@ -289,7 +289,13 @@ def _solve_hessian(
         # Scores are known up to a constant per group; the constant direction is filled in, and since the
         # gradient has no part in it, the step has none either.
         block += (np.trace(block, axis1=1, axis2=2) / s**2)[:, None, None]
-        step[rows] = np.linalg.solve(block, gradient[rows][..., None])[..., 0]
+        try:
+            step[rows] = np.linalg.solve(block, gradient[rows][..., None])[..., 0]
+        except np.linalg.LinAlgError as error:
+            raise SolverError(
+                "Luce fit: weights of samples that tie tokens together differ by more than 16 digits can hold; "
+                "drop the lightest samples."
+            ) from error
     return step
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples
-from attomaton.errors import UsageError, one_of
+from attomaton.errors import DataError, UsageError, one_of
 from attomaton.mechanics.train_input import (
     PerProblem,
     Table,
@@ -401,7 +401,7 @@ def _run(
     interrupted = False
     saved = None if checkpoint is None else checkpoint.load()
     if saved is not None:
-        state, parts = _unpacked(saved, state)
+        state, parts = _unpacked(saved, state, size)
     kept = perf_counter()
     try:
         for first in range(len(parts) * size, len(stops), size):
@@ -447,8 +447,22 @@ def _packed(state: _State, parts: list[dict[str, np.ndarray]]) -> Arrays:
     return {**named, **moments, **records}
 
 
-def _unpacked(saved: Arrays, first: _State) -> tuple[_State, list[dict[str, np.ndarray]]]:
-    """What `_packed` was given."""
+def _unpacked(
+    saved: Arrays, first: _State, size: int
+) -> tuple[_State, list[dict[str, np.ndarray]]]:
+    """What `_packed` was given; `first` is the state of a run that begins, `size` the width of a chunk's records."""
+    wanted = {"params": first.params, "step": first.step, "failed": first.failed}
+    wanted |= {f"moment/{i}": m for i, m in enumerate(first.moments)}
+    fits = [
+        name in saved and saved[name].shape == x.shape and saved[name].dtype == x.dtype
+        for name, x in wanted.items()
+    ]
+    shapes = {v.shape[:3] for k, v in saved.items() if k.startswith("record/")}
+    whole = len(shapes) == 1 and "record/loss" in saved
+    if not all(fits) or not whole or min(shapes)[1:] != (len(first.step), size):
+        raise DataError(
+            "the checkpoint does not fit this run: it is damaged. Run the same again to start anew."
+        )
     moments = tuple(saved[f"moment/{i}"] for i in range(len(first.moments)))
     records = {k.removeprefix("record/"): v for k, v in saved.items() if k.startswith("record/")}
     chunks = len(next(iter(records.values())))

@@ -28,13 +28,23 @@ from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.ngrams import NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
 from attomaton.storage import (
+    AGAIN,
     check_folder,
+    expect,
+    expect_arrays,
     new_folder,
     read_arrays,
     read_json,
     write_arrays,
     write_json,
 )
+
+_RECORD = {
+    "reading": {"context?": (int, None)},
+    "chosen": {"theta": float, "prior": str},
+    "baselines": {"mu": float, "frequency": bool, "theta": float, "mix": [float], "discounts": [float]},
+    "gate": {"overall": float},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -176,37 +186,44 @@ class Predictor:
         """A predictor as it was saved."""
         folder = check_folder(folder, "predictor")
         record = read_json(folder / "predictor.json")
-        vocabulary = Vocabulary(read_json(folder / "vocabulary.json"))
-        K = len(vocabulary)
-        try:
-            chosen, settings = record["chosen"], record["baselines"]
-            pairs = read_arrays(folder / "pairs.safetensors")
-            last = np.repeat(np.arange(K), np.diff(pairs["start"]))
-            a = read_arrays(folder / "ngrams.safetensors")
-            ngrams = NGrams(
-                K, a["one"], Counts(a["two_key"], a["two_count"]),
-                Counts(a["three_key"], a["three_count"]), tuple(settings["discounts"]),
-            )  # fmt: skip
-            return cls(
-                vocabulary,
-                chosen["theta"],
-                _read_prior(read_arrays(folder / "prior.safetensors"), chosen, K),
-                Counts(last * K + pairs["token"], pairs["correction"]),
-                Baselines(
-                    ngrams,
-                    a["recency"],
-                    settings["mu"],
-                    settings["frequency"],
-                    settings["theta"],
-                    tuple(settings["mix"]),
-                ),
-                Gate(a["inside"], record["gate"]["overall"], a["gate"]),
-                record,
-            )
-        except (KeyError, TypeError, IndexError) as fault:
+        expect(folder / "predictor.json", record, _RECORD)
+        chosen, settings = record["chosen"], record["baselines"]
+        if len(settings["mix"]) != 2 or len(settings["discounts"]) != 2:
             raise DataError(
-                f"{folder}: the predictor's files do not fit together ({fault!r}); tune again."
-            ) from None
+                f"{folder / 'predictor.json'}: mix and discounts are two each; {AGAIN}."
+            )
+        labels = read_json(folder / "vocabulary.json")
+        vocabulary = Vocabulary.from_record(labels, folder / "vocabulary.json")
+        K = len(vocabulary)
+        a = read_arrays(path := folder / "ngrams.safetensors")
+        vector = ("f", (K,))
+        expect_arrays(
+            path,
+            a,
+            {"one": vector, "inside": vector, "recency": ("f", (None,)), "gate": ("f", (3,))},
+        )
+        if not len(a["recency"]) or min(a["one"].min(), a["recency"].min()) < 0:
+            raise DataError(f"{path}: counts and shares are 0 or more; {AGAIN}.")
+        ngrams = NGrams(
+            K, a["one"], _read_counts(path, a, "two", K**2), _read_counts(path, a, "three", K**3),
+            tuple(settings["discounts"]),
+        )  # fmt: skip
+        return cls(
+            vocabulary,
+            chosen["theta"],
+            _read_prior(folder / "prior.safetensors", chosen, K),
+            _read_corrections(folder / "pairs.safetensors", K),
+            Baselines(
+                ngrams,
+                a["recency"],
+                settings["mu"],
+                settings["frequency"],
+                settings["theta"],
+                tuple(settings["mix"]),
+            ),
+            Gate(a["inside"], record["gate"]["overall"], a["gate"]),
+            record,
+        )
 
 
 def _feature_arrays(prior: Prior) -> dict[str, np.ndarray]:
@@ -231,18 +248,56 @@ def _feature_arrays(prior: Prior) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _read_prior(a: dict[str, np.ndarray], chosen: dict[str, Any], K: int) -> Prior:
+def _read_counts(path: Path, a: dict[str, np.ndarray], name: str, end: int) -> Counts:
+    """Counts of keys below `end`, none of them negative."""
+    key, count = f"{name}_key", f"{name}_count"
+    expect_arrays(path, a, {key: ("i", (None,))})
+    expect_arrays(path, a, {count: ("f", a[key].shape)})
+    found = Counts(a[key].astype(np.int64), a[count])
+    _check_keys(path, found.key, end)
+    if (found.count < 0).any():
+        raise DataError(f"{path}: counts of {name!r} are 0 or more; {AGAIN}.")
+    return found
+
+
+def _read_corrections(path: Path, K: int) -> Counts:
+    a = read_arrays(path)
+    expect_arrays(path, a, {"start": ("i", (K + 1,)), "token": ("i", (None,))})
+    expect_arrays(path, a, {"correction": ("f", a["token"].shape)})
+    length = np.diff(a["start"])
+    if a["start"][0] != 0 or (length < 0).any() or a["start"][-1] != len(a["token"]):
+        raise DataError(f"{path}: its arrays do not fit together; {AGAIN}.")
+    key = np.repeat(np.arange(K), length) * K + a["token"]
+    _check_keys(path, key, K**2)
+    return Counts(key, a["correction"])
+
+
+def _check_keys(path: Path, key: np.ndarray, end: int) -> None:
+    """Refuse keys that are not ascending from 0 or more to below `end`."""
+    if len(key) and (key[0] < 0 or int(key[-1]) >= end or (np.diff(key) <= 0).any()):
+        raise DataError(f"{path}: its keys are out of order or out of range; {AGAIN}.")
+
+
+def _read_prior(path: Path, chosen: dict[str, Any], K: int) -> Prior:
+    a, vector = read_arrays(path), ("f", (K,))
+
     def feature(name: str) -> Feature:
         if name == "main":
+            expect_arrays(path, a, {"main": vector})
             return Main(a["main"])
         if name == "bigram":
-            return Bigram(K, Counts(a["bigram_key"], a["bigram_count"]))
+            return Bigram(K, _read_counts(path, a, "bigram", K**2))
         if name == "kin":
+            expect_arrays(path, a, {"kin_left": ("f", (K, None))})
+            expect_arrays(path, a, {"kin_right": ("f", a["kin_left"].shape)})
             return Kin(a["kin_left"], a["kin_right"])
-        wins = Counts(a["wins_key"], a["wins_count"])
-        appearances = Counts(a["appearances_key"], a["appearances_count"])
+        expect_arrays(path, a, {"odds_main": vector, "share": ("f", (1,))})
+        if not a["share"][0] > 0:
+            raise DataError(f"{path}: share is more than 0; {AGAIN}.")
+        wins, appearances = (_read_counts(path, a, x, K**2) for x in ("wins", "appearances"))
         return Odds(Main(a["odds_main"]), K, wins, appearances, float(a["share"][0]))
 
     names = parse_prior(chosen["prior"])
+    expect_arrays(path, a, {"weight": ("f", (len(names),))})
     weight = dict(zip(names, a["weight"].tolist(), strict=True))
     return Prior({name: feature(name) for name in names}, weight)

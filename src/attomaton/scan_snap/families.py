@@ -178,7 +178,7 @@ def read_classes(path: str | Path) -> SequenceClasses:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not text, endless numbers or nesting
         raise DataError(f"{path}: not TOML: {error}.") from error
     entries = table.get("class", [])
     normalise = table.get("normalise", False)

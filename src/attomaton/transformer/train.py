@@ -380,9 +380,21 @@ def _restored(course: _Course, saved: Mapping[str, np.ndarray], state: _State) -
     """The state in the saved arrays, whose shapes must be those of `state`."""
     import jax
 
-    if not np.array_equal(saved.get("name", ()), course.name) or saved["step"][0] > course.steps:
+    step = saved.get("step", np.zeros(0))
+    known = step.shape == (1,) and step.dtype.kind == "i" and 0 < step[0] <= course.steps
+    if not np.array_equal(saved.get("name", ()), course.name) or not known or "loss" not in saved:
         raise DataError("the saved run has other settings or other data; start anew.")
     names = _named_leaves(state)
+    wanted = {name: (leaf.shape, leaf.dtype) for name, leaf in names.items()}
+    found = {name: (saved[name].shape, saved[name].dtype) for name in wanted if name in saved}
+    runs, done = len(course.rate) * course.seeds, int(saved["step"][0])
+    kept = {v.shape[:2] for k, v in saved.items() if k.startswith("records.")}
+    if (
+        found != wanted
+        or saved["loss"].shape != (runs, done)
+        or kept - {(runs, done // course.plan.every + 1)}
+    ):
+        raise DataError("the saved run is damaged: its arrays do not fit together; start anew.")
     return jax.tree.unflatten(jax.tree.structure(state), [saved[name] for name in names])
 
 

@@ -1,0 +1,281 @@
+"""What a folder is and says: kind, state, when, size, command. All of it is read from the folder itself.
+
+A folder of ours is marked (`attomaton.json`), or it is what lies beside the place of one that is still to be finished:
+the work folder `.NAME.partial`, or `.NAME.unfinished-…` of what is written in one go; or what a deletion has left.
+Nothing is stored elsewhere: a list of folders is made by looking.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attomaton.errors import AttomatonError, DataError
+from attomaton.folders.contents import Contents, read_contents
+from attomaton.folders.unfinished import (
+    MAKERS,
+    Done,
+    failed_cells,
+    maker_of,
+    sweep_done,
+    work_command,
+    work_done,
+)
+from attomaton.ledger import read_ledger
+from attomaton.storage import KIND_FILE, LOCK_FILE, UNFINISHED, VERSIONS, read_json
+
+KINDS = ("model", "run", "sweep", "verification", "predictor")
+STATES = ("finished", "diverged", "interrupted", "running", "unreadable", "other-version")
+DEPTH = 4  # folders below a root that are looked through
+WORK = "config.json"  # marks a work folder
+REMOVED = ".removed"  # ends the name of a folder that is being deleted
+# What reading a file can raise that holds something else than we wrote.
+_FAULTS = (AttomatonError, OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)  # fmt: skip
+_PARTIAL = re.compile(r"\.(.+)\.partial")
+_UNFINISHED = re.compile(rf"\..+{re.escape(UNFINISHED)}\w{{8}}")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One folder of ours, as `runs ls` tells it."""
+
+    path: Path
+    kind: str
+    state: str  # one of STATES
+    when: str  # UTC, to the second
+    bytes: int
+    maker: str | None = None  # the command that makes such folders
+    command: str | None = None
+    done: Done | None = None
+    go_on: str | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+    place: Path | None = None  # of a work folder: where the finished one will lie
+
+    def record(self) -> dict[str, Any]:
+        """Plain data."""
+        place = None if self.place is None else str(self.place)
+        return {"name": self.path.name, **asdict(self), "path": str(self.path), "place": place}
+
+
+def is_marked(path: Path) -> bool:
+    """Whether a folder carries our mark: it was finished, or is a sweep."""
+    return (path / KIND_FILE).is_file()
+
+
+def is_work(path: Path) -> bool:
+    """Whether this is a work folder of ours."""
+    return bool(_PARTIAL.fullmatch(path.name)) and (path / WORK).is_file() and not is_marked(path)
+
+
+def is_removed(path: Path) -> bool:
+    """Whether this is what a removal left that was broken off."""
+    known = is_marked(path) or (path / WORK).is_file()
+    return path.name.startswith(".") and path.name.endswith(REMOVED) and known
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether this is a folder that was to be filled in one go: nothing can go on with what is left of it."""
+    return bool(_UNFINISHED.fullmatch(path.name)) and path.is_dir()
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a folder is one of ours, finished or not."""
+    return is_marked(path) or is_work(path) or is_removed(path) or is_unfinished(path)
+
+
+def place_of(work: Path) -> Path:
+    """The place a work folder is made for."""
+    found = _PARTIAL.fullmatch(work.name)
+    assert found is not None
+    return work.with_name(found[1])
+
+
+def find(path: Path) -> Path:
+    """A folder of ours by its name; the name of one that is not finished yet means its work folder."""
+    if path.name in ("", ".."):
+        path = path.resolve()
+    work = path.with_name(f".{path.name}.partial")
+    if not path.exists() and is_work(work):
+        return work
+    if not path.exists():
+        raise DataError(f"{path}: no such folder.")
+    if not is_ours(path):
+        raise DataError(
+            f"{path}: not a folder of attomaton (no {KIND_FILE} in it); "
+            "`attomaton runs ls` lists those there are."
+        )
+    return path
+
+
+def scan(roots: Iterable[Path]) -> list[Folder]:
+    """Every folder of ours below the roots, the newest first; a root may be one itself."""
+    found = {path.resolve(): path for root in roots for path in _ours(root, DEPTH)}
+    return sorted(map(look, found.values()), key=lambda f: (f.when, f.path.name), reverse=True)
+
+
+def _ours(path: Path, depth: int) -> Iterator[Path]:
+    """Folders of ours, not looking inside them (a run may hold a model of its own), and not following links."""
+    if is_ours(path):
+        yield path
+        return
+    try:
+        below = [Path(entry.path) for entry in os.scandir(path) if _is_folder(entry)]
+    except OSError:
+        return  # whose it is cannot be known
+    for inner in sorted(below):
+        if is_ours(inner) or (depth > 1 and not inner.name.startswith(".")):
+            yield from _ours(inner, depth - 1)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+def look(path: Path) -> Folder:
+    """What a folder of ours is; one that cannot be read says so, and why."""
+    size, newest = measure(path)
+    kind = "unknown"
+    try:
+        if is_removed(path):
+            again = shlex.join(["attomaton", "runs", "rm", str(path)])
+            note = "its removal was broken off"
+            return Folder(path, kind, "interrupted", newest, size, go_on=again, note=note)
+        if is_unfinished(path):
+            state, note = "interrupted", "was being written; nothing can go on with it"
+            return Folder(path, kind, "running" if in_use(path) else state, newest, size, note=note)
+        if not is_marked(path):
+            return _work(path, size, newest)
+        mark = read_json(path / KIND_FILE)
+        kind, version = str(mark["kind"]), mark["schema_version"]
+        wanted = VERSIONS.get(kind, 1) if kind in KINDS else None
+        if version != wanted:
+            note = f"format version {version} of a {kind}; this attomaton reads {wanted or 'none'}"
+            return Folder(path, kind, "other-version", _ended(path), size, note=note)
+        return _marked(path, kind, size, newest)
+    except _FAULTS as error:
+        text = str(error) if isinstance(error, AttomatonError) else f"{path}: {error!r}"
+        return Folder(path, kind, "unreadable", newest, size, note=text)
+
+
+def _work(path: Path, size: int, newest: str) -> Folder:
+    config, place = work_config(path), place_of(path)
+    maker = maker_of(config)
+    command = work_command(path)
+    state = "running" if in_use(path) else "interrupted"
+    return Folder(
+        path, MAKERS.get(maker or "", "unknown"), state, newest, size, maker, command,
+        work_done(path, config), command if state == "interrupted" else None, place=place,
+    )  # fmt: skip
+
+
+def work_config(path: Path) -> dict[str, Any]:
+    """What was asked of the work in a work folder, under which versions."""
+    config = read_json(path / WORK)
+    if not isinstance(config, dict) or not isinstance(config.get("versions", {}), dict):
+        raise DataError(f"{path / WORK}: does not say what was asked.")
+    return config
+
+
+def _marked(path: Path, kind: str, size: int, newest: str) -> Folder:
+    said = read_contents(path, kind)
+    if kind == "sweep":
+        return _sweep(path, said, size, newest)
+    stopped = [word for word in said.status if word != "finished"]
+    state, note, done, go_on = "finished", "", None, None
+    if "interrupted" in stopped:
+        state, go_on = "interrupted", said.command
+        done = Done(int(said.figures["steps"]), int(said.settings["steps"]), "steps")
+    elif stopped:
+        state, note = "diverged", f"{len(stopped)} of {len(said.status)}: {stopped[0]}"
+    if _PARTIAL.fullmatch(path.name):  # its process was killed in its last act
+        place = place_of(path)
+        note = f"the earlier {place}" if place.exists() else f"complete: rename it to {place.name}"
+    return Folder(
+        path, kind, state, _ended(path), size, said.maker, said.command, done, go_on,
+        said.figures, note,
+    )  # fmt: skip
+
+
+def _sweep(path: Path, said: Contents, size: int, newest: str) -> Folder:
+    done, failed = sweep_done(path), failed_cells(path)
+    whole = done.done == done.of and (failed == done.of or (path / "results.parquet").is_file())
+    state = "running" if in_use(path) else "finished" if whole else "interrupted"
+    return Folder(
+        path, "sweep", state, newest, size, said.maker, said.command,
+        None if state == "finished" else done, said.command if state == "interrupted" else None,
+        {**said.figures, "failed": failed}, f"{failed} cells failed" if failed else "",
+    )  # fmt: skip
+
+
+def measure(path: Path) -> tuple[int, str]:
+    """Bytes of all files below a folder, and when the newest of them was written."""
+    total, newest = 0, 0.0
+    for _, status in files_below(path):
+        total += status.st_size
+        newest = max(newest, status.st_mtime)
+    return total, _moment(newest or _written(path))
+
+
+def files_below(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Every file below a folder, links as themselves; what vanishes meanwhile is passed over."""
+    for above, _, names in os.walk(path):
+        for name in names:
+            file = Path(above) / name
+            try:
+                yield file, file.lstat()
+            except OSError:
+                continue
+
+
+def in_use(path: Path) -> bool:
+    """Whether a process holds this folder; what a killed one held is free again."""
+    import fcntl
+
+    try:
+        handle = os.open(held_by(path), os.O_RDONLY)
+    except OSError:
+        return False  # there is no lock, or none that this user may take
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
+def held_by(path: Path) -> Path:
+    """What a process that works in a folder has locked: a file in it, or the folder that is filled in one go."""
+    return path if is_unfinished(path) else path / LOCK_FILE
+
+
+def _ended(path: Path) -> str:
+    """When a folder was finished: by its ledger, which a copy keeps, else by its mark, which is written last."""
+    times = [line["time"] for line in read_ledger(path) if isinstance(line.get("time"), str)]
+    for time in reversed(times):
+        try:
+            return _moment(datetime.fromisoformat(time).timestamp())
+        except ValueError:
+            continue
+    return _moment(_written(path / KIND_FILE))
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return ""  # a clock beyond all years

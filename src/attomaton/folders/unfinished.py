@@ -1,0 +1,87 @@
+"""Work that was not finished: which command it belongs to, how much of it is done, and what goes on with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attomaton.ledger import read_ledger
+from attomaton.storage import read_arrays, read_json
+
+Record = dict[str, Any]
+MAKERS = {"fit": "model", "train": "run", "reproduce": "run", "verify": "verification"}
+
+
+@dataclass(frozen=True)
+class Done:
+    """How much of some work is done; `of` is None where nobody knows yet how much there is."""
+
+    done: int
+    of: int | None
+    what: str
+
+    def __str__(self) -> str:
+        if self.of is None:
+            return self.what
+        return f"{self.done:,} of {self.of:,} {self.what}"
+
+
+def maker_of(config: Mapping[str, Any]) -> str | None:
+    """The command whose work folder has this config, if it is one we know."""
+    marks = {"claims": "verify", "preset": "reproduce", "samples": "train", "dense": "fit"}
+    return next((maker for name, maker in marks.items() if name in config), None)
+
+
+def work_done(work: Path, config: Mapping[str, Any]) -> Done | None:
+    """What a work folder has of the whole."""
+    match maker_of(config):
+        case "fit":
+            return _parts(work)
+        case "verify":
+            claims = config["claims"]
+            there = [name for name in claims if (work / "claims" / f"{name}.json").is_file()]
+            return Done(len(there), len(claims), "claims")
+        case "train":
+            return Done(_step(work / "checkpoint.safetensors"), int(config["steps"]), "steps")
+        case "reproduce":
+            kept = sorted((work / "checkpoints").glob("*.safetensors"))
+            said = ", ".join(f"{path.stem} at step {_step(path):,}" for path in kept)
+            return Done(0, None, said or "nothing kept yet")
+    return None
+
+
+def _parts(work: Path) -> Done:
+    table = work / "corpus" / "parts.json"
+    if (work / "model.json").is_file():
+        return Done(0, None, "all parts solved")
+    if not table.is_file():
+        return Done(0, None, "reading the data")
+    return Done(len(list(work.glob("part-*.json"))), len(read_json(table)["parts"]), "parts")
+
+
+def _step(checkpoint: Path) -> int:
+    """The step a checkpoint was taken at, 0 where there is none."""
+    saved = read_arrays(checkpoint, ["step"], finite=False)
+    return int(saved["step"].max()) if "step" in saved else 0
+
+
+def work_command(work: Path) -> str | None:
+    """The command that goes on, as it was typed last; None where the ledger does not know it."""
+    typed = [line["command"] for line in read_ledger(work) if isinstance(line.get("command"), str)]
+    return typed[-1] if typed else None
+
+
+def sweep_done(folder: Path) -> Done:
+    """How many cells of a sweep have ended, well or with an error."""
+    from attomaton.sweeps import cells_of, pieces_of
+
+    asked = read_json(folder / "sweep.json")
+    cells = cells_of(asked["grid"], asked["classes"], asked["level"])
+    there = {path.stem for path in (folder / "pieces").iterdir()}
+    ended = sum(len(p.cells) for p in pieces_of(cells, asked["level"]) if p.name in there)
+    return Done(ended, len(cells), "cells")
+
+
+def failed_cells(folder: Path) -> int:
+    """How many cells of a sweep ended with an error."""
+    return sum(len(read_json(path)["cells"]) for path in (folder / "pieces").glob("*.json"))
