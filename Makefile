@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: run test quick bench lint docs clean help
+.PHONY: run test quick bench faults lint docs clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -32,6 +32,12 @@ quick: $(VENV)/.installed-test          ## the tests that take seconds
 
 bench: $(VENV)/.installed-bench         ## speed and memory, as ratios measured in one run
 	$(BIN)/python -m benchmarks
+
+faults: $(VENV)/.installed-test         ## kills, torn checkpoints, full disks, bad input: what breaks is counted
+	$(BIN)/python -m faults kills
+	$(BIN)/python -m faults checkpoints
+	$(BIN)/python -m faults inputs
+	$(BIN)/python -m faults disks
 
 lint: $(VENV)/.installed-lint           ## ruff and mypy
 	$(BIN)/ruff check .

@@ -97,14 +97,17 @@ class Browser:
         """Open a file of this machine, or an address."""
         url = str(path) if str(path).startswith("http") else Path(path).as_uri()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=900,
-                  deviceScaleFactor=1, mobile=False)  # fmt: skip
+        self.resize(width)
         self.send("Emulation.setEmulatedMedia", media=media, features=[scheme])
         answer = self.send("Page.navigate", url=url)
         assert not answer.get("errorText"), (url, answer)
         ready = "location.href !== 'about:blank' && document.readyState === 'complete'"
-        while not self.value(ready):
-            pass
+        self.wait(ready)
+
+    def resize(self, width):
+        """The window's width, in pixels; what is open in it stays."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=900,
+                  deviceScaleFactor=1, mobile=False)  # fmt: skip
 
     def value(self, expression):
         answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)

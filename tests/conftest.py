@@ -7,15 +7,50 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("attomaton", derandomize=True, deadline=None)
-settings.load_profile("attomaton")
+# Repeatable by default; `nightly` looks further, at random, and keeps what it finds: see docs/invariants.md.
+settings.register_profile("commit", derandomize=True, deadline=None)
+settings.register_profile("nightly", max_examples=10_000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "commit"))
+
+# By far the longest files, the longest first: pages in a browser, processes that are killed, programs to compile.
+LONGEST = (
+    "tests/lab/test_scan_snap_screen.py",
+    "tests/lab/test_training_screen.py",
+    "tests/lab/test_start.py",
+    "tests/test_docs.py",
+    "tests/lab/test_graph.py",
+    "tests/lab/test_sweep_screen.py",
+    "tests/lab/test_automaton_screen.py",
+    "tests/claims/test_long_sequences.py",
+    "tests/test_verify.py",
+    "tests/test_models.py",
+    "tests/lab/test_claims_screen.py",
+    "tests/test_tutorial.py",
+)
 
 
 def pytest_configure(config):
-    """Let all processes of a test run share what XLA has compiled; the key is the program itself."""
+    """Let all processes of a test run share what XLA and Python have compiled.
+
+    The key of XLA's is the program itself. Where `.pyc` files beside the sources are forbidden they are kept apart:
+    each of the many small processes would compile all that it imports anew.
+    """
+    if sys.dont_write_bytecode:
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = str(config.cache.mkdir("bytecode"))
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    # Files are handed out in the order below, not those of many tests first: many are mostly quick ones.
+    config.option.loadscopereorder = False
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
+
+
+def pytest_collection_modifyitems(items):
+    """Long files first, so that no process works on one while the others have nothing left to do."""
+    place = {name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.nodeid.split("::")[0], len(place)))
 
 
 @pytest.fixture(scope="session")

@@ -143,10 +143,15 @@ def test_a_broken_part_is_named(tmp_path, name):
         open_model(tmp_path / "m")
 
 
-def test_a_model_of_another_format_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("version", "said"), [(1, "older .* make it again"), (3, "newer .* update attomaton")]
+)
+def test_a_model_of_another_format_says_so(tmp_path, version, said):
     save_model(solve_limit(example_samples()), tmp_path / "m", {})
-    (tmp_path / "m" / "attomaton.json").write_text('{"schema_version": 1, "kind": "model"}')
-    with pytest.raises(DataError, match="version 1 is not the version 2"):
+    (tmp_path / "m" / "attomaton.json").write_text(
+        f'{{"schema_version": {version}, "kind": "model"}}'
+    )
+    with pytest.raises(DataError, match=f"format version {version} is {said}"):
         open_model(tmp_path / "m")
 
 
@@ -268,7 +273,7 @@ def test_fit_goes_on_after_a_kill(tmp_path):
 @pytest.mark.parametrize("optimizer", ["gd", "adam"])
 def test_training_goes_on_after_a_kill(tmp_path, optimizer):
     text = write_text(tmp_path / "text.txt", tokens=2000, words=40)
-    options = ["--context", 6, "--steps", 60_000, "--optimizer", optimizer, "--lr", 0.1,
+    options = ["--context", 6, "--steps", 20_000, "--optimizer", optimizer, "--lr", 0.1,
                "--init", "uniform", "--seeds", 2]  # fmt: skip
     quiet = run_to_the_end(["train", text, *options, "-o", tmp_path / "quiet"])
     out = tmp_path / "run"
@@ -276,7 +281,7 @@ def test_training_goes_on_after_a_kill(tmp_path, optimizer):
     run_until(["train", text, *options, "-o", out], kept.exists)
     assert not out.exists()
     again = run_to_the_end(["train", text, *options, "-o", out])
-    assert 0 < again["resumed_at_step"] < 60_000
+    assert 0 < again["resumed_at_step"] < 20_000
     assert again["final"] == quiet["final"]
     for name in ("state.safetensors", "metrics.parquet"):
         assert (out / name).read_bytes() == (tmp_path / "quiet" / name).read_bytes()

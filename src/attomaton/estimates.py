@@ -22,7 +22,7 @@ from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.windows import PART, Windows, windows_from_streams
 from attomaton.engine.processes import available_cores
 from attomaton.errors import DataError, UsageError, counted
-from attomaton.fits import BYTES
+from attomaton.fits import BYTES, PROCESS
 from attomaton.mechanics.limit import solve_limit
 
 LARGE = 50e6  # bytes of a text whose fit takes minutes
@@ -106,10 +106,10 @@ def _extrapolated(slices: list["_Slice"], size: int, workers: int, memory: int |
     # What runs beside the largest is no larger, nor more than there is, nor more than memory allows.
     beside = min((workers - 1) * largest, total - largest)
     if memory is not None:
-        beside = min(beside, max(0.0, memory / BYTES - largest))
+        beside = min(beside, max(0.0, (memory - workers * PROCESS) / BYTES - largest))
     return Estimate(
         int(tokens * more), int(samples * more), int(total), seconds,
-        FIRST_PROCESS + WORD * vocabulary * (workers + 1) + BYTES * (largest + beside),
+        FIRST_PROCESS + WORD * vocabulary * (workers + 1) + workers * PROCESS + BYTES * (largest + beside),
         more * (row_bytes() * samples + 4 * incidences + 4 * tokens), MODEL * total,
         workers,
     )  # fmt: skip

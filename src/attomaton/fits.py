@@ -42,7 +42,8 @@ from attomaton.storage import (
     write_whole,
 )
 
-BYTES = 160  # memory that solving takes for each incidence, at most; see docs/scaling.md
+# Memory that solving a part takes: for the process and for each incidence, at most; docs/scaling.md has measurements.
+PROCESS, BYTES = 150e6, 90
 EVERYTHING = 1 << 62  # size of a part that holds all
 
 Progress = Callable[[int, int, str], None]  # incidences done, in all, and what is being done
@@ -164,7 +165,9 @@ def _solved(
     total = sum(p.incidences for p in parts.parts)
     done = sum(p.incidences for p in parts.parts if p.number in records)
     tasks = [
-        Task(p.number, (os.path.abspath(work), p.number, dense), BYTES * p.incidences)
+        Task(
+            p.number, (os.path.abspath(work), p.number, dense), int(PROCESS + BYTES * p.incidences)
+        )
         for p in parts.parts
         if p.number not in records
     ]

@@ -262,7 +262,8 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     pairs = rows("pairs", PAIRS + COUPLED * coupled)
     graph = _graph(folder, vocabulary, pairs, edges := rows("edges", EDGES))
     samples = _samples(folder, vocabulary, rows("samples", SAMPLES), summary)
-    if not np.array_equal(np.unique(samples.last), graph.last_tokens):
+    heads = (x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (samples.last, graph.pair_last))
+    if not np.array_equal(*heads):
         raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
     seen = summary["certificates"]
     score, log_pi = pairs["svm_score"], pairs["log_pi"]
@@ -320,10 +321,11 @@ def _graph(
     head = edges["last"].astype(np.int64) * K
     ends = [head + edges[name] for name in ("from", "to")]
     edge_from, edge_to = (np.searchsorted(key, end) for end in ends)
-    if (
-        not all(np.isin(end, key).all() for end in ends)
-        or (np.diff(edge_from * n + edge_to) <= 0).any()
-    ):
+    known = (n or not len(head)) and all(
+        (key[np.minimum(at, n - 1)] == end).all()
+        for at, end in zip((edge_from, edge_to), ends, strict=True)
+    )
+    if not known or (np.diff(edge_from * n + edge_to) <= 0).any():
         raise DataError(f"{folder / 'edges'}: its rows do not fit those of pairs; {AGAIN}.")
     return PriorityGraph(
         vocabulary, last, token, edge_from, edge_to, edges["weight"], component, level

@@ -358,7 +358,7 @@ def _read_text(path: Path, kind: str) -> str:
 
 def _check_plain(path: Path, value: Any) -> None:
     """Refuse numbers beyond 64 bits, and more than `DEEPEST` levels: later code may call itself for each."""
-    layer, depth = [[value]], 0
+    layer, depth = [[value]], -1
     while layer:
         depth += 1
         below: list[Any] = []

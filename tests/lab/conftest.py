@@ -29,6 +29,7 @@ class Running:
             self.close()
             raise AssertionError(self.log.read_text())
         self.base, self.token = self.address.split("/?token=")
+        self.cookie = f"attomaton_{self.base.rsplit(':', 1)[1]}={self.token}"
 
     def url(self, path="/"):
         return self.base + path
@@ -63,9 +64,9 @@ def lab(start_lab):
     return start_lab()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chrome(tmp_path_factory):
-    """A real browser, one for all tests of a module."""
+    """A real browser, one for all tests of a process: every test gets a tab that knows nothing of the others."""
     if chromium.program() is None:
         pytest.skip("no Chromium here; .ci/run installs it")
     process = chromium.Browser(tmp_path_factory.mktemp("profile"))
@@ -82,19 +83,35 @@ def browser(chrome):
 
 @pytest.fixture
 def tab(lab, browser):
-    """A tab in which the lab has been opened once, so that it holds the token: tab.see("/graph")."""
-    enter(browser, lab)
+    """A tab that holds the token, as if the lab had been opened in it once: tab.see("/graph")."""
+    name, value = lab.cookie.split("=")
+    browser.send("Network.setCookie", name=name, value=value, url=lab.base, httpOnly=True)
+    browser.see = looking_at(browser, lab)
     return browser
+
+
+@pytest.fixture
+def other(lab, tmp_path):
+    """A second browser in which the lab is open, beside `tab`."""
+    process = chromium.Browser(tmp_path / "other")
+    enter(process, lab)
+    yield process
+    process.close()
 
 
 def enter(browser, lab, width=1400, dark=False):
     """Open the lab by the address it printed, and give the tab a `see(path)`."""
+    browser.open(lab.address, width, dark)
+    browser.wait("!!document.querySelector('main.page')")
+    browser.see = looking_at(browser, lab, width, dark)
+
+
+def looking_at(browser, lab, width=1400, dark=False):
+    """A function that opens a page of this lab and waits until the page answers."""
 
     def see(path="/", width=width, dark=dark):
         browser.open(lab.url(path), width, dark)
         browser.wait("!!document.querySelector('main.page') && window.socket?.connected === true")
         return browser
 
-    browser.open(lab.address, width, dark)
-    browser.wait("!!document.querySelector('main.page')")
-    browser.see = see
+    return see

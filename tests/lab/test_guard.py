@@ -201,14 +201,10 @@ def raw(lab, method, path, host=None, origin=None, cookie=None, upgrade=False):
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/") else 0, answer
 
 
-def right_cookie(lab):
-    return f"attomaton_{lab.base.rsplit(':', 1)[1]}={lab.token}"
-
-
 def test_the_running_lab_answers_only_who_may_ask(lab):
     import nicegui
 
-    own, cookie = lab.base, right_cookie(lab)
+    own, cookie = lab.base, lab.cookie
     pages = ("/", "/data", "/graph", "/automaton", "/training", "/scan-snap", "/lens", "/sweep", "/claims",
              f"/_nicegui/{nicegui.__version__}/static/nicegui.js", "/favicon.ico",
              "/_nicegui_ws/socket.io/?EIO=4&transport=polling")  # fmt: skip
@@ -239,7 +235,7 @@ def test_the_running_lab_opens_a_websocket_only_for_its_own_page(lab):
     for host, origin, token in product(
         (None, "evil.example"),
         (None, lab.base, "http://evil.example", "null"),
-        (None, right_cookie(lab)),
+        (None, lab.cookie),
     ):
         status, _ = raw(lab, "GET", path, host, origin, token, upgrade=True)
         right = host is None and origin == lab.base and token is not None
@@ -262,7 +258,7 @@ def test_no_hostile_path_leads_out_of_the_lab(lab):
     assert len(hostile) >= 200
     known = Path("/etc/passwd")
     passwd = known.read_bytes()[:40] if known.is_file() else b"root:x:0:0"
-    cookie = right_cookie(lab)
+    cookie = lab.cookie
     for i, name in enumerate(hostile):
         # Every name on the bare root, and on each of the others in turn.
         for prefix in {"/", prefixes[i % len(prefixes)]}:
@@ -278,7 +274,7 @@ def test_no_hostile_path_leads_out_of_the_lab(lab):
 def test_the_library_client_sees_the_same(lab):
     """A well-behaved client without the token is refused, with it served: the control of the raw requests above."""
     host = lab.base.removeprefix("http://")
-    for cookie, wanted in ((None, 403), (right_cookie(lab), 200)):
+    for cookie, wanted in ((None, 403), (lab.cookie, 200)):
         connection = http.client.HTTPConnection(host, timeout=20)
         connection.request("GET", "/", headers={"Cookie": cookie} if cookie else {})
         assert connection.getresponse().status == wanted

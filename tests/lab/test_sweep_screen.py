@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from types import SimpleNamespace
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pyarrow.parquet as pq
@@ -9,13 +10,14 @@ import pytest
 
 from attomaton.errors import UsageError
 from attomaton.lab.shelf import folder_id
+from attomaton.lab.sweep_form import Form
 from attomaton.lab.sweep_map import cells_on, drawn, read_axes, settings_of
 from attomaton.lab.sweep_runs import Asked, launch, sweep_code
 from attomaton.lab.view import Lab
 from attomaton.sweeps import cell_means, grid_words, parse_grid, read_sweep, sweep_run
 
 # T = 1 fails and eta_z = 1e30 diverges, so that every kind of cell is there.
-GRID = {"eta_z": [0.5, 2.0, 1e30], "ratio": [1, 4], "T": [1, 16], "steps": [4], "batch": [8], "seeds": [2]}  # fmt: skip
+GRID = {"eta_z": [0.5, 2.0, 1e30], "ratio": [1, 4], "T": [1, 16], "steps": [5], "batch": [8], "seeds": [2]}  # fmt: skip
 CLASSES = ["syn-small", "syn-medium-1"]
 
 
@@ -150,8 +152,9 @@ def start(tab, grid, **more):
 def test_a_sweep_started_in_the_page_is_stopped_and_goes_on_to_the_numbers_of_the_library(
     lab, tab, tmp_path
 ):
-    # Each length is a piece of its own, so that it can be stopped in between.
-    grid = "eta_z=0.5,1\neta_y=1,2 T=16,20,24,28\nsteps=5\nbatch=8"
+    # Four pieces of one program, long enough that it can be stopped in between.
+    rates = ",".join(str(1 + i / 32) for i in range(32))
+    grid = f"eta_z={rates}\neta_y=1,2 T=16\nsteps=1000\nbatch=16"
     start(tab, grid, level="sampled", families="syn-small")
     tab.wait("!location.search.includes('on=example')")
     tab.wait("document.querySelector('.job')?.innerText.includes(' of 4 pieces')")
@@ -165,16 +168,17 @@ def test_a_sweep_started_in_the_page_is_stopped_and_goes_on_to_the_numbers_of_th
     missing = read_sweep(folder).missing
     assert missing
     assert not (folder / "results.parquet").exists()
-    assert f"{16 - len(missing)} of 16 cells done" in tab.text("main")
+    assert f"{64 - len(missing)} of 64 cells done" in tab.text("main")
     tab.click_text("Resume", "main .q-btn")
     tab.wait("document.querySelector('.status')?.innerText === 'complete'")
-    tab.wait("document.querySelector('main').innerText.includes('16 of 16 cells done')")
+    tab.wait("document.querySelector('main').innerText.includes('64 of 64 cells done')")
     sweep_run(tmp_path / "calm", parse_grid(grid.split()), ["syn-small"], "sampled")
     calm = (tmp_path / "calm" / "results.parquet").read_bytes()
     assert (folder / "results.parquet").read_bytes() == calm
     shown = {tuple(s["value"][:2]): s["value"][2] for s in squares(tab)}
+    assert len(shown) == 64
     assert shown[1, 0] == pytest.approx(
-        mean_of(folder, "entropy", eta_z=1, eta_y=1, T=16), rel=1e-12
+        mean_of(folder, "entropy", eta_z=1 + 1 / 32, eta_y=1), rel=1e-12
     )
     assert not tab.errors
 
@@ -189,13 +193,22 @@ REFUSED = [
 ]
 
 
-def test_grids_that_make_no_sense_are_refused_as_on_the_command_line(tab, call, tmp_path):
-    for grid in REFUSED:
-        start(tab, grid, level="sampled")
-        tab.wait("!!document.querySelector('.problem')")
-        code, _, said = call("sweep", "syn-small", *grid.split(), "-o", tmp_path / "s")
-        assert code == 2
-        assert tab.text(".problem .whitespace-pre-wrap") == said.split(": ", 1)[1].strip()
+def refusal(grid, families=("syn-small",)):
+    """What a form with this grid is told, without its page."""
+    fields = {"families": list(families), "grid": grid, "level": "sampled"}
+    with pytest.raises(UsageError) as said:
+        Form.asked(SimpleNamespace(**{k: SimpleNamespace(value=v) for k, v in fields.items()}))
+    return str(said.value)
+
+
+@pytest.mark.parametrize("grid", REFUSED)
+def test_grids_that_make_no_sense_are_refused_as_on_the_command_line(call, tmp_path, grid):
+    code, _, said = call("sweep", "syn-small", *grid.split(), "-o", tmp_path / "s")
+    assert code == 2
+    assert refusal(grid) == said.split(": ", 1)[1].strip()
+
+
+def test_grids_too_large_for_a_page_are_refused():
     many = (
         "eta_z=" + ",".join(map(str, range(1, 50))) + " ratio=" + ",".join(map(str, range(1, 50)))
     )
@@ -204,9 +217,14 @@ def test_grids_that_make_no_sense_are_refused_as_on_the_command_line(tab, call, 
         ("eta_z=1 ratio=1 seeds=1000000000", "MB"),
         ("eta_z=1 ratio=1 T=1000000000", "tokens"),
     ):
-        start(tab, grid, level="sampled", families="../../secret.toml")
-        tab.wait("!!document.querySelector('.problem')")
-        assert says in tab.text(".problem")
+        assert says in refusal(grid)
+
+
+def test_a_refusal_stands_in_the_page_and_no_address_names_a_file(tab):
+    start(tab, REFUSED[0], level="sampled", families="../../secret.toml")
+    tab.wait("!!document.querySelector('.problem')")
+    assert tab.text(".problem .whitespace-pre-wrap") == refusal(REFUSED[0])
+    assert "secret" not in tab.text("main")
     assert not tab.errors
 
 
@@ -244,8 +262,8 @@ def test_axes_are_what_varies_and_the_rest_is_held(done):
 
 
 def test_one_setting_or_none_that_varies_is_one_row(tmp_path):
-    grid = {"eta_z": [1, 2, 3], "ratio": [1], "steps": [2], "batch": [4], "T": [8]}
-    sweep_run(tmp_path / "row", grid, ["syn-small"], "sampled")
+    grid = {"eta_z": [1, 2, 3], "ratio": [1], "until": [100.0]}
+    sweep_run(tmp_path / "row", grid, ["syn-small"], "reduced")
     sweep = read_sweep(tmp_path / "row")
     axes = read_axes(sweep, {"y": "eta_z"})
     assert (axes.x, axes.y, axes.held) == ("eta_z", "", {})
@@ -257,7 +275,7 @@ def test_one_setting_or_none_that_varies_is_one_row(tmp_path):
     assert [d["value"][0] for d in options["series"][0]["data"]] == [0, 2, 1]
     assert note == "Mean over seeds; 3 cells."
     one = dict(grid, eta_z=[1])
-    sweep_run(tmp_path / "one", one, ["syn-small"], "sampled")
+    sweep_run(tmp_path / "one", one, ["syn-small"], "reduced")
     options = drawn(read_sweep(tmp_path / "one"), axes, None)[0]
     assert (len(options["series"][0]["data"]), options["visualMap"]["show"]) == (1, False)
 

@@ -4,11 +4,11 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from tests import chromium
 from tests.lab.conftest import enter
 
 from attomaton import demo
@@ -16,6 +16,7 @@ from attomaton.errors import DataError, UsageError
 from attomaton.fits import fit_run
 from attomaton.lab.shelf import Shelf, folder_id
 from attomaton.lab.training_curves import SEEDS, Shown, drawn
+from attomaton.lab.training_form import USUAL, Form
 from attomaton.lab.training_runs import (
     BROKEN,
     all_runs,
@@ -79,7 +80,9 @@ def folder_of(lab, id):
     return found
 
 
-def test_a_run_stopped_and_resumed_in_the_page_equals_one_never_disturbed(lab, tab, tmp_path):
+def test_a_run_stopped_and_resumed_in_the_page_equals_one_never_disturbed(
+    lab, tab, other, tmp_path
+):
     begin(tab, LONG)
     tab.wait("document.querySelector('.job')?.innerText.includes('compiling')", 10)
     id = run_of(tab)
@@ -93,7 +96,7 @@ def test_a_run_stopped_and_resumed_in_the_page_equals_one_never_disturbed(lab, t
     assert tab.text(".status") == "running"
     early = points(drawn_in(tab, "loss_gap")[0])
     assert early[0, 0] == 1
-    second_tab_stops(lab, tab, tmp_path / "second")
+    second_browser_stops(tab, other)
     finish(tab)
     assert tab.text(".status") == "interrupted"
     run = folder_of(lab, id)
@@ -137,23 +140,18 @@ def test_a_run_stopped_and_resumed_in_the_page_equals_one_never_disturbed(lab, t
     assert not tab.errors
 
 
-def second_tab_stops(lab, tab, profile):
-    """Another tab sees the same training, may not start one beside it, and can stop it."""
-    other = chromium.Browser(profile)
-    try:
-        enter(other, lab)
-        ready(other, "/training?on=example")
-        other.wait("!!document.querySelector('.job') && !!" + js_lines("loss_gap"))
-        other.click_text("Start", "main .q-btn")
-        other.wait("document.querySelector('.problem')?.innerText.includes('is running already')")
-        other.click_text("Stop", "main .q-btn")
-        finish(other)
-        finish(tab)
-        assert other.text(".status") == "interrupted"
-        assert drawn_in(other, "norm")[0]["data"] == drawn_in(tab, "norm")[0]["data"]
-        assert not other.errors
-    finally:
-        other.close()
+def second_browser_stops(tab, other):
+    """Another browser sees the same training, may not start one beside it, and can stop it."""
+    ready(other, "/training?on=example")
+    other.wait("!!document.querySelector('.job') && !!" + js_lines("loss_gap"))
+    other.click_text("Start", "main .q-btn")
+    other.wait("document.querySelector('.problem')?.innerText.includes('is running already')")
+    other.click_text("Stop", "main .q-btn")
+    finish(other)
+    finish(tab)
+    assert other.text(".status") == "interrupted"
+    assert drawn_in(other, "norm")[0]["data"] == drawn_in(tab, "norm")[0]["data"]
+    assert not other.errors
 
 
 def js_lines(name):
@@ -223,22 +221,39 @@ REFUSED = {
 }
 
 
-def test_what_makes_no_sense_is_refused_as_on_the_command_line(tab, two_runs, call, tmp_path):
-    model = two_runs[0].parents[1] / "models" / "example"
-    for settings, options in REFUSED.items():
+def asked(settings):
+    """What a form of these settings asks for, without its page."""
+    values = USUAL | dict(word.split("=") for word in settings.split("&"))
+    return Form.asked(
+        SimpleNamespace(fields={k: SimpleNamespace(value=v) for k, v in values.items()})
+    )
+
+
+@pytest.mark.parametrize("settings", REFUSED)
+def test_what_makes_no_sense_is_refused_as_on_the_command_line(settings, call, tmp_path):
+    example = Shelf(tmp_path).find("example").path
+    code, _, said = call("train", example, "-o", tmp_path / "run", *REFUSED[settings])
+    assert code == 2
+    with pytest.raises(UsageError) as refusal:
+        asked(settings)
+    assert str(refusal.value) == said.split(": ", 1)[1].strip()
+
+
+@pytest.mark.parametrize("settings", ["lr=abc", "steps=many", "seeds=1000", "steps=1e9", "seed=x"])
+def test_what_no_command_would_be_given_is_refused_by_its_name(settings):
+    with pytest.raises(UsageError, match=f"^{settings}: "):
+        asked(settings)
+
+
+def test_a_refusal_stands_in_the_page_and_nothing_is_started(tab, two_runs):
+    for settings in ("lr=-1", "steps=many"):
         ready(tab, f"/training?on=example&{settings}")
         tab.click_text("Start", "main .q-btn")
         tab.wait("!!document.querySelector('[aria-label=\"A new run\"] .problem')")
-        code, _, said = call("train", model, "-o", tmp_path / "run", *options)
-        assert code == 2
-        assert tab.text(".problem .whitespace-pre-wrap") == said.split(": ", 1)[1].strip()
+        with pytest.raises(UsageError) as refusal:
+            asked(settings)
+        assert tab.text(".problem .whitespace-pre-wrap") == str(refusal.value)
         assert not tab.value("!!document.querySelector('.job')")
-    for settings in ("lr=abc", "steps=many", "seeds=1000", "steps=1e9", "seed=x"):
-        name, value = settings.split("=")
-        ready(tab, f"/training?on=example&{settings}")
-        tab.click_text("Start", "main .q-btn")
-        tab.wait("!!document.querySelector('[aria-label=\"A new run\"] .problem')")
-        assert tab.text(".problem .whitespace-pre-wrap").startswith(f"{name}={value}: ")
 
 
 def test_an_address_that_names_no_run_is_answered_with_a_sentence(tab):

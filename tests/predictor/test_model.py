@@ -99,5 +99,5 @@ def test_refusals(predictor, tmp_path):
     record = json.loads((tmp_path / "broken" / "predictor.json").read_text())
     del record["chosen"]
     (tmp_path / "broken" / "predictor.json").write_text(json.dumps(record))
-    with pytest.raises(DataError, match="do not fit together"):
+    with pytest.raises(DataError, match=r"predictor\.json: chosen is missing"):
         Predictor.open(tmp_path / "broken")
