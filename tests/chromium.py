@@ -116,10 +116,11 @@ class Browser:
 
     def wait(self, expression, seconds=PATIENCE):
         """Wait until an expression is true in the page; its value."""
-        end = time.monotonic() + seconds
+        end, pause = time.monotonic() + seconds, 0.01
         while not (found := self.value(expression)):
             assert time.monotonic() < end, f"never came true: {expression}\n{self.text()[:2000]}"
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(1.5 * pause, 0.1)  # asking takes work from what is waited for
         return found
 
     def text(self, selector="body"):

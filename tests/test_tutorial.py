@@ -1,9 +1,12 @@
 """The tutorial runs from end to end, and the notebook that is kept was made from it."""
 
 import ast
+import contextlib
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,8 +49,26 @@ def test_cells_are_read_from_the_percent_file():
     ]
 
 
+@pytest.fixture
+def said(monkeypatch, capsys, call):
+    """All that is printed; of the commands, only the first gets a process of its own, as in the notebook."""
+    kept, begin = [], subprocess.run
+
+    def here(program, *, cwd, **options):
+        if not kept:
+            kept.append("")
+            return begin(program, cwd=cwd, **options)
+        assert program[:3] == [sys.executable, "-m", "attomaton"]
+        kept.append(capsys.readouterr().out)
+        with contextlib.chdir(cwd):
+            return subprocess.CompletedProcess(program, *call(*program[3:]))
+
+    monkeypatch.setattr(subprocess, "run", here)
+    return lambda: "".join([*kept, capsys.readouterr().out])
+
+
 @pytest.mark.slow
-def test_every_cell_runs_without_any_data_at_hand(monkeypatch, tmp_path, capsys):
+def test_every_cell_runs_without_any_data_at_hand(monkeypatch, tmp_path, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTOMATON_DATA", raising=False)
     monkeypatch.setenv("ATTOMATON_CACHE", str(tmp_path))
@@ -58,7 +79,7 @@ def test_every_cell_runs_without_any_data_at_hand(monkeypatch, tmp_path, capsys)
             value = evaluate(source, space)
             assert draws(source) == (value is not None), source
             assert value is None or "<svg" in value._repr_svg_()
-    out = capsys.readouterr().out
+    out = said()
     assert "the story of the harbour" in out
     assert "verdict:  holds · control: fails" in out
     assert list(tmp_path.iterdir()) == []  # it works in a folder of its own

@@ -398,6 +398,7 @@ def data_synth(
         return
     from attomaton.corpus.readers import write_jsonl
     from attomaton.mechanics.synthetic import draw_samples, planted_samples
+    from attomaton.storage import write_whole
 
     if context is not None:
         raise UsageError("--context is for --kind sessions; the others have --length.")
@@ -405,7 +406,7 @@ def data_synth(
         drawn = planted_samples(rng, K, n, T, levels, repeats=repeats).samples
     else:
         drawn = draw_samples(rng, K, n, T, kind=kind, repeats=repeats)
-    write_jsonl(drawn, out)
+    write_whole(out, lambda path: write_jsonl(drawn, path))
     record = {"written": str(out), "kind": kind, "samples": int(drawn.rows.sum()), "seed": seed}
     emit(record, f"{record['samples']} samples in {out}", json)
 

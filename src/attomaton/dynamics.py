@@ -39,14 +39,38 @@ def dynamics_run(
     An option goes to the levels that have it.
     """
     classes = find_classes(name)
-    runs = {
-        level: run_level(
-            level, classes, eta_y, eta_z,
-            **{k: v for k, v in options.items() if k in OPTIONS.get(level, {})},
-        )
-        for level in levels
-    }  # fmt: skip
-    summary = {
+    # The folder first: a place that cannot be written is said before the work, not after it.
+    with new_folder(out, "run") as work:
+        runs = {
+            level: run_level(
+                level, classes, eta_y, eta_z,
+                **{k: v for k, v in options.items() if k in OPTIONS.get(level, {})},
+            )
+            for level in levels
+        }  # fmt: skip
+        summary = _whole_summary(name, classes, eta_y, eta_z, runs, out)
+        provenance(work, {"classes": name, "eta_y": eta_y, "eta_z": eta_z, **options}, summary)
+        for level, run in runs.items():
+            write_columns(work / f"{level}.parquet", columns(run))
+            write_arrays(work / f"{level}.safetensors", {"z": run.z, "t": run.t})
+        write_json(work / "status.json", {level: list(run.status) for level, run in runs.items()})
+        if package_version("matplotlib") is not None:
+            figure = panels_figure(
+                rf"{name}: $\eta_Y$ = {eta_y:g}, $\eta_Z$ = {eta_z:g}", _panels(classes, runs)
+            )
+            save(figure, work / "figures", "dynamics")
+    return summary
+
+
+def _whole_summary(
+    name: str,
+    classes: SequenceClasses,
+    eta_y: float,
+    eta_z: float,
+    runs: dict[str, Dynamics],
+    out: Path | str,
+) -> dict[str, Any]:
+    return {
         "classes": name,
         "K": classes.K,
         "M": classes.M,
@@ -61,18 +85,6 @@ def dynamics_run(
         "levels": {level: _summary(run) for level, run in runs.items()},
         "run": str(out),
     }
-    with new_folder(out, "run") as work:
-        provenance(work, {"classes": name, "eta_y": eta_y, "eta_z": eta_z, **options}, summary)
-        for level, run in runs.items():
-            write_columns(work / f"{level}.parquet", columns(run))
-            write_arrays(work / f"{level}.safetensors", {"z": run.z, "t": run.t})
-        write_json(work / "status.json", {level: list(run.status) for level, run in runs.items()})
-        if package_version("matplotlib") is not None:
-            figure = panels_figure(
-                rf"{name}: $\eta_Y$ = {eta_y:g}, $\eta_Z$ = {eta_z:g}", _panels(classes, runs)
-            )
-            save(figure, work / "figures", "dynamics")
-    return summary
 
 
 def _summary(run: Dynamics) -> dict[str, Any]:

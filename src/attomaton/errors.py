@@ -12,6 +12,9 @@ class AttomatonError(Exception):
     """The family: `except AttomatonError` catches everything this library says on purpose."""
 
     exit_code = 1
+    resumable = (
+        False  # whether what was finished before it is kept, for the next process to go on with
+    )
 
 
 class UsageError(AttomatonError, ValueError):
@@ -40,6 +43,8 @@ class SolverError(AttomatonError, RuntimeError):
 
 class StorageError(AttomatonError, RuntimeError):
     """A file could not be written; what was whole before still is."""
+
+    resumable = True
 
 
 class NotFittedError(AttomatonError, ValueError, AttributeError):

@@ -18,8 +18,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.parts import Parts, read_part
 from attomaton.corpus.readers import read_parts
@@ -28,8 +26,8 @@ from attomaton.corpus.windows import PART
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.limit import solve_limit
-from attomaton.models import finished_part, write_head, write_part
+from attomaton.mechanics.limit import check_dense, solve_limit
+from attomaton.models import PART_RECORDS, dense_matrices, finished_part, write_head, write_part
 from attomaton.runs import environment, peak_memory_mb
 from attomaton.storage import (
     discard,
@@ -72,12 +70,15 @@ def fit_run(
         "dense": dense,
         "versions": environment(),
     }
-    with resumed_folder(out, "model", asked) as work:
+    with resumed_folder(out, "model", asked, scratch=("corpus", PART_RECORDS)) as work:
         words, parts = _prepared(work / "corpus", data, table, reading, engine, seconds, tell)
-        records, arrays, resumed = _solved(work, parts, dense, engine, seconds, tell)
+        if dense:
+            check_dense(len(words), table)
+        records, resumed = _solved(work, parts, engine, seconds, tell)
+        numbers = [p.number for p in parts.parts]
+        arrays = dense_matrices(work, numbers, len(words), table) if dense else {}
         if table is not None:
             arrays["E"] = table.E
-        discard(work / "corpus")
         provenance = {
             "data": str(data),
             "reading": asked["reading"],
@@ -153,46 +154,39 @@ def _prepared(
 def _solved(
     work: Path,
     parts: Parts,
-    dense: bool,
     engine: Engine,
     seconds: dict[str, float],
     tell: Progress,
-) -> tuple[list[dict[str, Any]], dict[str, np.ndarray], int]:
-    """The records of all parts, solved now or before; with `dense` the matrices too, and how many were there."""
-    found = {} if dense else {p.number: finished_part(work, p.number) for p in parts.parts}
+) -> tuple[list[dict[str, Any]], int]:
+    """The records of all parts, solved now or before, and how many were there."""
+    found = {p.number: finished_part(work, p.number) for p in parts.parts}
     records = {number: record for number, record in found.items() if record is not None}
     resumed = len(records)
     total = sum(p.incidences for p in parts.parts)
     done = sum(p.incidences for p in parts.parts if p.number in records)
     tasks = [
-        Task(
-            p.number, (os.path.abspath(work), p.number, dense), int(PROCESS + BYTES * p.incidences)
-        )
+        Task(p.number, (os.path.abspath(work), p.number), int(PROCESS + BYTES * p.incidences))
         for p in parts.parts
         if p.number not in records
     ]
-    ledger, matrices = Ledger(work), {}
+    ledger = Ledger(work)
     for number in records:
         ledger.found(f"part {number}")
     with _timed("solve", seconds):
         tell(done, total, f"part {resumed} of {len(parts.parts)}")
         for number, answer in engine.run(solve_part, tasks):
-            records[number], matrices[number] = answer["record"], answer["dense"]
+            records[number] = answer["record"]
             ledger.done(f"part {number}")
             for name, took in answer["seconds"].items():
                 seconds[name] = seconds.get(name, 0.0) + took
             done += parts.parts[number].incidences
             tell(done, total, f"part {len(records)} of {len(parts.parts)}")
-    arrays: dict[str, np.ndarray] = {}
-    for number in sorted(matrices):  # in one order, whoever was first: sums of floats depend on it
-        for name, value in matrices[number].items():
-            arrays[name] = arrays.get(name, 0.0) + value
-    return [records[p.number] for p in parts.parts], arrays, resumed
+    return [records[p.number] for p in parts.parts], resumed
 
 
-def solve_part(task: tuple[str, int, bool]) -> dict[str, Any]:
+def solve_part(task: tuple[str, int]) -> dict[str, Any]:
     """Solve one part of a corpus and write it into the model, wherever this runs; its record and its times."""
-    work, number, dense = Path(task[0]), task[1], task[2]
+    work, number = Path(task[0]), task[1]
     seconds: dict[str, float] = {}
 
     def watch(name: str, took: float | None) -> None:
@@ -208,11 +202,7 @@ def solve_part(task: tuple[str, int, bool]) -> dict[str, Any]:
     limit = solve_limit(samples, None if E is None else check_embeddings(E), watch)
     with _timed("write", seconds):
         record = write_part(work, number, limit)
-    matrices = {}
-    if dense:
-        values = (("W_svm", limit.svm), ("W_fin", limit.finite))
-        matrices = {name: limit.dense(value.coefficient) for name, value in values}
-    return {"record": record, "dense": matrices, "seconds": seconds}
+    return {"record": record, "seconds": seconds}
 
 
 @contextmanager

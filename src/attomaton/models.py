@@ -25,7 +25,7 @@ from attomaton.errors import DataError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.finite import FiniteComponent
 from attomaton.mechanics.graph import PriorityGraph
-from attomaton.mechanics.limit import Limit, merge_summaries
+from attomaton.mechanics.limit import Limit, dense_matrix, merge_summaries
 from attomaton.mechanics.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
@@ -53,6 +53,7 @@ COUPLED = (
     "finite_score",
 )  # unlike the above only under embeddings
 EDGES = ("last", "from", "to", "weight", "multiplier")
+PART_RECORDS = "part-*.json"  # of the parts that are complete, until the model is
 COUNTED = (
     "tokens", "vocab", "windows", "samples", "distinct_samples", "dropped", "last_tokens", "pairs", "edges",
     "components", "cyclic_components", "pairs_in_cyclic", "largest_component", "levels",
@@ -77,6 +78,7 @@ def save_model(
     with new_folder(folder, "model") as work:
         part = write_part(work, 0, limit)
         write_head(work, limit.graph.vocabulary, [part], record, _arrays(limit, dense))
+        _part_record(work, 0).unlink()
 
 
 def write_part(work: Path, number: int, limit: Limit) -> dict[str, Any]:
@@ -113,6 +115,8 @@ def finished_part(work: Path, number: int) -> dict[str, Any] | None:
         return None
     record = read_json(path)
     expect(path, record, {**_PART, "weight": float, "summary": _SUMMARY})
+    if not record["weight"] > 0:
+        raise DataError(f"{path}: a part without weight; {AGAIN}.")
     return record
 
 
@@ -134,9 +138,21 @@ def write_head(
     if arrays:
         write_arrays(work / "arrays.safetensors", arrays)
     write_json(work / "model.json", {"summary": summary, "parts": table, **record})
-    for p in parts:
-        _part_record(work, p["part"]).unlink()
     return summary
+
+
+def dense_matrices(
+    work: Path, numbers: Sequence[int], K: int, embeddings: Embeddings | None
+) -> dict[str, np.ndarray]:
+    """W_svm and W_fin written out, from the pairs of parts that are complete."""
+    coupled = embeddings is not None and not embeddings.orthonormal
+    names = COUPLED[:2] if coupled else ("svm_score", "log_pi")
+    files = [work / "pairs" / f"{n:03d}.parquet" for n in numbers]
+    pairs = read_rows(files, ("last", "token", *names), "last", None)
+    return {
+        matrix: dense_matrix(K, embeddings, pairs["last"], pairs["token"], pairs[name])
+        for matrix, name in zip(("W_svm", "W_fin"), names, strict=True)
+    }
 
 
 def _arrays(limit: Limit, dense: bool) -> dict[str, np.ndarray]:
@@ -194,6 +210,8 @@ def read_record(folder: Path | str) -> dict[str, Any]:
     path = check_folder(folder, "model") / "model.json"
     record = read_json(path)
     expect(path, record, _MODEL)
+    if not record["parts"]:
+        raise DataError(f"{path}: names no parts; {AGAIN}.")
     return record
 
 
@@ -262,8 +280,10 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     pairs = rows("pairs", PAIRS + COUPLED * coupled)
     graph = _graph(folder, vocabulary, pairs, edges := rows("edges", EDGES))
     samples = _samples(folder, vocabulary, rows("samples", SAMPLES), summary)
-    heads = (x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (samples.last, graph.pair_last))
-    if not np.array_equal(*heads):
+    told, seen = (
+        x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (samples.last, graph.pair_last)
+    )
+    if not np.array_equal(told, seen):
         raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
     seen = summary["certificates"]
     score, log_pi = pairs["svm_score"], pairs["log_pi"]

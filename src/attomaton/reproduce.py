@@ -17,7 +17,7 @@ from attomaton.storage import (
     check_folder,
     expect,
     new_folder,
-    read_arrays,
+    read_checkpoint,
     read_json,
     resumed_folder,
     write_arrays,
@@ -57,7 +57,7 @@ class Checkpoint:
     def load(self, name: str) -> Mapping[str, Any] | None:
         """What was last kept under the name, if anything was."""
         path = self._path(name)
-        return read_arrays(path) if path.is_file() else None
+        return read_checkpoint(path) if path.is_file() else None
 
     def save(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Keep arrays under the name, in place of what was there."""

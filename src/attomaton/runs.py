@@ -36,10 +36,11 @@ from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, tra
 from attomaton.models import open_model
 from attomaton.storage import (
     AGAIN,
+    damaged,
     discard,
     is_folder,
     new_folder,
-    read_arrays,
+    read_checkpoint,
     read_matrix,
     read_table,
     to_json,
@@ -207,12 +208,10 @@ class _Kept:
     def load(self) -> dict[str, np.ndarray] | None:
         if not self.path.is_file():
             return None
-        saved = read_arrays(self.path, finite=False)
-        step = saved.get("step")
-        if step is None or step.dtype.kind != "i" or not step.size:
-            raise DataError(
-                f"{self.path}: no checkpoint of ours; run the same again to start anew."
-            )
+        saved = read_checkpoint(self.path, finite=False)
+        step = saved.get("step", np.zeros(0))
+        if step.dtype.kind != "i" or not step.size:
+            raise damaged(self.path)
         self.found = int(step.max())
         return saved
 

@@ -27,9 +27,11 @@ from attomaton.ledger import Ledger, command
 
 KIND_FILE = "attomaton.json"  # marks a folder as ours and says what it holds
 LOCK_FILE = ".lock"
+CONFIG_FILE = "config.json"  # what a work folder is for
 UNFINISHED = ".unfinished-"  # in the name of a folder that is being filled in one go
 ROW_GROUP = 1 << 15  # rows of a Parquet file that are read together
 VERSIONS = {"model": 2}  # format of each kind of folder, where it is not the first
+_TORN = re.compile(r"\..+\.\d+")  # the name of a file while `write_whole` writes it
 MOST_BYTES = 1 << 28  # of a JSON or TOML file
 DEEPEST = 64  # levels of nesting in one
 MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
@@ -109,17 +111,23 @@ def _hold(folder: Path, fresh: bool) -> int | None:
 
 
 @contextmanager
-def resumed_folder(path: Path | str, kind: str, config: Mapping[str, Any]) -> Iterator[Path]:
+def resumed_folder(
+    path: Path | str, kind: str, config: Mapping[str, Any], scratch: Sequence[str] = ()
+) -> Iterator[Path]:
     """A folder to fill piece by piece: it appears at `path` complete, or not at all.
 
-    Until then it is a `work_folder`; write each piece with `write_whole`.
+    Until then it is a `work_folder`; write each piece with `write_whole`. What was needed for the work alone (names or
+    patterns in `scratch`) is deleted when the folder is in its place: a process killed before has lost nothing.
     """
+    path = Path(path)
     with work_folder(path, config) as work:
         yield work
+        clear_torn(work)
         Ledger(work).note("ended")
-        (work / "config.json").unlink()
-        (work / LOCK_FILE).unlink()
-        _move_into_place(work, Path(path), kind)
+        _move_into_place(work, path, kind)
+        for pattern in (CONFIG_FILE, LOCK_FILE, *scratch):
+            for entry in path.glob(pattern):
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 @contextmanager
@@ -138,14 +146,18 @@ def work_folder(path: Path | str, config: Mapping[str, Any]) -> Iterator[Path]:
     except OSError as error:
         raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
     with only_one(work, path):
-        known = work / "config.json"
+        known = work / CONFIG_FILE
         wanted = json.loads(to_json(config))
         resumed = known.is_file() and read_json(known) == wanted
         if not resumed:
+            known.unlink(
+                missing_ok=True
+            )  # first: what is left of a folder without it is never used
             for old in work.iterdir():
                 if old.name != LOCK_FILE:
                     shutil.rmtree(old) if old.is_dir() else old.unlink()
             write_whole(known, lambda file: write_json(file, wanted))
+        clear_torn(work)
         try:
             Ledger(work).note("resumed" if resumed else "started", command=command())
             yield work
@@ -153,14 +165,24 @@ def work_folder(path: Path | str, config: Mapping[str, Any]) -> Iterator[Path]:
             raise StorageError(
                 f"{error}\nWhat was finished is kept in {work}; run the same again to go on."
             ) from error
-        except AttomatonError:
-            discard(work)
+        except AttomatonError as error:
+            if not error.resumable:
+                discard(work)
             raise
 
 
 def discard(work: Path) -> None:
     """Throw a work folder away."""
+    with suppress(OSError):
+        (work / CONFIG_FILE).unlink()  # first: what is left of a folder without it is never used
     shutil.rmtree(work, ignore_errors=True)
+
+
+def clear_torn(folder: Path) -> None:
+    """Delete what killed processes were writing with `write_whole`."""
+    for path in folder.rglob(".*"):
+        if _TORN.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -526,11 +548,11 @@ def _row_groups(file: Any, key: str, wanted: np.ndarray | None) -> list[int]:
         return groups
     at = file.schema_arrow.names.index(key)
     spans = [file.metadata.row_group(i).column(at).statistics for i in groups]
-    # An empty group of rows has no statistics, and nothing that is wanted.
+    # A group without statistics, as other tools may write it, has to be looked at.
     return [
         i
         for i, s in enumerate(spans)
-        if s is not None and ((s.min <= wanted) & (wanted <= s.max)).any()
+        if s is None or not s.has_min_max or ((s.min <= wanted) & (wanted <= s.max)).any()
     ]
 
 
@@ -579,6 +601,21 @@ def read_arrays(
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise DataError(f"{path}: array {name!r} holds values that are not finite.")
     return arrays
+
+
+def read_checkpoint(path: Path, finite: bool = True) -> dict[str, np.ndarray]:
+    """The arrays of unfinished work; damaged ones are of no use, and the work folder goes with its error."""
+    try:
+        return read_arrays(path, finite=finite)
+    except DataError as error:
+        raise damaged(path) from error
+
+
+def damaged(path: Path) -> DataError:
+    """The error about a piece of unfinished work that nobody can take up."""
+    return DataError(
+        f"{path}: this checkpoint is damaged and was thrown away; run the same again to start anew."
+    )
 
 
 def expect_arrays(

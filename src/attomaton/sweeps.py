@@ -29,9 +29,10 @@ from attomaton.ledger import Ledger, command, read_ledger
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
 from attomaton.storage import (
-    KIND_FILE,
     check_folder,
+    clear_torn,
     expect,
+    new_folder,
     only_one,
     read_json,
     read_table,
@@ -192,6 +193,7 @@ def sweep_run(
         skipped = _do_pieces(out, cells, pieces, engine or Here(), progress, announce)
         failed = [f for p in pieces if not _there(out, p) for f in _failure(out, p)]
         rows = _collect(out, cells, pieces)
+        clear_torn(out)
         Ledger(out).note("ended")
     return {
         "sweep": str(out),
@@ -214,8 +216,7 @@ def _do_pieces(
     """Do what is not done yet; how many pieces were there already."""
     ledger, done = Ledger(out), 0
     ledger.note("resumed" if read_ledger(out) else "started", command=command())
-    for left in (out / "pieces").glob(".*"):  # what a killed process was writing
-        left.unlink(missing_ok=True)
+    clear_torn(out)
     todo = [p for p in pieces if not _there(out, p)]
     announce(_plan(cells, pieces, todo))
     for piece in pieces:
@@ -251,12 +252,9 @@ def _open_folder(out: Path, config: dict[str, Any]) -> None:
         return
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: already exists and holds no sweep; choose another place.")
-    try:
-        (out / "pieces").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{out}: cannot write there ({error.strerror}).") from error
-    write_json(out / KIND_FILE, {"schema_version": 1, "kind": "sweep"})
-    write_whole(out / "sweep.json", lambda path: write_json(path, config))
+    with new_folder(out, "sweep") as work:
+        (work / "pieces").mkdir()
+        write_json(work / "sweep.json", config)
 
 
 def _plan(cells: Sequence[Any], pieces: Sequence[Piece], todo: Sequence[Piece]) -> str:

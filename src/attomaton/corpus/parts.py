@@ -178,11 +178,11 @@ def write_run(
     def write(path: Path) -> None:
         with path.open("wb") as file:
             for name, kind in _COLUMNS:
-                np.ascontiguousarray(getattr(shard, name)[rows], kind).tofile(file)
+                file.write(np.ascontiguousarray(getattr(shard, name)[rows], kind).data)
             for low in range(0, len(rows), BLOCK):
                 some = rows[low : low + BLOCK]
                 ids = shard.ids[ragged_indices(shard.left[some], shard.length[some])]
-                np.ascontiguousarray(ids, "<i4").tofile(file)
+                file.write(np.ascontiguousarray(ids, "<i4").data)
 
     def write_places(path: Path) -> None:
         with path.open("wb") as file:

@@ -3,6 +3,7 @@
 Everything a file can get wrong is said at once, with its line or row, before any sample is built.
 """
 
+import errno
 import json
 import math
 import os
@@ -126,6 +127,9 @@ def _some(parts: Parts, path: Path) -> Parts:
     return parts
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a full disk says, or a user's share of it
+
+
 @contextmanager
 def _about(path: Path) -> Iterator[None]:
     """Errors about a file's content begin with its name."""
@@ -134,6 +138,8 @@ def _about(path: Path) -> Iterator[None]:
     except DataError as fault:
         raise DataError(f"{path}: {fault}") from None
     except OSError as fault:
+        if fault.errno in FULL:
+            raise  # what is written on the way has no room; the file itself is fine
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
 
 

@@ -99,7 +99,7 @@ def read_shards(
         lambda n: progress(total + n), len(tokens),
     )  # fmt: skip
     part_of, parts = cut_into_parts(tallies, words, "position", size)
-    write_whole(folder / "part_of", lambda file: part_of.astype("<i8").tofile(file))
+    write_whole(folder / "part_of", lambda file: file.write_bytes(part_of.astype("<i8").data))
     _gathered(
         run(sort_shard, [(shards, i) for i in shards.numbers]), int,
         lambda n: progress(2 * total + n), len(tokens),
@@ -176,7 +176,7 @@ def _write_shard(
         )
         _push(file)
     with _file(place, number, "ends").open("wb") as file:
-        np.asarray(read.start[1:], "<i8").tofile(file)
+        file.write(np.ascontiguousarray(read.start[1:], "<i8").data)
         _push(file)
     head = {
         "tokens": int(read.start[-1]),
@@ -201,7 +201,7 @@ def _merged_words(folder: Path, count: int) -> Vocabulary:
     for number in range(count):
         words = read_json(_file(folder, number, "json"))["words"]
         ids = np.array([index.setdefault(word, len(index)) for word in words], "<i4")
-        ids.tofile(_file(folder, number, "map"))
+        _file(folder, number, "map").write_bytes(ids.data)
     return Vocabulary(index)
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -135,7 +135,9 @@ class _Worker:
 def _serve(pipe: Connection) -> None:
     """A worker's life: take a task, answer it, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the first process's to handle
-    parent = os.getppid()
+    # Not os.getppid(): who is killed while this process starts is no longer its parent by now.
+    starter = parent_process()
+    parent = os.getppid() if starter is None else starter.pid
 
     def leave_with_parent() -> None:
         # A killed parent cannot say goodbye; a worker that goes on would write beside its successor.

@@ -19,6 +19,8 @@ Work = Callable[[Any], Any]  # a function of a module, found by its name whereve
 class WorkerError(AttomatonError, RuntimeError):
     """A task's workers died again and again: too little memory, or something kills them."""
 
+    resumable = True
+
 
 @dataclass(frozen=True)
 class Task:

@@ -42,16 +42,11 @@ class Limit:
 
     def dense(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, "width width"]:
         """Σ_p M_p e_x e_kᵀ written out: W_svm from `svm.coefficient`, W_fin from `finite.coefficient`."""
-        K = len(self.graph.vocabulary)
-        width = K if self.embeddings is None else self.embeddings.E.shape[1]
-        if max(K, width) > DENSE_WIDTH:
-            raise UsageError(
-                f"a dense matrix of width {width:,} over {K:,} tokens is refused (limit "
-                f"{DENSE_WIDTH:,}); the scores on the observed pairs hold the same answer."
-            )
-        M = np.zeros((K, K))
-        M[self.graph.pair_token, self.graph.pair_last] = coefficient
-        return M if self.embeddings is None else self.embeddings.E.T @ M @ self.embeddings.E
+        graph = self.graph
+        check_dense(len(graph.vocabulary), self.embeddings)
+        return dense_matrix(
+            len(graph.vocabulary), self.embeddings, graph.pair_last, graph.pair_token, coefficient
+        )
 
     def scores(
         self,
@@ -108,6 +103,29 @@ class Limit:
                 "luce_gradient": self.finite.gradient,
             },
         }
+
+
+def check_dense(K: int, embeddings: Embeddings | None) -> None:
+    """Refuse to write out a matrix over K tokens that nobody could hold."""
+    width = K if embeddings is None else embeddings.E.shape[1]
+    if max(K, width) > DENSE_WIDTH:
+        raise UsageError(
+            f"a dense matrix of width {width:,} over {K:,} tokens is refused (limit "
+            f"{DENSE_WIDTH:,}); the scores on the observed pairs hold the same answer."
+        )
+
+
+def dense_matrix(
+    K: int,
+    embeddings: Embeddings | None,
+    last: Int[np.ndarray, " pairs"],
+    token: Int[np.ndarray, " pairs"],
+    coefficient: Float[np.ndarray, " pairs"],
+) -> Float[np.ndarray, "width width"]:
+    """Σ_p M_p e_x e_kᵀ over pairs of a last token k and a token x."""
+    M = np.zeros((K, K))
+    M[token, last] = coefficient
+    return M if embeddings is None else embeddings.E.T @ M @ embeddings.E
 
 
 def merge_summaries(parts: Sequence[tuple[float, dict[str, Any]]]) -> dict[str, Any]:
