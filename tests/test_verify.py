@@ -15,7 +15,7 @@ import pytest
 from attomaton import verify
 from attomaton.errors import SolverError, UsageError
 from attomaton.results import Evidence, Verdict
-from attomaton.storage import read_json, read_rows
+from attomaton.storage import read_json, read_table
 
 FAST = "scan-snap-fig3,scan-snap-fig8,scan-snap-fig9"
 GOOD = Evidence(
@@ -98,8 +98,8 @@ def test_the_folder_holds_evidence_report_and_points(ended, tmp_path):
     assert record["command"] == "attomaton verify --only T1"
     assert record["measured"] == {"gap": [0.0, 1.0]}
     assert summary["claims"][0]["figures"] == {"gap": "0 … 1"}
-    points = read_rows([folder / "panels.parquet"], ["x", "y"], "x", None)
-    assert points["y"].tolist() == [3.0, 4.0]
+    points = read_table(folder / "panels.parquet")
+    assert points["y"].to_pylist() == [3.0, 4.0]
     assert "So" in (folder / "report.html").read_text(encoding="utf-8")
     assert "So" in (folder / "report.md").read_text(encoding="utf-8")
     assert read_json(folder / "summary.json")["verdict"] == "holds"

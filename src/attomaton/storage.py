@@ -513,7 +513,8 @@ def _read_groups(path: Path, names: Sequence[str], key: str, wanted: np.ndarray 
             if missing:
                 raise DataError(f"{path}: lacks the columns {missing}; {AGAIN}.")
             groups = _row_groups(file, key, wanted)
-            return file.read_row_groups(groups, columns=list(names), use_threads=False)
+            columns = list(dict.fromkeys([*names, key]))
+            return file.read_row_groups(groups, columns=columns, use_threads=False)
     except DataError:
         raise
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:

@@ -1,0 +1,294 @@
+"""Everything that takes bytes or words from outside, each with what is done with the answer.
+
+A reader that accepts a damaged file has to be able to work with it: so every one of them goes on to what a user would
+do next. What it draws (options, words of a context) comes from the generator it is handed.
+"""
+
+from functools import partial
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from attomaton import reproduce, runs, sweeps, verify
+from attomaton.corpus import documents, inspect, readers
+from attomaton.corpus.parts import Parts, read_part
+from attomaton.corpus.text import SPLITS, read_stream
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.errors import AttomatonError
+from attomaton.folders import details, differ, look
+from attomaton.lab import (
+    claims_panels,
+    claims_records,
+    contexts,
+    data_of_model,
+    opened,
+    scan_snap_runs,
+    shelf,
+    sweep_map,
+    training_runs,
+)
+from attomaton.mechanics import train as training
+from attomaton.mechanics.automaton import Automaton
+from attomaton.mechanics.data import check_embeddings
+from attomaton.mechanics.limit import merge_summaries, solve_limit
+from attomaton.mechanics.view import graph_view
+from attomaton.models import finished_part, last_token_table, open_model, read_record
+from attomaton.predictor.model import Predictor
+from attomaton.predictor.priors import parse_prior
+from attomaton.report import verification_figures, verification_text
+from attomaton.scan_snap.families import conditions, read_classes
+from attomaton.storage import is_folder, read_json, read_matrix, to_json
+from attomaton.summaries.model import model_summary
+from faults import seeds
+from faults.inputs import Reader
+
+
+def _text(folder: Path, rng: Random) -> None:
+    path = folder / "a.txt"
+    how: dict[str, Any] = {
+        "context": rng.choice((1, 2, 5, 2**40)),
+        "split": rng.choice(SPLITS),
+        "tokenizer": rng.choice(("words", "lower", "chars")),
+    }
+    windows = readers.read_windows(path, **how)
+    inspect.inspect_windows(windows)
+    inspect.length_counts(windows, 10)
+    to_json(list(windows.vocabulary.labels)).encode()
+    if rng.random() < 0.3:
+        known = Vocabulary(range(20)) if rng.random() < 0.5 else windows.vocabulary
+        readers.read_windows(path, **how, vocabulary=known)
+
+
+def _documents(folder: Path, rng: Random) -> None:
+    path = folder / "a.txt"
+    read_stream(path)
+    apart = rng.random() < 0.3
+    split = rng.choice(documents.SPLITS[1:] if apart else documents.SPLITS)
+    found = documents.read_documents(path, split, line_ends=rng.random() < 0.5, apart=apart)
+    _ = found.terms, found.lasts(0), found.find(found.titles[-1])
+
+
+def _rows(folder: Path, rng: Random) -> None:
+    windows = readers.read_windows(folder / "a.jsonl")
+    verify._given(windows)
+    to_json(list(windows.vocabulary.labels)).encode()
+    inspect.inspect_windows(windows)
+    if rng.random() < 0.1:
+        limit = solve_limit(windows.samples())
+        to_json(limit.summary())
+
+
+def _events(kind: str, folder: Path, rng: Random) -> None:
+    path = folder / f"a{kind}"
+    windows = readers.read_windows(path, context=rng.choice((1, 3)))
+    inspect.inspect_windows(windows)
+    to_json(list(windows.vocabulary.labels)).encode()
+
+
+def _tokenizer(folder: Path, rng: Random) -> None:
+    name = rng.choice(("words.json", "pairs.json", "shares.json"))
+    windows = readers.read_windows(folder / "a.txt", context=3, tokenizer=folder / name)
+    to_json(list(windows.vocabulary.labels)).encode()
+
+
+def _matrix(folder: Path, rng: Random) -> None:
+    for name in ("E.npy", "F.npy"):
+        check_embeddings(read_matrix(folder / name, "embeddings"))
+
+
+def _classes(folder: Path, rng: Random) -> None:
+    conditions(read_classes(folder / "c.toml"), 0.5)
+
+
+def _model(folder: Path, rng: Random) -> None:
+    model = folder / "model"
+    record = read_record(model)
+    data_of_model.provenance(record)
+    if rng.random() < 0.3:
+        _in_the_lab(model, rng)
+        return
+    one = rng.random() < 0.5
+    word = rng.choice((*seeds.TOKENS, 7, 0, 1, "unknown"))
+    limit = open_model(model, [word] if one else None)
+    words = limit.graph.vocabulary
+    automaton = Automaton(limit)
+    context = [*(words[i] for i in range(min(4, len(words)))), "unknown", word]
+    automaton.explain(context).record()
+    automaton.predict_proba(context, 2.0)
+    for last in limit.graph.last_tokens[:3].tolist():
+        graph_view(limit, last)
+    if not one:
+        to_json(limit.summary())
+        last_token_table(model)
+        to_json(model_summary(limit, 3)).encode()
+
+
+def _in_the_lab(model: Path, rng: Random) -> None:
+    seen = opened.Opened(model)
+    last = seen.heaviest()
+    seen.search("t")
+    limit = seen.limit(last)
+    context = contexts.first_context(limit, last)
+    contexts.companions(limit, last)
+    contexts.continued(seen, context, 0, 2)
+    graph_view(limit, seen.last_id(last))
+    [f"{seen.summary[k]:,}" for k in ("windows", "samples", "dropped", "vocab", "tokens")]
+
+
+def _predictor(folder: Path, rng: Random) -> None:
+    found = Predictor.open(folder / "predictor")
+    context = rng.choices(("the", "cat", "sat", "on", "mat", "unknown", 7), k=4)
+    found.predict(context)
+    found.predict_proba(context, backoff=False)
+    found.explain(context)
+    bags, _ = found._bag(context)
+    for baseline in found.baselines.in_context.values():
+        baseline(bags)
+    found.baselines.ngrams.best_trigrams(bags.before, bags.last, 2)
+
+
+def _training(folder: Path, rng: Random) -> None:
+    path = folder / "run"
+    item = shelf._folder(path)
+    _use_training(training_runs.read_run(item))
+
+
+def _use_training(run: training_runs.TrainingRun) -> None:
+    to_json(run.records)
+    _ = run.unfinished, run.ended
+    if training_runs.BROKEN not in run.status:
+        run.finals()
+    run.code()
+
+
+def _dynamics(folder: Path, rng: Random) -> None:
+    scan_snap_runs.read_asked(scan_snap_runs.run_settings(shelf._folder(folder / "run")))
+
+
+def _verification(folder: Path, rng: Random) -> None:
+    path = folder / "run"
+    found = claims_records.Evidence().of_folder(path)
+    for record in found:
+        claims_records.table_row(record)
+        known = verification_text.plain(record)
+        verification_text.blocks(known, "slug")
+        for panel in known["panels"]:
+            verification_figures.panel_table(panel)
+            options = claims_panels.heat_options if "heat" in panel else claims_panels.line_options
+            options(panel)
+    claims_records.shown(found, "holds", "t")
+    verification_text.headline(found)
+    claims_records.folder_code(path)
+
+
+def _published(folder: Path, rng: Random) -> None:
+    reproduce.run_figure(folder / "run")
+
+
+def _sweep(folder: Path, rng: Random) -> None:
+    found = sweeps.read_sweep(folder / "sweep")
+    _ = found.missing
+    axes = sweep_map.read_axes(found, {"value": rng.choice(sweeps.MEASURED)})
+    sweep_map.drawn(found, axes, 0)
+    to_json(found.rows)
+
+
+def _checkpoint(folder: Path, rng: Random) -> None:
+    path = folder / "checkpoint.safetensors"
+    reproduce.Checkpoint(folder).load("checkpoint")
+    saved = runs._Kept(path).load()
+    first = training._first_state("adam", np.zeros((2, 3)))
+    if saved is not None:
+        state, parts = training._unpacked(saved, first, 5)
+        training._joined(parts, np.arange(10), np.arange(10))
+        _ = state.params + state.moments[0], np.asarray(state.failed).tolist()
+
+
+def _parts(folder: Path, rng: Random) -> None:
+    words = Vocabulary.from_record(read_json(folder / "vocabulary.json"), folder)
+    table = Parts.from_record(read_json(folder / "parts.json"))
+    for part in table.parts[:2]:
+        read_part(folder, part.number, words, table)
+
+
+def _solved(folder: Path, rng: Random) -> None:
+    record = finished_part(folder / "work", 0)
+    if record is not None:
+        merge_summaries([(record["weight"], record["summary"])] * 2)
+
+
+def _workspace(folder: Path, rng: Random) -> None:
+    seen = shelf.Shelf(folder)
+    for item in seen.items():
+        if item.kind == "data" and item.id != shelf.EXAMPLE:
+            item.windows()
+            shelf.reading_options(item.reading)
+        is_folder(item.path, "model")
+    lab = SimpleNamespace(shelf=seen, jobs=SimpleNamespace(find=lambda name: None))
+    for run in training_runs.all_runs(lab):  # type: ignore[arg-type]
+        _use_training(run)
+
+
+def _listed(folder: Path, rng: Random) -> None:
+    for path in sorted(folder.glob("*")):
+        look.look(path).record()
+        details.details(path)
+        differ.difference(path, path)
+
+
+def _typed(folder: Path, rng: Random) -> None:
+    context, plain, grid, names = (
+        _said(folder / name) for name in ("context.json", "context.txt", "grid.txt", "names.txt")
+    )
+    vocabulary = Vocabulary([*seeds.TOKENS, 7])
+    for text in (context, plain):
+        words = contexts.read_context(text, vocabulary)
+        contexts.write_context(words, vocabulary)
+        to_json(words).encode()
+    asked = sweeps.parse_grid(grid.split())
+    cells = sweeps.cells_of(asked, ["syn-small"], rng.choice(("reduced", "limit", "sampled")))
+    sweeps.memory_needed(sweeps.pieces_of(cells, "reduced"))
+    claims, prior, tokenizer, *numbers = [*names.split(" "), "", "", ""]
+    for call, said in (
+        (claims_records.asked_claims, claims), (parse_prior, prior), (readers.named_tokeniser, tokenizer),
+        (lambda x: scan_snap_runs.read_asked({"eta_y": x, "until": x, "levels": x, "seeds": x}), numbers[0]),
+    ):  # fmt: skip
+        try:
+            call(said)  # type: ignore[operator]
+        except AttomatonError:
+            continue
+
+
+def _said(path: Path) -> str:
+    """A file as the words of a command line, which may hold any byte."""
+    return path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""
+
+
+READERS = {
+    "plain text": Reader(seeds.text, _text, 10),
+    "documents": Reader(seeds.text, _documents, 8),
+    "rows (.jsonl)": Reader(seeds.rows, _rows, 12),
+    "events (.csv)": Reader(seeds.events(".csv"), partial(_events, ".csv"), 6),
+    "events (.tsv)": Reader(seeds.events(".tsv"), partial(_events, ".tsv"), 4),
+    "events (.parquet)": Reader(seeds.events(".parquet"), partial(_events, ".parquet"), 8),
+    "tokenizer (.json)": Reader(seeds.tokenizer, _tokenizer, 8),
+    "matrix (.npy)": Reader(seeds.matrix, _matrix, 8),
+    "classes (.toml)": Reader(seeds.classes, _classes, 8),
+    "model": Reader(seeds.model, _model, 16),
+    "model, embeddings": Reader(seeds.coupled, _model, 8),
+    "predictor": Reader(seeds.predictor, _predictor, 12),
+    "run of train": Reader(seeds.training, _training, 8),
+    "run of dynamics": Reader(seeds.dynamics, _dynamics, 3),
+    "run of verify": Reader(seeds.verification, _verification, 8),
+    "sweep": Reader(seeds.sweep, _sweep, 8),
+    "checkpoint": Reader(seeds.checkpoint, _checkpoint, 8),
+    "corpus in parts": Reader(seeds.parts, _parts, 8),
+    "solved part": Reader(seeds.parts, _solved, 3),
+    "workspace of the lab": Reader(seeds.workspace, _workspace, 4),
+    "folders, listed": Reader(seeds.folders, _listed, 8),
+    "typed words": Reader(seeds.typed, _typed, 6),
+    "run of reproduce": Reader(seeds.published, _published, 0.1),
+}

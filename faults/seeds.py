@@ -1,0 +1,289 @@
+"""Small valid files of every kind that attomaton reads: what is damaged starts out whole.
+
+Each function fills one folder. They call the writers themselves, so a format that changes changes here too; nothing
+here needs JAX, whose start would take longer than all the rest.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from attomaton.corpus.readers import read_parts, read_samples, read_windows
+from attomaton.corpus.sessions import draw_sessions, write_sessions
+from attomaton.dynamics import columns as dynamics_columns
+from attomaton.fits import fit_run
+from attomaton.levels import find_classes, run_level
+from attomaton.mechanics.limit import solve_limit
+from attomaton.mechanics.train import Training
+from attomaton.models import write_head, write_part
+from attomaton.numerics import named_rng
+from attomaton.predictor.priors import Kin, Prior
+from attomaton.predictor.tune import tune
+from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.runs import metric_columns, provenance, training_records
+from attomaton.storage import new_folder, write_arrays, write_columns, write_json
+from attomaton.sweeps import sweep_run
+from attomaton.verify import _record, _summary
+
+TEXT = """ = Tea =
+
+the cat sat on the mat the cat
+a dog saw the cat and the dog ran
+
+ = Coffee =
+
+é 7 ü the 12 the cat sat
+
+on a mat a cat on the mat
+"""
+CLASSES = """normalise = true
+
+[[class]]
+query = "q1"
+next = "a"
+tokens = {the = 2, cat = 1}
+
+[[class]]
+query = "q2"
+next = "b"
+tokens = {the = 1.5, dog = 1}
+"""
+TOKENS = ("tea", "cup", "pot", "milk", "jug")
+
+
+def text(folder: Path) -> None:
+    """A plain text with headings, blank lines and letters beyond ASCII."""
+    (folder / "a.txt").write_text(TEXT, encoding="utf-8")
+
+
+def rows(folder: Path) -> None:
+    """Contexts, one a line."""
+    lines = [
+        {"tokens": ["tea", "cup", "pot"], "next": "tea"},
+        {"tokens": ["cup", "pot"], "next": "cup", "weight": 2},
+        {"tokens": ["cup", "tea", "pot"], "next": "pot", "weight": 0.5},
+        {"tokens": ["milk", "cup", "tea"], "next": "milk"},
+        {"tokens": ["pot", "milk", 7, "tea"], "next": 7},
+        {"tokens": ["jug", "milk", "tea"], "next": "tea"},
+        {"tokens": ["jug", "milk", "cup"], "next": "tea"},
+        {"tokens": ["milk", "jug", "tea"], "next": "jug"},
+    ]
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+
+
+def events(suffix: str) -> Callable[[Path], None]:
+    """An event log in a file of this kind."""
+
+    def fill(folder: Path) -> None:
+        drawn = draw_sessions(named_rng("sessions", 0), users=3, events=5, items=4)
+        write_sessions(drawn, folder / f"a{suffix}")
+
+    return fill
+
+
+def tokenizer(folder: Path) -> None:
+    """Tokenizers of three kinds, and a text for them."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    text(folder)
+    words = {w: i for i, w in enumerate(["[UNK]", *dict.fromkeys(TEXT.split())])}
+    plain = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    plain.pre_tokenizer = pre_tokenizers.Whitespace()
+    plain.save(str(folder / "words.json"))
+    letters = {w: i for i, w in enumerate(["[UNK]", *"abcdeghimnorstuw", "th", "the", "at"])}
+    pairs = Tokenizer(models.BPE(letters, [("t", "h"), ("th", "e"), ("a", "t")], unk_token="[UNK]"))
+    pairs.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase()])
+    pairs.pre_tokenizer = pre_tokenizers.Split(" ", "isolated")
+    pairs.enable_truncation(4)
+    pairs.save(str(folder / "pairs.json"))
+    pieces = [("<unk>", 0.0), ("▁", -1.0), *((c, -2.0 - i) for i, c in enumerate("thecaonsmdg"))]
+    shares = Tokenizer(models.Unigram(pieces, 0, False))
+    shares.pre_tokenizer = pre_tokenizers.Metaspace()
+    shares.save(str(folder / "shares.json"))
+
+
+def matrix(folder: Path) -> None:
+    """Embeddings as a matrix of numbers."""
+    np.save(folder / "E.npy", np.eye(4) + 0.1)
+    np.save(folder / "F.npy", np.eye(3, 4, dtype=np.float64))
+
+
+def classes(folder: Path) -> None:
+    """Sequence classes."""
+    (folder / "c.toml").write_text(CLASSES, encoding="utf-8")
+
+
+def model(folder: Path) -> None:
+    """A model of two parts."""
+    rows(folder)
+    windows = read_windows(folder / "a.jsonl")
+    with new_folder(folder / "model", "model") as work:
+        made = [
+            write_part(work, i, solve_limit(windows.samples(part)))
+            for i, part in enumerate(windows.parts(12))
+        ]
+        record = {"data": "a.jsonl", "reading": {"context": 3}, "command": "attomaton fit a.jsonl"}
+        write_head(work, windows.vocabulary, made, record, {})
+    (folder / "a.jsonl").unlink()
+
+
+def coupled(folder: Path) -> None:
+    """A model with embeddings that are not orthonormal, and its dense matrices."""
+    lines = [([0, 1, 2], 0), ([1, 2], 1), ([1, 0, 2], 2), ([3, 1, 0], 3), ([2, 3, 0], 2)]
+    data, table = folder / "a.jsonl", folder / "E.npy"
+    data.write_text("\n".join(json.dumps({"tokens": x, "next": y}) for x, y in lines))
+    np.save(table, np.eye(4) + 0.1)
+    fit_run(data, folder / "model", embeddings=table, dense=True)
+    data.unlink()
+    table.unlink()
+
+
+def predictor(folder: Path) -> None:
+    """A tuned predictor with every feature a prior may have."""
+    path = folder / "a.txt"
+    path.write_text(TEXT.lower() * 3, encoding="utf-8")
+    windows = read_windows(path, context=5)
+    tuned = tune(
+        windows, windows, reading={"context": 5}, priors=["main+bigram+odds"], lambdas=[1.0], thetas=[1.0],
+    )  # fmt: skip
+    # By hand: singular vectors of a small matrix are rounding noise, never the same bytes twice.
+    kin = Kin(*np.full((2, len(windows.vocabulary), 3), 0.5, np.float32))
+    prior = Prior({**tuned.prior.features, "kin": kin}, {**tuned.prior.weight, "kin": 0.5})
+    chosen = {**tuned.record["chosen"], "prior": "main+bigram+odds+kin"}
+    replace(tuned, prior=prior, record={**tuned.record, "chosen": chosen}).save(
+        folder / "predictor"
+    )
+    path.unlink()
+
+
+def training(folder: Path) -> None:
+    """A run of training, as `train_run` leaves it."""
+    rows(folder)
+    limit = solve_limit(read_samples(folder / "a.jsonl"))
+    scores = np.stack([limit.svm.score, limit.svm.score + 1])
+    records = {name: np.array([[1.0, 0.5, 0.25]] * 2) for name in ("loss", "norm", "cosine")}
+    run = Training(None, scores, np.array([0, 5, 10]), records, ["finished"] * 2, {"run": 0.1})
+    config = {"data": "a.jsonl", "init": "zeros", "optimizer": "gd", "lr": 0.1, "steps": 10, "head": "identity",
+              "loss": "log", "seeds": 2, "seed": 0}  # fmt: skip
+    summary = {"samples": 8, "loss_floor": 0.1, "svm_norm": 1.0, "status": run.status,
+               "final": [{"seed": 0, "loss": 0.25}, {"seed": 1, "loss": None}]}  # fmt: skip
+    with new_folder(folder / "run", "run") as work:
+        provenance(work, config, summary)
+        write_columns(work / "metrics.parquet", metric_columns(training_records(run, limit), 2))
+        write_json(work / "status.json", {"status": run.status})
+    (folder / "a.jsonl").unlink()
+
+
+def dynamics(folder: Path) -> None:
+    """A run of scan and snap."""
+    run = run_level("reduced", find_classes("syn-small"), 1.0, 1.0, until=10.0)
+    with new_folder(folder / "run", "run") as work:
+        provenance(work, {"classes": "syn-small", "eta_y": 1.0, "eta_z": 1.0, "until": 10.0}, {})
+        write_columns(work / "reduced.parquet", dynamics_columns(run))
+
+
+def verification(folder: Path) -> None:
+    """Two claims with their evidence."""
+    panel = {"title": "loss", "xlabel": "t", "ylabel": "L", "lines": [
+        {"x": [0.0, 1.0], "y": [1.0, 0.5], "label": "theory", "style": "theory"}]}  # fmt: skip
+    heat = {"title": "heat", "heat": [[0.0, 1.0], [0.5, 0.2]], "xlabel": "x", "ylabel": "y",
+            "xticks": ["a", "b"], "yticks": ["c", "d"], "colour": "c"}  # fmt: skip
+    records = []
+    for name in ("T1", "T2"):
+        evidence = Evidence(
+            name, "W goes there.", Verdict.HOLDS, Verdict.FAILS, "1e-3", {"cosine": [0.9, 1.0], "n": {"a": 3}},
+            {"cosine": 0.1}, "A title", "$W$", (Assumption("A1", True, "all"),), {"cosine": 1.0}, "why",
+            (panel, heat), {"seeds": 2},
+        )  # fmt: skip
+        records.append(_record(name, (evidence, 1.5, None), None, True))
+    with new_folder(folder / "run", "verification") as work:
+        (work / "claims").mkdir()
+        provenance(work, {"quick": True}, _summary(records, True, None, "run"))
+        for record in records:
+            write_json(work / "claims" / f"{record['claim']}.json", record)
+
+
+def published(folder: Path) -> None:
+    """A long preset's run, whose figure can be drawn from its numbers."""
+    rates = (0.1, 0.5)
+    result = {
+        "size": "tiny",
+        "rows": [{"lr": lr, "entropy_mean": 2.0 - lr, "entropy_error": 0.1} for lr in rates],
+        "curves": [
+            {"lr": lr, "step": [0, 10], "entropy": [3.0, 2.0 - lr], "valid_loss": [3.0, 1.0]} for lr in rates
+        ],
+    }  # fmt: skip
+    with new_folder(folder / "run", "run") as work:
+        provenance(work, {}, {"preset": "scan-snap-fig10", "title": "t"})
+        write_json(work / "result.json", result)
+
+
+def sweep(folder: Path) -> None:
+    """A sweep with finished and failed pieces."""
+    grid = {
+        "eta_z": [0.5, 1.0],
+        "ratio": [1, 2],
+        "until": [10.0],
+        "mixing": ["inverse", "nonsense"],
+    }
+    sweep_run(folder / "sweep", grid, ["syn-small"], "reduced")
+    (folder / "sweep" / "results.parquet").unlink(missing_ok=True)
+
+
+def checkpoint(folder: Path) -> None:
+    """What an interrupted training keeps."""
+    write_arrays(
+        folder / "checkpoint.safetensors",
+        {
+            "params": np.ones((2, 3)), "step": np.array([4, 4]), "failed": np.zeros(2, np.int64),
+            "moment/0": np.ones((2, 3)), "moment/1": np.ones((2, 3)), "record/loss": np.ones((2, 2, 5)),
+            "record/norm": np.ones((2, 2, 5)),
+        },
+    )  # fmt: skip
+
+
+def parts(folder: Path) -> None:
+    """What an interrupted fit keeps: a corpus in parts, one of them solved."""
+    text(folder)
+    windows = read_windows(folder / "a.txt", context=6)
+    words, table = read_parts(folder / "a.txt", folder, size=40, context=6)
+    write_json(folder / "parts.json", table.record())
+    write_json(folder / "vocabulary.json", list(words.labels))
+    work = folder / "work"
+    work.mkdir()
+    write_part(work, 0, solve_limit(windows.samples(windows.parts(40)[0])))
+    for name in ("samples", "pairs", "edges"):
+        shutil.rmtree(work / name)
+    (folder / "a.txt").unlink()
+
+
+def workspace(folder: Path) -> None:
+    """The lab's workspace: pasted data, a run, a training that was broken off."""
+    from attomaton.lab.shelf import Shelf
+
+    Shelf(folder).add("mine.txt", TEXT.encode(), {"context": 4, "split": "stream"})
+    runs = folder / "runs"
+    runs.mkdir()
+    training(runs)
+    (runs / ".t.partial").mkdir()
+    asked = {"samples": "0123", "data": "a.jsonl", "init": "zeros", "steps": 5, "optimizer": "gd", "head": "identity",
+             "loss": "log", "seeds": 1, "seed": 0}  # fmt: skip
+    write_json(runs / ".t.partial" / "config.json", asked)
+
+
+def folders(folder: Path) -> None:
+    """A folder of every kind, to be listed and compared."""
+    for fill in (model, predictor, sweep, training):
+        fill(folder)
+
+
+def typed(folder: Path) -> None:
+    """What people type: contexts, numbers, settings of a sweep, names."""
+    (folder / "context.json").write_text('["tea", "cup", 7]', encoding="utf-8")
+    (folder / "context.txt").write_text("tea cup 7 pot", encoding="utf-8")
+    (folder / "grid.txt").write_text("eta_z=0.5,1 ratio=1,2", encoding="utf-8")
+    (folder / "names.txt").write_text("T1,S2 main+kin words 0 0.5,1", encoding="utf-8")

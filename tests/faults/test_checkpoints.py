@@ -1,0 +1,130 @@
+"""A latest state that is always there: writers killed while they save, and folders replaced in one act."""
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from attomaton import storage
+from attomaton.errors import StorageError, UsageError
+from attomaton.storage import new_folder, read_json, write_arrays, write_json, write_whole
+from faults.checkpoints import CONTROLS, TARGETS, state, step_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_latest_state_survives_kills_and_writers_without_care_are_caught():
+    command = [sys.executable, "-m", "faults", "checkpoints", "--kills", "18", "--seed", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in (x.name for x in (*TARGETS, *CONTROLS)):
+        assert sum(line.startswith(name) for line in done.stdout.splitlines()) == 2, name
+    assert " 0 times without a latest state" in done.stdout
+
+
+def test_a_state_pieced_together_from_two_is_not_taken_for_one():
+    torn = state(3)
+    assert step_of(torn) == 3
+    torn["params"][40:] = 4.0
+    with pytest.raises(storage.DataError, match="several steps"):
+        step_of(torn)
+
+
+def test_a_folder_is_there_at_every_moment_while_it_is_replaced(tmp_path):
+    """A reader that never stops looking, beside a writer that never stops replacing."""
+    place, missing, looked, stop = tmp_path / "run", 0, 0, threading.Event()
+
+    def fill(step):
+        with new_folder(place, "run") as work:
+            write_json(work / "step.json", {"step": step})
+
+    def look():
+        nonlocal missing, looked
+        while not stop.is_set():
+            missing += not place.exists()
+            looked += 1
+
+    fill(0)
+    reader = threading.Thread(target=look)
+    reader.start()
+    for step in range(1, 30):
+        fill(step)
+    stop.set()
+    reader.join()
+    assert looked > 100
+    assert missing == 0
+    assert read_json(place / "step.json") == {"step": 29}
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_without_the_exchange_of_names_a_folder_is_still_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+    for step in range(2):
+        with new_folder(tmp_path / "run", "run") as work:
+            write_json(work / "step.json", {"step": step})
+    assert read_json(tmp_path / "run" / "step.json") == {"step": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_what_a_killed_process_left_is_deleted_and_what_a_living_one_fills_is_not(tmp_path):
+    killed = tmp_path / ".run.unfinished-killed00"
+    killed.mkdir()
+    (killed / "half.json").write_text("{")
+    other = tmp_path / ".run.settings"  # somebody's own
+    other.mkdir()
+    with new_folder(tmp_path / "run", "run") as living:
+        assert not killed.exists()
+        with new_folder(tmp_path / "run", "run") as second:
+            assert living.is_dir()
+            write_json(second / "who.json", "second")
+        write_json(living / "who.json", "first")
+    assert read_json(tmp_path / "run" / "who.json") == "first"
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".run.settings", "run"]
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_leaves_the_earlier_file_and_the_earlier_folder(tmp_path):
+    write_whole(tmp_path / "a.json", lambda path: write_json(path, 1))
+
+    def half(path):
+        path.write_text("{")
+        full()
+
+    with pytest.raises(StorageError, match=r"a\.json: writing failed \(No space left"):
+        write_whole(tmp_path / "a.json", half)
+    assert read_json(tmp_path / "a.json") == 1
+    with new_folder(tmp_path / "run", "run") as work:
+        write_json(work / "step.json", 1)
+    said = r"run: writing failed .*; nothing was left behind"
+    with pytest.raises(StorageError, match=said), new_folder(tmp_path / "run", "run") as work:
+        half(work / "step.json")
+    assert read_json(tmp_path / "run" / "step.json") == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "run"]
+
+
+def test_a_full_disk_under_arrays_is_said_as_under_any_file(tmp_path, monkeypatch):
+    import safetensors.numpy
+    from safetensors import SafetensorError
+
+    def no_room(*_):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", no_room)
+    with pytest.raises(StorageError, match=r"x\.safetensors: writing failed .*No space left"):
+        write_whole(tmp_path / "x.safetensors", lambda path: write_arrays(path, state(0)))
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with (
+        pytest.raises(UsageError, match="cannot write there"),
+        new_folder(tmp_path / "file" / "run", "run"),
+    ):
+        pass

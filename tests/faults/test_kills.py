@@ -1,0 +1,171 @@
+"""Runs whose drivers and workers are killed end as if nothing had happened: the short version of `faults kills`."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from attomaton.engine.tasks import WorkerError
+from attomaton.errors import DataError
+from attomaton.ledger import LEDGER
+from attomaton.storage import discard, resumed_folder, work_folder, write_json
+from faults import folders
+from faults.cases import FIT, OUT, SHORT, Case
+from faults.kills import FAULTS, Arena, shares, told
+from faults.processes import gone_within
+
+TRAIN = Case("train", ("train", f"../{SHORT}", "--context", "6", "--steps", "3000"))
+# The level that needs no compiled program; what kills do to it is the same.
+SWEEP = Case(
+    "sweep",
+    ("sweep", "syn-small", "eta_z=0.5,1,2,4", "ratio=1,2", "until=10", "--level", "reduced"),
+)
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory):
+    return Arena(tmp_path_factory.mktemp("arena").resolve(), seed=3, warm=False)
+
+
+def clean(tally):
+    return {name: tally.faults[name] for name in FAULTS if tally.faults[name]}
+
+
+def test_a_fit_killed_and_resumed_is_the_undisturbed_fit(arena):
+    tally = arena.kill_drivers(FIT, 2)
+    assert tally.kills == 2
+    assert clean(tally) == {}
+
+
+def test_a_fit_that_loses_workers_is_the_undisturbed_fit(arena):
+    tally = arena.kill_workers(FIT, 1)
+    assert tally.kills == 1
+    assert clean(tally) == {}
+
+
+@pytest.mark.parametrize("case", [TRAIN, SWEEP], ids=lambda case: case.name)
+def test_training_and_sweeps_killed_and_resumed_are_the_undisturbed_ones(arena, case):
+    tally = arena.kill_drivers(case, 1)
+    assert tally.kills == 1
+    assert clean(tally) == {}
+
+
+def test_a_worker_whose_driver_dies_while_it_starts_leaves():
+    code = (
+        "import os\n"
+        "from attomaton.engine.processes import _Worker\n"
+        "from attomaton.engine.tasks import Task\n"
+        "worker = _Worker()\n"
+        "worker.give('time:sleep', Task(0, 60))\n"
+        "os._exit(0)\n"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    driver.wait()
+    assert gone_within(driver.pid, 30.0) is not None
+
+
+def test_work_is_kept_when_workers_die_again_and_again_but_not_when_the_data_are_wrong(tmp_path):
+    def work_until(error):
+        with work_folder(tmp_path / "m", {}) as work:
+            write_json(work / "piece.json", 1)
+            raise error("as it happens")
+
+    kept = {}
+    for error in (WorkerError, DataError):
+        with pytest.raises(error):
+            work_until(error)
+        kept[error] = (tmp_path / ".m.partial" / "piece.json").exists()
+    assert kept == {WorkerError: True, DataError: False}
+
+
+def test_what_is_left_of_work_that_was_being_thrown_away_is_never_taken_up(tmp_path, monkeypatch):
+    with work_folder(tmp_path / "m", {}) as work:
+        write_json(work / "piece.json", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed before it came to that
+        discard(work)
+    assert (work / "piece.json").exists()
+    with work_folder(tmp_path / "m", {}) as work:
+        assert not (work / "piece.json").exists()
+
+
+def test_what_killed_processes_were_writing_does_not_stay_in_a_finished_folder(tmp_path):
+    with resumed_folder(tmp_path / "m", "run", {}, scratch=("parts", "part-*.json")) as work:
+        (work / ".piece.json.77").touch()
+        (work / "parts").mkdir()
+        for name in ("part-0.json", "piece.json"):
+            write_json(work / name, 1)
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == [
+        "attomaton.json",
+        "log.jsonl",
+        "piece.json",
+    ]
+
+
+# Controls: what the counts would miss nobody would know
+
+
+@pytest.fixture
+def torn(arena, tmp_path):
+    calm = arena.undisturbed(FIT).folder / OUT
+    shutil.copytree(calm, tmp_path / OUT)
+    return calm, tmp_path / OUT
+
+
+def test_an_undisturbed_fit_has_no_faults(torn):
+    calm, copy = torn
+    assert folders.differences(calm, copy) == folders.lost(calm, copy) == []
+    assert folders.doubled(copy) == folders.unreadable(copy) == []
+    assert folders.leftovers(copy.parent, OUT) == []
+    assert len(folders.pieces(copy)) > 10
+
+
+def test_a_cut_file_is_unreadable_and_different(torn):
+    calm, copy = torn
+    for name in ("model.json", "pairs/003.parquet"):
+        whole = (copy / name).read_bytes()
+        (copy / name).write_bytes(whole[: len(whole) // 2])
+        assert len(folders.unreadable(copy)) == 1, name
+        assert folders.differences(calm, copy) == [f"{name}: differs"]
+        (copy / name).write_bytes(whole)
+
+
+def test_a_changed_number_and_a_missing_file_are_different(torn):
+    calm, copy = torn
+    record = json.loads((copy / "model.json").read_text())
+    record["summary"]["loss_floor"] += 1e-15
+    (copy / "model.json").write_text(json.dumps(record))
+    (copy / "edges" / "000.parquet").unlink()
+    assert folders.differences(calm, copy) == [
+        "edges/000.parquet: in one folder only",
+        "model.json: differs",
+    ]
+
+
+def test_a_piece_done_twice_and_a_piece_never_done_are_counted(torn):
+    calm, copy = torn
+    lines = (copy / LEDGER).read_text().splitlines()
+    done = [line for line in lines if '"part 2"' in line]
+    other = [line for line in lines if '"part 1"' not in line]
+    (copy / LEDGER).write_text("\n".join([*other, *done]) + "\n")
+    assert folders.doubled(copy) == ["part 2"]
+    assert folders.lost(calm, copy) == ["part 1"]
+    assert folders.pieces(calm) == Counter(folders.pieces(calm).keys())
+
+
+def test_what_is_left_over_beside_and_inside_is_counted(torn):
+    _, copy = torn
+    (copy / "pairs" / ".003.parquet.77").touch()
+    (copy.parent / f".{OUT}.partial").mkdir()
+    assert sorted(folders.leftovers(copy.parent, OUT)) == [
+        ".out.partial",
+        "out/pairs/.003.parquet.77",
+    ]
+
+
+def test_kills_are_shared_out_and_told():
+    assert shares(50, 3) == [17, 17, 16]
+    assert "victim" in told([])
