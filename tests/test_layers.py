@@ -55,7 +55,8 @@ ROOMS = {
     "__main__": {"cli"},
     "cli": BASE
     | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_runs", "cli_summary", "cli_verify", "console", "corpus",
-       "demo", "doctor", "engine", "estimates", "fits", "mechanics", "models", "report", "reproduce", "runs", "storage"},
+       "demo", "doctor", "engine", "estimates", "fits", "mechanics", "models", "report", "reproduce", "runs",
+       "storage"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {

@@ -77,6 +77,18 @@ def test_a_sweep_continues_where_it_stopped(tmp_path):
     assert (tmp_path / "a" / "results.parquet").read_bytes() == whole
 
 
+def test_a_sweep_over_seeds_has_a_column_for_the_setting_and_one_for_the_run(tmp_path):
+    sweeps.sweep_run(tmp_path / "a", GRID | {"seed": [0, 7]}, ["syn-small"], "sampled")
+    found = table(tmp_path / "a")
+    runs = GRID["seeds"][0]
+    assert found["seed"].to_pylist() == list(range(runs)) * (found.num_rows // runs)
+    assert found["base_seed"].to_pylist()[: 2 * runs] == [0] * runs + [7] * runs
+    rows = sweeps.read_sweep(tmp_path / "a").rows
+    assert [(r["seed"], r["base_seed"]) for r in rows] == list(
+        zip(found["seed"].to_pylist(), found["base_seed"].to_pylist(), strict=True)
+    )
+
+
 def test_a_finished_piece_is_never_computed_again(tmp_path, monkeypatch):
     sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
     monkeypatch.setattr(sweeps, "run_level", None)  # would fail if it were called

@@ -64,6 +64,7 @@ _SUMMARY = {
     **dict.fromkeys(COUNTED, int), **dict.fromkeys(MEASURED, float),
     "certificates": dict.fromkeys(CERTIFIED, float),
 }  # fmt: skip
+LARGEST = 1e50  # of an embedding's numbers
 _PART = {"part": int, "first_last": int, "final_last": int}
 _MODEL = {
     "summary": _SUMMARY, "parts": [_PART], "reading?": dict, "environment?": dict, "data?": str, "command?": str,
@@ -264,6 +265,8 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     if "E" in arrays:
         table = folder / "arrays.safetensors"
         expect_arrays(table, arrays, {"E": ("f", (len(vocabulary), None))})
+        if np.abs(arrays["E"]).max(initial=0.0) > LARGEST:
+            raise DataError(f"{table}: embeddings whose products no number can hold; {AGAIN}.")
     embeddings = Embeddings(arrays["E"]) if "E" in arrays else None
     coupled = embeddings is not None and not embeddings.orthonormal
     wanted = None if lasts is None or coupled else _known(vocabulary, lasts)
@@ -336,6 +339,8 @@ def _graph(
     per_last = np.maximum.reduceat(pairs["component"], new_last) + 1 if len(last) else last
     shift = np.repeat(row_pointer(per_last)[:-1], np.diff(new_last, append=len(last)))
     component = pairs["component"] + shift
+    if not np.bincount(component, minlength=int(per_last.sum())).all():
+        raise DataError(f"{folder / 'pairs'}: a component without tokens; {AGAIN}.")
     level = np.zeros(int(per_last.sum()), np.int64)
     level[component] = pairs["level"]
     head = edges["last"].astype(np.int64) * K

@@ -548,7 +548,11 @@ def _row_groups(file: Any, key: str, wanted: np.ndarray | None) -> list[int]:
     if wanted is None:
         return groups
     at = file.schema_arrow.names.index(key)
-    spans = [file.metadata.row_group(i).column(at).statistics for i in groups]
+    columns = [file.metadata.row_group(i).column(at) for i in groups]
+    # Arrow ends the process where statistics are not of the column's own type.
+    if any(c.physical_type != file.schema.column(at).physical_type for c in columns):
+        raise ValueError(f"its column {key!r} contradicts itself")
+    spans = [column.statistics for column in columns]
     # A group without statistics, as other tools may write it, has to be looked at.
     return [
         i

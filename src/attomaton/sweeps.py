@@ -337,10 +337,15 @@ def _collect(out: Path, cells: Sequence[Mapping[str, Any]], pieces: Sequence[Pie
         return 0
     table = pa.concat_tables(tables).sort_by([("cell", "ascending"), ("seed", "ascending")])
     at = table["cell"].to_pylist()
-    for name in cells[0]:
-        table = table.append_column(name, pa.array([cells[i][name] for i in at]))
+    for name in _settings(cells[0]):
+        table = table.append_column(name, pa.array([_settings(cells[i])[name] for i in at]))
     write_whole(out / "results.parquet", lambda path: pq.write_table(table, path))
     return table.num_rows
+
+
+def _settings(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell's settings under the names of their columns: `seed` is the number of a run there."""
+    return {"base_seed" if name == "seed" else name: value for name, value in cell.items()}
 
 
 def _tables(out: Path, pieces: Sequence[Piece]) -> Iterator[Any]:
@@ -413,7 +418,7 @@ def read_sweep(folder: Path | str) -> Sweep:
     pieces = pieces_of(cells, level)
     tables = list(_tables(out, pieces))
     rows = pa.concat_tables(tables).to_pylist() if tables else []
-    rows = [{**row, **cells[row["cell"]]} for row in rows]
+    rows = [{**row, **_settings(cells[row["cell"]])} for row in rows]
     rows.sort(key=lambda row: (row["cell"], row["seed"]))
     failed = {
         failure["cell"]: failure["error"]

@@ -343,8 +343,10 @@ def read_evidence(path: Path) -> Record:
             for line in panel.get("lines", ())
         ]
         heat = panel.get("heat", ())
-        sizes.append({len(row) for row in heat} | {len(x) for x in [panel.get("xticks")] if x})
-        sizes.append({len(x) for x in (heat, panel.get("yticks")) if x})
+        sizes.append(
+            {len(row) for row in heat} | {len(x) for x in [panel.get("xticks")] if x is not None}
+        )
+        sizes.append({len(x) for x in (heat, panel.get("yticks", heat))})
         if max(map(len, sizes)) > 1:
             raise DataError(f"{path}: a picture's lists are of unlike lengths; {AGAIN}.")
     return record

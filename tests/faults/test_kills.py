@@ -17,7 +17,13 @@ from faults.cases import FIT, OUT, SHORT, Case
 from faults.kills import FAULTS, Arena, shares, told
 from faults.processes import gone_within
 
-TRAIN = Case("train", ("train", f"../{SHORT}", "--context", "6", "--steps", "3000"))
+TRAIN = Case(
+    "train",
+    (
+        *("train", f"../{SHORT}", "--context", "6", "--steps", "3000"),
+        *("--optimizer", "adam", "--init", "uniform", "--seeds", "2"),
+    ),
+)
 # The level that needs no compiled program; what kills do to it is the same.
 SWEEP = Case(
     "sweep",

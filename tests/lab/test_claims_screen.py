@@ -216,8 +216,10 @@ def test_evidence_is_the_newest_of_each_claim(tmp_path, verified):
     assert [r["claim"] for r in evidence.of_folder(verified)] == QUICK
 
 
-def test_a_folder_with_strange_claims_is_refused(tmp_path):
-    (tmp_path / "summary.json").write_text(json.dumps({"claims": [{"claim": "../../secret"}]}))
+def test_a_folder_with_strange_claims_is_refused(tmp_path, verified):
+    summary = json.loads((verified / "summary.json").read_text())
+    summary["claims"][0]["claim"] = "../../secret"
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(DataError, match="holds claims nobody knows here"):
         Evidence().of_folder(tmp_path)
 

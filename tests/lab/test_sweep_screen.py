@@ -309,5 +309,5 @@ def test_a_folder_that_is_broken_is_said_in_the_page(tab, lab, done):
     (broken / "attomaton.json").write_text(json.dumps({"kind": "sweep", "schema_version": 1}))
     (broken / "sweep.json").write_text("{}")
     tab.see(f"/sweep?on={folder_id(broken)}")
-    tab.wait("document.querySelector('.problem')?.innerText.includes('does not describe a sweep')")
+    tab.wait("document.querySelector('.problem')?.innerText.includes('not of its kind')")
     assert not tab.errors

@@ -188,9 +188,10 @@ class Predictor:
         record = read_json(folder / "predictor.json")
         expect(folder / "predictor.json", record, _RECORD)
         chosen, settings = record["chosen"], record["baselines"]
-        if len(settings["mix"]) != 2 or len(settings["discounts"]) != 2:
+        least = min(chosen["theta"], settings["theta"], settings["mu"])
+        if len(settings["mix"]) != 2 or len(settings["discounts"]) != 2 or least < 0:
             raise DataError(
-                f"{folder / 'predictor.json'}: mix and discounts are two each; {AGAIN}."
+                f"{folder / 'predictor.json'}: settings that no tuning chooses; {AGAIN}."
             )
         labels = read_json(folder / "vocabulary.json")
         vocabulary = Vocabulary.from_record(labels, folder / "vocabulary.json")

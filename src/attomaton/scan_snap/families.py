@@ -216,7 +216,7 @@ def _entry_faults(where: str, entry: Any, normalise: bool) -> list[str]:
     wrong = [
         f"{where}: weight {w!r} of {word!r}: a finite number ≥ 0 is needed"
         for word, w in tokens.items()
-        if isinstance(w, bool) or not isinstance(w, int | float) or not 0 <= w < np.inf
+        if isinstance(w, bool) or not isinstance(w, int | float) or not 0 <= w <= 1e100
     ]
     total = 0.0 if wrong else float(sum(tokens.values()))
     if not wrong and not total:
