@@ -136,7 +136,7 @@ class Arena:
             most = min(kills - tally.kills, int(self.rng.integers(1, MOST_KILLS + 1)))
             for _ in range(most):
                 _wait_for(partial(_at_work, process), LONG)
-                _wait(process, float(self.rng.uniform(0, calm.seconds / 2)))
+                _wait(process, float(self.rng.uniform(0, (calm.seconds - calm.first) / 2)))
                 tally.kills += _kill_one(workers_of(process.pid), self.rng)
             if self._gave_up(process, folder):
                 tally.given_up += 1
