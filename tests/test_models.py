@@ -254,27 +254,9 @@ def run_to_the_end(arguments: list) -> dict:
     return json.loads(done.stdout)
 
 
-def test_fit_goes_on_after_a_kill(tmp_path):
-    text = write_text(tmp_path / "text.txt", tokens=20_000)
-    quiet = run_to_the_end(["fit", text, "--context", 8, "-o", tmp_path / "quiet"])
-    out, work = tmp_path / "m", tmp_path / ".m.partial"
-    arguments = ["fit", text, "--context", 8, "-o", out]
-    for least in (2, 6):
-        run_until(arguments, lambda least=least: len(list(work.glob("part-*.json"))) >= least)
-        assert not out.exists()
-    summary = run_to_the_end(arguments)
-    assert 6 <= summary["resumed_parts"] < summary["parts"]
-    assert not work.exists()
-    for file in sorted((tmp_path / "quiet").rglob("*.parquet")):
-        assert file.read_bytes() == (out / file.relative_to(tmp_path / "quiet")).read_bytes()
-    for name in ("certificates", "loss_floor", "svm_norm", "pairs", "edges"):
-        assert summary[name] == quiet[name]
-
-
-@pytest.mark.parametrize("optimizer", ["gd", "adam"])
-def test_training_goes_on_after_a_kill(tmp_path, optimizer):
+def test_training_goes_on_after_a_kill(tmp_path):
     text = write_text(tmp_path / "text.txt", tokens=2000, words=40)
-    options = ["--context", 6, "--steps", 20_000, "--optimizer", optimizer, "--lr", 0.1,
+    options = ["--context", 6, "--steps", 20_000, "--optimizer", "gd", "--lr", 0.1,
                "--init", "uniform", "--seeds", 2]  # fmt: skip
     quiet = run_to_the_end(["train", text, *options, "-o", tmp_path / "quiet"])
     out = tmp_path / "run"
