@@ -2,8 +2,8 @@
 
 Rows compare the stages that engines share out (shards read, parts solved); the models must be equal byte for byte.
 
-`python -m benchmarks.scaling TOKENS [FOLDER]` draws a Zipf text of that many words, fits it with two processes and prints
-what it took beside WikiText-2: docs/scaling.md has the figures for 100 million.
+`python -m benchmarks.scaling WORDS [FOLDER]` draws a Zipf text of that many words, fits it with two processes and
+prints what it took beside WikiText-2: docs/scaling.md has the figures for 100 million.
 """
 
 import hashlib

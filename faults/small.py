@@ -64,6 +64,7 @@ def main() -> None:
     cli.main()
 
 
-small_pieces()  # in workers too: they import this module under another name
+if __name__ in ("__main__", "__mp_main__"):  # the second in workers
+    small_pieces()
 if __name__ == "__main__":
     main()

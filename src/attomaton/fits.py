@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,7 @@ def _prepared(
     done = folder / "parts.json"
     if done.is_file():
         Ledger(folder.parent).found("reading")
-        return Vocabulary(read_json(folder / "vocabulary.json")), Parts.from_record(read_json(done))
+        return _corpus(str(folder), done.stat().st_mtime_ns)
     folder = Path(os.path.abspath(folder))  # workers may stand elsewhere
     folder.mkdir(exist_ok=True)
 
@@ -194,8 +195,7 @@ def solve_part(task: tuple[str, int]) -> dict[str, Any]:
             seconds[name] = seconds.get(name, 0.0) + took
 
     corpus = work / "corpus"
-    parts = Parts.from_record(read_json(corpus / "parts.json"))
-    words = Vocabulary(read_json(corpus / "vocabulary.json"))
+    words, parts = _corpus(str(corpus), (corpus / "parts.json").stat().st_mtime_ns)
     E = read_arrays(corpus / "embeddings.safetensors", ["E"]).get("E")
     with _timed("bags", seconds):
         samples = read_part(corpus, number, words, parts)
@@ -203,6 +203,16 @@ def solve_part(task: tuple[str, int]) -> dict[str, Any]:
     with _timed("write", seconds):
         record = write_part(work, number, limit)
     return {"record": record, "seconds": seconds}
+
+
+@lru_cache(maxsize=1)  # a worker solves many parts of one corpus
+def _corpus(folder: str, written: int) -> tuple[Vocabulary, Parts]:
+    """The vocabulary and the table of a corpus in parts; `written` tells one from another at the same place."""
+    words, table = Path(folder) / "vocabulary.json", Path(folder) / "parts.json"
+    return (
+        Vocabulary.from_record(read_json(words), words),
+        Parts.from_record(read_json(table), table),
+    )
 
 
 @contextmanager

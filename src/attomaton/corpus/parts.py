@@ -23,13 +23,21 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART, Windows
 from attomaton.errors import DataError
 from attomaton.numerics import ragged_indices, row_pointer
-from attomaton.storage import write_whole
+from attomaton.storage import expect, read_matrix, write_whole
 
+AGAIN = "start again."
 EXAMPLES = 5  # windows set aside that are told in words
 MOST = 4096  # parts of a corpus; beyond that they grow, or finding their pieces would take longer than solving them
 BLOCK = 1 << 14  # windows whose contexts are written out together
 _COLUMNS = (("length", "<i4"), ("label", "<i4"), ("weight", "<f8"), ("source", "<i8"))
 _ROW = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
+_PART = ("number", "first_last", "final_last", "windows", "incidences")
+_COUNTS = ("runs", "tokens", "windows", "documents", "too_short")
+_FORM = {
+    "parts": [dict.fromkeys(_PART, int)],
+    **dict.fromkeys(_COUNTS, int),
+    "set_aside": {"rows": int, "weight": float, "examples": [str]},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,16 +68,16 @@ class Parts:
         return asdict(self)
 
     @staticmethod
-    def from_record(record: dict[str, Any]) -> "Parts":
-        """What `record` wrote."""
+    def from_record(record: Any, place: Path = Path("parts.json")) -> "Parts":
+        """What `record` wrote, found at `place`."""
+        expect(place, record, _FORM)
+        parts = tuple(Part(**{k: p[k] for k in _PART}) for p in record["parts"])
+        if record["runs"] < 1 or [p.number for p in parts] != list(range(max(len(parts), 1))):
+            raise DataError(f"{place}: no runs, or parts that are not numbered from 0; {AGAIN}")
         aside = record["set_aside"]
-        return Parts(
-            **{
-                **record,
-                "parts": tuple(Part(**p) for p in record["parts"]),
-                "set_aside": SetAside(aside["rows"], aside["weight"], tuple(aside["examples"])),
-            }
-        )
+        told = SetAside(aside["rows"], aside["weight"], tuple(aside["examples"]))
+        runs, tokens, windows, documents, too_short = (record[k] for k in _COUNTS)
+        return Parts(parts, runs, tokens, windows, documents, too_short, told)
 
 
 # Counting
@@ -205,20 +213,34 @@ def read_part(folder: Path, number: int, vocabulary: Vocabulary, parts: Parts) -
     table, length = parts.parts[number], columns["length"]
     if len(length) != table.windows or len(ids) != table.incidences or length.sum() != len(ids):
         raise DataError(f"{folder}: part {number} holds other windows than its table says; {AGAIN}")
+    _check_windows(folder, number, columns, ids, len(vocabulary))
     return collect_bags(
         vocabulary, ids, row_pointer(length)[:-1], length, columns["label"], columns["weight"],
         columns["source"], parts.set_aside, parts.tokens, parts.windows,
     )  # fmt: skip
 
 
-AGAIN = "start again."
+def _check_windows(
+    folder: Path, number: int, columns: dict[str, np.ndarray], ids: np.ndarray, K: int
+) -> None:
+    """Refuse windows that nobody wrote: ids outside the vocabulary, labels outside their context, odd weights."""
+    length, label, weight = (columns[name] for name in ("length", "label", "weight"))
+    fine = len(length) and (length > 0).all() and ids.min() >= 0 and ids.max() < K
+    fine = fine and bool((np.isfinite(weight) & (weight > 0)).all())
+    if fine:
+        row = np.repeat(np.arange(len(length)), length)
+        fine = np.bincount(row[ids == label[row]], minlength=len(length)).all()
+    if not fine:
+        raise DataError(f"{folder}: part {number} holds windows that cannot be; {AGAIN}")
 
 
 def _slice(folder: Path, run: int, part: int) -> dict[str, np.ndarray]:
     """The columns and ids of one part in one run."""
     path = _run(folder, run)
     try:
-        at = np.load(_places(folder, run), allow_pickle=False)
+        at = read_matrix(_places(folder, run), "places").astype(np.int64)
+        if at.ndim != 2 or len(at) != 2 or (at < 0).any() or (np.diff(at) < 0).any():
+            raise ValueError("its places are out of order")
         (windows, ids), (low, first), (high, end) = at[:, -1], at[:, part], at[:, part + 1]
         if path.stat().st_size != windows * _ROW + 4 * ids:
             raise DataError(f"{path}: has another length than its table says; {AGAIN}")
