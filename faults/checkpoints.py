@@ -24,18 +24,10 @@ from safetensors.numpy import save
 
 from attomaton import storage
 from attomaton.errors import DataError
+from attomaton.formats import read_arrays, read_json, write_arrays, write_json
 from attomaton.report.terminal import table
 from attomaton.runs import _Kept
-from attomaton.storage import (
-    check_folder,
-    new_folder,
-    read_arrays,
-    read_json,
-    resumed_folder,
-    work_folder,
-    write_arrays,
-    write_json,
-)
+from attomaton.storage import check_folder, new_folder, resumed_folder, work_folder
 from faults.small import die_at
 
 SHAPE = (64, 512)  # of the saved parameters: a quarter of a megabyte

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.errors import DataError
+from attomaton.formats import read_arrays, read_json
 from attomaton.ledger import LEDGER, read_ledger
-from attomaton.storage import LOCK_FILE, read_arrays, read_json
+from attomaton.storage import LOCK_FILE
 
 TIMED = ("summary.json", "claims/*.json")  # hold seconds, which are not compared
 TOLD = (LEDGER, "report.html", "report.md")  # tell how and when it came about, and are not compared

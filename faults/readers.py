@@ -19,6 +19,7 @@ from attomaton.corpus.text import SPLITS, read_stream
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import AttomatonError
 from attomaton.folders import details, differ, look
+from attomaton.formats import read_json, read_matrix, to_json
 from attomaton.lab import (
     claims_panels,
     claims_records,
@@ -40,7 +41,7 @@ from attomaton.predictor.model import Predictor
 from attomaton.predictor.priors import parse_prior
 from attomaton.report import verification_figures, verification_text
 from attomaton.scan_snap.families import conditions, read_classes
-from attomaton.storage import is_folder, read_json, read_matrix, to_json
+from attomaton.storage import is_folder
 from attomaton.summaries.model import model_summary
 from faults import seeds
 from faults.inputs import Reader

@@ -16,6 +16,7 @@ from attomaton.corpus.readers import read_parts, read_samples, read_windows
 from attomaton.corpus.sessions import draw_sessions, write_sessions
 from attomaton.dynamics import columns as dynamics_columns
 from attomaton.fits import fit_run
+from attomaton.formats import write_arrays, write_columns, write_json
 from attomaton.levels import find_classes, run_level
 from attomaton.mechanics.limit import solve_limit
 from attomaton.mechanics.train import Training
@@ -25,7 +26,7 @@ from attomaton.predictor.priors import Kin, Prior
 from attomaton.predictor.tune import tune
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.runs import metric_columns, provenance, training_records
-from attomaton.storage import new_folder, write_arrays, write_columns, write_json
+from attomaton.storage import new_folder
 from attomaton.sweeps import sweep_run
 from attomaton.verify import _record, _summary
 

@@ -160,6 +160,14 @@ class Browser:
         for kind in ("pressed", "released"):
             self.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
 
+    def click_until(self, selector, expression, seconds=5):
+        """Click, and click again where the page was being drawn anew just then, until an expression is true."""
+        for _ in range(3):
+            self.click(selector)
+            with contextlib.suppress(AssertionError):
+                return self.wait(expression, seconds)
+        return self.wait(expression)
+
     def drag(self, selector, dx, dy, steps=8):
         """Press on the middle of an element, move, let go."""
         at = self.box(selector)

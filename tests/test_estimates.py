@@ -19,6 +19,11 @@ def text(tmp_path_factory):
     return path
 
 
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch):
+    monkeypatch.setattr(estimates, "SLICE", 1 << 15)
+
+
 @pytest.fixture(scope="module")
 def fitted(text):
     return fit_run(text, text.parent / "model", context=8)
@@ -27,8 +32,8 @@ def fitted(text):
 def test_counts_are_close_to_what_is_there(text, fitted):
     said = estimate_fit(text, context=8)
     assert said.tokens == pytest.approx(fitted["tokens"], rel=0.01)
-    assert said.samples == pytest.approx(fitted["samples"], rel=0.05)
-    assert said.incidences == pytest.approx(8 * fitted["samples"], rel=0.05)
+    assert said.samples == pytest.approx(fitted["samples"], rel=0.1)
+    assert said.incidences == pytest.approx(8 * fitted["samples"], rel=0.1)
 
 
 def test_the_model_is_about_as_large_as_was_said(text, fitted):

@@ -16,17 +16,11 @@ from attomaton import fits, runs, sweeps, verify
 from attomaton.folders.differ_models import model_difference
 from attomaton.folders.look import STATES, look, scan
 from attomaton.folders.remove import KNOWN
+from attomaton.formats import write_arrays, write_columns, write_json
 from attomaton.ledger import asked_as
 from attomaton.models import open_model
 from attomaton.runs import environment, metric_columns, provenance
-from attomaton.storage import (
-    KIND_FILE,
-    new_folder,
-    work_folder,
-    write_arrays,
-    write_columns,
-    write_json,
-)
+from attomaton.storage import KIND_FILE, new_folder, work_folder
 
 CHAIN = ['{"tokens": ["a", "b", "c"], "next": "a"}', '{"tokens": ["b", "c"], "next": "b"}']
 

@@ -9,10 +9,11 @@ import attomaton
 
 ROOT = Path(attomaton.__file__).parent
 
-BASE = {"errors", "ledger", "numerics", "programs", "results"}
+BASE = {"errors", "formats", "ledger", "numerics", "programs", "results"}
 # Each room and the rooms it may import from; a room may always import from itself.
 ROOMS = {
     "errors": set(),
+    "formats": {"errors"},
     "ledger": {"errors"},
     "numerics": set(),
     "programs": set(),

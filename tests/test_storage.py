@@ -7,13 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attomaton import storage
+from attomaton import formats
 from attomaton.errors import DataError
-from attomaton.storage import (
-    check_folder,
+from attomaton.formats import (
     expect,
     expect_arrays,
-    new_folder,
     read_arrays,
     read_json,
     read_matrix,
@@ -23,6 +21,7 @@ from attomaton.storage import (
     write_arrays,
     write_columns,
 )
+from attomaton.storage import check_folder, new_folder
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_a_file_beyond_the_limit_is_not_even_read(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_text('{"a": 1}')
     assert read_json(path) == {"a": 1}
-    monkeypatch.setattr(storage, "MOST_BYTES", 7)
+    monkeypatch.setattr(formats, "MOST_BYTES", 7)
     with pytest.raises(DataError, match="larger than"):
         read_json(path)
 

@@ -14,8 +14,8 @@ import pytest
 
 from attomaton import verify
 from attomaton.errors import SolverError, UsageError
+from attomaton.formats import read_json, read_table
 from attomaton.results import Evidence, Verdict
-from attomaton.storage import read_json, read_table
 
 FAST = "scan-snap-fig3,scan-snap-fig8,scan-snap-fig9"
 GOOD = Evidence(

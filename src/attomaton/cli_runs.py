@@ -89,8 +89,8 @@ def show(
     """One folder in full: settings, versions, command, seconds, figures, log, files, how to go on."""
     from attomaton.folders.details import details
     from attomaton.folders.look import find
+    from attomaton.formats import plain
     from attomaton.report.folders_text import folder_text
-    from attomaton.storage import plain
 
     record = plain(details(find(folder)))
     emit(record, folder_text(record), json)
@@ -103,8 +103,8 @@ def diff(
 ) -> None:
     """How two folders differ: settings, versions, figures; graphs, training or cells, by their kind."""
     from attomaton.folders.differ import difference
+    from attomaton.formats import plain
     from attomaton.report.folders_text import difference_text
-    from attomaton.storage import plain
 
     record = plain(difference(a, b))
     emit(record, difference_text(record), json)

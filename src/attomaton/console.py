@@ -46,7 +46,7 @@ def reading(given: dict[str, Any]) -> dict[str, Any]:
 
 def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
     """The result of a command, for a program or for a person."""
-    from attomaton.storage import to_json
+    from attomaton.formats import to_json
 
     print(to_json({"schema_version": 1, **record}) if as_json else text)
 
@@ -74,7 +74,7 @@ def progress_bar(title: str) -> Iterator[Any]:
 
 def fail(kind: str, message: str, code: int) -> None:
     """Say what went wrong, as JSON too where JSON was asked for, and leave."""
-    from attomaton.storage import to_json
+    from attomaton.formats import to_json
 
     if "--json" in sys.argv:
         error = {"type": kind, "message": message, "exit_code": code}

@@ -7,6 +7,7 @@ from shutil import which
 from typing import Any
 
 from attomaton.corpus.example import example_samples
+from attomaton.formats import write_columns, write_json
 from attomaton.ledger import command
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import solve_limit
@@ -23,7 +24,7 @@ from attomaton.runs import (
     train_beside_theory,
     training_records,
 )
-from attomaton.storage import new_folder, write_columns, write_json
+from attomaton.storage import new_folder
 
 TRAINING = {"init": "uniform", "optimizer": "gd", "lr": 5.0, "steps": 100_000, "seeds": 5}
 CONTEXT = ["floor", "order", "bill", "dishes", "guest"]

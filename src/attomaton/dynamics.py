@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.formats import write_arrays, write_columns, write_json
 from attomaton.levels import OPTIONS, find_classes, run_level
 from attomaton.report.canvas import save
 from attomaton.report.panels import panels_figure
@@ -21,7 +22,7 @@ from attomaton.scan_snap.phase import (
     snapping_start,
 )
 from attomaton.scan_snap.trajectory import Dynamics
-from attomaton.storage import new_folder, write_arrays, write_columns, write_json
+from attomaton.storage import new_folder
 
 RECORDED = ("loss", "y_norm", "gamma", "xi", "B")
 

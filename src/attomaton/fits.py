@@ -25,21 +25,13 @@ from attomaton.corpus.readers import read_parts
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART
 from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.formats import read_arrays, read_json, read_matrix, write_arrays, write_json
 from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import check_dense, solve_limit
 from attomaton.models import PART_RECORDS, dense_matrices, finished_part, write_head, write_part
 from attomaton.runs import environment, peak_memory_mb
-from attomaton.storage import (
-    discard,
-    read_arrays,
-    read_json,
-    read_matrix,
-    resumed_folder,
-    write_arrays,
-    write_json,
-    write_whole,
-)
+from attomaton.storage import discard, resumed_folder, write_whole
 
 # Memory that solving a part takes: for the process and for each incidence, at most; docs/scaling.md has measurements.
 PROCESS, BYTES = 150e6, 90

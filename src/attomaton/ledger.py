@@ -82,7 +82,9 @@ def read_ledger(folder: Path) -> list[dict[str, Any]]:
 
 def command() -> str:
     """The command line as it was typed, with the program's own name first, or what `asked_as` says."""
-    return _asked.get() or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    program = Path(sys.argv[0]).name
+    typed = ["attomaton" if program == "__main__.py" else program, *sys.argv[1:]]
+    return _asked.get() or shlex.join(typed)
 
 
 @contextmanager

@@ -22,6 +22,18 @@ import numpy as np
 from attomaton.corpus.samples import Samples, SetAside
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError
+from attomaton.formats import (
+    AGAIN,
+    ROW_GROUP,
+    expect,
+    expect_arrays,
+    read_arrays,
+    read_json,
+    read_rows,
+    write_arrays,
+    write_columns,
+    write_json,
+)
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.finite import FiniteComponent
 from attomaton.mechanics.graph import PriorityGraph
@@ -29,21 +41,7 @@ from attomaton.mechanics.limit import Limit, dense_matrix, merge_summaries
 from attomaton.mechanics.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
-from attomaton.storage import (
-    AGAIN,
-    ROW_GROUP,
-    check_folder,
-    expect,
-    expect_arrays,
-    new_folder,
-    read_arrays,
-    read_json,
-    read_rows,
-    write_arrays,
-    write_columns,
-    write_json,
-    write_whole,
-)
+from attomaton.storage import check_folder, new_folder, write_whole
 
 SAMPLES = ("last", "label", "weight", "rows", "source", "tokens", "counts")
 PAIRS = ("last", "token", "component", "level", "svm_score", "log_pi")

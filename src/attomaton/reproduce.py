@@ -9,22 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest
-from attomaton.report import published
-from attomaton.report.canvas import save
-from attomaton.runs import provenance
-from attomaton.storage import (
+from attomaton.formats import (
     AGAIN,
-    check_folder,
     expect,
-    new_folder,
     read_checkpoint,
     read_json,
-    resumed_folder,
     write_arrays,
     write_columns,
     write_json,
-    write_whole,
 )
+from attomaton.report import published
+from attomaton.report.canvas import save
+from attomaton.runs import provenance
+from attomaton.storage import check_folder, new_folder, resumed_folder, write_whole
 
 Result = dict[str, Any]
 

@@ -29,27 +29,23 @@ from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, UsageError
+from attomaton.formats import (
+    AGAIN,
+    damaged,
+    read_checkpoint,
+    read_matrix,
+    read_table,
+    to_json,
+    write_arrays,
+    write_columns,
+    write_json,
+)
 from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
 from attomaton.models import open_model
-from attomaton.storage import (
-    AGAIN,
-    damaged,
-    discard,
-    is_folder,
-    new_folder,
-    read_checkpoint,
-    read_matrix,
-    read_table,
-    to_json,
-    work_folder,
-    write_arrays,
-    write_columns,
-    write_json,
-    write_whole,
-)
+from attomaton.storage import discard, is_folder, new_folder, work_folder, write_whole
 
 RATES = {"gd": 1.0, "ngd": 0.01, "polyak": 1.0, "sgd": 0.1, "adam": 0.01}  # when none is given
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix

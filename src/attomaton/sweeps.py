@@ -25,22 +25,11 @@ import numpy as np
 
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest
+from attomaton.formats import expect, read_json, read_table, to_json, write_columns, write_json
 from attomaton.ledger import Ledger, command, read_ledger
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
-from attomaton.storage import (
-    check_folder,
-    clear_torn,
-    expect,
-    new_folder,
-    only_one,
-    read_json,
-    read_table,
-    to_json,
-    write_columns,
-    write_json,
-    write_whole,
-)
+from attomaton.storage import check_folder, clear_torn, new_folder, only_one, write_whole
 
 PIECE = 16  # cells in one compiled program
 MOST_CELLS = 1_000_000

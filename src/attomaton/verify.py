@@ -25,19 +25,11 @@ from attomaton.corpus.readers import ROWS, read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import AttomatonError, DataError, UsageError, counted, nearest
+from attomaton.formats import AGAIN, expect, plain, read_json, write_columns, write_json
 from attomaton.ledger import Ledger, command
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.runs import environment, fingerprint, provenance
-from attomaton.storage import (
-    AGAIN,
-    expect,
-    plain,
-    read_json,
-    resumed_folder,
-    write_columns,
-    write_json,
-    write_whole,
-)
+from attomaton.storage import resumed_folder, write_whole
 
 Record = dict[str, Any]
 Progress = Callable[[int, int, str], object]

@@ -7,10 +7,11 @@ import pytest
 from attomaton import fits, sweeps, verify
 from attomaton.engine.choose import open_engine
 from attomaton.errors import UsageError
+from attomaton.formats import read_json
 from attomaton.ledger import read_ledger
-from attomaton.storage import only_one, read_json
+from attomaton.storage import only_one
 
-GRID = {"eta_z": [0.5, 1.0], "ratio": [1, 10], "steps": [5], "T": [16], "seeds": [2]}
+GRID = {"eta_z": [0.5, 1.0], "ratio": [1, 10], "until": [10.0]}
 
 
 class Backwards:
@@ -36,9 +37,9 @@ def small_pieces(monkeypatch):
 
 def test_a_sweep_does_not_depend_on_the_order_of_its_pieces(tmp_path, small_pieces):
     told = []
-    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
+    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "reduced")
     sweeps.sweep_run(
-        tmp_path / "b", GRID, ["syn-small"], "sampled", lambda *x: told.append(x), engine=Backwards()
+        tmp_path / "b", GRID, ["syn-small"], "reduced", lambda *x: told.append(x), engine=Backwards()
     )  # fmt: skip
     results = [(tmp_path / x / "results.parquet").read_bytes() for x in "ab"]
     assert results[0] == results[1]
@@ -47,25 +48,17 @@ def test_a_sweep_does_not_depend_on_the_order_of_its_pieces(tmp_path, small_piec
     assert [line["event"] for line in read_ledger(tmp_path / "b")] == ["started", "done", "done", "ended"]  # fmt: skip
 
 
-def test_two_processes_sweep_as_one(tmp_path, small_pieces):
-    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
-    with open_engine("processes", 2) as engine:
-        sweeps.sweep_run(tmp_path / "b", GRID, ["syn-small"], "sampled", engine=engine)
-    results = [(tmp_path / x / "results.parquet").read_bytes() for x in "ab"]
-    assert results[0] == results[1]
-
-
 def test_a_sweep_is_written_by_one_process_at_a_time(tmp_path, small_pieces):
-    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
+    sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "reduced")
     with (
         only_one(tmp_path / "a", tmp_path / "a"),
         pytest.raises(UsageError, match="another process"),
     ):
-        sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
+        sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "reduced")
 
 
 def test_a_failed_piece_is_noted_as_such_and_not_as_done(tmp_path):
-    sweeps.sweep_run(tmp_path / "a", GRID | {"T": [1]}, ["syn-small"], "sampled")
+    sweeps.sweep_run(tmp_path / "a", GRID | {"mixing": ["nothing"]}, ["syn-small"], "reduced")
     events = [line["event"] for line in read_ledger(tmp_path / "a")]
     assert events == ["started", "failed", "ended"]
 

@@ -11,7 +11,8 @@ import pytest
 
 from attomaton import storage
 from attomaton.errors import StorageError, UsageError
-from attomaton.storage import new_folder, read_json, write_arrays, write_json, write_whole
+from attomaton.formats import read_json, write_arrays, write_json
+from attomaton.storage import new_folder, write_whole
 from faults.checkpoints import CONTROLS, TARGETS, state, step_of
 
 ROOT = Path(__file__).resolve().parents[2]

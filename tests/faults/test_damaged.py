@@ -10,11 +10,11 @@ import pytest
 import attomaton
 from attomaton.corpus.readers import read_samples
 from attomaton.errors import DataError, UsageError
+from attomaton.formats import read_arrays, read_rows, write_arrays, write_columns
 from attomaton.mechanics import train as training
 from attomaton.mechanics.limit import solve_limit
 from attomaton.models import open_model, save_model
 from attomaton.runs import _Kept
-from attomaton.storage import read_arrays, read_rows, write_arrays, write_columns
 from attomaton.sweeps import cells_of, parse_grid
 from faults import seeds
 

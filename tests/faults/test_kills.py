@@ -10,8 +10,9 @@ import pytest
 
 from attomaton.engine.tasks import WorkerError
 from attomaton.errors import DataError
+from attomaton.formats import write_json
 from attomaton.ledger import LEDGER
-from attomaton.storage import discard, resumed_folder, work_folder, write_json
+from attomaton.storage import discard, resumed_folder, work_folder
 from faults import folders
 from faults.cases import FIT, OUT, SHORT, Case
 from faults.kills import FAULTS, Arena, shares, told

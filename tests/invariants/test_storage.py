@@ -10,15 +10,11 @@ from hypothesis import strategies as st
 from tests.invariants.harness import holds_for, refuted
 from tests.invariants.strategies import contexts, data, embeddings, pick, seeds, solved
 
+from attomaton import formats as formats_room
 from attomaton import ledger as ledger_room
-from attomaton import storage as storage_room
 from attomaton.corpus.readers import read_samples, write_jsonl
 from attomaton.errors import DataError
-from attomaton.ledger import Ledger, read_ledger
-from attomaton.mechanics.automaton import Automaton
-from attomaton.mechanics.limit import merge_summaries
-from attomaton.models import open_model, save_model
-from attomaton.storage import (
+from attomaton.formats import (
     plain,
     read_arrays,
     read_json,
@@ -27,6 +23,10 @@ from attomaton.storage import (
     write_columns,
     write_json,
 )
+from attomaton.ledger import Ledger, read_ledger
+from attomaton.mechanics.automaton import Automaton
+from attomaton.mechanics.limit import merge_summaries
+from attomaton.models import open_model, save_model
 from attomaton.sweeps import grid_words, parse_grid
 
 # Hypothesis seldom draws what is hard about floats by itself.
@@ -205,12 +205,12 @@ def test_a_ledger_cut_anywhere_loses_its_last_line_at_most(events, pieces, kept)
 
 def test_control_infinity_as_a_number(monkeypatch):
     """What Python's own writer does: a file other readers refuse."""
-    monkeypatch.setattr(storage_room, "to_json", lambda value, indent=2: json.dumps(value))
+    monkeypatch.setattr(formats_room, "to_json", lambda value, indent=2: json.dumps(value))
     refuted(test_records_are_read_as_written, DataError)
 
 
 def test_control_single_precision_on_disk(monkeypatch):
-    honest = storage_room.np.ascontiguousarray
+    honest = formats_room.np.ascontiguousarray
 
     class Coarse:
         def __getattr__(self, name):
@@ -220,7 +220,7 @@ def test_control_single_precision_on_disk(monkeypatch):
         def ascontiguousarray(x):
             return honest(x).astype(np.float32).astype(np.float64)
 
-    monkeypatch.setattr(storage_room, "np", Coarse())
+    monkeypatch.setattr(formats_room, "np", Coarse())
     with np.errstate(over="ignore"):
         refuted(test_arrays_are_read_bit_by_bit)
 

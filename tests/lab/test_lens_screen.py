@@ -12,6 +12,7 @@ from tests.lab.conftest import enter
 
 from attomaton.corpus.documents import read_documents
 from attomaton.errors import DataError, UsageError
+from attomaton.formats import plain
 from attomaton.lab.lens_choices import Choices
 from attomaton.lab.lens_records import (
     Records,
@@ -28,7 +29,6 @@ from attomaton.lab.lens_records import (
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
 from attomaton.report.summary_text import sections, title
-from attomaton.storage import plain
 
 TEXT = """ = Tea = 
  the cup and the pot and the <b>cup</b> and the tea 

@@ -14,6 +14,7 @@ from tests.lab.conftest import enter
 from attomaton import demo
 from attomaton.errors import DataError, UsageError
 from attomaton.fits import fit_run
+from attomaton.formats import read_json
 from attomaton.lab.shelf import Shelf, folder_id
 from attomaton.lab.training_curves import SEEDS, Shown, drawn
 from attomaton.lab.training_form import USUAL, Form
@@ -28,7 +29,6 @@ from attomaton.lab.training_runs import (
 )
 from attomaton.lab.view import Lab
 from attomaton.runs import read_metrics, train_run
-from attomaton.storage import read_json
 
 LONG = "/training?on=example&steps=1200000&lr=5&seeds=2"  # some seconds in about fifty chunks
 CHARTS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.errors import AttomatonError, DataError
-from attomaton.storage import read_json, read_toml
+from attomaton.formats import read_json, read_toml
 
 Record = dict[str, Any]
 # What a summary holds besides figures: where it lies, what it is called, what is told elsewhere.

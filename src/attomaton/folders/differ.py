@@ -13,7 +13,7 @@ from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.contents import read_contents
 from attomaton.folders.differ_models import model_difference
 from attomaton.folders.look import Folder, find, is_marked, look
-from attomaton.storage import read_arrays, read_table, to_json
+from attomaton.formats import read_arrays, read_table, to_json
 
 Record = dict[str, Any]
 MOST = 5  # examples of each kind of difference

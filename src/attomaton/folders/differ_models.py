@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.formats import read_json, read_rows
 from attomaton.models import read_record
-from attomaton.storage import read_json, read_rows
 
 Record = dict[str, Any]
 

@@ -25,8 +25,9 @@ from attomaton.folders.unfinished import (
     work_command,
     work_done,
 )
+from attomaton.formats import read_json
 from attomaton.ledger import read_ledger
-from attomaton.storage import KIND_FILE, LOCK_FILE, UNFINISHED, VERSIONS, read_json
+from attomaton.storage import KIND_FILE, LOCK_FILE, UNFINISHED, VERSIONS
 
 KINDS = ("model", "run", "sweep", "verification", "predictor")
 STATES = ("finished", "diverged", "interrupted", "running", "unreadable", "other-version")

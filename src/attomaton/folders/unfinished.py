@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attomaton.formats import read_arrays, read_json
 from attomaton.ledger import read_ledger
-from attomaton.storage import read_arrays, read_json
 
 Record = dict[str, Any]
 MAKERS = {"fit": "model", "train": "run", "reproduce": "run", "verify": "verification"}

@@ -5,11 +5,11 @@ from typing import Any
 
 from nicegui import ui
 
+from attomaton.formats import to_json
 from attomaton.lab.claims_panels import draw_panel
 from attomaton.lab.claims_records import Record
 from attomaton.report.verification_figures import words
 from attomaton.report.verification_text import Block, Mark, blocks, plain, slugs
-from attomaton.storage import to_json
 
 CSS = """
 .claim-mark { display: inline-block; font-weight: 600; white-space: nowrap; padding: 0 .5rem; line-height: 1.5;

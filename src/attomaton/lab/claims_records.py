@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.errors import DataError
+from attomaton.formats import expect, read_json
 from attomaton.report.verification_figures import words
 from attomaton.report.verification_text import control_mark, outcome, verdict_mark
-from attomaton.storage import expect, read_json
 from attomaton.verify import CLAIMS, claim_heading, find_claims, key_figures, read_evidence
 
 Record = dict[str, Any]

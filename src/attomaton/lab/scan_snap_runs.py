@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from attomaton.errors import AttomatonError, UsageError
+from attomaton.formats import read_toml
 from attomaton.lab.jobs import Job
 from attomaton.lab.shelf import Item
 from attomaton.lab.view import Lab
@@ -15,7 +16,6 @@ from attomaton.levels import OPTIONS, check_options, memory_mb, run_level
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import conditions, family
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
-from attomaton.storage import read_toml
 
 if TYPE_CHECKING:
     from attomaton.scan_snap.phase import Phases

@@ -20,7 +20,8 @@ from typing import Any
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.storage import KIND_FILE, folder_kind, read_json, to_json, write_json, write_whole
+from attomaton.formats import read_json, to_json, write_json
+from attomaton.storage import KIND_FILE, folder_kind, write_whole
 
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".txt")
 TOKENISERS = ("words", "lower", "chars")

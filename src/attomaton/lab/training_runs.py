@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.errors import AttomatonError, DataError, UsageError
+from attomaton.formats import expect, read_json, read_toml
 from attomaton.lab.jobs import RUNNING, Job
 from attomaton.lab.shelf import READING, Item, folder_id
 from attomaton.lab.view import Lab
@@ -15,7 +16,7 @@ from attomaton.ledger import asked_as
 from attomaton.mechanics.train import Arrays
 from attomaton.models import read_record
 from attomaton.runs import read_metrics, run_folder, train_run
-from attomaton.storage import expect, is_folder, read_json, read_toml
+from attomaton.storage import is_folder
 
 JOB = "train"  # one training at a time: a second would only slow down the first
 BROKEN = "broken off"  # of a run whose process was killed: nothing but its checkpoint is there

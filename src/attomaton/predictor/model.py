@@ -20,6 +20,15 @@ from jaxtyping import Float
 from attomaton.corpus.samples import plain_label
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError
+from attomaton.formats import (
+    AGAIN,
+    expect,
+    expect_arrays,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+)
 from attomaton.numerics import row_pointer
 from attomaton.predictor.backoff import Gate, reach
 from attomaton.predictor.bags import Bags, bag_of
@@ -27,17 +36,7 @@ from attomaton.predictor.baselines import Baselines
 from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.ngrams import NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
-from attomaton.storage import (
-    AGAIN,
-    check_folder,
-    expect,
-    expect_arrays,
-    new_folder,
-    read_arrays,
-    read_json,
-    write_arrays,
-    write_json,
-)
+from attomaton.storage import check_folder, new_folder
 
 _RECORD = {
     "reading": {"context?": (int, None)},
