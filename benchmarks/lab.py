@@ -76,7 +76,7 @@ def seconds_to_first_screen(folder: Path, *arguments: object) -> float:
     lab = Running(folder, *arguments)
     try:
         browser.open(lab.address, 1400)
-        browser.wait("!!document.querySelector('.figures') && window.socket?.connected === true")
+        browser.wait("!!document.querySelector('.figures') && window.did_handshake === true")
         return perf_counter() - begin
     finally:
         browser.close()

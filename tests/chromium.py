@@ -154,19 +154,21 @@ class Browser:
         self.mouse("moved", at["x"], at["y"])
 
     def click(self, selector):
-        """A real click on the middle of an element."""
-        at = self.box(selector)
-        self.mouse("moved", at["x"], at["y"])
-        for kind in ("pressed", "released"):
-            self.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
-
-    def click_until(self, selector, expression, seconds=5):
-        """Click, and click again where the page was being drawn anew just then, until an expression is true."""
+        """A real click on the middle of an element; once more where the page moved it away just then."""
         for _ in range(3):
-            self.click(selector)
-            with contextlib.suppress(AssertionError):
-                return self.wait(expression, seconds)
-        return self.wait(expression)
+            at = self.box(selector)
+            self.value(
+                f"(() => {{ const e = document.querySelector({json.dumps(selector)}); window.landed = false;"
+                " document.addEventListener('click', v => { window.landed ="
+                " !e || e.contains(v.target) || v.target.contains(e); }, {capture: true, once: true}); })()"
+            )
+            self.mouse("moved", at["x"], at["y"])
+            for kind in ("pressed", "released"):
+                self.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
+            # A page that was left has forgotten it, an element that is gone has had its click.
+            missed = f"window.landed === false && !!document.querySelector({json.dumps(selector)})"
+            if not self.value(missed):
+                return
 
     def drag(self, selector, dx, dy, steps=8):
         """Press on the middle of an element, move, let go."""

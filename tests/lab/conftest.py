@@ -111,7 +111,7 @@ def looking_at(browser, lab, width=1400, dark=False):
 
     def see(path="/", width=width, dark=dark):
         browser.open(lab.url(path), width, dark)
-        browser.wait("!!document.querySelector('main.page') && window.socket?.connected === true")
+        browser.wait("!!document.querySelector('main.page') && window.did_handshake === true")
         return browser
 
     return see

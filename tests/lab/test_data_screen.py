@@ -54,7 +54,7 @@ def looked(events):
 def look(tab, **settings):
     tab.see("/data?" + urlencode(settings))
     tab.wait(
-        "document.querySelectorAll('.preview tbody tr').length > 0 && window.socket?.connected === true"
+        "document.querySelectorAll('.preview tbody tr').length > 0 && window.did_handshake === true"
     )
     return tab
 
