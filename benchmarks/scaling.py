@@ -8,7 +8,6 @@ prints what it took beside WikiText-2: docs/scaling.md has the figures for 100 m
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import Row, say
+from benchmarks.text import wikitext
 
 CONTEXT, WORDS, LINE = 32, 250_000, 25
 PAST_PROVENANCE = ("attomaton.json", "log.jsonl", "model.json")  # say when and how it was made
@@ -95,17 +95,8 @@ def mark(model: Path) -> str:
     return digest.hexdigest()
 
 
-def wikitext() -> Path | None:
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    path = Path(os.environ.get("ATTOMATON_DATA", beside)) / "wikitext-2" / "train.txt"
-    if path.is_file():
-        return path
-    say(f"scaling: left out, WikiText-2 is not at {path.parent}")
-    return None
-
-
 def rows() -> Iterator[Row]:
-    text = wikitext()
+    text = wikitext("scaling")
     if text is None:
         return
     done: dict[tuple[str, int], Any] = {}
@@ -138,7 +129,7 @@ def large(words: int, folder: Path) -> None:
     text = folder / f"zipf-{words}.txt"
     if not text.is_file():
         zipf_text(text, words)
-    known = wikitext()
+    known = wikitext("scaling")
     table: list[tuple[str, Any]] = []
     for name, path in (("WikiText-2", known), ("Zipf", text), ("WikiText-2", known)):
         if path is not None:

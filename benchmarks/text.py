@@ -34,11 +34,19 @@ def fit(text: str, folder: Path) -> dict[str, float]:
     }
 
 
-def rows() -> Iterator[Row]:
+def wikitext(topic: str) -> Path | None:
+    """The training text of WikiText-2, or None with a word why a topic is left out."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     path = Path(os.environ.get("ATTOMATON_DATA", beside)) / "wikitext-2" / "train.txt"
-    if not path.is_file():
-        say(f"text: left out, WikiText-2 is not at {path.parent}")
+    if path.is_file():
+        return path
+    say(f"{topic}: left out, WikiText-2 is not at {path.parent}")
+    return None
+
+
+def rows() -> Iterator[Row]:
+    path = wikitext("text")
+    if path is None:
         return
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     measured = []

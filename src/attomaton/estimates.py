@@ -14,7 +14,7 @@ import numpy as np
 
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.events import EVENTS
-from attomaton.corpus.parts import row_bytes
+from attomaton.corpus.parts import ROW_BYTES
 from attomaton.corpus.readers import ROWS
 from attomaton.corpus.shards import mark_after, shard_mark
 from attomaton.corpus.text import add_text
@@ -101,7 +101,7 @@ def _extrapolated(slices: list["_Slice"], size: int, workers: int, memory: int |
     largest = max(min(PART, total), max(x.largest for x in slices) * total)
     seconds = (sum(x.seconds for x in slices) + solving) * more / workers
     words = max(len(x.windows.vocabulary) for x in slices)
-    # Heaps' law with an exponent of a half: a word less for every word that is there already.
+    # Heaps' law: a vocabulary grows with the square root of the text, about.
     vocabulary = words * np.sqrt(more * len(slices))
     # What runs beside the largest is no larger, nor more than there is, nor more than memory allows.
     beside = min((workers - 1) * largest, total - largest)
@@ -110,7 +110,7 @@ def _extrapolated(slices: list["_Slice"], size: int, workers: int, memory: int |
     return Estimate(
         int(tokens * more), int(samples * more), int(total), seconds,
         FIRST_PROCESS + WORD * vocabulary * (workers + 1) + workers * PROCESS + BYTES * (largest + beside),
-        more * (row_bytes() * samples + 4 * incidences + 4 * tokens), MODEL * total,
+        more * (ROW_BYTES * samples + 4 * incidences + 4 * tokens), MODEL * total,
         workers,
     )  # fmt: skip
 

@@ -31,7 +31,9 @@ EXAMPLES = 5  # windows set aside that are told in words
 MOST = 4096  # parts of a corpus; beyond that they grow, or finding their pieces would take longer than solving them
 BLOCK = 1 << 14  # windows whose contexts are written out together
 _COLUMNS = (("length", "<i4"), ("label", "<i4"), ("weight", "<f8"), ("source", "<i8"))
-_ROW = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
+ROW_BYTES = sum(
+    np.dtype(kind).itemsize for _, kind in _COLUMNS
+)  # and 4 for each token of a context
 _PART = ("number", "first_last", "final_last", "windows", "incidences")
 _COUNTS = ("runs", "tokens", "windows", "documents", "too_short")
 _FORM = {
@@ -166,11 +168,6 @@ def _cut(
 # Runs
 
 
-def row_bytes() -> int:
-    """Bytes that a window takes in a run, beside 4 for each token of its context."""
-    return _ROW
-
-
 def write_run(
     folder: Path, number: int, shard: Windows, part_of: Int[np.ndarray, " vocab"]
 ) -> None:
@@ -243,7 +240,7 @@ def _slice(folder: Path, run: int, part: int) -> dict[str, np.ndarray]:
         if at.ndim != 2 or len(at) != 2 or (at < 0).any() or (np.diff(at) < 0).any():
             raise ValueError("its places are out of order")
         (windows, ids), (low, first), (high, end) = at[:, -1], at[:, part], at[:, part + 1]
-        if path.stat().st_size != windows * _ROW + 4 * ids:
+        if path.stat().st_size != windows * ROW_BYTES + 4 * ids:
             raise DataError(f"{path}: has another length than its table says; {AGAIN}")
         columns, begin = {}, 0
         with path.open("rb") as file:
