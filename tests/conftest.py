@@ -8,8 +8,10 @@ import pytest
 from hypothesis import settings
 
 # Repeatable by default; `nightly` looks further, at random, and keeps what it finds: see docs/invariants.md.
-settings.register_profile("commit", derandomize=True, deadline=None)
-settings.register_profile("nightly", max_examples=10_000, deadline=None, print_blob=True)
+# Hypothesis takes another default where it finds a CI's variables; a profile is the same everywhere.
+ORDINARY = settings.get_profile("default")
+settings.register_profile("commit", ORDINARY, derandomize=True, deadline=None)
+settings.register_profile("nightly", ORDINARY, max_examples=10_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "commit"))
 
 # By far the longest files, the longest first: pages in a browser, processes that are killed, programs to compile.

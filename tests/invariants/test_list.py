@@ -2,7 +2,10 @@
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,3 +142,17 @@ def test_examples_are_plain_and_survive_the_file(tmp_path):
     write_examples(tmp_path / "x.json", examples)
     assert read_examples(tmp_path / "x.json") == examples
     assert json.loads((tmp_path / "x.json").read_text())[0][0]["rows"] == [[0, 1], [2]]
+
+
+def test_a_ci_changes_no_profile():
+    def profiles(**variables):
+        say = "from tests import conftest; [print(conftest.settings.get_profile(n)) for n in ('commit', 'nightly')]"
+        without = {name: value for name, value in os.environ.items() if name != "CI"}
+        return subprocess.check_output(
+            [sys.executable, "-c", say], env=without | variables, cwd=TESTS.parent, text=True
+        )
+
+    assert profiles(CI="true") == profiles()
+    commit, nightly = profiles(CI="true").splitlines()
+    assert "derandomize=True" in commit
+    assert "derandomize=False" in nightly
