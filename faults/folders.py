@@ -8,10 +8,12 @@ from typing import Any
 from attomaton.errors import DataError
 from attomaton.formats import read_arrays, read_json
 from attomaton.ledger import LEDGER, read_ledger
+from attomaton.manifest import MANIFEST, changes
 from attomaton.storage import LOCK_FILE
 
 TIMED = ("summary.json", "claims/*.json")  # hold seconds, which are not compared
-TOLD = (LEDGER, "report.html", "report.md")  # tell how and when it came about, and are not compared
+# These tell how and when it came about, and are not compared.
+TOLD = (LEDGER, MANIFEST, "report.html", "report.md")
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -23,8 +25,9 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def unreadable(folder: Path) -> list[str]:
-    """The files of a folder that cannot be read as what their names say."""
-    return [f"{path}: {fault}" for path in files(folder) if (fault := _fault(path)) is not None]
+    """The files of a folder that cannot be read as what their names say, or are not what its manifest says."""
+    faults = [f"{path}: {fault}" for path in files(folder) if (fault := _fault(path)) is not None]
+    return faults + (changes(folder) if (folder / MANIFEST).is_file() else [])
 
 
 def _fault(path: Path) -> str | None:

@@ -22,6 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from attomaton.manifest import MANIFEST
+from attomaton.storage import seal
 from faults.mutations import mutated
 from faults.watch import PATIENCE, Job, watched
 
@@ -29,6 +31,7 @@ READERS = "faults.readers"  # the module whose `READERS` are tried
 ENDINGS = ("accepted", "refused", "foreign", "crash", "hang")
 FINDINGS = ENDINGS[2:]
 SHOWN = 20  # findings told one by one
+RESEALED = 0.9  # of all damaged files are damaged by someone who mends the manifest too: it is no seal against malice
 # What our own files say of the moment and the place they were made at.
 _FLEETING = re.compile(rb'("(?:seconds|peak_memory_mb|total|time)": )("[^"]*"|[-+.e0-9]+)')
 
@@ -80,6 +83,8 @@ def make_seeds(root: Path, readers: str = READERS) -> None:
         if path.suffix in (".json", ".jsonl", ".toml", ".txt") and path.is_file():
             content = path.read_bytes().replace(str(root).encode(), b"/seeds")
             path.write_bytes(_FLEETING.sub(rb"\g<1>1.5", content))
+    for manifest in root.rglob(MANIFEST):
+        seal(manifest.parent)
 
 
 def _reader_of(number: int, seed: int, readers: str) -> tuple[str, Random]:
@@ -112,10 +117,23 @@ class Damaged:
         name = rng.choice(list(files))
         content = mutated(rng, name, files[name], self.kinds[Path(name).suffix])
         self._put(reader, name, content)
+        listed = self._list_anew(reader, name) if rng.random() < RESEALED else None
         try:
             yield reader, name, self.root / reader, rng
         finally:
-            self._put(reader, name, files[name])
+            for changed in (name, listed):
+                if changed is not None:
+                    self._put(reader, changed, files[changed])
+
+    def _list_anew(self, reader: str, name: str) -> str | None:
+        """Let the manifest of the folder a file lies in say what is there now; the name of the manifest, if any."""
+        folder = next(
+            (p for p in (self.root / reader / name).parents if (p / MANIFEST).is_file()), None
+        )
+        if folder is None or Path(name).name == MANIFEST:
+            return None
+        seal(folder)
+        return str((folder / MANIFEST).relative_to(self.root / reader))
 
     def _put(self, reader: str, name: str, content: bytes | None) -> None:
         # A new file each time: the old one may still be mapped into memory.

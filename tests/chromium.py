@@ -18,6 +18,20 @@ def program():
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
+# Tell where the next click falls: on the element meant (as it is at that moment: a page may draw it anew meanwhile),
+# or on what lies above it at that very place.
+_CLICKED = """selector => {
+  const before = document.querySelector(selector);
+  window.fell = 'nowhere';
+  document.addEventListener('click', event => {
+    const now = document.querySelector(selector), hit = event.target;
+    const on = e => !e || e.contains(hit);
+    const above = hit.contains(now) && hit === document.elementFromPoint(event.clientX, event.clientY);
+    window.fell = on(before) || on(now) || above ? 'there' : 'elsewhere';
+  }, {capture: true, once: true});
+}"""
+
+
 class Browser:
     """One tab; `requests` keeps every address it asked for."""
 
@@ -154,21 +168,22 @@ class Browser:
         self.mouse("moved", at["x"], at["y"])
 
     def click(self, selector):
-        """A real click on the middle of an element; once more where the page moved it away just then."""
+        """A real click on the middle of an element; once more where it fell on something else."""
         for _ in range(3):
             at = self.box(selector)
-            self.value(
-                f"(() => {{ const e = document.querySelector({json.dumps(selector)}); window.landed = false;"
-                " document.addEventListener('click', v => { window.landed ="
-                " !e || e.contains(v.target) || v.target.contains(e); }, {capture: true, once: true}); })()"
-            )
+            self.value(f"({_CLICKED})({json.dumps(selector)})")
             self.mouse("moved", at["x"], at["y"])
             for kind in ("pressed", "released"):
                 self.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
-            # A page that was left has forgotten it, an element that is gone has had its click.
-            missed = f"window.landed === false && !!document.querySelector({json.dumps(selector)})"
-            if not self.value(missed):
+            if self._has_landed():
                 return
+
+    def _has_landed(self):
+        """Whether the click fell where it was meant to; a page that was left has forgotten it, and has had it."""
+        end = time.monotonic() + 1
+        while (fell := self.value("window.fell ?? 'left'")) == "nowhere" and time.monotonic() < end:
+            time.sleep(0.01)  # where press and release met different elements, no click may come
+        return fell in ("there", "left")
 
     def drag(self, selector, dx, dy, steps=8):
         """Press on the middle of an element, move, let go."""

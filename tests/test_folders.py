@@ -20,7 +20,7 @@ from attomaton.formats import write_arrays, write_columns, write_json
 from attomaton.ledger import asked_as
 from attomaton.models import open_model
 from attomaton.runs import environment, metric_columns, provenance
-from attomaton.storage import KIND_FILE, new_folder, work_folder
+from attomaton.storage import KIND_FILE, new_folder, seal, work_folder
 
 CHAIN = ['{"tokens": ["a", "b", "c"], "next": "a"}', '{"tokens": ["b", "c"], "next": "b"}']
 
@@ -113,6 +113,7 @@ def test_a_folder_that_cannot_be_read_gets_a_row_and_the_others_stay(here, call)
     for i, (name, content) in enumerate(broken.items()):
         training_run(f"runs/bad{i}")
         Path(f"runs/bad{i}/{name}").write_bytes(content)
+        seal(Path(f"runs/bad{i}"))
     (unfinished("runs/w") / "config.json").write_text("[")
     found = listed(call)
     assert {n for n, f in found.items() if f["state"] == "unreadable"} == {
@@ -126,6 +127,7 @@ def test_a_folder_that_cannot_be_read_gets_a_row_and_the_others_stay(here, call)
 def test_names_and_words_that_would_move_the_cursor_stay_on_their_line(here, call):
     training_run("runs/a\nb\x1b[2J")
     Path("runs/a\nb\x1b[2J/command.txt").write_text("attomaton train\x1b[2J\nx")
+    seal(Path("runs/a\nb\x1b[2J"))
     out = call("runs", "ls")[1]
     assert len(out.splitlines()) == 3
     assert "\x1b" not in out
@@ -396,6 +398,7 @@ def test_two_sweeps_differ_by_cells(here, call):
     assert "no difference" in call("runs", "diff", "A", "A")[1]
     piece = next(Path("B/pieces").glob("*.parquet"))
     piece.unlink()  # both cells of B are then unknown
+    seal(Path("B"))
     told = json.loads(call("runs", "diff", "A", "B", "--json")[1])["cells"]
     assert (told["different"], told["examples"][0]["b"]) == (1, None)
 

@@ -18,7 +18,8 @@ ROOMS = {
     "numerics": set(),
     "programs": set(),
     "results": set(),
-    "storage": BASE,
+    "manifest": {"errors", "formats"},
+    "storage": BASE | {"manifest"},
     "corpus": BASE | {"storage"},
     "mechanics": BASE | {"corpus"},
     "scan_snap": BASE,
@@ -41,7 +42,7 @@ ROOMS = {
     "dynamics": BASE | {"levels", "report", "runs", "scan_snap", "storage"},
     "demo": BASE | {"corpus", "mechanics", "models", "report", "runs", "storage"},
     "doctor": BASE | {"corpus", "mechanics", "runs"},
-    "folders": BASE | {"models", "runs", "storage", "sweeps"},
+    "folders": BASE | {"manifest", "models", "runs", "storage", "sweeps"},
     "console": BASE | {"storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "engine", "report", "runs", "sweeps"},
     "cli_predictor": BASE

@@ -11,6 +11,7 @@ import pytest
 from attomaton import sweeps
 from attomaton.errors import DataError, UsageError
 from attomaton.levels import find_classes, memory_mb
+from attomaton.storage import seal
 
 # Two starts make two groups, so each sweep has several pieces; they and most sweeps below are of the same sizes, so
 # that one program, compiled once, does them all.
@@ -127,6 +128,7 @@ def test_a_sweep_is_read_while_it_is_incomplete(tmp_path):
     assert all("T=1" in error for error in whole.failed.values())
     (tmp_path / "a" / "results.parquet").unlink()
     sorted((tmp_path / "a" / "pieces").glob("*.parquet"))[0].unlink()
+    seal(tmp_path / "a")
     part = sweeps.read_sweep(tmp_path / "a")
     assert len(part.missing) == 4
     assert part.rows == [row for row in whole.rows if row["cell"] not in part.missing]
@@ -159,6 +161,7 @@ def test_a_folder_without_a_sweep_is_named(tmp_path):
         sweeps.read_sweep(tmp_path)
     sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
     (tmp_path / "a" / "sweep.json").write_text("[]")
+    seal(tmp_path / "a")
     with pytest.raises(DataError, match=r"sweep\.json: .* not of its kind"):
         sweeps.read_sweep(tmp_path / "a")
 

@@ -1,4 +1,4 @@
-"""The commands about folders that are there: list them, look into one, compare two, delete some."""
+"""The commands about folders that are there: list them, look into one, compare two, check all, delete some."""
 
 import shutil
 import sys
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from attomaton.console import Json, emit
+from attomaton.console import Json, emit, progress_bar
 from attomaton.errors import DataError, StorageError, UsageError, counted, one_of
 
 HOME = Path("runs")  # where runs lie that were not told where to lie
@@ -20,11 +20,12 @@ Roots = Annotated[
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     runs = typer.Typer(
-        help="What lies in folders: list, look, compare, delete.", no_args_is_help=True
+        help="What lies in folders: list, look, compare, check, delete.", no_args_is_help=True
     )
     runs.command("ls")(ls)
     runs.command("show")(show)
     runs.command("diff")(diff)
+    runs.command("check")(check)
     runs.command("rm")(rm)
     app.add_typer(runs, name="runs")
 
@@ -108,6 +109,31 @@ def diff(
 
     record = plain(difference(a, b))
     emit(record, difference_text(record), json)
+
+
+def check(roots: Roots = None, json: Json = False) -> None:
+    """Whether folders are still what was written: every byte against their manifests; exit code 3 where one is not."""
+    from attomaton.folders.check import CHANGED, checked
+    from attomaton.report.folders_text import check_text
+
+    places = _places(roots)
+    with progress_bar("checking") as progress:
+        folders = checked(places, progress)
+    found, rows = [], []
+    for f, verdict, reasons in folders:
+        record = {
+            "path": str(f.path),
+            "kind": f.kind,
+            "bytes": f.bytes,
+            "verdict": verdict,
+            "reasons": reasons,
+        }
+        found.append(record)
+        rows.append({**record, "shown": _shown(f.path, places)})
+    nothing = f"{', '.join(map(str, places))}: no folder of attomaton here."
+    emit({"folders": found}, check_text(rows) if rows else nothing, json)
+    if any(record["verdict"] in (CHANGED, "unreadable") for record in found):
+        raise typer.Exit(3)
 
 
 def rm(

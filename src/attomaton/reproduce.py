@@ -21,7 +21,7 @@ from attomaton.formats import (
 from attomaton.report import published
 from attomaton.report.canvas import save
 from attomaton.runs import provenance
-from attomaton.storage import check_folder, new_folder, resumed_folder, write_whole
+from attomaton.storage import check_folder, new_folder, resumed_folder, seal, write_whole
 
 Result = dict[str, Any]
 
@@ -326,7 +326,9 @@ def _leave(
 def draw_run(folder: Path | str) -> list[Path]:
     """Draw the figure of a long preset's run folder (again), from the numbers it holds."""
     name, figure = run_figure(folder)
-    return save(figure, Path(folder) / "figures", name)
+    drawn = save(figure, Path(folder) / "figures", name)
+    seal(Path(folder))
+    return drawn
 
 
 def run_figure(folder: Path | str) -> tuple[str, Any]:

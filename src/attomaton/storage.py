@@ -16,13 +16,19 @@ from typing import Any
 
 from attomaton.errors import AttomatonError, DataError, StorageError, UsageError
 from attomaton.formats import expect, read_json, to_json, write_json
-from attomaton.ledger import Ledger, command
+from attomaton.ledger import LEDGER, Ledger, command
+from attomaton.manifest import MANIFEST, check_manifest, write_manifest
 
 KIND_FILE = "attomaton.json"  # marks a folder as ours and says what it holds
 LOCK_FILE = ".lock"
 CONFIG_FILE = "config.json"  # what a work folder is for
+UNLISTED = (
+    KIND_FILE,
+    LOCK_FILE,
+    LEDGER,
+)  # in no manifest: equal models have equal ones, whenever they were made
 UNFINISHED = ".unfinished-"  # in the name of a folder that is being filled in one go
-VERSIONS = {"model": 2}  # format of each kind of folder, where it is not the first
+VERSIONS = {"model": 3, "run": 2, "sweep": 2, "verification": 2, "predictor": 2}  # format of each
 _TORN = re.compile(r"\..+\.\d+")  # the name of a file while `write_whole` writes it
 
 
@@ -105,8 +111,9 @@ def resumed_folder(
         yield work
         clear_torn(work)
         Ledger(work).note("ended")
-        _move_into_place(work, path, kind)
-        for pattern in (CONFIG_FILE, LOCK_FILE, *scratch):
+        passing = (CONFIG_FILE, LOCK_FILE, *scratch)
+        _move_into_place(work, path, kind, passing)
+        for pattern in passing:
             for entry in path.glob(pattern):
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
@@ -190,9 +197,10 @@ def _check_place(path: Path) -> None:
         )
 
 
-def _move_into_place(work: Path, path: Path, kind: str) -> None:
-    """The last act: mark the folder, push it to the disk, give it its name."""
-    write_json(work / KIND_FILE, {"schema_version": VERSIONS.get(kind, 1), "kind": kind})
+def _move_into_place(work: Path, path: Path, kind: str, passing: Sequence[str] = ()) -> None:
+    """The last act: list what the folder holds, mark it, push it to the disk, give it its name."""
+    write_manifest(work, work / MANIFEST, (*UNLISTED, *passing))
+    write_json(work / KIND_FILE, {"schema_version": VERSIONS[kind], "kind": kind})
     work.chmod(0o755)
     _sync(work)
     if not path.exists():
@@ -242,6 +250,15 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
             work.unlink(missing_ok=True)
 
 
+def seal(folder: Path, *names: str) -> None:
+    """List anew what a folder holds, for whoever changes one that has its name already: all, or these files alone."""
+    work = f".{MANIFEST}.*"  # this very list, while it is written
+    write_whole(
+        folder / MANIFEST,
+        lambda file: write_manifest(folder, file, (*UNLISTED, work), names),
+    )
+
+
 def is_folder(path: Path | str, kind: str) -> bool:
     """Whether a folder of this kind is there."""
     return (Path(path) / KIND_FILE).is_file() and folder_kind(path) == kind
@@ -264,13 +281,14 @@ def check_folder(path: Path | str, kind: str) -> Path:
         raise DataError(f"{path}: not a {kind} folder (no {KIND_FILE} in it).")
     if (found := folder_kind(path)) != kind:
         raise DataError(f"{path}: holds a {found}, not a {kind}.")
-    version, ours = read_json(path / KIND_FILE)["schema_version"], VERSIONS.get(kind, 1)
+    version, ours = read_json(path / KIND_FILE)["schema_version"], VERSIONS[kind]
     if version != ours:
         older = version < ours
         raise DataError(
             f"{path}: format version {version} is {'older' if older else 'newer'} than the version {ours} this "
             f"attomaton reads; {'make it again' if older else 'update attomaton'}."
         )
+    check_manifest(path)
     return path
 
 

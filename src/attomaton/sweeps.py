@@ -29,7 +29,7 @@ from attomaton.formats import expect, read_json, read_table, to_json, write_colu
 from attomaton.ledger import Ledger, command, read_ledger
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
-from attomaton.storage import check_folder, clear_torn, new_folder, only_one, write_whole
+from attomaton.storage import check_folder, clear_torn, new_folder, only_one, seal, write_whole
 
 PIECE = 16  # cells in one compiled program
 MOST_CELLS = 1_000_000
@@ -179,11 +179,13 @@ def sweep_run(
         {"grid": {k: list(v) for k, v in grid.items()}, "classes": list(classes), "level": level},
     )
     with only_one(out, out):
+        seal(out, "sweep.json")  # until it has ended the rest comes and goes
         skipped = _do_pieces(out, cells, pieces, engine or Here(), progress, announce)
         failed = [f for p in pieces if not _there(out, p) for f in _failure(out, p)]
         rows = _collect(out, cells, pieces)
         clear_torn(out)
         Ledger(out).note("ended")
+        seal(out)
     return {
         "sweep": str(out),
         "cells": len(cells),

@@ -15,6 +15,7 @@ from attomaton.mechanics import train as training
 from attomaton.mechanics.limit import solve_limit
 from attomaton.models import open_model, save_model
 from attomaton.runs import _Kept
+from attomaton.storage import seal
 from attomaton.sweeps import cells_of, parse_grid
 from faults import seeds
 
@@ -108,6 +109,7 @@ def test_columns_that_contradict_each_other_are_refused_on_opening(tmp_path, tab
     open_model(model)
     path = model / table / "000.parquet"
     rewritten(path, name, change)
+    seal(model)
     with pytest.raises(DataError, match=table):
         open_model(model)
 
@@ -126,6 +128,7 @@ def test_a_model_whose_vocabulary_lost_a_word_is_refused(tmp_path):
     words = path.read_text()
     open_model(tmp_path / "model")
     path.write_text(words.replace("  7,\n", "").replace(',\n  "jug"', ""))
+    seal(tmp_path / "model")
     with pytest.raises(DataError, match="pairs"):
         open_model(tmp_path / "model")
 

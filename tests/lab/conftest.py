@@ -56,6 +56,9 @@ def start_lab(tmp_path_factory):
     yield start
     for one in running:
         one.close()
+    for one in running:
+        said = one.log.read_text()
+        assert "Traceback" not in said, said
 
 
 @pytest.fixture(scope="module")

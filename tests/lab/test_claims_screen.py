@@ -24,6 +24,7 @@ from attomaton.lab.claims_records import (
     table_row,
 )
 from attomaton.report.verification_text import blocks
+from attomaton.storage import new_folder
 from attomaton.verify import CLAIMS
 
 QUICK = ["convexity", "T3"]  # claims of seconds
@@ -219,9 +220,10 @@ def test_evidence_is_the_newest_of_each_claim(tmp_path, verified):
 def test_a_folder_with_strange_claims_is_refused(tmp_path, verified):
     summary = json.loads((verified / "summary.json").read_text())
     summary["claims"][0]["claim"] = "../../secret"
-    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    with new_folder(tmp_path / "v", "verification") as work:
+        (work / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(DataError, match="holds claims nobody knows here"):
-        Evidence().of_folder(tmp_path)
+        Evidence().of_folder(tmp_path / "v")
 
 
 def test_only_a_claim_that_holds_is_green(verified):

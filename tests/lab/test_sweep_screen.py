@@ -1,6 +1,5 @@
 """The sweep screen: heat maps with the numbers of `results.parquet`, cells, and sweeps started in the page."""
 
-import json
 import shlex
 from types import SimpleNamespace
 from urllib.parse import parse_qs, quote, urlsplit
@@ -14,6 +13,7 @@ from attomaton.lab.sweep_form import Form
 from attomaton.lab.sweep_map import cells_on, drawn, read_axes, settings_of
 from attomaton.lab.sweep_runs import Asked, launch, sweep_code
 from attomaton.lab.view import Lab
+from attomaton.storage import new_folder
 from attomaton.sweeps import cell_means, grid_words, parse_grid, read_sweep, sweep_run
 
 # T = 1 fails and eta_z = 1e30 diverges, so that every kind of cell is there.
@@ -305,9 +305,8 @@ def test_a_lab_that_is_read_only_starts_nothing(tmp_path):
 
 def test_a_folder_that_is_broken_is_said_in_the_page(tab, lab, done):
     broken = done.parent / "torn"
-    (broken / "pieces").mkdir(parents=True)
-    (broken / "attomaton.json").write_text(json.dumps({"kind": "sweep", "schema_version": 1}))
-    (broken / "sweep.json").write_text("{}")
+    with new_folder(broken, "sweep") as work:
+        (work / "sweep.json").write_text("{}")
     tab.see(f"/sweep?on={folder_id(broken)}")
     tab.wait("document.querySelector('.problem')?.innerText.includes('not of its kind')")
     assert not tab.errors

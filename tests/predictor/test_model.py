@@ -11,6 +11,7 @@ from attomaton.errors import DataError
 from attomaton.predictor.bags import bags_of
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.tune import tune
+from attomaton.storage import seal
 
 WORDS = [f"w{i}" for i in range(8)]
 
@@ -99,5 +100,6 @@ def test_refusals(predictor, tmp_path):
     record = json.loads((tmp_path / "broken" / "predictor.json").read_text())
     del record["chosen"]
     (tmp_path / "broken" / "predictor.json").write_text(json.dumps(record))
+    seal(tmp_path / "broken")
     with pytest.raises(DataError, match=r"predictor\.json: chosen is missing"):
         Predictor.open(tmp_path / "broken")

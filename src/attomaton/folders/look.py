@@ -27,6 +27,7 @@ from attomaton.folders.unfinished import (
 )
 from attomaton.formats import read_json
 from attomaton.ledger import read_ledger
+from attomaton.manifest import check_manifest
 from attomaton.storage import KIND_FILE, LOCK_FILE, UNFINISHED, VERSIONS
 
 KINDS = ("model", "run", "sweep", "verification", "predictor")
@@ -153,7 +154,7 @@ def look(path: Path) -> Folder:
             return _work(path, size, newest)
         mark = read_json(path / KIND_FILE)
         kind, version = str(mark["kind"]), mark["schema_version"]
-        wanted = VERSIONS.get(kind, 1) if kind in KINDS else None
+        wanted = VERSIONS.get(kind)
         if version != wanted:
             note = f"format version {version} of a {kind}; this attomaton reads {wanted or 'none'}"
             return Folder(path, kind, "other-version", _ended(path), size, note=note)
@@ -183,6 +184,7 @@ def work_config(path: Path) -> dict[str, Any]:
 
 
 def _marked(path: Path, kind: str, size: int, newest: str) -> Folder:
+    check_manifest(path, contents=False)
     said = read_contents(path, kind)
     if kind == "sweep":
         return _sweep(path, said, size, newest)

@@ -26,11 +26,12 @@ from attomaton.folders.look import (
     scan,
 )
 from attomaton.ledger import LEDGER
+from attomaton.manifest import MANIFEST
 from attomaton.storage import KIND_FILE, LOCK_FILE
 
 # Everything our commands write at the top of a folder, whatever its kind.
 KNOWN = {
-    KIND_FILE, LOCK_FILE, LEDGER, WORK,
+    KIND_FILE, MANIFEST, LOCK_FILE, LEDGER, WORK,
     # every run and verification
     "config.toml", "command.txt", "env.json", "summary.json", "status.json", "figures", "index.html",
     # models and their making; predictors

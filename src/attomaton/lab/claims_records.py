@@ -10,6 +10,7 @@ from attomaton.errors import DataError
 from attomaton.formats import expect, read_json
 from attomaton.report.verification_figures import words
 from attomaton.report.verification_text import control_mark, outcome, verdict_mark
+from attomaton.storage import check_folder
 from attomaton.verify import CLAIMS, claim_heading, find_claims, key_figures, read_evidence
 
 Record = dict[str, Any]
@@ -28,6 +29,7 @@ class Evidence:
 
     def of_folder(self, folder: Path) -> list[Record]:
         """The evidence of one verification, in its order."""
+        check_folder(folder, "verification")
         ids = [row["claim"] for row in _summary(folder)["claims"]]
         unknown = [name for name in ids if name not in CLAIMS]
         if unknown:

@@ -16,7 +16,7 @@ from attomaton.ledger import asked_as
 from attomaton.mechanics.train import Arrays
 from attomaton.models import read_record
 from attomaton.runs import read_metrics, run_folder, train_run
-from attomaton.storage import is_folder
+from attomaton.storage import check_folder, is_folder
 
 JOB = "train"  # one training at a time: a second would only slow down the first
 BROKEN = "broken off"  # of a run whose process was killed: nothing but its checkpoint is there
@@ -124,7 +124,9 @@ def find_run(lab: Lab, id: str) -> TrainingRun:
     for run in _broken_off(lab):
         if run.id == id:
             return run
-    return read_run(lab.shelf.find(id))
+    run = read_run(lab.shelf.find(id))
+    check_folder(run.path, "run")
+    return run
 
 
 def all_runs(lab: Lab) -> list[TrainingRun]:

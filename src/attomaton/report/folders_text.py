@@ -1,5 +1,6 @@
 """Folders of ours on a terminal: a list of them, one of them in full, two side by side."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -83,6 +84,22 @@ def list_text(folders: Sequence[Record], width: int) -> str:
             text.append(f"  {cut(command, width - 2)}")
         text += [f"  {said}" for said in _remarks(f, stopped)]
     return "\n".join(text)
+
+
+def check_text(folders: Sequence[Record]) -> str:
+    """Folders with their verdicts, the reasons below each."""
+    sizes = _right("size", [size_text(f["bytes"]) for f in folders])
+    rows = [
+        [printable(f["shown"]), printable(f["kind"]), size, f["verdict"]]
+        for f, size in zip(folders, sizes, strict=True)
+    ]
+    head, *lines = table(["name", "kind", "size", "verdict"], rows).splitlines()
+    text = [head]
+    for line, f in zip(lines, folders, strict=True):
+        text += [line, *(f"  {printable(reason)}" for reason in f["reasons"])]
+    verdicts = Counter(f["verdict"] for f in folders)
+    said = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
+    return "\n".join([*text, f"{counted(len(folders), 'folder')}: {said}"])
 
 
 def _typed(f: Record) -> str:

@@ -1,0 +1,92 @@
+"""The manifest of a finished folder: every file with its size and SHA-256, so that what changed later is noticed.
+
+Folders are copied, moved and kept for years. Before one is read its files are compared with the manifest: all sizes,
+and the contents of what has no checksums of its own (Parquet has, page by page). `changes` compares every byte.
+"""
+
+import os
+from collections.abc import Sequence
+from hashlib import file_digest
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from attomaton.errors import DataError
+from attomaton.formats import AGAIN, expect, read_json, write_json
+
+MANIFEST = "manifest.json"
+OWN_CHECKSUMS = ".parquet"  # ends the names of files that a reader checks page by page
+_FORM = {"files": [{"name": str, "bytes": int, "sha256": str}]}
+
+
+def write_manifest(
+    folder: Path, file: Path, unlisted: Sequence[str] = (), names: Sequence[str] = ()
+) -> None:
+    """Write to a file what a folder holds: all but names and patterns in `unlisted`, or the files named alone."""
+    passed = {path for pattern in (MANIFEST, *unlisted) for path in folder.glob(pattern)}
+    files = [folder / name for name in names] or _files(folder, passed)
+    write_json(file, {"files": [_entry(folder, path) for path in files]})
+
+
+def check_manifest(folder: Path, contents: bool = True) -> None:
+    """Refuse a folder of which a file is missing or not as it was written, as far as can be seen at once.
+
+    Without `contents` only the sizes are looked at: enough for a list of folders.
+    """
+    for entry in _entries(folder):
+        path = folder / entry["name"]
+        if not _as_written(path, entry, contents and path.suffix != OWN_CHECKSUMS):
+            raise DataError(f"{path}: {_what(path)} since it was written; {AGAIN}.")
+
+
+def changes(folder: Path) -> list[str]:
+    """Every file of a folder that is missing or not as it was written, each with what happened to it."""
+    found = [(folder / entry["name"], entry) for entry in _entries(folder)]
+    return [f"{e['name']} {_what(path)}" for path, e in found if not _as_written(path, e, True)]
+
+
+def _as_written(path: Path, entry: dict[str, Any], contents: bool) -> bool:
+    return _size(path) == entry["bytes"] and (not contents or _digest(path) == entry["sha256"])
+
+
+def _files(folder: Path, passed: set[Path]) -> list[Path]:
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path not in passed:
+            found += _files(path, passed) if path.is_dir() else [path]
+    return found
+
+
+def _entry(folder: Path, path: Path) -> dict[str, Any]:
+    name = path.relative_to(folder).as_posix()
+    return {"name": name, "bytes": path.stat().st_size, "sha256": _digest(path)}
+
+
+def _entries(folder: Path) -> list[dict[str, Any]]:
+    path = folder / MANIFEST
+    record = read_json(path)
+    expect(path, record, _FORM)
+    for entry in record["files"]:
+        name = PurePosixPath(entry["name"])
+        if name.is_absolute() or ".." in name.parts or "\0" in entry["name"]:
+            raise DataError(f"{path}: names a file outside its folder; {AGAIN}.")
+    return record["files"]
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a file; None where there is none."""
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except OSError:
+        return None
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _what(path: Path) -> str:
+    return "was changed" if os.path.lexists(path) else "is missing"
