@@ -175,15 +175,19 @@ class Browser:
             self.mouse("moved", at["x"], at["y"])
             for kind in ("pressed", "released"):
                 self.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
-            if self._has_landed():
+            if self._has_landed(selector):
                 return
 
-    def _has_landed(self):
-        """Whether the click fell where it was meant to; a page that was left has forgotten it, and has had it."""
+    def _has_landed(self, selector):
+        """Whether the click fell where it was meant to; a page that was left and an element that is gone had it."""
+        here = f"!!document.querySelector({json.dumps(selector)})"
         end = time.monotonic() + 1
-        while (fell := self.value("window.fell ?? 'left'")) == "nowhere" and time.monotonic() < end:
-            time.sleep(0.01)  # where press and release met different elements, no click may come
-        return fell in ("there", "left")
+        while (fell := self.value(f"window.fell && {here} ? window.fell : 'gone'")) == "nowhere":
+            # Where press and release met different elements, no click may come.
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        return fell != "elsewhere"
 
     def drag(self, selector, dx, dy, steps=8):
         """Press on the middle of an element, move, let go."""
