@@ -1,5 +1,8 @@
 """What a fit will take, said before: against what it took."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -50,6 +53,17 @@ def test_memory_grows_with_workers_up_to_what_is_allowed(text, monkeypatch):
     )
     assert one < two
     assert bound < two
+
+
+def test_time_is_that_of_the_slices_many_times_over_and_a_little_more(text, monkeypatch):
+    ticks = itertools.count(0.0)
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks))  # a second for everything
+    monkeypatch.setattr(estimates, "time", clock)
+    looked = 4 * estimates.SLICE  # and up to a line more each
+    more = text.stat().st_size / looked
+    # Reading a slice takes a second, cutting its windows twice another two; solving all of them takes one.
+    by_hand = (4 * 3 + (4 * more) ** 0.06) * more
+    assert estimate_fit(text, context=8).seconds == pytest.approx(by_hand, rel=0.01)
 
 
 def test_reading_options_are_heeded(text):

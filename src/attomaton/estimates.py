@@ -1,8 +1,8 @@
 """What a fit will take, said before it starts: a few slices of the text are read and solved, the rest is arithmetic.
 
-Time, incidences and sizes grow with the tokens (docs/scaling.md has the measurements), so the slices' own costs on this
-machine are multiplied by how much more text there is. Memory is decided by the largest thing that is solved at a time:
-a part, or all windows of the most frequent last token.
+Incidences and sizes grow with the tokens, time a little faster (docs/scaling.md has the measurements), so the slices'
+own costs on this machine are multiplied by how much more text there is. Memory is decided by the largest thing that is
+solved at a time: a part, or all windows of the most frequent last token.
 """
 
 import time
@@ -27,6 +27,7 @@ from attomaton.mechanics.limit import solve_limit
 
 LARGE = 50e6  # bytes of a text whose fit takes minutes
 SLICES, SLICE = 4, 1 << 18  # places looked at, and the bytes read there
+GROWTH = 0.06  # solving k times the text takes k^(1 + GROWTH) times as long: components grow (docs/scaling.md)
 PASSES = 2  # windows are cut twice, to count and to write them
 MODEL = 5  # bytes on disk for each incidence, about
 FIRST_PROCESS = 100e6  # bytes held by the process that hands out work, beside the vocabulary
@@ -99,6 +100,8 @@ def _extrapolated(slices: list["_Slice"], size: int, workers: int, memory: int |
     incidences = sum(int(x.windows.length[x.windows.realizable].sum()) for x in slices)
     total = more * incidences
     largest = max(min(PART, total), max(x.largest for x in slices) * total)
+    # Each slice was solved by itself.
+    solving *= (size * len(slices) / looked) ** GROWTH
     seconds = (sum(x.seconds for x in slices) + solving) * more / workers
     words = max(len(x.windows.vocabulary) for x in slices)
     # Heaps' law: a vocabulary grows with the square root of the text, about.
