@@ -63,6 +63,8 @@ body.body--dark { --q-primary: #56b4e9 !important; }
 .upload.q-uploader--bordered { border: 0; }
 .chip { display: inline-flex; gap: .3rem; padding: .12rem .55rem; border: 1px solid var(--line); border-radius: 99px;
   background: var(--fill); font-size: .88rem; color: var(--ink); text-decoration: none; }
+.q-btn-toggle { border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }
+.q-btn-toggle .q-btn { padding: 2px 12px; }
 a.chip:hover, .chip.can:hover { border-color: var(--link); color: var(--link); cursor: pointer; }
 .figures { display: flex; flex-wrap: wrap; gap: .6rem 1.6rem; }
 .figure-value { font-size: 1.25rem; font-weight: 600; font-variant-numeric: tabular-nums; line-height: 1.2; }
