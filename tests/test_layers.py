@@ -33,6 +33,7 @@ ROOMS = {
     "summaries": BASE | {"corpus", "mechanics"},
     "engine": BASE,
     "fits": BASE | {"corpus", "engine", "mechanics", "models", "runs", "storage"},
+    "tunings": BASE | {"corpus", "predictor", "runs", "storage"},
     "estimates": BASE | {"corpus", "engine", "fits", "mechanics"},
     "runs": BASE | {"corpus", "mechanics", "claims", "models", "storage"},
     "reproduce": BASE | {"claims", "report", "runs", "storage"},
@@ -46,7 +47,7 @@ ROOMS = {
     "console": BASE | {"storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "engine", "report", "runs", "sweeps"},
     "cli_predictor": BASE
-    | {"console", "corpus", "models", "predictor", "report", "runs", "storage"},
+    | {"console", "corpus", "models", "predictor", "report", "storage", "tunings"},
     "cli_verify": BASE | {"console", "engine", "report", "verify"},
     "cli_runs": BASE | {"console", "folders", "report", "storage"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
@@ -69,7 +70,7 @@ WALLS = {
     ),
     "scan_snap": (
         {"decoder", "attention", "reduced", "phase"},
-        {"model", "train", "population", "limit"},
+        {"draws", "model", "train", "population", "limit"},
         {"data", "families", "trajectory"},
     ),
 }

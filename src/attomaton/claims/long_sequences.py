@@ -25,8 +25,9 @@ from attomaton.claims.picture import line, panel
 from attomaton.numerics import float64
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.scan_snap.data import SequenceClasses, sequence_classes
+from attomaton.scan_snap.draws import draw_contexts
 from attomaton.scan_snap.limit import run_limit
-from attomaton.scan_snap.train import draw_contexts, train_sampled
+from attomaton.scan_snap.train import train_sampled
 from attomaton.scan_snap.trajectory import class_attention
 
 STEPS, ETA_Y, ETA_Z = 12, 3.0, 3.0

@@ -12,18 +12,18 @@ contexts, so differences between cells are differences between rates. JAX is imp
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
-from jaxtyping import Float, Int, UInt32
+from jaxtyping import Float, Int
 
 from attomaton.errors import UsageError, one_of
 from attomaton.numerics import float64, named_rng
 from attomaton.programs import compiled_program
 from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.draws import Sampler, draw, sampler_of, stream_key
 from attomaton.scan_snap.trajectory import Dynamics, as_runs
 
 if TYPE_CHECKING:
@@ -114,25 +114,6 @@ def train_sampled(
     return Dynamics(**dynamics, seconds=seconds | {"other": whole - sum(seconds.values())})
 
 
-def draw_contexts(
-    classes: SequenceClasses,
-    *,
-    T: int = 128,
-    batch: int = 128,
-    steps: int = 100,
-    index: int = 0,
-    seed: int = 0,
-) -> tuple[Int[np.ndarray, "steps batch"], Int[np.ndarray, "steps batch vocab"]]:
-    """The contexts stream `index` of `seed` trains on: their classes, and how often each token occurs."""
-    import jax
-
-    sampler = jax.device_put(_sampler(classes))
-    of_class, slots = _drawing(T, batch)(sampler, _key(np.uint32(seed), index), np.arange(steps))
-    counts = np.zeros((steps, batch, classes.M), np.int64)
-    counts[..., classes.context_tokens] = np.asarray(slots)
-    return np.asarray(of_class).astype(np.int64), counts
-
-
 # What is asked for
 
 
@@ -189,74 +170,6 @@ def _start(
     return rng.uniform(-1, 1, Y.shape) / np.sqrt(M), rng.uniform(-1, 1, Z.shape) / np.sqrt(M)
 
 
-# How contexts are drawn
-
-
-class _Sampler(NamedTuple):
-    """The laws in the form drawing needs; slots are a class's own tokens, padded to the largest class."""
-
-    edge: Any  # (classes − 1,): the cumulative law of the classes, in units of 2⁻³²
-    below: Any  # (classes, slots): the cumulative law of each class's tokens, likewise
-    slot: (
-        Any  # (classes, tokens): which slot counts token l for class n; one past the last for none
-    )
-
-
-def _sampler(classes: SequenceClasses) -> _Sampler:
-    """Cumulative laws over each class's support.
-
-    Whole numbers of 32 bits are compared, not floating-point ones, so both precisions see the same contexts.
-    """
-    law = classes.P[:, classes.context_tokens]
-    size = int((law > 0).sum(axis=1).max())
-    below = np.full((len(law), size), 2**32 - 1, np.uint32)
-    slot = np.full(law.shape, size, np.int32)
-    for n, p in enumerate(law):
-        own = np.flatnonzero(p)
-        below[n, : len(own) - 1] = _edges(np.cumsum(p[own])[:-1])
-        slot[n, own] = np.arange(len(own))
-    return _Sampler(_edges(np.arange(1, len(law)) / len(law)), below, slot)
-
-
-def _edges(cumulative: Float[np.ndarray, " n"]) -> UInt32[np.ndarray, " n"]:
-    """The largest whole number of 32 bits that still counts as below each probability."""
-    return np.clip(np.ceil(cumulative * 2.0**32) - 1, 0, 2**32 - 1).astype(np.uint32)
-
-
-def _key(seed: Any, index: Any) -> Any:
-    """The stream of contexts that (seed, index) names."""
-    import jax
-
-    key = jax.random.key(seed, impl="threefry2x32")
-    return jax.random.fold_in(jax.random.fold_in(key, crc32(b"contexts")), index)
-
-
-@lru_cache(maxsize=32)
-def _drawing(T: int, batch: int) -> Callable:
-    """The compiled program that draws the batches of several steps."""
-    import jax
-
-    return jax.jit(jax.vmap(partial(_draw, T, batch), in_axes=(None, None, 0)))
-
-
-def _draw(T: int, batch: int, sampler: _Sampler, key: Any, step: Any) -> tuple[Any, Any]:
-    """Classes and token counts of the batch that a stream shows at a step."""
-    import jax
-    import jax.numpy as jnp
-
-    # Classes have a stream of their own, so that they are the same for every T. A token lies in slot s when its
-    # number exceeds edge s − 1 but not edge s: counting numbers up to every edge and taking differences never forms
-    # the tokens.
-    of_class, of_token = jax.random.split(jax.random.fold_in(key, step))
-    n = (jax.random.bits(of_class, (batch, 1), jnp.uint32) > sampler.edge).sum(
-        axis=-1, dtype=jnp.int32
-    )
-    u = jax.random.bits(of_token, (batch, T - 1), jnp.uint32)
-    upto = (u[:, None] <= sampler.below[n][:, :, None]).sum(axis=-1, dtype=jnp.int32)
-    counts = jnp.diff(upto, axis=1, prepend=0, append=upto[:, -1:])
-    return n, jnp.take_along_axis(counts, sampler.slot[n], axis=1)
-
-
 # What is computed
 
 
@@ -274,7 +187,7 @@ class _Plan(NamedTuple):
 class _Fixed(NamedTuple):
     """What all runs share."""
 
-    sampler: _Sampler
+    sampler: Sampler
     layer: "Layer"
     whole: "Batch"
     distinct: Any
@@ -370,12 +283,12 @@ def _stream(
 
     from attomaton.scan_snap.model import Batch
 
-    key = _key(seed, index)
+    key = stream_key(seed, index)
     step_cells = jax.vmap(partial(_step, plan, fixed.layer), in_axes=(None, None, 0, 0, 0))
     record_cells = jax.vmap(partial(_record, plan, fixed), in_axes=(None, 0))
 
     def step(i: Any, state: _State) -> _State:
-        n, counts = _draw(plan.T, plan.batch, fixed.sampler, key, i)
+        n, counts = draw(plan.T, plan.batch, fixed.sampler, key, i)
         counts = counts.astype(start.Y.dtype)
         batch = Batch(counts, fixed.whole.query[n], fixed.whole.label[n])
         return step_cells(batch, i, state, eta_y, eta_z)
@@ -413,7 +326,7 @@ def _fixed(course: _Course) -> _Fixed:
 
     classes = course.classes
     return _Fixed(
-        _sampler(classes),
+        sampler_of(classes),
         layer_of(classes, course.bias, course.dtype),
         population(classes, course.dtype),
         classes.distinct[:, classes.context_tokens],
