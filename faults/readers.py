@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton import reproduce, runs, sweeps, verify
+from attomaton import reproduce, runs, sweeps, tunings, verify
 from attomaton.corpus import documents, inspect, readers
 from attomaton.corpus.parts import Parts, read_part
 from attomaton.corpus.text import SPLITS, read_stream
@@ -215,6 +215,13 @@ def _parts(folder: Path, rng: Random) -> None:
         read_part(folder, part.number, words, table)
 
 
+def _tuning(folder: Path, rng: Random) -> None:
+    for stage in seeds.STAGES:
+        path = folder / f"{stage.name}-0.parquet"
+        if path.is_file():
+            stage.to_columns(stage.from_columns(tunings._read_piece(path, stage.form)))
+
+
 def _solved(folder: Path, rng: Random) -> None:
     record = finished_part(folder / "work", 0)
     if record is not None:
@@ -287,6 +294,7 @@ READERS = {
     "sweep": Reader(seeds.sweep, _sweep, 8),
     "checkpoint": Reader(seeds.checkpoint, _checkpoint, 8),
     "corpus in parts": Reader(seeds.parts, _parts, 8),
+    "piece of tune": Reader(seeds.tuning, _tuning, 3),
     "solved part": Reader(seeds.parts, _solved, 3),
     "workspace of the lab": Reader(seeds.workspace, _workspace, 4),
     "folders, listed": Reader(seeds.folders, _listed, 8),

@@ -22,7 +22,9 @@ from attomaton.mechanics.limit import solve_limit
 from attomaton.mechanics.train import Training
 from attomaton.models import write_head, write_part
 from attomaton.numerics import named_rng
+from attomaton.predictor.fit import Fitted, Judged, Setting
 from attomaton.predictor.priors import Kin, Prior
+from attomaton.predictor.stages import fitting, judging
 from attomaton.predictor.tune import tune
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.runs import metric_columns, provenance, training_records
@@ -53,6 +55,7 @@ query = "q2"
 next = "b"
 tokens = {the = 1.5, dog = 1}
 """
+STAGES = (judging("grid", [Setting(0, 1.0, 0.5)] * 2), fitting("fit", Setting(0, 1.0, 0.5)))
 TOKENS = ("tea", "cup", "pot", "milk", "jug")
 
 
@@ -159,6 +162,13 @@ def predictor(folder: Path) -> None:
         folder / "predictor"
     )
     path.unlink()
+
+
+def tuning(folder: Path) -> None:
+    """What an interrupted tuning keeps: a part judged at two settings, and fitted at one."""
+    judged, key = [Judged(9.0, 1.5, 0.5), Judged(9.0, 2.5, 0.25)], np.arange(5)
+    for stage, answer in zip(STAGES, (judged, Fitted(key, key / 4, 1.5, 1e-9, 7)), strict=True):
+        write_columns(folder / f"{stage.name}-0.parquet", stage.to_columns(answer))
 
 
 def training(folder: Path) -> None:

@@ -455,7 +455,10 @@ def main() -> None:
             raise
         fail(type(error).__name__, str(error), error.exit_code)
     except KeyboardInterrupt:
-        said = "stopped by the keyboard; nothing half-written was left. fit, train, sweep, verify go on when run again."
+        said = (
+            "stopped by the keyboard; nothing half-written was left. "
+            "fit, train, sweep, tune, verify go on when run again."
+        )
         fail("Interrupted", said, 130)
     except BrokenPipeError:
         sys.exit(0)

@@ -52,11 +52,8 @@ def tune(
 ) -> None:
     """Fit a predictor for unseen text: prior, price and exponent chosen on validation data."""
     asked = reading(locals())
-    from attomaton.corpus.readers import read_windows
-    from attomaton.ledger import command
-    from attomaton.predictor.tune import tune as tuned
     from attomaton.report.terminal import table
-    from attomaton.runs import environment
+    from attomaton.tunings import tune_run
 
     grid: dict[str, Any] = {}
     if priors is not None:
@@ -65,16 +62,10 @@ def tune(
         if text is not None:
             grid[name] = _numbers(name, text)
     with progress_bar("tuning") as bar:
-        predictor = tuned(
-            read_windows(data, **asked), read_windows(validate, **asked),
-            reading=asked, workers=workers, **grid,
+        record = tune_run(
+            data, validate, out, reading=asked, workers=workers, **grid,
             progress=lambda stage, done, total: bar(done, total, stage) if bar else None,
         )  # fmt: skip
-    predictor.record["data"] = {"train": str(data), "validate": str(validate)}
-    predictor.record["command"] = command()
-    predictor.record["environment"] = environment()
-    predictor.save(out)
-    record = predictor.record
     chosen = record["chosen"]
     rows = [
         [r["prior"], r["theta"], r["lambda"], f"{r['log_loss']:.4f}", f"{r['top1']:.4f}"]
@@ -85,9 +76,15 @@ def tune(
         f"{table(['prior', 'theta', 'lambda', 'log-loss', 'top-1'], rows)}\n"
         f"chosen: prior {chosen['prior']}, theta {chosen['theta']:g}, lambda {chosen['lambda']:g}; "
         f"gradient residual {record['certificates']['gradient']:.1g}\n"
-        f"predictor in {out} ({record['seconds']:.0f} s)"
+        f"predictor in {out} ({record['seconds']:.0f} s{_taken_up(record)})"
     )
     emit(record, text, json)
+
+
+def _taken_up(record: dict[str, Any]) -> str:
+    """What an earlier process had done of the tuning, in words."""
+    found = record["resumed_pieces"]
+    return f"; {found} of {record['pieces']} pieces were there" if found else ""
 
 
 def predicted(

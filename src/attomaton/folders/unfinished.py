@@ -9,7 +9,9 @@ from attomaton.formats import read_arrays, read_json
 from attomaton.ledger import read_ledger
 
 Record = dict[str, Any]
-MAKERS = {"fit": "model", "train": "run", "reproduce": "run", "verify": "verification"}
+MAKERS = {
+    "fit": "model", "train": "run", "reproduce": "run", "verify": "verification", "tune": "predictor",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,9 @@ class Done:
 
 def maker_of(config: Mapping[str, Any]) -> str | None:
     """The command whose work folder has this config, if it is one we know."""
-    marks = {"claims": "verify", "preset": "reproduce", "samples": "train", "dense": "fit"}
+    marks = {
+        "claims": "verify", "preset": "reproduce", "samples": "train", "dense": "fit", "thetas": "tune",
+    }  # fmt: skip
     return next((maker for name, maker in marks.items() if name in config), None)
 
 
@@ -41,6 +45,9 @@ def work_done(work: Path, config: Mapping[str, Any]) -> Done | None:
             claims = config["claims"]
             there = [name for name in claims if (work / "claims" / f"{name}.json").is_file()]
             return Done(len(there), len(claims), "claims")
+        case "tune":
+            pieces = list((work / "pieces").glob("*.parquet"))
+            return Done(len(pieces), int(config["pieces"]), "pieces")
         case "train":
             return Done(_step(work / "checkpoint.safetensors"), int(config["steps"]), "steps")
         case "reproduce":

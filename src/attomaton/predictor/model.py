@@ -152,33 +152,37 @@ class Predictor:
 
     def save(self, folder: Path | str) -> None:
         """Write the predictor as a folder."""
+        with new_folder(folder, "predictor") as work:
+            self.write(work)
+
+    def write(self, work: Path) -> None:
+        """Write its files into a folder that is being filled."""
         K, ngrams = len(self.vocabulary), self.baselines.ngrams
         last, token = np.divmod(self.corrections.key, K)
-        with new_folder(folder, "predictor") as work:
-            write_json(work / "predictor.json", self.record)
-            write_json(work / "vocabulary.json", list(self.vocabulary.labels))
-            write_arrays(
-                work / "pairs.safetensors",
-                {
-                    "start": row_pointer(np.bincount(last, minlength=K)),
-                    "token": token.astype(np.int32),
-                    "correction": self.corrections.count,
-                },
-            )
-            write_arrays(work / "prior.safetensors", _feature_arrays(self.prior))
-            write_arrays(
-                work / "ngrams.safetensors",
-                {
-                    "one": ngrams.one,
-                    "two_key": ngrams.two.key,
-                    "two_count": ngrams.two.count,
-                    "three_key": ngrams.three.key,
-                    "three_count": ngrams.three.count,
-                    "recency": self.baselines.recency,
-                    "inside": self.gate.inside,
-                    "gate": self.gate.weight,
-                },
-            )
+        write_json(work / "predictor.json", self.record)
+        write_json(work / "vocabulary.json", list(self.vocabulary.labels))
+        write_arrays(
+            work / "pairs.safetensors",
+            {
+                "start": row_pointer(np.bincount(last, minlength=K)),
+                "token": token.astype(np.int32),
+                "correction": self.corrections.count,
+            },
+        )
+        write_arrays(work / "prior.safetensors", _feature_arrays(self.prior))
+        write_arrays(
+            work / "ngrams.safetensors",
+            {
+                "one": ngrams.one,
+                "two_key": ngrams.two.key,
+                "two_count": ngrams.two.count,
+                "three_key": ngrams.three.key,
+                "three_count": ngrams.three.count,
+                "recency": self.baselines.recency,
+                "inside": self.gate.inside,
+                "gate": self.gate.weight,
+            },
+        )
 
     @classmethod
     def open(cls, folder: Path | str) -> "Predictor":

@@ -4,8 +4,7 @@ The grid is walked by coordinates. Priors are compared on every fourth part, at 
 of them then meets every θ and every price on all parts. Least log-loss decides.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,26 +15,15 @@ from attomaton.predictor.backoff import fit_gate
 from attomaton.predictor.bags import aligned, bags_of
 from attomaton.predictor.baselines import fit_baselines
 from attomaton.predictor.counts import Counts
-from attomaton.predictor.fit import (
-    LOOSE,
-    TIGHT,
-    Judged,
-    Setting,
-    Work,
-    fit_part,
-    judge,
-    judge_part,
-    over_parts,
-)
+from attomaton.predictor.fit import LOOSE, TIGHT, Fitted, Judged, Setting, Work, judge
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.priors import fit_prior, measure_features, parse_prior
+from attomaton.predictor.stages import Forgotten, Pieces, Progress, Stage, fitting, judging
 
 PRIORS = ("zero", "odds", "main", "main+bigram", "main+bigram+kin")
 LAMBDAS = (0.5, 1.0, 2.0, 4.0)
 THETAS = (0.1, 0.2, 0.3, 0.5, 1.0)
 EXPLORE = 4  # every so many-th part while priors are compared
-
-Progress = Callable[[str, int, int], None]
 
 
 def tune(
@@ -48,15 +36,16 @@ def tune(
     thetas: Sequence[float] = THETAS,
     workers: int = 1,
     part_size: int = PART,
+    pieces: Pieces | None = None,
     progress: Progress = lambda stage, done, total: None,
 ) -> Predictor:
     """The predictor fitted on `train` that suits `valid` best.
 
     `lambdas` are prices in units of one window (λ·n of the penalty path). `reading` is how the files were
-    read (context and columns), noted for those to be scored later.
+    read (context and columns), noted for those to be scored later. `pieces` keep what is finished: given them again
+    after an interruption, the same tuning computes only the rest.
     """
     _check(priors, lambdas, thetas, workers)
-    begin = time.perf_counter()
     valid = aligned(valid, train.vocabulary)
     for name, windows in (("training", train), ("validation", valid)):
         if not windows.realizable.any():
@@ -71,18 +60,17 @@ def tune(
     parts = train.parts(part_size)
     progress("counts", 1, 1)
 
+    def over(stage: Stage, some: Sequence[np.ndarray]) -> list[Any]:
+        return stage.over(work, some, workers, pieces or Forgotten(), progress)
+
     middle = sorted(thetas)[len(thetas) // 2]
     first = [Setting(p, middle, lam) for p in range(len(fitted)) for lam in lambdas]
-    grid = _judged(work, parts[::EXPLORE], first, workers, "priors", progress)
+    grid = _judged(work, first, over(judging("priors", first), parts[::EXPLORE]))
     prior = min(grid, key=lambda s: grid[s].loss).prior
     second = [Setting(prior, theta, lam) for theta in thetas for lam in lambdas]
-    final = _judged(work, parts, second, workers, "theta, lambda", progress)
+    final = _judged(work, second, over(judging("grid", second), parts))
     chosen = min(final, key=lambda s: final[s].loss)
-
-    def step(done: int, total: int) -> None:
-        progress("fit", done, total)
-
-    answers = list(over_parts(fit_part, work, parts, chosen, workers, step))
+    answers: list[Fitted] = over(fitting("fit", chosen), parts)
     residual = max(a.residual for a in answers)
     if residual > TIGHT:
         raise SolverError(f"the fit ended with a residual of {residual:.2g}; {TIGHT:g} is needed.")
@@ -118,31 +106,26 @@ def tune(
         "valid": {"windows": len(valid), "realizable": int(valid.realizable.sum())},
         "gate": {"overall": gate.overall, "weights": gate.weight.tolist()},
         "baselines": baselines.settings(),
-        "seconds": time.perf_counter() - begin,
     }  # fmt: skip
     return Predictor(
         train.vocabulary, chosen.theta, fitted[prior], corrections, baselines, gate, record
     )
 
 
+def pieces_in(parts: int) -> int:
+    """How many pieces a tuning on so many parts has: for the priors, the grid and the fit."""
+    return len(range(0, parts, EXPLORE)) + 2 * parts
+
+
 def _judged(
-    work: Work,
-    parts: Sequence[np.ndarray],
-    settings: list[Setting],
-    workers: int,
-    stage: str,
-    progress: Progress,
+    work: Work, settings: list[Setting], answers: Sequence[Sequence[Judged]]
 ) -> dict[Setting, Judged]:
-    """Mean validation figures of every setting, over the windows whose last token lies in these parts.
+    """Mean validation figures of every setting, over the windows whose last token lies in the parts that answered.
 
     Windows whose last token training never saw are judged too: their scores are the prior's.
     """
-
-    def step(done: int, total: int) -> None:
-        progress(stage, done, total)
-
     total = np.zeros((len(settings), 3))
-    for answer in over_parts(judge_part, work, parts, settings, workers, step):
+    for answer in answers:
         total += np.array(answer)
     known = np.unique(work.train.last[work.train.realizable])
     rest = np.flatnonzero(work.valid.realizable & ~np.isin(work.valid.last, known))

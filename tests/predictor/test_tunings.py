@@ -1,0 +1,247 @@
+"""A tuning that is broken off and taken up again: no piece is made twice, and the answer is the same bit for bit."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.predictor import parts
+
+from attomaton import tunings
+from attomaton.errors import DataError
+from attomaton.formats import write_columns
+from attomaton.ledger import read_ledger
+from attomaton.manifest import MANIFEST
+from attomaton.predictor import fit, stages
+from attomaton.predictor.fit import Fitted, Judged, Setting, Work, over_parts
+from attomaton.predictor.model import Predictor
+from attomaton.predictor.priors import Prior
+from faults.processes import gone_within, session_of, workers_of
+
+PRIORS, LAMBDAS, THETAS = ["main", "main+bigram"], [1.0, 4.0], [0.5, 1.0]
+PART = 300
+PIECES = 14  # six parts: two of them to compare priors, all for the grid, all for the fit
+WORK = Path(".out.partial")
+
+
+@pytest.fixture
+def files(text, tmp_path, monkeypatch):
+    """Two texts in the working folder, and parts so small that a tuning has many pieces."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tunings, "PART", PART)
+    for name, seed in (("train", 0), ("valid", 1)):
+        windows = text(seed, 600)
+        words = " ".join(windows.vocabulary[x] for x in windows.ids)
+        Path(f"{name}.txt").write_text(words, encoding="utf-8")
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The pieces that were really made, by the function that made them."""
+    seen = []
+
+    def noted(task):
+        def run(*arguments):
+            answer = task(*arguments)
+            seen.append(task.__name__)
+            return answer
+
+        return run
+
+    for task in (fit.judge_part, fit.fit_part):
+        monkeypatch.setattr(stages, task.__name__, noted(task))
+    return seen
+
+
+def tuned(out="out", **changes):
+    options = {"priors": PRIORS, "lambdas": LAMBDAS, "thetas": THETAS, "reading": {"context": 6}}
+    return tunings.tune_run("train.txt", "valid.txt", out, **options | changes)
+
+
+def stop_after(pieces, **changes):
+    """A tuning that is interrupted when so many more pieces are finished."""
+    left = [pieces]
+
+    def progress(stage, done, total):
+        if stage != "counts":
+            left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tuned(progress=progress, **changes)
+
+
+def contents(folder):
+    """Every byte of a folder, the ledger and its times aside."""
+    return {p.name: p.read_bytes() for p in Path(folder).iterdir() if p.name != "log.jsonl"}
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 8, 9, PIECES])
+def test_what_was_finished_is_not_made_again_and_nothing_tells_that_it_was_interrupted(
+    files, made, pieces
+):
+    tuned("quiet")
+    assert made == ["judge_part"] * 8 + ["fit_part"] * 6
+    made.clear()
+    stop_after(pieces)
+    assert len(made) == len(list((WORK / "pieces").iterdir())) == pieces
+    assert not Path("out").exists()
+    record = tuned()
+    assert (record["resumed_pieces"], record["pieces"]) == (pieces, PIECES)
+    assert made == ["judge_part"] * 8 + ["fit_part"] * 6
+    assert contents("out") == contents("quiet")
+    assert MANIFEST in contents("out")
+    assert not WORK.exists()
+    lines = read_ledger(Path("out"))
+    names = [line["piece"] for line in lines if "piece" in line]
+    assert len(names) == len(set(names)) == PIECES
+    assert [x["event"] for x in lines if "piece" not in x] == ["started", "resumed", "ended"]
+    # Control: a folder that does differ is seen to.
+    tuned("other", lambdas=[1.0, 5.0])
+    assert contents("other") != contents("quiet")
+
+
+def test_it_may_be_interrupted_often_and_go_on_in_several_processes(files):
+    tuned("quiet")
+    stop_after(2)
+    stop_after(1 + 3)  # told of those found before, then of three more
+    assert tuned(workers=2)["resumed_pieces"] == 5
+    assert contents("out") == contents("quiet")
+
+
+def test_progress_counts_what_was_found(files):
+    stop_after(4)
+    seen = []
+    tuned(progress=lambda *step: seen.append(step))
+    assert seen[2:5] == [("priors", 2, 2), ("grid", 2, 6), ("grid", 3, 6)]
+
+
+def test_other_data_or_settings_begin_anew(files):
+    stop_after(5)
+    assert tuned()["resumed_pieces"] == 5  # Control: the same go on.
+    for changes in ({"lambdas": [1.0, 2.0]}, {"thetas": [0.5]}, {"priors": ["main"]},
+                    {"reading": {"context": 5}}):  # fmt: skip
+        stop_after(3)
+        assert tuned(**changes)["resumed_pieces"] == 0
+    for name in ("train.txt", "valid.txt"):
+        stop_after(3)
+        Path(name).write_text(Path(name).read_text() + " w1 w2 w1")
+        assert tuned()["resumed_pieces"] == 0
+
+
+def test_one_that_nobody_goes_on_with_can_be_deleted(files, call):
+    stop_after(3)
+    assert call("runs", "rm", "out", "--yes")[0] == 0
+    assert not WORK.exists()
+    assert tuned()["resumed_pieces"] == 0
+
+
+def test_a_damaged_piece_is_refused_and_the_work_begins_anew(files):
+    tuned("quiet")
+
+    def rewrite(path, **columns):
+        write_columns(path, columns)
+
+    one = dict.fromkeys(Judged._fields, np.ones(4))
+    for harm in (
+        lambda path: path.write_bytes(b"no table"),
+        lambda path: path.write_bytes(path.read_bytes()[:-20]),
+        lambda path: rewrite(path, **dict.fromkeys(one, np.ones(3))),  # of another grid
+        lambda path: rewrite(path, **one | {"loss": np.full(4, np.nan)}),
+        lambda path: rewrite(path, **one | {"loss": ["much"] * 4}),
+        lambda path: rewrite(path, weight=np.ones(4)),
+    ):
+        stop_after(3)
+        harm(WORK / "pieces" / "priors-1.parquet")
+        with pytest.raises(DataError, match=r"priors-1.*damaged.*start anew"):
+            tuned()
+        assert not WORK.exists()
+    assert tuned()["resumed_pieces"] == 0
+    assert contents("out") == contents("quiet")
+    # Control: a piece of the right form and with the wrong numbers does change what comes out.
+    stop_after(3)
+    rewrite(WORK / "pieces" / "priors-1.parquet", **one)
+    tuned()
+    assert contents("out") != contents("quiet")
+
+
+def test_no_single_byte_of_a_piece_can_change_unnoticed(tmp_path):
+    stage = stages.judging("grid", [Setting(0, 0.5, x) for x in LAMBDAS])
+    path, judged = tmp_path / "piece.parquet", [Judged(3.0, 0.1, 2.0), Judged(3.0, 1 / 3, 1.0)]
+    write_columns(path, stage.to_columns(judged))
+    whole, refused = path.read_bytes(), 0
+    assert stage.from_columns(tunings._read_piece(path, stage.form)) == judged
+    for i in range(len(whole)):
+        path.write_bytes(whole[:i] + bytes([whole[i] ^ 0x10]) + whole[i + 1 :])
+        try:
+            # Bytes that say who wrote the file are nobody's loss.
+            assert stage.from_columns(tunings._read_piece(path, stage.form)) == judged, i
+        except DataError:
+            refused += 1
+    assert refused > len(whole) / 4
+
+
+def test_a_fitted_part_comes_back_as_it_was():
+    fitted = Fitted(np.array([3, 8]), np.array([0.1, -1 / 3]), 0.7, 1e-9, 12)
+    stage = stages.fitting("fit", Setting(0, 0.5, 1.0))
+    back = stage.from_columns(stage.to_columns(fitted))
+    assert [np.asarray(x).tolist() for x in back] == [np.asarray(x).tolist() for x in fitted]
+
+
+def test_a_worker_that_dies_is_told_in_words(text):
+    work = Work(text(0), text(1), [Prior({}, {})])
+    with pytest.raises(fit.LostWorkerError, match="run the same again"):
+        over_parts(parts.die, work, work.train.parts(PART), None, workers=2)
+
+
+DRIVER = f"""
+import sys
+from attomaton import tunings
+tunings.PART = {PART}
+from attomaton.cli import main
+sys.argv = ["attomaton", *sys.argv[1:]]
+main()
+"""
+
+
+def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, call):
+    words = [
+        *("tune", "train.txt", "--validate", "valid.txt", "--context", "6", "--workers", "2"),
+        *("--priors", ",".join(PRIORS), "--lambdas", "1,4", "--thetas", "0.5,1", "-o", "out"),
+    ]
+    driver = [sys.executable, "-c", DRIVER]
+    process = subprocess.Popen([*driver, *words], start_new_session=True)
+    end = time.monotonic() + 60
+    while not (WORK / "pieces" / "grid-1.parquet").exists() or not workers_of(process.pid):
+        assert process.poll() is None, "ended before it could be killed"
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert gone_within(process.pid, 10) is not None, session_of(process.pid)
+    assert not Path("out").exists()
+    told = json.loads(call("runs", "show", "out", "--json")[1])
+    assert (told["kind"], told["state"], told["maker"]) == ("predictor", "interrupted", "tune")
+    assert told["done"]["of"] == PIECES
+    assert 3 <= told["done"]["done"] < PIECES
+    assert f"{told['done']['done']} of {PIECES} pieces" in call("runs", "ls", ".")[1]
+    again = shlex.split(told["go_on"])
+    assert again == ["attomaton", *words]
+    done = subprocess.run(
+        [*driver, *again[1:], "--json"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["resumed_pieces"] == told["done"]["done"]
+    tuned("quiet", workers=1)
+    mine, quiet = contents("out"), contents("quiet")
+    for name in set(mine) - {"predictor.json", MANIFEST}:  # those two tell the command
+        assert mine[name] == quiet[name], name
+    told, wanted = (Predictor.open(folder).record for folder in ("out", "quiet"))
+    assert told | {"command": 0, "reading": 0} == wanted | {"command": 0, "reading": 0}
+    assert json.loads(call("runs", "show", "out", "--json")[1])["state"] == "finished"
