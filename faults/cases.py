@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +16,28 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 OUT = "out"  # what every command is told to write
 TEXT, SHORT = "text.txt", "short.txt"  # beside the folders of the runs
-PROCESSES = ("--engine", "processes", "--workers", "2")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One command: its words before `-o out`, and whether it has workers."""
+    """One command: its words before `-o out`, and the engine of its workers where it has any."""
 
     name: str
     words: tuple[str, ...]
-    engine: bool = False
+    engine: str | None = None
 
     @property
     def line(self) -> list[str]:
         """The words, with where to write and where to run."""
-        return [*self.words, "-o", OUT, *(PROCESSES if self.engine else ())]
+        where = ("--engine", self.engine, "--workers", "2") if self.engine else ()
+        return [*self.words, "-o", OUT, *where]
+
+    def on_ray(self) -> "Case":
+        """The same command with workers of a Ray cluster that it starts."""
+        return replace(self, name=f"{self.name}-ray", engine="ray")
 
 
-FIT = Case("fit", ("fit", f"../{TEXT}", "--context", "8"), engine=True)
+FIT = Case("fit", ("fit", f"../{TEXT}", "--context", "8"), engine="processes")
 TRAIN = Case(
     "train",
     (
@@ -47,7 +51,7 @@ SWEEP = Case(
         *("sweep", "syn-small", "eta_z=0.25,0.5,1,2,4", "ratio=1,2", "T=16,24"),
         *("steps=5", "seeds=2", "batch=16"),
     ),
-    engine=True,
+    engine="processes",
 )
 
 

@@ -3,7 +3,8 @@
 Each command runs once undisturbed. Then it is killed, resumed, killed again, and at last left alone; what it leaves is
 compared with the undisturbed run byte for byte, times aside. A driver dies at a random time, or (every second time)
 just before a random touch of its files, which finds gaps between two touches that the clock never would. A worker dies
-at a random time while its driver goes on.
+at a random time while its driver goes on. With `--engine ray` the workers are those of a Ray cluster that the driver
+starts, killed while they have a task, and a driver may die as soon as the cluster's first process is there.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import numpy as np
 from attomaton.report.terminal import table
 from faults import folders
 from faults.cases import FIT, OUT, SWEEP, TRAIN, Case, prepare, said, start
-from faults.processes import gone_within, session_of, workers_of
+from faults.processes import cluster_folders, gone_within, session_of, workers_of
 from faults.small import SAID
 
 CASES = (FIT, TRAIN, SWEEP)
@@ -36,12 +37,13 @@ GIVEN_UP = "its worker died"  # what a driver says whose task has lost too many 
 
 @dataclass
 class Calm:
-    """An undisturbed run: its folder, how long it took, when its first file was there, how often it touched files."""
+    """An undisturbed run: its folder, how often it touched files; seconds it took, until it had begun, with workers."""
 
     folder: Path
+    touches: int
     seconds: float
     first: float
-    touches: int
+    busy: float
 
 
 @dataclass
@@ -76,12 +78,13 @@ class Arena:
                 folder = self.place / f"{case.name}-{name}"
                 begin = time.monotonic()
                 process = start(case.line, folder, die_at=0)
-                while not _begun(folder) and process.poll() is None:
+                while not _begun(case, folder, process):
                     time.sleep(0.002)
                 first = time.monotonic() - begin
+                busy = _busy(process)
                 _ended(process, folder, 0)
             touches = int(said(folder).read_text().rpartition(SAID)[2])
-            self.calm[case.name] = Calm(folder, time.monotonic() - begin, first, touches)
+            self.calm[case.name] = Calm(folder, touches, time.monotonic() - begin, first, busy)
         return self.calm[case.name]
 
     def fresh(self, case: Case) -> Path:
@@ -111,21 +114,26 @@ class Arena:
             _wait(process, LONG)
         else:
             process = start(case.line, folder)
-            _wait_for(lambda: _begun(folder) or process.poll() is not None, LONG)
+            _wait_for(lambda: _begun(case, folder, process), LONG)
             _wait(process, float(self.rng.uniform(0, calm.seconds - calm.first)))
         process.kill()
         if process.wait() != -signal.SIGKILL:
             if process.returncode != 0:
                 tally.faults["failed"].append(f"{folder}: {said(folder).read_text()[-500:]}")
             return False
+        self._look_around(process, folder, tally)
+        return True
+
+    def _look_around(self, process: subprocess.Popen, folder: Path, tally: Tally) -> None:
+        """Count who outlives a command, and what cannot be read of what it has left."""
         lingered = gone_within(process.pid, PATIENCE)
         if lingered is None:
             tally.faults["orphans"] += [f"{folder}: {p}" for p in session_of(process.pid)]
+            tally.faults["left over"] += [str(p) for p in cluster_folders(process.pid)]
             _end_session(process.pid)
         tally.longest = max(tally.longest, lingered or 0.0)
         for name in (OUT, f".{OUT}.partial"):
             tally.faults["unreadable"] += folders.unreadable(folder / name)
-        return True
 
     def kill_workers(self, case: Case, kills: int) -> Tally:
         """Kill workers of a command so many times, over as many runs as that takes."""
@@ -136,14 +144,13 @@ class Arena:
             most = min(kills - tally.kills, int(self.rng.integers(1, MOST_KILLS + 1)))
             for _ in range(most):
                 _wait_for(partial(_at_work, process), LONG)
-                _wait(process, float(self.rng.uniform(0, (calm.seconds - calm.first) / 2)))
+                _wait(process, float(self.rng.uniform(0, calm.busy / 2)))
                 tally.kills += _kill_one(workers_of(process.pid), self.rng)
             if self._gave_up(process, folder):
                 tally.given_up += 1
                 process = start(case.line, folder)
             self._fine(process, folder, tally)
-            for name in (OUT, f".{OUT}.partial"):
-                tally.faults["unreadable"] += folders.unreadable(folder / name)
+            self._look_around(process, folder, tally)
             self._compare(calm, folder, tally)
         return tally
 
@@ -171,8 +178,22 @@ class Arena:
             tally.faults[name] += [f"{folder.name}: {fault}" for fault in faults]
 
 
-def _begun(folder: Path) -> bool:
-    return (folder / OUT).exists() or (folder / f".{OUT}.partial").exists()
+def _begun(case: Case, folder: Path, process: subprocess.Popen) -> bool:
+    """Whether a command has written something or started a cluster, or has ended."""
+    written = (folder / OUT).exists() or (folder / f".{OUT}.partial").exists()
+    clustered = case.engine == "ray" and len(session_of(process.pid)) > 1
+    return written or clustered or process.poll() is not None
+
+
+def _busy(process: subprocess.Popen) -> float:
+    """Seconds from the first sight of a command's workers to the last; it has ended then."""
+    seen: list[float] = []
+    end = time.monotonic() + LONG
+    while process.poll() is None and time.monotonic() < end:
+        if workers_of(process.pid):
+            seen.append(time.monotonic())
+        time.sleep(0.05)
+    return seen[-1] - seen[0] if seen else 0.0
 
 
 def _at_work(process: subprocess.Popen) -> bool:
@@ -250,11 +271,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m faults kills", description=__doc__)
     parser.add_argument("--driver-kills", type=int, default=50)
     parser.add_argument("--worker-kills", type=int, default=50)
+    parser.add_argument("--engine", choices=("processes", "ray"), default="processes")
     parser.add_argument("--only", nargs="+", choices=[case.name for case in CASES])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="leave all runs in this folder")
     asked = parser.parse_args(arguments)
     cases = [case for case in CASES if not asked.only or case.name in asked.only]
+    if asked.engine == "ray":
+        cases = [case.on_ray() for case in cases if case.engine]
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kills-") as temporary:
         place = asked.keep or Path(temporary)

@@ -10,10 +10,13 @@ import pytest
 from tests.engine import work
 
 from attomaton.engine.choose import open_engine
+from attomaton.engine.cluster import Cluster, _Watch
 from attomaton.engine.tasks import ATTEMPTS, Backlog, Task, WorkerError
 from attomaton.errors import DataError, UsageError
 
 ROOT = Path(__file__).parents[2]
+# The engines that have workers beside this process.
+BESIDE = pytest.mark.parametrize("engine", ["processes", "ray"], indirect=True)
 
 
 def tasks(payloads, bytes=0):
@@ -53,13 +56,35 @@ def test_an_error_of_the_work_arrives_as_it_is(engine):
     assert sorted(engine.run(work.square, tasks(range(4)))) == [(0, 0), (1, 1), (2, 4), (3, 9)]
 
 
+@BESIDE
+def test_an_error_ends_what_runs_beside_it(engine, tmp_path):
+    names = [str(tmp_path / name) for name in ("writes", "fails")]
+    with pytest.raises(DataError, match="no good"):
+        list(engine.run(work.fail_beside, tasks(names)))
+    time.sleep(2.5)
+    assert not (tmp_path / "written").exists()
+
+
+@pytest.mark.parametrize("engine", ["ray"], indirect=True)
+def test_a_cluster_that_fails_is_an_error_of_its_own(engine, monkeypatch):
+    import ray
+
+    def fail(task):
+        raise ray.exceptions.LocalRayletDiedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ray, "get", fail)
+        with pytest.raises(WorkerError, match=r"cluster failed .*raylet died.* run the same again"):
+            list(engine.run(work.square, tasks([3])))
+    assert list(engine.run(work.square, tasks([3]))) == [(0, 9)]
+
+
 def test_large_results_pass(engine):
     assert len(dict(engine.run(work.large, tasks([30_000_000])))[0]) == 30_000_000
 
 
+@BESIDE
 def test_a_dead_worker_is_replaced_and_its_task_done_again(engine, tmp_path):
-    if engine.name == "local":
-        pytest.skip("this process cannot die and go on")
     folders = [tmp_path / str(i) for i in range(4)]
     for folder in folders:
         folder.mkdir()
@@ -67,10 +92,11 @@ def test_a_dead_worker_is_replaced_and_its_task_done_again(engine, tmp_path):
     assert found == dict.fromkeys(range(4), "alive")
 
 
-def test_a_task_that_always_kills_its_worker_is_given_up(processes):
+@BESIDE
+def test_a_task_that_always_kills_its_worker_is_given_up(engine):
     with pytest.raises(WorkerError, match=f"died {ATTEMPTS} times"):
-        list(processes.run(work.die, tasks([0])))
-    assert list(processes.run(work.square, tasks([3]))) == [(0, 9)]
+        list(engine.run(work.die, tasks([0])))
+    assert list(engine.run(work.square, tasks([3]))) == [(0, 9)]
 
 
 def test_tasks_run_in_other_processes_side_by_side(processes):
@@ -130,6 +156,46 @@ def test_workers_leave_with_a_killed_parent():
     while any(map(_alive, pids)):
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_a_cluster_that_does_not_start_is_an_error_of_its_own_and_leaves_nothing(monkeypatch):
+    ray = pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
+    folders = []
+
+    def fail(_temp_dir, **_):
+        folders.append(Path(_temp_dir))
+        raise Exception("the node timed out")
+
+    monkeypatch.setattr(ray, "init", fail)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)  # another test's cluster stays
+    with pytest.raises(WorkerError, match=r"could be started here \(the node timed out\)"):
+        Cluster(2)
+    assert [folder.exists() for folder in folders] == [False]
+
+
+def test_a_watch_ends_its_cluster_and_nobody_else(tmp_path):
+    package = tmp_path / "ray"
+    package.mkdir()
+    holds = "import sys, time\nfile = open(sys.argv[1], 'w')\nprint(flush=True)\ntime.sleep(60)\n"
+    (package / "worker.py").write_text(holds)
+    (tmp_path / "reader.py").write_text(holds)
+    watch = _Watch(package)
+    inside, outside = Path(watch.folder) / "log", tmp_path / "log"
+    commands = [(package / "worker.py", inside), (package / "worker.py", outside),
+                (tmp_path / "reader.py", inside)]  # fmt: skip
+    started = [
+        subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE) for command in commands
+    ]
+    for process in started:
+        process.stdout.readline()
+    watch.close()
+    ended = [process.poll() is not None for process in started]
+    for process in started:
+        process.kill()
+        process.communicate()
+    assert ended == [True, False, False]
+    assert not Path(watch.folder).exists()
 
 
 def _alive(pid):

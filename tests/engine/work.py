@@ -59,5 +59,18 @@ def threads(x):
     return os.environ.get("OMP_NUM_THREADS")
 
 
+def fail_beside(folder):
+    """One of two tasks fails when the other has begun; that one would write later on."""
+    mine = Path(folder)
+    mine.touch()
+    if mine.name == "writes":
+        time.sleep(2)
+        (mine.parent / "written").touch()
+        return
+    while not (mine.parent / "writes").exists():
+        time.sleep(0.01)
+    raise DataError("no good.")
+
+
 def sleep(seconds):
     time.sleep(seconds)

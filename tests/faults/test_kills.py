@@ -1,10 +1,15 @@
 """Runs whose drivers and workers are killed end as if nothing had happened: the short version of `faults kills`."""
 
 import json
+import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +19,9 @@ from attomaton.formats import write_json
 from attomaton.ledger import LEDGER
 from attomaton.storage import discard, resumed_folder, work_folder
 from faults import folders
-from faults.cases import FIT, OUT, SHORT, Case
+from faults.cases import FIT, OUT, SHORT, Case, prepare, start
 from faults.kills import FAULTS, Arena, shares, told
-from faults.processes import gone_within
+from faults.processes import cluster_folders, gone_within, session_of
 
 TRAIN = Case(
     "train",
@@ -30,6 +35,7 @@ SWEEP = Case(
     "sweep",
     ("sweep", "syn-small", "eta_z=0.5,1,2,4", "ratio=1,2", "until=10", "--level", "reduced"),
 )
+STARTING = re.compile(r"\S*python\S* \S*/default_worker\.py ")  # a Ray worker that has no title yet
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,33 @@ def test_training_and_sweeps_killed_and_resumed_are_the_undisturbed_ones(arena, 
     tally = arena.kill_drivers(case, 1)
     assert tally.kills == 1
     assert clean(tally) == {}
+
+
+def test_a_fit_on_ray_that_is_killed_or_loses_workers_is_the_undisturbed_fit(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
+    arena = Arena(tmp_path.resolve(), seed=11, warm=False)
+    for kill in (arena.kill_drivers, arena.kill_workers):
+        tally = kill(FIT.on_ray(), 1)
+        assert tally.kills == 1
+        assert clean(tally) == {}
+
+
+@pytest.mark.slow
+def test_ray_workers_killed_while_they_start_are_replaced(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
+    prepare(tmp_path)
+    # Ray waits this long for a worker that has not said anything yet; by default a minute.
+    patience = {"RAY_worker_register_timeout_seconds": "10"}
+    driver = start(FIT.on_ray().line, tmp_path / "killed", **patience)
+    while not (starting := [p for p in session_of(driver.pid) if STARTING.match(p.command)]):
+        assert driver.poll() is None
+        time.sleep(0.02)
+    os.kill(starting[0].pid, signal.SIGKILL)
+    try:
+        assert driver.wait(120) == 0
+    finally:
+        driver.kill()
+    assert gone_within(driver.pid, 10.0) is not None
 
 
 def test_a_worker_whose_driver_dies_while_it_starts_leaves():
@@ -172,6 +205,27 @@ def test_what_is_left_over_beside_and_inside_is_counted(torn):
         ".out.partial",
         "out/pairs/.003.parquet.77",
     ]
+
+
+def test_whoever_outlives_a_driver_is_counted_and_so_is_the_folder_of_its_cluster():
+    code = (
+        "import subprocess; print(subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL).pid)"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    orphan = int(driver.communicate()[0])
+    folder = Path(f"/tmp/attomaton-{driver.pid}-control")
+    folder.mkdir()
+    try:
+        assert [p.pid for p in session_of(driver.pid)] == [orphan]
+        assert gone_within(driver.pid, 0.1) is None
+        os.kill(orphan, signal.SIGKILL)
+        assert cluster_folders(driver.pid) == [folder]
+        assert gone_within(driver.pid, 0.1) is None
+    finally:
+        folder.rmdir()
+    assert gone_within(driver.pid, 10.0) is not None
 
 
 def test_kills_are_shared_out_and_told():

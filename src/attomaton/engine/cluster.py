@@ -1,15 +1,19 @@
 """A Ray cluster: one that is there, or two or more workers started on this machine."""
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from attomaton.engine.processes import available_cores
-from attomaton.engine.tasks import Backlog, Task, Work
+from attomaton.engine.tasks import Backlog, Task, Work, WorkerError
 from attomaton.errors import UsageError
 
 PER_WORKER = 2  # tasks handed out for each worker: one that runs and one that waits
+PATIENCE = 10.0  # seconds for tasks that are told to stop
 
 
 class Cluster:
@@ -23,12 +27,14 @@ class Cluster:
         # Before the import: Ray looks at these once. It reports nothing about its use.
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # Otherwise a cluster starts workers before there are tasks and `init` waits for them: for ever where one dies.
+        os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
         try:
             import ray
         except ImportError as missing:
             raise UsageError("the ray engine needs Ray; install attomaton[ray].") from missing
         self._ray, self._memory = ray, memory
-        self._folder: tempfile.TemporaryDirectory | None = None
+        self._watch: _Watch | None = None
         self._joined = (
             address is None and ray.is_initialized()
         )  # the caller's own: used and left as it is
@@ -43,11 +49,19 @@ class Cluster:
             self.workers = available_cores() if workers is None else workers
             if self.workers < 1:
                 raise UsageError(f"workers must be at least 1, not {workers}.")
-            # A short folder: the paths of Ray's sockets may not be longer than some hundred letters.
-            self._folder = tempfile.TemporaryDirectory(prefix="ray", dir=_short_folder())
-            ray.init(
-                num_cpus=self.workers, include_dashboard=False, _temp_dir=self._folder.name, **quiet
-            )
+            self._watch = _Watch(Path(ray.__file__).parent)
+            try:
+                ray.init(
+                    num_cpus=self.workers,
+                    include_dashboard=False,
+                    _temp_dir=self._watch.folder,
+                    **quiet,
+                )
+            except (
+                Exception
+            ) as error:  # of whatever class: Ray has none for a cluster that does not start
+                self.close()
+                raise WorkerError(f"no Ray cluster could be started here ({error}).") from error
         else:
             try:
                 ray.init(address=address, **quiet)
@@ -57,11 +71,19 @@ class Cluster:
 
     def run(self, work: Work, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """As they finish; no more are handed out than the workers can take soon."""
+        running: dict[Any, int] = {}
+        try:
+            yield from self._results(work, Backlog(tasks, self._memory), running)
+        except BaseException:
+            self._stop(list(running))  # what still runs would answer to nobody
+            raise
+
+    def _results(
+        self, work: Work, backlog: Backlog, running: dict[Any, int]
+    ) -> Iterator[tuple[int, Any]]:
         ray = self._ray
         # Retries are counted by the backlog, as for processes: a task is lost with its worker, not by its own error.
         remote = ray.remote(num_cpus=1, max_retries=0)(work)
-        backlog = Backlog(tasks, self._memory)
-        running: dict[Any, int] = {}
         while backlog:
             while len(running) < PER_WORKER * self.workers and (task := backlog.take()) is not None:
                 running[remote.remote(task.payload)] = task.number
@@ -78,16 +100,54 @@ class Cluster:
                 continue
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from error
+            except (
+                ray.exceptions.RayError
+            ) as error:  # no worker but the cluster itself: nothing can be repeated there
+                raise WorkerError(
+                    f"the Ray cluster failed ({error}). What was finished is kept, run the same again to go on."
+                ) from error
             backlog.finish(number)
             yield number, value
+
+    def _stop(self, running: list[Any]) -> None:
+        """End these tasks, and come back when they have ended: nobody may write into a folder that is thrown away."""
+        if not running or not self._ray.is_initialized():
+            return  # with the cluster all of its tasks have ended
+        for task in running:
+            self._ray.cancel(task, force=True)
+        self._ray.wait(running, num_returns=len(running), timeout=PATIENCE)
 
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""
         if not self._joined:
             self._ray.shutdown()
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._watch is not None:
+            self._watch.close()
+
+
+class _Watch:
+    """A process that keeps the cluster's folder, and ends the cluster when this one is gone, however it went."""
+
+    def __init__(self, package: Path):
+        script = Path(__file__).with_name("watch.py")
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", script, _short_folder(), package],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # what ends this process's whole group must not end it
+        )
+        assert self._process.stdout is not None
+        self.folder = self._process.stdout.readline().rstrip("\n")
+        if not self.folder:
+            self.close()
+            raise UsageError(f"{_short_folder()}: cannot write there, and Ray needs a folder.")
+
+    def close(self) -> None:
+        """Let it clear up, and wait until it has."""
+        self._process.communicate()
 
 
 def _short_folder() -> str:
+    """Where the cluster's folder lies: the paths of Ray's sockets may not be longer than some hundred letters."""
     return "/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir()
