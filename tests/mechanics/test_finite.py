@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from tests import oracle
+from tests.unchecked import unchecked_types
 
 from attomaton.errors import SolverError
 from attomaton.mechanics import finite
@@ -38,14 +39,17 @@ def as_dict(graph, value) -> dict[tuple[int, int], float]:
 @pytest.fixture(scope="module")
 def fits():
     """1,000 random data sets with ties, half of them with repeats, a third with weights."""
-    found = []
-    for i in range(1000):
+
+    def drawn(i):
         rng = np.random.default_rng([6, i])
         K = int(rng.integers(2, 8))
         n, lasts = int(rng.integers(K, 6 * K)), int(rng.integers(1, 3))
         raw = oracle.draw(rng, K, n, lasts, repeats=bool(i % 2), weighted=i % 3 == 0)
-        found.append((raw, *fit(raw)))
-    return found
+        return raw, *fit(raw)
+
+    checked = [drawn(i) for i in range(20)]
+    with unchecked_types():
+        return checked + [drawn(i) for i in range(20, 1000)]
 
 
 def plain_gradient(raw: oracle.Raw, score: dict[tuple[int, int], float]) -> float:

@@ -106,7 +106,7 @@ def test_closed_form_gradient_is_the_automatic_one():
         problem = problem_of(samples, jnp.asarray(E), rows=11, slots=7)
         at = jnp.asarray(W)
         closed = both(at, problem)[1]
-        automatic = jax.grad(loss_value)(at, problem)
+        automatic = jax.jit(jax.grad(loss_value))(at, problem)
         assert np.abs(np.asarray(closed - automatic)).max() < 1e-12
         z = logits(flat_scores(at, problem.E), problem.bags)
         mine = jax.nn.one_hot(problem.bags.label_slot, z.shape[1])

@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 
 from attomaton.numerics import float64
+from attomaton.scan_snap import population
 from attomaton.scan_snap.data import sequence_classes
 from attomaton.scan_snap.population import (
     decoder_gain,
     loss,
-    population_measures,
     population_of,
     residual,
     uniform_start,
     unit_attention,
-    velocity,
 )
 
 EXACT = 1e-10  # two ways of computing the same numbers of order 1 in float64
+
+# As programs, the way training calls them: one by one, every operation would be a program of its own.
+velocity, population_measures = (
+    jax.jit(population.velocity),
+    jax.jit(population.population_measures),
+)
 
 
 def draw_classes(seed, K=4, queries=2, common=3, distinct=3, spare=2, bare=0):
@@ -77,7 +82,8 @@ def test_velocities_are_the_gradient_of_the_objective(seed):
     classes = draw_classes(seed)
     Y, Z = draw_full(classes, seed)
     with float64():
-        gY, gZ = jax.grad(objective, argnums=(0, 1))(jnp.asarray(Y), jnp.asarray(Z), classes)
+        gradient = jax.jit(jax.grad(lambda Y, Z: objective(Y, Z, classes), argnums=(0, 1)))
+        gY, gZ = gradient(Y, Z)
         v = velocity(*kept(classes, Y, Z), population_of(classes))
         expected = kept(classes, np.asarray(gY), np.asarray(gZ))
     np.testing.assert_allclose(v.Y, expected[0], atol=EXACT)
@@ -92,13 +98,13 @@ def test_velocities_match_finite_differences():
     classes = draw_classes(5)
     Y, Z = draw_full(classes, 5)
     rng = np.random.default_rng(6)
-    population, h = population_of(classes), 1e-5
+    whole, h = population_of(classes), 1e-5
     with float64():
         y, z = kept(classes, Y, Z)
-        v = velocity(y, z, population)
+        v = velocity(y, z, whole)
 
         def J(y, z):
-            return -float(loss(y, unit_attention(z, population), population))
+            return -float(loss(y, unit_attention(z, whole), whole))
 
         for _ in range(5):
             a, b = jnp.asarray(rng.normal(size=y.shape)), jnp.asarray(rng.normal(size=z.shape))
@@ -166,11 +172,11 @@ def test_row_sums_stay_zero_from_a_zero_start():
     for _ in range(200):
         dY, dZ, _ = by_hand(Y, Z, classes)
         Y, Z = Y + 0.5 * dY, Z + 0.5 * dZ
-    population = population_of(classes)
+    whole = population_of(classes)
     with float64():
         y, z = kept(classes, np.zeros_like(Y), np.zeros_like(Z))
         for _ in range(200):
-            v = velocity(y, z, population)
+            v = velocity(y, z, whole)
             y, z = y + 0.5 * v.Y, z + 0.5 * v.Z
         expected = kept(classes, Y, Z)
     y, z = np.asarray(y), np.asarray(z)
@@ -184,11 +190,11 @@ def test_row_sums_stay_zero_from_a_zero_start():
 def test_a_sure_layer_keeps_its_digits():
     # One token, five columns, a margin of 60: each of the four others has e^-60 of the mass.
     classes = sequence_classes([[1.0, 0, 0, 0, 0]], [1], [4])
-    population = population_of(classes)
+    whole = population_of(classes)
     with float64():
         Y = jnp.zeros((1, 5)).at[0, 4].set(60.0)
         f = jnp.ones((1, 1))
-        r, value = residual(Y, f, population), loss(Y, f, population)
+        r, value = residual(Y, f, whole), loss(Y, f, whole)
     assert float(value) == pytest.approx(4 * np.exp(-60.0), rel=1e-12)
     assert float(r[0, 4]) == pytest.approx(4 * np.exp(-60.0), rel=1e-12)
 

@@ -11,6 +11,7 @@ from attomaton.scan_snap.train import _start, train_sampled
 
 TINY = sequence_classes([[0.5, 0.3, 0.2, 0, 0, 0, 0], [0, 0.25, 0, 0.75, 0, 0, 0]], [4, 4], [5, 6])
 SHORT = {"T": 16, "batch": 12, "steps": 9}
+FEW = {"every": 4, **SHORT}  # one program for all tests that ask for one run of it
 
 
 def plain_loop(classes, eta_y, eta_z, optimizer, index=0, start=None, **shape):
@@ -50,7 +51,7 @@ def plain_loop(classes, eta_y, eta_z, optimizer, index=0, start=None, **shape):
 
 
 def test_a_context_has_t_minus_one_tokens_of_its_class():
-    of_class, counts = draw_contexts(TINY, T=16, batch=50, steps=4)
+    of_class, counts = draw_contexts(TINY, **SHORT)
     assert (counts.sum(axis=-1) == 15).all()
     assert ((counts > 0) <= (TINY.P[of_class] > 0)).all()
 
@@ -71,8 +72,8 @@ def test_counts_follow_the_law():
 
 
 def test_both_precisions_see_the_same_contexts():
-    single = train_sampled(TINY, eta_y=1.0, eta_z=1.0, **SHORT)
-    double = train_sampled(TINY, eta_y=1.0, eta_z=1.0, precision="float64", **SHORT)
+    single = train_sampled(TINY, eta_y=1.0, eta_z=1.0, **FEW)
+    double = train_sampled(TINY, eta_y=1.0, eta_z=1.0, precision="float64", **FEW)
     np.testing.assert_allclose(single.z, double.z, atol=1e-5)
 
 
@@ -121,12 +122,23 @@ def test_a_stream_alone_equals_the_stream_among_many():
     assert (np.diff(few.z[:, -1, 0, 0]) != 0).all()
 
 
-def test_all_cells_see_the_same_contexts_and_start():
-    run = train_sampled(TINY, eta_y=[1.0, 1.0, 2.0], eta_z=1.0, seeds=2, start="uniform", **SHORT)
-    assert run.eta_y.tolist() == [1, 1, 1, 1, 2, 2]
-    np.testing.assert_array_equal(run.z[:2], run.z[2:4])
-    np.testing.assert_array_equal(run.z[:2, 0], run.z[4:, 0])
-    assert (run.z[:2, -1] != run.z[4:, -1]).any()
+@pytest.fixture(scope="module")
+def many():
+    """Three cells on 20 streams, more runs than the program takes at once; and what was told of progress."""
+    seen = []
+    run = train_sampled(
+        TINY, eta_y=[1.0, 1.0, 2.0], eta_z=1.0, seeds=20, start="uniform", **SHORT,
+        progress=lambda *told: seen.append(told),
+    )  # fmt: skip
+    return run, seen
+
+
+def test_all_cells_see_the_same_contexts_and_start(many):
+    run, _ = many
+    assert run.eta_y.tolist() == [1] * 40 + [2] * 20
+    np.testing.assert_array_equal(run.z[:20], run.z[20:40])
+    np.testing.assert_array_equal(run.z[:20, 0], run.z[40:, 0])
+    assert (run.z[:20, -1] != run.z[40:, -1]).any(axis=(1, 2)).all()
 
 
 def test_other_seeds_draw_other_contexts():
@@ -136,7 +148,7 @@ def test_other_seeds_draw_other_contexts():
 
 
 def test_records_are_taken_when_asked_and_at_the_end():
-    run = train_sampled(TINY, eta_y=1.0, eta_z=0.5, every=4, **SHORT)
+    run = train_sampled(TINY, eta_y=1.0, eta_z=0.5, **FEW)
     assert run.t.tolist() == [0, 4, 8, 9]
     assert run.z.shape == (1, 4, 2, 7)
     assert set(run.records) == {"loss", "y_norm", "gamma", "xi", "B"}
@@ -157,7 +169,7 @@ def test_distinct_tokens_gain_and_the_common_one_loses():
 
 
 def test_entropy_of_a_hand_case():
-    run = train_sampled(TINY, eta_y=1.0, eta_z=1e-9, T=2, batch=1, steps=1)
+    run = train_sampled(TINY, eta_y=1.0, eta_z=1e-9, **FEW)
     p = np.array([0.5, 0.2]) / 0.7  # the distinct tokens of class 0, at z = 0
     expected = [-(p * np.log(p)).sum(), 0.0]
     np.testing.assert_allclose(run.entropy[0, -1], expected, atol=1e-6)
@@ -165,9 +177,9 @@ def test_entropy_of_a_hand_case():
 
 def test_the_bias_is_a_prior_on_the_attention():
     prior = np.array([0.0, -np.log(2.0), 0.0, 0.0])
-    run = train_sampled(TINY, eta_y=1.0, eta_z=1.0, bias=prior, **SHORT)
+    run = train_sampled(TINY, eta_y=1.0, eta_z=1.0, bias=prior, **FEW)
     np.testing.assert_allclose(run.attention[0, 0, 0, :3], np.array([0.5, 0.15, 0.2]) / 0.85)
-    plain = train_sampled(TINY, eta_y=1.0, eta_z=1.0, **SHORT)
+    plain = train_sampled(TINY, eta_y=1.0, eta_z=1.0, **FEW)
     assert abs(run.z[0, -1] - plain.z[0, -1]).max() > 0.1
 
 
@@ -193,14 +205,10 @@ def test_divergence_is_kept_and_leaves_the_others_alone():
     np.testing.assert_array_equal(run.z[0], alone.z[0])
 
 
-def test_progress_counts_runs():
-    seen = []
-    train_sampled(
-        TINY, eta_y=[1.0, 2.0], eta_z=1.0, seeds=20, **SHORT,
-        progress=lambda done, runs, loss: seen.append((done, runs, loss)),
-    )  # fmt: skip
-    assert [s[:2] for s in seen] == [(32, 40), (40, 40)]
-    assert all(np.isfinite(s[2]) for s in seen)
+def test_progress_counts_runs(many):
+    _, seen = many
+    assert [told[:2] for told in seen] == [(30, 60), (60, 60)]
+    assert all(np.isfinite(told[2]) for told in seen)
 
 
 @pytest.mark.parametrize(
