@@ -1,6 +1,7 @@
 """The commands of scan and snap as their users meet them."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -113,9 +114,13 @@ def test_every_promised_preset_is_there():
     assert promised | {"mechanics-global", "mechanics-local"} == set(reproduce.PRESETS)
 
 
-def test_a_diverged_run_says_so_and_keeps_what_it_had(call, tmp_path):
+@pytest.mark.filterwarnings("error")  # of a logarithmic axis without numbers
+@pytest.mark.parametrize("classes", ["syn-small", "c.toml"])
+def test_a_diverged_run_says_so_and_keeps_what_it_had(classes, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("c.toml").write_text(CLASSES)
     code, out, _ = call(
-        "dynamics", "syn-small", "--level", "sampled", "--eta-y", 1e38, "--eta-z", 1e38, "--steps", 5,
+        "dynamics", classes, "--level", "sampled", "--eta-y", 1e38, "--eta-z", 1e38, "--steps", 5,
         "--batch", 8, "-T", 16, "-o", tmp_path / "R", "--json",
     )  # fmt: skip
     assert code == 4

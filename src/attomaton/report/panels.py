@@ -43,8 +43,12 @@ def panels_figure(title: str, panels: Sequence[Panel], columns: int = 3) -> Figu
 
 
 def _draw_lines(axes: Any, panel: Panel) -> None:
-    axes.set_xscale(panel.get("xscale", "linear"))
-    axes.set_yscale(panel.get("yscale", "linear"))
+    for name in ("x", "y"):
+        scale = panel.get(f"{name}scale", "linear")
+        values = [v for line in panel["lines"] for v in np.asarray(line[name], float).ravel()]
+        # A run that diverged at once has nothing to show on a logarithmic axis.
+        if scale != "log" or any(v > 0 and np.isfinite(v) for v in values):
+            axes.set(**{f"{name}scale": scale})
     for i, line in enumerate(panel["lines"]):
         x, y = np.asarray(line["x"], float), np.asarray(line["y"], float)
         colour = CURVES[line.get("colour", i) % len(CURVES)]
