@@ -23,7 +23,8 @@ from benchmarks.table import Row, say
 from benchmarks.text import wikitext
 
 CONTEXT, WORDS, LINE = 32, 250_000, 25
-PAST_PROVENANCE = ("attomaton.json", "log.jsonl", "model.json")  # say when and how it was made
+# These say when and how it was made.
+PAST_PROVENANCE = ("attomaton.json", "log.jsonl", "manifest.json", "model.json")
 
 
 def zipf_text(path: Path, words: int, seed: int = 0) -> Path:

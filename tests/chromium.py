@@ -18,16 +18,18 @@ def program():
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
-# Tell where the next click falls: on the element meant (as it is at that moment: a page may draw it anew meanwhile),
-# or on what lies above it at that very place.
+# Tell where the next click falls: on the element meant (as it was, or as the page has drawn it anew), or on a larger one
+# around it that takes all clicks, as a drawing does. What was pressed and then drawn anew has had none.
 _CLICKED = """selector => {
-  const before = document.querySelector(selector);
+  const meant = [document.querySelector(selector)];
+  let pressed;
   window.fell = 'nowhere';
+  document.addEventListener('mousedown', event => { pressed = event.target; }, {capture: true, once: true});
   document.addEventListener('click', event => {
-    const now = document.querySelector(selector), hit = event.target;
-    const on = e => !e || e.contains(hit);
-    const above = hit.contains(now) && hit === document.elementFromPoint(event.clientX, event.clientY);
-    window.fell = on(before) || on(now) || above ? 'there' : 'elsewhere';
+    const hit = event.target;
+    meant.push(document.querySelector(selector));
+    const on = meant.some(e => e && (e.contains(hit) || hit.contains(e)));
+    window.fell = on && pressed?.isConnected ? 'there' : 'elsewhere';
   }, {capture: true, once: true});
 }"""
 
