@@ -18,8 +18,8 @@ def program():
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
-# Tell where the next click falls: on the element meant (as it was, or as the page has drawn it anew), or on a larger one
-# around it that takes all clicks, as a drawing does. What was pressed and then drawn anew has had none.
+# Tell where the next click falls: on the element meant (as it was, or as the page has drawn it anew), or on one around
+# it that takes all clicks, as a drawing does. What was pressed and then drawn anew has had none.
 _CLICKED = """selector => {
   const meant = [document.querySelector(selector)];
   let pressed;
