@@ -14,7 +14,7 @@ from attomaton.manifest import MANIFEST, changes, check_manifest
 from attomaton.mechanics.limit import solve_limit
 from attomaton.models import open_model, save_model
 from attomaton.runs import provenance
-from attomaton.storage import KIND_FILE, check_folder, new_folder, seal, work_folder
+from attomaton.storage import KIND_FILE, check_folder, new_folder, resumed_folder, seal, work_folder
 from attomaton.sweeps import read_sweep, sweep_run
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # SHA-256 of "abc", as its standard says
@@ -210,3 +210,25 @@ def test_check_tells_every_folder_below(folder, model, tmp_path, call, monkeypat
 
 def test_check_where_there_is_nothing_says_so(tmp_path, call):
     assert call("runs", "check", tmp_path)[1] == f"{tmp_path}: no folder of attomaton here.\n"
+
+
+def test_what_a_kill_leaves_of_a_replaced_folder_does_not_pass_for_one(tmp_path, monkeypatch):
+    def fill(step):
+        with resumed_folder(tmp_path / "r", "run", {"step": step}) as work:
+            write_json(work / "step.json", step)
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    fill(1)
+    with monkeypatch.context() as patch:
+        patch.setattr("attomaton.storage.shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fill(2)
+    assert (tmp_path / "r" / "step.json").read_text() == "2\n"
+    assert changes(check_folder(tmp_path / "r", "run")) == []
+    left = {p.name for p in (tmp_path / ".r.partial").iterdir()}
+    assert "step.json" in left
+    assert not left & {KIND_FILE, MANIFEST}
+    fill(3)
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]

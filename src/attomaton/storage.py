@@ -134,6 +134,7 @@ def work_folder(path: Path | str, config: Mapping[str, Any]) -> Iterator[Path]:
     except OSError as error:
         raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
     with only_one(work, path):
+        _unmark(work)  # a process may have been killed just before it gave the folder its name
         known = work / CONFIG_FILE
         wanted = json.loads(to_json(config))
         resumed = known.is_file() and read_json(known) == wanted
@@ -206,14 +207,26 @@ def _move_into_place(work: Path, path: Path, kind: str, passing: Sequence[str] =
     if not path.exists():
         work.rename(path)
     elif _exchange(work, path):
-        shutil.rmtree(work)
+        _delete(work)
     else:
         old = work.with_name(work.name + ".old")
         shutil.rmtree(old, ignore_errors=True)
         path.rename(old)
         work.rename(path)
-        shutil.rmtree(old)
+        _delete(old)
     _push(path.parent)
+
+
+def _delete(folder: Path) -> None:
+    """Delete a finished folder so that what a kill leaves of it does not pass for one."""
+    _unmark(folder)
+    shutil.rmtree(folder)
+
+
+def _unmark(folder: Path) -> None:
+    """Take away what says that a folder is finished; the mark first, since it vouches for the list."""
+    for name in (KIND_FILE, MANIFEST):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _exchange(a: Path, b: Path) -> bool:
