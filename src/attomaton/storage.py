@@ -139,9 +139,8 @@ def work_folder(path: Path | str, config: Mapping[str, Any]) -> Iterator[Path]:
         wanted = json.loads(to_json(config))
         resumed = known.is_file() and read_json(known) == wanted
         if not resumed:
-            known.unlink(
-                missing_ok=True
-            )  # first: what is left of a folder without it is never used
+            # First: what is left of a folder without it is never used.
+            known.unlink(missing_ok=True)
             for old in work.iterdir():
                 if old.name != LOCK_FILE:
                     shutil.rmtree(old) if old.is_dir() else old.unlink()

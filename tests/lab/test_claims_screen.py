@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -223,6 +224,15 @@ def test_a_folder_with_strange_claims_is_refused(tmp_path, verified):
     with new_folder(tmp_path / "v", "verification") as work:
         (work / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(DataError, match="holds claims nobody knows here"):
+        Evidence().of_folder(tmp_path / "v")
+
+
+def test_evidence_that_was_edited_is_refused(tmp_path, verified):
+    shutil.copytree(verified, tmp_path / "v")
+    path = tmp_path / "v" / "claims" / "T3.json"
+    assert len(Evidence().of_folder(tmp_path / "v")) == len(QUICK)
+    path.write_text(path.read_text().replace('"seconds": ', '"seconds": 1'))
+    with pytest.raises(DataError, match=r"T3\.json: was changed"):
         Evidence().of_folder(tmp_path / "v")
 
 

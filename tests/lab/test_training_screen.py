@@ -461,3 +461,15 @@ def test_a_broken_folder_does_not_hide_the_others(two_runs):
     with pytest.raises(DataError, match=r"config\.toml"):
         find_run(lab, folder_id(broken))
     assert read_json(Path(two_runs[0]) / "status.json") == {"status": ["finished"]}
+
+
+def test_a_run_that_was_edited_is_not_opened(two_runs):
+    lab = Lab(two_runs[0].parents[1])
+    edited = two_runs[0].parent / "edited"
+    shutil.copytree(two_runs[0], edited)
+    assert find_run(lab, folder_id(edited)).ended == "finished"
+    said = (edited / "summary.json").read_text()
+    (edited / "summary.json").write_text(said.replace('"samples": ', '"samples": 1'))
+    with pytest.raises(DataError, match=r"summary\.json: was changed"):
+        find_run(lab, folder_id(edited))
+    shutil.rmtree(edited)

@@ -57,9 +57,8 @@ class Cluster:
                     _temp_dir=self._watch.folder,
                     **quiet,
                 )
-            except (
-                Exception
-            ) as error:  # of whatever class: Ray has none for a cluster that does not start
+            except Exception as error:
+                # Of whatever class: Ray has none for a cluster that does not start.
                 self.close()
                 raise WorkerError(f"no Ray cluster could be started here ({error}).") from error
         else:
@@ -100,9 +99,8 @@ class Cluster:
                 continue
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from error
-            except (
-                ray.exceptions.RayError
-            ) as error:  # no worker but the cluster itself: nothing can be repeated there
+            except ray.exceptions.RayError as error:
+                # No worker but the cluster itself: nothing can be repeated there.
                 raise WorkerError(
                     f"the Ray cluster failed ({error}). What was finished is kept, run the same again to go on."
                 ) from error
