@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton import formats
-from attomaton.errors import DataError
+from attomaton.errors import DataError, StorageError
 from attomaton.formats import (
     expect,
     expect_arrays,
@@ -21,7 +21,7 @@ from attomaton.formats import (
     write_arrays,
     write_columns,
 )
-from attomaton.storage import check_folder, new_folder
+from attomaton.storage import check_folder, in_progress, new_folder, work_folder
 
 
 @pytest.mark.parametrize(
@@ -198,3 +198,23 @@ def test_a_folder_whose_mark_is_damaged_is_named(tmp_path, mark):
     (tmp_path / "r" / "attomaton.json").write_text(mark)
     with pytest.raises(DataError, match=r"attomaton\.json: .* not of its kind"):
         check_folder(tmp_path / "r", "run")
+
+
+def test_work_in_progress_is_known_until_it_has_ended(tmp_path):
+    work = tmp_path / ".run.partial"
+
+    def ends(how=None):
+        with work_folder(tmp_path / "run", {}):
+            assert in_progress() == [work]
+            if how is not None:
+                raise how
+
+    for how in (OSError, DataError):
+        with pytest.raises((StorageError, DataError)):
+            ends(how)
+        assert in_progress() == []
+    with pytest.raises(KeyboardInterrupt):
+        ends(KeyboardInterrupt)
+    assert in_progress() == [work]
+    ends()
+    assert in_progress() == []

@@ -29,6 +29,7 @@ UNLISTED = (
 )  # in no manifest: equal models have equal ones, whenever they were made
 UNFINISHED = ".unfinished-"  # in the name of a folder that is being filled in one go
 VERSIONS = {"model": 3, "run": 2, "sweep": 2, "verification": 2, "predictor": 2}  # format of each
+_held: dict[Path, None] = {}  # by this process, in the order they were taken up
 _TORN = re.compile(r"\..+\.\d+")  # the name of a file while `write_whole` writes it
 
 
@@ -187,7 +188,18 @@ def only_one(work: Path, path: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise UsageError(f"{path}: another process is writing it right now.") from error
-        yield
+        _held[work] = None
+        try:
+            yield
+        except Exception:
+            _held.pop(work, None)
+            raise
+        _held.pop(work, None)  # an interruption is no end: what was finished is still there
+
+
+def in_progress() -> list[Path]:
+    """The folders this process works in piece by piece, or did when it was interrupted: what it can go on with."""
+    return [work for work in list(_held) if work.is_dir()]
 
 
 def _check_place(path: Path) -> None:
