@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from attomaton.errors import visible
+
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Context = Annotated[
     int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
@@ -48,7 +50,17 @@ def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
     """The result of a command, for a program or for a person."""
     from attomaton.formats import to_json
 
-    print(to_json({"schema_version": 1, **record}) if as_json else text)
+    print(to_json({"schema_version": 1, **record}) if as_json else _plain(text))
+
+
+def say(text: str) -> None:
+    """A line for a person, beside the result: on stderr, at once."""
+    print(_plain(text), file=sys.stderr, flush=True)
+
+
+def _plain(text: str) -> str:
+    """All that leaves for a terminal passes here: whatever a file had in it, only our own lines are broken."""
+    return visible(text, most=None, keep="\n")
 
 
 @contextmanager
@@ -79,5 +91,5 @@ def fail(kind: str, message: str, code: int) -> None:
     if "--json" in sys.argv:
         error = {"type": kind, "message": message, "exit_code": code}
         print(to_json({"schema_version": 1, "error": error}))
-    print(f"{kind}: {message}", file=sys.stderr)
+    say(f"{kind}: {message}")
     sys.exit(code)

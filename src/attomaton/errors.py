@@ -4,8 +4,12 @@ Every error a user can meet is an `AttomatonError`. Its message names the place,
 and the cure; its `exit_code` is what the command line returns.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+# Invisible, but Persian, Hindi and emoji are misspelt without them; between plain letters they only hide.
+_JOINER = re.compile("(?<=[^\x00-\x7f])[\u200c\u200d]")
 
 
 class AttomatonError(Exception):
@@ -94,3 +98,35 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     close = get_close_matches(name, list(known), n=1, cutoff=0.4)
     return f"; did you mean {close[0]!r}?" if close else "."
+
+
+def visible(text: object, most: int | None = 80, keep: str = "") -> str:
+    r"""Text of a user or a file, safe to print: what would steer a terminal or hide is spelled out, the rest cut.
+
+    Control characters, escapes, marks that turn the direction of writing, zero-width and line-breaking characters
+    are shown by their code, all but those in `keep`; beyond `most` characters comes "…" (None: all is shown).
+
+    >>> print(visible("a\x1b[31m\nb"), visible("\u202egnp.exe"), visible(12), visible("abcdef", most=4))
+    a\x1b[31m\nb \u202egnp.exe 12 abc…
+    """
+    text = str(text)
+    head = text if most is None else text[: most + 1]
+    if not head.isprintable():
+        head = "".join(_pieces(head, keep))
+    if most is None or len(head) <= most:
+        return head
+    # Cut between characters, not inside the code of one.
+    shown, room = "", most - 1
+    for piece in _pieces(text[: most + 1], keep):
+        if len(shown) + len(piece) > room:
+            break
+        shown += piece
+    return shown + "…"
+
+
+def _pieces(text: str, keep: str) -> Iterable[str]:
+    """How each character of a text is shown."""
+    joiners = {found.start() for found in _JOINER.finditer(text)}
+    for i, c in enumerate(text):
+        shown = c.isprintable() or c in keep or i in joiners
+        yield c if shown else c.encode("unicode_escape").decode()
