@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
+# Where Python is told not to write bytecode (most containers), every start would compile all it imports anew: what is
+# first imported here leaves it behind for all later starts.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test quick bench faults lint docs clean help
 
@@ -49,7 +52,8 @@ docs: $(VENV)/.installed-docs           ## commands page, figures, tutorial; all
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_figures.py
 	$(BIN)/python docs/make_tutorial.py
-	$(BIN)/python docs/make_site.py
+	$(BIN)/python -m sphinx --quiet --fail-on-warning -d docs/_site/.doctrees docs docs/_site
+	@echo "open docs/_site/index.html"
 
 clean:                                  ## forget the virtual environment and caches
 	rm -rf $(VENV) docs/_site .pytest_cache .ruff_cache .mypy_cache .hypothesis

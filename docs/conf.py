@@ -1,0 +1,70 @@
+"""How Sphinx makes the documentation site: `make docs` builds it into docs/_site, and nothing is fetched."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+
+project = "attomaton"
+html_title = "attomaton"
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_site", "*.py", "*.ipynb"]
+html_theme = "furo"
+html_show_copyright = False
+html_show_sourcelink = False
+html_copy_source = False
+myst_heading_anchors = 4  # links to headings, as the pages write them
+suppress_warnings = ["misc.highlighting_failure", "myst.header"]
+default_role = "code"  # docstrings write names in single backticks
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "undoc-members": False}
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+add_module_names = False
+
+
+def setup(app: Any) -> None:
+    """The tutorial is the executed notebook."""
+    app.connect("source-read", _read)
+
+
+def _read(app: Any, name: str, source: list[str]) -> None:
+    if name == "tutorial":
+        source[0] = tutorial(json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8")))
+    elif name == "index":
+        source[0] += _readme()
+
+
+def _readme() -> str:
+    """README, which stands one folder up and calls the notebook by its file."""
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    return text.replace("](docs/", "](").replace("tutorial.ipynb)", "tutorial.md)")
+
+
+def tutorial(notebook: dict[str, Any]) -> str:
+    """An executed notebook as one Markdown page, its pictures inside."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+        elif source.strip():
+            parts += [f"```python\n{source}\n```", *map(_output, cell["outputs"])]
+    page = "\n\n".join(part for part in parts if part)
+    return page.replace("](../README.md)", "](index.md)")
+
+
+def _output(output: dict[str, Any]) -> str:
+    """What a cell printed, returned or drew."""
+    data = output.get("data", {})
+    if "image/svg+xml" in data:
+        drawing = "".join(data["image/svg+xml"])
+        # Markdown ends a block of HTML at an empty line.
+        return "\n".join(
+            line for line in drawing[drawing.index("<svg") :].splitlines() if line.strip()
+        )
+    text = "".join(output.get("text", data.get("text/plain", ""))).rstrip()
+    return f"```text\n{text}\n```" if text else ""
