@@ -47,11 +47,12 @@ def lab(
     """See a self-attention layer learn, in the browser, on your own data."""
     options = reading(locals())
     try:
+        from attomaton.lab.hosts import is_alone, resolved
         from attomaton.lab.server import serve, workspace_folder
         from attomaton.lab.view import Lab
     except ModuleNotFoundError as missing:
         raise UsageError(f"the lab needs {missing.name}; install attomaton[lab].") from missing
-    alone = host in ("127.0.0.1", "localhost", "::1")
+    alone = is_alone(resolved(host))
     found = Lab(workspace_folder(workspace), allow_run=alone or allow_run)
     if what is not None:
         found.first = found.shelf.open(what, options).id

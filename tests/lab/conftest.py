@@ -1,24 +1,31 @@
 """A lab in a process of its own and a real browser in front of it."""
 
+import http.client
 import os
 import signal
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 from tests import chromium
 
 
 class Running:
-    """One `attomaton lab`: `address` with its token, `url(path)` without."""
+    """One `attomaton lab`: `address` with its token, `url(path)` without, `step` the secret beginning of its paths.
 
-    def __init__(self, folder, *arguments):
+    `browser` is a program to open it with.
+    """
+
+    def __init__(self, folder, *arguments, browser=None):
         self.folder = folder
         self.log = folder / "stderr.txt"
         command = [sys.executable, "-m", "attomaton", "lab", *map(str, arguments),
-                   "--no-browser", "--port", "0", "--workspace", str(folder / "workspace")]  # fmt: skip
+                   "--port", "0", "--workspace", str(folder / "workspace")]  # fmt: skip
+        command += ["--no-browser"] if browser is None else []
         # NiceGUI behaves differently where it believes to be inside a test.
         outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+        outside |= {} if browser is None else {"BROWSER": f"{browser} %s"}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder,
@@ -29,10 +36,21 @@ class Running:
             self.close()
             raise AssertionError(self.log.read_text())
         self.base, self.token = self.address.split("/?token=")
-        self.cookie = f"attomaton_{self.base.rsplit(':', 1)[1]}={self.token}"
+        place = urlsplit(self.base)
+        self.origin, self.step = f"http://{place.netloc}", place.path
+        self.cookie = self._welcomed()
+
+    def _welcomed(self):
+        """The cookie that the lab gives in exchange for its token."""
+        asked = http.client.HTTPConnection(urlsplit(self.base).netloc, timeout=60)
+        asked.request("GET", self.address.removeprefix(self.origin))
+        given = asked.getresponse().headers["set-cookie"]
+        asked.close()
+        return given.split(";")[0]
 
     def url(self, path="/"):
-        return self.base + path
+        """The address of a page; a path taken from an address bar has its first step already."""
+        return self.base + path.removeprefix(self.step)
 
     def close(self):
         self.process.send_signal(signal.SIGINT)
@@ -49,8 +67,8 @@ def start_lab(tmp_path_factory):
     """Start labs that end with the module: start_lab("file.jsonl", "--context", 3)."""
     running = []
 
-    def start(*arguments):
-        running.append(Running(tmp_path_factory.mktemp("lab"), *arguments))
+    def start(*arguments, **options):
+        running.append(Running(tmp_path_factory.mktemp("lab"), *arguments, **options))
         return running[-1]
 
     yield start
@@ -88,7 +106,8 @@ def browser(chrome):
 def tab(lab, browser):
     """A tab that holds the token, as if the lab had been opened in it once: tab.see("/graph")."""
     name, value = lab.cookie.split("=")
-    browser.send("Network.setCookie", name=name, value=value, url=lab.base, httpOnly=True)
+    browser.send("Network.setCookie", name=name, value=value, url=lab.base,
+                 path=f"{lab.step}/", httpOnly=True)  # fmt: skip
     browser.see = looking_at(browser, lab)
     return browser
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from tests.lab.hostile import names
 
-from attomaton.lab.guard import Guard
+from attomaton.lab.guard import MOST_QUERY, Guard
+from attomaton.lab.keys import Keys
 
-PORT, TOKEN = 8765, "right-token-of-this-start"
+PORT = 8765
+KEYS = Keys(PORT)
+TOKEN, STEP = KEYS.token, KEYS.path
 OWN = f"127.0.0.1:{PORT}"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 GOOD_HOSTS = (OWN, f"localhost:{PORT}", f"LOCALHOST:{PORT}", f"[::1]:{PORT}")
@@ -23,14 +26,31 @@ GOOD_ORIGINS = (f"http://{OWN}", f"http://localhost:{PORT}")
 BAD_ORIGINS = ("null", "", "http://evil.example", f"http://evil.example:{PORT}", f"https://{OWN}", "http://127.0.0.1",
                f"http://127.0.0.1:{PORT + 1}", f"http://{OWN}.evil.example", f"http://{OWN}/", f"ws://{OWN}",
                OWN)  # fmt: skip
-NAME = f"attomaton_{PORT}"
-GOOD_TOKENS = ({"cookie": f"{NAME}={TOKEN}"}, {"cookie": f"theme=dark; {NAME}={TOKEN}"})
+NAME, SESSION = KEYS.cookie, KEYS.session
+GOOD_TOKENS = (
+    {"cookie": f"{NAME}={SESSION}"}, {"cookie": f"theme=dark; {NAME}={SESSION}"},
+    {"cookie": f"{NAME}={SESSION}; {NAME}=set-by-another-port"},
+)  # fmt: skip
 BAD_TOKENS = (
-    {}, {"cookie": f"{NAME}="}, {"cookie": f"{NAME}=wrong"}, {"cookie": f"{NAME}={TOKEN[:-1]}"},
-    {"cookie": f"{NAME}={TOKEN}x"}, {"cookie": f"attomaton_{PORT + 1}={TOKEN}"}, {"cookie": f"token={TOKEN}"},
-    {"cookie": "\x00;;;=,"}, {"authorization": f"Bearer {TOKEN}"}, {"x-token": TOKEN}, {"query": "token="},
+    {}, {"cookie": f"{NAME}="}, {"cookie": f"{NAME}=wrong"}, {"cookie": f"{NAME}={SESSION[:-1]}"},
+    {"cookie": f"{NAME}={SESSION}x"}, {"cookie": f"attomaton_{PORT}={SESSION}"}, {"cookie": f"token={SESSION}"},
+    {"cookie": f"{NAME}={TOKEN}"}, {"cookie": f"{NAME}={STEP[1:]}"}, {"cookie": "\x00;;;=,"},
+    {"authorization": f"Bearer {TOKEN}"}, {"x-token": TOKEN}, {"query": "token="},
     {"query": f"token={TOKEN[:-1]}"}, {"query": f"Token={TOKEN}"}, {"query": "token=%E9"},
 )  # fmt: skip
+
+BAD_PATHS = (
+    "/",
+    STEP,
+    f"{STEP.upper()}/",
+    f"/{STEP}/",
+    f"{STEP}%2f",
+    f"{STEP[:-1]}/",
+    f"{STEP}x/",
+    f"/graph{STEP}/",
+    "/graph",
+    "",
+)
 
 
 def ask(
@@ -40,7 +60,7 @@ def ask(
     host=OWN,
     origin=None,
     token=GOOD_TOKENS[0],
-    path="/",
+    path=f"{STEP}/",
     query="",
     more=(),
 ):
@@ -75,7 +95,7 @@ def guard():
         else:
             await send({"type": "websocket.accept"})
 
-    made = Guard(app, token=TOKEN, port=PORT, most=1000)
+    made = Guard(app, keys=KEYS, port=PORT, most=1000)
     made.reached = False
     return made
 
@@ -83,9 +103,9 @@ def guard():
 def test_no_combination_but_the_right_one_gets_in(guard):
     """The whole matrix; the rule is written down a second time here, as a table of what is right."""
     tried = let_in = 0
-    for kind, method, host, origin, token in product(
+    for kind, method, host, origin, token, path in product(
         ("http", "websocket"), METHODS, GOOD_HOSTS + BAD_HOSTS, (None, *GOOD_ORIGINS, *BAD_ORIGINS),
-        GOOD_TOKENS + BAD_TOKENS,
+        GOOD_TOKENS + BAD_TOKENS, (f"{STEP}/", "/"),
     ):  # fmt: skip
         if kind == "websocket" and method != "GET":
             continue
@@ -94,26 +114,67 @@ def test_no_combination_but_the_right_one_gets_in(guard):
             host in GOOD_HOSTS
             and (origin in GOOD_ORIGINS or (origin is None and not needs_origin))
             and token in GOOD_TOKENS
+            and path == f"{STEP}/"
         )
-        reached, sent = ask(guard, kind, method, host, origin, token)
-        assert reached == right, (kind, method, host, origin, token)
+        reached, sent = ask(guard, kind, method, host, origin, token, path)
+        assert reached == right, (kind, method, host, origin, token, path)
         if not right:
             first = sent[0]
             assert first["type"] == "websocket.close" or first["status"] == 403
         tried, let_in = tried + 1, let_in + right
-    assert tried > 35_000
+    assert tried > 70_000
     assert 0 < let_in < tried / 20
 
 
+@pytest.mark.parametrize("path", BAD_PATHS)
+def test_the_cookie_and_the_token_are_of_no_use_without_the_path(guard, path):
+    for kind, token in product(("http", "websocket"), (*GOOD_TOKENS, {"query": f"token={TOKEN}"})):
+        reached, sent = ask(guard, kind, origin=GOOD_ORIGINS[0], token=token, path=path)
+        assert not reached
+        assert sent[0]["type"] == "websocket.close" or sent[0]["status"] == 403
+        assert b"set-cookie" not in dict(sent[0].get("headers", []))
+
+
 def test_the_token_in_an_address_becomes_a_cookie_and_leaves_the_address(guard):
-    reached, sent = ask(guard, token={"query": f"a=1&token={TOKEN}"}, path="/graph")
+    reached, sent = ask(guard, token={"query": f"a=1&token={TOKEN}"}, path=f"{STEP}/graph")
     headers = dict(sent[0]["headers"])
     assert not reached
-    assert sent[0]["status"] == 303
-    assert headers[b"location"] == b"/graph?a=1"
+    assert sent[0]["status"] == 200
+    assert f'content="0; url={STEP}/graph?a=1"'.encode() in sent[1]["body"]
+    assert TOKEN.encode() not in sent[1]["body"]
     cookie = headers[b"set-cookie"].decode()
-    assert cookie.startswith(f"{NAME}={TOKEN};")
-    assert {"HttpOnly", "SameSite=Strict"} <= {x.strip() for x in cookie.split(";")}
+    assert cookie.startswith(f"{NAME}={SESSION};")
+    assert {"HttpOnly", "SameSite=Strict", f"Path={STEP}/"} <= {
+        x.strip() for x in cookie.split(";")
+    }
+
+
+def test_an_address_with_markup_is_led_on_as_text(guard):
+    query = f"token={TOKEN}&a=%22%3E%3Cscript%3E"
+    _, sent = ask(guard, token={"query": query}, path=f'{STEP}/"><script>alert(1)</script>')
+    assert b"<script" not in sent[1]["body"]
+
+
+def test_an_address_of_any_length_is_refused_before_it_is_read(guard):
+    for length, right in ((MOST_QUERY, True), (MOST_QUERY + 1, False), (1 << 20, False)):
+        reached, sent = ask(guard, query="a" * length)
+        assert reached == right
+        assert sent[0]["status"] == (200 if right else 414)
+
+
+def test_the_application_sees_neither_the_secret_step_nor_a_false_one():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    guard = Guard(app, keys=KEYS, port=PORT)
+    ask(guard, path=f"{STEP}/graph", more=[(b"X-Forwarded-Prefix", b"/evil")])
+    assert (seen[0]["path"], seen[0]["raw_path"]) == ("/graph", b"/graph")
+    found = [v for k, v in seen[0]["headers"] if k.lower() == b"x-forwarded-prefix"]
+    assert found == [STEP.encode()]
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "GET"])
@@ -145,24 +206,86 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read(guard, length):
     assert sent[0]["status"] == 413
 
 
-def test_a_body_longer_than_announced_is_cut_off():
-    seen = []
+def sent_by(receive, app, **options):
+    """What a guard answers to the owner of the lab who sends a body in this way."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": f"{STEP}/", "query_string": b"", "headers": [
+        (b"host", OWN.encode()), (b"origin", GOOD_ORIGINS[0].encode()),
+        (b"cookie", f"{NAME}={SESSION}".encode())]}  # fmt: skip
+    asyncio.run(Guard(app, keys=KEYS, port=PORT, **options)(scope, receive, send))
+    return sent
+
+
+@pytest.fixture
+def reader():
+    """An application that reads all of a body, as far as it comes."""
 
     async def app(scope, receive, send):
-        while (message := await receive())["type"] == "http.request":
-            seen.append(len(message["body"]))
+        app.seen = []
+        while True:
+            message = await receive()
+            app.seen.append(len(message.get("body", b"")))
+            if not message.get("more_body"):
+                break
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
 
+    return app
+
+
+def test_a_body_longer_than_announced_is_cut_off(reader):
     async def receive():
         return {"type": "http.request", "body": b"x" * 400, "more_body": True}
 
-    async def send(message):
-        pass
+    sent = sent_by(receive, reader, most=1000)
+    assert sum(reader.seen) <= 1000
+    assert sent[0]["status"] == 413
 
-    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": [
-        (b"host", OWN.encode()), (b"origin", GOOD_ORIGINS[0].encode()), 
-        (b"cookie", f"{NAME}={TOKEN}".encode())]}  # fmt: skip
-    asyncio.run(Guard(app, token=TOKEN, port=PORT, most=1000)(scope, receive, send))
-    assert sum(seen) <= 1000
+
+@pytest.mark.parametrize("before", [0, 1, 5])
+def test_a_body_that_stops_arriving_is_given_up(reader, before):
+    parts = iter([{"type": "http.request", "body": b"x", "more_body": True}] * before)
+
+    async def receive():
+        for part in parts:
+            return part
+        await asyncio.Event().wait()  # never
+
+    assert sent_by(receive, reader, seconds=0.05)[0]["status"] == 408
+
+
+def test_a_body_that_is_broken_off_ends_quietly(reader):
+    parts = iter([{"type": "http.request", "body": b"x", "more_body": True}])
+
+    async def receive():
+        return next(parts, {"type": "http.disconnect"})
+
+    assert sent_by(receive, reader)[0]["status"] == 400
+    assert reader.seen == [1]
+
+
+def test_a_body_in_time_and_the_wait_for_its_answer_are_not_hurried():
+    parts = iter([{"type": "http.request", "body": b"x" * 9, "more_body": False}])
+    gone = asyncio.Event()
+
+    async def receive():
+        for part in parts:
+            return part
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def app(scope, receive, send):
+        await receive()
+        asyncio.get_running_loop().call_later(0.1, gone.set)  # twice the patience with bodies
+        assert (await receive())["type"] == "http.disconnect"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    assert sent_by(receive, app, seconds=0.05)[0]["status"] == 200
 
 
 def test_every_answer_forbids_other_hosts_frames_and_sniffing(guard):
@@ -181,9 +304,9 @@ def test_every_answer_forbids_other_hosts_frames_and_sniffing(guard):
 
 def raw(lab, method, path, host=None, origin=None, cookie=None, upgrade=False):
     """A request as it stands, nothing tidied; the status and the body's beginning."""
-    address = lab.base.removeprefix("http://")
+    address = lab.origin.removeprefix("http://")
     name, port = address.split(":")
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {host or address}", "Connection: close"]
+    lines = [f"{method} {lab.step}{path} HTTP/1.1", f"Host: {host or address}", "Connection: close"]
     lines += [f"Origin: {origin}"] if origin else []
     lines += [f"Cookie: {cookie}"] if cookie else []
     if upgrade:
@@ -204,7 +327,7 @@ def raw(lab, method, path, host=None, origin=None, cookie=None, upgrade=False):
 def test_the_running_lab_answers_only_who_may_ask(lab):
     import nicegui
 
-    own, cookie = lab.base, lab.cookie
+    own, cookie = lab.origin, lab.cookie
     pages = ("/", "/data", "/graph", "/automaton", "/training", "/scan-snap", "/lens", "/sweep", "/claims",
              f"/_nicegui/{nicegui.__version__}/static/nicegui.js", "/favicon.ico",
              "/_nicegui_ws/socket.io/?EIO=4&transport=polling")  # fmt: skip
@@ -225,7 +348,7 @@ def test_the_running_lab_answers_only_who_may_ask(lab):
             assert status < 400, (path, status)
         else:
             assert status == 403, (method, path, host, origin, token, status)
-            assert lab.token.encode() not in answer
+            assert not any(x.encode() in answer for x in (lab.token, lab.step, lab.cookie))
             unauthorised += 1
     assert unauthorised > 1000
 
@@ -234,11 +357,11 @@ def test_the_running_lab_opens_a_websocket_only_for_its_own_page(lab):
     path = "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
     for host, origin, token in product(
         (None, "evil.example"),
-        (None, lab.base, "http://evil.example", "null"),
+        (None, lab.origin, "http://evil.example", "null"),
         (None, lab.cookie),
     ):
         status, _ = raw(lab, "GET", path, host, origin, token, upgrade=True)
-        right = host is None and origin == lab.base and token is not None
+        right = host is None and origin == lab.origin and token is not None
         assert status == (101 if right else 403), (host, origin, token)
 
 
@@ -273,9 +396,9 @@ def test_no_hostile_path_leads_out_of_the_lab(lab):
 
 def test_the_library_client_sees_the_same(lab):
     """A well-behaved client without the token is refused, with it served: the control of the raw requests above."""
-    host = lab.base.removeprefix("http://")
+    host = lab.origin.removeprefix("http://")
     for cookie, wanted in ((None, 403), (lab.cookie, 200)):
         connection = http.client.HTTPConnection(host, timeout=20)
-        connection.request("GET", "/", headers={"Cookie": cookie} if cookie else {})
+        connection.request("GET", f"{lab.step}/", headers={"Cookie": cookie} if cookie else {})
         assert connection.getresponse().status == wanted
         connection.close()

@@ -1,35 +1,45 @@
-"""Who may speak to the lab: the right host, the right origin, the token of this start.
+"""Who may speak to the lab: the right host, the right path, the right origin, the cookie of this start.
 
-A page anywhere on the web can make a browser send requests to a server on the same machine. Three checks on every
-request and every WebSocket keep such pages out:
+A page anywhere on the web can make a browser send requests to a server on the same machine, and every user of a machine
+can send some to all of its ports. Four checks on every request and every WebSocket keep such requests out:
 
 - *Host* must be a name this lab was started under, so that a foreign name pointing here (DNS rebinding) is refused;
+- the *path* must begin with the secret step of this start, to which the cookie is bound (see `keys`);
 - *Origin*, which a browser adds where it matters and a page cannot change, must be the lab's own;
-- the *token*, drawn anew at each start, must come along: once in the address that is printed, then as a cookie.
+- the *cookie* of this start must come along; it is given in exchange for a token in the address.
+
+Those who pass are bounded too: addresses and bodies in length, bodies in the time they take.
 """
 
+import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable
+from html import escape
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from secrets import compare_digest
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
 
+from attomaton.lab.hosts import LOOPBACK, written
+from attomaton.lab.keys import PARAMETER, Keys
+
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
 
 SAFE = ("GET", "HEAD")
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-PARAMETER = "token"
+MOST_QUERY = 1 << 14  # bytes of an address after its question mark
+SECONDS = 15.0  # in which the next part of a body must come
+PACE = 1 << 14  # bytes a second that earn a body more time
 # What no address of ours holds, however often it is decoded: a step up, a backslash, a control character.
 _HOSTILE = re.compile(r"(^|/)\.\.(/|$)|\\|//|[\x00-\x1f\x7f]")
 _HEADERS = {
     # Vue compiles templates in the page, hence 'unsafe-eval'; everything else comes from this server or not at all.
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
-    "connect-src 'self' {sockets}; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'",
+    "connect-src 'self'{socket}; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -38,107 +48,185 @@ _HEADERS = {
 }
 
 
+class RefusedError(Exception):
+    """A request that is given up while its body is being read."""
+
+    def __init__(self, status: HTTPStatus, why: str):
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
 class Guard:
-    """ASGI middleware around the whole lab; `hosts` are names without port, `most` the bytes of one request."""
+    """ASGI middleware around the whole lab.
+
+    `hosts` are names without port; with `any_own`, so is the address a connection came to. `most` bounds the bytes of
+    one request and `seconds` the wait for more of them.
+    """
 
     def __init__(
         self,
         app: Any,
         *,
-        token: str,
+        keys: Keys,
         port: int,
         hosts: Iterable[str] = LOOPBACK,
+        any_own: bool = False,
         most: int = 1 << 26,
+        seconds: float = SECONDS,
     ):
-        self.app, self.token, self.most = app, token, most
+        self.app, self.keys, self.most, self.seconds = app, keys, most, seconds
+        self.port, self.any_own = port, any_own
         self.hosts = {f"{host}:{port}".lower() for host in hosts}
-        self.origins = {f"http://{host}" for host in self.hosts}
-        # Cookies are shared between the ports of a host: two labs must not take each other's.
-        self.cookie = f"attomaton_{port}"
-        sockets = " ".join(sorted(f"ws://{host}" for host in self.hosts if "[" not in host))
-        self.headers = [
-            (k.encode(), v.format(sockets=sockets).encode() if "{" in v else v.encode())
-            for k, v in _HEADERS.items()
-        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a stranger, welcome who brings the token, let everybody else through."""
+        """Answer a stranger, welcome who brings a token, let everybody else through."""
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
         refusal = self.refusal(scope)
         if refusal is not None:
             return await self._refuse(scope, send, *refusal)
         if scope["type"] == "websocket":
-            return await self.app(scope, receive, send)
+            return await self.app(self._inside(scope), receive, send)
+        signature = _signature(_headers(scope)["host"][0])
         if self._given(scope) is not None:
-            return await self._welcome(scope, send)
-        return await self.app(scope, _limited(receive, self.most), self._signed(send))
+            return await self._welcome(scope, send, signature)
+        started = False
+
+        async def signed(message: dict[str, Any]) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = {**message, "headers": [*message.get("headers", []), *signature]}
+            await send(message)
+
+        try:
+            await self.app(self._inside(scope), self._bounded(scope, receive), signed)
+        except RefusedError as refused:
+            if not started:
+                await self._refuse(scope, send, refused.status, refused.why)
 
     def refusal(self, scope: Scope) -> tuple[HTTPStatus, str] | None:
         """Why a request is not answered, or None."""
         asked = _headers(scope)
+        if len(scope.get("query_string", b"")) > MOST_QUERY:
+            return HTTPStatus.REQUEST_URI_TOO_LONG, "this address is too long."
         stranger = self._stranger(scope, asked)
         if stranger is not None:
             return HTTPStatus.FORBIDDEN, stranger
         if any(map(_HOSTILE.search, _readings(scope["path"]))):
             return HTTPStatus.NOT_FOUND, "there is no such page."
         length = asked["content-length"]
-        if length and (not length[0].isdigit() or int(length[0]) > self.most):
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {self.most >> 20} MB at a time."
+        if length and (not _is_number(length[0]) or int(length[0]) > self.most):
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._too_much()
         return None
+
+    def _too_much(self) -> str:
+        return f"at most {self.most >> 20} MB at a time."
 
     def _stranger(self, scope: Scope, asked: dict[str, list[str]]) -> str | None:
         """What shows that a request does not come from a page of this lab, or None."""
         host, origin = asked["host"], asked["origin"]
-        if len(host) != 1 or host[0].lower() not in self.hosts:
+        known = self._known_hosts(scope)
+        if len(host) != 1 or host[0].lower() not in known:
             return "the lab is not known under this host name."
-        if len(origin) > 1 or (origin and origin[0].lower() not in self.origins):
+        if len(origin) > 1 or (origin and origin[0].lower().removeprefix("http://") not in known):
+            return "requests from other sites are refused."
+        if origin and not origin[0].lower().startswith("http://"):
             return "requests from other sites are refused."
         if not origin and (scope["type"] == "websocket" or scope["method"] not in SAFE):
             return "this request must say where it comes from (Origin)."
-        if not self._known(scope, asked["cookie"]):
+        if not self._is_inside(scope["path"]) or not self._known(scope, asked["cookie"]):
             return "open the address that `attomaton lab` printed, with its token."
         return None
 
+    def _known_hosts(self, scope: Scope) -> set[str]:
+        """Hosts with their port; an address that a connection really came to is no foreign name for this machine."""
+        own = scope.get("server") if self.any_own else None
+        return self.hosts if not own else {*self.hosts, f"{written(own[0])}:{self.port}".lower()}
+
+    def _is_inside(self, path: str) -> bool:
+        first = path[: len(self.keys.path) + 1]
+        return compare_digest(first.encode(), f"{self.keys.path}/".encode())
+
+    def _inside(self, scope: Scope) -> Scope:
+        """The request as the application sees it: without the secret step, told that its addresses begin with it."""
+        step = len(self.keys.path)
+        headers = [(k, v) for k, v in scope["headers"] if k.lower() != b"x-forwarded-prefix"]
+        headers.append((b"x-forwarded-prefix", self.keys.path.encode()))
+        raw = scope.get("raw_path")
+        return {**scope, "path": scope["path"][step:], "headers": headers,
+                "raw_path": None if raw is None else raw[step:]}  # fmt: skip
+
     def _known(self, scope: Scope, cookies: list[str]) -> bool:
-        given = (
-            [] if scope["type"] == "websocket" or scope["method"] != "GET" else [self._given(scope)]
-        )
-        found = [x for x in [*given, *(_cookie(c, self.cookie) for c in cookies)] if x is not None]
-        return any(compare_digest(x.encode(), self.token.encode()) for x in found)
+        if any(self.keys.knows(x) for c in cookies for x in _cookies(c, self.keys.cookie)):
+            return True
+        if scope["type"] == "websocket" or scope["method"] != "GET":
+            return False
+        given = self._given(scope)
+        return given is not None and self.keys.opens(given)
 
     def _given(self, scope: Scope) -> str | None:
         """The token in the address, if there is one."""
         query = scope.get("query_string", b"").decode("latin-1")
         return dict(parse_qsl(query, keep_blank_values=True)).get(PARAMETER)
 
-    async def _welcome(self, scope: Scope, send: Send) -> None:
-        """Keep the token as a cookie and take it out of the address, so that a copied address does not carry it."""
+    async def _welcome(self, scope: Scope, send: Send, signature: Headers) -> None:
+        """Give the cookie and take the token out of the address, so that a copied address does not carry it.
+
+        By a page, not by a redirection: a browser does not send a strict cookie along a redirection that began on
+        another site or in a file, but it does where a page of the lab itself leads on.
+        """
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         rest = urlencode([(k, v) for k, v in query if k != PARAMETER])
         place = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("?")[0]
-        place += f"?{rest}" if rest else ""
-        cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-        more = [
-            (b"location", place.encode()),
-            (b"set-cookie", cookie.encode()),
-            (b"cache-control", b"no-store"),
-        ]
-        await _answer(send, HTTPStatus.SEE_OTHER, "", [*self.headers, *more])
+        place = escape(place + (f"?{rest}" if rest else ""))
+        keys = self.keys
+        cookie = f"{keys.cookie}={keys.session}; HttpOnly; SameSite=Strict; Path={keys.path}/"
+        more = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
+        page = f'<!doctype html><meta http-equiv="refresh" content="0; url={place}"><title>attomaton</title>'
+        await _answer(send, HTTPStatus.OK, page, [*signature, *more], kind="text/html")
 
-    def _signed(self, send: Send) -> Send:
-        async def signed(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", []), *self.headers]}
-            await send(message)
+    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+        """A body that is given up when it grows beyond `most` bytes, whatever length it announced, or does not arrive.
 
-        return signed
+        What has come in time earns more time, so that a large file over a slow line is no attack.
+        """
+        seen, whole, start = 0, False, time.monotonic()
+
+        async def bounded() -> dict[str, Any]:
+            nonlocal seen, whole
+            if whole:
+                return (
+                    await receive()
+                )  # waits for the end of the connection, as long as the answer takes
+            left = start + self.seconds + seen / PACE - time.monotonic()
+            try:
+                message = await asyncio.wait_for(receive(), max(left, 0.0))
+            except TimeoutError:
+                why = "the rest of this request did not come."
+                raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, why) from None
+            if message["type"] == "http.disconnect" and scope["method"] not in SAFE:
+                raise RefusedError(HTTPStatus.BAD_REQUEST, "this request was broken off.")
+            seen += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if seen > self.most:
+                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._too_much())
+            return message
+
+        return bounded
 
     async def _refuse(self, scope: Scope, send: Send, status: HTTPStatus, why: str) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": why[:120]})
         else:
-            await _answer(send, status, f"attomaton lab: {why}\n", self.headers)
+            await _answer(send, status, f"attomaton lab: {why}\n", _signature())
+
+
+def _signature(host: str = "") -> Headers:
+    """What every answer says about what its page may do; `host` is known to be one of ours."""
+    # Old browsers do not count a WebSocket as 'self'. The policy's grammar has no IPv6.
+    socket = f" ws://{host}" if host and "[" not in host else ""
+    return [(k.encode(), v.replace("{socket}", socket).encode()) for k, v in _HEADERS.items()]
 
 
 def _headers(scope: Scope) -> dict[str, list[str]]:
@@ -149,12 +237,14 @@ def _headers(scope: Scope) -> dict[str, list[str]]:
     return found
 
 
-def _cookie(header: str, name: str) -> str | None:
-    try:
-        morsel = SimpleCookie(header).get(name)
-    except CookieError:
-        return None
-    return None if morsel is None else morsel.value
+def _cookies(header: str, name: str) -> list[str]:
+    """All values of a cookie: a server on another port may have set one of the same name."""
+    pairs = (part.partition("=") for part in header.split(";"))
+    return [value.strip() for key, _, value in pairs if key.strip() == name]
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= 20 and text.isascii() and text.isdigit()
 
 
 def _readings(path: str) -> tuple[str, str, str]:
@@ -162,27 +252,12 @@ def _readings(path: str) -> tuple[str, str, str]:
     return path, unquote(path), unquote(unquote(path))
 
 
-def _limited(receive: Receive, most: int) -> Receive:
-    """A body that ends in an error when it grows beyond `most` bytes, whatever length it announced."""
-    seen = 0
-
-    async def limited() -> dict[str, Any]:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > most:
-            return {"type": "http.disconnect"}
-        return message
-
-    return limited
-
-
 async def _answer(
-    send: Send, status: HTTPStatus, text: str, headers: Iterable[tuple[bytes, bytes]]
+    send: Send, status: HTTPStatus, text: str, headers: Headers, kind: str = "text/plain"
 ) -> None:
     body = text.encode()
     plain = [
-        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-type", f"{kind}; charset=utf-8".encode()),
         (b"content-length", str(len(body)).encode()),
     ]
     await send(

@@ -1,20 +1,23 @@
 """Start the lab: one local server, every request guarded, one page per screen."""
 
 import asyncio
-import secrets
-import socket
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
 
 from nicegui import app, ui
 from starlette.requests import Request
 
 from attomaton.errors import UsageError
 from attomaton.lab import automaton, claims, data, graph, lens, scan_snap, start, sweep, training
-from attomaton.lab.guard import LOOPBACK, Guard
+from attomaton.lab.connections import SECONDS, patient
+from attomaton.lab.guard import Guard
+from attomaton.lab.hosts import base, free_port, is_any, names, resolved, usable
+from attomaton.lab.keys import Keys
 from attomaton.lab.view import Lab, Screen, View
 
-PORT = 8765
 MOST_BYTES = 65 << 20  # of one request: the largest upload and its envelope
 ICON = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><g fill='none' stroke='#0072b2' stroke-width='3'>"
@@ -36,54 +39,50 @@ def serve(
     port: int | None = None,
     announce: Callable[[str], object] = print,
     browser: bool = True,
+    seconds: float = SECONDS,
 ) -> None:
-    """Serve the lab until it is interrupted; `announce` is told the address with its token."""
-    port = free_port(host, port)
-    token = secrets.token_urlsafe(32)
-    hosts = LOOPBACK if host in LOOPBACK or host == "::1" else (*LOOPBACK, host)
+    """Serve the lab until it is interrupted; `announce` is told the address with its token.
+
+    `seconds` is the patience with requests that are begun and not finished.
+    """
+    addresses = usable(host)
+    port = free_port(addresses, port)
+    keys, at = Keys(port), base(host, port)
     every = screens()
     for screen in every:
         _register(lab, screen, every)
-    address = f"http://{'localhost' if host in ('::1', '0.0.0.0') else host}:{port}/?token={token}"
 
     async def ready() -> None:
-        await _listening(host, port)
-        announce(address)
+        await _listening(at)
+        announce(keys.address(at))
         if browser:
-            import webbrowser
-
-            webbrowser.open(address)
+            # A text browser comes back only when it is left; it must not hold up the lab, nor its end.
+            Thread(target=webbrowser.open, args=(keys.page(at).as_uri(),), daemon=True).start()
+            await asyncio.sleep(keys.seconds)
+            keys.close()
 
     app.on_startup(ready)
     app.on_shutdown(lab.jobs.stop)
-    app.add_middleware(Guard, token=token, port=port, hosts=hosts, most=MOST_BYTES)
-    ui.run(
-        host=host, port=port, title="attomaton", favicon=ICON, show=False, reload=False,
-        show_welcome_message=False, reconnect_timeout=10.0, dark=None,
+    app.add_middleware(
+        Guard, keys=keys, port=port, hosts=names(host, addresses), any_own=is_any(addresses),
+        most=MOST_BYTES, seconds=seconds,
     )  # fmt: skip
+    try:
+        ui.run(
+            host=host if len(addresses) == len(resolved(host)) else addresses[0],
+            port=port, title="attomaton", favicon=ICON, show=False, reload=False,
+            show_welcome_message=False, reconnect_timeout=10.0, dark=None, http=patient(seconds),
+        )  # fmt: skip
+    finally:
+        keys.close()
 
 
-def free_port(host: str, port: int | None) -> int:
-    """The port asked for, if nobody listens there; without one, the usual port or another free one."""
-    for wanted in (PORT, 0) if port is None else (port,):
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                s.bind((host, wanted))
-                return int(s.getsockname()[1])
-            except (OSError, OverflowError) as error:
-                if port is not None:
-                    raise UsageError(f"port {port} of {host} cannot be used ({error}).") from error
-    raise UsageError(f"no free port on {host}.")
-
-
-async def _listening(host: str, port: int) -> None:
+async def _listening(at: str) -> None:
     """Wait until the server answers: an address that is given away must open."""
+    place = urlsplit(at)
     while True:
         try:
-            _, writer = await asyncio.open_connection(
-                "127.0.0.1" if host == "0.0.0.0" else host, port
-            )
+            _, writer = await asyncio.open_connection(place.hostname, place.port)
             writer.close()
             return
         except OSError:

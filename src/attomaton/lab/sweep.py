@@ -291,7 +291,7 @@ class Page:
         self.job_place.clear()
         with self.job_place:
             if job.seen["sweep"] != self.view.item.id:
-                ui.link(f"{job.seen['title']} is being computed", f"/sweep?on={job.seen['sweep']}")
+                ui.link(f"{job.seen['title']} is being computed", f"./sweep?on={job.seen['sweep']}")
             self.view.watch(job, self._ended, self._step)
 
     def _step(self, job: Job) -> None:

@@ -326,9 +326,12 @@ class View:
 
 
 def address(path: str, item: Item, settings: Mapping[str, object]) -> str:
-    """Where a screen shows an item in this way; what is not set is left out."""
+    """Where a screen shows an item in this way; what is not set is left out.
+
+    Seen from another screen, since all of them lie below the secret step of this start (see `keys`).
+    """
     query = {"on": item.id, **{k: v for k, v in settings.items() if v not in (None, "")}}
-    return f"{path}?{urlencode(query)}"
+    return f".{path}?{urlencode(query)}"
 
 
 async def in_thread(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
