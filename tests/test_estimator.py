@@ -5,6 +5,7 @@ import doctest
 import pickle
 import subprocess
 import sys
+import warnings
 from collections import deque
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from scipy.sparse import csr_array
 
 from attomaton import estimator as module
 from attomaton.errors import AssumptionError, DataError, NotFittedError, UsageError
-from attomaton.estimator import NextTokenClassifier, SetAsideWarning
+from attomaton.estimator import NextTokenClassifier, SetAsideWarning, UnknownTokenWarning
 from attomaton.mechanics.automaton import Automaton
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "estimator.md"
@@ -132,24 +133,35 @@ def test_equal_to_the_automaton_with_embeddings(data, contexts, radius, orthonor
     check_against_the_automaton(model, contexts, radius)
 
 
+def quiet(ask, *arguments):
+    """An answer about unknown tokens, without the warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownTokenWarning)
+        return ask(*arguments)
+
+
 def check_against_the_automaton(model, contexts, radius):
-    P = model.predict_proba(contexts)
+    P = quiet(model.predict_proba, contexts)
     assert P.sum(axis=1) == pytest.approx(1)
     classes = model.classes_.tolist()
-    assert [classes.index(x) for x in model.predict(contexts).tolist()] == P.argmax(axis=1).tolist()
+    predicted = quiet(model.predict, contexts)
+    assert [classes.index(x) for x in predicted.tolist()] == P.argmax(axis=1).tolist()
     automaton = Automaton(model.limit_)
     for context, p in zip(contexts, P, strict=True):
         known = [x for x in context if x in classes]
+        answer = automaton.predict_proba(context, radius)
         if not known:
             expected = dict.fromkeys(classes, 1 / len(classes))
-        elif context[-1] in classes:
-            expected = automaton.predict_proba(known, radius)
-        else:  # nothing is known about this last token, so counts decide
+        elif answer:
+            expected = answer
+        else:  # nothing was learned about this last token, so the fallback counts
             expected = {x: known.count(x) / len(known) for x in known}
+        assert model.has_answer([context])[0] == bool(answer)
         # Two orders of the same sums: a few units in the last place.
         assert p == pytest.approx([expected.get(x, 0.0) for x in classes], abs=1e-12)
-        if known and np.isinf(radius):
+        if answer and np.isinf(radius):
             explained = {fate.token: fate.probability for fate in model.explain(context).fates}
+            assert {explained.pop(x) for x in set(context) - set(known)} <= {None}
             assert explained == pytest.approx({x: expected[x] for x in set(known)}, abs=1e-12)
 
 
@@ -157,8 +169,8 @@ def test_predictions_do_not_depend_on_company():
     model = fitted(MIXED, radius=1.5)
     rng = np.random.default_rng(1)
     X = [rng.integers(0, 5, size=rng.integers(1, 6)).tolist() for _ in range(50)]
-    alone = np.concatenate([model.predict_proba([x]) for x in X])
-    assert model.predict_proba(X) == pytest.approx(alone, abs=1e-15)
+    alone = np.concatenate([quiet(model.predict_proba, [x]) for x in X])
+    assert quiet(model.predict_proba, X) == pytest.approx(alone, abs=1e-15)
 
 
 # Tokens
@@ -213,15 +225,27 @@ def test_width_is_remembered_for_arrays_only():
 def test_unseen_tokens():
     model = NextTokenClassifier().fit([["a", "b", "q"], ["b", "q"]], ["a", "b"])
     # Scores are a 1, b 0, q −1: an unseen token's 0 would beat q, were it not left out.
-    assert model.predict([["new", "q"]]).tolist() == ["q"]
-    assert model.predict_proba([["a", "a", "b", "new"]])[0] == pytest.approx([2 / 3, 1 / 3, 0])
-    assert model.predict_proba([["new", 7]])[0] == pytest.approx([1 / 3] * 3)
-    assert model.predict([["new"]]).tolist() == ["a"]
+    with pytest.warns(UnknownTokenWarning, match=r"1 of 1 contexts hold .*: 'new'\.$"):
+        assert model.predict([["new", "q"]]).tolist() == ["q"]
     explanation = model.explain(["b", "new", "q"])
-    assert [fate.token for fate in explanation.fates] == ["b", "q"]
+    assert [fate.token for fate in explanation.fates] == ["b", "q", "new"]
+    assert [x.token for x in explanation.unknown] == ["new"]
     assert explanation.prediction == "b"
-    with pytest.raises(DataError, match="nothing to explain"):
-        model.explain(["new", 7])
+
+
+def test_contexts_without_an_answer_get_a_fallback_and_a_warning():
+    model = NextTokenClassifier().fit([["a", "b", "q"], ["b", "q"]], ["a", "b"])
+    X = [["a", "a", "b", "new"], ["new", 7], ["a", "b"], ["a", "q"]]
+    assert model.has_answer(X).tolist() == [False, False, False, True]
+    with pytest.warns(UnknownTokenWarning, match="2 of 4 contexts hold.*3 of 4 contexts end"):
+        P = model.predict_proba(X)
+    assert pytest.approx(P) == np.array([[2 / 3, 1 / 3, 0], [1 / 3] * 3, [0.5, 0.5, 0], [1, 0, 0]])
+    assert quiet(model.predict, X).tolist() == ["a", "a", "a", "a"]
+    assert quiet(model.score, X, ["a"] * 4) == 1
+    for context in X[:3]:
+        assert model.explain(context).prediction is None
+        assert model.sample(context, 3, 0) == []
+    model.predict_proba(X[3:])  # control: nothing is said where all is known
 
 
 def test_explanation_and_prediction_break_ties_alike():
@@ -239,19 +263,24 @@ def test_sample_follows_the_probabilities():
     assert np.mean(drawn) == pytest.approx(0.25, abs=4 * 0.0137)
 
 
+ROUND = ([[0, 1], [0, 1], [0, 1, 0], [0, 1, 0]], [0, 1, 0, 1])  # both are last tokens
+
+
 @pytest.mark.parametrize("state", [7, np.int64(7), None])
 def test_sample_is_repeatable(state):
-    model = fitted(CYCLE, random_state=7)
+    model = fitted(ROUND, random_state=7)
     assert model.sample([0, 1], 20, state) == model.sample([0, 1], 20, 7)
+    assert len(model.sample([0, 1], 20, 7)) == 20
 
 
 def test_sample_takes_generators_and_knows_its_limits():
-    model = fitted(CYCLE)
+    model = fitted(ROUND)
     for source in (np.random.default_rng(0), np.random.RandomState(0)):
         drawn = model.sample(np.array([0, 1]), 5, source)
         assert len(drawn) == 5
         assert set(map(type, drawn)) == {int}
-    assert set(model.sample(["new"], 3, 0)) <= {0, 1}
+    assert model.sample(["new"], 3, 0) == []
+    assert fitted(CYCLE).sample([0, 1], 40, 0)[-1] == 0  # never a last token: it ends there
     with pytest.raises(UsageError, match="length"):
         model.sample([0, 1], 0)
     with pytest.raises(UsageError, match="random_state"):
@@ -492,6 +521,7 @@ def sklearn():
 
 # Its random integers are tokens only by chance, so rows without their own label are to be expected.
 @pytest.mark.filterwarnings("ignore::attomaton.estimator.SetAsideWarning")
+@pytest.mark.filterwarnings("ignore::attomaton.estimator.UnknownTokenWarning")
 @pytest.mark.filterwarnings("ignore:Estimator NextTokenClassifier does not inherit:UserWarning")
 @pytest.mark.usefixtures("sklearn")
 def test_scikit_learns_checks():

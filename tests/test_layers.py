@@ -59,7 +59,7 @@ ROOMS = {
     "cli": BASE
     | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_runs", "cli_summary", "cli_verify", "console", "corpus",
        "demo", "doctor", "engine", "estimates", "fits", "mechanics", "models", "report", "reproduce", "runs",
-       "storage"},
+       "storage", "summaries"},
 }  # fmt: skip
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {

@@ -128,11 +128,15 @@ def test_a_model_opened_by_last_token_answers_as_the_whole(tmp_path, small_parts
     assert len(open_model(tmp_path / "m", lasts=["nobody"]).graph.pair_last) == 0
 
 
-def test_an_unknown_last_token_still_gets_an_answer(tmp_path, call):
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_an_unknown_last_token_gets_no_answer(tmp_path, call, command):
     save_model(solve_limit(example_samples()), tmp_path / "m", {})
-    code, out, _ = call("explain", tmp_path / "m", "no", "such", "no", "--json")
-    assert code == 0
-    assert json.loads(out)["prediction"] == "no"
+    code, out, _ = call(command, tmp_path / "m", "no", "such", "no", "--json")
+    assert code == 6
+    record = json.loads(out)
+    assert record["prediction"] is None
+    assert [x["token"] for x in record["unknown"]] == ["no", "such"]
+    assert call(command, tmp_path / "m", "no", "such", "no")[0] == 6
 
 
 @pytest.mark.parametrize("name", ["pairs", "edges", "samples"])

@@ -22,7 +22,7 @@ from attomaton.console import (
     progress_bar,
     reading,
 )
-from attomaton.errors import AttomatonError, UsageError
+from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError
 
 app = typer.Typer(
     name="attomaton",
@@ -190,28 +190,26 @@ def predict(
     json: Json = False,
 ) -> None:
     """The next token after a context, with probabilities; by the limit, or by a predictor."""
-    from attomaton.report.terminal import table
+    from attomaton.mechanics.automaton import NEVER_LAST
+    from attomaton.report.terminal import prediction_text
     from attomaton.storage import is_folder
 
     if is_folder(model, "predictor"):
-        emit(*cli_predictor.predicted(model, tokens, top, backoff), json)
+        record, text = cli_predictor.predicted(model, tokens, top, backoff)
+        emit(record, text, json)
+        mark_unknown(record)
         return
     automaton, words = opened(model, tokens, whole=sample > 0)
-    p = automaton.predict_proba(words, radius)
-    ranked = sorted(p.items(), key=lambda pair: -pair[1])
-    record: dict[str, Any] = {
-        "context": words,
-        "radius": radius,
-        "prediction": ranked[0][0],
-        "probabilities": [{"token": x, "p": v} for x, v in ranked],
-    }
-    text = table(["token", "p"], ranked[:top])
+    record = prediction(automaton, words, radius)
     if sample:
         from attomaton.numerics import named_rng
 
-        record["continuation"] = automaton.sample(words, named_rng("sample", seed), sample)
-        text += "\n" + " ".join(map(str, [*words, "→", *record["continuation"]]))
-    emit(record, text, json)
+        record["continuation"] = drawn = automaton.sample(words, named_rng("sample", seed), sample)
+        if len(drawn) < sample:
+            end = [*words, *drawn][-1]
+            record["continuation_ends"] = f"{NEVER_LAST}: {end}"
+    emit(record, prediction_text(record, top), json)
+    mark_unknown(record)
 
 
 @app.command()
@@ -227,7 +225,9 @@ def explain(
     from attomaton.storage import is_folder
 
     if is_folder(model, "predictor"):
-        emit(*cli_predictor.explained(model, tokens), json)
+        record, text = cli_predictor.explained(model, tokens)
+        emit(record, text, json)
+        mark_unknown(record)
         return
     automaton, words = opened(model, tokens)
     explanation = automaton.explain(words, evidence)
@@ -239,6 +239,7 @@ def explain(
 
         canvas.write(figures.prediction_figure(asdict(explanation)), figure)
     emit(record, explanation_text(record), json)
+    mark_unknown(record)
 
 
 @app.command()
@@ -253,16 +254,18 @@ def graph(
 ) -> None:
     """The priority graph of one last token: who outranks whom, who is tied."""
     from attomaton.mechanics.view import graph_view
+    from attomaton.models import last_token_table
     from attomaton.report.graphs import EXPORTS
     from attomaton.report.terminal import graph_text
+    from attomaton.summaries import find_last_token
 
     if format not in ("text", "svg", "png", *EXPORTS):
         raise UsageError(f"format {format!r} is not one of text, svg, png, {', '.join(EXPORTS)}.")
-    automaton, (word,) = opened(model, [last])
-    index = automaton.limit.graph.vocabulary.id_of(word)
-    if index is None or automaton.limit.graph.pairs_of(index).stop == 0:
-        raise UsageError(f"{last!r} is never a last token in this model, so it has no graph.")
-    view = graph_view(automaton.limit, index)
+    limit = opened(model, [last])[0].limit
+    known = limit.graph.last_tokens
+    if not len(known):  # of a large model only what belongs to this token was opened
+        known = last_token_table(model)["last"]
+    view = graph_view(limit, find_last_token(limit.graph.vocabulary, known, last))
     if format in ("svg", "png"):
         from attomaton.report import canvas, priority
 
@@ -434,6 +437,33 @@ def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, li
 
     limit = open_model(model, None if whole else tokens[-1:])
     return Automaton(limit), [limit.graph.vocabulary.read(token) for token in tokens]
+
+
+def prediction(automaton: Any, words: list[Any], radius: float) -> dict[str, Any]:
+    """What `attomaton predict` answers with a limit, as plain data."""
+    from dataclasses import asdict
+
+    from attomaton.mechanics.automaton import unknown_note
+
+    p = automaton.predict_proba(words, radius)
+    ranked = sorted(p.items(), key=lambda pair: -pair[1])
+    unknown = automaton.unknown(words)
+    return {
+        "context": words,
+        "radius": radius,
+        "prediction": ranked[0][0] if ranked else None,
+        "probabilities": [{"token": x, "p": v} for x, v in ranked],
+        "known_last": p.known_last,
+        "unknown": [asdict(x) for x in unknown],
+        "unseen": list(p.unseen),
+        "note": unknown_note(unknown, bool(ranked)),
+    }
+
+
+def mark_unknown(record: dict[str, Any]) -> None:
+    """End with an exit code of its own where an answer is about tokens the model does not know."""
+    if record["unknown"]:
+        raise typer.Exit(UNKNOWN_TOKENS)
 
 
 cli_dynamics.register(app)

@@ -91,6 +91,8 @@ def predicted(
     folder: Path, tokens: list[str], top: int, backoff: bool
 ) -> tuple[dict[str, Any], str]:
     """What `attomaton predict` answers with a predictor: a record and a text."""
+    from dataclasses import asdict
+
     from attomaton.predictor.model import Predictor
     from attomaton.report.terminal import table
 
@@ -100,7 +102,8 @@ def predicted(
     ranked = sorted(p.items(), key=lambda pair: -pair[1])[:top]
     best = [{"token": x, "p": v} for x, v in ranked]
     record = {"context": words, "backoff": backoff, "prediction": predictor.predict(words, backoff),
-              "probabilities": best}  # fmt: skip
+              "probabilities": best,
+              "unknown": [asdict(x) for x in predictor.unknown(words)]}  # fmt: skip
     shown = [("(a word never seen)" if x is None else x, v) for x, v in ranked]
     return record, table(["token", "p"], shown)
 
@@ -122,7 +125,9 @@ def explained(folder: Path, tokens: list[str]) -> tuple[dict[str, Any], str]:
     ]
     header = ["token", "count", "p", "θ log m", *features, "learned"]
     text = f"after {' '.join(map(str, words))!r} comes {terms[0].token!r}, among the words of the context\n\n"
-    return {"context": words, "terms": [asdict(t) for t in terms]}, text + table(header, rows)
+    unknown = [asdict(x) for x in predictor.unknown(words)]
+    record = {"context": words, "terms": [asdict(t) for t in terms], "unknown": unknown}
+    return record, text + table(header, rows)
 
 
 def score(

@@ -7,11 +7,12 @@ for the exact end point of training one self-attention layer on them; no step of
 import inspect
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from attomaton.corpus.samples import SetAside
 from attomaton.corpus.vocabulary import Label, Vocabulary
@@ -34,10 +35,15 @@ from attomaton.mechanics.limit import Limit, solve_limit
 
 RandomState = int | np.random.Generator | np.random.RandomState | None | Any
 SET_ASIDE = ("warn", "error", "ignore")
+NAMED = 5  # unknown tokens that a warning names
 
 
 class SetAsideWarning(UserWarning):
     """Samples were left out of a fit because their label is absent from their context."""
+
+
+class UnknownTokenWarning(UserWarning):
+    """Contexts hold tokens that training never saw, or end in one that it never saw as a last token."""
 
 
 class NextTokenClassifier:
@@ -117,7 +123,10 @@ class NextTokenClassifier:
         return self
 
     def predict(self, X: Contexts) -> Shaped[np.ndarray, " n"]:
-        """The likeliest next token of each context (the first in `classes_` among equals)."""
+        """The likeliest next token of each context (the first in `classes_` among equals).
+
+        Where nothing was learned about the last token, that is of a fallback; see `predict_proba`.
+        """
         self._check_fitted()
         return self.classes_[self._best(X)]
 
@@ -125,7 +134,9 @@ class NextTokenClassifier:
         """Probabilities of the next token, one row per context, one column per class.
 
         Only tokens of the context get mass. Tokens never seen in training cannot be classes: they
-        are left out before the rest is mixed. Where nothing known is left, the row is uniform.
+        are left out before the rest is mixed. Where the last token was never one in training, nothing was
+        learned (see `has_answer`) and the row is a fallback: attention as training found it, even over the
+        known tokens of the context, and uniform where there is none. An `UnknownTokenWarning` counts both.
         """
         self._check_fitted()
         n, row, column, p = self._mix(X)
@@ -133,6 +144,12 @@ class NextTokenClassifier:
         answer[np.bincount(row, minlength=n) == 0] = 1 / len(self.classes_)
         answer[row, column] = p
         return answer
+
+    def has_answer(self, X: Contexts) -> Bool[np.ndarray, " n"]:
+        """Whether anything was learned about contexts with these last tokens, one entry per context."""
+        self._check_fitted()
+        tokens, length, _ = read_contexts(X)
+        return self._learned(_ids(self.limit_.graph.vocabulary, tokens)[np.cumsum(length) - 1])
 
     def predict_log_proba(self, X: Contexts) -> Float[np.ndarray, "n classes"]:
         """Natural logarithms of `predict_proba`; −∞ where a token cannot come next."""
@@ -149,8 +166,9 @@ class NextTokenClassifier:
     def explain(self, context: Context, evidence: int = 3) -> Explanation:
         """Why each token of one context won or lost, in the limit of training (whatever `radius`).
 
-        Tokens never seen in training are left out, as in `predict_proba`. `evidence` is the
-        number of samples shown for each step of a path.
+        Tokens never seen in training are named (`unknown`) and left out, as in `predict_proba`; where
+        nothing was learned about the last token, the prediction is None. `evidence` is the number of samples
+        shown for each step of a path.
 
         >>> model = NextTokenClassifier().fit([[0, 1, 2], [1, 2]], [0, 1])
         >>> [(fate.token, fate.reason) for fate in model.explain([0, 2]).fates]
@@ -158,12 +176,15 @@ class NextTokenClassifier:
         """
         self._check_fitted()
         tokens, _, _ = read_contexts([context])
-        return _KnownTokens(self.limit_).explain(tokens, evidence)
+        return _InOrderOfClasses(self.limit_).explain(tokens, evidence)
 
     def sample(
         self, context: Context, length: int = 1, random_state: RandomState = None
     ) -> list[Label]:
-        """A continuation of one context, drawn token by token from `predict_proba`."""
+        """A continuation of one context, drawn token by token from `predict_proba`.
+
+        It ends early, or is empty, where nothing was learned about what follows the last token.
+        """
         self._check_fitted()
         if length < 1:
             raise UsageError(f"length must be at least 1, not {length}.")
@@ -171,6 +192,8 @@ class NextTokenClassifier:
         words, _, _ = read_contexts([context])
         begin = len(words)
         for _ in range(length):
+            if not self.has_answer([words])[0]:
+                break
             drawn = rng.choice(len(self.classes_), p=self.predict_proba([words])[0])
             words.append(self.limit_.graph.vocabulary[drawn])
         return words[begin:]
@@ -244,6 +267,42 @@ class NextTokenClassifier:
             stacklevel=3,
         )
 
+    def _learned(self, last: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        """Whether the layer moved for contexts that end in these tokens; −1 is none of the vocabulary."""
+        table = self.limit_.embeddings
+        if table is not None and not table.orthonormal:
+            return last >= 0
+        return np.isin(last, self.limit_.graph.last_tokens)
+
+    def _warn(
+        self,
+        tokens: list[Label],
+        ids: Int[np.ndarray, " tokens"],
+        length: Int[np.ndarray, " n"],
+        blank: Bool[np.ndarray, " n"],
+    ) -> None:
+        """Count the contexts that hold unknown tokens, and those without an answer."""
+        where = np.flatnonzero(ids < 0)
+        if not len(where) and not blank.any():
+            return
+        n = len(length)
+        said = []
+        if len(where):
+            rows = len(np.unique(np.repeat(np.arange(n), length)[where]))
+            some = list(dict.fromkeys(f"{tokens[i]!r:.60}" for i in where))
+            more = ", …" if len(some) > NAMED else ""
+            said.append(
+                f"{rows} of {n} contexts hold tokens never seen in training, which are left out: "
+                f"{', '.join(some[:NAMED])}{more}."
+            )
+        if blank.any():
+            said.append(
+                f"{blank.sum()} of {n} contexts end in a token that was never a last token in training: "
+                "nothing was learned about them, even attention over their known tokens is given instead "
+                "(has_answer tells which)."
+            )
+        warnings.warn(" ".join(said), UnknownTokenWarning, stacklevel=_outside())
+
     def _best(self, X: Contexts) -> Int[np.ndarray, " n"]:
         """The predicted class of each context: `argmax` of a `predict_proba` never written out."""
         n, row, column, p = self._mix(X)
@@ -276,11 +335,14 @@ class NextTokenClassifier:
         limit, K = self.limit_, len(self.classes_)
         ids = _ids(limit.graph.vocabulary, tokens)
         last = ids[np.cumsum(length) - 1]
+        self._warn(tokens, ids, length, ~self._learned(last))
         owner = np.repeat(np.arange(len(length)), length)
         key, count = np.unique((owner * K + ids)[ids >= 0], return_counts=True)
         row, column = key // K, key % K
         start = np.flatnonzero(np.diff(row, prepend=-1))
         size = np.diff(start, append=len(row))
+        if not len(row):
+            return len(length), row, column, np.zeros(0)
         svm = limit.scores(limit.svm.coefficient, last[row], column)
         finite = limit.scores(limit.finite.coefficient, last[row], column)
         bags = np.append(start, len(row))
@@ -289,25 +351,22 @@ class NextTokenClassifier:
         return len(length), row, column, e / np.repeat(np.add.reduceat(e, start), size)
 
 
-class _KnownTokens(Automaton):
-    """The automaton without the tokens it has never seen, the others in the order of classes."""
+class _InOrderOfClasses(Automaton):
+    """The automaton with the tokens of a context in the order of classes, which breaks ties."""
 
-    def _look_up(
-        self, context: Sequence[Label]
-    ) -> tuple[
-        list[Label],
-        Int[np.ndarray, " distinct"],
-        Int[np.ndarray, " distinct"],
-        Float[np.ndarray, " distinct"],
-        Float[np.ndarray, " distinct"],
-    ]:
-        words, tokens, count, svm, finite = super()._look_up(context)
-        keep = np.argsort(tokens, kind="stable")[(tokens < 0).sum() :]
-        if not len(keep):
-            raise DataError(
-                f"no token of the context {words} was seen in training: nothing to explain."
-            )
-        return [words[i] for i in keep], tokens[keep], count[keep], svm[keep], finite[keep]
+    def _look_up(self, context: Sequence[Label]) -> Any:
+        seen = super()._look_up(context)
+        order = np.argsort(seen.tokens, kind="stable")
+        arrays = {k: getattr(seen, k)[order] for k in ("tokens", "count", "pairs", "svm", "finite")}
+        return replace(seen, words=[seen.words[i] for i in order], **arrays)
+
+
+def _outside() -> int:
+    """How many frames up a warning belongs: to the line that called this module."""
+    frame, depth = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def _ids(vocabulary: Vocabulary, tokens: list[Label]) -> Int[np.ndarray, " tokens"]:

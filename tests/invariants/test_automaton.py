@@ -38,20 +38,28 @@ def by_positions(limit, context, radius):
 
 
 @holds_for(data(), contexts(), radii | st.just(np.inf), share=0.25)
-def test_predictions_are_distributions_over_the_context(raw, context, radius):
-    """Whatever the context: known or not, long or short."""
+def test_predictions_are_distributions_over_what_is_known_of_the_context(raw, context, radius):
+    """Whatever the context: known or not, long or short; nothing where its last token never was one."""
     automaton = Automaton(solved(raw))
     for row in (context, raw.rows[0]):
         p = automaton.predict_proba(row, radius)
-        assert list(p) == list(dict.fromkeys(row))
+        if row[-1] not in oracle.nodes(raw):
+            assert p == {}
+            continue
+        assert list(p) == [x for x in dict.fromkeys(row) if x < raw.K]
         assert sum(p.values()) == pytest.approx(1, abs=1e-13)
         assert min(p.values()) >= 0
+
+
+def ending(raw, context):
+    """A context of known tokens that ends in one that was a last token."""
+    return [*(x % raw.K for x in context[:-1]), raw.rows[context[-1] % len(raw.rows)][-1]]
 
 
 @holds_for(data(), contexts(), radii, share=0.25)
 def test_a_finite_radius_is_the_layer_position_by_position(raw, context, radius):
     limit = solved(raw)
-    context = [x % raw.K for x in context]
+    context = ending(raw, context)
     p = Automaton(limit).predict_proba(context, radius)
     assert p == pytest.approx(by_positions(limit, context, radius), abs=1e-12)
 
@@ -60,7 +68,7 @@ def test_a_finite_radius_is_the_layer_position_by_position(raw, context, radius)
 def test_the_limit_is_what_large_radii_tend_to(raw, context):
     """Margins between retrieved and other tokens are multiples of something: e^(−100) is nothing."""
     limit = solved(raw)
-    context = [x % raw.K for x in context]
+    context = ending(raw, context)
     gaps = np.abs(np.subtract.outer(limit.svm.score, limit.svm.score))
     least = gaps[gaps > 2 * room.TIE].min(initial=1.0)
     far = by_positions(limit, context, 100 * max(limit.svm.norm, 1) / least)
@@ -135,12 +143,13 @@ def test_the_order_of_a_context_does_not_matter(raw, context, seed):
 
 
 @holds_for(data(), contexts(), share=0.25)
-def test_without_a_graph_counts_decide(raw, context):
-    """A last token that was never one has scores 0."""
-    automaton = Automaton(solved(raw))
-    row = [*context, "never"]
-    p = automaton.predict_proba(row)
-    assert p == pytest.approx({x: row.count(x) / len(row) for x in row})
+def test_what_is_unknown_changes_no_prediction(raw, context):
+    """Tokens outside the vocabulary are left out; as last token they leave no answer."""
+    automaton, context = Automaton(solved(raw)), ending(raw, context)
+    p = automaton.predict_proba(["never", *context[:-1], "seen", *context[-1:]])
+    assert p == automaton.predict_proba(context)
+    assert p.unknown == ("never", "seen")
+    assert automaton.predict_proba([*context, "never"]) == {}
 
 
 @holds_for(data(), seeds, share=0.1)
@@ -168,7 +177,7 @@ def test_reasons_are_true(raw, context):
     edges, seen = oracle.edges(raw)[q], oracle.nodes(raw)[q]
     _, above = priorities(raw)
     kept = {fate.token for fate in answer.fates if fate.reason == "retrieved"}
-    assert kept == {fate.token for fate in answer.fates if fate.probability > 0}
+    assert kept == {fate.token for fate in answer.fates if (fate.probability or 0) > 0}
     assert answer.prediction in kept
     for fate in answer.fates:
         x = fate.token
@@ -184,6 +193,9 @@ def test_reasons_are_true(raw, context):
                     assert edge.loser in sample["tokens"]
         elif fate.reason == "never seen with the last token":
             assert x not in seen
+        elif fate.reason == "not in the vocabulary":
+            assert x >= raw.K
+            assert fate.probability is None
         elif fate.reason == "lower score":
             assert x in seen
             assert not any(above[q, y, x] for y in kept if y < raw.K)
@@ -201,7 +213,7 @@ def test_control_retrieval_by_the_lowest_score(monkeypatch):
         return honest(start, count, -svm, finite, radius, norm)
 
     monkeypatch.setattr(room, "mixing_scores", upside_down)
-    test_predictions_are_distributions_over_the_context()  # still distributions
+    test_predictions_are_distributions_over_what_is_known_of_the_context()  # still distributions
     refuted(test_what_is_outranked_in_the_context_is_not_retrieved)
     refuted(test_every_label_of_the_data_is_possible)
     refuted(test_a_finite_radius_is_the_layer_position_by_position)
@@ -215,7 +227,6 @@ def test_control_composition_without_counts(monkeypatch):
 
     monkeypatch.setattr(room, "mixing_scores", uncounted)
     refuted(test_tied_tokens_are_mixed_by_count_times_odds)
-    refuted(test_without_a_graph_counts_decide)
 
 
 def test_control_paths_backwards(monkeypatch):

@@ -1,5 +1,6 @@
 """The automaton: hard retrieval, soft composition, the way there, and reasons that are true."""
 
+import pickle
 from math import exp, inf, nan
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from scipy.stats import chisquare
 from tests import oracle
 
+from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.automaton import Automaton, samples_behind
@@ -139,29 +141,85 @@ WORDS = samples_from_sequences(
 LOW = samples_from_sequences([["a", "b", "z"], ["c", "z"], ["b", "z"]], ["a", "c", "b"])
 
 
-def test_an_unseen_last_token_leaves_the_counts():
+@pytest.mark.parametrize(
+    ("last", "why", "near"),
+    [("a", "never a last token", None), ("E", "not in the vocabulary", "e")],
+)
+def test_nothing_is_predicted_after_a_token_that_never_was_last(last, why, near):
     automaton = Automaton(solve_limit(WORDS))
-    for last in ("a", "new"):  # a token that is never last, and one that is nowhere
-        context = ["c", "c", "b", last]
-        p = automaton.predict_proba(context)
-        assert p == pytest.approx({"c": 0.5, "b": 0.25, last: 0.25}, abs=1e-15)
-        reasons = automaton.explain(context)
-        assert not reasons.known_last
-        assert reasons.undetermined
-        assert "never a last token" in reasons.note
-        assert {fate.reason for fate in reasons.fates} == {"retrieved"}
+    context = ["c", "c", "b", last]
+    for radius in (inf, 1.0):
+        p = automaton.predict_proba(context, radius)
+        assert p == {}
+        assert not p.known_last
+    assert automaton.predict(context) is None
+    assert automaton.sample(context, np.random.default_rng(0), 3) == []
+    reasons = automaton.explain(context)
+    assert reasons.prediction is None
+    assert not reasons.known_last
+    assert reasons.undetermined
+    assert why in reasons.note
+    assert "there is no prediction" in reasons.note
+    assert "theorem" not in reasons.note
+    assert {fate.probability for fate in reasons.fates} == {None}
+    assert reasons.record()["unknown"] == [{"token": last, "nearest": near, "why": why}]
+    assert reasons.soft_to_hard == ()
 
 
-def test_unseen_tokens_score_zero():
-    """Above what the last token ranks below 0 (here e itself, −4/5), below what it ranks above."""
+def test_tokens_outside_the_vocabulary_are_named_and_left_out():
     automaton = Automaton(solve_limit(WORDS))
-    assert automaton.predict_proba(["new", "e"]) == {"new": 1.0, "e": 0.0}
-    reasons = automaton.explain(["a", "new", "e"])
+    without = automaton.predict_proba(["a", "c", "d", "e"])
+    p = automaton.predict_proba(["a", "new", "c", "A", "d", "new", "e"])
+    assert p == without
+    assert p.unknown == ("new", "A")
+    assert without.unknown == ()
+    reasons = automaton.explain(["a", "new", "c", "A", "d", "new", "e"])
     fates = {fate.token: fate for fate in reasons.fates}
-    assert reasons.prediction == "a"
-    assert fates["new"].reason == "never seen with the last token"
-    assert fates["new"].svm_score == 0
-    assert fates["e"].reason == "outranked"
+    assert (fates["new"].probability, fates["new"].count) == (None, 2)
+    assert fates["new"].reason == "not in the vocabulary"
+    assert [(x.token, x.nearest) for x in reasons.unknown] == [("new", None), ("A", "a")]
+    assert reasons.note.startswith("‘new’ is not in the vocabulary.")
+    assert "did you mean ‘a’" in reasons.note
+    assert reasons.prediction == automaton.explain(["a", "c", "d", "e"]).prediction
+    assert pickle.loads(pickle.dumps(p)).unknown == p.unknown
+
+
+def test_a_number_is_told_from_a_word():
+    automaton = Automaton(solve_limit(samples_from_sequences([["3", 4]], ["3"])))
+    assert [(x.token, x.nearest) for x in automaton.unknown([3, "4", 4])] == [(3, "3"), ("4", 4)]
+
+
+def test_tokens_never_seen_with_the_last_one_score_zero_and_are_marked():
+    """Below what the last token ranks above 0 (a), above what it ranks below (f itself)."""
+    words = samples_from_sequences([["a", "b", "e"], ["b", "e"], ["c", "f"]], ["a", "b", "c"])
+    automaton = Automaton(solve_limit(words))
+    p = automaton.predict_proba(["a", "c", "e"])
+    assert (p, p.unknown, p.unseen, p.known_last) == (
+        {"a": 1.0, "c": 0.0, "e": 0.0},
+        (),
+        ("c",),
+        True,
+    )
+    fates = {fate.token: fate for fate in automaton.explain(["a", "c", "e"]).fates}
+    assert (fates["c"].reason, fates["c"].seen) == ("never seen with the last token", False)
+    assert fates["a"].seen
+    reasons = automaton.explain(["c", "e"])
+    assert reasons.fates[0].token == "c"
+    assert (reasons.fates[0].reason, reasons.fates[0].seen) == ("retrieved", False)
+    assert "Retrieved, but never seen with the last token: ‘c’" in reasons.note
+    assert "fixes all odds" not in reasons.note
+    assert reasons.unknown == ()
+
+
+def test_with_embeddings_a_token_that_never_was_last_is_answered_by_its_vector():
+    E = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.6, 0.8]])
+    words = samples_from_sequences([[0, 1]], [0], vocabulary=Vocabulary(range(3)))
+    automaton = Automaton(solve_limit(words, check_embeddings(E)))
+    reasons = automaton.explain([0, 1, 2])  # 2 lies near 1, the only last token
+    assert reasons.prediction == 0
+    assert not reasons.known_last
+    assert [x.why for x in reasons.unknown] == ["never a last token"]
+    assert "follow from the embeddings" in reasons.note
 
 
 def test_unrelated_components_with_equal_scores_keep_both():
@@ -207,15 +265,21 @@ def test_sampling_follows_the_probabilities():
 
 
 def test_sampling_is_repeatable_and_goes_on_from_what_it_drew():
-    automaton = Automaton(solve_limit(WORDS))
-    first, again = (automaton.sample(["c", "d", "e"], np.random.default_rng(3), 5) for _ in "ab")
+    round_ = samples_from_sequences([["a", "b"], ["a", "b"], ["b", "a"], ["b", "a"]], "abab")
+    automaton = Automaton(solve_limit(round_))
+    first, again = (automaton.sample(["a", "b"], np.random.default_rng(3), 5) for _ in "ab")
     assert first == again
     assert len(first) == 5
     rng = np.random.default_rng(3)
-    words = ["c", "d", "e"]
+    words = ["a", "b"]
     for drawn in first:  # one at a time, each draw becoming the last token
         assert automaton.sample(words, rng) == [drawn]
         words.append(drawn)
+
+
+def test_sampling_ends_where_nothing_was_learned():
+    automaton = Automaton(solve_limit(WORDS))  # e is the only last token
+    assert len(automaton.sample(["c", "d", "e"], np.random.default_rng(3), 5)) == 1
 
 
 def test_explanations_are_true(fitted):

@@ -155,6 +155,8 @@ def _compare(limit: Limit, contexts: Samples, attention: Float[np.ndarray, " inc
         words = [x for x, m in contexts.bag(i).items() for _ in range(m)]
         words.remove(last)
         told = automaton.explain([*words, last], evidence=0)
+        if told.prediction is None:
+            continue
         scores = {f.token: f.svm_score for f in told.fates}
         lead = [max(scores.values()) - s for s in scores.values()]
         if told.undetermined or any(1e-6 < x < 0.5 for x in lead):

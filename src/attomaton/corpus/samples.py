@@ -5,13 +5,14 @@ samples are merged into one with the sum of their weights; samples whose label d
 their context (the theorems do not speak about them) are set aside and counted, never lost silently.
 """
 
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.vocabulary import Label, Vocabulary
-from attomaton.errors import DataError
+from attomaton.errors import DataError, counted, listed
 from attomaton.numerics import ragged_indices, row_pointer, scramble
 
 CHUNK = 1 << 21  # incidences sorted at a time: bounds the memory of building bags
@@ -101,14 +102,51 @@ class Samples:
 
 
 def plain_label(x: object) -> Label:
-    """A token label as a plain `str` or `int`, whatever array it came from."""
+    """A token label as a plain `str` or `int`, whatever array or tensor it came from."""
     if isinstance(x, str):
         return str(x)
     if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
         return int(x)
     if isinstance(x, (float, np.floating)) and float(x).is_integer():
         return int(x)
-    raise DataError(f"token {x!r} is neither a string nor an integer.")
+    if getattr(x, "ndim", None) == 0 and callable(item := getattr(x, "item", None)):
+        return plain_label(item())  # an array or tensor that holds one value
+    raise DataError(f"token {x!r:.60} is neither a string nor an integer.")
+
+
+def read_context(context: object, name: str = "context") -> list[Label]:
+    """One context as plain labels; anything but a sequence of tokens is refused.
+
+    >>> read_context(("a", 3)), read_context(np.array([1.0, 2.0]))
+    (['a', 3], [1, 2])
+    """
+    if isinstance(context, (str, bytes)):
+        raise DataError(
+            f"{name}: found the {type(context).__name__} {context!r:.60}; a sequence of tokens is needed, "
+            f"such as [{context!r:.60}]."
+        )
+    if isinstance(context, (Mapping, Set)) or getattr(context, "ndim", 1) != 1:
+        what = (
+            f"an array of {n} dimensions"
+            if (n := getattr(context, "ndim", 1)) != 1
+            else f"a {type(context).__name__}"
+        )
+        raise DataError(f"{name}: found {what}; a sequence of tokens is needed.")
+    try:
+        found = list(context)  # type: ignore[call-overload]
+    except TypeError:
+        raise DataError(f"{name}: found {context!r:.60}; a sequence of tokens is needed.") from None
+    labels: list[Label] = []
+    faults = []
+    for i, x in enumerate(found):
+        try:
+            labels.append(plain_label(x))
+        except DataError:
+            faults.append(f"token {i}: {x!r:.60}")
+    if faults:
+        heading = f"{name}: {counted(len(faults), 'token')} neither string nor integer:"
+        raise DataError(listed(heading, faults, "Name each token by a string or an integer."))
+    return labels
 
 
 def collect_bags(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.errors import DataError, UsageError, counted, listed
+from attomaton.errors import DataError, UsageError, closest, counted, listed
 
 Label = str | int
 
@@ -81,6 +81,27 @@ class Vocabulary(Sequence[Label]):
     def id_of(self, label: Label) -> int | None:
         """The id of a label, or None where the vocabulary does not hold it."""
         return self._id.get(label)
+
+    def nearest(self, label: Label) -> Label | None:
+        """The label most like one that the vocabulary does not hold; None where none is like it.
+
+        >>> v = Vocabulary(["tea", "bell", 7])
+        >>> v.nearest("bel"), v.nearest("TEA"), v.nearest("7"), v.nearest("soup"), v.nearest(8)
+        ('bell', 'tea', 7, None, None)
+        """
+        if isinstance(label, int):
+            alike = str(label) if abs(label) < 10**18 else ""
+            return alike if alike in self._id else None
+        if not is_text(label):
+            return None
+        for same in (self.read(label.strip()), label.lower(), label.capitalize(), label.upper()):
+            if same in self._id:
+                return same
+        return closest(label, self._words)
+
+    @cached_property
+    def _words(self) -> list[str]:
+        return [x for x in self.labels if isinstance(x, str)]
 
     def read(self, text: str) -> Label:
         """The label a person means by `text` on a command line: the word, else the number, else the word.

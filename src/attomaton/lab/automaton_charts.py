@@ -6,7 +6,7 @@ from typing import Any
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.contexts import visible
-from attomaton.mechanics.automaton import Automaton, Explanation
+from attomaton.mechanics.automaton import Automaton, Explanation, Fate
 
 FARTHEST = (
     8.0  # the largest finite norm on the slider, in multiples of ‖W_svm‖; as `explain` has it
@@ -52,9 +52,14 @@ def place_of(radius: float, norm: float) -> float:
 Drawn = tuple[dict[str, Any], list[str], list[list[Any]], str]  # options, header, rows, note
 
 
+def _shared(explained: Explanation) -> list[Fate]:
+    """The tokens that have a share: none outside the vocabulary, none at all where there is no answer."""
+    return [f for f in explained.fates if f.probability is not None]
+
+
 def bars(explained: Explanation, p: dict[Label, float]) -> Drawn:
     """The distribution of the next token as bars, the likeliest in the limit on top."""
-    shown = explained.fates[:BARS]
+    shown = _shared(explained)[:BARS]
     options = {
         "grid": {"left": 8, "right": 56, "top": 6, "bottom": 24, "containLabel": True},
         "animation": False,
@@ -67,9 +72,9 @@ def bars(explained: Explanation, p: dict[Label, float]) -> Drawn:
         },
         "series": bar_series(explained, p),
     }  # fmt: skip
-    more = len(explained.fates) - len(shown)
+    more = len(_shared(explained)) - len(shown)
     note = f"{more:,} more tokens are in the table and the CSV file." if more else ""
-    rows = [[visible(f.token), p[f.token], f.probability] for f in explained.fates]
+    rows = [[visible(f.token), p[f.token], f.probability] for f in _shared(explained)]
     return options, ["token", "p", "p in the limit"], rows, note
 
 
@@ -81,7 +86,7 @@ def bar_series(explained: Explanation, p: dict[Label, float]) -> list[dict[str, 
             "itemStyle": {"color": "$blue" if f.reason == "retrieved" else "$soft"},
             "label": {"formatter": f"{p[f.token]:.3g}"},
         }
-        for f in explained.fates[:BARS]
+        for f in _shared(explained)[:BARS]
     ]
     label = {"show": True, "position": "right", "color": "$ink"}
     return [
@@ -97,8 +102,9 @@ def curves(
     radii = [radius_of(i, norm) for i in range(NOTCHES + 2)]
     p = [automaton.predict_proba(context, r) for r in radii]
     places = [place_of(r, norm) for r in radii]
-    ranked = sorted(explained.fates, key=lambda f: -max(row[f.token] for row in p))
-    shown = [f.token for f in explained.fates if f in ranked[:CURVES]]
+    fates = _shared(explained)
+    ranked = sorted(fates, key=lambda f: -max(row[f.token] for row in p))
+    shown = [f.token for f in fates if f in ranked[:CURVES]]
     series: list[dict[str, Any]] = []
     for i, word in enumerate(shown):
         colour = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$soft")[i % 7]
@@ -124,7 +130,7 @@ def curves(
         "series": [*series, _infinity(), marker(radius, norm)],
     }  # fmt: skip
     rows = [[r, *(row[w] for w in shown)] for r, row in zip(radii, p, strict=True)]
-    more = len(explained.fates) - len(shown)
+    more = len(fates) - len(shown)
     note = f"{more:,} lower curves are not drawn." if more else ""
     return options, ["‖W‖", *map(visible, shown)], rows, note
 

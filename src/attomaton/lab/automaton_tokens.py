@@ -16,6 +16,7 @@ ICONS = {
     "outranked": "south",
     "lower score": "trending_down",
     "never seen with the last token": "visibility_off",
+    "not in the vocabulary": "help",
 }
 CSS = """
 .tokens { display: flex; flex-wrap: wrap; gap: .45rem; }

@@ -7,12 +7,13 @@ Given a context $X$ with last token $q$, the layer in the limit of training
    scores decide, equal scores keep both;
 2. *soft composition*: chooses among the kept tokens with probability $\propto m_x e^{e_x^\top W_{fin} e_q}$.
 
-What the data do not speak about follows from the same two matrices and is said in the answer: a last token
-never seen gives all scores 0, so the context's own counts decide; a token never seen with $q$ has score 0
-(orthonormal embeddings), so it loses to what $q$ ranks above 0 and beats what $q$ ranks below.
+What the data do not speak about is said in the answer. A token outside the vocabulary has no vector: it is named, left
+out and gets no probability. A last token that never was one has taught nothing: there is no answer. A token never
+seen with $q$ keeps the score 0 it had at the start (orthonormal embeddings), so it loses to what $q$ ranks above 0 and
+beats what $q$ ranks below. With other embeddings the scores of both follow from the vectors.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,12 +21,17 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.corpus.samples import Samples, plain_label
+from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import DataError, UsageError, visible
 from attomaton.mechanics.limit import Limit
 from attomaton.numerics import sorted_unique
 
+NOT_A_TOKEN = "not in the vocabulary"
+NEVER_LAST = "never a last token"
+NEVER_TOGETHER = "never seen with the last token"
+NO_ANSWER = "Nothing was learned about contexts that end in the last token: there is no prediction."
+SUGGESTED = 5  # unknown tokens of a context for which the nearest known one is looked up
 TIE = 1e-6  # scores this close are equal: far above the solvers' residuals, far below any margin
 
 
@@ -40,38 +46,79 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class Unknown:
+    """A token of a context that a model does not know: `why` is `NOT_A_TOKEN` or, of a last token, `NEVER_LAST`."""
+
+    token: Label
+    nearest: Label | None
+    why: str
+
+
+class Answer(dict[Label, float]):
+    """Probabilities of the known tokens of a context, in their order; and what the model does not know of it.
+
+    It is empty where nothing was learned about contexts that end in this last token. `unknown` are the tokens outside
+    the vocabulary, `unseen` the known ones that were never seen with the last token, and `known_last` says whether
+    that was ever a last token.
+    """
+
+    def __init__(
+        self,
+        probability: Mapping[Label, float],
+        unknown: tuple[Label, ...] = (),
+        unseen: tuple[Label, ...] = (),
+        known_last: bool = True,
+    ):
+        super().__init__(probability)
+        self.unknown, self.unseen, self.known_last = unknown, unseen, known_last
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Answer, (dict(self), self.unknown, self.unseen, self.known_last)
+
+
+@dataclass(frozen=True)
 class Fate:
     """What became of one token of the context, and why.
 
     `reason` is one of `retrieved`, `outranked` (then `path` leads down from a retrieved token),
-    `lower score` (unrelated in the graph; W_svm's scores decide) and `never seen with the last token`.
+    `lower score` (unrelated in the graph; W_svm's scores decide), `never seen with the last token` and
+    `not in the vocabulary`. `probability` is None where there is none: of a token outside the vocabulary, and of
+    all where there is no answer. `seen` says whether the data hold the token together with the last token: of one
+    that is retrieved without, nothing was learned but that the others are worse.
     """
 
     token: Label
     count: int
-    probability: float
+    probability: float | None
     reason: str
     svm_score: float
     finite_score: float
     path: tuple[Edge, ...] = ()
+    seen: bool = True
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A prediction with its reasons; `fates` come in order of falling probability, then score."""
+    """A prediction with its reasons; `fates` come in order of falling probability, then score.
+
+    `prediction` is None where nothing was learned about contexts that end in this last token. `unknown` names what the
+    model does not know, with the nearest it does.
+    """
 
     context: tuple[Label, ...]
     last: Label
-    prediction: Label
+    prediction: Label | None
     known_last: bool
     undetermined: bool
     fates: tuple[Fate, ...]
     soft_to_hard: tuple[tuple[float, dict[Label, float]], ...]
     note: str
+    unknown: tuple[Unknown, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """All of it as plain data, tables instead of dictionaries keyed by token."""
         record = asdict(self)
+        record["unknown"] = list(record["unknown"])
         record["soft_to_hard"] = [
             {"radius": radius, "probability": [{"token": k, "p": v} for k, v in p.items()]}
             for radius, p in self.soft_to_hard
@@ -91,30 +138,42 @@ class Automaton:
     def __init__(self, limit: Limit):
         self.limit = limit
 
-    def predict_proba(self, context: Sequence[Label], radius: float = np.inf) -> dict[Label, float]:
-        """Next-token probabilities over the distinct tokens of the context.
+    def predict_proba(self, context: Sequence[Label], radius: float = np.inf) -> Answer:
+        """Next-token probabilities over the distinct known tokens of the context.
 
         `radius` is ‖W‖ along W_svm: infinite is the limit of training, smaller values show the layer on
         its way there, W = W_fin + radius · W_svm/‖W_svm‖.
         """
-        words, _, count, svm, finite = self._look_up(context)
-        p = self._mix(count, svm, finite, radius)
-        return dict(zip(words, p.tolist(), strict=True))
+        seen = self._look_up(context)
+        p = self._mix(seen, radius)
+        unseen = [word for word, pair in zip(seen.words, seen.pairs, strict=True) if pair < 0]
+        return Answer(
+            dict(zip(seen.words, p.tolist(), strict=True)) if seen.answered else {},
+            tuple(seen.unknown),
+            tuple(unseen),
+            seen.known_last,
+        )
 
-    def predict(self, context: Sequence[Label]) -> Label:
-        """The likeliest next token (the first in the context among equals)."""
+    def predict(self, context: Sequence[Label]) -> Label | None:
+        """The likeliest next token (the first in the context among equals); None where there is no answer."""
         probability = self.predict_proba(context)
-        return max(probability, key=probability.__getitem__)
+        return max(probability, key=probability.__getitem__) if probability else None
 
     def sample(
         self, context: Sequence[Label], rng: np.random.Generator, length: int = 1
     ) -> list[Label]:
-        """A continuation drawn token by token; each drawn token becomes the next last token."""
+        """A continuation drawn token by token; each drawn token becomes the next last token.
+
+        It ends early, or is empty, where the last token never was one in the data: nothing was learned about
+        what follows it.
+        """
         if length < 1:
             raise UsageError(f"length must be at least 1, not {length}.")
         words = list(context)
         for _ in range(length):
             probability = self.predict_proba(words)
+            if not probability:
+                break
             words.append(
                 list(probability)[rng.choice(len(probability), p=list(probability.values()))]
             )
@@ -125,94 +184,139 @@ class Automaton:
 
         `evidence` is the number of samples shown for each edge of a path, heaviest first.
         """
-        words, tokens, count, svm, finite = self._look_up(context)
-        p = self._mix(count, svm, finite, np.inf)
-        vocabulary, graph = self.limit.graph.vocabulary, self.limit.graph
-        q = vocabulary.id_of(words_last := plain_label(context[-1]))
-        known = q is not None and graph.pairs_of(q).stop > graph.pairs_of(q).start
+        seen = self._look_up(context)
+        words, tokens = seen.words, seen.tokens
+        unknown = tuple(self._unknown(seen))
+        nobody = [
+            Fate(x, m, None, NOT_A_TOKEN, 0.0, 0.0, seen=False) for x, m in seen.unknown.items()
+        ]
+        p = self._mix(seen, np.inf)
         kept = np.flatnonzero(p > 0)
-        parts = {graph.component[pair] if (pair := self._pair(q, int(tokens[i]))) is not None else -1 - i
-                 for i in kept}  # fmt: skip
-        lost = self._why_lost(q, tokens[kept], tokens[p == 0], evidence)
+        # A token never seen with the last one is a component of its own.
+        parts = {
+            self.limit.graph.component[i] if (i := seen.pairs[k]) >= 0 else -1 - k for k in kept
+        }
+        lost = self._why_lost(seen, tokens[kept], tokens[p == 0], evidence)
         fates = []
         for i, word in enumerate(words):
             reason, path = ("retrieved", ()) if p[i] > 0 else next(lost)
-            values = int(count[i]), float(p[i]), reason, float(svm[i]), float(finite[i]), path
-            fates.append(Fate(word, *values))
-        order = sorted(range(len(words)), key=lambda i: (-p[i], -svm[i]))
+            share: float | None = float(p[i])
+            if not seen.answered:
+                reason, share = NEVER_TOGETHER, None
+            values = int(seen.count[i]), share, reason, float(seen.svm[i]), float(seen.finite[i])
+            fates.append(Fate(word, *values, path, bool(seen.pairs[i] >= 0)))
+        order = sorted(range(len(words)), key=lambda i: (-p[i], -seen.svm[i]))
         radii = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0]) * max(self.limit.svm.norm, 1.0)
         return Explanation(
-            tuple(map(plain_label, context)),
-            words_last,
-            words[int(np.argmax(p))],
-            known,
-            len(parts) > 1,
-            tuple(fates[i] for i in order),
-            tuple((float(r), dict(zip(words, self._mix(count, svm, finite, r).tolist(), strict=True)))
-                  for r in radii),
-            _note(known, len(parts)),
+            tuple(seen.context),
+            seen.context[-1],
+            words[int(np.argmax(p))] if seen.answered else None,
+            seen.known_last,
+            len(parts) > 1 or not seen.answered,
+            tuple([*(fates[i] for i in order), *nobody]),
+            tuple((float(r), dict(zip(words, self._mix(seen, r).tolist(), strict=True)))
+                  for r in radii if seen.answered),
+            self._note(seen, unknown, len(parts), [words[k] for k in kept if seen.pairs[k] < 0]),
+            unknown,
         )  # fmt: skip
 
-    def _look_up(
-        self, context: Sequence[Label]
-    ) -> tuple[
-        list[Label],
-        Int[np.ndarray, " distinct"],
-        Int[np.ndarray, " distinct"],
-        Float[np.ndarray, " distinct"],
-        Float[np.ndarray, " distinct"],
-    ]:
-        """Distinct tokens of a context in order of appearance: words, ids (−1 unknown), counts, scores."""
-        if not len(context):
+    def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
+        """What the model does not know of a context, with the nearest it does (looked up for the first few)."""
+        return tuple(self._unknown(self._look_up(context)))
+
+    def _unknown(self, seen: "_Seen") -> Iterator[Unknown]:
+        nearest = self.limit.graph.vocabulary.nearest
+        for i, word in enumerate(seen.unknown):
+            yield Unknown(word, nearest(word) if i < SUGGESTED else None, NOT_A_TOKEN)
+        if not seen.known_last and seen.context[-1] not in seen.unknown:
+            yield Unknown(seen.context[-1], None, NEVER_LAST)
+
+    def _look_up(self, context: Sequence[Label]) -> "_Seen":
+        """What the model knows of a context."""
+        words = read_context(context)
+        if not words:
             raise DataError("the context is empty; a prediction needs at least one token.")
         counted: dict[Label, int] = {}
-        for x in map(plain_label, context):
+        for x in words:
             counted[x] = counted.get(x, 0) + 1
-        words = list(counted)
-        ids = [self.limit.graph.vocabulary.id_of(x) for x in words]
-        tokens = np.array([-1 if i is None else i for i in ids])
-        last = np.full(len(words), tokens[words.index(plain_label(context[-1]))])
-        svm = self.limit.scores(self.limit.svm.coefficient, last, tokens)
-        finite = self.limit.scores(self.limit.finite.coefficient, last, tokens)
-        return words, tokens, np.array(list(counted.values())), svm, finite
+        limit, vocabulary = self.limit, self.limit.graph.vocabulary
+        known = [x for x in counted if x in vocabulary]
+        tokens = np.array([vocabulary.id_of(x) for x in known], np.int64)
+        q = vocabulary.id_of(words[-1])
+        last = np.full(len(known), -1 if q is None else q)
+        pairs_of = limit.graph.pairs_of(-1 if q is None else q)
+        known_last = pairs_of.stop > pairs_of.start
+        coupled = limit.embeddings is not None and not limit.embeddings.orthonormal
+        return _Seen(
+            words,
+            {x: m for x, m in counted.items() if x not in vocabulary},
+            known,
+            q,
+            known_last,
+            known_last or (coupled and q is not None),
+            tokens,
+            np.array([counted[x] for x in known], np.int64),
+            limit.graph.pairs(last, tokens),
+            limit.scores(limit.svm.coefficient, last, tokens),
+            limit.scores(limit.finite.coefficient, last, tokens),
+        )
 
-    def _mix(
-        self,
-        count: Int[np.ndarray, " distinct"],
-        svm: Float[np.ndarray, " distinct"],
-        finite: Float[np.ndarray, " distinct"],
-        radius: float,
-    ) -> Float[np.ndarray, " distinct"]:
+    def _mix(self, seen: "_Seen", radius: float) -> Float[np.ndarray, " known"]:
         """The shares of one bag's tokens; see `mixing_scores`."""
         if not radius >= 0:
             raise UsageError(f"radius must be 0 or more, not {radius}.")
-        whole = np.array([0, len(count)])
-        score = mixing_scores(whole, count, svm, finite, radius, self.limit.svm.norm)
+        if not seen.words:
+            return np.zeros(0)
+        whole, norm = np.array([0, len(seen.words)]), self.limit.svm.norm
+        score = mixing_scores(whole, seen.count, seen.svm, seen.finite, radius, norm)
         e = np.exp(score - score.max())
         return e / e.sum()
 
-    def _pair(self, last: int | None, token: int) -> int | None:
-        return None if last is None or token < 0 else self.limit.graph.pair(last, int(token))
-
     def _why_lost(
         self,
-        q: int | None,
+        seen: "_Seen",
         winners: Int[np.ndarray, " kept"],
         losers: Int[np.ndarray, " lost"],
         evidence: int,
     ) -> Iterator[tuple[str, tuple[Edge, ...]]]:
         """The reason of each loser, with the shortest path down to it from a winner."""
+        q = seen.q
         if q is None:
-            ways: list[list[int] | None] = [None for _ in losers]
-        else:
-            ways = self.limit.graph.paths(q, winners.tolist(), losers.tolist())
+            return
+        ways = self.limit.graph.paths(q, winners.tolist(), losers.tolist())
         for loser, way in zip(losers, ways, strict=True):
-            if q is None or self._pair(q, int(loser)) is None:
-                yield "never seen with the last token", ()
+            if self.limit.graph.pair(q, int(loser)) is None:
+                yield NEVER_TOGETHER, ()
             elif way is None:
                 yield "lower score", ()
             else:
                 yield "outranked", tuple(self._edge(q, i, k, evidence) for i, k in pairwise(way))
+
+    def _note(
+        self, seen: "_Seen", unknown: Sequence[Unknown], parts: int, unseen: Sequence[Label]
+    ) -> str:
+        """What an answer rests on, in sentences: unknown tokens first."""
+        said = [unknown_note(unknown, seen.answered)] if unknown else []
+        if not seen.answered:
+            return said[0]
+        if parts > 1:
+            said.append(
+                "Tokens the data leave unrelated share the highest score: the theorem keeps them all "
+                "but leaves the odds between them to the start of training; those of a start at zero "
+                "are shown."
+            )
+        if unseen:
+            coupled = self.limit.embeddings is not None and not self.limit.embeddings.orthonormal
+            why = "follow from the embeddings" if coupled else "are the 0 of the start"
+            names = ", ".join(f"‘{visible(x)}’" for x in unseen[:SUGGESTED])
+            more = f" and {len(unseen) - SUGGESTED} more" if len(unseen) > SUGGESTED else ""
+            said.append(
+                f"Retrieved, but {NEVER_TOGETHER}: {names}{more}; nothing was learned about it there, "
+                f"its scores {why}."
+            )
+        if parts == 1 and not unseen:
+            said.append("One component is retrieved; the theorem fixes all odds.")
+        return " ".join(said)
 
     def _edge(self, q: int, i: int, j: int, evidence: int) -> Edge:
         samples, vocabulary = self.limit.samples, self.limit.graph.vocabulary
@@ -265,14 +369,41 @@ def samples_behind(samples: Samples, last: int, i: int, j: int) -> Int[np.ndarra
     return lo + sorted_unique(part.sample_of[part.token == j])
 
 
-def _note(known: bool, parts: int) -> str:
-    note = "One component is retrieved; the theorem fixes all odds."
-    if parts > 1:
-        note = (
-            "Tokens the data leave unrelated share the highest score: the theorem keeps them all "
-            "but leaves the odds between them to the start of training; those of a start at zero "
-            "are shown."
-        )
-    if not known:
-        note = "The last token was never a last token in the data: no graph of its own. " + note
-    return note
+@dataclass(frozen=True)
+class _Seen:
+    """A context as a model sees it: its known tokens in order of appearance, with their scores."""
+
+    context: list[Label]
+    unknown: dict[Label, int]  # tokens outside the vocabulary, with their counts
+    words: list[Label]
+    q: int | None  # the last token
+    known_last: bool
+    answered: bool  # whether anything was learned about contexts that end in q
+    tokens: Int[np.ndarray, " known"]
+    count: Int[np.ndarray, " known"]
+    pairs: Int[np.ndarray, " known"]  # −1 where never seen with q
+    svm: Float[np.ndarray, " known"]
+    finite: Float[np.ndarray, " known"]
+
+
+def unknown_note(unknown: Sequence[Unknown], answered: bool) -> str:
+    """What a model does not know of a context, and what came of it, in sentences; nothing where it knows all.
+
+    >>> print(unknown_note([Unknown("teq", "tea", NOT_A_TOKEN)], True))
+    ‘teq’ is not in the vocabulary; did you mean ‘tea’? It was left out.
+    """
+    said = []
+    for x in unknown[:SUGGESTED]:
+        near = "." if x.nearest is None else f"; did you mean ‘{visible(x.nearest)}’?"
+        is_not = f"was {x.why} in the data." if x.why == NEVER_LAST else f"is {x.why}{near}"
+        said.append(f"‘{visible(x.token)}’ {is_not}")
+    if len(unknown) > SUGGESTED:
+        said.append(f"Nor are {len(unknown) - SUGGESTED} more.")
+    out = sum(x.why == NOT_A_TOKEN for x in unknown)
+    if not answered:
+        said.append(NO_ANSWER)
+    elif out:
+        said.append("It was left out." if out == 1 else "They were left out.")
+    if answered and len(unknown) > out:
+        said.append("Its scores follow from the embeddings.")
+    return " ".join(said)

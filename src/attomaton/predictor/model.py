@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.corpus.samples import plain_label
+from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError
 from attomaton.formats import (
@@ -29,6 +29,7 @@ from attomaton.formats import (
     write_arrays,
     write_json,
 )
+from attomaton.mechanics.automaton import NOT_A_TOKEN, SUGGESTED, Unknown
 from attomaton.numerics import row_pointer
 from attomaton.predictor.backoff import Gate, reach
 from attomaton.predictor.bags import Bags, bag_of
@@ -131,12 +132,26 @@ class Predictor:
         ]  # fmt: skip
         return sorted(terms, key=lambda term: -term.p)
 
-    def _bag(self, context: Sequence[Label]) -> tuple[Bags, list[Label]]:
-        """A context as a bag, and its tokens in words; words never seen get ids behind the vocabulary."""
-        if not len(context):
+    def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
+        """Tokens of a context that training never saw, with the nearest it did (looked up for the first few)."""
+        new = [x for x in dict.fromkeys(self._words(context)) if x not in self.vocabulary]
+        nearest = self.vocabulary.nearest
+        return tuple(
+            Unknown(x, nearest(x) if i < SUGGESTED else None, NOT_A_TOKEN)
+            for i, x in enumerate(new)
+        )
+
+    def _words(self, context: Sequence[Label]) -> list[Label]:
+        """The tokens of a context that the predictor looks at."""
+        labels = read_context(context)
+        if not labels:
             raise DataError("the context is empty; a prediction needs at least one token.")
         T = self.record["reading"].get("context")  # rows of a JSONL file are of any length
-        labels = [plain_label(x) for x in context][-(T or 0) :]
+        return labels[-(T or 0) :]
+
+    def _bag(self, context: Sequence[Label]) -> tuple[Bags, list[Label]]:
+        """A context as a bag, and its tokens in words; words never seen get ids behind the vocabulary."""
+        labels = self._words(context)
         new: dict[Label, int] = {}
         ids = []
         for x in labels:

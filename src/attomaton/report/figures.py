@@ -229,8 +229,10 @@ def prediction_figure(explanation: Mapping[str, Any]) -> Figure:
 
     fates = list(explanation["fates"])
     names = readable([*(fate["token"] for fate in fates), explanation["last"]])
-    best = max((fate["probability"] for fate in fates), default=0.0)
-    answer = f"{mention(explanation['prediction'])} with {percent(best)}"
+    best = max((fate["probability"] or 0.0 for fate in fates), default=0.0)
+    answer = "no prediction"
+    if explanation["prediction"] is not None:
+        answer = f"{mention(explanation['prediction'])} with {percent(best)}"
     title = f"after {_tail(explanation['context'])}: {answer}"
     bars = min(len(fates), BAR_CAP)
     figure = NewFigure(figsize=(9, max(3.2, 1.3 + 0.26 * bars)), layout="constrained", label=title)
@@ -252,7 +254,7 @@ def _draw_fates(axes: Any, fates: list[dict[str, Any]], names: dict[Label, str])
     axes.set_title("next token, in the limit of training")
     shown = fates[:BAR_CAP]
     for i, fate in enumerate(shown):
-        kept = fate["probability"] > 0
+        kept = (fate["probability"] or 0) > 0
         # A lost token has no bar; a hatched stub stands where it would begin.
         length = fate["probability"] if kept else 0.012
         look = (
@@ -280,7 +282,7 @@ def _draw_fates(axes: Any, fates: list[dict[str, Any]], names: dict[Label, str])
 
 
 def _fate_word(fate: Mapping[str, Any], names: dict[Label, str]) -> str:
-    if fate["probability"] > 0:
+    if (fate["probability"] or 0) > 0:
         return percent(fate["probability"])
     if fate["reason"] == "outranked" and fate["path"]:
         winner = fate["path"][0]["winner"]
@@ -294,7 +296,11 @@ def _draw_soft_to_hard(axes: Any, explanation: Mapping[str, Any], names: dict[La
     """Probabilities against the radius; the last place on the axis is the limit."""
     axes.set_title("from soft to hard")
     finite = [(r, p) for r, p in explanation["soft_to_hard"] if np.isfinite(r)]
-    fates = explanation["fates"]
+    fates = [fate for fate in explanation["fates"] if fate["probability"] is not None]
+    if not fates:
+        axes.text(0.5, 0.5, "nothing was learned here", ha="center", va="center", color=GREY)
+        axes.set_axis_off()
+        return
     for i, fate in enumerate(fates[:CURVE_CAP]):
         token, kept = fate["token"], fate["probability"] > 0
         curve = [p[token] for _, p in finite] + [fate["probability"]]

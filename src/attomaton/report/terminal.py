@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+NONE = "–"  # where a number would stand
+
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Columns aligned, numbers to the right.
@@ -14,7 +16,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """
     cells = [[_cell(x) for x in row] for row in rows]
     right = [
-        all(isinstance(row[j], (int, float)) for row in map(list, rows)) if cells else False
+        all(isinstance(row[j], (int, float)) or row[j] == NONE for row in map(list, rows))
+        if cells
+        else False
         for j in range(len(header))
     ]
     width = [max(len(h), *(len(row[j]) for row in cells), 0) for j, h in enumerate(header)]
@@ -92,12 +96,13 @@ def reproduction_text(s: Mapping[str, Any]) -> str:
 
 def explanation_text(e: Mapping[str, Any]) -> str:
     """A prediction and its reasons, token by token."""
-    lines = [f"after {' '.join(map(str, e['context']))!r} comes {e['prediction']!r}", e["note"], ""]
+    words = repr(" ".join(map(str, e["context"])))
+    comes = ": no prediction" if e["prediction"] is None else f" comes {e['prediction']!r}"
+    lines = [f"after {words}{comes}", e["note"], ""]
     rows = [
-        [f["token"], f["count"], float(f["probability"]), float(f["svm_score"]),
-         float(f["finite_score"]), _reason(f)]
+        [f["token"], f["count"], _share(f["probability"]), *_scores(f), _reason(f)]
         for f in e["fates"]
-    ]  # fmt: skip
+    ]
     lines.append(table(["token", "count", "p", "hard", "soft", "why"], rows))
     for fate in e["fates"]:
         for edge in fate["path"]:
@@ -106,9 +111,44 @@ def explanation_text(e: Mapping[str, Any]) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
+def prediction_text(record: Mapping[str, Any], top: int) -> str:
+    """The likeliest next tokens; those of the context that the model does not know are marked below them."""
+    unseen = set(record["unseen"])
+    rows = [
+        [r["token"], r["p"], "never seen with the last token" if r["token"] in unseen else ""]
+        for r in record["probabilities"][:top]
+    ]
+    rows += [
+        [x["token"], NONE, x["why"]] for x in record["unknown"] if x["why"] != "never a last token"
+    ]
+    marked = any(row[2] for row in rows)
+    text = table(["token", "p", ""][: 2 + marked], [row[: 2 + marked] for row in rows])
+    if record["prediction"] is None:
+        text = f"no prediction\n{record['note']}"
+    elif record["note"]:
+        text += f"\n{record['note']}"
+    if "continuation" in record:
+        drawn = [*record["context"], "→", *record["continuation"]]
+        text += "\n" + " ".join(map(str, drawn))
+        if "continuation_ends" in record:
+            text += f"\nends there, {record['continuation_ends']}"
+    return text
+
+
+def _share(p: float | None) -> float | str:
+    return NONE if p is None else float(p)
+
+
+def _scores(fate: Mapping[str, Any]) -> list[float | str]:
+    if fate["probability"] is None:
+        return [NONE, NONE]
+    return [float(fate["svm_score"]), float(fate["finite_score"])]
+
+
 def _reason(fate: Mapping[str, Any]) -> str:
     if not fate["path"]:
-        return fate["reason"]
+        alone = fate["reason"] == "retrieved" and not fate["seen"]
+        return f"{fate['reason']}, never seen with the last token" if alone else fate["reason"]
     way = [fate["path"][0]["winner"], *(edge["loser"] for edge in fate["path"])]
     return f"outranked: {' → '.join(map(str, way))}"
 
