@@ -94,7 +94,43 @@ def test_only_texts_have_one(tmp_path):
     with pytest.raises(UsageError, match="plain text"):
         estimate_fit(tmp_path / "a.jsonl")
     (tmp_path / "a.txt").write_text("a b c")
-    with pytest.raises(DataError, match="too short"):
+    with pytest.raises(DataError, match="none of the 4 places"):
         estimate_fit(tmp_path / "a.txt", context=8)
     assert not is_large(tmp_path / "a.jsonl")
     assert not is_large(tmp_path / "nowhere.txt")
+
+
+DISTINCT = " ".join(f"w{i}" for i in range(30_000))
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (DISTINCT + " a b a b a b a", []),  # the places looked at hold no label a second time
+        (DISTINCT + " a b a b a b a", ["--split", "lines"]),  # one long line
+        (" \n" * 100_000 + "a b a b a b a", []),  # blank but for its end
+        ("x" * 300_000 + " a b a b a", ["--split", "paragraphs"]),
+    ],
+)
+def test_an_estimate_that_cannot_be_made_keeps_nobody_from_fitting(
+    call, tmp_path, monkeypatch, content, options
+):
+    monkeypatch.setattr(estimates, "LARGE", 1000)
+    monkeypatch.setattr(estimates, "FARTHEST", 1)
+    (tmp_path / "a.txt").write_text(content)
+    arguments = ["fit", tmp_path / "a.txt", "--context", 2, "-o", tmp_path / "model", *options]
+    code, _, err = call(*arguments)
+    assert (code, err.startswith("no estimate: ")) == (0, True), err
+    code, _, err = call(*arguments, "--estimate")
+    assert (code, "cannot be said before" in err) == (3, True)
+
+
+def test_an_estimate_is_no_fit_of_one_long_line(tmp_path, monkeypatch):
+    """A place that takes far more than a slice is left out, not read to its end."""
+    (tmp_path / "a.txt").write_text("a b " * 100_000)
+    read = []
+    real = estimates.add_text
+    monkeypatch.setattr(estimates, "add_text", lambda *a: read.append(a[5]) or real(*a))
+    with pytest.raises(DataError):
+        estimate_fit(tmp_path / "a.txt", context=2, split="lines")
+    assert read == []

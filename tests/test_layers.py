@@ -44,7 +44,7 @@ ROOMS = {
     "demo": BASE | {"corpus", "mechanics", "models", "report", "runs", "storage"},
     "doctor": BASE | {"corpus", "mechanics", "runs"},
     "folders": BASE | {"manifest", "models", "runs", "storage", "sweeps"},
-    "console": BASE | {"storage"},
+    "console": BASE | {"corpus", "storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "engine", "report", "runs", "sweeps"},
     "cli_predictor": BASE
     | {"console", "corpus", "models", "predictor", "report", "storage", "tunings"},

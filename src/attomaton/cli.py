@@ -11,7 +11,9 @@ from attomaton.console import (
     Address,
     Column,
     Context,
+    Dates,
     EngineName,
+    Format,
     Json,
     Memory,
     Split,
@@ -21,6 +23,7 @@ from attomaton.console import (
     fail,
     progress_bar,
     reading,
+    say,
 )
 from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError
 
@@ -74,9 +77,11 @@ def fit(
     context: Context = None,
     embeddings: EmbeddingsFile = None,
     dense: Annotated[bool, typer.Option(help="Also write W_svm and W_fin as matrices.")] = False,
+    format: Format = None,
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    dates: Dates = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
     engine: EngineName = "local",
@@ -93,14 +98,20 @@ def fit(
     from attomaton.estimates import estimate_fit, is_large
 
     bytes_at_a_time = None if memory is None else int(memory * 1e9)
-    if estimate or is_large(data):
-        before = estimate_fit(
-            data, engine=engine, workers=workers, memory=bytes_at_a_time, **options
-        )
-        if estimate:
-            emit(vars(before), before.text(), json)
-            return
-        print(before.text(), file=sys.stderr)
+    if estimate or is_large(data, format):
+        try:
+            before = estimate_fit(
+                data, engine=engine, workers=workers, memory=bytes_at_a_time, **options
+            )
+        except AttomatonError as fault:
+            if estimate:
+                raise
+            say(f"no estimate: {fault}")  # the fit itself may go well
+        else:
+            if estimate:
+                emit(vars(before), before.text(), json)
+                return
+            say(before.text())
     from attomaton.engine.choose import open_engine
     from attomaton.fits import fit_run
     from attomaton.report.terminal import fit_text
@@ -142,9 +153,11 @@ def train(
     batch_size: Annotated[int | None, typer.Option(help="Mini-batch (sgd, adam).")] = None,
     seeds: Annotated[int, typer.Option(help="Runs side by side, each its own start.")] = 1,
     seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
+    format: Format = None,
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    dates: Dates = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
     json: Json = False,
@@ -327,9 +340,11 @@ def reproduce(
 def data_inspect(
     data: Data,
     context: Context = None,
+    format: Format = None,
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    dates: Dates = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
     json: Json = False,
@@ -337,10 +352,12 @@ def data_inspect(
     """What a file holds: samples, tokens, last tokens, what is set aside and why."""
     options = reading(locals())
     from attomaton.corpus.inspect import inspect_windows
+    from attomaton.corpus.ordering import reading_record
     from attomaton.corpus.readers import read_windows
     from attomaton.report.terminal import table
 
-    record = inspect_windows(read_windows(data, **options))
+    windows = read_windows(data, **options)
+    record = {**inspect_windows(windows), "reading": reading_record(options, windows.ordering)}
     rows = [[r["token"], r["occurrences"], r["as_last"], r["as_label"]] for r in record["tokens"]]
     text = "\n".join(
         [

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from attomaton.console import Column, Context, Split, TokenizerName, reading
+from attomaton.console import Column, Context, Dates, Format, Split, TokenizerName, reading
 from attomaton.errors import UsageError
 
 
@@ -38,9 +38,11 @@ def lab(
         ),
     ] = False,
     context: Context = None,
+    format: Format = None,
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    dates: Dates = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
 ) -> None:

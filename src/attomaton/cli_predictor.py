@@ -9,6 +9,8 @@ import typer
 from attomaton.console import (
     Column,
     Context,
+    Dates,
+    Format,
     Json,
     Split,
     TokenizerName,
@@ -43,9 +45,11 @@ def tune(
         str | None, typer.Option(help="Exponents of the counts; several with commas.")
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
+    format: Format = None,
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    dates: Dates = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
     json: Json = False,
@@ -146,9 +150,11 @@ def score(
         Path | None, typer.Option(help="Validation data, for the baselines of a limit.")
     ] = None,
     context: Context = None,
+    format: Format = None,
     sequence: Column = None,
     item: Column = None,
     order: Column = None,
+    dates: Dates = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
     figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.console import Json, emit
+from attomaton.console import Json, emit, say
 from attomaton.errors import UsageError
 
 
@@ -36,7 +36,8 @@ def summary(
     json: Json = False,
 ) -> None:
     """What was learned, told to a person: the whole model, one last token, or one document."""
-    from attomaton.models import open_model
+    from attomaton.corpus.ordering import Ordering
+    from attomaton.models import open_model, read_record
     from attomaton.report.summary_text import in_words, summary_text
 
     if last is not None and document is not None:
@@ -51,7 +52,11 @@ def summary(
         from attomaton.summaries import model_summary
 
         record = model_summary(open_model(model), top)
-    record = {"model": str(model), **record, "in_words": in_words(record)}
+    how = read_record(model).get("reading", {})
+    record = {"model": str(model), **record, "reading": how, "in_words": in_words(record)}
+    ordering = Ordering.from_record(how.get("ordering"))
+    if ordering is not None:
+        say(ordering.text())
     written = _write(record, html, figure)
     emit(record, summary_text(record), json)
     for path in written:
@@ -81,7 +86,11 @@ def _document(
         raise UsageError(
             f"--split {split}: this model was fitted on {fitted}, so its documents are {fitted}."
         )
-    how = {"tokenizer": reading.get("tokenizer", "words"), "apart": fitted != "stream"}
+    how = {
+        "tokenizer": reading.get("tokenizer", "words"),
+        "apart": fitted != "stream",
+        "format": reading.get("format"),
+    }
     split = split or ("articles" if fitted == "stream" else fitted)
     documents = read_documents(path, split, **how)
     i = documents.find(wanted)

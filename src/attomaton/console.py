@@ -1,5 +1,6 @@
 """What all commands share: options for reading data, printing a result, showing progress, saying what went wrong."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,13 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
+from attomaton.corpus.files import READING
 from attomaton.errors import visible
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Context = Annotated[
     int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
 ]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="Read as text, jsonl, csv, tsv or parquet, whatever the suffix."),
+]
 Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
+Dates = Annotated[
+    str | None, typer.Option(help="What 2/3/2024 is in an event log: day-first or month-first.")
+]
 Split = Annotated[
     str | None,
     typer.Option(help="Documents of a text: stream (default; the whole file), lines, paragraphs."),
@@ -38,12 +47,22 @@ Memory = Annotated[
 Address = Annotated[
     str | None, typer.Option(help="A Ray cluster that is there already (default: one is started).")
 ]
-READING = ("context", "sequence", "item", "order", "split", "tokenizer")
 
 
 def reading(given: dict[str, Any]) -> dict[str, Any]:
-    """How a file is to be read, out of all that a command was given."""
+    """How a file is to be read, out of all that a command was given; what is said of it goes to stderr from now on."""
+    log = logging.getLogger("attomaton")
+    if not any(isinstance(x, _Said) for x in log.handlers):
+        log.addHandler(_Said())
+        log.setLevel(logging.INFO)
     return {name: given[name] for name in READING}
+
+
+class _Said(logging.Handler):
+    """What the library tells about its work, as lines for a person."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
 
 
 def emit(record: dict[str, Any], text: str, as_json: bool) -> None:

@@ -98,29 +98,32 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: a suggestion where one is near.
+    """The end of a sentence about an unknown name: a suggestion where one is but a slip or two away, never itself.
 
-    >>> nearest("limt", ["sampled", "limit"])
-    "; did you mean 'limit'?"
+    >>> nearest("limt", ["sampled", "limit"]), nearest("item", ["price"])
+    ("; did you mean 'limit'?", '.')
     """
-    close = closest(name, list(known), 0.4)
+    close = closest(name, list(known))
     return f"; did you mean {close!r}?" if close is not None else "."
 
 
-def closest(name: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
-    """The known name most like an unknown one, None where none is like it; a fraction of a second for a million.
+def closest(name: str, known: Sequence[str]) -> str | None:
+    """The known name a slip or two away from an unknown one, else one that begins with it; None where none is near.
+
+    It takes a fraction of a second for a million.
 
     >>> closest("bel", ["tea", "bell"]), closest("bel", ["soup"])
     ('bell', None)
     """
-    if len(known) > CLOSE:
-        first, final, reach = name[:1], name[-1:], max(1, len(name) // 4)
-        known = [
-            x
-            for x in known
-            if abs(len(x) - len(name)) <= reach and (x[:1] == first or x[-1:] == final)
-        ]
-    close = get_close_matches(name, known, n=1, cutoff=cutoff) if len(name) <= LONGEST else []
+    if len(name) > LONGEST:
+        return None
+    most, others = max(1, len(name) // 3), [x for x in dict.fromkeys(known) if x != name]
+    near = [x for x in others if abs(len(x) - len(name)) <= most]
+    if len(near) > CLOSE:
+        near = [x for x in near if x[:1] == name[:1] or x[-1:] == name[-1:]]
+    close = [x for x in get_close_matches(name, near, n=5, cutoff=0.4) if slips(name, x) <= most]
+    if not close and len(name) > 2:
+        close = sorted((x for x in others if x.startswith(name)), key=len)
     return close[0] if close else None
 
 
@@ -154,3 +157,23 @@ def _pieces(text: str, keep: str) -> Iterable[str]:
     for i, c in enumerate(text):
         shown = c.isprintable() or c in keep or i in joiners
         yield c if shown else c.encode("unicode_escape").decode()
+
+
+def slips(one: str, two: str) -> int:
+    """How many letters to put in, leave out, change or swap with their neighbour make one word of the other.
+
+    Capitals are no slips of their own.
+
+    >>> slips("teh", "the"), slips("item", "price"), slips("Radius", "radius")
+    (1, 4, 0)
+    """
+    one, two = one.casefold(), two.casefold()
+    before: list[int] = []
+    row = list(range(len(two) + 1))
+    for i, a in enumerate(one, 1):
+        older, before, row = before, row, [i]
+        for j, b in enumerate(two, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b)))
+            if i > 1 and j > 1 and a == two[j - 2] and one[i - 2] == b:
+                row[j] = min(row[j], older[j - 2] + 1)
+    return row[-1]

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.corpus.datasets import data_file
-from attomaton.corpus.events import EVENTS
+from attomaton.corpus.files import format_of
 from attomaton.corpus.parts import ROW_BYTES
-from attomaton.corpus.readers import ROWS
 from attomaton.corpus.shards import mark_after, shard_mark
 from attomaton.corpus.text import add_text
 from attomaton.corpus.tokenisers import named_tokeniser
@@ -27,6 +26,7 @@ from attomaton.mechanics.limit import solve_limit
 
 LARGE = 50e6  # bytes of a text whose fit takes minutes
 SLICES, SLICE = 4, 1 << 18  # places looked at, and the bytes read there
+FARTHEST = 4  # slices that a place may take up until a line or word ends: an estimate is no fit
 GROWTH = 0.06  # solving k times the text takes k^(1 + GROWTH) times as long: components grow (docs/scaling.md)
 PASSES = 2  # windows are cut twice, to count and to write them
 MODEL = 5  # bytes on disk for each incidence, about
@@ -56,10 +56,10 @@ class Estimate:
         )
 
 
-def is_large(data: Path | str) -> bool:
+def is_large(data: Path | str, format: str | None = None) -> bool:
     """Whether a data set is a text so large that its fit takes long enough to say so before."""
     path = data_file(data)
-    return path.is_file() and _is_text(path) and path.stat().st_size > LARGE
+    return path.is_file() and format_of(path, format) == "text" and path.stat().st_size > LARGE
 
 
 def estimate_fit(
@@ -72,7 +72,7 @@ def estimate_fit(
 ) -> Estimate:
     """What fitting a plain text takes on an engine (see `open_engine`), read as `read_windows` says."""
     path, context = data_file(data), reading.get("context")
-    if not path.is_file() or not _is_text(path) or not context:
+    if not path.is_file() or format_of(path, reading.get("format")) != "text" or not context:
         raise UsageError(
             f"{data}: only of a plain text and its --context can be said what it takes."
         )
@@ -81,10 +81,6 @@ def estimate_fit(
     return _extrapolated(
         _slices(path, split, tokenizer, context), path.stat().st_size, many, memory
     )
-
-
-def _is_text(path: Path) -> bool:
-    return path.suffix.lower() not in (*ROWS, *EVENTS)
 
 
 def _extrapolated(slices: list["_Slice"], size: int, workers: int, memory: int | None) -> Estimate:
@@ -136,7 +132,7 @@ def _slices(path: Path, split: str, tokenizer: str, context: int) -> list[_Slice
         with path.open("rb") as file:
             begin = 0 if i == 0 else mark_after(file, i * size // SLICES, mark)
             end = mark_after(file, min(begin + SLICE, size), mark)
-        if end <= begin:
+        if not begin < end <= begin + FARTHEST * SLICE:
             continue
         clock = time.perf_counter()
         read = add_text(path, None, split, tokeniser, None, (begin, end))
@@ -145,7 +141,7 @@ def _slices(path: Path, split: str, tokenizer: str, context: int) -> list[_Slice
             windows = windows_from_streams(
                 read.vocabulary, read.ids, read.start, context, split != "stream"
             )
-        except DataError:  # a slice too short for a window
+        except DataError:  # too short for a window, or blank
             continue
         cutting = time.perf_counter() - clock - reading
         if not windows.realizable.any():
@@ -155,7 +151,10 @@ def _slices(path: Path, split: str, tokenizer: str, context: int) -> list[_Slice
             _Slice(end - begin, windows, reading + PASSES * cutting, float(share.max() / share.sum()))
         )  # fmt: skip
     if not found:
-        raise DataError(f"{path}: too short to say what it takes; fit it.")
+        raise DataError(
+            f"{path}: none of the {SLICES} places looked at has a context that holds its own label, so what a fit "
+            "takes cannot be said before."
+        )
     return found
 
 

@@ -18,13 +18,17 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from attomaton.corpus.datasets import data_file
+from attomaton.corpus.files import changed
+from attomaton.corpus.ordering import announce, reading_record
 from attomaton.corpus.parts import Parts, read_part
 from attomaton.corpus.readers import read_parts
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART
 from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.errors import DataError
 from attomaton.formats import read_arrays, read_json, read_matrix, write_arrays, write_json
 from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
@@ -56,15 +60,18 @@ def fit_run(
     seconds: dict[str, float] = {}
     tell = progress or (lambda done, total, note: None)
     table = None if embeddings is None else check_embeddings(read_matrix(embeddings, "embeddings"))
+    path = data_file(data)
+    mark = _fingerprint(path)
     asked = {
-        "data": _fingerprint(data_file(data)),
+        # What comes through a pipe is nothing to go on with: no later process knows whether it is the same.
+        "data": uuid4().hex if mark is None and path.exists() else mark,
         "embeddings": None if table is None else sha256(table.E.tobytes()).hexdigest(),
         "reading": {k: v for k, v in reading.items() if v is not None},
         "dense": dense,
         "versions": environment(),
     }
     with resumed_folder(out, "model", asked, scratch=("corpus", PART_RECORDS)) as work:
-        words, parts = _prepared(work / "corpus", data, table, reading, engine, seconds, tell)
+        words, parts = _prepared(work / "corpus", data, mark, table, reading, engine, seconds, tell)
         if dense:
             check_dense(len(words), table)
         records, resumed = _solved(work, parts, engine, seconds, tell)
@@ -74,7 +81,7 @@ def fit_run(
             arrays["E"] = table.E
         provenance = {
             "data": str(data),
-            "reading": asked["reading"],
+            "reading": reading_record(reading, parts.ordering),
             "command": command(),
             "environment": environment(),
             "set_aside": asdict(parts.set_aside),
@@ -84,6 +91,7 @@ def fit_run(
     return {
         **summary,
         "set_aside": asdict(parts.set_aside),
+        "reading": reading_record(reading, parts.ordering),
         "parts": len(parts.parts),
         "resumed_parts": resumed,
         "engine": engine.name,
@@ -95,7 +103,7 @@ def fit_run(
 
 
 def _fingerprint(path: Path) -> str | None:
-    """What a file holds, in a few letters; None where there is none (reading it says so)."""
+    """What a file holds, in a few letters; None where there is none (reading it says so), and of a pipe."""
     if not path.is_file():
         return None
     digest = sha256()
@@ -108,6 +116,7 @@ def _fingerprint(path: Path) -> str | None:
 def _prepared(
     folder: Path,
     data: Path | str,
+    mark: str | None,
     table: Embeddings | None,
     reading: Mapping[str, Any],
     engine: Engine,
@@ -118,7 +127,9 @@ def _prepared(
     done = folder / "parts.json"
     if done.is_file():
         Ledger(folder.parent).found("reading")
-        return _corpus(str(folder), done.stat().st_mtime_ns)
+        words, parts = _corpus(str(folder), done.stat().st_mtime_ns)
+        announce(data, parts.ordering)
+        return words, parts
     folder = Path(os.path.abspath(folder))  # workers may stand elsewhere
     folder.mkdir(exist_ok=True)
 
@@ -135,6 +146,8 @@ def _prepared(
             run=run, progress=lambda tokens: tell(0, 1, f"reading: {tokens:,} tokens gone through"),
             **reading,
         )  # fmt: skip
+        if _fingerprint(data_file(data)) != mark:
+            raise DataError(f"{data_file(data)}: {changed()}")
         if table is not None:
             write_arrays(folder / "embeddings.safetensors", {"E": table.E})
         write_json(folder / "vocabulary.json", list(words.labels))

@@ -302,7 +302,8 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
 
 def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
     """The ids of those labels the vocabulary holds, ascending."""
-    ids = [vocabulary.id_of(vocabulary.read(x) if isinstance(x, str) else x) for x in labels]
+    given = (x if x in vocabulary or not isinstance(x, str) else vocabulary.read(x) for x in labels)
+    ids = [vocabulary.id_of(x) for x in given]
     return np.array(sorted({i for i in ids if i is not None}), np.int64)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.corpus.ordering import reading_record
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
@@ -44,7 +45,7 @@ from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
-from attomaton.models import open_model
+from attomaton.models import open_model, read_record
 from attomaton.storage import discard, is_folder, new_folder, work_folder, write_whole
 
 RATES = {"gd": 1.0, "ngd": 0.01, "polyak": 1.0, "sgd": 0.1, "adam": 0.01}  # when none is given
@@ -130,7 +131,7 @@ def train_run(
     `options` are those of `train_beside_theory`; `watch` is told the records as `metrics.parquet` will hold
     them. A run that was interrupted goes on when the same is asked again, and ends as if nothing had happened.
     """
-    limit = _limit_to_reach(data, embeddings, reading)
+    limit, how = _limit_to_reach(data, embeddings, reading)
     samples = limit.samples
     start: str | np.ndarray = init
     if init not in ("zeros", "uniform"):
@@ -163,7 +164,7 @@ def train_run(
             watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
             **options,
         )  # fmt: skip
-        summary = _train_summary(run, limit, options, out)
+        summary = {**_train_summary(run, limit, options, out), "reading": how}
         with new_folder(out, "run") as folder:
             provenance(folder, config, summary)
             records = training_records(run, limit)
@@ -181,17 +182,17 @@ def train_run(
 
 def _limit_to_reach(
     data: Path | str, embeddings: Path | str | None, reading: Mapping[str, Any]
-) -> Limit:
-    """The limit of a data set, solved here, or of a model, solved before."""
+) -> tuple[Limit, dict[str, Any]]:
+    """The limit of a data set, solved here, or of a model, solved before; and how the data were read."""
     if not is_folder(data, "model"):
         windows, table = load_windows(data, embeddings, **reading)
-        return solve_limit(windows.samples(), table)
+        return solve_limit(windows.samples(), table), reading_record(reading, windows.ordering)
     named = [f"--{k}" for k, v in {**reading, "embeddings": embeddings}.items() if v is not None]
     if named:
         raise UsageError(
             f"{data} is a model, whose data were read when it was fitted: leave out {', '.join(named)}."
         )
-    return open_model(data)
+    return open_model(data), read_record(data).get("reading", {})
 
 
 class _Kept:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.corpus.ordering import reading_record
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import PART, Windows
 from attomaton.errors import DataError
@@ -61,6 +62,7 @@ def tune_run(
             progress=progress, **grid,
         )  # fmt: skip
         predictor.record.update(
+            reading=reading_record(reading, train.ordering),
             data={"train": str(data), "validate": str(validate)},
             command=command(),
             environment=environment(),

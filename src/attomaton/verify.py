@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.claims.cases import Given, not_applicable
-from attomaton.corpus.readers import ROWS, read_windows
+from attomaton.corpus.ordering import reading_record
+from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import AttomatonError, DataError, UsageError, counted, nearest
@@ -123,7 +124,9 @@ def verify_run(
     `engine` says where claims are checked; on this process, one after the other.
     """
     ids, engine = find_claims(only), engine or Here()
-    mark = None if data is None else _remember(read_windows(data, **(reading or {})))
+    windows = None if data is None else read_windows(data, **(reading or {}))
+    mark = None if windows is None else _remember(windows)
+    how = None if windows is None else reading_record(reading or {}, windows.ordering)
     config = {
         "claims": ids, "named": bool(only), "quick": quick, "data": mark, "versions": environment(),
     }  # fmt: skip
@@ -154,7 +157,7 @@ def verify_run(
             if progress is not None and len(records) < len(ids):
                 progress(len(records), len(ids), following)
         told = [records[name] for name in ids]
-        summary = _summary(told, quick, data, out)
+        summary = {**_summary(told, quick, data, out), "reading": how}
         _leave(work, told, summary)
     return summary
 
@@ -183,26 +186,12 @@ def _given(windows: Windows) -> tuple[Given | None, Assumption]:
     if not len(bad):
         found = f"all {counted(total, 'sample')}"
     else:
-        places = _places(windows, windows.source[bad[:5]].tolist())
-        named = [
-            f"{place}: {example.split(': ', 1)[1]}"
-            for place, example in zip(places, windows.set_aside.examples, strict=True)
-        ]
+        named = windows.set_aside.examples
         more = f"; … and {len(bad) - 5} more" if len(bad) > 5 else ""
         tested = f"the others ({kept}) are tested" if kept else "nothing is left to test"
         found = f"{len(bad)} of {total} samples lack it and are set aside, {tested}: {'; '.join(named)}{more}"
     realizable = Assumption(A1, not len(bad), found)
     return (Given(windows.samples(), realizable) if kept else None), realizable
-
-
-def _places(windows: Windows, sources: list[int]) -> list[str]:
-    """Where samples stand in their file: lines of a file of rows, else what the windows count."""
-    path = Path(windows.origin)
-    if path.suffix.lower() not in ROWS:
-        return [f"{windows.noun} {i}" for i in sources]
-    with path.open(encoding="utf-8-sig") as file:
-        lines = [number for number, text in enumerate(file, 1) if text.strip()]
-    return [f"line {lines[i]}" for i in sources]
 
 
 # One claim

@@ -71,8 +71,8 @@ def test_two_rows_are_set_aside():
     s = example_samples()
     assert (s.set_aside.rows, s.set_aside.weight) == (2, 2.0)
     assert s.set_aside.examples == (
-        "sample 39: label 'espresso', tokens ['tea', 'cake', 'bell']",
-        "sample 40: label 'phone', tokens ['floor', 'dishes', 'guest']",
+        "line 40: label 'espresso', tokens ['tea', 'cake', 'bell']",
+        "line 41: label 'phone', tokens ['floor', 'dishes', 'guest']",
     )
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Int
 from scipy.sparse import csr_array
 
 from attomaton.corpus.datasets import data_file
+from attomaton.corpus.files import check_content, format_of, unchanged
 from attomaton.corpus.text import EOS, decoded
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
@@ -97,19 +98,23 @@ def read_documents(
     tokenizer: str | os.PathLike[str] = "words",
     line_ends: bool = True,
     apart: bool = False,
+    format: str | None = None,
 ) -> Documents:
     """The documents of a plain text file, or of a data set by name.
 
     `articles` begin at a line ` = Title = `, `paragraphs` after a blank line, `lines` are lines that are
     not blank. Without `line_ends` the stream has no `<eos>`, for models that know none. `apart` is for models fitted
-    on lines or paragraphs: no window crosses from one to the next, and no `<eos>` stands between them.
+    on lines or paragraphs: no window crosses from one to the next, and no `<eos>` stands between them. `format` is
+    "text" for a text whose suffix or content looks like something else.
     """
     one_of("split", split, SPLITS[1:] if apart else SPLITS)
     path = data_file(path)
-    if path.suffix.lower() in (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"):
+    if format_of(path, format) != "text":
         raise UsageError(f"{path}: documents are parts of a plain text, not of {path.suffix}.")
     try:
-        lines = "".join(decoded(path)).split("\n")
+        with unchanged(path):
+            check_content(path, format)
+            lines = "".join(decoded(path)).split("\n")
     except DataError as fault:
         raise DataError(f"{path}: {fault}") from None
     except OSError as fault:

@@ -1,42 +1,60 @@
 """Event logs: tables with one event a row, read as one sequence of items for each user, session or case."""
 
+import shlex
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.corpus.ordering import Ordering, as_in_the_file, described, likely, ranked
 from attomaton.corpus.text import decoded
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
-from attomaton.errors import DataError, counted, listed, nearest
+from attomaton.errors import DataError, counted, listed, nearest, visible
 from attomaton.numerics import row_pointer
 
-EVENTS = (".csv", ".tsv", ".parquet")
 MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
-_NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+SAMPLE = 1000  # rows looked at to tell what a column holds
 
 
 def read_events(
-    path: Path, context: int, asked: dict[str, str | None], vocabulary: Vocabulary | None
+    path: Path,
+    format: str,
+    context: int,
+    asked: dict[str, str | None],
+    dates: str | None,
+    vocabulary: Vocabulary | None,
 ) -> Windows:
-    """The windows of an event log; `asked` names the columns that play the roles sequence, item and order."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    """The windows of an event log; `asked` names the columns that play the roles sequence, item and order.
 
+    Sequences come in the order of their first events, those that begin together by name, so that the rows of a log may
+    stand in any order; without an order column, as the file has them.
+    """
+    import pyarrow as pa
+
+    if not path.is_file():
+        raise DataError(
+            "an event log is read more than once, and a pipe cannot be; save it as a file."
+        )
     try:
-        table, name = _read_table(path, asked)
+        table, name, ordering = _read_table(path, format, asked)
         if not table.num_rows:
             raise DataError("no events: the file has no rows.")
         columns = {role: _plain(table.column(column)) for role, column in name.items()}
-        if "order" in columns:
-            columns["order"] = _sortable(columns["order"], name["order"])
         _check_filled(columns, name)
-        group = columns["sequence"].dictionary_encode().indices  # by first appearance
-        keys = pa.table({"group": group, "order": columns.get("order", group)})
-        sort = [("group", "ascending"), ("order", "ascending")]
-        at = pc.sort_indices(keys, sort_keys=sort)  # stable: ties keep the file's order
-        items = columns["item"].take(at)
+        coded = columns["sequence"].dictionary_encode()  # by first appearance
+        group = coded.indices.to_numpy().astype(np.int64)
+        if "order" in columns:
+            found = ranked(columns["order"], name["order"], dates, group)
+            group = _by_first_event(group, found.rank, coded.dictionary)[group]
+            at = np.lexsort((found.rank, group))  # stable: ties keep the file's order
+            ordering = described(found, columns["order"], name["order"], at, group)
+        else:
+            at = np.argsort(group, kind="stable")
+        items = columns["item"].take(pa.array(at))
         if not pa.types.is_integer(items.type):
             items = items.cast(pa.large_string())
         coded = items.dictionary_encode()  # by first appearance, as everywhere
@@ -44,7 +62,7 @@ def read_events(
         raise
     except (ValueError, KeyError, pa.ArrowException) as fault:
         raise DataError(f"cannot be read as an event log: {fault}") from None
-    length = np.bincount(group.to_numpy())
+    length = np.bincount(group)
     if length.max() < 2:
         raise DataError(
             "every sequence is a single event, so no event has a context. "
@@ -54,8 +72,23 @@ def read_events(
     if vocabulary is None:
         vocabulary = Vocabulary(labels)
     else:
-        ids = _known_ids(vocabulary, labels, ids, at.to_numpy().astype(np.int64))
-    return windows_from_streams(vocabulary, ids, row_pointer(length), context, partial=True)
+        ids = _known_ids(vocabulary, labels, ids, at)
+    windows = windows_from_streams(vocabulary, ids, row_pointer(length), context, partial=True)
+    return replace(windows, noun="row", numbers=at + 1, ordering=ordering)
+
+
+def _by_first_event(
+    group: Int[np.ndarray, " rows"], rank: Int[np.ndarray, " rows"], names: Any
+) -> Int[np.ndarray, " groups"]:
+    """The place of each sequence among all: by its first event, then by name."""
+    import pyarrow.compute as pc
+
+    begin = np.full(len(names), len(rank) + 1)
+    np.minimum.at(begin, group, rank)
+    by_name = pc.rank(names, tiebreaker="first").to_numpy()
+    place = np.empty(len(names), np.int64)
+    place[np.lexsort((by_name, begin))] = np.arange(len(names))
+    return place
 
 
 def _known_ids(
@@ -73,39 +106,68 @@ def _known_ids(
     return np.array(known, dtype=np.int32)[code]
 
 
-def _read_table(path: Path, asked: dict[str, str | None]) -> tuple[Any, dict[str, str]]:
-    """The columns an event log needs, and the name of the column that plays each role."""
-    import pyarrow as pa
+def _read_table(
+    path: Path, format: str, asked: dict[str, str | None]
+) -> tuple[Any, dict[str, str], Ordering | None]:
+    """The columns an event log needs, the name of the column that plays each role, and the order without any."""
     from pyarrow import csv, parquet
 
-    if path.suffix.lower() == ".parquet":
+    if format == "parquet":
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             if not 0 <= file.metadata.num_rows <= MOST_ROWS:
                 raise DataError(f"claims to hold {file.metadata.num_rows:,} events.")
-            name = _column_names(asked, file.schema_arrow.names)
+            names = file.schema_arrow.names
+            name = _column_names(asked, names)
             table = file.read(columns=sorted(set(name.values())))
             table.validate(full=True)  # Parquet may call any bytes a text
-            return table, name
+            return table, name, as_in_the_file(names, lambda: _first_rows(file), name)
     # Read once to be sure that it is text, with the place where it is not.
     if all([not text or text.isspace() for text in decoded(path)]):
         raise DataError("no events: the file is empty.")
-    parse = csv.ParseOptions(
-        delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True
-    )
+    parse = csv.ParseOptions(delimiter="\t" if format == "tsv" else ",", newlines_in_values=True)
     with csv.open_csv(path, parse_options=parse) as file:
-        name = _column_names(asked, file.schema.names)
+        names = file.schema.names
+    name = _column_names(asked, names)
+    ordering = as_in_the_file(names, lambda: _first_lines(path, parse, names), name)
     wanted = sorted(set(name.values()))
-    # As text first: a guessed type would turn the words NA and 1.0 into something else.
-    convert = csv.ConvertOptions(
-        include_columns=wanted,
-        column_types=dict.fromkeys(wanted, pa.large_string()),
+    table = csv.read_csv(path, parse_options=parse, convert_options=_as_text(wanted))
+    column = table.schema.get_field_index(name["item"])
+    return table.set_column(column, name["item"], _integers(table.column(column))), name, ordering
+
+
+def _as_text(columns: list[str]) -> Any:
+    """Columns as text first: a guessed type would turn the words NA and 1.0 into something else."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    return csv.ConvertOptions(
+        include_columns=columns,
+        column_types=dict.fromkeys(columns, pa.large_string()),
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    table = csv.read_csv(path, parse_options=parse, convert_options=convert)
-    column = table.schema.get_field_index(name["item"])
-    return table.set_column(column, name["item"], _integers(table.column(column))), name
+
+
+def _first_lines(path: Path, parse: Any, names: list[str]) -> Any:
+    """The first rows of a table in text, as text; columns that share a name are left out."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    once = [x for x in names if names.count(x) == 1]
+    with csv.open_csv(path, parse_options=parse, convert_options=_as_text(once)) as file:
+        return pa.Table.from_batches(
+            [batch.slice(0, SAMPLE) for batch in islice(file, 1)], file.schema
+        )
+
+
+def _first_rows(file: Any) -> Any:
+    """The first rows of a Parquet file, of columns that could hold times."""
+    import pyarrow as pa
+
+    flat = [x.name for x in file.schema_arrow if not pa.types.is_nested(x.type)]
+    some = list(islice(file.iter_batches(batch_size=SAMPLE, columns=flat), 1))
+    return pa.Table.from_batches(some) if some else pa.table({})
 
 
 def _column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, str]:
@@ -120,9 +182,27 @@ def _column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, s
         elif found.count(column) > 1:
             faults.append(f"{found.count(column)} columns are called {column!r}.")
     if faults:
-        cure = f"Columns found: {', '.join(found)}. Name yours with --sequence, --item, --order."
+        cure = f"Columns found: {', '.join(map(visible, found))}. Name yours with --sequence, --item, --order."
+        cure += _suggested(asked, found)
         raise DataError(listed(f"{counted(len(faults), 'fault')}:", faults, cure))
     return name
+
+
+def _suggested(asked: dict[str, str | None], found: list[str]) -> str:
+    """Options that name the columns, where their names tell which is which."""
+    if len(found) == 1 and (d := next((d for d in ";\t|" if d in found[0]), None)):
+        return f" The delimiter seems to be {d!r}: save the file with commas, or tabs as .tsv."
+    options, taken = [], {x for x in asked.values() if x is not None}
+    for role, given in asked.items():
+        free = [x for x in found if x not in taken and found.count(x) == 1]
+        column = given if given in found else role if role in free else likely(role, free)
+        if column is None:
+            if role != "order":
+                return ""
+        elif column != role:
+            options += [f"--{role}", shlex.quote(column)]
+            taken.add(column)
+    return f" Probably: {' '.join(options)}" if options else ""
 
 
 def _check_filled(columns: dict[str, Any], name: dict[str, str]) -> None:
@@ -148,12 +228,6 @@ def _plain(column: Any) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def _is_text(column: Any) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-
-
 def _integers(column: Any) -> Any:
     """A text column as integers where it holds nothing else."""
     import pyarrow as pa
@@ -163,25 +237,3 @@ def _integers(column: Any) -> Any:
         return column
     integral = pc.all(pc.match_substring_regex(column, INTEGER)).as_py()
     return column.cast(pa.int64()) if integral else column
-
-
-def _sortable(column: Any, name: str) -> Any:
-    """An order column whose sorting is what its reader expects: 9 before 10, even as text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not _is_text(column):
-        return column
-    whole = _integers(column)
-    if not _is_text(whole):
-        return whole
-    number = pc.match_substring_regex(column, _NUMBER)
-    if pc.all(number, min_count=1).as_py():
-        return pc.utf8_trim_whitespace(column).cast(pa.float64())
-    if pc.any(number).as_py():
-        row = pc.index(number, False).as_py()
-        raise DataError(
-            f"column {name!r} mixes numbers and text, so it gives no order: "
-            f"row {row + 1} has {column[row].as_py()!r}. Mend it or name another --order."
-        )
-    return column

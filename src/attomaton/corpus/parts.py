@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.corpus.ordering import FORM as ORDERING
+from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import Samples, SetAside, collect_bags
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART, Windows
@@ -40,6 +42,7 @@ _FORM = {
     "parts": [dict.fromkeys(_PART, int)],
     **dict.fromkeys(_COUNTS, int),
     "set_aside": {"rows": int, "weight": float, "examples": [str]},
+    "ordering?": (ORDERING, None),
 }  # fmt: skip
 
 
@@ -65,6 +68,7 @@ class Parts:
     documents: int
     too_short: int
     set_aside: SetAside
+    ordering: Ordering | None = None  # of the rows of an event log
 
     def record(self) -> dict[str, Any]:
         """Plain data; `from_record` reads it."""
@@ -80,7 +84,8 @@ class Parts:
         aside = record["set_aside"]
         told = SetAside(aside["rows"], aside["weight"], tuple(aside["examples"]))
         runs, tokens, windows, documents, too_short = (record[k] for k in _COUNTS)
-        return Parts(parts, runs, tokens, windows, documents, too_short, told)
+        ordering = Ordering.from_record(record.get("ordering"))
+        return Parts(parts, runs, tokens, windows, documents, too_short, told, ordering)
 
 
 # Counting
@@ -99,7 +104,7 @@ class Tally:
     too_short: int
     aside: int
     aside_weight: float
-    examples: list[tuple[int, int, list[int]]] = field(default_factory=list)  # source, label, ids
+    examples: list[tuple[int, int, list[int]]] = field(default_factory=list)  # number, label, ids
 
     @staticmethod
     def of(tokens: int, shard: Windows) -> "Tally":
@@ -107,7 +112,7 @@ class Tally:
         kept, bad = shard.realizable, np.flatnonzero(~shard.realizable)
         last, row = np.unique(shard.last[kept], return_inverse=True)
         examples = [
-            (int(shard.source[i]), int(shard.label[i]),
+            (shard.number(int(i)), int(shard.label[i]),
              shard.ids[shard.left[i] : shard.left[i] + shard.length[i]].tolist())
             for i in bad[:EXAMPLES]
         ]  # fmt: skip

@@ -14,12 +14,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attomaton.corpus.datasets import DATASETS, data_file
-from attomaton.corpus.events import EVENTS, read_events
+from attomaton.corpus.events import read_events
+from attomaton.corpus.files import EVENTS, LOGS, check_content, format_of, unchanged
+from attomaton.corpus.ordering import announce
 from attomaton.corpus.parts import Parts, Tally, cut_into_parts, write_run
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.shards import Run, one_after_the_other, read_shards
 from attomaton.corpus.text import SPLITS, line_blocks, read_text
+from attomaton.corpus.times import DATES
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.vocabulary import Vocabulary, is_text, outside, unknown_tokens
 from attomaton.corpus.windows import (
@@ -30,7 +35,6 @@ from attomaton.corpus.windows import (
 )
 from attomaton.errors import DataError, UsageError, counted, listed, nearest, one_of
 
-ROWS = (".jsonl", ".ndjson")
 KEYS = ("tokens", "next", "weight")
 LONGEST = 1 << 26  # characters of a line
 
@@ -39,24 +43,27 @@ def read_windows(
     path: str | os.PathLike[str],
     *,
     context: int | None = None,
+    format: str | None = None,
     sequence: str | None = None,
     item: str | None = None,
     order: str | None = None,
+    dates: str | None = None,
     split: str | None = None,
     tokenizer: str | os.PathLike[str] | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Windows:
     """The contexts of a file, or of a data set by name (`wikitext-2`, `wikitext-2:valid`).
 
-    The file's suffix says how it is read:
+    The file's suffix says how it is read, unless `format` does ("text", "jsonl", "csv", "tsv" or "parquet"):
 
     - `.jsonl`, `.ndjson`: one object `{"tokens": [...], "next": ..., "weight": ...}` a line, with
       weight 1 where none is given. The rows are contexts already: `context` has no place here.
     - `.csv`, `.tsv`, `.parquet`: an event log. `sequence`, `item` and `order` name its columns (by
-      default they are called just that). Events are sorted by `order` inside their sequence,
-      numbers by size and anything else as text; without such a column the file's order counts. A
-      label's context is the up to `context` events before it in its sequence. Integer items stay
-      integers.
+      default they are called just that). Events are sorted by `order` inside their sequence, numbers
+      by size and times by time, all of one form; `dates` ("day-first", "month-first") says what
+      2/3/2024 is. Without such a column the file's order counts. What was done is in `ordering`, and is
+      told to the logger "attomaton". A label's context is the up to `context` events before it in its
+      sequence. Integer items stay integers.
     - anything else: plain text. `split` says what its documents are ("stream", "lines" or
       "paragraphs", see `attomaton.corpus.text`), `tokenizer` what a token is ("words", "lower", "chars" or
       a file, see `attomaton.corpus.tokenisers`). By default it is one stream of words with `<eos>` for each
@@ -64,24 +71,26 @@ def read_windows(
 
     A `vocabulary` fixes the ids and no token may lie outside it. Words of a plain text that it does
     not hold are then read as integers where they look like one, and line ends are mere white space
-    unless it holds `<eos>`.
+    unless it holds `<eos>`. A file that is written to while it is read is refused, and so is one that plainly holds
+    another format than its suffix says.
     """
     path = data_file(path)
     columns = {"sequence": sequence, "item": item, "order": order}
     cutting = {"split": split, "tokenizer": tokenizer}
     with _about(path):
         _check_exists(path)
-        _check_options(path, context, columns, cutting)
-        suffix = path.suffix.lower()
-        if suffix in ROWS:
-            windows = _read_rows(path, vocabulary)
-        elif suffix in EVENTS:
-            assert context is not None  # checked above
-            windows = read_events(path, context, columns, vocabulary)
-        else:
-            assert context is not None
-            tokeniser = named_tokeniser(os.fspath(tokenizer or "words"))
-            windows = read_text(path, context, vocabulary, split or "stream", tokeniser)
+        with unchanged(path):
+            kind = _checked_format(path, format, context, columns, dates, cutting)
+            if kind == "jsonl":
+                windows = _read_rows(path, vocabulary)
+            elif kind in LOGS:
+                assert context is not None  # checked above
+                windows = read_events(path, kind, context, columns, dates, vocabulary)
+            else:
+                assert context is not None
+                tokeniser = named_tokeniser(os.fspath(tokenizer or "words"))
+                windows = read_text(path, context, vocabulary, split or "stream", tokeniser)
+    announce(path, windows.ordering)
     return replace(windows, origin=str(path))
 
 
@@ -102,18 +111,19 @@ def read_parts(
     through.
     """
     path = data_file(path)
-    if path.suffix.lower() in (*ROWS, *EVENTS) or not path.is_file():
+    if format_of(path, reading.get("format")) != "text" or not path.is_file():
         windows = read_windows(path, vocabulary=vocabulary, **reading)
         tally = Tally.of(len(windows.ids), windows)
         part_of, parts = cut_into_parts([tally], windows.vocabulary, windows.noun, size)
         write_run(folder, 0, windows, part_of)
-        return windows.vocabulary, _some(parts, path)
+        return windows.vocabulary, _some(replace(parts, ordering=windows.ordering), path)
     columns = {name: reading.get(name) for name in ("sequence", "item", "order")}
     split, tokenizer = reading.get("split") or "stream", reading.get("tokenizer") or "words"
     cutting = {"split": reading.get("split"), "tokenizer": reading.get("tokenizer")}
-    with _about(path):
+    with _about(path), unchanged(path):
         context = reading.get("context")
-        _check_options(path, context, columns, cutting)
+        format, dates = reading.get("format"), reading.get("dates")
+        _checked_format(path, format, context, columns, dates, cutting)
         assert context is not None  # checked above
         words, parts = read_shards(
             path, folder, context, split, os.fspath(tokenizer), vocabulary, size, run, progress
@@ -177,43 +187,56 @@ def _check_exists(path: Path) -> None:
     if path.is_dir():
         raise DataError("a directory, not a file; name one file in it.")
     if not path.exists():
+        if path.is_symlink():
+            raise DataError("a link that leads to no file; mend it or name the file itself.")
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         beside += DATASETS
         raise DataError(f"no such file{nearest(path.name, beside)}")
 
 
-def _check_options(
+def _checked_format(
     path: Path,
+    format: str | None,
     context: int | None,
     columns: dict[str, str | None],
+    dates: str | None,
     cutting: dict[str, Any],
-) -> None:
-    """Whether the options make sense for this kind of file."""
-    suffix = path.suffix.lower()
+) -> str:
+    """The format of a file that holds what it should, and whose options make sense."""
+    kind = format_of(path, format)
+    check_content(path, format)
     said = [f"--{name}" for name, value in cutting.items() if value is not None]
-    if said and suffix in (*ROWS, *EVENTS):
+    what = f"a {path.suffix.lower()} file" if format is None else f"--format {format}"
+    if said and kind != "text":
         raise UsageError(
-            f"{path}: {', '.join(said)} says how to cut plain text, and a {suffix} file is cut already."
+            f"{path}: {', '.join(said)} says how to cut plain text, and {what} is cut already."
         )
     if cutting["split"] is not None:
         one_of("split", cutting["split"], SPLITS)
+    if dates is not None:
+        one_of("dates", dates, DATES)
     named = [f"--{role}" for role, name in columns.items() if name is not None]
-    if named and suffix not in EVENTS:
+    if named and kind not in LOGS:
         raise UsageError(
             f"{path}: {', '.join(named)} names a column, and only event logs "
             f"({', '.join(EVENTS)}) have columns."
         )
-    if suffix in ROWS:
+    if dates is not None and kind not in LOGS:
+        raise UsageError(
+            f"{path}: --dates says how an event log ({', '.join(EVENTS)}) writes its dates."
+        )
+    if kind == "jsonl":
         if context is not None:
             raise UsageError(
-                f"{path}: --context {context} has no meaning here, the rows of a {suffix} file "
+                f"{path}: --context {context} has no meaning here, the rows of {what} "
                 "already are contexts. Leave it out."
             )
     elif context is None:
-        kind = "an event log" if suffix in EVENTS else "plain text"
-        raise UsageError(f"{path}: {kind} is cut into contexts of N tokens; say --context N.")
+        noun = "an event log" if kind in LOGS else "plain text"
+        raise UsageError(f"{path}: {noun} is cut into contexts of N tokens; say --context N.")
     elif context < 1:
         raise UsageError(f"{path}: --context must be at least 1, not {context}.")
+    return kind
 
 
 # Rows of contexts
@@ -221,6 +244,7 @@ def _check_options(
 
 def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
     rows: list[dict[str, Any]] = []
+    lines: list[int] = []
     faults: list[str] = []
     unknown: list[str] = []
     for number, line in enumerate(chain.from_iterable(line_blocks(path)), 1):
@@ -244,6 +268,7 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
             unknown += [outside(x, place, vocabulary) for x in tokens if x not in vocabulary]
         faults += wrong
         rows.append(row)
+        lines.append(number)
     if faults:
         cure = 'A row reads {"tokens": ["a", "b"], "next": "a"}, with "weight" if it is not 1.'
         faults += unknown
@@ -252,12 +277,13 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
         raise DataError(unknown_tokens(unknown))
     if not rows:
         raise DataError("no rows: the file is empty.")
-    return windows_from_sequences(
+    windows = windows_from_sequences(
         [row["tokens"] for row in rows],
         [row["next"] for row in rows],
         [float(row.get("weight", 1)) for row in rows],
         vocabulary,
     )
+    return replace(windows, noun="line", numbers=np.array(lines))
 
 
 def _row_faults(row: object) -> Iterator[str]:

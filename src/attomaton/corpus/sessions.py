@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.corpus.events import EVENTS
+from attomaton.corpus.files import EVENTS
 from attomaton.errors import UsageError
 
 FAVOURED = 10.0  # how much likelier a favourite is

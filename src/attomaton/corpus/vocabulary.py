@@ -1,5 +1,8 @@
 """Token labels and their ids: the one place where a user's words become integers."""
 
+import json
+import logging
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -9,6 +12,8 @@ import numpy as np
 from attomaton.errors import DataError, UsageError, closest, counted, listed
 
 Label = str | int
+
+_log = logging.getLogger("attomaton")
 
 # Digits that say a number and nothing else: `007` is a code and stays a word.
 INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"
@@ -106,19 +111,37 @@ class Vocabulary(Sequence[Label]):
     def read(self, text: str) -> Label:
         """The label a person means by `text` on a command line: the word, else the number, else the word.
 
-        >>> Vocabulary([3, "x"]).read("3")
-        3
+        Where a word and a number look alike, JSON in brackets tells them apart: `["3"]` is the word, `[3]` the number.
+
+        >>> Vocabulary([3, "x"]).read("3"), Vocabulary([3, "3"]).read("[3]"), Vocabulary([3, "3"]).read('["3"]')
+        (3, 3, '3')
         """
         if not is_text(text):
             raise UsageError(f"{text!r:.60} is no text in UTF-8.")
-        if text not in self._id:
-            try:
-                number = int(text)
-            except ValueError:
-                return text
-            if number in self._id:
-                return number
-        return text
+        number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,20}", text) else None
+        if text in self._id:
+            if number in self._id and str(number) == text:
+                _log.warning(
+                    "%s is two tokens here, a word and a number; read as the word. Write [%s] for the number.",
+                    text, text,
+                )  # fmt: skip
+            return text
+        if number in self._id:
+            return number
+        spelled = _in_brackets(text)
+        return text if spelled is None or spelled not in self._id else spelled
+
+
+def _in_brackets(text: str) -> Label | None:
+    """The label that is spelled as JSON in brackets, if one is."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    fine = isinstance(found, list) and len(found) == 1 and type(found[0]) in (str, int)
+    return found[0] if fine else None
 
 
 def encode(labels: Iterable[Label]) -> tuple[Vocabulary, np.ndarray]:

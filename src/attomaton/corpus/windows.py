@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import Samples, SetAside, collect_bags, plain_label
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
 from attomaton.errors import DataError, UsageError, listed
@@ -38,10 +39,13 @@ class Windows:
     weight: Float[np.ndarray, " windows"]
     source: Int[np.ndarray, " windows"]
     realizable: Bool[np.ndarray, " windows"]
-    noun: str = field(default="position")  # what `source` counts
+    noun: str = field(default="position")  # what `source` counts, or `numbers`
+    # The number of each source in the file, from 1: its line, or its row where rows were put in order.
+    numbers: Int[np.ndarray, " sources"] | None = None
     documents: int = 0  # sequences the windows were cut from; 0 where they were given as such
     too_short: int = 0  # sequences without a window, empty ones too
     origin: str = ""  # the file they were read from
+    ordering: Ordering | None = None  # how the rows of an event log were put in order
 
     def __len__(self) -> int:
         return len(self.label)
@@ -58,9 +62,18 @@ class Windows:
         examples = tuple(self._in_words(int(i)) for i in bad[:5])
         return SetAside(len(bad), float(self.weight[bad].sum()), examples)
 
+    def number(self, i: int) -> int:
+        """Where window `i` stands in its file, counted in `noun`s."""
+        source = self.source[i]
+        return int(source if self.numbers is None else self.numbers[source])
+
+    def place(self, i: int) -> str:
+        """Where window `i` stands in its file, in words."""
+        return f"{self.noun} {self.number(i)}"
+
     def _in_words(self, i: int) -> str:
         words = [self.vocabulary[x] for x in self.ids[self.left[i] : self.left[i] + self.length[i]]]
-        return f"{self.noun} {self.source[i]}: label {self.vocabulary[self.label[i]]!r}, tokens {words}"
+        return f"{self.place(i)}: label {self.vocabulary[self.label[i]]!r}, tokens {words}"
 
     def samples(self, rows: Int[np.ndarray, " rows"] | None = None) -> Samples:
         """The realizable windows, or the given ones, as merged bags."""

@@ -46,7 +46,7 @@ def _model(folder: Path) -> Contents:
     record = read_json(folder / "model.json")
     return Contents(
         "fit",
-        {"data": record["data"], **record.get("reading", {})},
+        {"data": record["data"], **flat(record.get("reading", {}))},
         {**record.get("environment", {})},
         record.get("command"),
         flat(record["summary"]),
@@ -59,7 +59,7 @@ def _predictor(folder: Path) -> Contents:
     data = record.get("data", {})
     return Contents(
         "tune",
-        {**data, **{k: v for k, v in record.get("reading", {}).items() if v is not None}},
+        {**data, **flat({k: v for k, v in record.get("reading", {}).items() if v is not None})},
         {**record.get("environment", {})},
         record.get("command"),
         flat({**chosen, **{k: record[k] for k in told if k in record}}),

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from attomaton.corpus.files import READING
 from attomaton.errors import DataError
 from attomaton.formats import expect, read_json
 from attomaton.report.verification_figures import words
@@ -17,7 +18,6 @@ Record = dict[str, Any]
 
 NOT_RUN = "not run"
 ENDINGS = ("holds", "fails", "inconclusive", "not applicable", "error", NOT_RUN)
-READING = ("context", "sequence", "item", "order", "split", "tokenizer")
 LONGEST = 60  # characters of a folder's name that lists its claims
 
 

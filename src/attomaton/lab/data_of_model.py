@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
+from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.charts import numbers
 from attomaton.lab.contexts import visible
@@ -54,9 +55,12 @@ async def build_model(view: View) -> None:
 
 def provenance(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Where a model's data came from, by which command, under which versions."""
-    reading = ", ".join(f"{k} = {v}" for k, v in record.get("reading", {}).items())
+    given = dict(record.get("reading", {}))
+    ordering = Ordering.from_record(given.pop("ordering", None))
+    reading = ", ".join(f"{k} = {v}" for k, v in given.items())
     versions = ", ".join(f"{k} {v}" for k, v in record.get("environment", {}).items())
-    rows = (("data", record.get("data")), ("read with", reading), ("command", record.get("command")),
+    rows = (("data", record.get("data")), ("read with", reading),
+            ("order", None if ordering is None else ordering.text()), ("command", record.get("command")),
             ("versions", versions))  # fmt: skip
     return [(name, str(value)) for name, value in rows if value]
 

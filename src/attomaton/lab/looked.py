@@ -68,7 +68,7 @@ class Looked:
         begin = max(int(w.left[i]), end - SHOWN)
         return {
             "id": i,
-            "source": f"{w.noun} {w.source[i]}",
+            "source": w.place(i),
             "context": [[visible(w.vocabulary[x]), int(x)] for x in w.ids[begin:end]],
             "hidden": begin - int(w.left[i]),
             "next": [visible(w.vocabulary[w.label[i]]), int(w.label[i])],

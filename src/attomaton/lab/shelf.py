@@ -17,6 +17,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
+from attomaton.corpus.files import READING
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError, DataError, UsageError
@@ -25,7 +26,6 @@ from attomaton.storage import KIND_FILE, folder_kind, write_whole
 
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".txt")
 TOKENISERS = ("words", "lower", "chars")
-READING = ("context", "sequence", "item", "order", "split", "tokenizer")
 MOST_BYTES = 64 << 20  # of one upload
 DEPTH = 3  # folders below the workspace that are looked through
 EXAMPLE = "example"

@@ -1,0 +1,217 @@
+"""A data file before and while it is read: its format, whether it holds what its name says, whether it stays as it is.
+
+The suffix says the format, unless `format` does. Content that is plainly something else is refused, not read as words:
+archives and other binary files by their first bytes, JSON, XML, HTML and tables named like a text by their first lines.
+Where in doubt a text is a text.
+"""
+
+import csv
+import json
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attomaton.errors import DataError, one_of
+
+# The options that say how a file is read, everywhere.
+READING = ("context", "format", "sequence", "item", "order", "dates", "split", "tokenizer")
+SUFFIXES = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
+}  # fmt: skip
+FORMATS = ("text", "jsonl", "csv", "tsv", "parquet")
+LOGS = ("csv", "tsv", "parquet")  # formats of event logs
+EVENTS = tuple(suffix for suffix, format in SUFFIXES.items() if format in LOGS)
+
+LOOK = 1 << 16  # bytes of a file that are looked at
+LINES = 20  # of a text that are looked at
+_MAGIC = {
+    b"PAR1": "parquet",
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+    b"SQLite format 3\x00": "SQLite",
+    b"ARROW1": "Arrow",
+    b"\x89HDF\r\n": "HDF5",
+    b"\x93NUMPY": "NumPy",
+    b"%PDF-": "PDF",
+}
+_UNPACK = {
+    "gzip": "gunzip -k", "zip": "unzip", "zstd": "unzstd", "bzip2": "bunzip2 -k", "xz": "unxz -k", "7z": "7z x",
+}  # fmt: skip
+_PICKLE = re.compile(rb"\x80[\x02-\x05](\x95|c|\}|\]|q|K|X)", re.DOTALL)
+_JSON = re.compile(r'\s*(\{|\[\s*\{)\s*"(\\.|[^"\\])*"\s*:')
+_XML = re.compile(r"\s*<\?xml\s|\s*<(log|svg)\s[^>]*xmlns|\s*<log\s[^>]*xes\.", re.IGNORECASE)
+_HTML = re.compile(r"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
+_HEADER = re.compile(r"[^\W\d][\w :.@#/()-]{0,39}")
+_VALUE = re.compile(r"[+-]?[0-9][0-9.,:/eETZ +-]*")
+
+
+def format_of(path: Path, said: str | None = None) -> str:
+    """The format of a data file: the one `said`, or the one its suffix stands for; plain text for any other."""
+    if said is not None:
+        one_of("format", said, FORMATS)
+        return said
+    return SUFFIXES.get(path.suffix.lower(), "text")
+
+
+def check_content(path: Path, said: str | None = None) -> None:
+    """Refuse a file whose content is plainly of another format than the one it would be read as."""
+    kind = format_of(path, said)
+    if not path.is_file():
+        return  # a pipe can be read only once
+    with path.open("rb") as file:
+        head = file.read(LOOK)
+    found = binary_format(head)
+    if found is not None and found != kind:
+        raise DataError(_about_binary(path, found, kind))
+    if kind == "text" and said is None:
+        text = head.decode("utf-8-sig", "replace")
+        complete = len(head) < LOOK
+        if what := text_format(text, complete):
+            raise DataError(_about_text(path, what))
+
+
+def binary_format(head: bytes) -> str | None:
+    """What a file is by its first bytes, where that is no text."""
+    for magic, name in _MAGIC.items():
+        if head.startswith(magic):
+            return name
+    return "pickle" if _PICKLE.match(head) else None
+
+
+def text_format(text: str, complete: bool) -> str | None:
+    """What the beginning of a text plainly is: JSON lines, JSON, XML, HTML, csv, tsv, a table by ';'; None for words.
+
+    >>> text_format('{"a": 1}\\n{"a": 2}\\n', True), text_format('"Well," she said, "{x}".', True)
+    ('jsonl', None)
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not complete and len(lines) > 1:
+        lines.pop()  # cut off somewhere
+    if _JSON.match(text):
+        if lines and sum(map(_is_object, lines[:LINES])) * 5 >= 4 * len(lines[:LINES]):
+            return "jsonl"
+        if not complete or _is_json(text):
+            return "JSON"
+    if _HTML.match(text):
+        return "HTML"
+    if _XML.match(text):
+        return "XML"
+    return next((name for d, name in ((",", "csv"), ("\t", "tsv"), (";", "table with ';'"))
+                 if _is_table(lines[:LINES], d)), None)  # fmt: skip
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_table(lines: list[str], delimiter: str) -> bool:
+    """Whether lines are rows under a header: all of one width, fields not padded as after a comma in a sentence, a
+    column of numbers or times, or a header that says what an event is.
+    """
+    try:
+        rows = [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]
+    except csv.Error:
+        return False
+    if len(rows) < 3 or len(rows[0]) < 2 or {len(row) for row in rows} != {len(rows[0])}:
+        return False
+    header, body = rows[0], rows[1:]
+    if any(field != field.strip() for row in rows for field in row) and delimiter != ";":
+        return False
+    if len(set(header)) < len(header) or not all(map(_HEADER.fullmatch, header)):
+        return False
+    if {"sequence", "item"} <= set(header):
+        return True
+    return any(all(_VALUE.fullmatch(row[i].strip()) for row in body) for i in range(len(header)))
+
+
+def _about_binary(path: Path, found: str, kind: str) -> str:
+    if found in _UNPACK:
+        name = shlex.quote(path.name)
+        return f"compressed with {found}, and is not unpacked here. Unpack it first: {_UNPACK[found]} {name}"
+    if found == "parquet":
+        return (
+            f"holds Parquet, not {_names(kind)}. Name it .parquet, or say --format parquet, to read it "
+            "as an event log."
+        )
+    return f"a file of {found}, not {_names(kind)}. Export the data as .jsonl, .csv, .parquet or plain text."
+
+
+def _about_text(path: Path, what: str) -> str:
+    as_words = "To read it as words all the same, say --format text."
+    if what in ("jsonl", "csv", "tsv"):
+        looks = {
+            "jsonl": "one JSON object a line",
+            "csv": "a table with commas",
+            "tsv": "a table with tabs",
+        }[what]
+        return f"holds {looks}, not plain text. Name it .{what}, or say --format {what}. {as_words}"
+    if what == "JSON":
+        return (
+            'holds JSON, not plain text. Write one object {"tokens": […], "next": …} a line into a .jsonl '
+            f"file. {as_words}"
+        )
+    if what.startswith("table"):
+        return f"holds a {what}, not plain text. Save it with commas, as .csv. {as_words}"
+    export = " (for an XES log: one event a row)" if what == "XML" else ""
+    return (
+        f"holds {what}, not plain text. Export its content as text or as .csv{export}. {as_words}"
+    )
+
+
+def _names(kind: str) -> str:
+    return "plain text" if kind == "text" else kind
+
+
+# A file that stays as it is
+
+
+@contextmanager
+def unchanged(path: Path) -> Iterator[None]:
+    """Refuse what was read of a file that was written to meanwhile: it may be half of one version, half of another.
+
+    Of a pipe there is one reading and nothing to compare: what came through it is what is read.
+    """
+    before = identity(path)
+    try:
+        yield
+    except (DataError, OSError):  # perhaps no fault of either version
+        if before is not None and identity(path) != before:
+            raise changed() from None
+        raise
+    if before is not None and identity(path) != before:
+        raise changed()
+
+
+def changed() -> DataError:
+    """The error about a file that was written to while it was read."""
+    return DataError("changed while it was read. Run again, once nobody writes to it.")
+
+
+def identity(path: Path) -> tuple[int, ...] | None:
+    """What a file's metadata says of its content: device, inode, size, times. None where it is no regular file."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(seen.st_mode):
+        return None
+    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns

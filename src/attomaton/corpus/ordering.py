@@ -1,0 +1,255 @@
+"""The order of an event log's rows: by a column of numbers or times, or that of the file; and how it came about.
+
+Whatever was done is kept as an `Ordering` and said: a log in the wrong order gives an answer as readily as one in the
+right order.
+"""
+
+import logging
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from attomaton.corpus.times import DATES, Times, examples, looks_like_times, read_times
+from attomaton.corpus.vocabulary import INTEGER
+from attomaton.errors import DataError, counted, listed, visible
+
+_NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_PLAIN = r"^\s*[+-]?[0-9]{1,19}(\.[0-9]{0,18})?\s*$"  # exact as a decimal number
+# What columns of event logs are usually called, by the role they play; most telling first.
+USUAL = {
+    "sequence": ("case:concept:name", "case_id", "session_id", "user_id", "customer_id", "visitor_id", "trace_id",
+                 "case", "session", "user", "customer", "visitor", "trace", "uid"),
+    "item": ("concept:name", "item_id", "product_id", "activity", "item", "event", "product", "action", "page", "url",
+             "event_name", "event_type", "track", "movie_id"),
+    "order": ("time:timestamp", "timestamp", "event_time", "datetime", "date_time", "time", "ts", "date", "created_at",
+              "start_time", "order", "step", "position", "seq"),
+}  # fmt: skip
+
+_log = logging.getLogger("attomaton")
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """How the rows of an event log were put in order; `kind` is numbers, times, codes, or file (as they stand)."""
+
+    kind: str
+    column: str | None = None
+    form: str = ""  # in which times are written
+    first: str = ""
+    last: str = ""
+    ties: int = (
+        0  # rows that share their place with another of their sequence: the file's order decides
+    )
+    hint: str = ""  # how to name a column, where none was
+
+    def text(self) -> str:
+        """In one sentence."""
+        if self.kind == "file":
+            return f"events are in the order of the file's rows. {self.hint}"
+        said = (
+            f"events are in the order of column {visible(repr(self.column))} ({self.kind}"
+            f"{', ' + self.form if self.form else ''}), from {visible(self.first)} to {visible(self.last)}"
+        )
+        if self.ties:
+            shares = "shares its" if self.ties == 1 else "share their"
+            said += (
+                f"; {counted(self.ties, 'row')} {shares} place with another of the same sequence "
+                "and stay in the file's order"
+            )
+        return f"{said}."
+
+    def record(self) -> dict[str, Any]:
+        """Plain data; `from_record` reads it."""
+        return asdict(self)
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any] | None) -> "Ordering | None":
+        """What `record` wrote; None where nothing was put in order."""
+        return None if record is None else Ordering(**{name: record[name] for name in FORM})
+
+
+FORM = {
+    "kind": str, "column": (str, None), "form": str, "first": str, "last": str, "ties": int, "hint": str,
+}  # fmt: skip
+
+
+def reading_record(reading: Mapping[str, Any], ordering: Ordering | None) -> dict[str, Any]:
+    """How a file was read, as plain data: the options that were given, and how rows were put in order."""
+    given = {name: value for name, value in reading.items() if value is not None}
+    return given if ordering is None else {**given, "ordering": ordering.record()}
+
+
+def announce(place: object, ordering: Ordering | None) -> None:
+    """Say to whoever listens how a file's rows were put in order; more loudly where nobody said how."""
+    if ordering is not None:
+        level = logging.WARNING if ordering.kind == "file" else logging.INFO
+        _log.log(level, "%s: %s", place, ordering.text())
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """A column whose values can be compared: the place of each row's value among all, equal for equal ones."""
+
+    kind: str
+    form: str
+    rank: Int[np.ndarray, " rows"]
+
+
+def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " rows"]) -> Ranked:
+    """The places of a column's values; `group` is the sequence of each row, `dates` one of `DATES`.
+
+    Numbers go by size, even where they are written as text, and times by time. Text that is neither gives no order,
+    unless it is a code around one number of fixed width, such as A007.
+    """
+    import pyarrow as pa
+
+    if not _is_text(column):
+        temporal = pa.types.is_temporal(column.type)
+        return Ranked(
+            "times" if temporal else "numbers", str(column.type) if temporal else "", _rank(column)
+        )
+    number = _numbers(column, name)
+    if number is not None:
+        return Ranked("numbers", "", _rank(number))
+    readings = read_times(column, name, dates)
+    if len(readings) == 2:
+        one, two = ((t, _places(t, group)) for t in readings)
+        if not np.array_equal(one[1], two[1]):
+            raise _ambiguous(readings, column, name)
+        return Ranked(
+            "times", f"{one[0].form} or {two[0].form}, in the same order", _rank_of(one[0])
+        )
+    if readings:
+        return Ranked("times", readings[0].form, _rank_of(readings[0]))
+    if _is_code(column):
+        return Ranked("codes", "", _rank(column))
+    some = [f"row {i + 1}: {visible(repr(column[i].as_py()))}" for i in range(min(3, len(column)))]
+    raise DataError(
+        listed(
+            f"column {name!r} holds neither numbers nor times, so it gives no order:", some,
+            "Write numbers, or times such as 2024-01-31 09:30:00, or name another --order.",
+        )
+    )  # fmt: skip
+
+
+def described(
+    found: Ranked,
+    column: Any,
+    name: str,
+    at: Int[np.ndarray, " rows"],
+    group: Int[np.ndarray, " rows"],
+) -> Ordering:
+    """What was done: rows went to the places `at`, by what was `found` of a column, inside their `group`."""
+    rank, where = found.rank[at], group[at]
+    same = (rank[1:] == rank[:-1]) & (where[1:] == where[:-1])
+    ties = np.append(same, False) | np.append(False, same)
+    ends = (int(found.rank.argmin()), int(found.rank.argmax()))
+    first, last = (str(column[i].as_py()) for i in ends)
+    return Ordering(found.kind, name, found.form, first, last, int(ties.sum()))
+
+
+def as_in_the_file(
+    names: list[str], look: Callable[[], Any], taken: Mapping[str, str]
+) -> Ordering | None:
+    """The file's own order, and which of its columns may say better; None where one of those `taken` says.
+
+    `look` gives a table of some rows.
+    """
+    if "order" in taken:
+        return None
+    sample = look()
+    hint = "Name the column that says when they happened: --order COLUMN"
+    free = [x for x in names if x not in taken.values() and names.count(x) == 1]
+    timed = [x for x in free if _is_time(sample, x)]
+    best = likely("order", timed) or next(iter(timed), None) or likely("order", free)
+    if best is not None:
+        hint += f"; perhaps --order {visible(shlex.quote(best))}"
+    return Ordering("file", hint=f"{hint}.")
+
+
+def likely(role: str, names: list[str]) -> str | None:
+    """The column that by its name plays a role, if one does."""
+    plain = {_bare(x): x for x in reversed(names)}
+    return next((plain[_bare(x)] for x in USUAL[role] if _bare(x) in plain), None)
+
+
+def _bare(name: str) -> str:
+    return "".join(c for c in name.casefold() if c.isalnum() or c == ":")
+
+
+def _is_time(sample: Any, name: str) -> bool:
+    import pyarrow as pa
+
+    if name not in sample.column_names:
+        return False
+    column = sample.column(name)
+    if pa.types.is_temporal(column.type):
+        return True
+    if not _is_text(column):
+        return False
+    column = column.combine_chunks()
+    return looks_like_times(column.drop_null())
+
+
+def _is_text(column: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+
+
+def _numbers(column: Any, name: str) -> Any:
+    """A text column as numbers, exact where digits allow; None where none of it is one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pc.all(pc.match_substring_regex(column, INTEGER), min_count=1).as_py():
+        return column.cast(pa.int64())
+    trimmed = pc.utf8_trim_whitespace(column)
+    if pc.all(pc.match_substring_regex(trimmed, _PLAIN), min_count=1).as_py():
+        return trimmed.cast(pa.decimal128(38, 18))
+    number = pc.match_substring_regex(trimmed, _NUMBER)
+    if pc.all(number, min_count=1).as_py():
+        return trimmed.cast(pa.float64())
+    if pc.any(number).as_py():
+        row = pc.index(number, False).as_py()
+        raise DataError(
+            f"column {name!r} mixes numbers and text, so it gives no order: "
+            f"row {row + 1} has {visible(repr(column[row].as_py()))}. Mend it or name another --order."
+        )
+    return None
+
+
+def _is_code(column: Any) -> bool:
+    """Whether values differ in the digits of one number of fixed width only: such text sorts as its numbers do."""
+    import pyarrow.compute as pc
+
+    shape = pc.replace_substring_regex(column, "[0-9]", "0")
+    return len(pc.unique(shape)) == 1 and bool(re.fullmatch("[^0]*0+[^0]*", shape[0].as_py()))
+
+
+def _rank(column: Any) -> Int[np.ndarray, " rows"]:
+    import pyarrow.compute as pc
+
+    return pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+
+
+def _rank_of(times: Times) -> Int[np.ndarray, " rows"]:
+    return np.unique(times.key, return_inverse=True)[1]
+
+
+def _places(times: Times, group: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
+    return np.lexsort((times.key, group))
+
+
+def _ambiguous(readings: list[Times], column: Any, name: str) -> DataError:
+    one, two = (t.form for t in readings)
+    heading = (
+        f"column {name!r} can be read as {one} and as {two}, which order the rows differently:"
+    )
+    cure = f"Say which it is: --dates {DATES[0]} or --dates {DATES[1]}."
+    return DataError(listed(heading, list(examples(readings, column)), cure))
