@@ -117,13 +117,13 @@ def closest(name: str, known: Sequence[str]) -> str | None:
     """
     if len(name) > LONGEST:
         return None
-    most, others = max(1, len(name) // 3), [x for x in dict.fromkeys(known) if x != name]
-    near = [x for x in others if abs(len(x) - len(name)) <= most]
-    if len(near) > CLOSE:
-        near = [x for x in near if x[:1] == name[:1] or x[-1:] == name[-1:]]
+    most, half = max(1, len(name) // 3), max(1, len(name) // 2)
+    near = [x for x in known if abs(len(x) - len(name)) <= most and x != name]
+    if len(near) > CLOSE:  # a single slip leaves one half as it is
+        near = [x for x in near if x.startswith(name[:half]) or x.endswith(name[-half:])]
     close = [x for x in get_close_matches(name, near, n=5, cutoff=0.4) if slips(name, x) <= most]
     if not close and len(name) > 2:
-        close = sorted((x for x in others if x.startswith(name)), key=len)
+        close = sorted((x for x in known if x.startswith(name) and x != name), key=len)
     return close[0] if close else None
 
 
