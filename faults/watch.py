@@ -36,15 +36,21 @@ class _Worker:
     """A process at work on the numbers from `at` up to `end`."""
 
     def __init__(
-        self, prepare: Prepare, arguments: tuple[Any, ...], at: int, end: int, patience: float
+        self,
+        prepare: Prepare,
+        arguments: tuple[Any, ...],
+        at: int,
+        end: int,
+        patience: float,
+        memory: int,
     ):
         spawn = multiprocessing.get_context("spawn")
-        self.at, self.end, self.patience = at, end, patience
+        self.at, self.end, self.patience, self.memory = at, end, patience, memory
         self.ready = False
         self.since = time.monotonic()
         self.connection, theirs = spawn.Pipe(duplex=False)
         self.process = spawn.Process(
-            target=_work, args=(theirs, prepare, arguments, at, end), daemon=True
+            target=_work, args=(theirs, prepare, arguments, at, end, memory)
         )
         self.process.start()
         theirs.close()
@@ -66,14 +72,18 @@ def watched(
     count: int,
     workers: int,
     patience: float = PATIENCE,
+    memory: int = MEMORY,
+    first: int = 0,
 ) -> Iterator[Outcome]:
-    """Every number below `count`, tried in one of `workers` processes by what `prepare(*arguments)` returns there.
+    """Every number from `first` up to `count`, tried in one of `workers` processes.
 
-    A worker that does not answer for `patience` seconds is killed. What a crash or a hang was about its worker can no
-    longer say: its subject is empty.
+    What tries one is what `prepare(*arguments)` returns there. A worker that does not answer for `patience` seconds is
+    killed. What a crash or a hang was about its worker can no longer say: its subject is empty.
     """
-    cuts = [count * i // workers for i in range(workers + 1)]
-    alive = [_Worker(prepare, arguments, a, b, patience) for a, b in pairwise(cuts) if a < b]
+    cuts = [first + (count - first) * i // workers for i in range(workers + 1)]
+    alive = [
+        _Worker(prepare, arguments, a, b, patience, memory) for a, b in pairwise(cuts) if a < b
+    ]
     try:
         while alive:
             wait([w.connection for w in alive], timeout=1.0)
@@ -91,7 +101,9 @@ def watched(
                 details = f"no answer in {patience:g} s" if not ended else _cause(code)
                 yield Outcome(worker.at, "", "crash" if ended else "hang", details)
                 if worker.at + 1 < worker.end:
-                    alive.append(_Worker(prepare, arguments, worker.at + 1, worker.end, patience))
+                    alive.append(
+                        _Worker(prepare, arguments, worker.at + 1, worker.end, patience, memory)
+                    )
     finally:
         for worker in alive:
             worker.end_it()
@@ -121,14 +133,19 @@ def _cause(code: int | None) -> str:
 
 
 def _work(
-    connection: Connection, prepare: Prepare, arguments: tuple[Any, ...], at: int, end: int
+    connection: Connection,
+    prepare: Prepare,
+    arguments: tuple[Any, ...],
+    at: int,
+    end: int,
+    memory: int,
 ) -> None:
     """In the worker: get ready, say so, then try one number after the other."""
     # A parser in C or Rust that gives up prints to stderr; the parent tells what came of it.
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
     job = prepare(*arguments)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     connection.send([])
     for number in range(at, end):
