@@ -64,12 +64,19 @@ def prepare(arena: Path) -> None:
 
 
 def start(
-    line: Sequence[str], folder: Path, die_at: int | None = None, **environment: str
+    line: Sequence[str],
+    folder: Path,
+    die_at: int | None = None,
+    program: str = "faults.small",
+    **environment: str,
 ) -> subprocess.Popen:
-    """Start a command in its folder and in a session of its own; what it says goes to a file beside it."""
+    """Start a command in its folder and in a session of its own; what it says goes to a file beside it.
+
+    The `program` is attomaton in small pieces, or attomaton itself.
+    """
     folder.mkdir(exist_ok=True)
     dying = [] if die_at is None else ["--die-at", str(die_at)]
-    words = [sys.executable, "-m", "faults.small", *dying, *line]
+    words = [sys.executable, "-m", program, *dying, *line]
     with said(folder).open("w") as told:
         return subprocess.Popen(
             words,
