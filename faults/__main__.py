@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-TOPICS = ("kills", "checkpoints", "disks", "inputs", "interrupts", "commands")
+TOPICS = ("kills", "checkpoints", "disks", "inputs", "interrupts", "commands", "plantings")
 
 
 def main(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ A command is run in a child of a process that has imported everything once, so t
 limits of its own, a session of its own, and its words go to files.
 """
 
+import gc
 import os
 import resource
 import shutil
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -211,18 +212,26 @@ def import_all() -> None:
     ):
         with suppress(ImportError):
             import_module(name)
+    gc.collect()
+    gc.freeze()  # what no fork has to look through, and so to copy
 
 
-def forked(words: Sequence[str], place: Path, wall: float = WALL, before: object = None) -> Ended:
+def forked(
+    words: Sequence[str],
+    place: Path,
+    before: Callable[[], object] | None = None,
+    program: Callable[[], object] | None = None,
+    wall: float = WALL,
+) -> Ended:
     """Run one command line in a child of this process, in the world at `place`.
 
-    `before` is called in the child first, if it is given.
+    `before` is called in the child first; `program` takes the place of attomaton.
     """
     begin = time.monotonic()
     told = [place.with_name(f"{place.name}.{name}") for name in ("out", "err")]
     child = os.fork()
     if child == 0:
-        _be(words, place, told, before)
+        _be(words, place, told, before, program)
     status = _waited(child, begin + wall)
     left = [p for p in session_of(child)]
     for process in left:
@@ -250,7 +259,13 @@ def _waited(child: int, until: float) -> int | None:
     return None
 
 
-def _be(words: Sequence[str], place: Path, told: Sequence[Path], before: object) -> None:
+def _be(
+    words: Sequence[str],
+    place: Path,
+    told: Sequence[Path],
+    before: Callable[[], object] | None,
+    program: Callable[[], object] | None,
+) -> None:
     """In the child: become the command. Never returns."""
     code: object = 70
     try:
@@ -271,9 +286,9 @@ def _be(words: Sequence[str], place: Path, told: Sequence[Path], before: object)
         from attomaton import cli
 
         sys.argv = ["attomaton", *words]
-        if callable(before):
+        if before is not None:
             before()
-        cli.main()
+        (program or cli.main)()
         code = 0
     except SystemExit as left:
         code = left.code
