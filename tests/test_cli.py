@@ -337,7 +337,7 @@ def modules_after(*arguments):
         text=True,
         check=True,
     )
-    return done.stderr.split()
+    return done.stderr.splitlines()[-1].split()
 
 
 def test_fit_predict_explain_and_graph_start_without_jax(chain, tmp_path):

@@ -44,7 +44,8 @@ ROOMS = {
     "demo": BASE | {"corpus", "mechanics", "models", "report", "runs", "storage"},
     "doctor": BASE | {"corpus", "mechanics", "runs"},
     "folders": BASE | {"manifest", "models", "runs", "storage", "sweeps"},
-    "console": BASE | {"corpus", "storage"},
+    "interrupts": set(),
+    "console": BASE | {"corpus", "interrupts", "storage"},
     "cli_dynamics": BASE | {"console", "dynamics", "engine", "report", "runs", "sweeps"},
     "cli_predictor": BASE
     | {"console", "corpus", "models", "predictor", "report", "storage", "tunings"},
@@ -54,8 +55,8 @@ ROOMS = {
     "lab": BASE
     | {"corpus", "dynamics", "fits", "levels", "mechanics", "models", "report", "runs", "scan_snap", "storage",
        "summaries", "sweeps", "verify"},
-    "cli_lab": BASE | {"console", "lab"},
-    "__main__": {"cli"},
+    "cli_lab": BASE | {"console", "interrupts", "lab"},
+    "__main__": {"cli", "interrupts"},
     "cli": BASE
     | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_runs", "cli_summary", "cli_verify", "console", "corpus",
        "demo", "doctor", "engine", "estimates", "fits", "mechanics", "models", "report", "reproduce", "runs",

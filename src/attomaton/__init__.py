@@ -3,10 +3,13 @@
 Nothing here imports JAX or touches a device until something is trained.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = (
+    False  # `typing` has it too, but takes longer to load than all else that is needed here
+)
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from attomaton.corpus.example import example_samples as example_samples
     from attomaton.corpus.readers import read_samples as read_samples
     from attomaton.corpus.samples import Samples as Samples
@@ -50,10 +53,12 @@ _HOME = {
 __all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Public names are loaded when first used, so that `attomaton --help` starts at once."""
     if name not in _HOME:
         raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(f"attomaton.{_HOME[name]}"), name)
 
 

@@ -1,6 +1,23 @@
-"""`python -m attomaton` is the command line."""
+"""The program `attomaton`, also as `python -m attomaton`: signals first, since the rest takes a moment to load."""
 
-from attomaton.cli import main
+
+def main() -> None:
+    """Run the command line, ready to be interrupted at any moment."""
+    import signal
+
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until there is somebody to answer them
+    from attomaton import interrupts
+
+    interrupts.watch()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+    try:
+        from attomaton.cli import main as run
+
+        run()
+    finally:
+        interrupts.too_late()
+
 
 if __name__ == "__main__":
     main()

@@ -21,11 +21,13 @@ from attomaton.console import (
     Workers,
     emit,
     fail,
+    prepare_streams,
     progress_bar,
+    reader_gone,
     reading,
     say,
 )
-from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError
+from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError, visible
 
 app = typer.Typer(
     name="attomaton",
@@ -100,9 +102,10 @@ def fit(
     bytes_at_a_time = None if memory is None else int(memory * 1e9)
     if estimate or is_large(data, format):
         try:
-            before = estimate_fit(
-                data, engine=engine, workers=workers, memory=bytes_at_a_time, **options
-            )
+            with progress_bar("estimating"):
+                before = estimate_fit(
+                    data, engine=engine, workers=workers, memory=bytes_at_a_time, **options
+                )
         except AttomatonError as fault:
             if estimate:
                 raise
@@ -183,7 +186,7 @@ def train(
     emit(summary, text, json)
     stopped = [s for s in summary["status"] if s != "finished"]
     if stopped:
-        print(f"not finished: {', '.join(stopped)}; what was computed is kept.", file=sys.stderr)
+        say(f"not finished: {', '.join(stopped)}; what was computed is kept.")
         raise typer.Exit(130 if "interrupted" in stopped else 4)
 
 
@@ -356,8 +359,9 @@ def data_inspect(
     from attomaton.corpus.readers import read_windows
     from attomaton.report.terminal import table
 
-    windows = read_windows(data, **options)
-    record = {**inspect_windows(windows), "reading": reading_record(options, windows.ordering)}
+    with progress_bar("reading"):
+        windows = read_windows(data, **options)
+        record = {**inspect_windows(windows), "reading": reading_record(options, windows.ordering)}
     rows = [[r["token"], r["occurrences"], r["as_last"], r["as_label"]] for r in record["tokens"]]
     text = "\n".join(
         [
@@ -493,6 +497,7 @@ cli_lab.register(app)
 
 def main() -> None:
     """Run the command line; every error of ours is one message and its exit code."""
+    prepare_streams()
     debug = "--debug" in sys.argv
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     try:
@@ -501,19 +506,28 @@ def main() -> None:
         if debug:
             raise
         fail(type(error).__name__, str(error), error.exit_code)
-    except KeyboardInterrupt:
-        said = (
-            "stopped by the keyboard; nothing half-written was left. "
-            "fit, train, sweep, tune, verify go on when run again."
-        )
-        fail("Interrupted", said, 130)
+    except SystemExit as left:
+        # The library of the command line answers a reader that has left (`| head`) by exit code 1.
+        if isinstance(left.__context__, BrokenPipeError):
+            reader_gone()
+        raise
     except BrokenPipeError:
-        sys.exit(0)
+        reader_gone()
     except Exception as error:
         if debug:
             raise
-        fail(
-            "InternalError",
-            f"{type(error).__name__}: {error}\nThis is a fault of attomaton; --debug shows where.",
-            1,
+        fail(*_named(error), 1)
+
+
+def _named(error: Exception) -> tuple[str, str]:
+    """What an error is that nobody expected: too little memory, a disk that refuses, or a fault of ours."""
+    said = f"{type(error).__name__}: {visible(error, most=500)}"
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        return "OutOfMemory", (
+            f"there is not enough memory for this ({said}).\nTry less at a time: fewer --seeds, a smaller "
+            "--batch-size, a shorter --context, --memory GB where there is such an option; or a larger machine."
         )
+    if isinstance(error, OSError):
+        where = "" if error.filename is None else f"{error.filename}: "
+        return "StorageError", f"{where}{error.strerror or said}."
+    return "InternalError", f"{said}\nThis is a fault of attomaton; --debug shows where."

@@ -1,12 +1,11 @@
 """The commands of scan and snap: one experiment, or a grid of them."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from attomaton.console import Address, EngineName, Json, Memory, Workers, emit, progress_bar
+from attomaton.console import Address, EngineName, Json, Memory, Workers, emit, progress_bar, say
 
 Classes = Annotated[
     str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
@@ -53,7 +52,10 @@ def dynamics(
              "start": start, "seeds": seeds, "seed": seed, "mixing": mixing}  # fmt: skip
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     place = out or run_folder("dynamics", {"classes": classes, "level": level, **options})
-    summary = dynamics_run(classes, level.split(","), eta_y, eta_z, place, **options)
+    with progress_bar("dynamics") as progress:
+        summary = dynamics_run(
+            classes, level.split(","), eta_y, eta_z, place, progress=progress, **options
+        )
     rows = [
         [name, r["status"][0], float(r["entropy"].mean()), float(r["common_attention"].mean()),
          float(r["phases"][0]["transition"])]
@@ -94,8 +96,7 @@ def sweep(
     ):
         summary = sweep_run(
             out, parse_grid(grid), classes.split(","), level,
-            None if bar is None else lambda done, total: bar(done, total, f"piece {done} of {total}"),
-            lambda text: print(text, file=sys.stderr), where,
+            lambda done, total: bar(done, total, "pieces"), say, where,
         )  # fmt: skip
     text = (
         f"{summary['cells']} cells, {summary['rows']} rows in {out / 'results.parquet'} "

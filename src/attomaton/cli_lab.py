@@ -1,12 +1,12 @@
 """The command that opens the lab in a browser."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attomaton.console import Column, Context, Dates, Format, Split, TokenizerName, reading
+from attomaton import interrupts
+from attomaton.console import Column, Context, Dates, Format, Split, TokenizerName, reading, say
 from attomaton.errors import UsageError
 
 
@@ -58,6 +58,7 @@ def lab(
     found = Lab(workspace_folder(workspace), allow_run=alone or allow_run)
     if what is not None:
         found.first = found.shelf.open(what, options).id
+    interrupts.served = True
     serve(
         found, host=host, port=port, browser=browser,
         announce=_announce,
@@ -66,4 +67,4 @@ def lab(
 
 def _announce(address: str) -> None:
     print(address, flush=True)
-    print("attomaton lab is open at this address; Ctrl-C ends it.", file=sys.stderr)
+    say("attomaton lab is open at this address; Ctrl-C ends it.")

@@ -68,7 +68,7 @@ def tune(
     with progress_bar("tuning") as bar:
         record = tune_run(
             data, validate, out, reading=asked, workers=workers, **grid,
-            progress=lambda stage, done, total: bar(done, total, stage) if bar else None,
+            progress=lambda stage, done, total: bar(done, total, stage),
         )  # fmt: skip
     chosen = record["chosen"]
     rows = [
@@ -162,6 +162,25 @@ def score(
 ) -> None:
     """Log-loss and hits on unseen data, beside unigram, recency, bigram and trigram on the same windows."""
     asked = reading(locals())
+    with progress_bar("scoring"):
+        result = _scored(model, file, limit, data, validate, asked)
+    if figure is not None:
+        from attomaton.report import canvas
+        from attomaton.report.scores import scores_figure
+
+        canvas.write(scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
+    emit(result, "\n\n".join(_text(*table) for table in _headed(result)), json)
+
+
+def _scored(
+    model: Path,
+    file: Path,
+    limit: Path | None,
+    data: Path | None,
+    validate: Path | None,
+    asked: dict[str, Any],
+) -> dict[str, Any]:
+    """A predictor or a limit on unseen data, read as the training data were unless told."""
     from attomaton.corpus.readers import read_windows
     from attomaton.models import open_model, read_record
     from attomaton.predictor.scoring import score_limit, score_predictor
@@ -179,27 +198,20 @@ def score(
             k: v if v is not None else predictor.record["reading"].get(k) for k, v in asked.items()
         }
         windows = read_windows(file, **known_reading)
-        result = score_predictor(predictor, windows, None if limit is None else open_model(limit))
-    else:
-        if limit is not None:
-            raise UsageError("--limit goes with a predictor; this model is a limit itself.")
-        opened = open_model(model)
-        known = read_record(model)
-        known_reading = {
-            k: v if v is not None else known.get("reading", {}).get(k) for k, v in asked.items()
-        }
-        if data is None and Path(known.get("data", "")).is_file():
-            data = Path(known["data"])
-        train = None if data is None else read_windows(data, **known_reading)
-        valid = None if validate is None else read_windows(validate, **known_reading)
-        windows = read_windows(file, **known_reading)
-        result = score_limit(opened, windows, train, valid)
-    if figure is not None:
-        from attomaton.report import canvas
-        from attomaton.report.scores import scores_figure
-
-        canvas.write(scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
-    emit(result, "\n\n".join(_text(*table) for table in _headed(result)), json)
+        return score_predictor(predictor, windows, None if limit is None else open_model(limit))
+    if limit is not None:
+        raise UsageError("--limit goes with a predictor; this model is a limit itself.")
+    opened = open_model(model)
+    known = read_record(model)
+    known_reading = {
+        k: v if v is not None else known.get("reading", {}).get(k) for k, v in asked.items()
+    }
+    if data is None and Path(known.get("data", "")).is_file():
+        data = Path(known["data"])
+    train = None if data is None else read_windows(data, **known_reading)
+    valid = None if validate is None else read_windows(validate, **known_reading)
+    windows = read_windows(file, **known_reading)
+    return score_limit(opened, windows, train, valid)
 
 
 def _headed(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -1,12 +1,11 @@
 """The command that tells a person what was learned: of a model, a last token or a document."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from attomaton.console import Json, emit, say
+from attomaton.console import Json, emit, progress_bar, say
 from attomaton.errors import UsageError
 
 
@@ -44,23 +43,24 @@ def summary(
         raise UsageError("--last and --document ask for two lenses; name one.")
     if top < 1:
         raise UsageError(f"--top must be at least 1, not {top}.")
-    if document is not None:
-        record = _document(model, document, data, split, top, max_df)
-    elif last is not None:
-        record = _last_token(open_model(model), last, top, max_df)
-    else:
-        from attomaton.summaries import model_summary
+    with progress_bar("summary"):
+        if document is not None:
+            record = _document(model, document, data, split, top, max_df)
+        elif last is not None:
+            record = _last_token(open_model(model), last, top, max_df)
+        else:
+            from attomaton.summaries import model_summary
 
-        record = model_summary(open_model(model), top)
-    how = read_record(model).get("reading", {})
-    record = {"model": str(model), **record, "reading": how, "in_words": in_words(record)}
+            record = model_summary(open_model(model), top)
+        how = read_record(model).get("reading", {})
+        record = {"model": str(model), **record, "reading": how, "in_words": in_words(record)}
+        written = _write(record, html, figure)
     ordering = Ordering.from_record(how.get("ordering"))
     if ordering is not None:
         say(ordering.text())
-    written = _write(record, html, figure)
     emit(record, summary_text(record), json)
     for path in written:
-        print(f"written: {path}", file=sys.stderr)
+        say(f"written: {path}")
 
 
 def _last_token(limit: Any, last: str, top: int, max_df: float) -> dict[str, Any]:

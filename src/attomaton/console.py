@@ -1,15 +1,22 @@
 """What all commands share: options for reading data, printing a result, showing progress, saying what went wrong."""
 
+import codecs
+import json
 import logging
+import os
+import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
 
+from attomaton import interrupts
 from attomaton.corpus.files import READING
-from attomaton.errors import visible
+from attomaton.errors import StorageError, visible
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Context = Annotated[
@@ -47,6 +54,8 @@ Memory = Annotated[
 Address = Annotated[
     str | None, typer.Option(help="A Ray cluster that is there already (default: one is started).")
 ]
+Progress = Callable[[int, int, Any], None]
+FIRST_LINE, NEXT_LINE = 3.0, 15.0  # seconds, of progress where there is no terminal
 
 
 def reading(given: dict[str, Any]) -> dict[str, Any]:
@@ -65,16 +74,79 @@ class _Said(logging.Handler):
         say(record.getMessage())
 
 
+# What stands for characters of ours where an output cannot hold them (an old code page, plain ASCII).
+STAND_INS = {
+    "–": "-", "—": "-", "−": "-", "·": "*", "×": "x", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "≠": "!=",
+    "≈": "~", "±": "+-", "‖": "||", "√": "sqrt", "∞": "inf", "′": "'", "‘": "'", "’": "'", "“": '"', "”": '"',
+    "β": "beta", "γ": "gamma", "η": "eta", "θ": "theta", "λ": "lambda", "ξ": "xi", "π": "pi", "χ": "chi",
+}  # fmt: skip
+_UNSEEN = re.compile(r"[^ -~\n]")
+
+
+def prepare_streams() -> None:
+    """Let no character fail to print, and no closed output be missed: what cannot be shown is spelled out."""
+    codecs.register_error("stand-in", _stand_in)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="stand-in")
+
+
+def _stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lost = error.object[error.start : error.end]
+    shown = (STAND_INS.get(c) or c.encode("unicode_escape").decode() for c in lost)
+    return "".join(shown), error.end
+
+
 def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
     """The result of a command, for a program or for a person."""
+    _put(_json({"schema_version": 1, **record}) if as_json else _plain(text))
+
+
+def put_file(text: str) -> None:
+    """The text of a file on stdout as it is, except on a terminal, which it might steer."""
+    _put(_plain(text) if sys.stdout.isatty() else text.removesuffix("\n"))
+
+
+def _put(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence()
+        raise StorageError(
+            f"standard output: writing failed ({error.strerror or error})."
+        ) from error
+
+
+def _json(record: dict[str, Any]) -> str:
+    """A record as JSON that any output can hold: the same value, what is invisible or unknown there as codes."""
     from attomaton.formats import to_json
 
-    print(to_json({"schema_version": 1, **record}) if as_json else _plain(text))
+    text = to_json(record)
+    known = getattr(sys.stdout, "encoding", None) or "utf-8"
+
+    def code(found: re.Match[str]) -> str:
+        c = found[0]
+        try:
+            if c.isprintable() and c.encode(known):
+                return c
+        except UnicodeEncodeError:
+            pass
+        return json.dumps(c)[1:-1] if c != "\x7f" else "\\u007f"
+
+    return _UNSEEN.sub(code, text)
 
 
 def say(text: str) -> None:
-    """A line for a person, beside the result: on stderr, at once."""
-    print(_plain(text), file=sys.stderr, flush=True)
+    """A line for a person, beside the result: on stderr, at once; where nobody reads it, the work goes on."""
+    with suppress(OSError):
+        print(_plain(text), file=sys.stderr, flush=True)
 
 
 def _plain(text: str) -> str:
@@ -82,33 +154,85 @@ def _plain(text: str) -> str:
     return visible(text, most=None, keep="\n")
 
 
+def reader_gone() -> None:
+    """Leave in peace where whoever read our output has had enough (`| head`)."""
+    _silence()
+    sys.exit(0)
+
+
+def _silence() -> None:
+    """Let what is still buffered for stdout go nowhere; it would fail once more at the end."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        os.close(nowhere)
+
+
 @contextmanager
-def progress_bar(title: str) -> Iterator[Any]:
-    """A callback `progress(done, total, note)` that draws a bar, or None where nobody watches; a number is a loss."""
-    if not sys.stderr.isatty():
-        yield None
-        return
+def progress_bar(title: str) -> Iterator[Progress]:
+    """A callback `progress(done, total, note)`; a number as note is a loss.
+
+    On a terminal it draws a bar. Elsewhere it says now and then how far the work is, also while nothing calls it.
+    """
+    with _bar(title) if sys.stderr.isatty() else _lines(title) as progress:
+        yield progress
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"),
-               TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None, note="")
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(),
+               TextColumn("{task.fields[note]}", markup=False), TimeRemainingColumn())  # fmt: skip
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(visible(title), total=None, note="")
 
-        def progress(done: int, total: int, note: float | str) -> None:
-            said = note if isinstance(note, str) else f"loss {note:.6g}"
-            bar.update(task, completed=done, total=total, note=said)
+    def progress(done: int, total: int, note: float | str) -> None:
+        bar.update(task, completed=done, total=total, note=_note(note))
 
+    interrupts.drawing = True
+    try:
+        with bar:
+            yield progress
+    finally:
+        interrupts.drawing = False
+
+
+@contextmanager
+def _lines(title: str) -> Iterator[Progress]:
+    began, ended = time.monotonic(), threading.Event()
+    latest = ""
+
+    def progress(done: int, total: int, note: float | str) -> None:
+        nonlocal latest
+        said = _note(note)
+        latest = f"{done:,} of {total:,}{f', {said}' if said else ''}, "
+
+    def tell() -> None:
+        pause = FIRST_LINE
+        while not ended.wait(pause):
+            say(f"{visible(title)}: {latest}{time.monotonic() - began:.0f} s")
+            pause = NEXT_LINE
+
+    teller = threading.Thread(target=tell, name="progress", daemon=True)
+    teller.start()
+    try:
         yield progress
+    finally:
+        ended.set()
+        teller.join()
+
+
+def _note(note: float | str) -> str:
+    return visible(note) if isinstance(note, str) else f"loss {note:.6g}"
 
 
 def fail(kind: str, message: str, code: int) -> None:
     """Say what went wrong, as JSON too where JSON was asked for, and leave."""
-    from attomaton.formats import to_json
-
     if "--json" in sys.argv:
         error = {"type": kind, "message": message, "exit_code": code}
-        print(to_json({"schema_version": 1, "error": error}))
+        with suppress(BrokenPipeError, StorageError):
+            _put(_json({"schema_version": 1, "error": error}))
     say(f"{kind}: {message}")
     sys.exit(code)

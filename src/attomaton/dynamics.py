@@ -1,6 +1,6 @@
 """One experiment in scan and snap from the command line: run on one or several levels, drawn on the same axes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,22 +33,22 @@ def dynamics_run(
     eta_y: float,
     eta_z: float,
     out: Path | str,
+    progress: Callable[[int, int, str], object] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Run the classes on each level and write the run: columns, attention logits, phases, figures.
 
-    An option goes to the levels that have it.
+    An option goes to the levels that have it; `progress` is told every level that begins.
     """
     classes = find_classes(name)
     # The folder first: a place that cannot be written is said before the work, not after it.
     with new_folder(out, "run") as work:
-        runs = {
-            level: run_level(
-                level, classes, eta_y, eta_z,
-                **{k: v for k, v in options.items() if k in OPTIONS.get(level, {})},
-            )
-            for level in levels
-        }  # fmt: skip
+        runs = {}
+        for i, level in enumerate(levels):
+            if progress is not None:
+                progress(i, len(levels), level)
+            own = {k: v for k, v in options.items() if k in OPTIONS.get(level, {})}
+            runs[level] = run_level(level, classes, eta_y, eta_z, **own)
         summary = _whole_summary(name, classes, eta_y, eta_z, runs, out)
         provenance(work, {"classes": name, "eta_y": eta_y, "eta_z": eta_z, **options}, summary)
         for level, run in runs.items():

@@ -1,10 +1,13 @@
 """A Ray cluster: one that is there, or two or more workers started on this machine."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +54,21 @@ class Cluster:
                 raise UsageError(f"workers must be at least 1, not {workers}.")
             self._watch = _Watch(Path(ray.__file__).parent)
             try:
-                ray.init(
-                    num_cpus=self.workers,
-                    include_dashboard=False,
-                    _temp_dir=self._watch.folder,
-                    **quiet,
-                )
+                with _own_signals():
+                    ray.init(
+                        num_cpus=self.workers,
+                        include_dashboard=False,
+                        _temp_dir=self._watch.folder,
+                        **quiet,
+                    )
             except Exception as error:
                 # Of whatever class: Ray has none for a cluster that does not start.
                 self.close()
                 raise WorkerError(f"no Ray cluster could be started here ({error}).") from error
         else:
             try:
-                ray.init(address=address, **quiet)
+                with _own_signals():
+                    ray.init(address=address, **quiet)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise UsageError(f"no Ray cluster at {address} ({error}).") from error
             self.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
@@ -121,6 +126,17 @@ class Cluster:
             self._ray.shutdown()
         if self._watch is not None:
             self._watch.close()
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep what this process does on SIGTERM; Ray would have it exit in its own way."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 class _Watch:

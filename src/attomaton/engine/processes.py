@@ -103,10 +103,13 @@ class _Worker:
         self.task: Task | None = None
         before = {name: os.environ.get(name) for name in _SETTINGS}
         os.environ.update(_SETTINGS)
+        # Ctrl-C is the first process's to handle: blocked here, it is blocked there from the very start.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self.process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
             self.process.start()
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         theirs.close()
@@ -134,7 +137,6 @@ class _Worker:
 
 def _serve(pipe: Connection) -> None:
     """A worker's life: take a task, answer it, until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the first process's to handle
     # Not os.getppid(): who is killed while this process starts is no longer its parent by now.
     starter = parent_process()
     parent = os.getppid() if starter is None else starter.pid
