@@ -96,8 +96,8 @@ def read_checkpoint(place: Path) -> int:
 
 def _fill(work: Path, step: int) -> None:
     write_arrays(work / "state.safetensors", state(step))
-    (work / "more").mkdir(exist_ok=True)
-    write_json(work / "more" / "status.json", {"step": step})
+    (work / "model").mkdir(exist_ok=True)
+    write_json(work / "model" / "status.json", {"step": step})
 
 
 def write_folders(place: Path, first: int, saved: Saved) -> None:
@@ -117,7 +117,7 @@ def write_resumed(place: Path, first: int, saved: Saved) -> None:
 def read_folder(place: Path) -> int:
     folder = check_folder(place / "run", "run")
     step = step_of(read_arrays(folder / "state.safetensors"))
-    if read_json(folder / "more" / "status.json")["step"] != step:
+    if read_json(folder / "model" / "status.json")["step"] != step:
         raise DataError("a folder of several steps.")
     return step
 

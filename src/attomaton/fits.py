@@ -10,6 +10,7 @@ and a part that was finished by a process that was killed is taken as it is.
 """
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import check_dense, solve_limit
 from attomaton.models import PART_RECORDS, dense_matrices, finished_part, write_head, write_part
 from attomaton.runs import environment, peak_memory_mb
-from attomaton.storage import discard, resumed_folder, write_whole
+from attomaton.storage import resumed_folder, write_whole
 
 # Memory that solving a part takes: for the process and for each incidence, at most; docs/scaling.md has measurements.
 PROCESS, BYTES = 150e6, 90
@@ -153,7 +154,7 @@ def _prepared(
         write_json(folder / "vocabulary.json", list(words.labels))
         write_whole(done, lambda path: write_json(path, parts.record()))
         Ledger(folder.parent).done("reading")
-        discard(folder / "shards")
+        shutil.rmtree(folder / "shards", ignore_errors=True)
     return words, parts
 
 

@@ -7,9 +7,11 @@ came about. Every piece has one line `done`, written when it was there, or one l
 killed between the two; `started`, `resumed` and `ended` stand for processes, with the command that asked for them.
 """
 
+import errno
 import json
 import os
 import shlex
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +39,7 @@ class Ledger:
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"time": time, "event": event, **facts}, ensure_ascii=False)
         try:
-            with self.path.open("ab+") as file:
+            with os.fdopen(_opened(self.path), "ab+") as file:
                 file.seek(max(file.tell() - 1, 0))
                 torn = file.read(1) not in (
                     b"",
@@ -61,6 +63,17 @@ class Ledger:
         if piece not in self._noted:
             self._noted.add(piece)
             self.note("found", piece=piece)
+
+
+def _opened(path: Path) -> int:
+    """A ledger, open for adding: a regular file, made if need be, and no link to one."""
+    handle = os.open(
+        path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666
+    )
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "no regular file")
+    return handle
 
 
 def read_ledger(folder: Path) -> list[dict[str, Any]]:

@@ -38,6 +38,11 @@ def check_manifest(folder: Path, contents: bool = True) -> None:
             raise DataError(f"{path}: {_what(path)} since it was written; {AGAIN}.")
 
 
+def listed_names(folder: Path) -> list[str]:
+    """The files that a folder held when it was finished, relative to it."""
+    return [entry["name"] for entry in _entries(folder)]
+
+
 def changes(folder: Path) -> list[str]:
     """Every file of a folder that is missing or not as it was written, each with what happened to it."""
     found = [(folder / entry["name"], entry) for entry in _entries(folder)]

@@ -14,6 +14,7 @@ not depend on interruptions.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
@@ -26,10 +27,20 @@ import numpy as np
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest
 from attomaton.formats import expect, read_json, read_table, to_json, write_columns, write_json
+from attomaton.holdings import clear_torn
 from attomaton.ledger import Ledger, command, read_ledger
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
-from attomaton.storage import check_folder, clear_torn, new_folder, only_one, seal, write_whole
+from attomaton.storage import (
+    PlaceTakenError,
+    check_folder,
+    check_place,
+    check_version,
+    new_folder,
+    only_one,
+    seal,
+    write_whole,
+)
 
 PIECE = 16  # cells in one compiled program
 MOST_CELLS = 1_000_000
@@ -165,20 +176,23 @@ def sweep_run(
     progress: Progress | None = None,
     announce: Callable[[str], object] = lambda text: None,
     engine: Engine | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Do every piece that is not done yet and write the table; start it again to continue.
 
     A piece whose settings make no sense is recorded with its error and the others go on. Where pieces run is the
-    `engine`; the table does not depend on it.
+    `engine`; the table does not depend on it. Another sweep in the folder, or another kind of folder, is replaced by
+    `force` alone.
     """
     out = Path(out)
     cells = cells_of(grid, classes, level)
     pieces = pieces_of(cells, level)
-    _open_folder(
-        out,
-        {"grid": {k: list(v) for k, v in grid.items()}, "classes": list(classes), "level": level},
-    )
+    config = {
+        "grid": {k: list(v) for k, v in grid.items()}, "classes": list(classes), "level": level,
+    }  # fmt: skip
+    replaced = _open_folder(out, config, force)
     with only_one(out, out):
+        _check_same(out, config)
         seal(out, "sweep.json")  # until it has ended the rest comes and goes
         skipped = _do_pieces(out, cells, pieces, engine or Here(), progress, announce)
         failed = [f for p in pieces if not _there(out, p) for f in _failure(out, p)]
@@ -193,6 +207,7 @@ def sweep_run(
         "rows": rows,
         "skipped_pieces": skipped,
         "pieces": len(pieces),
+        "replaced": replaced,
     }
 
 
@@ -235,17 +250,30 @@ def _there(out: Path, piece: Piece) -> bool:
     return (out / "pieces" / f"{piece.name}.parquet").exists()
 
 
-def _open_folder(out: Path, config: dict[str, Any]) -> None:
-    """A new sweep folder, or the one of this very sweep."""
-    if (out / "sweep.json").is_file():
-        if read_json(out / "sweep.json") != config:
-            raise UsageError(f"{out}: holds another sweep; choose another folder or delete it.")
-        return
-    if out.exists() and any(out.iterdir()):
-        raise UsageError(f"{out}: already exists and holds no sweep; choose another place.")
-    with new_folder(out, "sweep") as work:
+def _open_folder(out: Path, config: dict[str, Any], force: bool) -> dict[str, Any] | None:
+    """Make a new sweep folder where there is none of this very sweep; what it replaced, by force."""
+    place = check_place(out, "sweep", config["classes"], force)
+    if place.kind == "sweep":
+        try:
+            _check_same(out, config)
+            return None
+        except AttomatonError:
+            if not force:
+                raise
+    # Of two processes that come here at once one makes the folder; the other finds it made.
+    with suppress(PlaceTakenError), new_folder(place, "sweep", keep=False) as work:
         (work / "pieces").mkdir()
         write_json(work / "sweep.json", config)
+    return place.replaced
+
+
+def _check_same(out: Path, config: dict[str, Any]) -> None:
+    """Refuse to go on in a folder of another sweep, or of another format."""
+    check_version(out, "sweep")
+    if read_json(out / "sweep.json") != config:
+        raise UsageError(
+            f"{out}: holds another sweep; choose another folder, or say --force to replace it."
+        )
 
 
 def _plan(cells: Sequence[Any], pieces: Sequence[Piece], todo: Sequence[Piece]) -> str:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from attomaton import storage
 from attomaton.errors import StorageError, UsageError
 from attomaton.formats import read_json, write_arrays, write_json
-from attomaton.storage import new_folder, write_whole
+from attomaton.storage import check_folder, new_folder, write_whole
 from faults.checkpoints import CONTROLS, TARGETS, state, step_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,17 +75,33 @@ def test_without_the_exchange_of_names_a_folder_is_still_replaced(tmp_path, monk
 def test_what_a_killed_process_left_is_deleted_and_what_a_living_one_fills_is_not(tmp_path):
     killed = tmp_path / ".run.unfinished-killed00"
     killed.mkdir()
-    (killed / "half.json").write_text("{")
-    other = tmp_path / ".run.settings"  # somebody's own
-    other.mkdir()
+    for name in (".lock", "summary.json"):
+        (killed / name).write_text("{")
+    others = [tmp_path / ".run.settings", tmp_path / ".run.unfinished-mine_own"]  # somebody's own
+    for other in others:
+        other.mkdir()
+        (other / "summary.json").touch()
     with new_folder(tmp_path / "run", "run") as living:
         assert not killed.exists()
-        with new_folder(tmp_path / "run", "run") as second:
+        with suppress(KeyboardInterrupt), new_folder(tmp_path / "run", "run"):
             assert living.is_dir()
-            write_json(second / "who.json", "second")
+            raise KeyboardInterrupt
         write_json(living / "who.json", "first")
     assert read_json(tmp_path / "run" / "who.json") == "first"
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".run.settings", "run"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [*(x.name for x in others), "run"]
+
+
+def test_of_two_processes_that_fill_one_place_neither_loses_its_result(tmp_path):
+    def fill(who, meanwhile=lambda: None):
+        with new_folder(tmp_path / "run", "run") as work:
+            write_json(work / "who.json", who)
+            meanwhile()
+
+    with pytest.raises(StorageError, match=r"changed while .* the result lies in .*run-1\."):
+        fill("first", lambda: fill("second"))
+    assert read_json(tmp_path / "run" / "who.json") == "second"
+    assert read_json(check_folder(tmp_path / "run-1", "run") / "who.json") == "first"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run", "run-1"]
 
 
 def full(*_):

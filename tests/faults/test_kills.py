@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from attomaton import holdings
 from attomaton.engine.tasks import WorkerError
 from attomaton.errors import DataError
 from attomaton.formats import write_json
@@ -110,39 +111,43 @@ def test_a_worker_whose_driver_dies_while_it_starts_leaves():
 def test_work_is_kept_when_workers_die_again_and_again_but_not_when_the_data_are_wrong(tmp_path):
     def work_until(error):
         with work_folder(tmp_path / "m", {}) as work:
-            write_json(work / "piece.json", 1)
+            write_json(work / "result.json", 1)
             raise error("as it happens")
 
     kept = {}
     for error in (WorkerError, DataError):
         with pytest.raises(error):
             work_until(error)
-        kept[error] = (tmp_path / ".m.partial" / "piece.json").exists()
+        kept[error] = (tmp_path / ".m.partial" / "result.json").exists()
     assert kept == {WorkerError: True, DataError: False}
+
+
+def full_disk(*_):
+    raise OSError
 
 
 def test_what_is_left_of_work_that_was_being_thrown_away_is_never_taken_up(tmp_path, monkeypatch):
     with work_folder(tmp_path / "m", {}) as work:
-        write_json(work / "piece.json", 1)
+        write_json(work / "result.json", 1)
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed before it came to that
+        patched.setattr(holdings, "_empty", full_disk)  # it came no further than that
         discard(work)
-    assert (work / "piece.json").exists()
+    assert (work / "result.json").exists()
     with work_folder(tmp_path / "m", {}) as work:
-        assert not (work / "piece.json").exists()
+        assert not (work / "result.json").exists()
 
 
 def test_what_killed_processes_were_writing_does_not_stay_in_a_finished_folder(tmp_path):
-    with resumed_folder(tmp_path / "m", "run", {}, scratch=("parts", "part-*.json")) as work:
-        (work / ".piece.json.77").touch()
-        (work / "parts").mkdir()
-        for name in ("part-0.json", "piece.json"):
+    with resumed_folder(tmp_path / "m", "run", {}, scratch=("pieces", "part-*.json")) as work:
+        (work / ".result.json.77").touch()
+        (work / "pieces").mkdir()
+        for name in ("part-0.json", "result.json"):
             write_json(work / name, 1)
     assert sorted(p.name for p in (tmp_path / "m").iterdir()) == [
         "attomaton.json",
         "log.jsonl",
         "manifest.json",
-        "piece.json",
+        "result.json",
     ]
 
 

@@ -26,9 +26,10 @@ from attomaton.folders.unfinished import (
     work_done,
 )
 from attomaton.formats import read_json
+from attomaton.holdings import KIND_FILE, LOCK_FILE, MARKS
 from attomaton.ledger import read_ledger
 from attomaton.manifest import check_manifest
-from attomaton.storage import KIND_FILE, LOCK_FILE, UNFINISHED, VERSIONS
+from attomaton.storage import UNFINISHED, VERSIONS, is_locked
 
 KINDS = ("model", "run", "sweep", "verification", "predictor")
 STATES = ("finished", "diverged", "interrupted", "running", "unreadable", "other-version")
@@ -76,7 +77,7 @@ def is_work(path: Path) -> bool:
 
 def is_removed(path: Path) -> bool:
     """Whether this is what a removal left that was broken off."""
-    known = is_marked(path) or (path / WORK).is_file()
+    known = any((path / name).is_file() for name in MARKS)
     return path.name.startswith(".") and path.name.endswith(REMOVED) and known
 
 
@@ -101,6 +102,8 @@ def find(path: Path) -> Path:
     """A folder of ours by its name; the name of one that is not finished yet means its work folder."""
     if path.name in ("", ".."):
         path = path.resolve()
+    if not path.name:
+        raise DataError(f"{path}: is no folder of attomaton.")
     work = path.with_name(f".{path.name}.partial")
     if not path.exists() and is_work(work):
         return work
@@ -237,21 +240,7 @@ def files_below(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def in_use(path: Path) -> bool:
     """Whether a process holds this folder; what a killed one held is free again."""
-    import fcntl
-
-    try:
-        handle = os.open(held_by(path), os.O_RDONLY)
-    except OSError:
-        return False  # there is no lock, or none that this user may take
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return False
+    return is_locked(held_by(path))
 
 
 def held_by(path: Path) -> Path:
