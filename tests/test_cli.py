@@ -146,6 +146,43 @@ def test_predict_explain_and_graph_speak_of_the_same_model(call, chain, tmp_path
         assert mark in call("graph", tmp_path / "M", "--last", "2", "--format", form)[1]
 
 
+MARKS = {
+    "txt": b"level 0",
+    "json": b"{",
+    "graphml": b"<?xml",
+    "dot": b"digraph",
+    "svg": b"<?xml",
+    "png": b"\x89PNG",
+}
+
+
+def test_a_graph_is_written_as_the_suffix_of_its_file_says(call, chain, tmp_path):
+    call("fit", chain, "-o", tmp_path / "M")
+    for suffix, mark in MARKS.items():
+        out = tmp_path / f"g.{suffix.upper() if suffix == 'svg' else suffix}"
+        code, _, err = call("graph", tmp_path / "M", "--last", "2", "-o", out)
+        assert (code, mark in out.read_bytes()[:200]) == (0, True), err
+    json.loads((tmp_path / "g.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "said"),
+    [
+        ("g.svg", "dot", "--format dot does not go into a .svg file"),
+        ("g.txt", "json", "--format json does not go into a .txt file"),
+        ("g.pdf", None, "name a file .txt, .svg, .png, .json, .graphml, .dot, or say --format"),
+        ("g", None, "the suffix says no format"),
+        ("g.gif", "png", "as .svg or .png"),
+    ],
+)
+def test_a_graph_goes_into_no_file_of_another_format(call, chain, tmp_path, name, form, said):
+    call("fit", chain, "-o", tmp_path / "M")
+    options = [] if form is None else ["--format", form]
+    code, _, err = call("graph", tmp_path / "M", "--last", "2", "-o", tmp_path / name, *options)
+    assert (code, said in err) == (2, True), err
+    assert not (tmp_path / name).exists()
+
+
 def test_a_soft_radius_is_softer_than_the_limit(call, chain, tmp_path):
     call("fit", chain, "-o", tmp_path / "M")
     p = {}

@@ -263,8 +263,11 @@ def graph(
     model: Model,
     last: Annotated[str, typer.Option(help="The last token whose graph to show.")],
     format: Annotated[
-        str, typer.Option("--format", help="text, json, graphml, dot, svg or png.")
-    ] = "text",
+        str | None,
+        typer.Option(
+            "--format", help="text, json, graphml, dot, svg or png (default: as the file's suffix)."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
     json: Json = False,
 ) -> None:
@@ -275,8 +278,7 @@ def graph(
     from attomaton.report.terminal import graph_text
     from attomaton.summaries import find_last_token
 
-    if format not in ("text", "svg", "png", *EXPORTS):
-        raise UsageError(f"format {format!r} is not one of text, svg, png, {', '.join(EXPORTS)}.")
+    format = _graph_format(format, out, ("text", "svg", "png", *EXPORTS))
     limit = opened(model, [last])[0].limit
     known = limit.graph.last_tokens
     if not len(known):  # of a large model only what belongs to this token was opened
@@ -296,6 +298,21 @@ def graph(
     else:
         out.write_text(text, encoding="utf-8")
         emit({"written": str(out)}, f"written: {out}", json)
+
+
+def _graph_format(said: str | None, out: Path | None, known: tuple[str, ...]) -> str:
+    """The format a graph is written in: the one said, or the one of the file; the two may not differ."""
+    if said is not None and said not in known:
+        raise UsageError(f"format {said!r} is not one of {', '.join(known)}.")
+    suffixes = {".txt": "text", **{f".{x}": x for x in known if x != "text"}}
+    meant = None if out is None else suffixes.get(out.suffix.lower())
+    if out is not None and said is None and meant is None:
+        raise UsageError(
+            f"{out}: the suffix says no format; name a file {', '.join(suffixes)}, or say --format."
+        )
+    if said is not None and meant is not None and said != meant:
+        raise UsageError(f"{out}: --format {said} does not go into a {out.suffix} file.")  # type: ignore[union-attr]
+    return said or meant or "text"
 
 
 @app.command()

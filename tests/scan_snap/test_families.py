@@ -1,5 +1,7 @@
 """Families of classes, classes from files, and the conditions of theorem S1."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from attomaton.errors import AssumptionError, DataError, UsageError
 from attomaton.scan_snap import families
 from attomaton.scan_snap.data import sequence_classes
 from attomaton.scan_snap.families import (
+    EXAMPLE,
     FAMILIES,
     conditions,
     correlation,
@@ -162,6 +165,19 @@ def test_faults_in_a_file(tmp_path, change, message):
     path.write_text(GOOD.replace(*change))
     with pytest.raises(DataError, match=message):
         read_classes(path)
+
+
+def test_what_a_file_looks_like_is_shown_and_can_be_read(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "scan_snap.md"
+    assert f"```toml\n{EXAMPLE}```" in page.read_text(encoding="utf-8")
+    path = tmp_path / "classes.toml"
+    path.write_text(EXAMPLE)
+    assert read_classes(path).names == ("the", "cat", "fox", "q", "a", "b")
+    for wrong in ("[[class]]\nquery = 1", "no toml"):
+        path.write_text(wrong)
+        with pytest.raises(DataError) as caught:
+            read_classes(path)
+        assert str(caught.value).endswith(f"A file of classes reads:\n{EXAMPLE}")
 
 
 def test_a_file_without_classes_or_no_file(tmp_path):

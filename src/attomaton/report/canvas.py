@@ -114,9 +114,9 @@ def to_svg(figure: Figure) -> str:
 def write(figure: Figure, path: str | Path) -> None:
     """Writes one file, SVG or PNG by its suffix."""
     path = Path(path)
-    if path.suffix not in (".svg", ".png"):
+    if path.suffix.lower() not in (".svg", ".png"):
         raise UsageError(f"{path}: a figure is written as .svg or .png.")
-    if path.suffix == ".svg":
+    if path.suffix.lower() == ".svg":
         path.write_text(to_svg(figure), encoding="utf-8")
     else:
         figure.savefig(path, format="png", dpi=200, metadata={"Software": None})

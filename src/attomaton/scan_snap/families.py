@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.errors import AssumptionError, DataError, UsageError, listed, nearest
+from attomaton.errors import AssumptionError, DataError, UsageError, counted, listed, nearest
 from attomaton.scan_snap.data import SUM, SequenceClasses, sequence_classes
 from attomaton.scan_snap.trajectory import class_attention
 
@@ -162,24 +162,35 @@ def _dealt(classes: int, queries: int) -> None:
 # Classes from a file
 
 
+# What such a file looks like; docs/scan_snap.md shows the same.
+EXAMPLE = """\
+normalise = true
+
+[[class]]
+query = "q"
+next = "a"
+tokens = {the = 2, cat = 1}
+
+[[class]]
+query = "q"
+next = "b"
+tokens = {the = 1, fox = 3}
+"""
+
+
 def read_classes(path: str | Path) -> SequenceClasses:
-    """Classes from a TOML file; every fault is listed at once.
+    """Classes from a TOML file such as `EXAMPLE`; every fault is listed at once.
 
-    Weights must add up to 1 in each class, unless the file begins with `normalise = true`::
-
-        normalise = true
-
-        [[class]]
-        query = "q1"
-        next = "a"
-        tokens = {the = 2, cat = 1}
+    Weights must add up to 1 in each class, unless the file begins with `normalise = true`.
     """
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:  # not TOML, not text, endless numbers or nesting
-        raise DataError(f"{path}: not TOML: {error}.") from error
+        raise DataError(
+            f"{path}: not TOML: {error}. A file of classes reads:\n{EXAMPLE}"
+        ) from error
     entries = table.get("class", [])
     normalise = table.get("normalise", False)
     faults = _unknown("the file", table, ("class", "normalise"))
@@ -196,8 +207,8 @@ def read_classes(path: str | Path) -> SequenceClasses:
             rows.append(entry)
     faults += _clashes(rows)
     if faults:
-        cure = "Mend them; docs and `read_classes` show the form."
-        raise DataError(listed(f"{path}: {len(faults)} faults:", faults, cure))
+        heading = f"{path}: {counted(len(faults), 'fault')}:"
+        raise DataError(listed(heading, faults, f"A file of classes reads:\n{EXAMPLE}"))
     return _from_rows(rows)
 
 
