@@ -206,8 +206,8 @@ def verification(folder: Path) -> None:
     records = []
     for name in ("T1", "T2"):
         evidence = Evidence(
-            name, "W goes there.", Verdict.HOLDS, Verdict.FAILS, "1e-3", {"cosine": [0.9, 1.0], "n": {"a": 3}},
-            {"cosine": 0.1}, "A title", "$W$", (Assumption("A1", True, "all"),), {"cosine": 1.0}, "why",
+            Verdict.HOLDS, Verdict.FAILS, "1e-3", {"cosine": [0.9, 1.0], "n": {"a": 3}}, {"cosine": 0.1},
+            name, "A title", "W goes there.", "$W$", (Assumption("A1", True, "all"),), {"cosine": 1.0}, "why",
             (panel, heat), {"seeds": 2},
         )  # fmt: skip
         records.append(_record(name, (evidence, 1.5, None), None, True))

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 from scipy.optimize import brentq
 
-from attomaton import reproduce
+from attomaton.claims.registry import figures
 
 CLASSES = """
 [[class]]
@@ -111,7 +111,7 @@ def test_published_figures_leave_picture_data_and_verdict(call, tmp_path, name):
 
 def test_every_promised_preset_is_there():
     promised = {f"scan-snap-fig{n}" for n in range(3, 13)}
-    assert promised | {"mechanics-global", "mechanics-local"} == set(reproduce.PRESETS)
+    assert promised | {"mechanics-global", "mechanics-local"} == set(figures())
 
 
 @pytest.mark.filterwarnings("error")  # of a logarithmic axis without numbers

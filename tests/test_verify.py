@@ -7,20 +7,19 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from attomaton import verify
+from attomaton.claims.registry import CLAIMS, find_claims
 from attomaton.errors import SolverError, UsageError
 from attomaton.formats import read_json, read_table
 from attomaton.results import Evidence, Verdict
 
 FAST = "scan-snap-fig3,scan-snap-fig8,scan-snap-fig9"
 GOOD = Evidence(
-    "T1", "It is so.", Verdict.HOLDS, Verdict.FAILS, "exact", {"gap": [0.0, 1.0]}, {"gap": 2.0},
-    title="So",
+    Verdict.HOLDS, Verdict.FAILS, "exact", {"gap": [0.0, 1.0]}, {"gap": 2.0},
     panels=({"title": "A", "xlabel": "x", "ylabel": "y",
              "lines": [{"x": [1, 2], "y": [3, 4], "style": "theory"}]},),
 )  # fmt: skip
@@ -31,14 +30,15 @@ def ended(monkeypatch):
     """Let every claim end as told, by id; all others end well."""
 
     def plant(**ends):
-        def run(claim, arguments):
-            name = next(k for k, c in verify.CLAIMS.items() if c is claim)
-            end = ends.get(name.replace("-", "_"), GOOD)
-            if isinstance(end, Exception):
-                raise end
-            return replace(end, claim=name)
+        for name, claim in CLAIMS.items():
 
-        monkeypatch.setattr(verify, "_check", run)
+            def run(name=name, **arguments):
+                end = ends.get(name.replace("-", "_"), GOOD)
+                if isinstance(end, Exception):
+                    raise end
+                return end
+
+            monkeypatch.setitem(CLAIMS, name, replace(claim, run=run))
 
     return plant
 
@@ -46,9 +46,8 @@ def ended(monkeypatch):
 def test_every_claim_has_a_check_that_takes_its_arguments():
     from inspect import signature
 
-    for name, claim in verify.CLAIMS.items():
-        module = import_module(f"attomaton.claims.{claim.source[0]}")
-        check = signature(getattr(module, claim.source[1]))
+    for name, claim in CLAIMS.items():
+        check = signature(claim.run if claim.figure is None else claim.figure.make)
         free = any(p.kind is p.VAR_KEYWORD for p in check.parameters.values())
         for arguments in (claim.quick, claim.full, claim.data or {}):
             assert free or set(arguments) <= set(check.parameters), name
@@ -56,10 +55,12 @@ def test_every_claim_has_a_check_that_takes_its_arguments():
         assert claim.data is None or "given" in check.parameters, name
 
 
-def test_every_preset_of_reproduce_is_a_claim():
-    from attomaton.reproduce import PRESETS
-
-    assert set(PRESETS) <= set(verify.CLAIMS)
+def test_the_list_of_claims_says_what_each_one_is():
+    for name, claim in CLAIMS.items():
+        assert claim.name == name
+        assert claim.title
+        assert claim.statement.endswith(".")
+    assert len({claim.title for claim in CLAIMS.values()}) == len(CLAIMS)
 
 
 @pytest.mark.parametrize(
@@ -100,15 +101,15 @@ def test_the_folder_holds_evidence_report_and_points(ended, tmp_path):
     assert summary["claims"][0]["figures"] == {"gap": "0 … 1"}
     points = read_table(folder / "panels.parquet")
     assert points["y"].to_pylist() == [3.0, 4.0]
-    assert "So" in (folder / "report.html").read_text(encoding="utf-8")
-    assert "So" in (folder / "report.md").read_text(encoding="utf-8")
+    assert "Gradient descent finds" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "Gradient descent finds" in (folder / "report.md").read_text(encoding="utf-8")
     assert read_json(folder / "summary.json")["verdict"] == "holds"
 
 
 def test_unknown_claims_are_named_with_a_suggestion():
     with pytest.raises(UsageError, match=r"no claim 'T9'.*no claim 'scan-snap-fig31'"):
-        verify.find_claims(["T1", "T9", "scan-snap-fig31"])
-    assert verify.find_claims(["s3", "t1"]) == ["T1", "S3"]
+        find_claims(["T1", "T9", "scan-snap-fig31"])
+    assert find_claims(["s3", "t1"]) == ["T1", "S3"]
 
 
 def test_figures_that_are_formulas_by_the_command_line(call, tmp_path):
@@ -215,8 +216,8 @@ def test_positions_name_what_breaks_in_a_text(call, tmp_path):
 def test_all_presets_in_one_go_each_in_a_folder_of_its_own(call, monkeypatch, tmp_path):
     from attomaton import reproduce
 
-    few = {k: reproduce.PRESETS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
-    monkeypatch.setattr(reproduce, "PRESETS", few)
+    few = {k: CLAIMS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
+    monkeypatch.setattr(reproduce, "figures", lambda: few)
     code, out, _ = call("reproduce", "--all", "-o", tmp_path / "all")
     assert code == 0
     assert out.count("holds") == 2
@@ -226,16 +227,14 @@ def test_all_presets_in_one_go_each_in_a_folder_of_its_own(call, monkeypatch, tm
 def test_one_preset_that_fails_is_said_and_the_others_go_on(call, monkeypatch, tmp_path):
     from attomaton import reproduce
 
-    few = {k: reproduce.PRESETS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
-    broken = replace(few["scan-snap-fig3"], source=("nowhere", "fig3"))
-    monkeypatch.setattr(reproduce, "PRESETS", {**few, "scan-snap-fig3": broken})
+    few = {k: CLAIMS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
 
-    def run(name):
-        if name.endswith("nowhere"):
-            raise SolverError("no certified answer")
-        return import_module(name)
+    def nowhere(**options):
+        raise SolverError("no certified answer")
 
-    monkeypatch.setattr(reproduce, "import_module", run)
+    claim = few["scan-snap-fig3"]
+    few["scan-snap-fig3"] = replace(claim, figure=replace(claim.figure, make=nowhere))
+    monkeypatch.setattr(reproduce, "figures", lambda: few)
     code, out, _ = call("reproduce", "--all", "-o", tmp_path / "all", "--json")
     assert code == 4
     assert [r["verdict"] for r in json.loads(out)["presets"]] == ["error", "holds"]

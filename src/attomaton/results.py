@@ -51,14 +51,14 @@ class Evidence:
     `panels` are pictures in plain data, theory and measurement on the same axes (see `report.panels`).
     """
 
-    claim: str
-    statement: str
     verdict: Verdict
     control: Verdict
     tolerance: str
     measured: dict[str, Any]
     control_measured: dict[str, Any]
+    claim: str = ""  # its name, title and statement: the registry of claims fills them in
     title: str = ""
+    statement: str = ""
     formula: str = ""
     assumptions: tuple[Assumption, ...] = ()
     prediction: dict[str, Any] = field(default_factory=dict)

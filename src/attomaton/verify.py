@@ -12,20 +12,20 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attomaton.claims.cases import Given, not_applicable
+from attomaton.claims.registry import CLAIMS, Claim, find_claims
 from attomaton.corpus.ordering import reading_record
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.engine.tasks import Engine, Here, Task
-from attomaton.errors import AttomatonError, DataError, UsageError, counted, nearest
+from attomaton.errors import AttomatonError, DataError, counted
 from attomaton.formats import AGAIN, expect, plain, read_json, write_columns, write_json
 from attomaton.ledger import Ledger, command
 from attomaton.results import Assumption, Evidence, Verdict
@@ -35,78 +35,7 @@ from attomaton.storage import resumed_folder, write_whole
 Record = dict[str, Any]
 Progress = Callable[[int, int, str], object]
 
-CLASSES = "speaks of sequence classes with known distributions, not of a finite set of samples"
-FIGURE = "is a published experiment on data of its own"
 A1 = "A1: every label occurs in its context"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim: its `check` as a module and function of `claims`, and the arguments of each way to run it.
-
-    `data` are the arguments on a user's data, None where the claim does not speak about them, with the reason in `why`.
-    One that is `long` takes minutes at its smallest: a quick verification leaves it out unless it is named.
-    """
-
-    source: tuple[str, str]
-    quick: Mapping[str, Any] = field(default_factory=dict)
-    full: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] | None = None
-    why: str = ""
-    long: bool = False
-
-
-def _figure(name: str, quick: Mapping[str, Any] | None = None, long: bool = False) -> Claim:
-    return Claim(
-        ("published", "check"), {"name": name, **(quick or {})}, {"name": name}, why=FIGURE, long=long
-    )  # fmt: skip
-
-
-CLAIMS: dict[str, Claim] = {
-    "luce": Claim(("luce_identity", "check"), {"problems": 2}, {"problems": 10}, {}),
-    "convexity": Claim(("convexity", "check"), {"lines": 6}, {"problems": 12, "lines": 20}, {"lines": 4}),
-    "loss-floor": Claim(("loss_floor", "check"), {}, {"problems": 20, "drawn": 4000, "steps": 100_000}, {}),
-    "T1": Claim(("gradient_descent", "check"), {"problems": 6}, {"problems": 24}, {"steps": 50_000}),
-    "T2": Claim(("regularisation", "check"), {}, {"problems": 20}, {}),
-    "T3": Claim(("special_cases", "check"), {"problems": 4}, {"problems": 12}, {}),
-    "T4": Claim(("automaton_limit", "check"), {"problems": 3}, {"problems": 8}, {"steps": 50_000}),
-    "T5": Claim(
-        ("local_protocol", "check"), {}, {"seeds": 30},
-        why="speaks of other heads and losses: attomaton train --head tied --loss squared shows them on your data",
-    ),
-    "S1": Claim(("decoder_gain", "check"), why=CLASSES),
-    "S1-mixing": Claim(("decoder_gain", "check_mixing"), why=CLASSES),
-    "S2": Claim(("fates", "check"), why=CLASSES),
-    "S3": Claim(("growth", "check"), full={"seeds": 10}, why=CLASSES),
-    "S4": Claim(("phase_transition", "check"), why=CLASSES),
-    "S5": Claim(("learning_rates", "check"), why=CLASSES),
-    "long-sequences": Claim(("long_sequences", "check"), {"ends": True}, {}, why=CLASSES),
-    "mechanics-global": _figure("mechanics-global"),
-    "mechanics-local": _figure("mechanics-local"),
-    "scan-snap-fig3": _figure("scan-snap-fig3"),
-    "scan-snap-fig4": _figure("scan-snap-fig4", {"seeds": 3}),
-    "scan-snap-fig5": _figure("scan-snap-fig5", {"seeds": 3}),
-    "scan-snap-fig6": _figure("scan-snap-fig6", {"seeds": 3}),
-    "scan-snap-fig7": _figure("scan-snap-fig7", {"quick": True}, long=True),
-    "scan-snap-fig8": _figure("scan-snap-fig8"),
-    "scan-snap-fig9": _figure("scan-snap-fig9"),
-    "scan-snap-fig10": _figure("scan-snap-fig10", {"quick": True, "seeds": 3}, long=True),
-    "scan-snap-fig11": _figure("scan-snap-fig11"),
-    "scan-snap-fig12": _figure("scan-snap-fig12"),
-}  # fmt: skip
-
-
-def find_claims(only: Sequence[str] | None) -> list[str]:
-    """The ids asked for, in the order of `CLAIMS`; all of them where none is named."""
-    if not only:
-        return list(CLAIMS)
-    known = {name.lower(): name for name in CLAIMS}
-    unknown = [x for x in only if x.lower() not in known]
-    if unknown:
-        said = "; ".join(f"no claim {x!r}{nearest(x, CLAIMS)}" for x in unknown)
-        raise UsageError(f"{said} Known: {', '.join(CLAIMS)}.")
-    wanted = {known[x.lower()] for x in only}
-    return [name for name in CLAIMS if name in wanted]
 
 
 def verify_run(
@@ -219,61 +148,41 @@ def _run(
     claim = CLAIMS[name]
     begin = time.perf_counter()
     try:
-        evidence = _evidence(name, claim, quick, named, given, realizable)
+        evidence = claim.named(_evidence(claim, quick, named, given, realizable))
         return evidence, time.perf_counter() - begin, None
     except AttomatonError as fault:
         error = f"{type(fault).__name__}: {fault}"
     except Exception:  # a fault of ours in one claim must not lose the others
         error = traceback.format_exc()
-    title, statement = claim_heading(name)
     unknown = Verdict.INCONCLUSIVE
-    evidence = Evidence(name, statement, unknown, unknown, "", {}, {}, title=title)
+    evidence = claim.named(Evidence(unknown, unknown, "", {}, {}))
     return evidence, time.perf_counter() - begin, error
 
 
 def _evidence(
-    name: str,
     claim: Claim,
     quick: bool,
     named: bool,
     given: Given | None,
     realizable: Assumption | None,
 ) -> Evidence:
-    title, statement = claim_heading(name)
     if realizable is not None:
         if claim.data is None:
             why = Assumption("speaks about data like these", False, f"this claim {claim.why}")
-            return not_applicable(name, title, statement, why)
+            return not_applicable(why)
         if given is None:
-            return not_applicable(name, title, statement, realizable)
+            return not_applicable(realizable)
         if not given.cases:
             why = Assumption(
                 "there is something to learn", False, "every context holds one distinct token only"
             )
-            return not_applicable(name, title, statement, realizable, why)
-        return _check(claim, {**claim.data, "given": given})
+            return not_applicable(realizable, why)
+        return claim.run(**claim.data, given=given)
     if claim.long and quick and not named:
-        said = f"takes minutes; attomaton verify --only {name}, or --full, runs it"
-        return not_applicable(name, title, statement, Assumption("quick enough", False, said))
+        said = f"takes minutes; attomaton verify --only {claim.name}, or --full, runs it"
+        return not_applicable(Assumption("quick enough", False, said))
     arguments = claim.quick if quick or (claim.long and not _on_gpu()) else claim.full
-    return _check(claim, arguments)
-
-
-def _check(claim: Claim, arguments: Mapping[str, Any]) -> Evidence:
-    module, function = claim.source
-    return getattr(import_module(f"attomaton.claims.{module}"), function)(**arguments)
-
-
-def claim_heading(name: str) -> tuple[str, str]:
-    """Title and statement of a claim that was not run: the first line of its module, or the figure's own."""
-    claim = CLAIMS[name]
-    module = import_module(f"attomaton.claims.{claim.source[0]}")
-    if claim.source[0] == "published":
-        figure = module.FIGURES[name]
-        return figure.title, figure.statement
-    first = (module.__doc__ or "").strip().splitlines()[0].rstrip(".")
-    _, _, said = first.partition(": ")
-    return (said or first)[:1].upper() + (said or first)[1:], first + "."
+    return claim.run(**arguments)
 
 
 def _on_gpu() -> bool:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from attomaton.claims import published
+from attomaton.claims.registry import CLAIMS, figures
 from attomaton.errors import DataError
 from attomaton.results import Verdict
 
@@ -13,7 +13,7 @@ FAST = ["scan-snap-fig3", "scan-snap-fig8", "scan-snap-fig9", "mechanics-global"
 
 @pytest.mark.parametrize("name", FAST)
 def test_the_figure_stands(name):
-    evidence = published.check(name)
+    evidence = CLAIMS[name].check()
     assert evidence.stands, (evidence.measured, evidence.control_measured)
     assert evidence.claim == name
     assert evidence.prediction
@@ -29,6 +29,12 @@ def test_a_figure_on_text_without_its_text_is_not_applicable(monkeypatch):
         raise DataError("data set wikitext-2 was not found")
 
     monkeypatch.setattr("attomaton.corpus.datasets.dataset_files", nowhere)
-    evidence = published.check("scan-snap-fig7", quick=True)
+    evidence = CLAIMS["scan-snap-fig7"].check(quick=True)
     assert evidence.verdict is Verdict.NOT_APPLICABLE
     assert "was not found" in evidence.reason
+
+
+def test_every_published_experiment_has_a_drawing_and_every_drawing_an_experiment():
+    from attomaton.report.published import DRAWINGS
+
+    assert set(DRAWINGS) == set(figures())

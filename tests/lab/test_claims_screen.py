@@ -10,6 +10,7 @@ import sys
 import pytest
 from tests.lab.conftest import enter
 
+from attomaton.claims.registry import CLAIMS
 from attomaton.errors import DataError, UsageError
 from attomaton.lab.claims_panels import heat_options, line_options
 from attomaton.lab.claims_records import (
@@ -26,7 +27,6 @@ from attomaton.lab.claims_records import (
 )
 from attomaton.report.verification_text import blocks
 from attomaton.storage import new_folder
-from attomaton.verify import CLAIMS
 
 QUICK = ["convexity", "T3"]  # claims of seconds
 ROWS = """Object.fromEntries([...document.querySelectorAll('.claims-table tbody tr')].map(r =>
@@ -137,7 +137,7 @@ def test_filters_narrow_the_table_and_stay_in_the_address(tab, lab, verified):
     tab.wait(f"Object.keys({ROWS}).join() === 'convexity' && {query('find')} === 'convex'")
     see(tab, "/claims?verdict=holds")
     assert sorted(tab.value(ROWS)) == sorted(QUICK)
-    see(tab, "/claims?verdict=not+run&find=theorem")
+    see(tab, "/claims?verdict=not+run&find=attention")
     assert {r[0] for r in tab.value(ROWS).values()} == {"– not run yet"}
     see(tab, "/claims?verdict=lovely&claim=nobody")
     assert list(tab.value(ROWS)) == list(CLAIMS)

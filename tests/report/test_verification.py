@@ -51,7 +51,7 @@ def made(
 ):
     given = {"statement": f"What {claim} states.", "tolerance": "within 1e-3", "measured": {"gap": 0.123456789},
              "control_measured": {"gap, shuffled": 2.5}, **fields}  # fmt: skip
-    record = asdict(Evidence(claim, verdict=verdict, control=control, **given))
+    record = asdict(Evidence(claim=claim, verdict=verdict, control=control, **given))
     record |= {"seconds": seconds, "command": f"attomaton verify --only '{claim}'"}
     return record | ({"error": error} if error else {})
 

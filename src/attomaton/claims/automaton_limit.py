@@ -14,7 +14,6 @@ from attomaton.corpus.windows import windows_from_ids
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
-from attomaton.mechanics.model import attention_of
 from attomaton.mechanics.synthetic import draw_samples, planted_samples, unit_embeddings
 from attomaton.mechanics.train import train
 from attomaton.numerics import named_rng
@@ -58,6 +57,8 @@ class Seen(NamedTuple):
 
 def check(problems: int = 4, steps: int = STEPS, given: Given | None = None) -> Evidence:
     """T4 on planted data or a user's, and on fresh contexts where the theorem fixes every probability."""
+    from attomaton.mechanics.model import attention_of  # with it comes JAX
+
     if given is None:
         cases, new = _draws(problems)
     else:
@@ -83,9 +84,6 @@ def check(problems: int = 4, steps: int = STEPS, given: Given | None = None) -> 
         and max(measured["largest distance on new contexts"]) <= FRESH
     )
     return Evidence(
-        claim="T4",
-        title="The trained layer is the automaton",
-        statement="Training ends in an automaton: hard retrieval of one component, then soft composition.",
         formula="p(x | X) → m_x π_x / Σ m π over the highest-priority component of X, 0 elsewhere",
         assumptions=(*assumptions(cases, given), structure(limits)),
         verdict=judged(holds, given, settling=bool((gap > 1e-5).any())),
@@ -127,6 +125,8 @@ def _attention(
     limit: Limit, contexts: Samples, params: Float[np.ndarray, "*shape"]
 ) -> Float[np.ndarray, " incidences"]:
     """The layer's attention on contexts it was not trained on: pairs never trained keep their score, 0."""
+    from attomaton.mechanics.model import attention_of  # with it comes JAX
+
     if limit.embeddings is not None:
         return attention_of(contexts, params, limit.embeddings)
     key, _ = contexts.pair_index()

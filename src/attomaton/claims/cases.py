@@ -134,10 +134,8 @@ def refuted(each: Iterable[bool], given: Given | None = None) -> Verdict:
     return Verdict.FAILS if enough else Verdict.HOLDS
 
 
-def not_applicable(claim: str, title: str, statement: str, *why: Assumption) -> Evidence:
+def not_applicable(*why: Assumption) -> Evidence:
     """The answer of a claim whose assumptions the data do not meet."""
     none = Verdict.NOT_APPLICABLE
     reason = "; ".join(f"{a.name}: {a.found}" for a in why if not a.holds)
-    return Evidence(
-        claim, statement, none, none, "", {}, {}, title=title, assumptions=why, reason=reason
-    )
+    return Evidence(none, none, "", {}, {}, assumptions=why, reason=reason)

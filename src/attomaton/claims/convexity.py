@@ -145,9 +145,6 @@ def check(problems: int = 4, lines: int = 8, given: Given | None = None) -> Evid
         and wrong["least second difference (relative)"] >= -1e-6
     )
     return Evidence(
-        claim="convexity",
-        title="The log-loss is convex in W",
-        statement="Along every line the log-loss lies below its chords, with a variance as its curvature.",
         formula="L((A + B)/2) ≤ (L(A) + L(B))/2,   d²L(A + tV)/dt² = mean of Var_p(e_xᵀ V e_q) ≥ 0",
         assumptions=assumptions(cases, given),
         verdict=Verdict.HOLDS if holds else Verdict.FAILS,

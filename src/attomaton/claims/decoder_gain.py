@@ -53,9 +53,6 @@ def check(eta_y: float = 0.5) -> Evidence:
         and gap <= 0.02
     )
     return Evidence(
-        claim="S1",
-        title="The decoder's backward signal rises, peaks and fades",
-        statement="The decoder's backward signal rises with time, peaks near K ln M / η_Y, and fades like ln t / t.",
         formula="γ(t) = (M − 1)² h(t/K) / (M − 1 + e^{M h(t/K)}) ~ η_Y t/K, then K ln(M η_Y t/K) / (η_Y t)",
         assumptions=_conditions(classes, eta_y),
         prediction={
@@ -102,11 +99,8 @@ def check_mixing(eta_y: float = 0.5) -> Evidence:
     inverse = run_reduced(classes, **rates).records["B"][:, 1:]
     gap, wrong = _gap(B, memory), _gap(B, inverse)
     return Evidence(
-        claim="S1-mixing",
-        title="How a decoder trained from zero mixes classes",
         formula="g_n ∝ f_n − 1/(M − 1) Σ f_n′ at first;  B of the reduced level with memory = B of the limit level",
         assumptions=_conditions(classes, eta_y),
-        statement="A decoder trained from zero mixes classes by 1/(M − 1) at first and remembers past attention.",
         verdict=Verdict.HOLDS if gap <= 0.03 else Verdict.FAILS,
         control=Verdict.FAILS if wrong > 0.03 else Verdict.HOLDS,
         prediction={"B at the end": memory[:, -1, 0].tolist()},

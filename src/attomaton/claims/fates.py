@@ -51,9 +51,6 @@ def check(small: bool = False) -> Evidence:
     holds = all(f[LEAST] > 0 > f[MOST] for f in bound) and max(gaps.values()) <= EXACT
     wrong = [broken[level][MOST] for level in ("reduced", "limit, fast decoder")]
     return Evidence(
-        claim="S2",
-        title="Distinct tokens gain attention, common ones lose it",
-        statement="Distinct tokens gain, and common tokens lose, at every moment and at the predicted rates.",
         formula="ż_{ml} = η_Z f_{nl}² ξ_n > 0 (distinct l),   ż_{ml} = −η_Z Σ_n (1 − f_{nl}²) ξ_n < 0 (common l)",
         assumptions=(
             Assumption("single common token, or classes equal up to names", True,

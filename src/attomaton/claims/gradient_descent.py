@@ -106,9 +106,6 @@ def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> 
     gap = run.records["loss"] - np.array([[x.finite.loss_floor] for x in limits])
     settling = bool((gap[:, -1] <= gap[:, run.tenth] / 2 + 1e-12).all())
     return Evidence(
-        claim="T1",
-        title="Gradient descent finds W_svm and W_fin",
-        statement="Gradient descent grows along W_svm while its part in S_fin tends to W_fin and its loss to L*.",
         formula="W(τ)/‖W(τ)‖ → W_svm/‖W_svm‖,  Π_fin W(τ) → W_fin,  L − L* ~ ‖W_svm‖²/(ητ),  W(τ) = W_svm log τ + O(1)",
         assumptions=(*assumptions(cases, given), step_size(cases, RATE), structure(limits)),
         verdict=judged(holds, given, settling),

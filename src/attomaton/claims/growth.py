@@ -65,8 +65,6 @@ def check(seeds: int = SEEDS) -> Evidence:
         and (np.diff(np.median(by_seed, axis=1)) < 0).all()
     )
     return Evidence(
-        claim="S3",
-        title="Relative gains grow by one factor",
         formula="r_{l/l′}(t) = r_{l/l′}(0) χ_l(t),   e^{2 f(0)² B} ≤ χ ≤ e^{2B}",
         assumptions=(
             Assumption("one query for each class", len(classes.queries) == classes.K,
@@ -75,7 +73,6 @@ def check(seeds: int = SEEDS) -> Evidence:
         ),
         prediction={"r(t) / (r(0) χ(t))": 1.0, "order of the gap in η_Z/η_Y, at least": 1.0},
         reason="the reduced level is integrated to 1e-11; a slow decoder adds terms of first order in η_Z/η_Y",
-        statement="Relative gains between distinct tokens grow by the factor χ of the larger one.",
         verdict=Verdict.HOLDS if holds else Verdict.FAILS,
         control=Verdict.FAILS if wrong > EXACT else Verdict.HOLDS,
         tolerance=(

@@ -42,8 +42,6 @@ def check() -> Evidence:
     # Control: hold η_Z instead of the ratio; then B_n(t_0) must not coincide.
     wrong = _spread(_at_snap(1.0))
     return Evidence(
-        claim="S5",
-        title="What the two learning rates do to attention",
         formula="B(t_0) depends on K, M, η_Y/η_Z only;  fixed ratio: B ↑ with η;  fixed η_Z: B ↓ with η_Y ≥ 2 η_Z",
         assumptions=(
             Assumption("η_Y/η_Z ≥ 2", bool((FAST >= 2).all()),
@@ -51,7 +49,6 @@ def check() -> Evidence:
         ),
         prediction=formula,
         reason="the formula is exact to rounding, the integrators' tolerance is 1e-8, records are 10% apart",
-        statement="Rates at a fixed ratio set the pace, their ratio sets how far attention scans by t_0.",
         verdict=Verdict.HOLDS if holds else Verdict.FAILS,
         control=Verdict.FAILS if wrong > SAME else Verdict.HOLDS,
         tolerance=(

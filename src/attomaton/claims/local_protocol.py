@@ -16,7 +16,6 @@ from attomaton.claims.picture import line, panel
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.graph import build_graph
 from attomaton.mechanics.limit import Limit, solve_limit
-from attomaton.mechanics.model import attention_of
 from attomaton.mechanics.svm import graph_svm
 from attomaton.mechanics.train import train
 from attomaton.numerics import cosine, ragged_indices, row_pointer
@@ -58,6 +57,8 @@ def local_cosine(limit: Limit, params: Float[np.ndarray, "*shape"]) -> float:
 
     `params` is W where the limit has embeddings, else the scores of its pairs.
     """
+    from attomaton.mechanics.model import attention_of  # with it comes JAX
+
     pseudo = pseudo_samples(limit.samples, attention_of(limit.samples, params, limit.embeddings))
     graph = build_graph(pseudo)
     svm = graph_svm(graph, pseudo, limit.embeddings)
@@ -129,9 +130,6 @@ def check(seeds: int = 10) -> Evidence:
     cycles = sum(bool(g.cyclic.any()) for g in graphs)
     cases = [Case(d.samples, d.embeddings) for d in draws]
     return Evidence(
-        claim="T5",
-        title="Other heads and losses settle in a local direction",
-        statement="With a tied head, descent aligns with the Graph-SVM of the order its own attention selects.",
         formula="W(τ)/‖W(τ)‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
         assumptions=(
             *assumptions(cases),

@@ -184,8 +184,6 @@ def check(ends: bool = False) -> Evidence:
         "bias": _slopes(short, by_bias, wrong, classes),
     }
     return Evidence(
-        claim="long-sequences",
-        title="Long contexts and large batches tend to the limit level",
         formula="‖z^{T,b} − z‖ = O(b^{−1/2}) + O((bT)^{−1/2}) + O(T^{−1})",
         assumptions=(
             Assumption("one power at a time", True,
@@ -194,9 +192,6 @@ def check(ends: bool = False) -> Evidence:
         ),
         prediction={"batch": -0.5, "length": -0.5, "bias": -1.0},
         reason="the intervals are Student's over streams; the next order, 1/T², is a few per cent at the shortest T",
-        statement=(
-            "Sampled training tends to the limit level: its error is of order 1/√batch + 1/√(batch · T) + 1/T."
-        ),
         verdict=_verdict(measured),
         control=_verdict(control),
         tolerance=(

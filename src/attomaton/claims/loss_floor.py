@@ -76,9 +76,6 @@ def check(
         for f, x, r in zip(wrong, found, reach, strict=True)
     ]
     return Evidence(
-        claim="loss-floor",
-        title="L* is the infimum of the loss",
-        statement="No W has a loss below L*, and minimisers at falling prices of size approach it.",
         formula="L(W) ≥ L* for every W,   L(W_λ) − L* ~ λ‖W_svm‖² m,  m eᵐ = 1/(λ‖W_svm‖²)",
         assumptions=(*assumptions(cases, given), structure(limits)),
         verdict=Verdict.HOLDS if max(under) <= BELOW and near and falling else Verdict.FAILS,

@@ -189,9 +189,6 @@ def check(problems: int = 4, given: Given | None = None) -> Evidence:
         said = f"{counted(len(s), 'distinct sample')} over {len(s.vocabulary)} tokens, random embeddings of them"
         every = (*every, Assumption(f"dense embeddings (up to {TOKENS} tokens)", True, said))
     return Evidence(
-        claim="luce",
-        title="Attention is a Luce choice model",
-        statement="A label's probability is its Luce choice probability, and the gradient by W is that by scores.",
         formula="c_yᵀ Xᵀ softmax(X W e_q) = m_y e^{s_y} / Σ m_x e^{s_x},   ∇_W L = Eᵀ (∂L/∂S)ᵀ E",
         assumptions=every,
         verdict=Verdict.HOLDS if max(*gap, *slope, *used) <= EXACT else Verdict.FAILS,

@@ -63,8 +63,6 @@ def check() -> Evidence:
     )
     gap = float(np.abs(wrong - quadrature).max())
     return Evidence(
-        claim="S4",
-        title="Attention scans, then snaps",
         formula="B(t) = ¼ ln((C_0 + 4Γ(t))/C_0),   ~ ½ ln t before K ln M/η_Y,   ~ ½ ln ln t after",
         assumptions=(
             Assumption("z(0) = 0, C_0 = 1/K", True, f"K = {K}, M = {M}, η_Y = {ETA_Y:g}, η_Z = {ETA_Z:g}"),
@@ -75,7 +73,6 @@ def check() -> Evidence:
             "quadrature and integration run at 1e-11; C_0 and saturation leave 0.03 of the slopes; classes of the "
             "limit level correlate by 0.08 and records are 10% apart"
         ),
-        statement="Attention scans like ½ ln t until about K ln M / η_Y and then snaps: ½ ln ln t.",
         verdict=Verdict.HOLDS if holds else Verdict.FAILS,
         control=Verdict.FAILS if gap > EXACT else Verdict.HOLDS,
         tolerance=(

@@ -1,11 +1,10 @@
-"""The published figures as evidence: what each one asks, its verdict and control, and a small picture of its own.
+"""The published figures: how their numbers become evidence, a small picture and a table.
 
 The numbers come from the modules that make them; here they only change their dress.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,52 +16,49 @@ from attomaton.results import Assumption, Evidence, Verdict
 
 Result = dict[str, Any]
 BLACK = "#000000"
+FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One published figure: where its numbers come from, what is claimed, and how it is judged."""
+    """One published figure: what makes its numbers, and how they are judged, drawn and kept.
 
-    title: str
-    statement: str
+    `make` returns its numbers with a `verdict` and a `control`. `seeds` is how many draws were published, None where
+    nothing is drawn; `big` names entries of the numbers too large for a summary.
+    """
+
+    make: Callable[..., Result]
     formula: str
-    source: tuple[str, str]
     tolerance: str
     reason: str
-    draw: Callable[[Result], Sequence[dict[str, Any]]]
+    panels: Callable[[Result], Sequence[dict[str, Any]]]
+    table: Callable[[Result], Mapping[str, Any]]
     prediction: Callable[[Result], dict[str, Any]] = lambda r: {}
     measured: Callable[[Result], dict[str, Any]] = lambda r: r["measured"]
     control: Callable[[Result], dict[str, Any]] = lambda r: r["control_measured"]
+    seeds: int | None = None
+    big: tuple[str, ...] = ()
     text: bool = False  # needs WikiText-2
 
-
-def check(name: str, **options: Any) -> Evidence:
-    """The figure of this name, made anew; `options` are those of the function that makes it."""
-    figure = FIGURES[name]
-    data: tuple[Assumption, ...] = (Assumption("data as published", True, figure.title),)
-    if figure.text:
-        found = _text()
-        if not found.holds:
-            return not_applicable(name, figure.title, figure.statement, found)
-        data = (found,)
-    module, function = figure.source
-    result = getattr(import_module(f"attomaton.claims.{module}"), function)(**options)
-    return Evidence(
-        claim=name,
-        title=figure.title,
-        statement=figure.statement,
-        formula=figure.formula,
-        assumptions=data,
-        verdict=Verdict(result["verdict"]),
-        control=Verdict(result["control"]),
-        prediction=figure.prediction(result),
-        tolerance=result.get("tolerance", figure.tolerance),
-        reason=figure.reason,
-        measured=figure.measured(result),
-        control_measured=figure.control(result),
-        panels=tuple(figure.draw(result)),
-        settings=options | ({"size": result["size"]} if "size" in result else {}),
-    )
+    def check(self, **options: Any) -> Evidence:
+        """The figure made anew, as evidence; `options` are those of `make`."""
+        data = _text() if self.text else Assumption("data as published", True, "drawn anew")
+        if not data.holds:
+            return not_applicable(data)
+        result = self.make(**options)
+        return Evidence(
+            formula=self.formula,
+            assumptions=(data,),
+            verdict=Verdict(result["verdict"]),
+            control=Verdict(result["control"]),
+            prediction=self.prediction(result),
+            tolerance=result.get("tolerance", self.tolerance),
+            reason=self.reason,
+            measured=self.measured(result),
+            control_measured=self.control(result),
+            panels=tuple(self.panels(result)),
+            settings=options | ({"size": result["size"]} if "size" in result else {}),
+        )
 
 
 def _text() -> Assumption:
@@ -79,7 +75,8 @@ def _text() -> Assumption:
 # Mechanics
 
 
-def _global(r: Result) -> list[dict[str, Any]]:
+def global_panels(r: Result) -> list[dict[str, Any]]:
+    """Direction over the steps, and where each seed ends."""
     t, seeds = r["curves"]["steps"], range(len(r["rows"]))
     cosines = np.asarray(r["curves"]["cosine_svm"])
     lines = [line(t[1:], y[1:], "W(τ), each seed" if i == 0 else None, points=60, colour=0)
@@ -95,7 +92,8 @@ def _global(r: Result) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _local(r: Result) -> list[dict[str, Any]]:
+def local_panels(r: Result) -> list[dict[str, Any]]:
+    """Where each seed ends."""
     seeds = range(len(r["rows"]))
     return [
         panel(
@@ -110,7 +108,8 @@ def _local(r: Result) -> list[dict[str, Any]]:
 # Scan and Snap
 
 
-def _fig3(r: Result) -> list[dict[str, Any]]:
+def fig3_panels(r: Result) -> list[dict[str, Any]]:
+    """The growth factor over time."""
     curves = r["curves"]
     lines = [line(c["t"], c["chi"], f"η_Y = {c['eta_y']:g}", points=100) for c in curves]
     one = curves[0]
@@ -127,7 +126,8 @@ def _attention(run: Result, n: int = 0) -> np.ndarray:
     return c.reshape(-1, *c.shape[-2:])[:, n]
 
 
-def _fig4(r: Result) -> list[dict[str, Any]]:
+def fig4_panels(r: Result) -> list[dict[str, Any]]:
+    """Attention of the first class, by token and step."""
     panels = []
     for run in r["rows"]:
         c = _attention(run)
@@ -142,7 +142,8 @@ def _fig4(r: Result) -> list[dict[str, Any]]:
     return panels
 
 
-def _fig5(r: Result) -> list[dict[str, Any]]:
+def fig5_panels(r: Result) -> list[dict[str, Any]]:
+    """Attention of the first class, and picks shared."""
     own = _attention(r["sgd"])[-1]
     tokens = np.flatnonzero(own > 0)
     lines = [line(tokens, own[tokens], "SGD, η = 1", "theory", ink=BLACK)]
@@ -160,7 +161,8 @@ def _fig5(r: Result) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _fig6(r: Result) -> list[dict[str, Any]]:
+def fig6_panels(r: Result) -> list[dict[str, Any]]:
+    """Entropy by the rates, for one query and for ten."""
     panels = []
     for q in (1, 10):
         cells = [c for c in r["cells"] if c["queries"] == q]
@@ -175,7 +177,8 @@ def _fig6(r: Result) -> list[dict[str, Any]]:
     return panels
 
 
-def _fig8(r: Result) -> list[dict[str, Any]]:
+def fig8_panels(r: Result) -> list[dict[str, Any]]:
+    """Decoder growth, by steps and in closed form."""
     panels = []
     for M in sorted({c["M"] for c in r["curves"]}):
         lines: list[dict[str, Any]] = []
@@ -190,7 +193,8 @@ def _fig8(r: Result) -> list[dict[str, Any]]:
     return panels
 
 
-def _fig9(r: Result) -> list[dict[str, Any]]:
+def fig9_panels(r: Result) -> list[dict[str, Any]]:
+    """Scan progress over time."""
     panels = []
     for M in sorted({c["M"] for c in r["curves"]}):
         own = [c for c in r["curves"] if c["M"] == M]
@@ -203,7 +207,9 @@ def _fig9(r: Result) -> list[dict[str, Any]]:
     return panels
 
 
-def _recall(over: str, xlabel: str) -> Callable[[Result], list[dict[str, Any]]]:
+def recall_panels(over: str, xlabel: str) -> Callable[[Result], list[dict[str, Any]]]:
+    """Recall over a setting, a line for each number of queries."""
+
     def draw(r: Result) -> list[dict[str, Any]]:
         rows = [x for x in r["rows"] if x["threshold"] == 1.0]
         lines = []
@@ -216,7 +222,8 @@ def _recall(over: str, xlabel: str) -> Callable[[Result], list[dict[str, Any]]]:
     return draw
 
 
-def _fig7(r: Result) -> list[dict[str, Any]]:
+def fig7_panels(r: Result) -> list[dict[str, Any]]:
+    """Entropy over the steps."""
     return [
         panel(
             "Entropy of attention on validation text", "step", "nats",
@@ -225,7 +232,8 @@ def _fig7(r: Result) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _fig10(r: Result) -> list[dict[str, Any]]:
+def fig10_panels(r: Result) -> list[dict[str, Any]]:
+    """Entropy by the learning rate."""
     rows = r["rows"]
     rate = np.array([x["lr"] for x in rows])
     entropy = np.array([x["entropy_mean"] for x in rows])
@@ -239,146 +247,58 @@ def _fig10(r: Result) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-ORDER = (
-    "no pair contradicts by two standard errors, more obey than chance, largest difference ≥ 0.02"
-)
-PAIRED = "pairs are compared stream by stream; by chance one in forty obeys by two standard errors"
-FORMULA = "rounding: the figure is a formula"
+# Tables
 
-FIGURES = {
-    "mechanics-global": Figure(
-        "Normalised gradient descent finds W_svm and W_fin",
-        "Ten runs as published end along W_svm, with the finite part near W_fin.",
-        "W/‖W‖ → W_svm/‖W_svm‖,  Π_fin W → W_fin",
-        ("global_protocol", "reproduce"),
-        "every cosine ≥ 0.96, every distance ≤ 0.02",
-        "published: 0.976 to 0.993, and about 0.005; the step of 0.01 bounds the distance",
-        _global,
-        lambda r: {"cosine": 1.0, "distance": 0.0, "published": "0.976–0.993, about 0.005"},
-        lambda r: {k: [x[k] for x in r["rows"]] for k in ("cosine_svm", "distance_fin", "distance_exact")},
-        lambda r: {"cosine, shuffled labels": [x["cosine_shuffled"] for x in r["rows"]]},
-    ),
-    "mechanics-local": Figure(
-        "With a tied head and squared loss, descent finds the local W_svm",
-        "Ten runs as published end along the Graph-SVM of their own attention's order, not of the data's.",
-        "W/‖W‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
-        ("local_protocol", "reproduce"),
-        "every cosine ≥ 0.97, median ≥ 0.99",
-        "published: 0.992 to 0.9995",
-        _local,
-        lambda r: {"cosine": 1.0, "published": "0.992–0.9995"},
-        lambda r: {"cosine_local": [x["cosine_local"] for x in r["rows"]]},
-        lambda r: {"cosine_global": [x["cosine_global"] for x in r["rows"]]},
-    ),
-    "scan-snap-fig3": Figure(
-        "Attention grows, then freezes: growth factor over time",
-        "The growth factor is nearly proportional to time while scanning and hardly grows from t_0 on.",
-        "χ = e^{2B(t)}",
-        ("scan_snap_figures", "fig3"),
-        "exponent ≥ 0.9 while scanning, < 0.5 at t_0; control: at a tenth of t_0",
-        FORMULA,
-        _fig3,
-        lambda r: {"t_0": [c["t_0"] for c in r["curves"]]},
-        lambda r: {k: r[k] for k in ("exponent while scanning", "exponent at t_0")},
-        lambda r: {"rule": "exponent < 0.5 at a tenth of t_0"},
-    ),
-    "scan-snap-fig4": Figure(
-        "Attention drops common tokens and rare distinct ones",
-        "Common tokens lose, gain follows P(l|n), and a larger decoder rate leaves attention denser.",
-        "c_{l|n} ∝ P(l|n) e^{z_ml}",
-        ("attention_entropy", "fig4"),
-        "all common tokens lose, together ≥ 5%; rank correlation ≥ 0.8; entropy larger for η_Y = 10, on every stream",
-        "chance in 128 contexts of 128 tokens reorders neighbours only",
-        _fig4,
-        lambda r: {"common tokens that lose": 1.0, "rank correlation": 1.0},
-    ),
-    "scan-snap-fig5": Figure(
-        "Adam selects other distinct tokens than SGD",
-        "The half of the distinct tokens whose logits grow most differs between Adam and SGD.",
-        "picks(Adam) ≠ picks(SGD)",
-        ("attention_entropy", "fig5"),
-        "on average at most 4 of 5 picks shared, at every rate",
-        "SGD at other rates (the control) shares nearly all",
-        _fig5,
-        lambda r: {"picks shared, at most": 0.8},
-    ),
-    "scan-snap-fig6": Figure(
-        "Entropy of attention by the two learning rates, 1 to 10 queries",
-        "Entropy falls with η_Z at a fixed ratio, and rises with η_Y/η_Z from 2 on.",
-        "H(c_n) ↓ in η_Z,  ↑ in η_Y/η_Z ≥ 2",
-        ("attention_entropy", "fig6"),
-        ORDER,
-        PAIRED,
-        _fig6,
-        lambda r: {"contradicting pairs": 0},
-    ),
-    "scan-snap-fig7": Figure(
-        "Attention of a transformer on WikiText-2 becomes sparse, and its entropy freezes",
-        "First-layer entropy falls and then hardly moves, for one layer and for three.",
-        "H(attention) ↓, then constant",
-        ("text_attention", "fig7"),
-        "as its result says",
-        "standard errors over validation windows",
-        _fig7,
-        lambda r: {"sparse": "holds", "frozen": "holds"},
-        lambda r: {f"{x['layers']} layers": {k: x[k] for k in ("entropy", "entropy_end", "share_fall", "entropy_moves")}
-                   for x in r["rows"]},
-        lambda r: {"rate 1e-4 of the published": r["control_measured"]},
-        text=True,
-    ),
-    "scan-snap-fig8": Figure(
-        "Decoder growth in steps against its continuous form",
-        "The discrete h* leads the closed form h by no more than η_Y/M.",
-        "0 ≤ h*(s) − h(s) ≤ η_Y/M",
-        ("scan_snap_figures", "fig8"),
-        "the lead is at least −1e-12 and at most 1, in units of η_Y/M",
-        FORMULA,
-        _fig8,
-        lambda r: {"lead in units of eta_Y / M, at most": 1.0},
-        lambda r: {"lead in units of eta_Y / M": r["lead in units of eta_Y / M"]},
-        lambda r: {"rule": "steps that know nothing of α"},
-    ),
-    "scan-snap-fig9": Figure(
-        "Scan progress at a fixed ratio of the rates",
-        "B at t_0 is the same for all rates of one ratio.",
-        "B(t_0) = function of K, M, η_Y/η_Z",
-        ("scan_snap_figures", "fig9"),
-        "spread ≤ 1e-12",
-        FORMULA,
-        _fig9,
-        lambda r: {"spread at t_0": 0.0},
-        lambda r: {"spread at t_0": r["spread at t_0"]},
-        lambda r: {"spread at t = 10": r["spread at t = 10"]},
-    ),
-    "scan-snap-fig10": Figure(
-        "Entropy of attention on WikiText-2 by the learning rate",
-        "Entropy on the validation text falls as the learning rate grows.",
-        "dH/d(rate) < 0",
-        ("text_attention", "fig10"),
-        "as its result says",
-        "Student's t over seeds",
-        _fig10,
-        lambda r: {"slope": "below 0"},
-        text=True,
-    ),
-    "scan-snap-fig11": Figure(
-        "Recall of distinct tokens against the ratio of the rates",
-        "Recall of distinct tokens rises with η_Y/η_Z from 2 on.",
-        "recall(c_n > 1/M) ↑ in η_Y/η_Z ≥ 2",
-        ("attention_entropy", "fig11"),
-        ORDER,
-        PAIRED,
-        _recall("ratio", "η_Y/η_Z"),
-        lambda r: {"contradicting pairs": 0},
-    ),
-    "scan-snap-fig12": Figure(
-        "Recall of distinct tokens against the attention rate",
-        "Recall of distinct tokens falls with η_Z.",
-        "recall(c_n > 1/M) ↓ in η_Z",
-        ("attention_entropy", "fig12"),
-        ORDER,
-        PAIRED,
-        _recall("eta_z", "η_Z"),
-        lambda r: {"contradicting pairs": 0},
-    ),
-}  # fmt: skip
+
+def rows_table(result: Result) -> Mapping[str, Any]:
+    """The rows of the numbers as columns."""
+    rows = result["rows"]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def cells_table(result: Result) -> Mapping[str, Any]:
+    """The cells of the numbers as columns."""
+    cells = result["cells"]
+    return {name: [cell[name] for cell in cells] for name in cells[0]}
+
+
+def curves_table(result: Result) -> Mapping[str, Any]:
+    """Curves as long columns: their settings repeated beside every point."""
+    columns: dict[str, list[Any]] = {}
+    for i, curve in enumerate(result["curves"]):
+        long = {
+            k: v for k, v in curve.items() if isinstance(v, (list, tuple)) or hasattr(v, "shape")
+        }
+        size = len(next(iter(long.values())))
+        for name, value in {"curve": i, "point": range(size), **curve}.items():
+            points = list(value) if name in long or name == "point" else [value] * size
+            columns.setdefault(name, []).extend(points)
+    return columns
+
+
+def attention_table(result: Result) -> Mapping[str, Any]:
+    """Attention of figures 4 and 5 as rows: run, step, class, token."""
+    runs = [*result["rows"], *([result["sgd"]] if "sgd" in result else [])]
+    columns: dict[str, list[Any]] = {
+        k: [] for k in ("run", "record", "class", "token", "attention")
+    }
+    for i, run in enumerate(runs):
+        c = np.asarray(run["attention"])
+        c = c.reshape(-1, *c.shape[-2:])
+        record, n, token = np.indices(c.shape)
+        for name, value in zip(columns, (np.full(c.size, i), record, n, token, c), strict=True):
+            columns[name].extend(np.asarray(value).ravel().tolist())
+    return columns
+
+
+def maps_table(result: Result) -> Mapping[str, Any]:
+    """Attention maps of figure 7 as rows: model, step, query, key."""
+    columns: dict[str, list[Any]] = {k: [] for k in ("layers", "step", "query", "key", "attention")}
+    for part in result["maps"]:
+        b = np.asarray(part["attention"])
+        record, query, key = np.indices(b.shape)
+        step = np.asarray(part["steps"])[record]
+        layers = np.full(b.shape, part["layers"])
+        for name, value in zip(columns, (layers, step, query, key, b), strict=True):
+            columns[name].extend(value.ravel().tolist())
+    return columns

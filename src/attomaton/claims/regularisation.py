@@ -32,8 +32,6 @@ from attomaton.results import Assumption, Evidence
 K, D, N, T = 6, 8, 8, 4
 RADII = (8.0, 11.0, 15.0, 20.0)  # in units of ‖W_svm‖: margins of about 8 to 20
 ALIGNED = 0.99
-TITLE = "The regularisation path ends at W_svm and W_fin"
-STATEMENT = "Minimisers of growing norm have the same two limits as gradient descent."
 
 
 def _draws(problems: int) -> list[Case]:
@@ -76,7 +74,7 @@ def check(problems: int = 5, given: Given | None = None) -> Evidence:
     hard = [(c, x) for c, x in solved if x.svm.norm > 0]
     if not hard:
         why = Assumption("W_svm ≠ 0", False, "no token outranks another, so W has no direction")
-        return not_applicable("T2", TITLE, STATEMENT, *assumptions(cases, given), why)
+        return not_applicable(*assumptions(cases, given), why)
     paths = [_path(c, x) for c, x in hard]
     limits = [x for _, x in hard]
     angle = np.array([_angles(p, x) for p, x in zip(paths, limits, strict=True)])
@@ -102,9 +100,6 @@ def check(problems: int = 5, given: Given | None = None) -> Evidence:
     )
     settling = max(measured["angle_rate"]) < 0
     return Evidence(
-        claim="T2",
-        title=TITLE,
-        statement=STATEMENT,
         formula="W_R = argmin{L(W) : ‖W‖ ≤ R}:  W_R/R → W_svm/‖W_svm‖,  Π_fin W_R → W_fin,  angle ~ 1/R",
         assumptions=(*assumptions(cases, given), structure([x for _, x in solved])),
         verdict=judged(holds, given, settling),

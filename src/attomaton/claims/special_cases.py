@@ -20,8 +20,6 @@ K, N, T = 6, 8, 4
 STEPS = 20_000
 EACH = 4  # last tokens of a user's data of each kind
 KINDS = "priority graphs are acyclic, or one component"
-TITLE = "Acyclic data: one token is selected; fully cyclic data: W converges"
-STATEMENT = "Acyclic data: W_fin = 0, and attention selects one token; one component: W_svm = 0, and W tends to W_fin."
 
 
 def _draws(problems: int) -> tuple[list[Case], list[Case]]:
@@ -47,7 +45,7 @@ def check(problems: int = 6, steps: int = STEPS, given: Given | None = None) -> 
         acyclic, cyclic, kinds = _special(given)
         every = (given.realizable, kinds)
     if not acyclic and not cyclic:
-        return not_applicable("T3", TITLE, STATEMENT, *every)
+        return not_applicable(*every)
     hard, soft = ([solve_limit(c.samples) for c in cases] for cases in (acyclic, cyclic))
     chosen, settled = _train(hard, steps), _train(soft, steps)
     # The control predicts W_fin from other labels: finite parts of tied tokens must then disagree.
@@ -75,9 +73,6 @@ def check(problems: int = 6, steps: int = STEPS, given: Given | None = None) -> 
         and all(x <= 1e-6 for x in measured["fully cyclic: ‖W − W_fin‖"])
     )
     return Evidence(
-        claim="T3",
-        title=TITLE,
-        statement=STATEMENT,
         formula="acyclic: W_fin = 0, L* = 0, attention → one token;  one component: W_svm = 0, W(τ) → W_fin",
         assumptions=every,
         verdict=judged(holds, given, _settling(chosen, hard) and _settling(settled, soft)),

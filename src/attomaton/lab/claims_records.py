@@ -6,13 +6,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from attomaton.claims.registry import CLAIMS, find_claims
 from attomaton.corpus.files import READING
 from attomaton.errors import DataError
 from attomaton.formats import expect, read_json
 from attomaton.report.verification_figures import words
 from attomaton.report.verification_text import control_mark, outcome, verdict_mark
 from attomaton.storage import check_folder
-from attomaton.verify import CLAIMS, claim_heading, find_claims, key_figures, read_evidence
+from attomaton.verify import key_figures, read_evidence
 
 Record = dict[str, Any]
 
@@ -68,8 +69,7 @@ def _age(path: Path | None) -> int:
 
 def not_run(name: str) -> Record:
     """A claim nobody has put to the test here."""
-    title, statement = claim_heading(name)
-    said = {"title": title, "statement": statement}
+    said = {"title": CLAIMS[name].title, "statement": CLAIMS[name].statement}
     return {"claim": name, **{k: words(v.replace("\\,", " ")) for k, v in said.items()}}
 
 

@@ -256,3 +256,20 @@ def _series(
              "error": spread, "label": f"{label} = {value:g}"}
         )  # fmt: skip
     return lines
+
+
+# By the name of the published experiment.
+DRAWINGS: dict[str, Callable[[Result], Figure]] = {
+    "mechanics-global": mechanics_global,
+    "mechanics-local": mechanics_local,
+    "scan-snap-fig3": fig3,
+    "scan-snap-fig4": fig4,
+    "scan-snap-fig5": fig5,
+    "scan-snap-fig6": fig6,
+    "scan-snap-fig7": fig7,
+    "scan-snap-fig8": fig8,
+    "scan-snap-fig9": fig9,
+    "scan-snap-fig10": fig10,
+    "scan-snap-fig11": recall_over("ratio", f"{ETA_Y} / {ETA_Z}"),
+    "scan-snap-fig12": recall_over("eta_z", ETA_Z),
+}

@@ -1,0 +1,365 @@
+"""Every claim and published figure by name: what is said, how it is checked, how large, and what is kept of it.
+
+`verify`, `reproduce`, the report and the lab read this one list.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from attomaton.claims import (
+    attention_entropy,
+    automaton_limit,
+    convexity,
+    decoder_gain,
+    fates,
+    global_protocol,
+    gradient_descent,
+    growth,
+    learning_rates,
+    local_protocol,
+    long_sequences,
+    loss_floor,
+    luce_identity,
+    phase_transition,
+    published,
+    regularisation,
+    scan_snap_figures,
+    special_cases,
+    text_attention,
+)
+from attomaton.claims.published import Figure
+from attomaton.errors import UsageError, nearest
+from attomaton.results import Evidence
+
+CLASSES = "speaks of sequence classes with known distributions, not of a finite set of samples"
+FIGURE = "is a published experiment on data of its own"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: what it says, its check, and the arguments of each way to run it.
+
+    `data` are the arguments on a user's data, None where the claim does not speak about them, with the reason in `why`.
+    One that is `long` takes minutes at its smallest: a quick verification leaves it out unless it is named, and
+    `reproduce` has a quick version of it that can be resumed. A published experiment has its `figure`.
+    """
+
+    name: str
+    title: str
+    statement: str
+    run: Callable[..., Evidence]
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    full: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] | None = None
+    why: str = ""
+    long: bool = False
+    figure: Figure | None = None
+
+    def named(self, evidence: Evidence) -> Evidence:
+        """Evidence of this claim, with its name."""
+        return replace(evidence, claim=self.name, title=self.title, statement=self.statement)
+
+    def check(self, **arguments: Any) -> Evidence:
+        """The claim put to the test."""
+        return self.named(self.run(**arguments))
+
+
+ORDER = (
+    "no pair contradicts by two standard errors, more obey than chance, largest difference ≥ 0.02"
+)
+PAIRED = "pairs are compared stream by stream; by chance one in forty obeys by two standard errors"
+FORMULA = "rounding: the figure is a formula"
+
+
+def _figure(name: str, title: str, statement: str, figure: Figure, **sizes: Any) -> Claim:
+    return Claim(name, title, statement, figure.check, why=FIGURE, figure=figure, **sizes)
+
+
+_LIST = [
+    Claim(
+        "luce", "Attention is a Luce choice model",
+        "A label's probability is its Luce choice probability, and the gradient by W is that by scores.",
+        luce_identity.check, quick={"problems": 2}, full={"problems": 10}, data={},
+    ),
+    Claim(
+        "convexity", "The log-loss is convex in W",
+        "Along every line the log-loss lies below its chords, with a variance as its curvature.",
+        convexity.check, quick={"lines": 6}, full={"problems": 12, "lines": 20}, data={"lines": 4},
+    ),
+    Claim(
+        "loss-floor", "L* is the infimum of the loss",
+        "No W has a loss below L*, and minimisers at falling prices of size approach it.",
+        loss_floor.check, full={"problems": 20, "drawn": 4000, "steps": 100_000}, data={},
+    ),
+    Claim(
+        "T1", "Gradient descent finds W_svm and W_fin",
+        "Gradient descent grows along W_svm while its part in S_fin tends to W_fin and its loss to L*.",
+        gradient_descent.check, quick={"problems": 6}, full={"problems": 24}, data={"steps": 50_000},
+    ),
+    Claim(
+        "T2", "The regularisation path ends at W_svm and W_fin",
+        "Minimisers of growing norm have the same two limits as gradient descent.",
+        regularisation.check, full={"problems": 20}, data={},
+    ),
+    Claim(
+        "T3", "Acyclic data: one token is selected; fully cyclic data: W converges",
+        "Acyclic data: W_fin = 0, and attention selects one token; one component: W_svm = 0, and W tends to W_fin.",
+        special_cases.check, quick={"problems": 4}, full={"problems": 12}, data={},
+    ),
+    Claim(
+        "T4", "The trained layer is the automaton",
+        "Training ends in an automaton: hard retrieval of one component, then soft composition.",
+        automaton_limit.check, quick={"problems": 3}, full={"problems": 8}, data={"steps": 50_000},
+    ),
+    Claim(
+        "T5", "Other heads and losses settle in a local direction",
+        "With a tied head, descent aligns with the Graph-SVM of the order its own attention selects.",
+        local_protocol.check, full={"seeds": 30},
+        why="speaks of other heads and losses: attomaton train --head tied --loss squared shows them on your data",
+    ),
+    Claim(
+        "S1", "The decoder's backward signal rises, peaks and fades",
+        "The decoder's backward signal rises with time, peaks near K ln M / η_Y, and fades like ln t / t.",
+        decoder_gain.check, why=CLASSES,
+    ),
+    Claim(
+        "S1-mixing", "How a decoder trained from zero mixes classes",
+        "A decoder trained from zero mixes classes by 1/(M − 1) at first and remembers past attention.",
+        decoder_gain.check_mixing, why=CLASSES,
+    ),
+    Claim(
+        "S2", "Distinct tokens gain attention, common ones lose it",
+        "Distinct tokens gain, and common tokens lose, at every moment and at the predicted rates.",
+        fates.check, why=CLASSES,
+    ),
+    Claim(
+        "S3", "Relative gains grow by one factor",
+        "Relative gains between distinct tokens grow by the factor χ of the larger one.",
+        growth.check, full={"seeds": 10}, why=CLASSES,
+    ),
+    Claim(
+        "S4", "Attention scans, then snaps",
+        "Attention scans like ½ ln t until about K ln M / η_Y and then snaps: ½ ln ln t.",
+        phase_transition.check, why=CLASSES,
+    ),
+    Claim(
+        "S5", "What the two learning rates do to attention",
+        "Rates at a fixed ratio set the pace, their ratio sets how far attention scans by t_0.",
+        learning_rates.check, why=CLASSES,
+    ),
+    Claim(
+        "long-sequences", "Long contexts and large batches tend to the limit level",
+        "Sampled training tends to the limit level: its error is of order 1/√batch + 1/√(batch · T) + 1/T.",
+        long_sequences.check, quick={"ends": True}, why=CLASSES,
+    ),
+    _figure(
+        "mechanics-global", "Normalised gradient descent finds W_svm and W_fin",
+        "Ten runs as published end along W_svm, with the finite part near W_fin.",
+        Figure(
+            global_protocol.reproduce,
+            "W/‖W‖ → W_svm/‖W_svm‖,  Π_fin W → W_fin",
+            "every cosine ≥ 0.96, every distance ≤ 0.02",
+            "published: 0.976 to 0.993, and about 0.005; the step of 0.01 bounds the distance",
+            published.global_panels,
+            published.rows_table,
+            lambda r: {"cosine": 1.0, "distance": 0.0, "published": "0.976–0.993, about 0.005"},
+            lambda r: {k: [x[k] for x in r["rows"]] for k in ("cosine_svm", "distance_fin", "distance_exact")},
+            lambda r: {"cosine, shuffled labels": [x["cosine_shuffled"] for x in r["rows"]]},
+            seeds=10,
+            big=("curves",),
+        ),
+    ),
+    _figure(
+        "mechanics-local", "With a tied head and squared loss, descent finds the local W_svm",
+        "Ten runs as published end along the Graph-SVM of their own attention's order, not of the data's.",
+        Figure(
+            local_protocol.reproduce,
+            "W/‖W‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
+            "every cosine ≥ 0.97, median ≥ 0.99",
+            "published: 0.992 to 0.9995",
+            published.local_panels,
+            published.rows_table,
+            lambda r: {"cosine": 1.0, "published": "0.992–0.9995"},
+            lambda r: {"cosine_local": [x["cosine_local"] for x in r["rows"]]},
+            lambda r: {"cosine_global": [x["cosine_global"] for x in r["rows"]]},
+            seeds=10,
+        ),
+    ),
+    _figure(
+        "scan-snap-fig3", "Attention grows, then freezes: growth factor over time",
+        "The growth factor is nearly proportional to time while scanning and hardly grows from t_0 on.",
+        Figure(
+            scan_snap_figures.fig3,
+            "χ = e^{2B(t)}",
+            "exponent ≥ 0.9 while scanning, < 0.5 at t_0; control: at a tenth of t_0",
+            FORMULA,
+            published.fig3_panels,
+            published.curves_table,
+            lambda r: {"t_0": [c["t_0"] for c in r["curves"]]},
+            lambda r: {k: r[k] for k in ("exponent while scanning", "exponent at t_0")},
+            lambda r: {"rule": "exponent < 0.5 at a tenth of t_0"},
+            big=("curves",),
+        ),
+    ),
+    _figure(
+        "scan-snap-fig4", "Attention drops common tokens and rare distinct ones",
+        "Common tokens lose, gain follows P(l|n), and a larger decoder rate leaves attention denser.",
+        Figure(
+            attention_entropy.fig4,
+            "c_{l|n} ∝ P(l|n) e^{z_ml}",
+            "all common tokens lose, together ≥ 5%; rank correlation ≥ 0.8; more entropy for η_Y = 10 on every stream",
+            "chance in 128 contexts of 128 tokens reorders neighbours only",
+            published.fig4_panels,
+            published.attention_table,
+            lambda r: {"common tokens that lose": 1.0, "rank correlation": 1.0},
+            seeds=5,
+            big=("rows", "sgd"),
+        ),
+        quick={"seeds": 3},
+    ),
+    _figure(
+        "scan-snap-fig5", "Adam selects other distinct tokens than SGD",
+        "The half of the distinct tokens whose logits grow most differs between Adam and SGD.",
+        Figure(
+            attention_entropy.fig5,
+            "picks(Adam) ≠ picks(SGD)",
+            "on average at most 4 of 5 picks shared, at every rate",
+            "SGD at other rates (the control) shares nearly all",
+            published.fig5_panels,
+            published.attention_table,
+            lambda r: {"picks shared, at most": 0.8},
+            seeds=5,
+            big=("rows", "sgd"),
+        ),
+        quick={"seeds": 3},
+    ),
+    _figure(
+        "scan-snap-fig6", "Entropy of attention by the two learning rates, 1 to 10 queries",
+        "Entropy falls with η_Z at a fixed ratio, and rises with η_Y/η_Z from 2 on.",
+        Figure(
+            attention_entropy.fig6,
+            "H(c_n) ↓ in η_Z,  ↑ in η_Y/η_Z ≥ 2",
+            ORDER,
+            PAIRED,
+            published.fig6_panels,
+            published.cells_table,
+            lambda r: {"contradicting pairs": 0},
+            seeds=10,
+        ),
+        quick={"seeds": 3},
+    ),
+    _figure(
+        "scan-snap-fig7", "Attention of a transformer on WikiText-2 becomes sparse, and its entropy freezes",
+        "First-layer entropy falls and then hardly moves, for one layer and for three.",
+        Figure(
+            text_attention.fig7,
+            "H(attention) ↓, then constant",
+            "as its result says",
+            "standard errors over validation windows",
+            published.fig7_panels,
+            published.maps_table,
+            lambda r: {"sparse": "holds", "frozen": "holds"},
+            lambda r: {f"{x['layers']} layers": {k: x[k] for k in published.FREEZING} for x in r["rows"]},
+            lambda r: {"rate 1e-4 of the published": r["control_measured"]},
+            big=("maps",),
+            text=True,
+        ),
+        quick={"quick": True}, long=True,
+    ),
+    _figure(
+        "scan-snap-fig8", "Decoder growth in steps against its continuous form",
+        "The discrete h* leads the closed form h by no more than η_Y/M.",
+        Figure(
+            scan_snap_figures.fig8,
+            "0 ≤ h*(s) − h(s) ≤ η_Y/M",
+            "the lead is at least −1e-12 and at most 1, in units of η_Y/M",
+            FORMULA,
+            published.fig8_panels,
+            published.curves_table,
+            lambda r: {"lead in units of eta_Y / M, at most": 1.0},
+            lambda r: {"lead in units of eta_Y / M": r["lead in units of eta_Y / M"]},
+            lambda r: {"rule": "steps that know nothing of α"},
+            big=("curves",),
+        ),
+    ),
+    _figure(
+        "scan-snap-fig9", "Scan progress at a fixed ratio of the rates",
+        "B at t_0 is the same for all rates of one ratio.",
+        Figure(
+            scan_snap_figures.fig9,
+            "B(t_0) = function of K, M, η_Y/η_Z",
+            "spread ≤ 1e-12",
+            FORMULA,
+            published.fig9_panels,
+            published.curves_table,
+            lambda r: {"spread at t_0": 0.0},
+            lambda r: {"spread at t_0": r["spread at t_0"]},
+            lambda r: {"spread at t = 10": r["spread at t = 10"]},
+            big=("curves",),
+        ),
+    ),
+    _figure(
+        "scan-snap-fig10", "Entropy of attention on WikiText-2 by the learning rate",
+        "Entropy on the validation text falls as the learning rate grows.",
+        Figure(
+            text_attention.fig10,
+            "dH/d(rate) < 0",
+            "as its result says",
+            "Student's t over seeds",
+            published.fig10_panels,
+            published.curves_table,
+            lambda r: {"slope": "below 0"},
+            seeds=5,
+            text=True,
+        ),
+        quick={"quick": True, "seeds": 3}, long=True,
+    ),
+    _figure(
+        "scan-snap-fig11", "Recall of distinct tokens against the ratio of the rates",
+        "Recall of distinct tokens rises with η_Y/η_Z from 2 on.",
+        Figure(
+            attention_entropy.fig11,
+            "recall(c_n > 1/M) ↑ in η_Y/η_Z ≥ 2",
+            ORDER,
+            PAIRED,
+            published.recall_panels("ratio", "η_Y/η_Z"),
+            published.rows_table,
+            lambda r: {"contradicting pairs": 0},
+            seeds=10,
+        ),
+    ),
+    _figure(
+        "scan-snap-fig12", "Recall of distinct tokens against the attention rate",
+        "Recall of distinct tokens falls with η_Z.",
+        Figure(
+            attention_entropy.fig12,
+            "recall(c_n > 1/M) ↓ in η_Z",
+            ORDER,
+            PAIRED,
+            published.recall_panels("eta_z", "η_Z"),
+            published.rows_table,
+            lambda r: {"contradicting pairs": 0},
+            seeds=10,
+        ),
+    ),
+]  # fmt: skip
+CLAIMS: dict[str, Claim] = {claim.name: claim for claim in _LIST}
+
+
+def figures() -> dict[str, Claim]:
+    """The claims that are published experiments."""
+    return {name: claim for name, claim in CLAIMS.items() if claim.figure is not None}
+
+
+def find_claims(only: Sequence[str] | None) -> list[str]:
+    """The names asked for, in the order of `CLAIMS`; all of them where none is named."""
+    if not only:
+        return list(CLAIMS)
+    known = {name.lower(): name for name in CLAIMS}
+    unknown = [x for x in only if x.lower() not in known]
+    if unknown:
+        said = "; ".join(f"no claim {x!r}{nearest(x, CLAIMS)}" for x in unknown)
+        raise UsageError(f"{said} Known: {', '.join(CLAIMS)}.")
+    wanted = {known[x.lower()] for x in only}
+    return [name for name in CLAIMS if name in wanted]
