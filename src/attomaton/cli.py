@@ -51,6 +51,17 @@ Fitted = Annotated[
     Path, typer.Argument(help="Folder written by `attomaton fit` or `attomaton tune`.")
 ]
 Tokens = Annotated[list[str], typer.Argument(help="The context, last token last.")]
+Backoff = Annotated[
+    bool | None,
+    typer.Option(
+        "--backoff/--no-backoff",
+        help="Predictor: the whole vocabulary (default), or the tokens of the context alone.",
+    ),
+]
+UNKNOWN = (
+    "Exit code 6: answered, but the model does not know some tokens of the context; they are marked. "
+    "Where nothing was learned about the last token, there is no prediction (null)."
+)
 EmbeddingsFile = Annotated[
     Path | None,
     typer.Option("--embeddings", help=".npy matrix; tokens are then integers naming its rows."),
@@ -190,19 +201,18 @@ def train(
         raise typer.Exit(130 if "interrupted" in stopped else 4)
 
 
-@app.command()
+@app.command(epilog=UNKNOWN)
 def predict(
     model: Fitted,
     tokens: Tokens,
     radius: Annotated[
-        float, typer.Option(help="Norm of W along W_svm; infinite is the limit of training.")
-    ] = float("inf"),
+        float | None,
+        typer.Option(help="Limit: norm of W along W_svm (default: infinite, the end of training)."),
+    ] = None,
     top: Annotated[int, typer.Option(help="How many tokens to show.")] = 10,
     sample: Annotated[int, typer.Option(help="Also draw a continuation of this length.")] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of the continuation.")] = 0,
-    backoff: Annotated[
-        bool, typer.Option(help="Predictor: the whole vocabulary, not the context alone.")
-    ] = True,
+    seed: Annotated[int | None, typer.Option(help="Seed of the continuation (default: 0).")] = None,
+    backoff: Backoff = None,
     json: Json = False,
 ) -> None:
     """The next token after a context, with probabilities; by the limit, or by a predictor."""
@@ -210,30 +220,43 @@ def predict(
     from attomaton.report.terminal import prediction_text
     from attomaton.storage import is_folder
 
+    at_least("--top", top, 1)
+    at_least("--sample", sample, 0)
+    if seed is not None and not sample:
+        raise UsageError("--seed goes with --sample: nothing else is drawn.")
     if is_folder(model, "predictor"):
-        record, text = cli_predictor.predicted(model, tokens, top, backoff)
+        refuse_options("a predictor", {"--radius": radius})
+        record, text = cli_predictor.predicted(
+            model, tokens, top, backoff is not False, sample, seed or 0
+        )
         emit(record, text, json)
         mark_unknown(record)
         return
+    refuse_options("a limit", {"--backoff": backoff})
     automaton, words = opened(model, tokens, whole=sample > 0)
-    record = prediction(automaton, words, radius)
+    record = prediction(automaton, words, float("inf") if radius is None else radius)
     if sample:
         from attomaton.numerics import named_rng
 
-        record["continuation"] = drawn = automaton.sample(words, named_rng("sample", seed), sample)
+        rng = named_rng("sample", seed or 0)
+        record["continuation"] = drawn = automaton.sample(words, rng, sample)
         if len(drawn) < sample:
-            end = [*words, *drawn][-1]
-            record["continuation_ends"] = f"{NEVER_LAST}: {end}"
+            record["continuation_ends"] = f"{NEVER_LAST}: {[*words, *drawn][-1]}"
     emit(record, prediction_text(record, top), json)
     mark_unknown(record)
 
 
-@app.command()
+@app.command(epilog=UNKNOWN)
 def explain(
     model: Fitted,
     tokens: Tokens,
-    evidence: Annotated[int, typer.Option(help="Samples shown behind each edge.")] = 3,
-    figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
+    evidence: Annotated[
+        int | None, typer.Option(help="Limit: samples shown behind each edge (default: 3).")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Limit: also draw it, an .svg or .png file.")
+    ] = None,
+    backoff: Backoff = None,
     json: Json = False,
 ) -> None:
     """Why this token comes next, and why every other token of the context lost."""
@@ -241,12 +264,15 @@ def explain(
     from attomaton.storage import is_folder
 
     if is_folder(model, "predictor"):
-        record, text = cli_predictor.explained(model, tokens)
+        refuse_options("a predictor", {"--evidence": evidence, "--figure": figure})
+        record, text = cli_predictor.explained(model, tokens, backoff is not False)
         emit(record, text, json)
         mark_unknown(record)
         return
+    refuse_options("a limit", {"--backoff": backoff})
+    at_least("--evidence", evidence or 0, 0)
     automaton, words = opened(model, tokens)
-    explanation = automaton.explain(words, evidence)
+    explanation = automaton.explain(words, 3 if evidence is None else evidence)
     record = explanation.record()
     if figure is not None:
         from dataclasses import asdict
@@ -496,6 +522,24 @@ def prediction(automaton: Any, words: list[Any], radius: float) -> dict[str, Any
         "unseen": list(p.unseen),
         "note": unknown_note(unknown, bool(ranked)),
     }
+
+
+def refuse_options(what: str, given: dict[str, Any]) -> None:
+    """Refuse options that say nothing about this kind of folder."""
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        other = (
+            "a limit (`attomaton fit`)"
+            if what == "a predictor"
+            else "a predictor (`attomaton tune`)"
+        )
+        raise UsageError(f"this folder holds {what}; {', '.join(named)} is for {other}.")
+
+
+def at_least(name: str, value: int, least: int) -> None:
+    """Refuse a number that is too small."""
+    if value < least:
+        raise UsageError(f"{name} must be at least {least}, not {value}.")
 
 
 def mark_unknown(record: dict[str, Any]) -> None:

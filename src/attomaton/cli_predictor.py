@@ -92,46 +92,46 @@ def _taken_up(record: dict[str, Any]) -> str:
 
 
 def predicted(
-    folder: Path, tokens: list[str], top: int, backoff: bool
+    folder: Path, tokens: list[str], top: int, backoff: bool, sample: int, seed: int
 ) -> tuple[dict[str, Any], str]:
     """What `attomaton predict` answers with a predictor: a record and a text."""
     from dataclasses import asdict
 
-    from attomaton.predictor.model import Predictor
-    from attomaton.report.terminal import table
+    from attomaton.numerics import named_rng
+    from attomaton.predictor.model import Predictor, taken_as
+    from attomaton.report.terminal import prediction_text
 
     predictor = Predictor.open(folder)
     words = [predictor.vocabulary.read(token) for token in tokens]
     p = predictor.predict_proba(words, backoff)
-    ranked = sorted(p.items(), key=lambda pair: -pair[1])[:top]
-    best = [{"token": x, "p": v} for x, v in ranked]
-    record = {"context": words, "backoff": backoff, "prediction": predictor.predict(words, backoff),
-              "probabilities": best,
-              "unknown": [asdict(x) for x in predictor.unknown(words)]}  # fmt: skip
-    shown = [("(a word never seen)" if x is None else x, v) for x, v in ranked]
-    return record, table(["token", "p"], shown)
+    unknown = predictor.unknown(words)
+    ranked = sorted(p.items(), key=lambda pair: -pair[1])
+    new = {x.token for x in unknown}
+    shown = [*ranked[:top], *(pair for pair in ranked[top:] if pair[0] in new)]
+    record = {
+        "context": words,
+        "backoff": backoff,
+        "prediction": predictor.predict(words, backoff),
+        "probabilities": [{"token": x, "p": v} for x, v in shown],
+        "unknown": [asdict(x) for x in unknown],
+        "unseen": [],
+        "note": taken_as(unknown),
+    }
+    if sample:
+        rng = named_rng("sample", seed)
+        record["continuation"] = predictor.sample(words, rng, sample, backoff)
+    return record, prediction_text(record, len(shown))
 
 
-def explained(folder: Path, tokens: list[str]) -> tuple[dict[str, Any], str]:
-    """What `attomaton explain` answers with a predictor: every term of every score."""
-    from dataclasses import asdict
-
+def explained(folder: Path, tokens: list[str], backoff: bool) -> tuple[dict[str, Any], str]:
+    """What `attomaton explain` answers with a predictor: the branch that answered, every term of every score."""
     from attomaton.predictor.model import Predictor
-    from attomaton.report.terminal import table
+    from attomaton.report.terminal import reasons_text
 
     predictor = Predictor.open(folder)
     words = [predictor.vocabulary.read(token) for token in tokens]
-    terms = predictor.explain(words)
-    features = list(terms[0].prior)
-    rows = [
-        [t.token, t.count, t.p, t.count_term, *t.prior.values(), t.learned if t.seen else "unseen"]
-        for t in terms
-    ]
-    header = ["token", "count", "p", "θ log m", *features, "learned"]
-    text = f"after {' '.join(map(str, words))!r} comes {terms[0].token!r}, among the words of the context\n\n"
-    unknown = [asdict(x) for x in predictor.unknown(words)]
-    record = {"context": words, "terms": [asdict(t) for t in terms], "unknown": unknown}
-    return record, text + table(header, rows)
+    record = predictor.explain(words, backoff).record()
+    return record, reasons_text(record)
 
 
 def score(

@@ -392,13 +392,7 @@ def unknown_note(unknown: Sequence[Unknown], answered: bool) -> str:
     >>> print(unknown_note([Unknown("teq", "tea", NOT_A_TOKEN)], True))
     ‘teq’ is not in the vocabulary; did you mean ‘tea’? It was left out.
     """
-    said = []
-    for x in unknown[:SUGGESTED]:
-        near = "." if x.nearest is None else f"; did you mean ‘{visible(x.nearest)}’?"
-        is_not = f"was {x.why} in the data." if x.why == NEVER_LAST else f"is {x.why}{near}"
-        said.append(f"‘{visible(x.token)}’ {is_not}")
-    if len(unknown) > SUGGESTED:
-        said.append(f"Nor are {len(unknown) - SUGGESTED} more.")
+    said = [naming(unknown)] if unknown else []
     out = sum(x.why == NOT_A_TOKEN for x in unknown)
     if not answered:
         said.append(NO_ANSWER)
@@ -406,4 +400,16 @@ def unknown_note(unknown: Sequence[Unknown], answered: bool) -> str:
         said.append("It was left out." if out == 1 else "They were left out.")
     if answered and len(unknown) > out:
         said.append("Its scores follow from the embeddings.")
+    return " ".join(said)
+
+
+def naming(unknown: Sequence[Unknown]) -> str:
+    """The tokens that a model does not know, each in a sentence, with the nearest that it does."""
+    said = []
+    for x in unknown[:SUGGESTED]:
+        near = "." if x.nearest is None else f"; did you mean ‘{visible(x.nearest)}’?"
+        is_not = f"was {x.why} in the data." if x.why == NEVER_LAST else f"is {x.why}{near}"
+        said.append(f"‘{visible(x.token)}’ {is_not}")
+    if len(unknown) > SUGGESTED:
+        said.append(f"Nor are {len(unknown) - SUGGESTED} more.")
     return " ".join(said)

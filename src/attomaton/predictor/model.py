@@ -10,7 +10,7 @@ On disk it is a folder:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
-from attomaton.errors import DataError
+from attomaton.errors import DataError, UsageError
 from attomaton.formats import (
     AGAIN,
     expect,
@@ -29,7 +29,7 @@ from attomaton.formats import (
     write_arrays,
     write_json,
 )
-from attomaton.mechanics.automaton import NOT_A_TOKEN, SUGGESTED, Unknown
+from attomaton.mechanics.automaton import NOT_A_TOKEN, SUGGESTED, Unknown, naming
 from attomaton.numerics import row_pointer
 from attomaton.predictor.backoff import Gate, reach
 from attomaton.predictor.bags import Bags, bag_of
@@ -69,6 +69,34 @@ class Term:
         return self.count_term + sum(self.prior.values()) + self.learned
 
 
+@dataclass(frozen=True)
+class Reasons:
+    """Why a predictor answers as it does: the branch that answered, the odds of the winner, the terms behind them.
+
+    With `backoff` the next token is one of the context's with probability `gate`; `inside` says whether the
+    `prediction` is one, and its probability is `p`. A token of the context has gate · its share (`terms`), one outside
+    (1 − gate) · its share of the bigram after the last token (`outside`, the likeliest first). Without
+    back-off `gate` is None and nothing lies outside.
+    """
+
+    context: tuple[Label, ...]  # the tokens that were looked at
+    prediction: Label
+    p: float
+    inside: bool
+    backoff: bool
+    gate: float | None
+    terms: tuple[Term, ...]
+    outside: tuple[tuple[Label | None, float], ...]
+    unknown: tuple[Unknown, ...]
+    note: str
+
+    def record(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        record = asdict(self)
+        record["outside"] = [{"token": x, "p": p} for x, p in self.outside]
+        return record
+
+
 @dataclass(frozen=True, eq=False)
 class Predictor:
     """p(x | X, q) ∝ m_x^θ exp(S_0[q, x] + correction[q, x]) inside the context; an n-gram and a gate outside."""
@@ -98,25 +126,50 @@ class Predictor:
         p = bags.shares(self.log_weights(bags))
         if not backoff:
             return dict(zip(words, p.tolist(), strict=True))
-        K = len(self.vocabulary)
-        ngrams = self.baselines.ngrams
-        g = float(self.gate.of(bags, reach(bags, ngrams))[0])
-        spread = ngrams.bigram(np.full(K + 1, bags.last[0]), np.arange(K + 1))
-        spread[bags.token[bags.token < K]] = 0.0
-        spread *= (1.0 - g) / spread.sum()
+        g, spread = self._spread(bags)
         answer: dict[Label | None, float] = dict(
             zip([*self.vocabulary.labels, None], spread.tolist(), strict=True)
         )
         answer.update(zip(words, (g * p).tolist(), strict=True))
         return answer
 
+    def _spread(self, bags: Bags) -> tuple[float, Float[np.ndarray, " vocab_and_one"]]:
+        """The chance that the next token is one of this context's, and what the others share of the rest."""
+        K, ngrams = len(self.vocabulary), self.baselines.ngrams
+        g = float(self.gate.of(bags, reach(bags, ngrams))[0])
+        spread = ngrams.bigram(np.full(K + 1, bags.last[0]), np.arange(K + 1))
+        spread[bags.token[bags.token < K]] = 0.0
+        return g, spread * ((1.0 - g) / spread.sum())
+
     def predict(self, context: Sequence[Label], backoff: bool = True) -> Label:
         """The most probable next token."""
         p = self.predict_proba(context, backoff)
         return max((x for x in p if x is not None), key=lambda x: p[x])
 
-    def explain(self, context: Sequence[Label]) -> list[Term]:
-        """Every token of the context with the terms of its score, the most probable first."""
+    def sample(
+        self,
+        context: Sequence[Label],
+        rng: np.random.Generator,
+        length: int = 1,
+        backoff: bool = True,
+    ) -> list[Label]:
+        """A continuation drawn token by token; *any word never seen* is no word and is not drawn."""
+        if length < 1:
+            raise UsageError(f"length must be at least 1, not {length}.")
+        words = self._words(context)
+        begin = len(words)
+        for _ in range(length):
+            found = self.predict_proba(words, backoff)
+            found.pop(None, None)
+            p = np.array(list(found.values()))
+            words.append(list(found)[rng.choice(len(p), p=p / p.sum())])  # type: ignore[arg-type]
+        return words[begin:]
+
+    def explain(self, context: Sequence[Label], backoff: bool = True, outside: int = 5) -> Reasons:
+        """The answer of `predict` with every term of every score inside the context, the most probable first.
+
+        `outside` is how many tokens outside the context are shown.
+        """
         bags, words = self._bag(context)
         key = pair_key(len(self.vocabulary), bags.query, bags.token)
         learned, seen = self.corrections.of(key), self.corrections.place(key) >= 0
@@ -130,7 +183,26 @@ class Predictor:
             )
             for i, word in enumerate(words)
         ]  # fmt: skip
-        return sorted(terms, key=lambda term: -term.p)
+        best = self.predict(context, backoff)
+        gate, others = None, []
+        if backoff:
+            gate, spread = self._spread(bags)
+            labels = [*self.vocabulary.labels, None]
+            first = np.argsort(-spread, kind="stable")[:outside]
+            others = [(labels[i], float(spread[i])) for i in first if spread[i] > 0]
+        unknown = self.unknown(context)
+        return Reasons(
+            tuple(self._words(context)),
+            best,
+            self.predict_proba(context, backoff)[best],
+            best in words,
+            backoff,
+            gate,
+            tuple(sorted(terms, key=lambda term: -term.p)),
+            tuple(others),
+            unknown,
+            taken_as(unknown),
+        )
 
     def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
         """Tokens of a context that training never saw, with the nearest it did (looked up for the first few)."""
@@ -243,6 +315,15 @@ class Predictor:
             Gate(a["inside"], record["gate"]["overall"], a["gate"]),
             record,
         )
+
+
+def taken_as(unknown: Sequence[Unknown]) -> str:
+    """What a predictor makes of words it has never seen, in sentences; nothing where it knows all."""
+    if not unknown:
+        return ""
+    return (
+        f"{naming(unknown)} The prior speaks for words never seen; nothing was learned about them."
+    )
 
 
 def _feature_arrays(prior: Prior) -> dict[str, np.ndarray]:

@@ -112,15 +112,15 @@ def explanation_text(e: Mapping[str, Any]) -> str:
 
 
 def prediction_text(record: Mapping[str, Any], top: int) -> str:
-    """The likeliest next tokens; those of the context that the model does not know are marked below them."""
-    unseen = set(record["unseen"])
-    rows = [
-        [r["token"], r["p"], "never seen with the last token" if r["token"] in unseen else ""]
+    """The likeliest next tokens; those of the context that the model does not know are marked."""
+    mark = dict.fromkeys(record["unseen"], "never seen with the last token")
+    mark |= {x["token"]: x["why"] for x in record["unknown"]}
+    shown = [
+        (_named(r["token"]), r["p"], mark.pop(r["token"], ""))
         for r in record["probabilities"][:top]
     ]
-    rows += [
-        [x["token"], NONE, x["why"]] for x in record["unknown"] if x["why"] != "never a last token"
-    ]
+    left_out = [x["token"] for x in record["unknown"] if x["token"] in mark]
+    rows = [*shown, *((token, NONE, mark[token]) for token in left_out)]
     marked = any(row[2] for row in rows)
     text = table(["token", "p", ""][: 2 + marked], [row[: 2 + marked] for row in rows])
     if record["prediction"] is None:
@@ -133,6 +133,41 @@ def prediction_text(record: Mapping[str, Any], top: int) -> str:
         if "continuation_ends" in record:
             text += f"\nends there, {record['continuation_ends']}"
     return text
+
+
+def reasons_text(r: Mapping[str, Any]) -> str:
+    """The answer of a predictor and its reasons: the branch that answered, then the terms of every score."""
+    words = repr(" ".join(map(str, r["context"])))
+    where = "a token of the context" if r["inside"] else "a token outside the context"
+    lines = [f"after {words} comes {r['prediction']!r}, {where}, with p = {r['p']:.4g}"]
+    gate = 1.0 if r["gate"] is None else r["gate"]
+    if r["backoff"]:
+        lines.append(
+            f"the next token is one of the context with probability {gate:.4g}, another with {1 - gate:.4g}"
+        )
+    else:
+        lines.append("without back-off: only tokens of the context can come next")
+    lines += [r["note"]] if r["note"] else []
+    features = list(r["terms"][0]["prior"])
+    rows = [
+        [t["token"], t["count"], gate * t["p"], t["p"], t["count_term"], *t["prior"].values(),
+         t["learned"] if t["seen"] else "unseen"]
+        for t in r["terms"]
+    ]  # fmt: skip
+    header = ["token", "count", "p", "share", "θ log m", *features, "learned"]
+    lines += ["", "in the context: p = probability of the context × share", table(header, rows)]
+    if r["outside"]:
+        others = [[_named(x["token"]), x["p"]] for x in r["outside"]]
+        lines += [
+            "",
+            f"outside it, by the bigram after {r['context'][-1]!r}:",
+            table(["token", "p"], others),
+        ]
+    return "\n".join(lines)
+
+
+def _named(token: object) -> object:
+    return "(any word never seen)" if token is None else token
 
 
 def _share(p: float | None) -> float | str:
