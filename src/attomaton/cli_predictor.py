@@ -18,7 +18,7 @@ from attomaton.console import (
     progress_bar,
     reading,
 )
-from attomaton.errors import UsageError
+from attomaton.errors import UsageError, counted
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +44,10 @@ def tune(
     thetas: Annotated[
         str | None, typer.Option(help="Exponents of the counts; several with commas.")
     ] = None,
+    widen: Annotated[
+        int | None,
+        typer.Option(help="How often the grid grows where the best lies at its edge (default: 4)."),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
     format: Format = None,
     sequence: Column = None,
@@ -65,6 +69,8 @@ def tune(
     for name, text in (("lambdas", lambdas), ("thetas", thetas)):
         if text is not None:
             grid[name] = _numbers(name, text)
+    if widen is not None:
+        grid["widen"] = widen
     with progress_bar("tuning") as bar:
         record = tune_run(
             data, validate, out, reading=asked, workers=workers, **grid,
@@ -80,9 +86,29 @@ def tune(
         f"{table(['prior', 'theta', 'lambda', 'log-loss', 'top-1'], rows)}\n"
         f"chosen: prior {chosen['prior']}, theta {chosen['theta']:g}, lambda {chosen['lambda']:g}; "
         f"gradient residual {record['certificates']['gradient']:.1g}\n"
+        f"{_edges(record)}"
         f"predictor in {out} ({record['seconds']:.0f} s{_taken_up(record)})"
     )
     emit(record, text, json)
+
+
+def _edges(record: dict[str, Any]) -> str:
+    """Whether the best lay at an edge of the grid, and what became of it, in lines."""
+    from attomaton.predictor.tune import wider
+
+    lines = []
+    if n := record["grid"]["widened"]:
+        lines.append(f"the best lay at an edge: the grid was widened {counted(n, 'time')}\n")
+    for name in record["chosen"]["at_edge"]:
+        tried = sorted({r[name] for r in record["grid"]["theta_lambda"]})
+        ends = tried[:2] if record["chosen"][name] == tried[0] else tried[-2:]
+        far = wider(tried, record["chosen"][name], 0.0 if name == "theta" else None)
+        further = ",".join(f"{v:g}" for v in sorted([*ends, *([] if far is None else [far])]))
+        lines.append(
+            f"{name} {record['chosen'][name]:g} lies at the edge of what was tried; "
+            f"to try further: --{name}s {further}\n"
+        )
+    return "".join(lines)
 
 
 def _taken_up(record: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from attomaton.errors import DataError
 from attomaton.formats import damaged, expect_arrays, read_table, write_columns
 from attomaton.ledger import Ledger, command
 from attomaton.predictor.stages import Columns, Form, Progress
-from attomaton.predictor.tune import LAMBDAS, PRIORS, THETAS, pieces_in, tune
+from attomaton.predictor.tune import LAMBDAS, PRIORS, THETAS, WIDEN, pieces_in, tune
 from attomaton.runs import environment, fingerprint
 from attomaton.storage import resumed_folder, write_whole
 
@@ -35,6 +35,7 @@ def tune_run(
     priors: Sequence[str] = PRIORS,
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
+    widen: int = WIDEN,
     workers: int = 1,
     progress: Progress = lambda stage, done, total: None,
 ) -> dict[str, Any]:
@@ -45,14 +46,15 @@ def tune_run(
     begin = time.perf_counter()
     train, valid = (read_windows(path, **reading) for path in (data, validate))
     grid: dict[str, Any] = {
-        "priors": list(priors), "lambdas": list(lambdas), "thetas": list(thetas),
+        "priors": list(priors), "lambdas": list(lambdas), "thetas": list(thetas), "widen": widen,
     }  # fmt: skip
+    parts = len(train.parts(PART))
     asked = {
         "train": _mark(train),
         "validate": _mark(valid),
         "reading": {k: v for k, v in reading.items() if v is not None},
         **grid,
-        "pieces": pieces_in(len(train.parts(PART))),
+        "pieces": pieces_in(parts),
         "versions": environment(),
     }
     with resumed_folder(out, "predictor", asked, scratch=("pieces",)) as work:
@@ -70,7 +72,7 @@ def tune_run(
         predictor.write(work)
     return {
         **predictor.record,
-        "pieces": asked["pieces"],
+        "pieces": pieces_in(parts, predictor.record["grid"]["widened"]),
         "resumed_pieces": kept.found,
         "seconds": time.perf_counter() - begin,
     }

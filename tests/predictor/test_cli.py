@@ -98,10 +98,64 @@ def test_predict_and_explain_with_a_predictor(call, files):
     inside = json.loads(out)
     assert code == 0
     assert {x["token"] for x in inside["probabilities"]} <= set(words)
-    code, out, _ = call("explain", files / "predictor", *words, "--json")
-    terms = json.loads(out)["terms"]
+    for more in ([], ["--no-backoff"]):
+        said = json.loads(call("predict", files / "predictor", *words, *more, "--json")[1])
+        code, out, _ = call("explain", files / "predictor", *words, *more, "--json")
+        told = json.loads(out)
+        assert code == 0
+        assert told["prediction"] == said["prediction"]
+        assert told["p"] == said["probabilities"][0]["p"]
+        assert told["inside"] == (said["prediction"] in words)
+        code, out, _ = call("explain", files / "predictor", *words, *more)
+        assert code == 0
+        assert f"comes {said['prediction']!r}" in out
+        assert ("without back-off" in out) == bool(more)
+        assert "learned" in out
+
+
+def test_words_a_predictor_never_saw_are_marked(call, files):
+    tuned(call, files)
+    for command in ("predict", "explain"):
+        code, out, _ = call(command, files / "predictor", "w1", "W2", "--json")
+        assert code == 6
+        assert json.loads(out)["unknown"][0]["token"] == "W2"
+        assert json.loads(out)["unknown"][0]["nearest"] == "w2"
+        code, out, _ = call(command, files / "predictor", "w1", "W2")
+        assert (code, "not in the vocabulary; did you mean ‘w2’?" in out) == (6, True)
+        assert call(command, files / "predictor", "w1", "w2")[0] == 0
+
+
+def test_options_that_say_nothing_about_a_folder_are_refused(call, files):
+    tuned(call, files)
+    call("fit", files / "train.txt", "--context", 6, "-o", files / "model")
+    for command, option, kind in [
+        ("predict", ["--radius", "2"], "predictor"), ("explain", ["--evidence", "1"], "predictor"),
+        ("explain", ["--figure", files / "f.svg"], "predictor"), ("predict", ["--backoff"], "model"),
+        ("predict", ["--no-backoff"], "model"), ("explain", ["--backoff"], "model"),
+        ("predict", ["--seed", "1"], "model"), ("predict", ["--seed", "1"], "predictor"),
+    ]:  # fmt: skip
+        code, _, err = call(command, files / kind, "w1", "w2", *option)
+        assert code == 2, (command, option)
+        assert option[0].replace("--no-", "--") in err
+    assert not (files / "f.svg").exists()
+    drawn = [
+        json.loads(
+            call("predict", files / "predictor", "w1", "--sample", 4, "--seed", s, "--json")[1]
+        )["continuation"]
+        for s in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(drawn[0]) == 4
+
+
+def test_tune_says_where_the_best_lies_at_an_edge(call, files):
+    edge = ("--lambdas", "0.001,0.002", "--thetas", "0.5", "--priors", "main")
+    code, out, _ = tuned(call, files, *edge, "--widen", 1)
     assert code == 0
-    assert terms[0]["token"] == inside["prediction"]
-    assert terms[0]["p"] == inside["probabilities"][0]["p"]
-    code, out, _ = call("explain", files / "predictor", *words)
-    assert "learned" in out
+    assert "the grid was widened 1 time" in out
+    assert (
+        "lambda 0.004 lies at the edge of what was tried; to try further: --lambdas 0.002,0.004,0.008"
+        in out
+    )
+    code, out, _ = tuned(call, files, *edge, "--widen", 0, "--json")
+    assert json.loads(out)["chosen"]["at_edge"] == ["lambda"]

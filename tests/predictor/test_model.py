@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attomaton.errors import DataError
+from attomaton.errors import DataError, UsageError
 from attomaton.predictor.bags import bags_of
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.tune import tune
@@ -43,7 +43,7 @@ def test_distributions_add_up(predictor, context):
 
 @given(contexts)
 def test_an_explanation_adds_up_to_the_answer(predictor, context):
-    terms = predictor.explain(context)
+    terms = predictor.explain(context).terms
     inside = predictor.predict_proba(context, backoff=False)
     mass = {t.token: np.exp(t.score) for t in terms}
     for t in terms:
@@ -55,6 +55,44 @@ def test_an_explanation_adds_up_to_the_answer(predictor, context):
         assert set(t.prior) == {"main", "bigram", "kin"}
     assert [t.p for t in terms] == sorted((t.p for t in terms), reverse=True)
     assert terms[0].p == pytest.approx(inside[predictor.predict(context, backoff=False)])
+
+
+@given(contexts, st.booleans())
+def test_explain_speaks_about_the_answer_of_predict(predictor, context, backoff):
+    p, told = predictor.predict_proba(context, backoff), predictor.explain(context, backoff)
+    assert told.prediction == predictor.predict(context, backoff)
+    assert told.p == p[told.prediction]
+    assert told.inside == (told.prediction in context[-6:])
+    assert told.context == tuple(context[-6:])
+    gate = 1.0 if told.gate is None else told.gate
+    assert (told.gate is None) == (not backoff)
+    for term in told.terms:
+        assert gate * term.p == pytest.approx(p[term.token])
+    assert [p[x] for x, _ in told.outside] == [share for _, share in told.outside]
+    assert not {x for x, _ in told.outside} & set(told.context)
+    assert len(told.outside) == (min(5, 9 - len({*WORDS} & {*context[-6:]})) if backoff else 0)
+    if not told.inside:
+        assert told.prediction in [x for x, _ in told.outside]
+    assert {x.token for x in told.unknown} == set(context[-6:]) - set(WORDS)
+    assert bool(told.note) == bool(told.unknown)
+    json.dumps(told.record())
+
+
+def test_a_continuation_is_drawn_from_the_probabilities(predictor):
+    context = ["w1", "w2", "w3"]
+    rng = np.random.default_rng(0)
+    drawn = [predictor.sample(context, rng)[0] for _ in range(400)]
+    p = predictor.predict_proba(context)
+    for word in WORDS:  # four standard deviations of a binomial share
+        spread = 4 * np.sqrt(p[word] * (1 - p[word]) / 400) + p[None]
+        assert abs(drawn.count(word) / 400 - p[word]) < spread
+    again = [predictor.sample(context, np.random.default_rng(1), 9) for _ in "ab"]
+    assert again[0] == again[1]
+    assert len(again[0]) == 9
+    alone = predictor.sample(["w1"], np.random.default_rng(1), 5, backoff=False)
+    assert alone == ["w1"] * 5
+    with pytest.raises(UsageError, match="length"):
+        predictor.sample(context, rng, 0)
 
 
 def test_one_context_is_what_many_are(predictor, text):

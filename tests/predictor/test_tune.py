@@ -15,7 +15,7 @@ def test_the_least_log_loss_is_chosen_and_reported(text):
     seen = []
     made = tune(
         train, valid, priors=["zero", "main+bigram", "odds"], lambdas=[0.5, 4.0], thetas=[0.0, 0.5, 1.0],
-        part_size=600, progress=lambda *step: seen.append(step),
+        part_size=600, widen=0, progress=lambda *step: seen.append(step),
     )  # fmt: skip
     grid, chosen = made.record["grid"], made.record["chosen"]
     best = min(grid["priors"], key=lambda row: row["log_loss"])
@@ -47,9 +47,38 @@ def test_a_text_of_the_same_language_is_predicted_better(text):
             assert mine.top1.mean() > other.top1.mean() - 0.005, name
 
 
+def test_a_grid_grows_where_the_best_lies_at_its_edge(text):
+    """What a grid around the best would have found is found from a grid beside it."""
+    asked = {"priors": ["main"], "thetas": [0.3]}
+    around = tune(text(0), text(1), **asked, lambdas=[2.0**k for k in range(-6, 6)], widen=0)
+    best = around.record["chosen"]
+    assert best["at_edge"] == []
+    for lambdas in ([2.0**-6, 2.0**-5], [2.0**4, 2.0**5]):
+        stays = tune(text(0), text(1), **asked, lambdas=lambdas, widen=0).record
+        assert stays["chosen"]["at_edge"] == ["lambda"]
+        assert stays["grid"]["widened"] == 0
+        grown = tune(text(0), text(1), **asked, lambdas=lambdas, widen=12).record
+        assert grown["chosen"]["lambda"] == best["lambda"]
+        assert grown["chosen"]["at_edge"] == []
+        assert grown["grid"]["widened"] > 1
+        some = tune(text(0), text(1), **asked, lambdas=lambdas, widen=1).record
+        assert len(some["grid"]["theta_lambda"]) == 3
+        assert some["chosen"]["at_edge"] == ["lambda"]
+
+
+def test_both_axes_grow_and_a_single_value_stays(text):
+    both = tune(text(0), text(1), priors=["zero"], thetas=[6.0, 8.0], lambdas=[64.0, 99.0], widen=1)
+    tried = {(row["theta"], row["lambda"]) for row in both.record["grid"]["theta_lambda"]}
+    least = min(row["lambda"] for row in both.record["grid"]["theta_lambda"])
+    assert least < 64
+    assert (0.0, least) in tried
+    one = tune(text(0), text(1), priors=["zero"], thetas=[8.0], lambdas=[99.0])
+    assert (one.record["chosen"]["at_edge"], one.record["grid"]["widened"]) == ([], 0)
+
+
 def test_refusals(text):
     train = text(0)
-    for wrong in ({"lambdas": [0.0]}, {"thetas": [-1.0]}, {"priors": []}, {"workers": 0},
+    for wrong in ({"lambdas": [0.0]}, {"thetas": [-1.0]}, {"priors": []}, {"workers": 0}, {"widen": -1},
                   {"priors": ["mian"]}, {"lambdas": [float("nan")]}):  # fmt: skip
         with pytest.raises(UsageError):
             tune(train, train, **wrong)

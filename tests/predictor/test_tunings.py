@@ -60,7 +60,8 @@ def made(monkeypatch):
 
 
 def tuned(out="out", **changes):
-    options = {"priors": PRIORS, "lambdas": LAMBDAS, "thetas": THETAS, "reading": {"context": 6}}
+    options: dict = {"priors": PRIORS, "lambdas": LAMBDAS, "thetas": THETAS, "widen": 0}
+    options["reading"] = {"context": 6}
     return tunings.tune_run("train.txt", "valid.txt", out, **options | changes)
 
 
@@ -81,6 +82,21 @@ def stop_after(pieces, **changes):
 def contents(folder):
     """Every byte of a folder, the ledger and its times aside."""
     return {p.name: p.read_bytes() for p in Path(folder).iterdir() if p.name != "log.jsonl"}
+
+
+@pytest.mark.parametrize("pieces", [9, 15, 20])  # in the first widening, in the second, in the fit
+def test_a_widened_grid_is_taken_up_too(files, made, pieces):
+    asked = {"thetas": [1.0], "lambdas": [0.001, 0.002], "widen": 2}  # the best price lies above
+    whole = tuned("quiet", **asked)
+    assert whole["grid"]["widened"] == 2
+    assert whole["chosen"]["at_edge"] == ["lambda"]
+    assert whole["pieces"] == len(made) == PIECES + 2 * 6
+    made.clear()
+    stop_after(pieces, **asked)
+    record = tuned(**asked)
+    assert (record["resumed_pieces"], record["pieces"]) == (pieces, PIECES + 2 * 6)
+    assert len(made) == PIECES + 2 * 6
+    assert contents("out") == contents("quiet")
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3, 8, 9, PIECES])
@@ -214,7 +230,18 @@ main()
 def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, call):
     words = [
         *("tune", "train.txt", "--validate", "valid.txt", "--context", "6", "--workers", "2"),
-        *("--priors", ",".join(PRIORS), "--lambdas", "1,4", "--thetas", "0.5,1", "-o", "out"),
+        *(
+            "--priors",
+            ",".join(PRIORS),
+            "--lambdas",
+            "1,4",
+            "--thetas",
+            "0.5,1",
+            "--widen",
+            "0",
+            "-o",
+            "out",
+        ),
     ]
     driver = [sys.executable, "-c", DRIVER]
     process = subprocess.Popen([*driver, *words], start_new_session=True)

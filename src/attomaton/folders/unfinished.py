@@ -46,7 +46,9 @@ def work_done(work: Path, config: Mapping[str, Any]) -> Done | None:
             there = [name for name in claims if (work / "claims" / f"{name}.json").is_file()]
             return Done(len(there), len(claims), "claims")
         case "tune":
-            pieces = list((work / "pieces").glob("*.parquet"))
+            # Nobody knows beforehand how often a grid is widened: those pieces come on top.
+            found = (work / "pieces").glob("*.parquet")
+            pieces = [path for path in found if not path.stem.startswith("wider")]
             return Done(len(pieces), int(config["pieces"]), "pieces")
         case "train":
             return Done(_step(work / "checkpoint.safetensors"), int(config["steps"]), "steps")

@@ -1,10 +1,12 @@
 """Choosing a predictor: the prior, then θ and the price, on validation windows; then the exact fit and its proof.
 
 The grid is walked by coordinates. Priors are compared on every fourth part, at the middle θ and all prices; the best
-of them then meets every θ and every price on all parts. Least log-loss decides.
+of them then meets every θ and every price on all parts. Least log-loss decides. Where the best lies at an edge of the
+grid, one more value is tried beyond it, at the best and its neighbours along the other axis, a few times over; what is
+then still at an edge is said (`at_edge`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from attomaton.predictor.stages import Forgotten, Pieces, Progress, Stage, fitti
 PRIORS = ("zero", "odds", "main", "main+bigram", "main+bigram+kin")
 LAMBDAS = (0.5, 1.0, 2.0, 4.0)
 THETAS = (0.1, 0.2, 0.3, 0.5, 1.0)
+WIDEN = 4  # how often the grid grows beyond an edge where the best lies
 EXPLORE = 4  # every so many-th part while priors are compared
 
 
@@ -34,6 +37,7 @@ def tune(
     priors: Sequence[str] = PRIORS,
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
+    widen: int = WIDEN,
     workers: int = 1,
     part_size: int = PART,
     pieces: Pieces | None = None,
@@ -41,11 +45,12 @@ def tune(
 ) -> Predictor:
     """The predictor fitted on `train` that suits `valid` best.
 
-    `lambdas` are prices in units of one window (λ·n of the penalty path). `reading` is how the files were
+    `lambdas` are prices in units of one window (λ·n of the penalty path). Where the best of the grid lies at an
+    edge, the grid grows there up to `widen` times; a single value is taken as it is. `reading` is how the files were
     read (context and columns), noted for those to be scored later. `pieces` keep what is finished: given them again
     after an interruption, the same tuning computes only the rest.
     """
-    _check(priors, lambdas, thetas, workers)
+    _check(priors, lambdas, thetas, widen, workers)
     valid = aligned(valid, train.vocabulary)
     for name, windows in (("training", train), ("validation", valid)):
         if not windows.realizable.any():
@@ -69,6 +74,10 @@ def tune(
     prior = min(grid, key=lambda s: grid[s].loss).prior
     second = [Setting(prior, theta, lam) for theta in thetas for lam in lambdas]
     final = _judged(work, second, over(judging("grid", second), parts))
+    widened = 0
+    while widened < widen and (more := _beyond(final)):
+        widened += 1
+        final |= _judged(work, more, over(judging(f"wider{widened}", more), parts))
     chosen = min(final, key=lambda s: final[s].loss)
     answers: list[Fitted] = over(fitting("fit", chosen), parts)
     residual = max(a.residual for a in answers)
@@ -89,12 +98,14 @@ def tune(
             "theta": chosen.theta,
             "lambda": chosen.lam,
             "lambda_unit": "one window: the penalty path's lambda times n",
+            "at_edge": at_edge(final),
             **_figures(final[chosen]),
         },
         "grid": {
             "priors": _rows(grid, names),
             "priors_on": f"every {EXPLORE}th part" if len(parts) > 1 else "all parts",
-            "theta_lambda": _rows(final, names),
+            "theta_lambda": _rows(dict(sorted(final.items())), names),
+            "widened": widened,
             "tolerance": LOOSE,
         },
         "certificates": {"gradient": residual, "tolerance": TIGHT},
@@ -112,9 +123,61 @@ def tune(
     )
 
 
-def pieces_in(parts: int) -> int:
-    """How many pieces a tuning on so many parts has: for the priors, the grid and the fit."""
-    return len(range(0, parts, EXPLORE)) + 2 * parts
+def pieces_in(parts: int, widened: int = 0) -> int:
+    """How many pieces a tuning on so many parts has: for the priors, the grid, each widening of it and the fit."""
+    return len(range(0, parts, EXPLORE)) + (2 + widened) * parts
+
+
+def wider(values: Sequence[float], best: float, end: float | None = None) -> float | None:
+    """One more value beyond the edge at which the best lies, as far again; None where it lies at none.
+
+    `end` is the least value there can be: below the lowest comes that one at once.
+
+    >>> wider([0.5, 1.0, 4.0], 4.0), wider([0.5, 1.0, 4.0], 0.5), wider([0.5, 1.0, 4.0], 1.0), wider([2.0], 2.0)
+    (16.0, 0.25, None, None)
+    >>> wider([0.1, 1.0], 0.1, end=0.0), wider([0.0, 1.0], 0.0, end=0.0)
+    (0.0, None)
+    """
+    order = sorted({float(v) for v in values})
+    if len(order) < 2 or best not in (order[0], order[-1]) or best == end:
+        return None
+    if best == order[0] and end is not None:
+        return end
+    beside = order[-2] if best == order[-1] else order[1]
+    further = best * (best / beside if beside else 2.0)
+    return further if 0 < further < np.inf else None
+
+
+def at_edge(final: Mapping[Setting, Any]) -> list[str]:
+    """The settings whose best value lies at an edge of what was tried."""
+    best = min(final, key=lambda s: final[s].loss)
+    theta, lam = _further(final, best)
+    return [name for name, value in (("theta", theta), ("lambda", lam)) if value is not None]
+
+
+def _further(final: Iterable[Setting], best: Setting) -> tuple[float | None, float | None]:
+    """The next θ and the next price beyond the edges at which the best lies."""
+    return (
+        wider([s.theta for s in final], best.theta, end=0.0),
+        wider([s.lam for s in final], best.lam),
+    )
+
+
+def _beyond(final: Mapping[Setting, Judged]) -> list[Setting]:
+    """Settings beyond the edges at which the best lies, beside it and its neighbours along the other axis."""
+    best = min(final, key=lambda s: final[s].loss)
+    thetas, lambdas = sorted({s.theta for s in final}), sorted({s.lam for s in final})
+    theta, lam = _further(final, best)
+    beside_theta = [*_neighbours(thetas, best.theta), *([theta] if theta is not None else [])]
+    more = [Setting(best.prior, x, lam) for x in beside_theta] if lam is not None else []
+    if theta is not None:
+        more += [Setting(best.prior, theta, x) for x in _neighbours(lambdas, best.lam)]
+    return more
+
+
+def _neighbours(values: list[float], best: float) -> list[float]:
+    at = values.index(best)
+    return values[max(at - 1, 0) : at + 2]
 
 
 def _judged(
@@ -154,7 +217,11 @@ def _rows(grid: dict[Setting, Judged], names: list[str]) -> list[dict[str, Any]]
 
 
 def _check(
-    priors: Sequence[str], lambdas: Sequence[float], thetas: Sequence[float], workers: int
+    priors: Sequence[str],
+    lambdas: Sequence[float],
+    thetas: Sequence[float],
+    widen: int,
+    workers: int,
 ) -> None:
     for name, values in (("priors", priors), ("lambdas", lambdas), ("thetas", thetas)):
         if not len(values):
@@ -166,3 +233,5 @@ def _check(
         raise UsageError(f"{name}: {value:g} must be finite and {least}.")
     if workers < 1:
         raise UsageError(f"workers must be at least 1, not {workers}.")
+    if widen < 0:
+        raise UsageError(f"widen must be 0 or more, not {widen}.")
