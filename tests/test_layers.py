@@ -66,7 +66,7 @@ ROOMS = {
 # In each paper's room: theory, experiment, and what both may see.
 WALLS = {
     "mechanics": (
-        {"graph", "svm", "finite", "limit", "automaton", "view"},
+        {"graph", "svm", "finite", "laplacian", "limit", "automaton", "view"},
         {"model", "whole", "train", "train_input", "path"},
         {"data", "synthetic"},
     ),

@@ -15,6 +15,7 @@ import pytest
 from attomaton import fits
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.engine.choose import open_engine
 from attomaton.errors import DataError, StorageError, UsageError
 from attomaton.fits import fit_run
@@ -22,8 +23,9 @@ from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import merge_summaries, solve_limit
 from attomaton.mechanics.svm import certify
 from attomaton.mechanics.synthetic import draw_samples
-from attomaton.models import open_model, save_model
+from attomaton.models import open_model, read_record, save_model
 from attomaton.numerics import named_rng
+from attomaton.report.terminal import fit_text
 from attomaton.storage import seal
 
 
@@ -276,3 +278,17 @@ def test_training_goes_on_after_a_kill(tmp_path):
         assert (out / name).read_bytes() == (tmp_path / "quiet" / name).read_bytes()
     assert not kept.exists()
     shutil.rmtree(out)
+
+
+def test_models_without_a_bound_on_their_odds_stay_readable(tmp_path):
+    """`luce_error` came later than the format: where it is missing, nothing is said about it."""
+    limit = solve_limit(samples_from_sequences([[0, 1], [0, 1]], [0, 1], [3.0, 1.0]))
+    save_model(limit, tmp_path / "m", {})
+    assert open_model(tmp_path / "m").finite.error == limit.finite.error < 1e-12
+    path = tmp_path / "m" / "model.json"
+    record = json.loads(path.read_text())
+    assert record["summary"]["certificates"].pop("luce_error") == limit.finite.error
+    path.write_text(json.dumps(record))
+    seal(tmp_path / "m")
+    assert "luce_error" not in open_model(tmp_path / "m").summary()["certificates"]
+    assert "log-odds" not in fit_text(read_record(tmp_path / "m")["summary"])

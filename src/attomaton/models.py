@@ -60,7 +60,7 @@ MEASURED = ("cyclic_samples", "loss_floor", "svm_norm", "finite_norm")
 CERTIFIED = ("svm_primal", "svm_dual", "svm_gap", "luce_gradient")
 _SUMMARY = {
     **dict.fromkeys(COUNTED, int), **dict.fromkeys(MEASURED, float),
-    "certificates": dict.fromkeys(CERTIFIED, float),
+    "certificates": {**dict.fromkeys(CERTIFIED, float), "luce_error?": float},
 }  # fmt: skip
 LARGEST = 1e50  # of an embedding's numbers
 _PART = {"part": int, "first_last": int, "final_last": int}
@@ -295,7 +295,7 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     finite = FiniteComponent(
         log_pi, pairs["finite_coefficient"] if coupled else log_pi,
         pairs["finite_score"] if coupled else log_pi, summary["loss_floor"], seen["luce_gradient"],
-        summary["cyclic_samples"], summary["finite_norm"],
+        summary["cyclic_samples"], summary["finite_norm"], seen.get("luce_error"),
     )  # fmt: skip
     return Limit(samples, graph, svm, finite, embeddings)
 

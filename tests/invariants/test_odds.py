@@ -243,8 +243,13 @@ def test_control_multiplicities_forgotten(monkeypatch):
 def test_control_odds_shrunk_towards_even(monkeypatch):
     """As a prior would do it: then there are better odds, and losses below the floor."""
     monkeypatch.setattr(room, "CERTIFIED", np.inf)
-    honest = room.luce_mle
-    monkeypatch.setattr(room, "luce_mle", lambda choices: 0.5 * honest(choices))
+    honest = room.luce_fit
+
+    def shrunk(choices):
+        fit = honest(choices)
+        return fit._replace(theta=0.5 * fit.theta)
+
+    monkeypatch.setattr(room, "luce_fit", shrunk)
     refuted(test_no_other_odds_fit_better)
     refuted(test_no_matrix_beats_the_loss_floor)
 

@@ -10,21 +10,33 @@ $S_{fin} = \mathrm{span}\{(e_i - e_j)e_k^\top : i \asymp j\}$, and the loss of t
 samples, is the floor $L^*$ of the loss of training.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.samples import Samples, merge_samples
-from attomaton.errors import SolverError, UsageError
+from attomaton.errors import SolverError, UsageError, visible
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.graph import PriorityGraph
-from attomaton.numerics import inner, ragged_indices, row_pointer, sum_by
+from attomaton.mechanics.laplacian import EPS, balance, newton_step, tree_bound
+from attomaton.numerics import inner, ragged_indices, row_pointer, sum_by, unit_scale
 
 CONVERGED = 1e-12  # gradient of a component's mean loss at which Newton stops
 CERTIFIED = 1e-9  # gradient above which an answer is an error
+KNOWN = 1e-3  # nats by which log-odds may be off before an answer is an error
+SURE = 1e-9  # nats at which the bound of a large component is good enough
+SETTLED = 1e-12  # nats a careful step may still move where rounding is finer than that
+CAREFUL = 512  # tokens in a component up to which steps can be taken carefully
+PADDED = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+HURRIED = (
+    20  # quick steps, and halvings of one, after which a small component is left to careful ones
+)
+LEAPS = 20  # first steps that may balance flows
+FAR = 0.1  # nats of a step, or of doubt about it, that make them do so
+STEPPED = 1 << 20  # entries of all matrices that take a careful step together
 LONGEST_STEP = 5.0  # a full Newton step from zero can overshoot by far
 BASIS_ENTRIES = 10**8  # numbers in a written-out basis of S_fin
 DENSE = (
@@ -96,10 +108,12 @@ class Choices:
 
 @dataclass(frozen=True, eq=False)
 class FiniteComponent:
-    """W_fin and the loss floor, with the gradient that certifies them.
+    """W_fin and the loss floor, with what certifies them.
 
-    `log_pi` holds log π on every observed pair, centred inside each component (0 where a pair is tied
-    with nothing); `coefficient` and `score` give W_fin as in `GraphSVM`.
+    `gradient` is the largest slope of a component's mean loss; `error` bounds how far any log-odds log π_i/π_j
+    may be off, in nats (None in models written before it was kept). `log_pi` holds log π on every observed pair,
+    centred inside each component (0 where a pair is tied with nothing); `coefficient` and `score` give W_fin as in
+    `GraphSVM`.
     """
 
     log_pi: Float[np.ndarray, " pairs"]
@@ -109,6 +123,7 @@ class FiniteComponent:
     gradient: float
     cyclic_samples: int
     norm: float  # ‖W_fin‖_F
+    error: float | None = None
 
 
 def finite_component(
@@ -118,16 +133,15 @@ def finite_component(
     cyclic = cyclic_samples(graph, samples)
     items = np.flatnonzero(graph.cyclic)
     items = items[np.argsort(graph.component[items], kind="stable")]
-    choices = _choices(graph, cyclic, items)
-    theta = luce_mle(choices)
+    scale = unit_scale(samples.weight.max(keepdims=True))
+    choices = _choices(graph, replace(cyclic, weight=cyclic.weight * scale), items)
+    theta, error = luce_fit(choices)
     look = luce_loss(choices, theta)
     # The certificate is taken component by component, each on its own scale: the strictest reading.
     worst = float(np.abs(look.gradient / choices.group_weight[choices.group]).max(initial=0.0))
-    if not worst <= CERTIFIED:
-        raise SolverError(
-            f"Luce fit: the gradient is {worst:.1e}, at most {CERTIFIED:.0e} is needed. "
-            "Extreme weights cause this; rescale them."
-        )
+    off = float(error.max(initial=0.0))
+    if not (worst <= CERTIFIED and off <= KNOWN):
+        _refuse(graph, items, choices, int(np.argmax(error)) if len(error) else 0, worst, off)
     log_pi = np.zeros(len(graph.pair_last))
     log_pi[items] = theta
     subspace = FiniteSubspace(graph, embeddings)
@@ -137,10 +151,31 @@ def finite_component(
         log_pi,
         coefficient,
         score,
-        float(look.loss.sum()) / samples.total_weight,
+        float(look.loss.sum()) / float((samples.weight * scale).sum()),
         worst,
         int(cyclic.rows.sum()),
         float(np.sqrt(max(0.0, inner(coefficient, score)))),
+        off,
+    )
+
+
+def _refuse(
+    graph: PriorityGraph,
+    items: Int[np.ndarray, " items"],
+    choices: Choices,
+    group: int,
+    gradient: float,
+    error: float,
+) -> NoReturn:
+    """Say which component's odds are not known, and what its weights are like."""
+    inside = items[choices.group == group]
+    weight = choices.weight[choices.group_of_choice == group]
+    words = ", ".join(visible(repr(graph.vocabulary[x])) for x in graph.pair_token[inside[:3]])
+    raise SolverError(
+        f"Luce fit: after last token {visible(repr(graph.vocabulary[graph.pair_last[inside[0]]]))} the odds of "
+        f"{len(inside):,} tied tokens ({words}{', …' if len(inside) > 3 else ''}) are known to {error:.1e} nats only, "
+        f"{KNOWN:.0e} is needed (gradient {gradient:.1e}, at most {CERTIFIED:.0e}). The weights that tie them "
+        f"differ by a factor of {weight.max() / weight.min():.1e}; drop the lightest samples."
     )
 
 
@@ -191,11 +226,194 @@ def luce_loss(choices: Choices, theta: Float[np.ndarray, " items"]) -> Look:
     score = theta[choices.item] + choices.log_count
     top = np.maximum.reduceat(score, head)
     p = np.exp(score - top[choices.choice_of])
-    total = np.add.reduceat(p, head)
-    loss = choices.weight * (top + np.log(total) - score[choices.winner_at])
-    p *= (1.0 / total)[choices.choice_of]
-    expected = sum_by(choices.item, choices.entry_weight * p, len(theta))
-    return Look(loss, expected - choices.wins, p)
+    won = p[choices.winner_at]
+    p[choices.winner_at] = 0.0
+    lost = np.add.reduceat(p, head)
+    total = lost + won
+    with np.errstate(divide="ignore", over="ignore"):
+        # As exact for a choice nearly sure as for any other; a winner without a chance has no such ratio.
+        surprise = np.where(
+            won > 0, np.log1p(lost / won), top + np.log(total) - score[choices.winner_at]
+        )
+    share = 1.0 / total
+    p *= share[choices.choice_of]
+    # What a winner lacks is what the others hold: summed from them, it keeps its digits near certainty.
+    flow = choices.entry_weight * p
+    flow[choices.winner_at] = -choices.weight * (lost * share)
+    p[choices.winner_at] = won * share
+    return Look(choices.weight * surprise, sum_by(choices.item, flow, len(theta)), p)
+
+
+class Fit(NamedTuple):
+    """Maximum-likelihood θ, mean 0 in each group, and a bound on its error in each group."""
+
+    theta: Float[np.ndarray, " items"]
+    error: Float[np.ndarray, " groups"]
+
+
+def luce_fit(choices: Choices) -> Fit:
+    r"""Maximum-likelihood $\theta = \log\pi$ with a bound, in nats, on the error of any difference in a group.
+
+    The bound. Write $|v|$ for the largest difference of two entries of $v$, $\delta$ for the Newton step at θ and
+    $v$ for the way to the optimum. On it $p_i p_j$ changes by a factor within $e^{\pm 2|v|}$, so its mean Hessian
+    $\bar H$ has conductances within these factors of $C$, those at θ, and $\bar H (v - \delta) = (H - \bar H)\delta$ is
+    a flow of at most $(e^{2|v|} - 1)\,C_{ij}\,|\delta|$ on each edge. A flow of ε between i and j moves differences by
+    at most ε times the effective resistance $R_{ij}$, and $\sum C_{ij} R_{ij} = s - 1$ over the edges of a graph of
+    s nodes (Foster 1949):
+
+    $$|v| \le |\delta| \, \big(1 + (s - 1)\, e^{2|v|} (e^{2|v|} - 1)\big).$$
+
+    Along the way on which the gradient shrinks evenly $|v|$ grows continuously from 0, so it never reaches
+    $2|\delta|$ if $(s - 1)\, e^{4|\delta|}(e^{4|\delta|} - 1) < 1$. For large groups $|\delta|$ comes from a flow along
+    a tree, and energies instead of Foster's sum give the same 2 where $e^{4|\delta|} < 2$.
+    """
+    groups = len(choices.group_weight)
+    most = np.zeros(groups)
+    np.maximum.at(most, choices.group_of_choice, choices.weight)
+    # Groups share nothing: each in units of its own heaviest choice.
+    choices = replace(choices, weight=choices.weight * unit_scale(most)[choices.group_of_choice])
+    theta = luce_mle(choices)
+    size = np.bincount(choices.group, minlength=groups)
+    error = np.full(groups, np.inf)
+    for group in np.flatnonzero(size > DENSE):
+        part, items = choices.restrict(np.arange(groups) == group)
+        error[group] = _large_error(part, theta[items])
+    careful = (size <= DENSE) | (~(error <= SURE) & (size <= CAREFUL))
+    part, items = choices.restrict(careful)
+    theta[items], error[careful] = _settle(part, theta[items])
+    return Fit(theta, error + 4 * EPS * np.abs(theta).max(initial=0.0))
+
+
+def _noise(part: Choices, theta: Float[np.ndarray, " items"]) -> Float[np.ndarray, " groups"]:
+    """The relative rounding error of a choice probability, at most, in each group."""
+    score = np.abs(theta[part.item]) + part.log_count
+    largest = np.zeros(len(part.group_weight))
+    np.maximum.at(largest, part.group[part.item], 4 * score)
+    longest = np.zeros(len(part.group_weight))
+    np.maximum.at(longest, part.group_of_choice, np.diff(part.start))
+    return EPS * (16 + largest + longest)
+
+
+def _large_error(part: Choices, theta: Float[np.ndarray, " items"]) -> float:
+    """The bound of one group that is too large to eliminate."""
+    p = luce_loss(part, theta).p
+    won = p[part.winner_at]
+    p[part.winner_at] = 0.0
+    enters = part.entry_weight * p
+    leaves = part.weight * np.add.reduceat(p, part.start[:-1])
+    # Sorted by item, sums are added up pairwise: their rounding does not grow with their length.
+    enters, leaves = (
+        _pairwise(part.item, enters, len(theta)),
+        _pairwise(part.winner, leaves, len(theta)),
+    )
+    noise = (_noise(part, theta)[0] + 64 * EPS) * (enters + leaves)
+    losers = np.flatnonzero(p > 0)
+    of = part.choice_of[losers]
+    conductance = part.weight[of] * p[losers] * won[of]
+    bound = tree_bound(part.item[losers], part.winner[of], conductance, enters - leaves, noise)
+    return 2 * bound if 4 * bound < np.log(2) else np.inf
+
+
+def _pairwise(
+    index: Int[np.ndarray, " n"], value: Float[np.ndarray, " n"], size: int
+) -> Float[np.ndarray, " size"]:
+    """As `sum_by`, each sum added up in halves."""
+    order = np.argsort(index, kind="stable")
+    head = np.flatnonzero(np.diff(index[order], prepend=-1))
+    answer = np.zeros(size)
+    answer[index[order[head]]] = np.add.reduceat(value[order], head)
+    return answer
+
+
+def _settle(choices: Choices, theta: Float[np.ndarray, " items"], most: int = 2000) -> Fit:
+    r"""Careful Newton steps until rounding is all that is left, and the bound there.
+
+    A step is shortened by $\ln(1 + d)/d$, where d is its largest difference inside one choice: third derivatives are at
+    most d times second ones, so the loss falls for certain (Sun and Tran-Dinh 2019). Comparing losses would not
+    do: they may differ in digits that float64 does not have. Groups that are far away begin again at even odds,
+    where all flows are seen, and balance them for the first few steps.
+    """
+    error = np.full(len(choices.group_weight), np.inf)
+    part, items, groups = choices, np.arange(len(theta)), np.arange(len(error))
+    for n in range(most):
+        if not len(items):
+            break
+        size = np.bincount(part.group)
+        step, doubt, leap = _careful_step(part, theta[items], n < LEAPS)
+        width = _group_max(part, step) + _group_max(part, -step)
+        error[groups] = _distance(width + doubt, size)
+        moving = leap | (width > np.maximum(SETTLED, doubt))
+        head = part.start[:-1]
+        inside = np.maximum.reduceat(step[part.item], head) - np.minimum.reduceat(
+            step[part.item], head
+        )
+        d = np.full(len(size), 1e-300)
+        np.maximum.at(d, part.group_of_choice, inside)
+        moved = theta[items] + np.where(leap, 1.0, np.log1p(d) / d)[part.group] * step
+        if n == 0:
+            moved[leap[part.group]] = 0.0
+        moved -= (sum_by(part.group, moved, len(size)) / size)[part.group]
+        theta[items] = np.where(moving[part.group], moved, theta[items])
+        part, kept = part.restrict(moving)
+        items, groups = items[kept], groups[moving]
+    return Fit(theta, error)
+
+
+def _distance(
+    step: Float[np.ndarray, " groups"], size: Int[np.ndarray, " groups"]
+) -> Float[np.ndarray, " groups"]:
+    """A bound on the distance to the optimum from one on the Newton step; infinite where the step is too long."""
+    with np.errstate(over="ignore"):
+        change = (size - 1) * np.exp(4 * step) * np.expm1(4 * step)
+    return np.where(change < 1, 2 * step, np.inf)
+
+
+def _careful_step(
+    part: Choices, theta: Float[np.ndarray, " items"], leaping: bool = False
+) -> tuple[Float[np.ndarray, " items"], Float[np.ndarray, " groups"], Bool[np.ndarray, " groups"]]:
+    """The Newton step of every group from its flows and conductances, and what rounding may have done to it.
+
+    With `leaping`, groups whose step is long balance their flows instead; the third array tells which did.
+    """
+    p = luce_loss(part, theta).p
+    size = np.bincount(part.group)
+    first = row_pointer(size)[:-1]
+    padded = np.array(PADDED)[np.searchsorted(PADDED, size)]
+    order = np.argsort(padded, kind="stable")
+    base = np.empty(len(size), np.int64)
+    base[order] = row_pointer(padded[order] ** 2)[:-1]
+    total = int((padded**2).sum())
+
+    def place(i: Int[np.ndarray, " n"], j: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        group = part.group[i]
+        return base[group] + (i - first[group]) * padded[group] + j - first[group]
+
+    losers = np.flatnonzero(part.item != part.winner[part.choice_of])
+    at = place(part.item[losers], part.winner[part.choice_of[losers]])
+    flow = sum_by(at, (part.entry_weight * p)[losers], total)
+    noise = EPS * np.bincount(at, minlength=total)
+    noise += np.repeat(_noise(part, theta)[order], padded[order] ** 2)
+    half = _half(part, p)
+    H = (half.T @ half).tocoo()
+    between = H.row != H.col
+    conductance = np.zeros(total)
+    conductance[place(*(x[between].astype(np.int64) for x in (H.row, H.col)))] = H.data[between]
+    step, doubt, leap = np.empty(len(theta)), np.empty(len(size)), np.zeros(len(size), bool)
+    lo = 0
+    for s in np.unique(padded):
+        same = np.flatnonzero(padded == s)
+        many = max(1, STEPPED // int(s) ** 2)
+        for few in np.split(same, range(many, len(same), many)):
+            hi = lo + len(few) * s * s
+            C, A, rounding = (x[lo:hi].reshape(-1, s, s) for x in (conductance, flow, noise))
+            real = np.arange(s) < size[few][:, None]
+            answer = newton_step(C, A, rounding, real)
+            leap[few] = far = leaping & ~(np.ptp(answer.step, axis=1) + answer.error < FAR)
+            answer.step[far] = balance(A[far], real[far])
+            step[(first[few][:, None] + np.arange(s))[real]] = answer.step[real]
+            doubt[few] = answer.error
+            lo = hi
+    return step, doubt, leap
 
 
 def luce_mle(choices: Choices, most: int = 200) -> Float[np.ndarray, " items"]:
@@ -204,15 +422,18 @@ def luce_mle(choices: Choices, most: int = 200) -> Float[np.ndarray, " items"]:
     Damped Newton on $\sum_n w_n(\log\sum_x m_x e^{\theta_x} - \theta_y)$ with Hessian
     $\sum_n w_n(\mathrm{diag}\,p_n - p_n p_n^\top)$. Groups never meet in a choice, so each has its own step length
     and leaves the computation when it is done. The answer is finite because each group is strongly
-    connected (Ford 1957). A gradient of ε leaves an error of about ε times the ratio of the weights in θ.
+    connected (Ford 1957). A gradient of ε leaves an error of about ε times the ratio of the weights in θ: where it
+    matters, `luce_fit` goes on from here.
     """
     theta = np.zeros(len(choices.group))
     part, items = choices, np.arange(len(theta))
     look = luce_loss(part, theta)
-    for _ in range(most):
+    for n in range(most):
         if not len(items):
             break
         theta[items], look, done = _newton_step(part, theta[items], look)
+        if n >= HURRIED:
+            done |= np.bincount(part.group) <= DENSE  # careful steps are the quicker way from here
         if done.any():
             part, kept = part.restrict(~done)
             items = items[kept]
@@ -235,15 +456,16 @@ def _newton_step(
     slope = sum_by(part.group, look.gradient * step, groups)
     noise = 1e-14 * (np.abs(before) + part.group_weight)
     t = np.ones(groups)
-    for _ in range(60):
+    waits = np.bincount(part.group) > DENSE
+    for n in range(60):
         there = luce_loss(part, theta + t[part.group] * step)
         after = sum_by(part.group_of_choice, there.loss, groups)
         # Written so that a NaN loss counts as too large.
         enough = after <= before + 1e-4 * t * slope + noise
-        if enough.all():
+        if (enough | (~waits & (n >= HURRIED))).all():
             break
         t[~enough] /= 2
-    else:
+    if not enough.all():
         # What found no shorter step has met the limit of float64 and stays; the certificate judges it.
         step = np.where(enough[part.group], step, 0.0)
         there = luce_loss(part, theta + t[part.group] * step)
@@ -258,16 +480,22 @@ def _group_max(part: Choices, value: Float[np.ndarray, " items"]) -> Float[np.nd
     return np.maximum.reduceat(value, head) if len(head) else np.zeros(0)
 
 
+def _half(part: Choices, p: Float[np.ndarray, " entries"]) -> Sparse:
+    """√w p, a row for each choice: the Hessian is a diagonal minus its square."""
+    from scipy.sparse import csr_array
+
+    shape = (len(part.winner), len(part.group))
+    return csr_array((np.sqrt(part.entry_weight) * p, part.item, part.start), shape=shape)
+
+
 def _solve_hessian(
     part: Choices, gradient: Float[np.ndarray, " items"], p: Float[np.ndarray, " entries"]
 ) -> Float[np.ndarray, " items"]:
     """H⁻¹ g group by group; groups of one size share a batched dense solve, large ones use CG."""
-    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse import diags_array
 
     n = len(gradient)
-    half = csr_array(
-        (np.sqrt(part.entry_weight) * p, part.item, part.start), shape=(len(part.winner), n)
-    )
+    half = _half(part, p)
     diagonal = sum_by(part.item, part.entry_weight * p, n)
     size = np.bincount(part.group)
     first = row_pointer(size)[:-1]
@@ -291,11 +519,10 @@ def _solve_hessian(
         block += (np.trace(block, axis1=1, axis2=2) / s**2)[:, None, None]
         try:
             step[rows] = np.linalg.solve(block, gradient[rows][..., None])[..., 0]
-        except np.linalg.LinAlgError as error:
-            raise SolverError(
-                "Luce fit: weights of samples that tie tokens together differ by more than 16 digits can hold; "
-                "drop the lightest samples."
-            ) from error
+        except np.linalg.LinAlgError:
+            # Weights unlike by more than 16 digits: whatever this step is worth, careful ones follow.
+            inverse = np.linalg.pinv(block, hermitian=True)
+            step[rows] = (inverse @ gradient[rows][..., None])[..., 0]
     return step
 
 

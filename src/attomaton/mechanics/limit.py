@@ -101,6 +101,7 @@ class Limit:
                 "svm_dual": self.svm.certificate.dual,
                 "svm_gap": self.svm.certificate.gap,
                 "luce_gradient": self.finite.gradient,
+                **({} if self.finite.error is None else {"luce_error": self.finite.error}),
             },
         }
 
@@ -146,7 +147,8 @@ def merge_summaries(parts: Sequence[tuple[float, dict[str, Any]]]) -> dict[str, 
     whole["loss_floor"] = math.fsum(
         w * s["loss_floor"] for w, s in zip(weights, summaries, strict=True)
     ) / math.fsum(weights)
-    worst = {k: max(s["certificates"][k] for s in summaries) for k in whole["certificates"]}
+    told = [s["certificates"] for s in summaries]
+    worst = {k: max(c[k] for c in told) for k in told[0] if all(k in c for c in told)}
     return {**whole, "certificates": worst}
 
 

@@ -47,7 +47,8 @@ def fit_text(s: Mapping[str, Any]) -> str:
         f"(largest {s['largest_component']:,}, {s['pairs_in_cyclic']:,} tokens in all)",
         f"hard part   ‖W_svm‖ = {s['svm_norm']:.6g}   residuals: primal {c['svm_primal']:.1e}, "
         f"dual {c['svm_dual']:.1e}, gap {c['svm_gap']:.1e}",
-        f"soft part   ‖W_fin‖ = {s['finite_norm']:.6g}   gradient {c['luce_gradient']:.1e}",
+        f"soft part   ‖W_fin‖ = {s['finite_norm']:.6g}   gradient {c['luce_gradient']:.1e}"
+        + (f", log-odds right to {c['luce_error']:.1e}" if "luce_error" in c else ""),
         f"loss floor  L* = {s['loss_floor']:.10g}",
     ]
     return "\n".join(lines)
