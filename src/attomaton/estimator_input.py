@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
-from attomaton.corpus.samples import plain_label
+from attomaton.corpus.samples import list_of, numbers_of, plain_label
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError, listed
 
@@ -42,15 +42,20 @@ def read_contexts(X: Contexts) -> tuple[list[Label], Int[np.ndarray, " n"], int 
         X = X.tolist()
     if not len(X):
         raise DataError("X is empty: at least 1 sample is needed.")
-    rows = [x.tolist() if isinstance(x, np.ndarray) and x.ndim else x for x in X]
-    flat = [i for i, x in enumerate(rows) if isinstance(x, str) or not isinstance(x, Sequence)]
-    if len(flat) == len(rows):
+    rows: list[list[Any]] = []
+    flat = []
+    for i, x in enumerate(X):
+        try:
+            rows.append(list_of(x, ""))
+        except DataError:
+            flat.append(i)
+    if not rows:
         raise DataError(
             "X is 1-D; a list of sequences is needed. Reshape your data: wrap one context in a "
             "list."
         )
     if flat:
-        faults = [f"context {i}: {rows[i]!r}" for i in flat]
+        faults = [f"context {i}: {X[i]!r:.60}" for i in flat]
         raise DataError(listed("contexts that are no sequences:", faults, "Wrap them in lists."))
     length = np.array([len(row) for row in rows])
     empty = [f"context {i}" for i in np.flatnonzero(length == 0)]
@@ -107,10 +112,7 @@ def read_weights(weight: Weights | None, n: int) -> Float[np.ndarray, " n"] | No
     if weight is None:
         return None
     _refuse_sparse(weight, "sample_weight")
-    try:
-        w = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("sample_weight holds something that is no number.") from None
+    w = numbers_of(weight, "sample_weight")
     if w.shape != (n,):
         raise DataError(f"sample_weight has shape {w.shape}; ({n},), one per sample, is needed.")
     wrong = np.flatnonzero(~(np.isfinite(w) & (w > 0)))

@@ -53,6 +53,10 @@ def data_file(data: str | os.PathLike[str]) -> Path:
 
     A file or folder of that name goes first; anything that is no data set is a path.
     """
+    if not isinstance(data, (str, os.PathLike)):
+        raise UsageError(
+            f"data: {type(data).__name__} is no path of a file. samples_from_sequences takes lists and arrays."
+        )
     path = Path(data)
     name, colon, split = str(data).partition(":")
     if name not in CONFIGS or path.exists():

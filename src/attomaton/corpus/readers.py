@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,7 @@ def _checked_format(
     cutting: dict[str, Any],
 ) -> str:
     """The format of a file that holds what it should, and whose options make sense."""
+    _check_types(context, {"format": format, **columns, "dates": dates, **cutting})
     kind = format_of(path, format)
     check_content(path, format)
     said = [f"--{name}" for name, value in cutting.items() if value is not None]
@@ -237,6 +239,16 @@ def _checked_format(
     elif context < 1:
         raise UsageError(f"{path}: --context must be at least 1, not {context}.")
     return kind
+
+
+def _check_types(context: object, words: dict[str, Any]) -> None:
+    """What a program may pass by mistake and a command line cannot."""
+    for name, value in words.items():
+        kinds = (str, os.PathLike) if name == "tokenizer" else (str,)
+        if value is not None and not isinstance(value, kinds):
+            raise UsageError(f"{name}={value!r:.60}: a word is needed.")
+    if context is not None and (isinstance(context, bool) or not isinstance(context, Integral)):
+        raise UsageError(f"context={context!r:.60}: a whole number is needed.")
 
 
 # Rows of contexts

@@ -7,14 +7,16 @@ their context (the theorems do not speak about them) are set aside and counted, 
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.vocabulary import Label, Vocabulary
-from attomaton.errors import DataError, counted, listed
+from attomaton.errors import DataError, UsageError, counted, listed
 from attomaton.numerics import ragged_indices, row_pointer, scramble
 
+TOKENS = "a sequence of tokens"
 CHUNK = 1 << 21  # incidences sorted at a time: bounds the memory of building bags
 
 
@@ -106,6 +108,8 @@ def plain_label(x: object) -> Label:
     if isinstance(x, str):
         return str(x)
     if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
+        if abs(int(x)) >> 63:
+            raise DataError(f"token {x!r:.40} has more than 64 bits; write it as a string.")
         return int(x)
     if isinstance(x, (float, np.floating)) and float(x).is_integer():
         return int(x)
@@ -120,33 +124,63 @@ def read_context(context: object, name: str = "context") -> list[Label]:
     >>> read_context(("a", 3)), read_context(np.array([1.0, 2.0]))
     (['a', 3], [1, 2])
     """
-    if isinstance(context, (str, bytes)):
+    if getattr(context, "ndim", 1) != 1:
         raise DataError(
-            f"{name}: found the {type(context).__name__} {context!r:.60}; a sequence of tokens is needed, "
-            f"such as [{context!r:.60}]."
+            f"{name}: found an array of {context.ndim} dimensions; a sequence of tokens is needed."  # type: ignore[attr-defined]
         )
-    if isinstance(context, (Mapping, Set)) or getattr(context, "ndim", 1) != 1:
-        what = (
-            f"an array of {n} dimensions"
-            if (n := getattr(context, "ndim", 1)) != 1
-            else f"a {type(context).__name__}"
-        )
-        raise DataError(f"{name}: found {what}; a sequence of tokens is needed.")
-    try:
-        found = list(context)  # type: ignore[call-overload]
-    except TypeError:
-        raise DataError(f"{name}: found {context!r:.60}; a sequence of tokens is needed.") from None
+    found = list_of(context, name)
+    if {*map(type, found)} <= {str}:  # quickly, of long data
+        return found
     labels: list[Label] = []
     faults = []
     for i, x in enumerate(found):
         try:
             labels.append(plain_label(x))
-        except DataError:
-            faults.append(f"token {i}: {x!r:.60}")
+        except DataError as fault:
+            long = ", more than 64 bits" if "64 bits" in str(fault) else ""
+            faults.append(f"token {i}: {x!r:.60}{long}")
     if faults:
         heading = f"{name}: {counted(len(faults), 'token')} neither string nor integer:"
         raise DataError(listed(heading, faults, "Name each token by a string or an integer."))
     return labels
+
+
+def list_of(x: Any, name: str, needed: str = TOKENS) -> list[Any]:
+    """What a list, an array, a tensor or a column holds; what has no order or no parts is refused, strings too.
+
+    >>> list_of(np.array([1, 2]), "labels"), list_of(iter("ab"), "labels")
+    ([1, 2], ['a', 'b'])
+    """
+    if isinstance(x, (str, bytes)):
+        such = f", such as [{x!r:.60}]" if needed == TOKENS else ""
+        raise DataError(
+            f"{name}: found the {type(x).__name__} {x!r:.60}; {needed} is needed{such}."
+        )
+    if isinstance(x, (Mapping, Set)):
+        raise DataError(f"{name}: found a {type(x).__name__}; {needed} is needed.")
+    if isinstance(x, np.ndarray) and x.ndim:
+        return list(x) if x.ndim > 1 else x.tolist()
+    try:
+        return list(x)
+    except TypeError:
+        raise DataError(f"{name}: found {x!r:.60}; {needed} is needed.") from None
+
+
+def numbers_of(x: Any, name: str) -> Float[np.ndarray, "*shape"]:
+    """Weights as numbers; `name` is what they are called."""
+    try:
+        return np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} holds something that is no number.") from None
+
+
+def expect_samples(x: object) -> None:
+    """Refuse what was passed where samples are needed, with how to make some."""
+    if not isinstance(x, Samples):
+        raise UsageError(
+            f"samples: {type(x).__name__} is no Samples. Make them with samples_from_sequences(contexts, "
+            "next_tokens), or read_samples(file)."
+        )
 
 
 def collect_bags(

@@ -8,12 +8,20 @@ token, so a *part* (all windows of some last tokens) can be solved, written and 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.ordering import Ordering
-from attomaton.corpus.samples import Samples, SetAside, collect_bags, plain_label
+from attomaton.corpus.samples import (
+    Samples,
+    SetAside,
+    collect_bags,
+    list_of,
+    numbers_of,
+    read_context,
+)
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
 from attomaton.errors import DataError, UsageError, listed
 from attomaton.numerics import row_pointer
@@ -178,7 +186,8 @@ def windows_from_ids(
     if weight is None:
         weight = np.ones(len(length))
     if weight.shape != length.shape:
-        raise DataError(f"{len(length)} samples but {weight.size} weights; one each is needed.")
+        found = f"{weight.size} weights" if weight.ndim == 1 else f"weights of shape {weight.shape}"
+        raise DataError(f"{len(length)} samples but {found}; one each is needed.")
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
     if len(wrong):
         faults = [f"sample {i}: weight {weight[i]:g}" for i in wrong]
@@ -194,18 +203,21 @@ def windows_from_ids(
 
 
 def windows_from_sequences(
-    sequences: Sequence[Sequence[Label]] | np.ndarray,
-    labels: Sequence[Label] | np.ndarray,
-    weights: Sequence[float | int] | np.ndarray | None = None,
+    sequences: Sequence[Sequence[Label]] | np.ndarray | Any,
+    labels: Sequence[Label] | np.ndarray | Any,
+    weights: Sequence[float | int] | np.ndarray | Any | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Windows:
-    """Contexts and their next tokens, as Python lists or arrays.
+    """Contexts and their next tokens, as lists, arrays, or anything that holds tokens in order.
 
     The last element of each sequence is the last token. Without a `vocabulary`, ids go by first
     appearance; with one, a label outside it is an error.
     """
-    rows = [list(map(plain_label, row)) for row in sequences]
-    nexts = [plain_label(x) for x in labels]
+    given = list_of(sequences, "sequences", 'a list of contexts such as [["a", "b"], ["b"]]')
+    rows = [read_context(row, f"sequence {i}") for i, row in enumerate(given)]
+    nexts = read_context(labels, "labels")
+    if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
+        vocabulary = Vocabulary(read_context(vocabulary, "vocabulary"))
     if len(rows) != len(nexts):
         raise DataError(f"{len(rows)} sequences but {len(nexts)} next tokens; one each is needed.")
     empty = [f"sequence {i}" for i, row in enumerate(rows) if not row]
@@ -221,7 +233,7 @@ def windows_from_sequences(
         ids[: len(flat)],
         np.array([len(row) for row in rows], dtype=np.int64),
         ids[len(flat) :],
-        None if weights is None else np.asarray(weights, dtype=float),
+        None if weights is None else numbers_of(weights, "weights"),
     )
 
 
@@ -238,9 +250,9 @@ def _known_ids(
 
 
 def samples_from_sequences(
-    sequences: Sequence[Sequence[Label]] | np.ndarray,
-    labels: Sequence[Label] | np.ndarray,
-    weights: Sequence[float | int] | np.ndarray | None = None,
+    sequences: Sequence[Sequence[Label]] | np.ndarray | Any,
+    labels: Sequence[Label] | np.ndarray | Any,
+    weights: Sequence[float | int] | np.ndarray | Any | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Samples:
     """Samples from contexts and their next tokens, as `windows_from_sequences` reads them.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.corpus.samples import Samples
+from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.finite import FiniteComponent, finite_component
@@ -166,6 +166,7 @@ def solve_limit(
     >>> limit.svm.score.round(9).tolist(), limit.finite.loss_floor
     ([1.0, 0.0, -1.0], 0.0)
     """
+    expect_samples(samples)
     if embeddings is not None and len(embeddings.E) != len(samples.vocabulary):
         raise DataError(
             f"embeddings: {len(embeddings.E)} rows for a vocabulary of {len(samples.vocabulary)} "
