@@ -23,6 +23,7 @@ from attomaton.console import (
     fail,
     prepare_streams,
     progress_bar,
+    put_file,
     reader_gone,
     reading,
     say,
@@ -319,7 +320,9 @@ def graph(
         emit({"written": str(out)}, f"written: {out}", json)
         return
     text = graph_text(view) if format == "text" else EXPORTS[format](view)
-    if out is None:
+    if out is None and format != "text" and not json:
+        put_file(text)
+    elif out is None:
         emit(view, text, json)
     else:
         out.write_text(text, encoding="utf-8")
@@ -416,7 +419,7 @@ def data_inspect(
             if record["documents"]
             else "contexts as the file gives them",
             f"{record['set_aside']['rows']:,} set aside: label absent from the context",
-            *(f"  {example}" for example in record["set_aside"]["examples"]),
+            *(f"  {visible(example, 200)}" for example in record["set_aside"]["examples"]),
             table(["token", "in contexts", "as last", "as label"], rows),
         ]
     )

@@ -1,15 +1,17 @@
 """The commands about folders that are there: list them, look into one, compare two, check all, delete some."""
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from attomaton.console import Json, emit, progress_bar
-from attomaton.errors import DataError, StorageError, UsageError, counted, one_of
+from attomaton.errors import DataError, StorageError, UsageError, counted, one_of, visible
 
+_program = typer.Typer()  # the whole command line, to which these commands belong
 HOME = Path("runs")  # where runs lie that were not told where to lie
 
 Roots = Annotated[
@@ -19,6 +21,8 @@ Roots = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
+    global _program  # noqa: PLW0603
+    _program = app
     runs = typer.Typer(
         help="What lies in folders: list, look, compare, check, delete.", no_args_is_help=True
     )
@@ -56,7 +60,7 @@ def ls(
         for f in scan(places)
         if (kind is None or f.kind == kind) and (state is None or f.state == state)
     ]
-    records = [{**f.record(), "shown": _shown(f.path, places)} for f in found]
+    records = [{**_offered(f.record()), "shown": _shown(f.path, places)} for f in found]
     under = ", ".join(map(str, places))
     sought = " ".join(word for word in (state, kind or "folder") if word)
     text = f"{under}: no {sought}{'' if kind else ' of attomaton'} here."
@@ -93,8 +97,42 @@ def show(
     from attomaton.formats import plain
     from attomaton.report.folders_text import folder_text
 
-    record = plain(details(find(folder)))
+    record = plain(_offered(details(find(folder))))
     emit(record, folder_text(record), json)
+
+
+def _offered(record: dict[str, Any]) -> dict[str, Any]:
+    """A folder's record; what is told to go on with it is a command that this program would take, or nothing.
+
+    The command is what a log in the folder says, and folders come from anywhere.
+    """
+    if record["go_on"] is None or _goes_on(record):
+        return record
+    said = "its log names no command of attomaton that would go on with it"
+    return {**record, "go_on": None, "note": "; ".join(filter(None, (record["note"], said)))}
+
+
+def _goes_on(record: dict[str, Any]) -> bool:
+    """Whether the recorded command makes such folders, at this place, with options that exist."""
+    from typer.main import get_command
+
+    try:
+        program, name, *words = shlex.split(record["go_on"])
+    except ValueError:
+        return False
+    if name == "runs":
+        return words == ["rm", str(record["path"])]
+    commands = getattr(get_command(_program), "commands", {})
+    if program != "attomaton" or name != record["maker"] or name not in commands:
+        return False
+    if visible(record["go_on"], most=None) != record["go_on"]:
+        return False
+    try:
+        given = commands[name].make_context(name, list(words)).params
+    except Exception:  # of whatever class the parser raises: it is no command of ours
+        return False
+    place = Path(record["place"] or record["path"])
+    return given.get("out") is None or Path(given["out"]).name == place.name
 
 
 def diff(

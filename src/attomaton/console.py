@@ -55,6 +55,7 @@ Address = Annotated[
     str | None, typer.Option(help="A Ray cluster that is there already (default: one is started).")
 ]
 Progress = Callable[[int, int, Any], None]
+LONGEST = 1000  # characters in a line of a message, whatever a file had in it
 FIRST_LINE, NEXT_LINE = 3.0, 15.0  # seconds, of progress where there is no terminal
 
 
@@ -108,13 +109,20 @@ def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
 
 
 def put_file(text: str) -> None:
-    """The text of a file on stdout as it is, except on a terminal, which it might steer."""
-    _put(_plain(text) if sys.stdout.isatty() else text.removesuffix("\n"))
+    """The text of a file on stdout: byte for byte as in a file, except on a terminal, which it might steer."""
+    if sys.stdout.isatty():
+        _put(_plain(text))
+    else:
+        _put(text, sys.stdout.buffer)
 
 
-def _put(text: str) -> None:
+def _put(text: str, raw: Any = None) -> None:
     try:
-        print(text, flush=True)
+        if raw is None:
+            print(text, flush=True)
+        else:
+            raw.write(text.encode("utf-8", "backslashreplace"))
+            raw.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -234,5 +242,5 @@ def fail(kind: str, message: str, code: int) -> None:
         error = {"type": kind, "message": message, "exit_code": code}
         with suppress(BrokenPipeError, StorageError):
             _put(_json({"schema_version": 1, "error": error}))
-    say(f"{kind}: {message}")
+    say("\n".join(visible(line, LONGEST) for line in f"{kind}: {message}".split("\n")))
     sys.exit(code)

@@ -1,12 +1,12 @@
 """A chart as the lab shows it: a title, the picture, its numbers as a table, and files of both."""
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from nicegui import ui
 from nicegui.elements.echart import EChart
+
+from attomaton.report.spreadsheets import csv_text
 
 Rows = Sequence[Sequence[object]]
 POINTS = 2000  # of one series
@@ -156,11 +156,7 @@ def shown(x: object) -> object:
 
 def save_csv(name: str, header: Sequence[str], rows: Rows) -> None:
     """Rows as a CSV file for the one who asked."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(header)
-    writer.writerows(rows)
-    ui.download.content(text.getvalue(), f"{name}.csv", "text/csv")
+    ui.download.content(csv_text(header, rows, "\r\n"), f"{name}.csv", "text/csv")
 
 
 def icon_button(icon: str, what: str, do: Callable[..., Any] | None = None) -> ui.button:

@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from attomaton.errors import counted
+from attomaton.errors import counted, visible
 from attomaton.report.terminal import table
 
 Record = Mapping[str, Any]
 LEAST, ROOMY = 12, 30  # characters of a command that are worth a column, and that say enough
 FEW = 6  # tokens of a component that are named
 DIGEST = 64  # letters of a hash
+WIDEST = 1000  # characters of a line: a command that is to be copied is not cut
 SHOWN = 12  # lines of a log that a person looks through
 
 
@@ -46,13 +47,9 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: max(most - 1, 0)] + "…"
 
 
-def printable(text: str) -> str:
-    r"""A text from a file or a file's name, safe on one line of a terminal.
-
-    >>> printable("a\x1b[2Jb\n")
-    'a�[2Jb�'
-    """
-    return "".join(c if c.isprintable() else "�" for c in text)
+def _line(text: str) -> str:
+    """A text from a file or a file's name, on one line."""
+    return visible(text, WIDEST)
 
 
 # A list
@@ -62,7 +59,7 @@ def list_text(folders: Sequence[Record], width: int) -> str:
     """One row for each folder, commands cut to the width; below it what there is to say, uncut, to be copied."""
     sizes = _right("size", [size_text(f["bytes"]) for f in folders])
     rows = [
-        [printable(f["shown"]), printable(f["kind"]), f["state"], when_text(f["when"]), size]
+        [_line(f["shown"]), _line(f["kind"]), f["state"], when_text(f["when"]), size]
         for f, size in zip(folders, sizes, strict=True)
     ]
     header = ["name", "kind", "state", "when (UTC)", "size"]
@@ -90,13 +87,13 @@ def check_text(folders: Sequence[Record]) -> str:
     """Folders with their verdicts, the reasons below each."""
     sizes = _right("size", [size_text(f["bytes"]) for f in folders])
     rows = [
-        [printable(f["shown"]), printable(f["kind"]), size, f["verdict"]]
+        [_line(f["shown"]), _line(f["kind"]), size, f["verdict"]]
         for f, size in zip(folders, sizes, strict=True)
     ]
     head, *lines = table(["name", "kind", "size", "verdict"], rows).splitlines()
     text = [head]
     for line, f in zip(lines, folders, strict=True):
-        text += [line, *(f"  {printable(reason)}" for reason in f["reasons"])]
+        text += [line, *(f"  {_line(reason)}" for reason in f["reasons"])]
     verdicts = Counter(f["verdict"] for f in folders)
     said = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
     return "\n".join([*text, f"{counted(len(folders), 'folder')}: {said}"])
@@ -104,7 +101,7 @@ def check_text(folders: Sequence[Record]) -> str:
 
 def _typed(f: Record) -> str:
     """The command of a folder, unless what goes on with it is said below."""
-    return "" if f["go_on"] else printable(f["command"] or "").removeprefix("attomaton ")
+    return "" if f["go_on"] else _line(f["command"] or "").removeprefix("attomaton ")
 
 
 def _room(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> int:
@@ -119,11 +116,11 @@ def _right(title: str, cells: Sequence[str]) -> list[str]:
 
 def _remarks(f: Record, stopped: Collection[str]) -> list[str]:
     if f["place"] in stopped:  # which says it all
-        return [f"checkpoint of {f['place']}"]
-    said = [printable(f["note"])] if f["note"] else []
+        return [f"checkpoint of {_line(f['place'])}"]
+    said = [_line(f["note"])] if f["note"] else []
     done = done_text(f["done"])
     if f["go_on"] and f["state"] == "interrupted":
-        said.append(f"{done + '; ' if done else ''}go on: {f['go_on']}")
+        said.append(_line(f"{done + '; ' if done else ''}go on: {f['go_on']}"))
     elif done:
         said.append(done)
     return said
@@ -151,7 +148,7 @@ def folder_text(f: Record) -> str:
     took = "" if f["seconds"] is None else f", {f['seconds']:.1f} s of work"
     done = done_text(f["done"])
     lines = [
-        f"{f['path']}: {kind}, {f['state']}",
+        _line(f"{f['path']}: {kind}, {f['state']}"),
         *_headed("note", [f["note"]] if f["note"] else []),
         *_headed("so far", [done] if done else []),
         *_headed("go on", [f["go_on"]] if f["go_on"] else []),
@@ -168,7 +165,7 @@ def folder_text(f: Record) -> str:
 
 
 def _headed(title: str, lines: Sequence[str]) -> list[str]:
-    lines = [line for line in lines if line]
+    lines = [_line(line) for line in lines if line]
     return [f"{title if i == 0 else '':<9} {line}" for i, line in enumerate(lines)]
 
 
@@ -247,7 +244,7 @@ def _files(files: Sequence[Record], total: int) -> list[str]:
 def difference_text(d: Record) -> str:
     """Two folders side by side: what differs, and what does not in one word."""
     kind = d["kind"] if d["kind"] != "run" else f"run of {d['maker']}"
-    lines = [f"A  {d['a']}", f"B  {d['b']}"]
+    lines = [_line(f"A  {d['a']}"), _line(f"B  {d['b']}")]
     if d["same"]:
         return "\n".join([*lines, f"no difference: {_SAME[kind]}"])
     if d["states"][0] != d["states"][1]:
@@ -261,7 +258,7 @@ def difference_text(d: Record) -> str:
     lines += ["", *_figures(d["figures"])]
     for name, text in _PARTS.items():
         if name in d:
-            lines += ["", *text(d[name])]
+            lines += ["", *map(_line, text(d[name]))]
     return "\n".join(lines)
 
 
@@ -309,7 +306,7 @@ def _graphs(g: Record) -> list[str]:
         for change in ("gained", "lost"):
             part = g[sort][change]
             if part["count"]:
-                words = ", ".join(map(str, part["examples"]))
+                words = ", ".join(map(visible, part["examples"]))
                 lines.append(
                     f"{_count(part, sort.replace('_', ' '))} {change}: {words}{_more(part)}"
                 )
@@ -318,7 +315,8 @@ def _graphs(g: Record) -> list[str]:
         if part["count"]:
             lines.append(f"{_count(part, 'edges')} {change}, those of the most samples first:")
             lines += [
-                f"  after {e['last']}: {e['winner']} over {e['loser']} (weight {e['weight']:g})"
+                f"  after {visible(e['last'])}: {visible(e['winner'])} over {visible(e['loser'])} "
+                f"(weight {e['weight']:g})"
                 for e in part["examples"]
             ]
     for change, how in (("split", "tied in A, apart in B"), ("merged", "apart in A, tied in B")):
@@ -326,7 +324,8 @@ def _graphs(g: Record) -> list[str]:
         if part["count"]:
             lines.append(f"{_count(part, 'components')} {change} ({how}):")
             lines += [
-                f"  after {e['last']}: {_few(' | ', [_few(' ~ ', x) for x in e['groups']])}"
+                f"  after {visible(e['last'])}: "
+                f"{_few(' | ', [_few(' ~ ', map(visible, x)) for x in e['groups']])}"
                 for e in part["examples"]
             ]
     moved = g["moved"]
@@ -335,10 +334,11 @@ def _graphs(g: Record) -> list[str]:
     return [*lines, *([f"in both, but moved: {', '.join(said)}"] if said else [])]
 
 
-def _few(sign: str, words: Sequence[object]) -> str:
+def _few(sign: str, words: Iterable[str]) -> str:
     """The first few words, and how many more there are."""
+    words = list(words)
     more = [f"… {len(words) - FEW} more"] if len(words) > FEW + 1 else []
-    return sign.join(map(str, [*(words[:FEW] if more else words), *more]))
+    return sign.join([*(words[:FEW] if more else words), *more])
 
 
 def _count(part: Record, noun: str) -> str:

@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import Any
 from xml.sax.saxutils import escape
 
+from attomaton.errors import visible
+
 Label = str | int
 View = dict[str, Any]
 Real = float | int  # numbers that have been through JSON may have lost their decimal point
@@ -20,7 +22,6 @@ Real = float | int  # numbers that have been through JSON may have lost their de
 # 1 is drawn as 1.
 ACTIVE = 1e-5
 
-_JOINERS = "\u200c\u200d"  # invisible, but Persian, Hindi and emoji are misspelt without them
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _INTEGER = re.compile(r"[+-]?\d+")
 
@@ -47,7 +48,7 @@ def readable(tokens: Iterable[Label]) -> dict[Label, str]:
     def shown(x: Label) -> str:
         if isinstance(x, int):
             return str(x)
-        text = "".join(c if c.isprintable() or c in _JOINERS else _visible(c) for c in x)
+        text = visible(x, most=None)
         bare = x and x == x.strip() and not (numbers and _INTEGER.fullmatch(x))
         return text if bare else f'"{text}"'
 
@@ -120,10 +121,6 @@ def to_dot(view: View) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _visible(c: str) -> str:
-    return c.encode("unicode_escape").decode()
-
-
 def _data(
     keys: dict[tuple[str, str, str], str], scope: str, values: dict[str, Any], indent: str
 ) -> list[str]:
@@ -132,7 +129,7 @@ def _data(
     for name, value in values.items():
         kind = {int: "long", float: "double"}.get(type(value), "string")
         key = keys.setdefault((scope, name, kind), f"d{len(keys)}")
-        text = _NOT_XML.sub(lambda c: _visible(c[0]), str(value))
+        text = _NOT_XML.sub(lambda c: visible(c[0]), str(value))
         # XML readers turn a bare carriage return into a newline; a reference survives.
         lines.append(f'{indent}<data key="{key}">{escape(text, {chr(13): "&#13;"})}</data>')
     return lines

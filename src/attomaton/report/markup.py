@@ -4,15 +4,17 @@ import hashlib
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from html import escape as html_escape
 from typing import Any
 from xml.etree import ElementTree
 
-from attomaton.errors import UsageError
+from attomaton.errors import UsageError, visible
 
 _REFERENCE = re.compile(r"url\(\s*['\"]?#([^)'\"]+)['\"]?\s*\)")
 _OUTSIDE = re.compile(r"url\(\s*['\"]?(?!#)|@import", re.IGNORECASE)
 _DROPPED = ("metadata", "script", "foreignObject", "title")
+
+WIDEST = 1000  # characters of a cell
 
 # Nothing may be fetched, not even by a figure from elsewhere.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -75,6 +77,11 @@ class Html(str):
     """Text that is HTML already; every other text is escaped."""
 
     __slots__ = ()
+
+
+def escape(text: str) -> str:
+    """Text for a page: no markup, and nothing that turns the direction of writing or hides."""
+    return html_escape(visible(text, most=None, keep="\n\t\xa0"))
 
 
 def escaped(text: str) -> Html:
@@ -176,7 +183,7 @@ def _right(number: bool) -> str:
 def _shown(x: Any) -> str:
     """A cell's words: integers with thousands marks, other numbers to six digits."""
     if isinstance(x, bool) or not _is_number(x):
-        return x if isinstance(x, Html) else "" if x is None else str(x)
+        return x if isinstance(x, Html) else "" if x is None else visible(x, WIDEST, keep="\n\t")
     return f"{x:,}" if isinstance(x, int) else f"{x:.6g}"
 
 

@@ -1,11 +1,10 @@
 """One self-contained HTML page from plain sections: no network, no script, light and dark."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from attomaton.errors import UsageError
-from attomaton.report.markup import code_box, document, figure_box, paragraphs, table_box
+from attomaton.report.markup import code_box, document, escape, figure_box, paragraphs, table_box
 
 _KEYS = ("heading", "text", "table", "svg", "code", "caption")
 

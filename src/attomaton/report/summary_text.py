@@ -6,6 +6,7 @@ A section is `{"heading", "note", "header", "rows"}`: the terminal and the page 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from attomaton.errors import visible
 from attomaton.report.canvas import mention
 from attomaton.report.terminal import table
 
@@ -53,7 +54,7 @@ def sections(record: Record) -> list[Section]:
 
 def mention_title(text: str) -> str:
     """A document's title in quotes."""
-    return f"“{text}”"
+    return f"“{visible(text)}”"
 
 
 # --- sentences -----------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def _last_words(r: Record) -> str:
 
 def _document_words(r: Record) -> str:
     p = r["predictions"]
-    terms = ", ".join(f"“{t['term']}”" for t in r["terms"][:NAMED])
+    terms = ", ".join(f"“{visible(t['term'])}”" for t in r["terms"][:NAMED])
     near = f" Most like it: {mention_title(r['similar'][0]['title'])}." if r["similar"] else ""
     return (
         f"{mention_title(r['title'])} is document {r['document']} of {r['documents']:,}, with "
@@ -173,7 +174,7 @@ def _model_sections(r: Record) -> list[Section]:
             "Components of tied tokens; within one, log π decides the odds.",
             ["after", "tokens", "level", "samples", "leading by log π"],
             ([row["last"], row["size"], row["level"], row["weight"],
-              " ".join(f"{m['token']} ({m['log_pi']:+.2f})" for m in row["members"])]
+              " ".join(f"{visible(m['token'])} ({m['log_pi']:+.2f})" for m in row["members"])]
              for row in r["components"]),
         ),
         _section(
@@ -336,7 +337,8 @@ def _like(row: Record) -> list[Any]:
 def _weighted(rows: Iterable[Record]) -> str:
     """Tokens with how often they came next, where they did."""
     return " ".join(
-        f"{x['token']} ({_number(x['weight']):,})" if x["weight"] else str(x["token"]) for x in rows
+        f"{visible(x['token'])} ({_number(x['weight']):,})" if x["weight"] else visible(x["token"])
+        for x in rows
     )
 
 

@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from attomaton.errors import visible
+
 NONE = "–"  # where a number would stand
+WIDEST = 200  # characters of a cell, or of an example in a line of its own
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -30,7 +33,16 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(x: object) -> str:
-    return f"{x:.4g}" if isinstance(x, float) else str(x)
+    return f"{x:.4g}" if isinstance(x, float) else visible(x, WIDEST)
+
+
+def _quoted(token: object) -> str:
+    """A token in a sentence; a word in quotes, so that it cannot be taken for a number."""
+    return f"'{visible(token)}'" if isinstance(token, str) else str(token)
+
+
+def _joined(tokens: Iterable[object]) -> str:
+    return " ".join(map(visible, tokens))
 
 
 def fit_text(s: Mapping[str, Any]) -> str:
@@ -40,7 +52,7 @@ def fit_text(s: Mapping[str, Any]) -> str:
     lines = [
         f"{s['samples']:,} samples over {s['vocab']:,} tokens; {s['dropped']:,} set aside "
         "(label absent from the context)",
-        *(f"  set aside, {example}" for example in aside["examples"][:2]),
+        *(f"  set aside, {visible(example, WIDEST)}" for example in aside["examples"][:2]),
         f"{s['last_tokens']:,} priority graphs: {s['pairs']:,} pairs, {s['edges']:,} edges, "
         f"{s['levels']} levels",
         f"{s['components']:,} components, {s['cyclic_components']:,} of several tokens "
@@ -57,12 +69,14 @@ def fit_text(s: Mapping[str, Any]) -> str:
 def graph_text(view: Mapping[str, Any]) -> str:
     """One priority graph, level by level."""
     tokens = {node["token"]: node for node in view["nodes"]}
-    lines = [f"after {view['last']!r}: {len(view['nodes'])} tokens, {len(view['links'])} edges"]
+    links = len(view["links"])
+    lines = [f"after {_quoted(view['last'])}: {len(view['nodes'])} tokens, {links} edges"]
     for component in view["components"]:
         names = []
         for token in component["tokens"]:
             soft = tokens[token]["log_pi"]
-            names.append(f"{token} ({soft:+.3f})" if len(component["tokens"]) > 1 else str(token))
+            shown = visible(token)
+            names.append(f"{shown} ({soft:+.3f})" if len(component["tokens"]) > 1 else shown)
         score = tokens[component["tokens"][0]]["svm_score"]
         tied = " ~ ".join(names)
         lines.append(f"  level {component['level']}  score {score:+.4f}  {tied}")
@@ -97,9 +111,8 @@ def reproduction_text(s: Mapping[str, Any]) -> str:
 
 def explanation_text(e: Mapping[str, Any]) -> str:
     """A prediction and its reasons, token by token."""
-    words = repr(" ".join(map(str, e["context"])))
-    comes = ": no prediction" if e["prediction"] is None else f" comes {e['prediction']!r}"
-    lines = [f"after {words}{comes}", e["note"], ""]
+    comes = ": no prediction" if e["prediction"] is None else f" comes {_quoted(e['prediction'])}"
+    lines = [f"after '{_joined(e['context'])}'{comes}", e["note"], ""]
     rows = [
         [f["token"], f["count"], _share(f["probability"]), *_scores(f), _reason(f)]
         for f in e["fates"]
@@ -108,7 +121,7 @@ def explanation_text(e: Mapping[str, Any]) -> str:
     for fate in e["fates"]:
         for edge in fate["path"]:
             seen = "; ".join(map(_sample, edge["evidence"]))
-            lines.append(f"  {edge['winner']} over {edge['loser']}: {seen}")
+            lines.append(f"  {visible(edge['winner'])} over {visible(edge['loser'])}: {seen}")
     return "\n".join(dict.fromkeys(lines))
 
 
@@ -130,9 +143,9 @@ def prediction_text(record: Mapping[str, Any], top: int) -> str:
         text += f"\n{record['note']}"
     if "continuation" in record:
         drawn = [*record["context"], "→", *record["continuation"]]
-        text += "\n" + " ".join(map(str, drawn))
+        text += f"\n{_joined(drawn)}"
         if "continuation_ends" in record:
-            text += f"\nends there, {record['continuation_ends']}"
+            text += f"\nends there, {visible(record['continuation_ends'])}"
     return text
 
 
@@ -186,10 +199,10 @@ def _reason(fate: Mapping[str, Any]) -> str:
         alone = fate["reason"] == "retrieved" and not fate["seen"]
         return f"{fate['reason']}, never seen with the last token" if alone else fate["reason"]
     way = [fate["path"][0]["winner"], *(edge["loser"] for edge in fate["path"])]
-    return f"outranked: {' → '.join(map(str, way))}"
+    return f"outranked: {' → '.join(map(visible, way))}"
 
 
 def _sample(s: Mapping[str, Any]) -> str:
-    bag = " ".join(str(t["token"]) for t in s["tokens"] for _ in range(t["count"]))
+    bag = _joined(t["token"] for t in s["tokens"] for _ in range(t["count"]))
     times = "" if s["weight"] == 1 else f" ×{s['weight']:g}"
-    return f"{{{bag}}} → {s['next']}{times}"
+    return f"{{{bag}}} → {visible(s['next'])}{times}"

@@ -1,7 +1,5 @@
 """The pictures of a verification, one for each panel: small SVG that a page can darken, and the numbers in it."""
 
-import csv
-import io
 import math
 import re
 import unicodedata
@@ -92,15 +90,6 @@ def panel_table(panel: Panel) -> Table:
     places = [[_float(x) for x in line["x"]] for line in lines]
     clear = all(len(set(x)) == len(x) and all(map(math.isfinite, x)) for x in places)
     return _wide(panel, names) if clear else _long(panel, names)
-
-
-def csv_text(table: Table) -> str:
-    """The table as CSV, numbers at full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table[0])
-    writer.writerows([[full(x) for x in row] for row in table[1]])
-    return out.getvalue()
 
 
 def full(x: Any) -> str:

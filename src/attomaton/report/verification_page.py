@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 from urllib.parse import quote
 
@@ -13,17 +12,18 @@ from attomaton.report.markup import (
     Html,
     code_box,
     document,
+    escape,
     escaped,
     figure_box,
     paragraphs,
     scrolling,
     table_box,
 )
+from attomaton.report.spreadsheets import csv_text
 from attomaton.report.verification_figures import (
     BAD_PANEL,
     Panel,
     Table,
-    csv_text,
     full,
     panel_or_fault,
     panel_table,
@@ -165,7 +165,7 @@ def _panel(panel: Panel, name: str, figures: Mapping[str, str]) -> str:
         table = panel_table(panel)
     except BAD_PANEL as why:
         return f'<div class="panel">{"".join(parts)}<p>No numbers ({escape(repr(why))}).</p></div>'
-    links.append(_download(csv_text(table), "text/csv", f"{name}.csv", "CSV", title))
+    links.append(_download(csv_text(*table), "text/csv", f"{name}.csv", "CSV", title))
     parts.append(f'<p class="downloads">{" ".join(links)}</p>')
     parts.append(_details("Data", _numbers(table, title)))
     return f'<div class="panel">{"".join(parts)}</div>'
