@@ -151,9 +151,9 @@ def prediction_text(record: Mapping[str, Any], top: int) -> str:
 
 def reasons_text(r: Mapping[str, Any]) -> str:
     """The answer of a predictor and its reasons: the branch that answered, then the terms of every score."""
-    words = repr(" ".join(map(str, r["context"])))
     where = "a token of the context" if r["inside"] else "a token outside the context"
-    lines = [f"after {words} comes {r['prediction']!r}, {where}, with p = {r['p']:.4g}"]
+    comes = f"'{_joined(r['context'])}' comes {_quoted(r['prediction'])}"
+    lines = [f"after {comes}, {where}, with p = {r['p']:.4g}"]
     gate = 1.0 if r["gate"] is None else r["gate"]
     if r["backoff"]:
         lines.append(
@@ -174,7 +174,7 @@ def reasons_text(r: Mapping[str, Any]) -> str:
         others = [[_named(x["token"]), x["p"]] for x in r["outside"]]
         lines += [
             "",
-            f"outside it, by the bigram after {r['context'][-1]!r}:",
+            f"outside it, by the bigram after {_quoted(r['context'][-1])}:",
             table(["token", "p"], others),
         ]
     return "\n".join(lines)
