@@ -127,12 +127,13 @@ class _Slice:
 def _slices(path: Path, split: str, tokenizer: str, context: int) -> list[_Slice]:
     tokeniser = named_tokeniser(tokenizer)
     mark, size = shard_mark(split, tokeniser), path.stat().st_size
-    found = []
+    found, long = [], False
     for i in range(SLICES):
         with path.open("rb") as file:
             begin = 0 if i == 0 else mark_after(file, i * size // SLICES, mark)
             end = mark_after(file, min(begin + SLICE, size), mark)
         if not begin < end <= begin + FARTHEST * SLICE:
+            long = long or end > begin
             continue
         clock = time.perf_counter()
         read = add_text(path, None, split, tokeniser, None, (begin, end))
@@ -151,9 +152,9 @@ def _slices(path: Path, split: str, tokenizer: str, context: int) -> list[_Slice
             _Slice(end - begin, windows, reading + PASSES * cutting, float(share.max() / share.sum()))
         )  # fmt: skip
     if not found:
+        what = "ends within a megabyte" if long else "has a context that holds its own label"
         raise DataError(
-            f"{path}: none of the {SLICES} places looked at has a context that holds its own label, so what a fit "
-            "takes cannot be said before."
+            f"{path}: none of the {SLICES} places looked at {what}, so what a fit takes cannot be said before."
         )
     return found
 
