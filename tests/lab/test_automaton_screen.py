@@ -26,11 +26,13 @@ from attomaton.lab.opened import Opened
 from attomaton.numerics import named_rng
 
 # After q: a over b over c, but no sample has a and c together, so c is blocked by a path of two edges. z is only seen
-# apart from a, and ties hold in circles after r. The long row makes a vocabulary too large to offer as chips.
+# apart from a, and ties hold in circles after r. What is drawn from a, b and r can go on: all were last tokens. The
+# long row makes a vocabulary too large to offer as chips.
 ROWS = [
     (["a", "b", "q"], "a"), (["b", "c", "q"], "b"), (["b", "c", "q"], "b"), (["z", "q"], "z"),
     (["a", "b", "r"], "a"), (["a", "b", "r"], "b"), (["a", "b", "b", "r"], "b"), (["a", "r"], "r"),
     (["<b>x</b>", "$blue", "two words", 7, "-v"], "$blue"), (["$blue", "7 up", "-v"], "-v"),
+    (["a", "b"], "b"), (["b", "a"], "b"),
     ([f"w{i}" for i in range(300)], "w3"),
 ]  # fmt: skip
 LIST = "[...document.querySelectorAll({})].map(e => e.innerText.trim())"
@@ -108,6 +110,71 @@ def setting(tab, name):
 
 def by_word(p):
     return {str(k): v for k, v in p.items()}
+
+
+# What the model does not know
+
+
+def chip(tab, word):
+    """What stands on a token of the context, line by line."""
+    found = [x for x in texts(tab, ".tokens .token") if word in x.splitlines()]
+    assert len(found) == 1, found
+    return found[0].splitlines()
+
+
+def test_an_unknown_token_is_marked_has_no_probability_and_what_was_meant_is_a_click_away(tab):
+    look(tab, "a w12x b q")
+    said = chip(tab, "w12x")
+    assert "not in the vocabulary" in said
+    assert "help" in said  # a sign, not colour alone
+    near = said[-2]
+    assert near.startswith("did you mean ‘w12")
+    assert "retrieved" in chip(tab, "a")
+    told = {row[0]: row[1:] for row in rows(tab, "Every token of the context")}
+    assert told["w12x"] == ["1", "–", "–", "–", "not in the vocabulary"]
+    assert set(bars(tab)) == {"a", "b", "q"}
+    assert "w12x" not in json.dumps(drawn(tab, "From soft to hard")["legend"])
+    assert "no score and no probability" in tab.text(".why-words")
+    assert "was left out" in tab.text("main")
+    tab.click(".token.unknown .meant")
+    tab.wait(
+        "document.querySelectorAll('.token').length === 4 && !document.querySelector('.token.unknown')"
+    )
+    word = near.removeprefix("did you mean ‘").removesuffix("’?")
+    tab.wait(f"new URLSearchParams(location.search).get('context') === 'a {word} b q'")
+
+
+def test_a_context_with_an_unknown_token_gets_the_numbers_of_the_one_without(tab):
+    look(tab, "a b c q")
+    known = bars(tab), [r for r in rows(tab, "Every token of the context")]
+    look(tab, "a b nobody c q")
+    assert bars(tab) == known[0]
+    assert [r for r in rows(tab, "Every token of the context") if r[0] != "nobody"] == known[1]
+
+
+@pytest.mark.parametrize("context", ["a b nobody", "nobody", "a z"])
+def test_a_context_that_ends_in_what_never_was_a_last_token_has_no_prediction(tab, context):
+    look(tab, context)
+    assert not [x for x in texts(tab, ".token .reason") if "retrieved" in x]
+    assert bars(tab) == {}
+    assert "there is no prediction" in tab.text("main")
+    assert "nothing to draw" in tab.text("[aria-label='Next token']")
+    assert all(row[2:5] == ["–"] * 3 for row in rows(tab, "Every token of the context"))
+    tab.click_text("Draw the next token", ".q-btn")
+    assert "nothing can be drawn after" in tab.wait("document.querySelector('.problem')?.innerText")
+
+
+def test_what_hides_in_a_token_is_spelled_out(tab):
+    look(tab, json.dumps(["a\u202eb\x07", "q"]))
+    assert "a\\u202eb\\x07" in chip(tab, "a\\u202eb\\x07")
+    shown_ = tab.value("[...document.querySelectorAll('main *')].map(e => e.textContent).join('')")
+    assert "\u202e" not in shown_
+    assert "\x07" not in shown_
+
+
+def test_the_largest_norm_is_a_norm():
+    for radius in (1e15, 1e300, 1.7e308):
+        assert automaton_charts.notch_of(radius, 1e-3) == automaton_charts.NOTCHES
 
 
 # The page shows what the command line says
@@ -217,7 +284,7 @@ def test_the_curves_are_predict_proba_at_every_radius(folder):
         automaton, context, automaton.explain(context), 1.0
     )
     assert math.isinf(table[-1][0])
-    assert table[-2][0] == pytest.approx(8 * automaton.limit.svm.norm, rel=1e-4)
+    assert table[-2][0] == pytest.approx(8 * automaton.limit.svm.norm, rel=5e-4)  # four digits
     for radius, *p in table:
         assert dict(zip(header[1:], p, strict=True)) == automaton.predict_proba(context, radius)
     lines = {s["name"]: s["data"] for s in options["series"] if s["type"] == "line" and "name" in s}
@@ -225,7 +292,7 @@ def test_the_curves_are_predict_proba_at_every_radius(folder):
 
 
 def test_many_tokens_draw_few_curves_and_say_so(folder):
-    automaton, context = Automaton(open_model(folder)), [f"w{i}" for i in range(60)]
+    automaton, context = Automaton(open_model(folder)), [f"w{i}" for i in range(240, 300)]
     explained = automaton.explain(context)
     options, _, _, note = automaton_charts.curves(automaton, context, explained, 0.0)
     assert len(options["legend"]["data"]) == automaton_charts.CURVES
@@ -295,7 +362,7 @@ def test_a_blocked_token_shows_the_path_down_to_it_with_its_samples(tab, folder,
     assert texts(tab, ".evidence li") == ["{a b q} → a ×1", "{b q c} → b ×2"]
     tab.wait("location.search.includes('why=c')")
     link = urlparse(tab.value("document.querySelector('.graph-link').href"))
-    assert link.path == "/graph"
+    assert link.path.endswith("/graph")
     assert {k: v[0] for k, v in parse_qs(link.query).items() if k != "on"} == {
         "last": "q",
         "chosen": "c",

@@ -26,7 +26,7 @@ from attomaton.lab.contexts import (
 )
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import Screen, View, in_thread
-from attomaton.mechanics.automaton import Automaton, Explanation, Fate
+from attomaton.mechanics.automaton import NOT_A_TOKEN, Automaton, Explanation, Fate
 
 LONGEST = 100  # tokens drawn at once
 SEEDS = 2**31
@@ -144,7 +144,8 @@ class _Page:
             self.note = ui.label().classes("lead")
             ui.label(
                 "Bold with a tick: retrieved, the highest score of W_svm in this context. The others are left "
-                "behind, for the reason below them. Choose a token to see why."
+                "behind, for the reason below them; a question mark and a broken frame: the model does not know this "
+                "token. Choose a token to see why."
             ).classes("note")
 
     def _soft_card(self) -> None:
@@ -183,6 +184,9 @@ class _Page:
                 # What was drawn before is drawn again: n draws and one more are n + 1 of the same seed.
                 all_ = n + self.drawn if n > 0 else n
                 tail = await in_thread(continued, self.model, typed, self.seed, all_)
+                if not tail:
+                    last = visible(typed[-1])
+                    raise UsageError(f"nothing can be drawn after ‘{last}’: no sample ends in it.")
                 await self._change([*typed, *tail], len(tail))
 
     async def _undo(self) -> None:
@@ -257,13 +261,15 @@ class _Page:
             tokens.chips(
                 self.explained, self.words, self.drawn, self._asked_fate(), self._choose,
                 remove=lambda i: self._edit(lambda words: words[:i] + words[i + 1 :]),
+                replace=lambda i, word: self._edit(lambda words: [*words[:i], word, *words[i + 1 :]]),
             )  # fmt: skip
 
     def _asked_fate(self) -> Fate:
-        """The token whose fate is explained: the chosen one, else the first that was left behind."""
+        """The token whose fate is explained: the chosen one, else an unknown one, else one that was left behind."""
         assert self.explained is not None
         fates = self.explained.fates
         lost = [fate for fate in fates if fate.reason != "retrieved"]
+        lost.sort(key=lambda fate: fate.reason != NOT_A_TOKEN)
         return next((f for f in fates if str(f.token) == self.why), (lost or fates)[0])
 
     def _show_why(self) -> None:
@@ -277,17 +283,19 @@ class _Page:
         fates = self.explained.fates
         self.shares.clear()
         with self.shares:
-            numbers(
-                ["token", "count", "soft", "count × e^soft", "share"],
-                [[visible(f.token), f.count, f.finite_score, f.count * math.exp(f.finite_score), f.probability]
-                 for f in fates if f.reason == "retrieved"],
-            )  # fmt: skip
+            if self.explained.prediction is None:
+                ui.label("No token is retrieved: there is nothing to share.").classes("note")
+            else:
+                numbers(
+                    ["token", "count", "soft", "count × e^soft", "share"],
+                    [[visible(f.token), f.count, f.finite_score, f.count * math.exp(f.finite_score), f.probability]
+                     for f in fates if f.reason == "retrieved"],
+                )  # fmt: skip
         self.table.clear()
         with self.table:
             numbers(
                 ["token", "count", "p", "hard", "soft", "why"],
-                [[visible(f.token), f.count, f.probability, f.svm_score, f.finite_score, why_not.reason(f)]
-                 for f in fates],
+                [[visible(f.token), f.count, *_scores(f), why_not.reason(f)] for f in fates],
                 on_row=lambda i: self._choose(fates[i].token),
             )  # fmt: skip
 
@@ -320,6 +328,13 @@ class _Page:
         self.view.says(*commands(folder, self.model.vocabulary, *shown))
 
 
+def _scores(fate: Fate) -> tuple[object, object, object]:
+    """Probability and scores; of a token without, nothing rather than a number."""
+    if fate.probability is None:
+        return None, None, None
+    return fate.probability, fate.svm_score, fate.finite_score
+
+
 def _card(title: str) -> ui.element:
     card = ui.element("section").classes("card").props(f'aria-label="{title}"')
     with card:
@@ -340,6 +355,8 @@ two tokens, the higher one has the larger score by at least 1.
 
 **Why not this token?** *Outranked*: a path leads down to it from a retrieved token, each edge made by samples.
 *Lower score*: the graph does not relate them, W_svm's scores decide. *Never seen with the last token*: its score is 0.
+*Not in the vocabulary* (question mark, broken frame): no sample holds this token. It has no probability and counts for
+nothing; choose what you meant instead.
 
 Type a context, click tokens into it, take them out with ×; click a token to ask why. Drawing uses the limit (r = ∞);
 the same seed draws what `attomaton predict --sample` draws.

@@ -41,7 +41,7 @@ def notch_of(radius: float, norm: float) -> int:
     """
     if math.isinf(radius):
         return NOTCHES + 1
-    return min(round(radius / unit(norm) * NOTCHES / FARTHEST), NOTCHES)
+    return round(min(radius / unit(norm), FARTHEST) * NOTCHES / FARTHEST)
 
 
 def place_of(radius: float, norm: float) -> float:

@@ -70,8 +70,13 @@ class Norm:
     def show(self, automaton: Automaton, words: list[Label], explained: Explanation) -> None:
         """Draw a context at this norm."""
         self.shown = automaton, words, explained
-        self.bars.show(*bars(explained, automaton.predict_proba(words, self.radius)))
-        self.curves.show(*curves(automaton, words, explained, self.radius))
+        p = automaton.predict_proba(words, self.radius)
+        drawn = bars(explained, p), curves(automaton, words, explained, self.radius)
+        none = "" if p else "There is no prediction, so there is nothing to draw."
+        for chart, (options, header, rows, note) in zip(
+            (self.bars, self.curves), drawn, strict=True
+        ):
+            chart.show(options, header, rows, none or note)
         self._tell()
 
     def _moved(self, notch: int | float) -> None:

@@ -8,7 +8,7 @@ from nicegui import ui
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.contexts import visible
 from attomaton.lab.opened import Opened
-from attomaton.mechanics.automaton import Explanation, Fate
+from attomaton.mechanics.automaton import NOT_A_TOKEN, Explanation, Fate
 
 CHIPS = 16  # of one row
 ICONS = {
@@ -16,7 +16,7 @@ ICONS = {
     "outranked": "south",
     "lower score": "trending_down",
     "never seen with the last token": "visibility_off",
-    "not in the vocabulary": "help",
+    NOT_A_TOKEN: "help",
 }
 CSS = """
 .tokens { display: flex; flex-wrap: wrap; gap: .45rem; }
@@ -29,6 +29,9 @@ CSS = """
 .token.lost .word { color: var(--soft); font-style: italic; }
 .token.retrieved { border: 2px solid var(--link); background: var(--paper); }
 .token.retrieved .word { font-weight: 700; color: var(--link); }
+.token.unknown { border: 2px dashed var(--hot); }
+.token.unknown .word .q-icon { color: var(--hot); }
+.token.unknown .meant { padding-left: 0; font-size: .8rem; color: var(--link); text-decoration: underline; }
 .token.asked { box-shadow: 0 0 0 3px var(--hot); }
 button.chip { cursor: pointer; font: inherit; font-size: .88rem; min-height: 24px; }
 .adders { display: grid; gap: .5rem; }
@@ -44,12 +47,17 @@ def chips(
     asked: Fate,
     choose: Callable[[Label], Any],
     remove: Callable[[int], Any],
+    replace: Callable[[int, Label], Any],
 ) -> None:
-    """The words in order: retrieved ones stand out by tick, weight and frame, the others say why they lost."""
+    """The words in order: retrieved ones stand out by tick, weight and frame, the others say why they lost.
+
+    A token the model does not know has a question mark and a broken frame; the nearest one it knows can be put there.
+    """
     fates = {fate.token: fate for fate in explained.fates}
+    meant = {x.token: x.nearest for x in explained.unknown}
     for i, word in enumerate(words):
         fate = fates[word]
-        kind = "retrieved" if fate.reason == "retrieved" else "lost"
+        kind = {"retrieved": "retrieved", NOT_A_TOKEN: "unknown lost"}.get(fate.reason, "lost")
         with ui.element("span").classes(f"token {kind}" + " asked" * (fate is asked)):
             with _button(lambda word=word: choose(word)):
                 with ui.element("div").classes("word"):
@@ -60,6 +68,9 @@ def chips(
                 last = "last token, " if i == len(words) - 1 else ""
                 seen = "never seen here" if fate.reason.startswith("never") else fate.reason
                 ui.label(last + seen).classes("reason")
+            if (near := meant.get(word)) is not None:
+                with _button(lambda i=i, near=near: replace(i, near)).classes("meant"):
+                    ui.label(f"did you mean ‘{visible(near)}’?")
             if len(words) > 1:
                 with _button(lambda i=i: remove(i)).props('aria-label="Remove this token"'):
                     ui.label("×")

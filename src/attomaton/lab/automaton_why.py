@@ -6,7 +6,7 @@ from nicegui import ui
 
 from attomaton.lab.contexts import visible
 from attomaton.lab.view import View
-from attomaton.mechanics.automaton import Edge, Explanation, Fate
+from attomaton.mechanics.automaton import NOT_A_TOKEN, Edge, Explanation, Fate
 
 CSS = """
 .way { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
@@ -33,7 +33,7 @@ def show(view: View, explained: Explanation, fate: Fate) -> None:
         _way(fate.path)
         for edge in fate.path:
             _evidence(edge)
-    if explained.known_last:
+    if explained.known_last and fate.reason != NOT_A_TOKEN:
         settings: dict[str, Any] = {"last": explained.last, "chosen": fate.token}
         ui.link("See it in the priority graph", view.link("/graph", **settings)).classes(
             "graph-link"
@@ -43,7 +43,22 @@ def show(view: View, explained: Explanation, fate: Fate) -> None:
 def in_words(explained: Explanation, fate: Fate) -> str:
     """The reason in a sentence or two, with the scores that decided."""
     word, last = visible(fate.token), visible(explained.last)
-    top = max(f.svm_score for f in explained.fates)
+    if fate.reason == NOT_A_TOKEN:
+        near = next((x.nearest for x in explained.unknown if x.token == fate.token), None)
+        meant = "" if near is None else f" The nearest one it knows is ‘{visible(near)}’."
+        rest = "the other tokens are weighed as if it were not there"
+        if explained.prediction is None:
+            rest = f"there is no prediction, since nothing was learned about contexts that end in ‘{last}’"
+        return (
+            f"‘{word}’ is not in the vocabulary: no sample holds it. It has no score and no probability, and "
+            f"{rest}.{meant}"
+        )
+    if explained.prediction is None:
+        return (
+            f"No sample ends in ‘{last}’, so nothing was learned about what follows it: no token of this context has "
+            "a score or a probability."
+        )
+    top = max(f.svm_score for f in explained.fates if f.probability is not None)
     kept = [f"‘{visible(f.token)}’" for f in explained.fates if f.reason == "retrieved"]
     best = ", ".join(kept[:3]) + f" and {len(kept) - 3} more" * (len(kept) > 3)
     if fate.reason == "retrieved":
@@ -81,7 +96,7 @@ def reason(fate: Fate) -> str:
     if not fate.path:
         return fate.reason
     way = [fate.path[0].winner, *(edge.loser for edge in fate.path)]
-    return f"outranked: {' → '.join(map(str, way))}"
+    return f"outranked: {' → '.join(map(visible, way))}"
 
 
 def _way(path: tuple[Edge, ...]) -> None:

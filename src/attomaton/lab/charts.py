@@ -6,10 +6,12 @@ from typing import Any
 from nicegui import ui
 from nicegui.elements.echart import EChart
 
+from attomaton.errors import visible
 from attomaton.report.spreadsheets import csv_text
 
 Rows = Sequence[Sequence[object]]
 POINTS = 2000  # of one series
+LONGEST = 500  # characters of a cell
 # A scale that reads the same to every eye and in grey.
 VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58",
            "#b5de2b", "#fde725"]  # fmt: skip
@@ -116,7 +118,7 @@ def numbers(
     `on_row` is called with the number of a row that is chosen, by mouse or keyboard.
     """
     right = [
-        all(isinstance(row[j], (int, float)) for row in rows) and bool(rows)
+        all(isinstance(row[j], (int, float)) or row[j] is None for row in rows) and bool(rows)
         for j in range(len(header))
     ]
     columns = [
@@ -150,8 +152,10 @@ def numbers(
 
 
 def shown(x: object) -> object:
-    """A value as a cell shows it."""
-    return float(f"{x:.6g}") if isinstance(x, float) else x if isinstance(x, (int, str)) else str(x)
+    """A value as a cell shows it; what there is not as a dash, text of a user with nothing hidden in it."""
+    if isinstance(x, float):
+        return float(f"{x:.6g}")
+    return x if isinstance(x, int) else "–" if x is None else visible(x, LONGEST, keep="\n")
 
 
 def save_csv(name: str, header: Sequence[str], rows: Rows) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attomaton import errors
 from attomaton.corpus.samples import plain_label
 from attomaton.corpus.vocabulary import Label, Vocabulary, is_text
 from attomaton.errors import UsageError
@@ -58,12 +59,12 @@ def _array(text: str) -> list[Label] | None:
 
 
 def visible(word: Label) -> str:
-    """A token for the eye: one of white space alone is shown in quotes.
+    r"""A token for the eye: one of white space alone in quotes, control characters and turned writing spelled out.
 
-    >>> visible("tea"), visible(" ")
-    ('tea', "' '")
+    >>> print(visible("tea"), visible(" "), visible("\u202exe.txt"))
+    tea ' ' \u202exe.txt
     """
-    text = str(word)
+    text = errors.visible(word)
     return text if text.strip() else repr(text)
 
 
@@ -76,7 +77,10 @@ def continued(model: Opened, words: Sequence[Label], seed: int, length: int) -> 
     if length < 1 or not all_:
         model.automaton(model.heaviest()).sample(all_, rng, length)  # says what is wrong
     for _ in range(length):
-        all_ += model.automaton(all_[-1]).sample(all_, rng)
+        drawn = model.automaton(all_[-1]).sample(all_, rng)
+        if not drawn:
+            break  # nothing was learned about what follows this token
+        all_ += drawn
     return all_[len(words) :]
 
 

@@ -147,7 +147,8 @@ class _Page:
         with ui.element("div").classes("abreast"):
             ui.label("Known last tokens:").classes("note")
             for row in rows:
-                ui.link(str(row["last"]), self.view.link(last=row["last"])).classes("chip")
+                name = readable([row["last"]])[row["last"]]
+                ui.link(name, self.view.link(last=row["last"])).classes("chip")
 
     async def draw(self, graph: TokenGraph | None = None) -> None:
         """Lay out and draw what the fields ask for, and say how much of the whole it is."""

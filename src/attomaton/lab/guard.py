@@ -183,7 +183,7 @@ class Guard:
         keys = self.keys
         cookie = f"{keys.cookie}={keys.session}; HttpOnly; SameSite=Strict; Path={keys.path}/"
         more = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
-        page = f'<!doctype html><meta http-equiv="refresh" content="0; url={place}"><title>attomaton</title>'
+        page = f'<!doctype html><meta http-equiv="refresh" content="0; url={place}"><link rel="icon" href="data:,">'
         await _answer(send, HTTPStatus.OK, page, [*signature, *more], kind="text/html")
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:

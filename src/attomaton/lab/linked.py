@@ -6,7 +6,8 @@ from typing import Any
 
 from nicegui import ui
 
-from attomaton.lab.charts import icon_button, save_csv
+from attomaton.errors import visible
+from attomaton.lab.charts import LONGEST, icon_button, save_csv
 
 PAGE = 50  # rows shown at once
 
@@ -88,7 +89,7 @@ def _table(
         {
             "id": i,
             **{
-                f"c{j}": x if isinstance(x, (int, float, str)) else str(x)
+                f"c{j}": x if isinstance(x, (int, float)) else visible(x, LONGEST, keep="\n")
                 for j, x in enumerate(row)
             },
             "parts": {

@@ -11,7 +11,7 @@ from attomaton.errors import AttomatonError, UsageError
 from attomaton.formats import read_toml
 from attomaton.lab.jobs import Job
 from attomaton.lab.shelf import Item
-from attomaton.lab.view import Lab
+from attomaton.lab.view import Lab, number
 from attomaton.levels import OPTIONS, check_options, memory_mb, run_level
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import conditions, family
@@ -172,11 +172,10 @@ def _rate(settings: Mapping[str, str], name: str, otherwise: float = RATE) -> fl
 def _value(text: str | None, kind: type) -> Any:
     if not text or kind is str:
         return text or None
-    try:
-        number = float(text)
-        return number if kind is float else int(number) if number == int(number) else None
-    except (ValueError, OverflowError):
-        return None
+    found = number(text)
+    if found is None or kind is float:
+        return found
+    return int(found) if found == int(found) else None
 
 
 def run_settings(item: Item) -> dict[str, str]:

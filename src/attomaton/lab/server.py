@@ -61,8 +61,11 @@ def serve(
             await asyncio.sleep(keys.seconds)
             keys.close()
 
+    def end() -> None:  # without an argument: NiceGUI would hand itself over as one
+        lab.jobs.stop()
+
     app.on_startup(ready)
-    app.on_shutdown(lab.jobs.stop)
+    app.on_shutdown(end)
     app.add_middleware(
         Guard, keys=keys, port=port, hosts=names(host, addresses), any_own=is_any(addresses),
         most=MOST_BYTES, seconds=seconds,

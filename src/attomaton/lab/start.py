@@ -5,6 +5,7 @@ from typing import Any
 from nicegui import events, ui
 
 from attomaton.corpus.text import SPLITS
+from attomaton.lab.contexts import visible
 from attomaton.lab.graph_data import TokenGraph, part_of
 from attomaton.lab.graph_drawing import CSS, Drawing
 from attomaton.lab.graph_scene import scene
@@ -81,7 +82,7 @@ def _summary(view: View, model: Opened) -> None:
         with ui.element("div").classes("abreast"):
             ui.label("Look at the priority graph after").classes("note")
             for row in model.search("", 8):
-                ui.link(str(row["last"]), view.link("/graph", last=row["last"])).classes("chip")
+                ui.link(visible(row["last"]), view.link("/graph", last=row["last"])).classes("chip")
         with ui.element("div").classes("abreast"):
             ui.label("or").classes("note")
             for text, path in (
@@ -98,7 +99,7 @@ async def _picture(view: View, model: Opened) -> None:
     last = model.heaviest()
     with ui.element("section").classes("card").props('aria-label="One priority graph"'):
         with ui.element("div").classes("abreast"):
-            ui.label(f"Priority after “{last}”").classes("card-title").props(
+            ui.label(f"Priority after “{visible(last)}”").classes("card-title").props(
                 'role="heading" aria-level="2"'
             )
             ui.link("open", view.link("/graph", last=last)).classes("note")
@@ -106,7 +107,7 @@ async def _picture(view: View, model: Opened) -> None:
         drawing.on("choose", lambda: view.go("/graph", last=last))
         graph = await in_thread(lambda: TokenGraph(model.limit(last), model.last_id(last)))
         drawn = await in_thread(lambda: scene(graph, part_of(graph, most=100)))
-        drawing.show({**drawn, "moved": {}, "chosen": []}, f"priority graph after {last}")
+        drawing.show({**drawn, "moved": {}, "chosen": []}, f"priority graph after {visible(last)}")
 
 
 def _paste(view: View) -> None:

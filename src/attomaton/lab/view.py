@@ -23,6 +23,7 @@ from attomaton.lab.style import STYLE
 from attomaton.storage import is_folder
 
 PATIENCE = 0.15  # seconds between two looks at a job
+LARGEST = 1e15  # of a number in an address: up to here every whole number is itself
 
 
 class Lab:
@@ -103,10 +104,7 @@ class View:
 
     def number(self, name: str, default: float) -> float:
         """A setting of the address, as a number; the default where it is none."""
-        try:
-            return float(self.settings[name])
-        except (KeyError, ValueError):
-            return default
+        return number(self.settings.get(name, ""), default)
 
     def put(self, **settings: object) -> None:
         """Change settings in the address, so that it brings this view back; None takes one out."""
@@ -323,6 +321,19 @@ class View:
                 self.help_drawer.toggle()
 
         ui.keyboard(on_key=pressed, ignore=["input", "select", "textarea"])
+
+
+def number(text: str, otherwise: Any = None) -> Any:
+    """A number as an address may name one: finite, and of a size that can be counted with.
+
+    >>> number("2.5"), number("1e400", 1.0), number("nan", 1.0), number("5e-324", 1.0), number("x", 1.0)
+    (2.5, 1.0, 1.0, 1.0, 1.0)
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        return otherwise
+    return found if found == 0 or 1 / LARGEST <= abs(found) <= LARGEST else otherwise
 
 
 def address(path: str, item: Item, settings: Mapping[str, object]) -> str:
