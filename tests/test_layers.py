@@ -29,7 +29,7 @@ ROOMS = {
     "estimator_input": BASE | {"corpus"},
     "claims": BASE | {"corpus", "mechanics", "scan_snap", "transformer"},
     "predictor": BASE | {"corpus", "mechanics", "storage"},
-    "report": BASE,
+    "report": BASE | {"storage"},
     "models": BASE | {"corpus", "mechanics", "storage"},
     "summaries": BASE | {"corpus", "mechanics"},
     "engine": BASE,
@@ -52,7 +52,7 @@ ROOMS = {
     | {"console", "corpus", "models", "predictor", "report", "storage", "tunings"},
     "cli_verify": BASE | {"console", "engine", "report", "verify"},
     "cli_runs": BASE | {"console", "folders", "report", "storage"},
-    "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "summaries"},
+    "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "storage", "summaries"},
     "lab": BASE
     | {"claims", "corpus", "dynamics", "fits", "levels", "mechanics", "models", "report", "runs", "scan_snap",
        "storage", "summaries", "sweeps", "verify"},

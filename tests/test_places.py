@@ -1,16 +1,24 @@
 """Where folders may be written: what is somebody else's is never emptied, replaced or written through a link."""
 
+import errno
+import json
 import os
+import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from attomaton import holdings, storage
+from attomaton import holdings, runs, storage
+from attomaton.corpus.example import example_samples
 from attomaton.errors import StorageError, UsageError
 from attomaton.fits import fit_run
+from attomaton.folders.remove import removable, remove
 from attomaton.formats import read_json, write_json
-from attomaton.ledger import Ledger
+from attomaton.ledger import Ledger, read_ledger
+from attomaton.mechanics.limit import solve_limit
+from attomaton.models import save_model
 from attomaton.storage import (
     PlaceTakenError,
     check_folder,
@@ -20,6 +28,7 @@ from attomaton.storage import (
     work_folder,
     write_whole,
 )
+from attomaton.sweeps import sweep_run
 
 CHAIN = '{"tokens": ["a", "b", "c"], "next": "a"}\n{"tokens": ["b", "c"], "next": "b"}\n'
 SMALL = {
@@ -300,3 +309,378 @@ def test_nothing_our_commands_write_is_a_stranger(here, call, words, monkeypatch
     assert seen
     assert set(map(tuple, seen)) == {()}
     assert check_place("out", None).replaced["command"].startswith("attomaton")
+
+
+# What is replaced, and what is not
+
+
+def test_a_folder_of_the_same_kind_is_replaced_and_it_is_said(here, call):
+    code, out, err = call("fit", "chain.jsonl", "-o", "m", "--json")
+    assert (code, json.loads(out)["replaced"]) == (0, None)
+    assert "replaced" not in err
+    code, out, err = call("fit", "chain.jsonl", "-o", "m", "--dense", "--json")
+    assert code == 0
+    told = json.loads(out)["replaced"]
+    assert (told["kind"], told["command"]) == ("model", "attomaton fit chain.jsonl -o m --json")
+    assert told["made"] in Path("m/log.jsonl").read_text() or told["made"] < "9"
+    assert f"replaced: model of {told['made'][:10]}" in err
+    assert "(attomaton fit chain.jsonl -o m --json)" in err
+
+
+@pytest.mark.parametrize(
+    "words", [SMALL["fit"], SMALL["train"], SMALL["tune"], DYNAMICS], ids=lambda w: w[0]
+)
+def test_a_folder_with_files_of_others_in_it_is_never_replaced(here, call, words):
+    assert call(*words, "-o", "out")[0] == 0
+    folder = next((p for p in Path("out").iterdir() if p.is_dir()), Path("out"))
+    for name in (Path("out/notes.txt"), folder / "mine.parquet"):
+        name.write_text("mine")
+        before = everything(here)
+        for force in ((), ("--force",)):
+            code, _, err = call(*words, "-o", "out", *force)
+            assert code == 2
+            assert f"did not write ({name.relative_to('out')})" in err
+            assert everything(here) == before
+        name.unlink()
+    assert call(*words, "-o", "out")[0] == 0
+
+
+@pytest.mark.parametrize("words", [SMALL["fit"], SMALL["tune"], SWEEP], ids=lambda w: w[0])
+def test_a_folder_of_another_kind_is_replaced_by_force_alone(here, call, words):
+    filled("out")
+    before = everything(here)
+    code, _, err = call(*words, "-o", "out")
+    assert code == 2
+    assert "holds a run, not a" in err
+    assert "--force" in err
+    assert everything(here) == before
+    code, out, err = call(*words, "-o", "out", "--force", "--json")
+    assert code == 0
+    assert json.loads(out)["replaced"]["kind"] == "run"
+    assert "replaced: run" in err
+
+
+def test_functions_keep_to_the_same_rule(here):
+    limit = solve_limit(example_samples())
+    filled("out")
+    with pytest.raises(UsageError, match="holds a run, not a model"):
+        save_model(limit, "out", {})
+    save_model(limit, "out", {}, force=True)
+    Path("out/pairs/notes.txt").touch()
+    for force in (False, True):
+        with pytest.raises(UsageError, match=r"pairs/notes\.txt"):
+            save_model(limit, "out", {}, force=force)
+
+
+def test_what_is_read_is_not_replaced(here, call):
+    assert call("fit", "chain.jsonl", "-o", "m")[0] == 0
+    with new_folder("run", "run"):
+        pass
+    shutil.copytree("m", "run/model")
+    Path("again").symlink_to("m")
+    before = everything(here)
+    for data, out, said in (
+        ("m", "m", "is the input m"),
+        ("again", "m", "is the input again"),
+        ("m", "m/run", "lies inside the input m"),
+        ("m", "again/run", "lies inside the input m"),
+        ("run/model", "run", "holds the input run/model"),
+        ("chain.jsonl", "chain.jsonl", "is the input"),
+        ("chain.jsonl", ".", "is the folder you are in"),
+        ("chain.jsonl", "..", "is the folder you are in"),
+        ("chain.jsonl", here, "is the folder you are in"),
+        ("chain.jsonl", here.parent, "is the folder you are in"),
+        ("chain.jsonl", "/", "is the folder you are in"),
+        ("chain.jsonl", Path.home(), "home, or above it|folder you are in"),
+    ):
+        code, _, err = call("train", data, "-o", out, "--steps", "5", "--force")
+        assert code == 2, (data, out)
+        assert re.search(said, err), err
+    assert everything(here) == before
+
+
+def test_a_folder_one_stands_in_is_not_replaced(here, call, monkeypatch):
+    filled("out")
+    monkeypatch.chdir("out")
+    before = everything(here)
+    for words in (SWEEP, DYNAMICS):
+        code, _, err = call(*words, "-o", "../out", "--force")
+        assert code == 2
+        assert "is the folder you are in" in err
+    assert everything(here) == before
+
+
+def test_a_data_file_is_replaced_by_force_alone(here, call):
+    before = everything(here)
+    for kind in (("--kind", "general"), ("--kind", "sessions", "--context", "3")):
+        code, _, err = call("data", "synth", "-o", "chain.jsonl", *kind)
+        assert code == 2
+        assert "already exists" in err
+        assert everything(here) == before
+    assert call("data", "synth", "-o", "chain.jsonl", "--force")[0] == 0
+    assert everything(here) != before
+
+
+# Unfinished work with other settings
+
+
+def unfinished(config, *pieces):
+    with suppress(KeyboardInterrupt), work_folder("out", config) as work:
+        for name in pieces:
+            (work / name).parent.mkdir(exist_ok=True)
+            write_json(work / name, 1)
+        raise KeyboardInterrupt
+    return Path(".out.partial")
+
+
+@pytest.mark.parametrize(
+    "piece", ["part-000.json", "claims/T1.json", "checkpoint.safetensors", "pieces/a.parquet"]
+)
+def test_finished_pieces_are_not_thrown_away_because_a_setting_differs(here, piece):
+    config = {"reading": {"context": 8, "split": None}, "data": "a" * 64, "lr": 0.5}
+    work = unfinished(config, piece)
+    before = everything(work)
+    other = {**config, "reading": {"context": 80}, "data": "b" * 64}
+    with pytest.raises(UsageError) as caught, work_folder("out", other):
+        pass
+    said = str(caught.value)
+    assert "reading.context: 8, now 80" in said
+    assert "data: content aaaaaaaa…, now content bbbbbbbb…" in said
+    assert "lr" not in said
+    assert "--force" in said
+    assert everything(work) == before
+    with suppress(KeyboardInterrupt), work_folder("out", config) as work:
+        assert (work / piece).is_file()
+        raise KeyboardInterrupt
+    with work_folder(check_place("out", "run", force=True), other) as work:
+        assert not (work / piece).exists()
+
+
+def test_work_of_which_nothing_is_finished_gives_way(here):
+    unfinished({"context": 8}, "corpus/vocabulary.json")
+    with work_folder("out", {"context": 4}) as work:
+        assert read_json(work / "config.json") == {"context": 4}
+
+
+# Files
+
+
+def outputs(m):
+    """Commands that write a file, and the file."""
+    return {
+        "html": (("summary", m, "--html", "a.html"), "a.html"),
+        "summary figure": (("summary", m, "--figure", "a.png"), "a.png"),
+        "explain": (("explain", m, "b", "c", "--figure", "a.svg"), "a.svg"),
+        "graph": (("graph", m, "--last", "c", "-o", "a.json"), "a.json"),
+        "graph figure": (("graph", m, "--last", "c", "-o", "a.svg"), "a.svg"),
+        "score": (("score", m, "chain.jsonl", "--figure", "a.svg"), "a.svg"),
+        "synth": (("data", "synth", "-o", "a.jsonl", "--force"), "a.jsonl"),
+        "sessions": (("data", "synth", "--kind", "sessions", "-o", "a.csv", "--force"), "a.csv"),
+    }
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    (folder / "chain.jsonl").write_text(CHAIN)
+    fit_run(folder / "chain.jsonl", folder / "m")
+    return folder / "m"
+
+
+@pytest.mark.parametrize("name", outputs("m"))
+def test_a_full_disk_leaves_an_earlier_file_as_it_was_and_nothing_else(
+    here, call, model, name, monkeypatch
+):
+    words, file = outputs(model)[name]
+
+    def full(path):
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[:10])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "_push", full)
+        for earlier in (None, "earlier"):
+            if earlier is not None:
+                Path(file).write_text(earlier)
+            before = everything(here)
+            code, _, err = call(*words)
+            assert code == 1
+            assert f"StorageError: {file}: writing failed (No space left on device)" in err
+            assert everything(here) == before
+    assert call(*words)[0] == 0
+    assert Path(file).stat().st_size > 10
+
+
+@pytest.mark.parametrize("name", outputs("m"))
+def test_a_place_no_file_can_be_written_to_is_said_before_the_work(
+    here, call, model, name, monkeypatch
+):
+    words, file = outputs(model)[name]
+    Path("folder" + Path(file).suffix).mkdir()
+    Path("link" + Path(file).suffix).symlink_to("mine/diary.txt")
+    os.mkfifo("pipe" + Path(file).suffix)
+    before = everything(here)
+
+    def too_late(*_, **__):
+        raise AssertionError
+
+    for module in ("models.open_model", "numerics.named_rng"):
+        monkeypatch.setattr(f"attomaton.{module}", too_late)
+    for place, said in (
+        (f"nowhere/{file}", "there is no folder nowhere"),
+        (f"folder{Path(file).suffix}", "is no regular file"),
+        (f"pipe{Path(file).suffix}", "is no regular file"),
+        (f"link{Path(file).suffix}", "is a link"),
+        ("a.pdf", "is written as|suffix says no format|sessions go into|"),
+    ):
+        if place == "a.pdf" and name in ("synth", "sessions"):
+            continue
+        code, _, err = call(*(place if word == file else word for word in words))
+        assert code == 2
+        assert re.search(said, err)
+    if name not in ("synth", "sessions"):
+        code, _, err = call(*(f"{model}/{file}" if word == file else word for word in words))
+        assert code == 2
+        assert "lies inside the input" in err
+    assert everything(here) == before
+    monkeypatch.undo()
+
+
+# Sweeps
+
+
+def test_a_sweep_leaves_files_of_others_alone(here, call):
+    assert call(*SWEEP, "-o", "s")[0] == 0
+    listed = Path("s/manifest.json").read_bytes()
+    Path("s/.cache.1").mkdir()
+    Path("s/.cache.1/x").write_text("mine")
+    Path("s/.notes.2026").write_text("mine")
+    for words in ((), ("--force",)):
+        assert call(*SWEEP, "-o", "s", *words)[0] == 0
+    code, _, err = call(*SWEEP, "mixing=weak", "-o", "s", "--force")
+    assert code == 2
+    assert "did not write (.cache.1, .notes.2026)" in err
+    assert Path("s/.notes.2026").read_text() == Path("s/.cache.1/x").read_text() == "mine"
+    assert Path("s/manifest.json").read_bytes() == listed
+    Path("s/pieces").rename("aside")
+    Path("s/pieces").symlink_to(here / "mine")
+    code, _, err = call(*SWEEP, "-o", "s")
+    assert code == 2
+    assert "did not write (pieces)" in err
+    assert [p.name for p in Path("mine").iterdir()] == ["diary.txt"]
+
+
+def test_of_two_sweeps_that_make_their_folder_at_once_one_makes_it(here, monkeypatch):
+    grid = {"eta_z": [0.5, 1.0], "ratio": [1], "until": [5.0]}
+    make, first = storage._unfinished_folder, []
+
+    def late(path):
+        if not first:
+            first.append(path)
+            first.append(sweep_run("s", grid, ["syn-small"], "reduced"))
+        return make(path)
+
+    monkeypatch.setattr(storage, "_unfinished_folder", late)
+    second = sweep_run("s", grid, ["syn-small"], "reduced")
+    assert (first[1]["skipped_pieces"], second["skipped_pieces"]) == (0, 1)
+    done = [line["piece"] for line in read_ledger(Path("s")) if line["event"] == "done"]
+    assert len(done) == len(set(done)) == 1
+    assert {p.name for p in here.iterdir()} == {"chain.jsonl", "mine", "s"}
+
+
+def test_a_sweep_of_another_grid_or_format_is_not_continued(here, call):
+    assert call(*SWEEP, "-o", "s")[0] == 0
+    before = everything(here)
+    code, _, err = call(*SWEEP, "mixing=weak", "-o", "s")
+    assert code == 2
+    assert "holds another sweep" in err
+    assert everything(here) == before
+    Path("s/attomaton.json").write_text('{"schema_version": 99, "kind": "sweep"}')
+    code, _, err = call(*SWEEP, "-o", "s")
+    assert code == 3
+    assert "format version 99 is newer" in err
+    code, out, _ = call(*SWEEP, "mixing=weak", "-o", "s", "--force", "--json")
+    assert (code, json.loads(out)["replaced"]["kind"]) == (0, "sweep")
+
+
+def test_a_lock_that_was_moved_away_while_one_waited_for_it_is_taken_anew(here, monkeypatch):
+    opened, moved = storage._open_lock, []
+
+    def late(work, make):
+        handle = opened(work, make)
+        if not moved:
+            moved.append(work.rename("elsewhere"))
+        return handle
+
+    monkeypatch.setattr(storage, "_open_lock", late)
+    with work_folder("out", {}) as work:
+        assert storage.is_locked(work / ".lock")
+        assert not storage.is_locked(Path("elsewhere/.lock"))
+
+
+def test_without_locks_work_goes_on(here, monkeypatch):
+    import fcntl
+
+    def none(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    for _ in range(2):
+        fit_run("chain.jsonl", "m")
+        filled("r")
+    check_folder("m", "model")
+    check_folder("r", "run")
+
+
+# Clocks and removals
+
+
+def test_a_name_by_time_that_is_taken_is_counted_up(here, monkeypatch):
+    from datetime import datetime
+
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr(runs, "datetime", Stopped)
+    places = []
+    for work in (False, True, False):
+        places.append(runs.run_folder("a", {}))
+        (places[-1].with_name(f".{places[-1].name}.partial") if work else places[-1]).mkdir(
+            parents=True
+        )
+    assert [p.name.removeprefix(places[0].name) for p in places] == ["", "-2", "-3"]
+
+
+def test_a_clock_that_was_put_back_makes_no_negative_seconds(here, call):
+    assert call("fit", "chain.jsonl", "-o", "m")[0] == 0
+    log = Path("m/log.jsonl").read_text().splitlines()
+    ended = json.loads(log[-1]) | {"time": "2001-01-01T00:00:00.000Z"}
+    Path("m/log.jsonl").write_text("\n".join([*log[:-1], json.dumps(ended)]) + "\n")
+    code, out, _ = call("runs", "show", "m", "--json")
+    assert code == 0
+    assert json.loads(out)["seconds"] is None
+
+
+def test_rm_refuses_the_root_the_home_and_where_one_is(here, call, monkeypatch):
+    filled("r")
+    monkeypatch.chdir("r")
+    before = everything(here)
+    for name in ("/", ".", "..", here, Path.home(), "../r"):
+        code, _, err = call("runs", "rm", name, "--yes")
+        assert code == 2, name
+        assert "InternalError" not in err
+        assert "you are in" in err or "home" in err
+    assert call("runs", "show", "/")[0] == 3
+    assert everything(here) == before
+
+
+def test_rm_deletes_nothing_that_was_put_there_after_it_asked(here, monkeypatch):
+    filled("r")
+    (found,) = removable([Path("r")])
+    Path("r/notes.txt").write_text("mine")
+    with pytest.raises(StorageError, match="only in part"):
+        remove(found)
+    assert [p.read_text() for p in here.glob(".r*/notes.txt")] == ["mine"]

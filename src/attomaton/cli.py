@@ -13,6 +13,7 @@ from attomaton.console import (
     Context,
     Dates,
     EngineName,
+    Force,
     Format,
     Json,
     Memory,
@@ -27,6 +28,7 @@ from attomaton.console import (
     reader_gone,
     reading,
     say,
+    say_replaced,
 )
 from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError, visible
 
@@ -74,13 +76,15 @@ def demo(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """The whole job on the embedded data: graph, limit, training against it, a prediction explained."""
     from attomaton.demo import demo_run
 
     with progress_bar("training") as progress:
-        summary, text = demo_run(out, progress)
+        summary, text = demo_run(out, progress, force)
+    say_replaced(summary)
     emit(summary, text, json)
 
 
@@ -105,6 +109,7 @@ def fit(
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Say what it would take, and stop.")
     ] = False,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Compute the exact limit of training on a data set and write it as a model."""
@@ -142,8 +147,10 @@ def fit(
             dense=dense,
             engine=where,
             progress=progress,
+            force=force,
             **options,
         )
+    say_replaced(summary)
     text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
     emit(summary, text, json)
 
@@ -175,6 +182,7 @@ def train(
     dates: Dates = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Train the real layer and measure, on the way, how far it still is from its limit."""
@@ -187,8 +195,9 @@ def train(
         summary = train_run(
             data, out, embeddings=embeddings, init=init, optimizer=optimizer, lr=lr, steps=steps,
             every=spacing, head=head, loss=loss, batch_size=batch_size, seeds=seeds, seed=seed,
-            progress=progress, reading=options,
+            progress=progress, reading=options, force=force,
         )  # fmt: skip
+    say_replaced(summary)
     names = list(summary["final"][0])
     rows = [[row[name] for name in names] for row in summary["final"]]
     text = (
@@ -261,9 +270,12 @@ def explain(
     json: Json = False,
 ) -> None:
     """Why this token comes next, and why every other token of the context lost."""
+    from attomaton.report.canvas import FIGURES
     from attomaton.report.terminal import explanation_text
-    from attomaton.storage import is_folder
+    from attomaton.storage import check_file, is_folder
 
+    if figure is not None:
+        check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):
         refuse_options("a predictor", {"--evidence": evidence, "--figure": figure})
         record, text = cli_predictor.explained(model, tokens, backoff is not False)
@@ -299,13 +311,17 @@ def graph(
     json: Json = False,
 ) -> None:
     """The priority graph of one last token: who outranks whom, who is tied."""
+    from attomaton.formats import write_text
     from attomaton.mechanics.view import graph_view
     from attomaton.models import last_token_table
     from attomaton.report.graphs import EXPORTS
     from attomaton.report.terminal import graph_text
+    from attomaton.storage import check_file, write_whole
     from attomaton.summaries import find_last_token
 
     format = _graph_format(format, out, ("text", "svg", "png", *EXPORTS))
+    if out is not None:
+        check_file(out, (f".{format}",) if format in ("svg", "png") else (), (model,))
     limit = opened(model, [last])[0].limit
     known = limit.graph.last_tokens
     if not len(known):  # of a large model only what belongs to this token was opened
@@ -325,7 +341,7 @@ def graph(
     elif out is None:
         emit(view, text, json)
     else:
-        out.write_text(text, encoding="utf-8")
+        write_whole(out, lambda path: write_text(path, text))
         emit({"written": str(out)}, f"written: {out}", json)
 
 
@@ -359,6 +375,7 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Run a published experiment, or all of them, and judge it."""
@@ -371,7 +388,9 @@ def reproduce(
     if preset is None:
         place = out or run_folder("reproduce", {"seeds": seeds, "quick": quick})
         with progress_bar("reproducing") as progress:
-            summary = reproduce_all(place, seeds, quick, progress)
+            summary = reproduce_all(place, seeds, quick, progress, force)
+        for row in summary["presets"]:
+            say_replaced(row)
         rows = [[r["preset"], r["verdict"], r.get("error", r["title"])] for r in summary["presets"]]
         emit(summary, f"{table(['preset', 'verdict', ''], rows)}\nruns in {place}", json)
         if summary["verdict"] != "holds":
@@ -379,7 +398,8 @@ def reproduce(
         return
     place = out or run_folder(preset, {"preset": preset, "seeds": seeds, "quick": quick})
     with progress_bar(preset) as progress:
-        summary = reproduce_run(preset, place, seeds, quick, progress)
+        summary = reproduce_run(preset, place, seeds, quick, progress, force)
+    say_replaced(summary)
     emit(summary, reproduction_text(summary), json)
     if summary["verdict"] != "holds":
         raise typer.Exit(4)
@@ -449,11 +469,14 @@ def data_synth(
     levels: Annotated[int, typer.Option(help="Priority groups (planted).")] = 3,
     repeats: Annotated[bool, typer.Option(help="Let tokens repeat in a context.")] = False,
     seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     json: Json = False,
 ) -> None:
     """Draw a random data set: at large, with a planted priority order, or sessions of returning users."""
     from attomaton.numerics import named_rng
+    from attomaton.storage import check_file
 
+    check_file(out, force=force)
     rng = named_rng("synth", seed)
     usual = (24, 200, 50) if kind == "sessions" else (6, 6, 4)
     given = (vocab, samples, length)
@@ -468,7 +491,6 @@ def data_synth(
         return
     from attomaton.corpus.readers import write_jsonl
     from attomaton.mechanics.synthetic import draw_samples, planted_samples
-    from attomaton.storage import write_whole
 
     if context is not None:
         raise UsageError("--context is for --kind sessions; the others have --length.")
@@ -476,7 +498,7 @@ def data_synth(
         drawn = planted_samples(rng, K, n, T, levels, repeats=repeats).samples
     else:
         drawn = draw_samples(rng, K, n, T, kind=kind, repeats=repeats)
-    write_whole(out, lambda path: write_jsonl(drawn, path))
+    write_jsonl(drawn, out)
     record = {"written": str(out), "kind": kind, "samples": int(drawn.rows.sum()), "seed": seed}
     emit(record, f"{record['samples']} samples in {out}", json)
 

@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.console import Address, EngineName, Json, Memory, Workers, emit, progress_bar, say
+from attomaton.console import (
+    Address,
+    EngineName,
+    Force,
+    Json,
+    Memory,
+    Workers,
+    emit,
+    progress_bar,
+    say,
+    say_replaced,
+)
 
 Classes = Annotated[
     str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
@@ -41,6 +52,7 @@ def dynamics(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Follow attention as it scans and snaps, on one level of the dynamics or several on the same axes."""
@@ -54,8 +66,16 @@ def dynamics(
     place = out or run_folder("dynamics", {"classes": classes, "level": level, **options})
     with progress_bar("dynamics") as progress:
         summary = dynamics_run(
-            classes, level.split(","), eta_y, eta_z, place, progress=progress, **options
+            classes,
+            level.split(","),
+            eta_y,
+            eta_z,
+            place,
+            progress=progress,
+            force=force,
+            **options,
         )
+    say_replaced(summary)
     rows = [
         [name, r["status"][0], float(r["entropy"].mean()), float(r["common_attention"].mean()),
          float(r["phases"][0]["transition"])]
@@ -83,6 +103,7 @@ def sweep(
     workers: Workers = None,
     memory: Memory = None,
     address: Address = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """A grid of settings, resumable: finished pieces are skipped, failed cells listed with their error."""
@@ -96,8 +117,9 @@ def sweep(
     ):
         summary = sweep_run(
             out, parse_grid(grid), classes.split(","), level,
-            lambda done, total: bar(done, total, "pieces"), say, where,
+            lambda done, total: bar(done, total, "pieces"), say, where, force,
         )  # fmt: skip
+    say_replaced(summary)
     text = (
         f"{summary['cells']} cells, {summary['rows']} rows in {out / 'results.parquet'} "
         f"({summary['skipped_pieces']} of {summary['pieces']} pieces were there already)"

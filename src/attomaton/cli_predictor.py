@@ -10,6 +10,7 @@ from attomaton.console import (
     Column,
     Context,
     Dates,
+    Force,
     Format,
     Json,
     Split,
@@ -17,6 +18,7 @@ from attomaton.console import (
     emit,
     progress_bar,
     reading,
+    say_replaced,
 )
 from attomaton.errors import UsageError, counted
 
@@ -56,6 +58,7 @@ def tune(
     dates: Dates = None,
     split: Split = None,
     tokenizer: TokenizerName = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Fit a predictor for unseen text: prior, price and exponent chosen on validation data."""
@@ -73,9 +76,10 @@ def tune(
         grid["widen"] = widen
     with progress_bar("tuning") as bar:
         record = tune_run(
-            data, validate, out, reading=asked, workers=workers, **grid,
+            data, validate, out, reading=asked, workers=workers, force=force, **grid,
             progress=lambda stage, done, total: bar(done, total, stage),
         )  # fmt: skip
+    say_replaced(record)
     chosen = record["chosen"]
     rows = [
         [r["prior"], r["theta"], r["lambda"], f"{r['log_loss']:.4f}", f"{r['top1']:.4f}"]
@@ -188,6 +192,11 @@ def score(
 ) -> None:
     """Log-loss and hits on unseen data, beside unigram, recency, bigram and trigram on the same windows."""
     asked = reading(locals())
+    if figure is not None:
+        from attomaton.report.canvas import FIGURES
+        from attomaton.storage import check_file
+
+        check_file(figure, FIGURES, (model, limit))
     with progress_bar("scoring"):
         result = _scored(model, file, limit, data, validate, asked)
     if figure is not None:

@@ -37,10 +37,16 @@ def summary(
     """What was learned, told to a person: the whole model, one last token, or one document."""
     from attomaton.corpus.ordering import Ordering
     from attomaton.models import open_model, read_record
+    from attomaton.report.canvas import FIGURES
     from attomaton.report.summary_text import in_words, summary_text
+    from attomaton.storage import check_file
 
     if last is not None and document is not None:
         raise UsageError("--last and --document ask for two lenses; name one.")
+    if html is not None:
+        check_file(html, (".html", ".htm"), (model, data))
+    if figure is not None:
+        check_file(figure, FIGURES, (model, data))
     if top < 1:
         raise UsageError(f"--top must be at least 1, not {top}.")
     with progress_bar("summary"):
@@ -107,14 +113,14 @@ def _write(record: dict[str, Any], html: Path | None, figure: Path | None) -> li
     """The files asked for, written."""
     if html is None and figure is None:
         return []
+    from attomaton.formats import write_text
     from attomaton.ledger import command
     from attomaton.report import canvas
     from attomaton.report.summary_figures import summary_figure
     from attomaton.report.summary_page import summary_page
     from attomaton.runs import package_version
+    from attomaton.storage import write_whole
 
-    if html is not None and html.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"{html}: a page is written as .html.")
     # A page can do without its picture; a figure cannot be drawn without matplotlib.
     drawn = summary_figure(record) if figure or package_version("matplotlib") else None
     if figure is not None:
@@ -122,5 +128,6 @@ def _write(record: dict[str, Any], html: Path | None, figure: Path | None) -> li
     if html is not None:
         footer = f"attomaton {package_version('attomaton')} · {command()}"
         svg = None if drawn is None else canvas.to_svg(drawn)
-        html.write_text(summary_page(record, svg, footer), encoding="utf-8")
+        page = summary_page(record, svg, footer)
+        write_whole(html, lambda path: write_text(path, page))
     return [path for path in (html, figure) if path is not None]

@@ -11,6 +11,7 @@ from attomaton.console import (
     Context,
     Dates,
     EngineName,
+    Force,
     Format,
     Json,
     Split,
@@ -19,6 +20,7 @@ from attomaton.console import (
     emit,
     progress_bar,
     reading,
+    say_replaced,
 )
 from attomaton.errors import UsageError
 
@@ -56,6 +58,7 @@ def verify(
     engine: EngineName = "local",
     workers: Workers = None,
     address: Address = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Put every theorem and figure to the test, each with a control that must fail, and write a report."""
@@ -75,7 +78,8 @@ def verify(
         open_engine(engine, workers, address=address) as where,
         progress_bar("verifying") as progress,
     ):
-        summary = verify_run(wanted, quick, place, progress, data, asked, where)
+        summary = verify_run(wanted, quick, place, progress, data, asked, where, force)
+    say_replaced(summary)
     rows = [
         [r["claim"], _cut(r["title"], 46), r["verdict"], r["control"], _figures(r), round(r["seconds"], 1)]
         for r in summary["claims"]

@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
@@ -53,6 +53,13 @@ Memory = Annotated[
 ]
 Address = Annotated[
     str | None, typer.Option(help="A Ray cluster that is there already (default: one is started).")
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace what is there of another kind, and unfinished work with other settings.",
+    ),
 ]
 Progress = Callable[[int, int, Any], None]
 LONGEST = 1000  # characters in a line of a message, whatever a file had in it
@@ -106,6 +113,14 @@ def _stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
 def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
     """The result of a command, for a program or for a person."""
     _put(_json({"schema_version": 1, **record}) if as_json else _plain(text))
+
+
+def say_replaced(record: Mapping[str, Any]) -> None:
+    """Say which earlier folder a result took the place of."""
+    if (old := record.get("replaced")) is not None:
+        made = visible(old["made"][:16].replace("T", " "))
+        by = f" ({visible(old['command'], 200)})" if old["command"] else ""
+        say(f"replaced: {old['kind']} of {made}{by}")
 
 
 def put_file(text: str) -> None:

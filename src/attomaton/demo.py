@@ -7,7 +7,7 @@ from shutil import which
 from typing import Any
 
 from attomaton.corpus.example import example_samples
-from attomaton.formats import write_columns, write_json
+from attomaton.formats import write_columns, write_json, write_text
 from attomaton.ledger import command
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import solve_limit
@@ -24,7 +24,7 @@ from attomaton.runs import (
     train_beside_theory,
     training_records,
 )
-from attomaton.storage import new_folder
+from attomaton.storage import check_place, new_folder
 
 TRAINING = {"init": "uniform", "optimizer": "gd", "lr": 5.0, "steps": 100_000, "seeds": 5}
 CONTEXT = ["floor", "order", "bill", "dishes", "guest"]
@@ -32,15 +32,16 @@ SHOWN = ["cosine_svm", "distance_fin", "loss_gap", "mass_retrieved"]
 
 
 def demo_run(
-    out: Path | None = None, progress: Progress | None = None
+    out: Path | None = None, progress: Progress | None = None, force: bool = False
 ) -> tuple[dict[str, Any], str]:
     """Graph, limit, training against it, one prediction explained; the summary and what a person reads."""
+    folder = out or run_folder("demo", TRAINING)
+    place = check_place(folder, "run", force=force)
     limit = solve_limit(example_samples())
     run = train_beside_theory(limit, every="log", progress=progress, **TRAINING)  # type: ignore[arg-type]
     records = training_records(run, limit)
     explanation = Automaton(limit).explain(CONTEXT)
     views = [graph_view(limit, int(k)) for k in limit.graph.last_tokens]
-    folder = out or run_folder("demo", TRAINING)
     theory = {"loss_floor": limit.finite.loss_floor, "norm_rate": limit.svm.norm}
     summary = {
         **limit.summary(),
@@ -55,12 +56,12 @@ def demo_run(
         "training": _training_text(records),
         "explanation": explanation_text(summary["explanation"]),
     }
-    with new_folder(folder, "run") as work:
+    with new_folder(place, "run") as work:
         provenance(work, TRAINING, summary)
         write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
         write_json(work / "status.json", {"status": run.status})
         pictures = _draw(work, views, records | theory, explanation)
-        (work / "index.html").write_text(_page(text, views, pictures), encoding="utf-8")
+        write_text(work / "index.html", _page(text, views, pictures))
         save_model(limit, work / "model", {"data": "embedded example", "command": command()})
     program = "attomaton" if which("attomaton") else sys.argv[0]
     opened = [
@@ -68,7 +69,7 @@ def demo_run(
         f"ask  {program} explain {folder / 'model'} tea soup cake bell",
     ]
     headed = [f"{title.upper()}\n{body}" for title, body in text.items()]
-    return summary, "\n\n".join([*headed, "\n".join(opened)])
+    return {**summary, "replaced": place.replaced}, "\n\n".join([*headed, "\n".join(opened)])
 
 
 def _training_text(records: dict[str, Any]) -> str:

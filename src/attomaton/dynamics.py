@@ -22,7 +22,7 @@ from attomaton.scan_snap.phase import (
     snapping_start,
 )
 from attomaton.scan_snap.trajectory import Dynamics
-from attomaton.storage import new_folder
+from attomaton.storage import check_place, new_folder
 
 RECORDED = ("loss", "y_norm", "gamma", "xi", "B")
 
@@ -34,15 +34,18 @@ def dynamics_run(
     eta_z: float,
     out: Path | str,
     progress: Callable[[int, int, str], object] | None = None,
+    force: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
     """Run the classes on each level and write the run: columns, attention logits, phases, figures.
 
-    An option goes to the levels that have it; `progress` is told every level that begins.
+    An option goes to the levels that have it; `progress` is told every level that begins. What may lie at `out`
+    already, and what `force` replaces, says `storage.check_place`.
     """
     classes = find_classes(name)
     # The folder first: a place that cannot be written is said before the work, not after it.
-    with new_folder(out, "run") as work:
+    place = check_place(out, "run", (name,), force)
+    with new_folder(place, "run") as work:
         runs = {}
         for i, level in enumerate(levels):
             if progress is not None:
@@ -60,7 +63,7 @@ def dynamics_run(
                 rf"{name}: $\eta_Y$ = {eta_y:g}, $\eta_Z$ = {eta_z:g}", _panels(classes, runs)
             )
             save(figure, work / "figures", "dynamics")
-    return summary
+    return {**summary, "replaced": place.replaced}
 
 
 def _whole_summary(

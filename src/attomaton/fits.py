@@ -36,7 +36,7 @@ from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import check_dense, solve_limit
 from attomaton.models import PART_RECORDS, dense_matrices, finished_part, write_head, write_part
 from attomaton.runs import environment, peak_memory_mb
-from attomaton.storage import resumed_folder, write_whole
+from attomaton.storage import check_place, resumed_folder, write_whole
 
 # Memory that solving a part takes: for the process and for each incidence, at most; docs/scaling.md has measurements.
 PROCESS, BYTES = 150e6, 90
@@ -53,10 +53,15 @@ def fit_run(
     dense: bool = False,
     engine: Engine | None = None,
     progress: Progress | None = None,
+    force: bool = False,
     **reading: Any,
 ) -> dict[str, Any]:
-    """Fit a data set part by part and write the model; the summary of `attomaton fit`."""
+    """Fit a data set part by part and write the model; the summary of `attomaton fit`.
+
+    What may lie at `out` already, and what `force` replaces, says `storage.check_place`.
+    """
     begin = time.perf_counter()
+    place = check_place(out, "model", (data, embeddings, reading.get("tokenizer")), force)
     engine = Here() if engine is None else engine
     seconds: dict[str, float] = {}
     tell = progress or (lambda done, total, note: None)
@@ -71,7 +76,7 @@ def fit_run(
         "dense": dense,
         "versions": environment(),
     }
-    with resumed_folder(out, "model", asked, scratch=("corpus", PART_RECORDS)) as work:
+    with resumed_folder(place, "model", asked, scratch=("corpus", PART_RECORDS)) as work:
         words, parts = _prepared(work / "corpus", data, mark, table, reading, engine, seconds, tell)
         if dense:
             check_dense(len(words), table)
@@ -100,6 +105,7 @@ def fit_run(
         "seconds": seconds,
         "peak_memory_mb": peak_memory_mb(),
         "model": str(out),
+        "replaced": place.replaced,
     }
 
 

@@ -49,9 +49,21 @@ def to_json(value: Any, indent: int | None = 2) -> str:
     return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
+def fresh(path: Path) -> Path:
+    """The path, for a new file: what lies there is not written into, wherever it leads or whoever shares it."""
+    path.unlink(missing_ok=True)
+    return path
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write one text."""
+    with fresh(path).open("x", encoding="utf-8") as file:
+        file.write(text)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write one record."""
-    path.write_text(to_json(value) + "\n", encoding="utf-8")
+    write_text(path, to_json(value) + "\n")
 
 
 def read_json(path: Path) -> Any:
@@ -159,7 +171,7 @@ def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP
 
     pq.write_table(
         pa.table(dict(columns)),
-        path,
+        fresh(path),
         compression="zstd",
         row_group_size=group,
         write_page_checksum=True,
@@ -293,7 +305,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     from safetensors.numpy import save_file
 
     try:
-        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+        save_file(
+            {name: np.ascontiguousarray(value) for name, value in arrays.items()}, fresh(path)
+        )
     except SafetensorError as error:
         if "I/O error" not in str(error):
             raise

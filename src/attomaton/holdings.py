@@ -27,6 +27,7 @@ UNLISTED = (
     LEDGER,
 )  # in no manifest: equal models have equal ones, whenever they were made
 
+LONGEST = 200  # bytes of a name to which something can still be added
 CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY  # a new file, whatever lies there
 
 # Everything our commands write at the top of a folder, whatever its kind.
@@ -72,12 +73,9 @@ _TORN_BEFORE = re.compile(r"((?:.*/)?)\.([^/]+)\.\d+")  # as earlier versions wr
 
 def torn_name(name: str) -> str:
     """A name for a file while it is written: nobody's else, and not to be guessed."""
+    if len(os.fsencode(name)) > LONGEST:
+        name = "file"
     return f".{name}.{os.urandom(8).hex()}.attomaton"
-
-
-def is_torn(name: str) -> bool:
-    """Whether a file of this name was being written when its process was killed."""
-    return _TORN.fullmatch(name) is not None
 
 
 class _Names:
@@ -128,6 +126,18 @@ def strangers(folder: Path, kind: str | None = None) -> list[str]:
     return found[1:]
 
 
+def planted(folder: Path, kind: str | None = None) -> list[str]:
+    """What lies in a folder at names of ours and is neither a file nor a folder: links above all."""
+    names = _Names(folder, kind)
+    return [
+        name
+        for name, entry in _below(folder)
+        if name in names
+        and not entry.is_dir(follow_symlinks=False)
+        and not entry.is_file(follow_symlinks=False)
+    ]
+
+
 def own_files(folder: Path) -> list[str]:
     """The files of a folder that belong into its manifest, by their relative names."""
     names = _Names(folder, "sweep" if is_real_file(folder / "sweep.json") else None)
@@ -137,7 +147,8 @@ def own_files(folder: Path) -> list[str]:
         if entry.is_file(follow_symlinks=False)
         and name in names
         and name not in (*UNLISTED, MANIFEST)
-        and not is_torn(name)
+        and not _TORN.fullmatch(name)
+        and not _TORN_BEFORE.fullmatch(name)
     ]
 
 

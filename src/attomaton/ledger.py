@@ -70,16 +70,27 @@ def _opened(path: Path) -> int:
     handle = os.open(
         path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666
     )
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "no regular file")
+    if (
+        status.st_nlink > 1
+    ):  # a copy shares it (`cp -l`), or somebody else: they keep what they have
+        with os.fdopen(handle, "rb") as file:
+            text = file.read()
+        path.unlink()
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o666)
+        os.write(handle, text)
     return handle
 
 
 def read_ledger(folder: Path) -> list[dict[str, Any]]:
     """The lines of a folder's ledger, none where it has none; what was torn by a kill is passed over."""
     try:
-        raw = (folder / LEDGER).read_bytes()
+        handle = os.open(folder / LEDGER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            raw = file.read() if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     except OSError:
         return []
     lines = []

@@ -41,7 +41,7 @@ from attomaton.mechanics.limit import Limit, dense_matrix, merge_summaries
 from attomaton.mechanics.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
-from attomaton.storage import check_folder, new_folder, write_whole
+from attomaton.storage import check_folder, check_place, new_folder, write_whole
 
 SAMPLES = ("last", "label", "weight", "rows", "source", "tokens", "counts")
 PAIRS = ("last", "token", "component", "level", "svm_score", "log_pi")
@@ -71,10 +71,17 @@ _MODEL = {
 
 
 def save_model(
-    limit: Limit, folder: Path | str, record: dict[str, Any], dense: bool = False
+    limit: Limit,
+    folder: Path | str,
+    record: dict[str, Any],
+    dense: bool = False,
+    force: bool = False,
 ) -> None:
-    """Write a fitted limit; `record` (provenance) goes into `model.json` beside the summary."""
-    with new_folder(folder, "model") as work:
+    """Write a fitted limit; `record` (provenance) goes into `model.json` beside the summary.
+
+    An earlier model there is replaced, another folder of ours by `force` alone, anything else never.
+    """
+    with new_folder(check_place(folder, "model", force=force), "model") as work:
         part = write_part(work, 0, limit)
         write_head(work, limit.graph.vocabulary, [part], record, _arrays(limit, dense))
         _part_record(work, 0).unlink()

@@ -22,7 +22,14 @@ from attomaton.formats import (
 from attomaton.report.canvas import save
 from attomaton.report.published import DRAWINGS
 from attomaton.runs import provenance
-from attomaton.storage import check_folder, new_folder, resumed_folder, seal, write_whole
+from attomaton.storage import (
+    check_folder,
+    check_place,
+    new_folder,
+    resumed_folder,
+    seal,
+    write_whole,
+)
 
 Result = dict[str, Any]
 
@@ -62,10 +69,12 @@ def reproduce_run(
     seeds: int | None = None,
     quick: bool = False,
     progress: Callable[[int, int, float], object] | None = None,
+    force: bool = False,
 ) -> Result:
     """Run a preset and leave a folder with its summary, data, figure and verdict.
 
     A long one that is broken off leaves its checkpoints beside the place, and goes on from them when it is run again.
+    What may lie at `out` already, and what `force` replaces, says `storage.check_place`.
     """
     claim, figure = find_preset(name)
     if seeds is not None and (figure.seeds is None or seeds < 1):
@@ -75,15 +84,17 @@ def reproduce_run(
         known = ", ".join(k for k, c in figures().items() if c.long)
         raise UsageError(f"{name} has no quick version; these have: {known}.")
     config = {"preset": name, "seeds": seeds or figure.seeds, "quick": quick or None}
+    place = check_place(out, "run", force=force)
     if not claim.long:
-        with new_folder(out, "run") as work:
-            return _leave(claim, config, _result(figure, config), work, out)
-    with resumed_folder(out, "run", config) as work:
+        with new_folder(place, "run") as work:
+            summary = _leave(claim, config, _result(figure, config), work, out)
+        return {**summary, "replaced": place.replaced}
+    with resumed_folder(place, "run", config) as work:
         kept = Checkpoint(work / "checkpoints")
         options = {"quick": quick, "checkpoint": kept, "progress": progress}
         summary = _leave(claim, config, _result(figure, config, **options), work, out)
         shutil.rmtree(kept.folder, ignore_errors=True)
-        return summary
+    return {**summary, "replaced": place.replaced}
 
 
 def reproduce_all(
@@ -91,6 +102,7 @@ def reproduce_all(
     seeds: int | None = None,
     quick: bool = False,
     progress: Callable[[int, int, str], object] | None = None,
+    force: bool = False,
 ) -> Result:
     """Run every preset into a folder of its own below `out`; one that ends in an error does not stop the others.
 
@@ -104,8 +116,8 @@ def reproduce_all(
         row = {"preset": name, "title": claim.title}
         draws = seeds if find_preset(name)[1].seeds else None
         try:
-            ended = reproduce_run(name, out / name, draws, quick and claim.long)
-            rows.append({**row, "verdict": ended["verdict"]})
+            ended = reproduce_run(name, out / name, draws, quick and claim.long, force=force)
+            rows.append({**row, "verdict": ended["verdict"], "replaced": ended["replaced"]})
         except AttomatonError as error:
             rows.append({**row, "verdict": "error", "error": str(error)})
     good = all(row["verdict"] == "holds" for row in rows)

@@ -40,13 +40,22 @@ from attomaton.formats import (
     write_arrays,
     write_columns,
     write_json,
+    write_text,
 )
 from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
 from attomaton.models import open_model, read_record
-from attomaton.storage import discard, is_folder, new_folder, work_folder, write_whole
+from attomaton.storage import (
+    check_place,
+    discard,
+    free_place,
+    is_folder,
+    new_folder,
+    work_folder,
+    write_whole,
+)
 
 RATES = {"gd": 1.0, "ngd": 0.01, "polyak": 1.0, "sgd": 0.1, "adam": 0.01}  # when none is given
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
@@ -124,13 +133,16 @@ def train_run(
     reading: Mapping[str, Any],
     progress: Progress | None = None,
     watch: Watch | None = None,
+    force: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
     """Train on a data set, or on the samples of a model, and write the run; the summary of `attomaton train`.
 
     `options` are those of `train_beside_theory`; `watch` is told the records as `metrics.parquet` will hold
     them. A run that was interrupted goes on when the same is asked again, and ends as if nothing had happened.
+    What may lie at `out` already, and what `force` replaces, says `storage.check_place`.
     """
+    place = check_place(out, "run", (data, embeddings, init, reading.get("tokenizer")), force)
     limit, how = _limit_to_reach(data, embeddings, reading)
     samples = limit.samples
     start: str | np.ndarray = init
@@ -157,7 +169,7 @@ def train_run(
     )
     asked = {"samples": fingerprint(samples.vocabulary, *bags, *given), **config,
              "versions": environment()}  # fmt: skip
-    with work_folder(out, asked) as work:
+    with work_folder(place, asked) as work:
         kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
         run = train_beside_theory(
             limit, init=start, progress=progress, checkpoint=kept,
@@ -165,7 +177,7 @@ def train_run(
             **options,
         )  # fmt: skip
         summary = {**_train_summary(run, limit, options, out), "reading": how}
-        with new_folder(out, "run") as folder:
+        with new_folder(place, "run") as folder:
             provenance(folder, config, summary)
             records = training_records(run, limit)
             write_columns(folder / "metrics.parquet", metric_columns(records, len(run.status)))
@@ -177,7 +189,9 @@ def train_run(
             shutil.copy(ledger.path, folder)
         if "interrupted" not in run.status:
             discard(work)
-    return {**summary, "resumed_at_step": kept.found}
+    # What a run that goes on takes the place of is its own beginning.
+    replaced = None if kept.found else place.replaced
+    return {**summary, "resumed_at_step": kept.found, "replaced": replaced}
 
 
 def _limit_to_reach(
@@ -326,8 +340,8 @@ def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
 
 def provenance(folder: Path, config: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
     """Write what was asked, by which command, under which versions, and what came out."""
-    (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
-    (folder / "command.txt").write_text(command() + "\n", encoding="utf-8")
+    write_text(folder / "config.toml", to_toml(config))
+    write_text(folder / "command.txt", command() + "\n")
     write_json(folder / "env.json", environment())
     write_json(folder / "summary.json", summary)
 
@@ -346,10 +360,10 @@ def to_toml(config: Mapping[str, Any]) -> str:
 
 
 def run_folder(name: str, config: Mapping[str, Any], root: Path | str = "runs") -> Path:
-    """A fresh place for a run: time, name and a hash of the settings."""
+    """A fresh place for a run: time, name and a hash of the settings; counted up where it is taken."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     tag = sha256(to_json(config).encode()).hexdigest()[:6]
-    return Path(root) / f"{stamp}-{name}-{tag}"
+    return free_place(Path(root) / f"{stamp}-{name}-{tag}")
 
 
 def environment() -> dict[str, Any]:

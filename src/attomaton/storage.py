@@ -44,6 +44,7 @@ from attomaton.holdings import (
     named,
     open_folder,
     own_files,
+    planted,
     status_of,
     strangers,
     torn_name,
@@ -83,11 +84,13 @@ def check_place(
     kind: str | None,
     inputs: Sequence[Path | str | None] = (),
     force: bool = False,
+    replacing: bool = True,
 ) -> Place:
     """Whether a folder of this kind (None: any) may be written there; an error that says why not.
 
     An earlier folder of the same kind is replaced, one of another kind if `force` says so. Never replaced are folders
     with files in them that we did not write, links, what is read for the work (`inputs`), and where the user stands.
+    One that is not `replacing` but goes on in the folder leaves those files alone.
     """
     path = Path(path)
     check_not_above(path)
@@ -95,12 +98,12 @@ def check_place(
         if given is not None:
             _check_apart(path, Path(given))
     try:
-        return _looked_at(path, kind, force)
+        return _looked_at(path, kind, force, replacing)
     except OSError as error:
         raise UsageError(f"{path}: cannot be looked at ({error.strerror}).") from error
 
 
-def _looked_at(path: Path, kind: str | None, force: bool) -> Place:
+def _looked_at(path: Path, kind: str | None, force: bool, replacing: bool) -> Place:
     status = status_of(path)
     if status is None:
         return Place(path, force=force)
@@ -119,7 +122,8 @@ def _looked_at(path: Path, kind: str | None, force: bool) -> Place:
             raise foreign
         return Place(path, found, force=force)
     there = kind_there(path)
-    if others := strangers(path, there):
+    going_on = not replacing and there == kind
+    if others := planted(path, there) if going_on else strangers(path, there):
         raise UsageError(
             f"{path}: holds what attomaton did not write ({named(others)}); move it away first, or choose another "
             "place."
@@ -164,12 +168,10 @@ def check_not_above(path: Path) -> None:
         raise UsageError(above)
     if not is_real_folder(path):
         return
-    for mine in (Path.cwd, Path.home):
+    for mine, said in ((Path.cwd, above), (Path.home, f"{path}: is your home, or above it.")):
         with suppress(OSError, RuntimeError):  # there is none
             if _inside(mine(), path):
-                raise UsageError(
-                    above if mine is Path.cwd else f"{path}: is your home, or above it."
-                )
+                raise UsageError(said)
 
 
 def _check_apart(path: Path, given: Path) -> None:
@@ -577,6 +579,13 @@ def _swapped_in(work: Path, place: Place) -> bool:
 _OCCUPIED = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 
 
+def free_place(path: Path) -> Path:
+    """The path, or the first one counted up from it that nothing lies at or is being made for."""
+    names = (path.name, *(f"{path.name}-{i}" for i in range(2, 1_000_000)))
+    taken = {x.name for x in path.parent.iterdir()} if path.parent.is_dir() else set()
+    return path.with_name(next(x for x in names if not {x, f".{x}.partial"} & taken))
+
+
 def _moved_beside(work: Path, path: Path) -> Path:
     """Give a folder the first name like that of `path` that is free."""
     while True:
@@ -622,8 +631,50 @@ def _exchange(a: Path, b: Path) -> bool:
 # Files
 
 
+def check_file(
+    path: Path | str,
+    suffixes: Sequence[str] = (),
+    inputs: Sequence[Path | str | None] = (),
+    force: bool = True,
+) -> Path:
+    """Whether a file may be written there, before the work is done: an error that says why not.
+
+    An earlier file is replaced, if `force` says so; links and what is no regular file never are, nor anything in the
+    folders that are read.
+    """
+    path = Path(path)
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise UsageError(
+            f"{path}: is written as {' or '.join(suffixes)}; name a file that ends so."
+        )
+    try:
+        status = status_of(path)
+        there = path.parent.is_dir()
+        for given in inputs:
+            if given is not None:
+                _check_apart(path, Path(given))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+    if not there:
+        raise UsageError(f"{path}: there is no folder {path.parent}; make it first.")
+    if status is not None and stat.S_ISLNK(status.st_mode):
+        raise UsageError(f"{path}: is a link; name the file itself, or delete the link.")
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{path}: is no regular file; name another one.")
+    if status is not None and not force:
+        raise UsageError(
+            f"{path}: already exists; name another file, or say --force to replace it."
+        )
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: cannot write there (the folder is not yours to write in).")
+    return path
+
+
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file so that it is there completely or not at all, whatever happens to the process."""
+    """Write a file so that it is there completely or not at all, whatever happens to the process.
+
+    `write` is given the path of an empty file to fill; its suffix is not that of `path`.
+    """
     work = path.with_name(torn_name(path.name))
     try:
         os.close(os.open(work, CREATE, 0o666))

@@ -252,7 +252,7 @@ def _there(out: Path, piece: Piece) -> bool:
 
 def _open_folder(out: Path, config: dict[str, Any], force: bool) -> dict[str, Any] | None:
     """Make a new sweep folder where there is none of this very sweep; what it replaced, by force."""
-    place = check_place(out, "sweep", config["classes"], force)
+    place = check_place(out, "sweep", config["classes"], force, replacing=False)
     if place.kind == "sweep":
         try:
             _check_same(out, config)
@@ -260,6 +260,7 @@ def _open_folder(out: Path, config: dict[str, Any], force: bool) -> dict[str, An
         except AttomatonError:
             if not force:
                 raise
+        place = check_place(out, "sweep", config["classes"], force)
     # Of two processes that come here at once one makes the folder; the other finds it made.
     with suppress(PlaceTakenError), new_folder(place, "sweep", keep=False) as work:
         (work / "pieces").mkdir()

@@ -23,7 +23,7 @@ from attomaton.ledger import Ledger, command
 from attomaton.predictor.stages import Columns, Form, Progress
 from attomaton.predictor.tune import LAMBDAS, PRIORS, THETAS, WIDEN, pieces_in, tune
 from attomaton.runs import environment, fingerprint
-from attomaton.storage import resumed_folder, write_whole
+from attomaton.storage import check_place, resumed_folder, write_whole
 
 
 def tune_run(
@@ -38,12 +38,15 @@ def tune_run(
     widen: int = WIDEN,
     workers: int = 1,
     progress: Progress = lambda stage, done, total: None,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Tune a predictor and write it; the record of `attomaton tune`.
 
     A tuning that was interrupted goes on when the same is asked again, and ends as if nothing had happened.
+    What may lie at `out` already, and what `force` replaces, says `storage.check_place`.
     """
     begin = time.perf_counter()
+    place = check_place(out, "predictor", (data, validate, reading.get("tokenizer")), force)
     train, valid = (read_windows(path, **reading) for path in (data, validate))
     grid: dict[str, Any] = {
         "priors": list(priors), "lambdas": list(lambdas), "thetas": list(thetas), "widen": widen,
@@ -57,7 +60,7 @@ def tune_run(
         "pieces": pieces_in(parts),
         "versions": environment(),
     }
-    with resumed_folder(out, "predictor", asked, scratch=("pieces",)) as work:
+    with resumed_folder(place, "predictor", asked, scratch=("pieces",)) as work:
         kept = _Pieces(work)
         predictor = tune(
             train, valid, reading=dict(reading), workers=workers, part_size=PART, pieces=kept,
@@ -74,6 +77,7 @@ def tune_run(
         **predictor.record,
         "pieces": pieces_in(parts, predictor.record["grid"]["widened"]),
         "resumed_pieces": kept.found,
+        "replaced": place.replaced,
         "seconds": time.perf_counter() - begin,
     }
 

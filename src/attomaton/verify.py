@@ -26,11 +26,11 @@ from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import AttomatonError, DataError, counted
-from attomaton.formats import AGAIN, expect, plain, read_json, write_columns, write_json
+from attomaton.formats import AGAIN, expect, plain, read_json, write_columns, write_json, write_text
 from attomaton.ledger import Ledger, command
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.runs import environment, fingerprint, provenance
-from attomaton.storage import resumed_folder, write_whole
+from attomaton.storage import check_place, resumed_folder, write_whole
 
 Record = dict[str, Any]
 Progress = Callable[[int, int, str], object]
@@ -46,20 +46,23 @@ def verify_run(
     data: Path | str | None = None,
     reading: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
+    force: bool = False,
 ) -> Record:
     """Check the claims and leave a folder with the evidence and a report; the summary.
 
     With `data`, a file read as `reading` says takes the place of the claims' own data wherever they speak of it. The
-    `engine` says where claims are checked; on this process, one after the other.
+    `engine` says where claims are checked; on this process, one after the other. What may lie at `out` already, and
+    what `force` replaces, says `storage.check_place`.
     """
     ids, engine = find_claims(only), engine or Here()
+    place = check_place(out, "verification", (data, (reading or {}).get("tokenizer")), force)
     windows = None if data is None else read_windows(data, **(reading or {}))
     mark = None if windows is None else _remember(windows)
     how = None if windows is None else reading_record(reading or {}, windows.ordering)
     config = {
         "claims": ids, "named": bool(only), "quick": quick, "data": mark, "versions": environment(),
     }  # fmt: skip
-    with resumed_folder(out, "verification", config) as work:
+    with resumed_folder(place, "verification", config) as work:
         pieces, ledger = work / "claims", Ledger(work)
         pieces.mkdir(exist_ok=True)
         there = [name for name in ids if (pieces / f"{name}.json").is_file()]
@@ -88,7 +91,7 @@ def verify_run(
         told = [records[name] for name in ids]
         summary = {**_summary(told, quick, data, out), "reading": how}
         _leave(work, told, summary)
-    return summary
+    return {**summary, "replaced": place.replaced}
 
 
 # A user's data
@@ -331,10 +334,10 @@ def _leave(work: Path, records: list[Record], summary: Record) -> None:
     figures = report_figures(records)
     (work / "figures").mkdir(exist_ok=True)
     for name, svg in figures.items():
-        (work / "figures" / name).write_text(svg, encoding="utf-8")
+        write_text(work / "figures" / name, svg)
     page, text = report_page(records, header, figures), report_markdown(records, header, figures)
-    (work / "report.html").write_text(page, encoding="utf-8")
-    (work / "report.md").write_text(text, encoding="utf-8")
+    write_text(work / "report.html", page)
+    write_text(work / "report.md", text)
 
 
 def _device() -> str:

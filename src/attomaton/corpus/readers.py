@@ -35,6 +35,7 @@ from attomaton.corpus.windows import (
     windows_from_sequences,
 )
 from attomaton.errors import DataError, UsageError, counted, listed, nearest, one_of
+from attomaton.storage import check_file, write_whole
 
 KEYS = ("tokens", "next", "weight")
 LONGEST = 1 << 26  # characters of a line
@@ -165,19 +166,23 @@ def write_jsonl(samples: Samples, path: str | os.PathLike[str]) -> Path:
     A bag has no order, so its tokens come by id and the last token last. Samples set aside are not
     written.
     """
-    path = Path(path)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for i in range(len(samples)):
-            bag, last = samples.bag(i), samples.vocabulary[samples.last[i]]
-            bag[last] -= 1
-            tokens = [x for x, m in bag.items() for _ in range(m)]
-            weight = float(samples.weight[i])
-            row = {
-                "tokens": [*tokens, last],
-                "next": samples.vocabulary[samples.label[i]],
-                "weight": int(weight) if weight.is_integer() else weight,
-            }
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    path = check_file(Path(path))
+
+    def write(work: Path) -> None:
+        with work.open("w", encoding="utf-8", newline="\n") as file:
+            for i in range(len(samples)):
+                bag, last = samples.bag(i), samples.vocabulary[samples.last[i]]
+                bag[last] -= 1
+                tokens = [x for x, m in bag.items() for _ in range(m)]
+                weight = float(samples.weight[i])
+                row = {
+                    "tokens": [*tokens, last],
+                    "next": samples.vocabulary[samples.label[i]],
+                    "weight": int(weight) if weight.is_integer() else weight,
+                }
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    write_whole(path, write)
     return path
 
 

@@ -25,6 +25,7 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.files import EVENTS
 from attomaton.errors import UsageError
+from attomaton.storage import check_file, write_whole
 
 FAVOURED = 10.0  # how much likelier a favourite is
 GAP = 90.0  # minutes between two events of a user, on average
@@ -101,26 +102,27 @@ def write_sessions(
             f"{path}: a .jsonl file holds contexts of N ≥ 1 events (--context N), an event log holds "
             "events and is cut when it is read."
         )
-    try:
+    if suffix not in (*EVENTS, ".jsonl"):
+        known = ", ".join((*EVENTS, ".jsonl"))
+        raise UsageError(f"{path}: sessions go into a file of kind {known}.")
+
+    def write(work: Path) -> None:
         if suffix == ".parquet":
             import pyarrow as pa
             from pyarrow import parquet
 
-            parquet.write_table(pa.table(columns), path)
-        elif suffix in (*EVENTS, ".jsonl"):
-            with path.open("w", encoding="utf-8", newline="") as file:
-                if context is not None:
-                    file.writelines(_rows(columns["sequence"], columns["item"], context))
-                else:
-                    delimiter = "\t" if suffix == ".tsv" else ","
-                    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-                    writer.writerow(columns)
-                    writer.writerows(zip(*columns.values(), strict=True))
-        else:
-            known = ", ".join((*EVENTS, ".jsonl"))
-            raise UsageError(f"{path}: sessions go into a file of kind {known}.")
-    except OSError as fault:
-        raise UsageError(f"{path}: cannot be written ({fault.strerror or fault}).") from None
+            parquet.write_table(pa.table(columns), work)
+            return
+        with work.open("w", encoding="utf-8", newline="") as file:
+            if context is not None:
+                file.writelines(_rows(columns["sequence"], columns["item"], context))
+            else:
+                delimiter = "\t" if suffix == ".tsv" else ","
+                writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows(zip(*columns.values(), strict=True))
+
+    write_whole(check_file(path), write)
     return path
 
 

@@ -24,7 +24,7 @@ from attomaton.corpus.text import add_text, no_words
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import Windows, no_window, previous_places
-from attomaton.formats import read_json, write_json
+from attomaton.formats import fresh, read_json, write_json
 from attomaton.storage import write_whole
 
 SHARD = 1 << 22  # bytes of text in a shard
@@ -171,12 +171,12 @@ def _write_shard(
 ) -> dict[str, Any]:
     folder, number, path, begin, end, split, tokenizer = task
     place = Path(folder)
-    with _file(place, number, "ids").open("wb") as file:
+    with fresh(_file(place, number, "ids")).open("xb") as file:
         read = add_text(
             Path(path), vocabulary, split, named_tokeniser(tokenizer), file, (begin, end)
         )
         _push(file)
-    with _file(place, number, "ends").open("wb") as file:
+    with fresh(_file(place, number, "ends")).open("xb") as file:
         file.write(np.ascontiguousarray(read.start[1:], "<i8").data)
         _push(file)
     head = {
@@ -202,7 +202,7 @@ def _merged_words(folder: Path, count: int) -> Vocabulary:
     for number in range(count):
         words = read_json(_file(folder, number, "json"))["words"]
         ids = np.array([index.setdefault(word, len(index)) for word in words], "<i4")
-        _file(folder, number, "map").write_bytes(ids.data)
+        fresh(_file(folder, number, "map")).write_bytes(ids.data)
     return Vocabulary(index)
 
 

@@ -49,7 +49,8 @@ def _took(path: Path) -> float | None:
         return None
     try:
         begin, end = (datetime.fromisoformat(str(line["time"])) for line in lines)
-        return (end - begin).total_seconds()
+        took = (end - begin).total_seconds()
+        return took if took >= 0 else None  # a clock that was put back in between
     except (KeyError, ValueError, TypeError):
         return None
 

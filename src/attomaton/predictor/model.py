@@ -37,7 +37,7 @@ from attomaton.predictor.baselines import Baselines
 from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.ngrams import NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
-from attomaton.storage import check_folder, new_folder
+from attomaton.storage import check_folder, check_place, new_folder
 
 _RECORD = {
     "reading": {"context?": (int, None)},
@@ -237,9 +237,12 @@ class Predictor:
 
     # On disk
 
-    def save(self, folder: Path | str) -> None:
-        """Write the predictor as a folder."""
-        with new_folder(folder, "predictor") as work:
+    def save(self, folder: Path | str, force: bool = False) -> None:
+        """Write the predictor as a folder.
+
+        An earlier predictor there is replaced, another folder of ours by `force` alone, anything else never.
+        """
+        with new_folder(check_place(folder, "predictor", force=force), "predictor") as work:
             self.write(work)
 
     def write(self, work: Path) -> None:

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.errors import UsageError
+from attomaton.formats import write_text
 from attomaton.report.graphs import Label, Real, readable
+from attomaton.storage import check_file, write_whole
 
 Figure = Any  # matplotlib.figure.Figure; matplotlib is imported where it is used
 Point = tuple[float, float]
 
+FIGURES = (".svg", ".png")  # suffixes of their files
 COMPONENT_CAP = 40  # components in one priority figure
 LEVEL_CAP = 12  # components of one level, while a capped figure still has deeper levels to show
 TOKEN_CAP = 8  # tokens inside one component's box
@@ -112,14 +115,14 @@ def to_svg(figure: Figure) -> str:
 
 @drawn
 def write(figure: Figure, path: str | Path) -> None:
-    """Writes one file, SVG or PNG by its suffix."""
-    path = Path(path)
-    if path.suffix.lower() not in (".svg", ".png"):
-        raise UsageError(f"{path}: a figure is written as .svg or .png.")
+    """Writes one file, SVG or PNG by its suffix, whole or not at all."""
+    path = check_file(path, FIGURES)
     if path.suffix.lower() == ".svg":
-        path.write_text(to_svg(figure), encoding="utf-8")
+        text = to_svg(figure)
+        write_whole(path, lambda file: write_text(file, text))
     else:
-        figure.savefig(path, format="png", dpi=200, metadata={"Software": None})
+        look: dict[str, Any] = {"format": "png", "dpi": 200, "metadata": {"Software": None}}
+        write_whole(path, lambda file: figure.savefig(file, **look))
 
 
 @drawn
