@@ -3,7 +3,16 @@
 import sys
 from importlib import import_module
 
-TOPICS = ("kills", "checkpoints", "disks", "inputs", "interrupts", "commands", "plantings")
+TOPICS = (
+    "kills",
+    "checkpoints",
+    "disks",
+    "inputs",
+    "interrupts",
+    "commands",
+    "plantings",
+    "encodings",
+)
 
 
 def main(arguments: list[str]) -> int:

@@ -222,16 +222,17 @@ def forked(
     before: Callable[[], object] | None = None,
     program: Callable[[], object] | None = None,
     wall: float = WALL,
+    encoding: str = "utf-8",
 ) -> Ended:
     """Run one command line in a child of this process, in the world at `place`.
 
-    `before` is called in the child first; `program` takes the place of attomaton.
+    `before` is called in the child first; `program` takes the place of attomaton; `encoding` is that of its output.
     """
     begin = time.monotonic()
     told = [place.with_name(f"{place.name}.{name}") for name in ("out", "err")]
     child = os.fork()
     if child == 0:
-        _be(words, place, told, before, program)
+        _be(words, place, told, before, program, encoding)
     status = _waited(child, begin + wall)
     left = [p for p in session_of(child)]
     for process in left:
@@ -265,6 +266,7 @@ def _be(
     told: Sequence[Path],
     before: Callable[[], object] | None,
     program: Callable[[], object] | None,
+    encoding: str,
 ) -> None:
     """In the child: become the command. Never returns."""
     code: object = 70
@@ -281,8 +283,8 @@ def _be(
         resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU + 5))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         sys.stdin = os.fdopen(0, "r", encoding="utf-8", closefd=False)
-        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-        sys.stderr = os.fdopen(2, "w", 1, "utf-8", "backslashreplace", closefd=False)
+        sys.stdout = os.fdopen(1, "w", encoding=encoding, closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, encoding, "backslashreplace", closefd=False)
         from attomaton import cli
 
         sys.argv = ["attomaton", *words]
