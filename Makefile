@@ -36,11 +36,15 @@ quick: $(VENV)/.installed-test          ## the tests that take seconds
 bench: $(VENV)/.installed-bench         ## speed and memory, as ratios measured in one run
 	$(BIN)/python -m benchmarks
 
-faults: $(VENV)/.installed-test         ## kills, torn checkpoints, full disks, bad input: what breaks is counted
+faults: $(VENV)/.installed-test         ## kills, interrupts, full disks, bad input, odd command lines: what breaks is counted
 	$(BIN)/python -m faults kills
 	$(BIN)/python -m faults checkpoints
 	$(BIN)/python -m faults inputs
 	$(BIN)/python -m faults disks
+	$(BIN)/python -m faults interrupts
+	$(BIN)/python -m faults commands
+	$(BIN)/python -m faults plantings
+	$(BIN)/python -m faults encodings
 
 lint: $(VENV)/.installed-lint           ## ruff and mypy
 	$(BIN)/ruff check .

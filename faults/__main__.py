@@ -1,4 +1,4 @@
-"""Break things on purpose and count what broke: `python -m faults kills|checkpoints|disks|inputs …`."""
+"""Break things on purpose and count what broke: `python -m faults kills|interrupts|commands|…`."""
 
 import sys
 from importlib import import_module

@@ -20,17 +20,22 @@ TEXT, SHORT = "text.txt", "short.txt"  # beside the folders of the runs
 
 @dataclass(frozen=True)
 class Case:
-    """One command: its words before `-o out`, and the engine of its workers where it has any."""
+    """One command: its words before `-o out`, and the engine of its workers where it has any.
+
+    Some are told where to write by another `option`, or write a single file, whose name has a suffix.
+    """
 
     name: str
     words: tuple[str, ...]
     engine: str | None = None
+    option: str = "-o"
+    out: str = OUT
 
     @property
     def line(self) -> list[str]:
         """The words, with where to write and where to run."""
         where = ("--engine", self.engine, "--workers", "2") if self.engine else ()
-        return [*self.words, "-o", OUT, *where]
+        return [*self.words, self.option, self.out, *where]
 
     def on_ray(self) -> "Case":
         """The same command with workers of a Ray cluster that it starts."""

@@ -258,7 +258,7 @@ def faults_of(line: Line, ended: Ended, changes: dict[str, str]) -> list[str]:
         found.append(f"crash by signal {-ended.code}")
     elif ended.code not in DOCUMENTED:
         found.append(f"exit code {ended.code}")
-    if ended.code == 1 and "StorageError" not in told and words[:1] != ["doctor"]:
+    if ended.code == 1 and not of_the_disk(told) and words[:1] != ["doctor"]:
         found.append("exit code 1, and no word of the disk")
     found += [
         f"{word!r} was said" for word in ACCIDENTS if word in told or word.encode() in ended.out
@@ -281,6 +281,17 @@ def faults_of(line: Line, ended: Ended, changes: dict[str, str]) -> list[str]:
         f"file {name} was {how}" for name, how in sorted(_unasked(line, ended, changes).items())[:3]
     ]
     return found
+
+
+def of_the_disk(told: str) -> bool:
+    """Whether it says that something could not be written."""
+    from attomaton.errors import StorageError
+
+    kinds, names = [StorageError], set()
+    while kinds:
+        names.add((kind := kinds.pop()).__name__)
+        kinds += kind.__subclasses__()
+    return any(f"{name}: " in told for name in names)
 
 
 def _asks_for_json(line: Line) -> bool:

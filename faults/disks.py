@@ -12,33 +12,73 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attomaton.report.terminal import table
 from faults import folders
-from faults.cases import FIT, OUT, SWEEP, TRAIN, Case, prepare, said, start
+from faults.cases import FIT, OUT, SHORT, SWEEP, TRAIN, Case, prepare
+from faults.commands import ACCIDENTS
+from faults.scratch import HOME, TEMPORARY, Ended, forked, import_all
+from faults.small import small_pieces
 
 INSIDE = "--inside"  # says that the mounts are our own
 ALONE = ("unshare", "--map-root-user", "--mount")
-FILLED = (0.0, 0.3, 0.6, 0.9)  # of the space a command needs at its peak
+FILLED = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9)  # of the space a command needs at its peak
 PAGE = 4096
 ROOM = 1 << 28  # bytes that are enough for every command
-LONG = 300.0
+TUNE_SMALL = (
+    "tune",
+    SHORT,
+    "--validate",
+    SHORT,
+    "--context",
+    "4",
+    "--priors",
+    "main",
+    "--lambdas",
+    "1",
+)
+TUNE = Case("tune", tuple(f"../{w}" if w == SHORT else w for w in TUNE_SMALL))
 
 CASES = (
-    replace(FIT, engine=False),
+    replace(FIT, engine=None),
     replace(FIT, name="fit by workers"),
     TRAIN,
-    replace(SWEEP, engine=False),
-    Case("verify", ("verify", "--only", "luce")),
-    Case("dynamics", ("dynamics", "syn-small", "--level", "limit,reduced", "--until", "20")),
+    TUNE,
+    replace(SWEEP, engine=None),
+    Case("verify", ("verify", "--only", "luce", "--data", f"../{SHORT}", "--context", "4")),
+    Case("dynamics", ("dynamics", "syn-small", "--level", "reduced", "--until", "20")),
     Case("reproduce", ("reproduce", "scan-snap-fig8")),
-    Case("data synth", ("data", "synth", "-K", "50", "-n", "3000", "-T", "20")),
-)
+    Case("demo", ("demo",)),
+    *(
+        Case(f"data synth {suffix}", ("data", "synth", *words), out=f"{OUT}.{suffix}")
+        for suffix, words in (
+            ("jsonl", ("-K", "50", "-n", "500", "-T", "20")),
+            ("csv", ("--kind", "sessions")),
+            ("parquet", ("--kind", "sessions", "-n", "2000")),
+        )
+    ),
+    *(
+        Case(f"graph {suffix}", ("graph", "../model", "--last", "w1", "--format", suffix), out=f"{OUT}.{suffix}")
+        for suffix in ("json", "graphml", "dot", "svg", "png")
+    ),
+    Case("graph text", ("graph", "../model", "--last", "w1"), out=f"{OUT}.txt"),
+    Case("explain figure", ("explain", "../model", "w2", "w3", "w1"), option="--figure", out=f"{OUT}.svg"),
+    Case("score figure", ("score", "../predictor", f"../{SHORT}"), option="--figure", out=f"{OUT}.png"),
+    Case("summary page", ("summary", "../model"), option="--html", out=f"{OUT}.html"),
+    Case("summary figure", ("summary", "../model"), option="--figure", out=f"{OUT}.svg"),
+)  # fmt: skip
+# Another question for each of these, whose answer an earlier run has left at the place.
+EARLIER = {
+    "fit": (*FIT.words[:-1], "3"),
+    "train": tuple("2000" if w == "15000" else w for w in TRAIN.words),
+    "tune": (*TUNE.words, "--thetas", "1"),
+    "dynamics": ("reproduce", "scan-snap-fig8"),
+}
 
 
 @dataclass
@@ -94,88 +134,105 @@ def can_mount() -> bool:
     return subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
-def examine(case: Case, arena: Path, filled: tuple[float, ...] = FILLED) -> Tally:
-    """Run one command undisturbed, on disks that fill up, and on one that is read-only."""
-    tally = Tally(case.name)
-    name = case.name.replace(" ", "-")
-    with disk(arena / f"{name}-calm") as calm:
-        begin, peak = time.monotonic(), 0
-        process = start(case.line, calm.folder)
-        while process.poll() is None:
-            peak = max(peak, calm.used())
-            time.sleep(0.002)
-        tally.undisturbed = time.monotonic() - begin
-        if process.returncode:
-            raise RuntimeError(f"{case.name}: {said(calm.folder).read_text()}")
-        for share in filled:
-            _fill_up(case, calm.folder, arena / f"{name}-{share}", int(share * peak), tally)
-        _refuse(case, arena / f"{name}-read-only", tally)
-    return tally
+class Bench:
+    """Runs commands in forks, each on a disk of its own."""
+
+    def __init__(self, arena: Path):
+        self.arena = arena
+        prepare(arena)
+        for name in (HOME, TEMPORARY):
+            (arena / name).mkdir()
+        import_all()
+        small_pieces()
+        for words in (
+            ("fit", SHORT, "--context", "6", "-o", "model"),
+            (*TUNE_SMALL, "-o", "predictor"),
+        ):
+            ended = self.run(words, arena)
+            if ended.code != 0:
+                raise RuntimeError(f"{words}: {ended.told}")
+
+    def run(self, line: Sequence[str], folder: Path) -> Ended:
+        """One command in a folder."""
+        return forked(line, self.arena, here=folder)
+
+    def examine(self, case: Case, filled: Sequence[float] | None = None) -> Tally:
+        """Run one command undisturbed, on disks that fill up, and on one that is read-only."""
+        tally = Tally(case.name)
+        name = case.name.replace(" ", "-")
+        with disk(self.arena / f"{name}-calm") as calm:
+            ended = self.run(case.line, calm.folder)
+            tally.undisturbed = ended.seconds
+            if ended.code != 0:
+                raise RuntimeError(f"{case.name}: {ended.told}")
+            # What is needed on the way is more than what is left in the end.
+            most = calm.used() * (1.0 if case.out != OUT else 1.5)
+            for share in FILLED if filled is None else filled:
+                folder = self.arena / f"{name}-{share}"
+                self._fill_up(case, calm.folder, folder, int(share * most), tally)
+            self._refuse(case, self.arena / f"{name}-read-only", tally)
+        return tally
+
+    def _fill_up(self, case: Case, calm: Path, folder: Path, size: int, tally: Tally) -> None:
+        """A disk with too little space, with and without an earlier result on it; then with enough."""
+        with disk(folder) as place:
+            earlier = self._earlier(case, folder) if size else None
+            place.resize(place.used() + max(size // PAGE, 1) * PAGE)
+            ended = self.run(case.line, folder)
+            if ended.code == 0:
+                return  # it was enough
+            tally.full += 1
+            where = f"{folder.name} ({size} bytes)"
+            faults = _message_faults(ended, "No space left", case.out)
+            if ended.code != 1:
+                faults.append(f"exit code {ended.code}: {ended.told[-300:]!r}")
+            if earlier is not None and _content(folder / case.out) != earlier:
+                faults.append("what was there before has changed")
+            if earlier is None and case.words[0] != "sweep" and (folder / case.out).exists():
+                faults.append("something was left under the name asked for")
+            kept = (case.out, f".{case.out}.partial")
+            faults += [f"left: {p.name}" for p in folder.iterdir() if p.name not in kept]
+            for name in kept:
+                faults += folders.unreadable(folder / name)
+            place.resize(ROOM)
+            ended = self.run(case.line, folder)
+            if ended.code != 0:
+                faults.append(f"with space, exit code {ended.code}: {ended.told[-300:]!r}")
+            else:
+                unlike = folders.differences(calm / case.out, folder / case.out)
+                unlike += folders.leftovers(folder, case.out)
+                faults += [f"with space, {x}" for x in unlike]
+                tally.finished += not unlike
+            tally.faults += [f"{where}: {x}" for x in faults]
+
+    def _earlier(self, case: Case, folder: Path) -> dict[str, bytes] | None:
+        """An earlier result, where the command may replace one."""
+        path = folder / case.out
+        if case.out != OUT:
+            path.write_bytes(b"an earlier file\n" * 100)
+        elif (words := EARLIER.get(case.words[0])) is not None:
+            ended = self.run([*words, "-o", OUT], folder)
+            if ended.code:
+                raise RuntimeError(f"{words}: {ended.told}")
+        return _content(path) if path.exists() else None
+
+    def _refuse(self, case: Case, folder: Path, tally: Tally) -> None:
+        """A read-only disk."""
+        with disk(folder) as place:
+            place.freeze()
+            ended = self.run(case.line, folder)
+            tally.read_only = ended.seconds
+            if ended.code not in (1, 2):
+                tally.faults.append(f"read-only: exit code {ended.code}")
+            told = _message_faults(ended, "Read-only", case.out)
+            tally.faults += [f"read-only: {x}" for x in told]
 
 
-def _fill_up(case: Case, calm: Path, folder: Path, size: int, tally: Tally) -> None:
-    """A disk with too little space, with and without an earlier result on it; then with enough."""
-    with disk(folder) as place:
-        earlier = _earlier(case, place, folder) if size else None
-        place.resize(place.used() + max(size // PAGE, 1) * PAGE)
-        code = _run(case, folder)
-        if code == 0:
-            return  # it was enough
-        tally.full += 1
-        where = f"{folder.name} ({size} bytes)"
-        tally.faults += [f"{where}: {x}" for x in _message_faults(folder, "No space left")]
-        if earlier is not None and _content(folder / OUT) != earlier:
-            tally.faults.append(f"{where}: what was there before has changed")
-        if earlier is None and case.name != "sweep" and (folder / OUT).exists():
-            tally.faults.append(f"{where}: something was left under the name asked for")
-        for name in (OUT, f".{OUT}.partial"):
-            tally.faults += [f"{where}: {x}" for x in folders.unreadable(folder / name)]
-        place.resize(ROOM)
-        code = _run(case, folder)
-        if code != 0:
-            tally.faults.append(f"{where}: with space, exit code {code}: {_told(folder)}")
-            return
-        unlike = folders.differences(calm / OUT, folder / OUT) + folders.leftovers(folder, OUT)
-        tally.faults += [f"{where}: with space, {x}" for x in unlike]
-        tally.finished += not unlike
-
-
-def _earlier(case: Case, place: Disk, folder: Path) -> dict[str, bytes] | None:
-    """An earlier result of another kind of question, where the command may replace one."""
-    if case.words[0] not in ("fit", "dynamics"):
-        return None
-    words = ("reproduce", "scan-snap-fig8") if case.name == "dynamics" else (*case.words[:-1], "3")
-    code = _run(Case(case.name, words), folder)
-    if code:
-        raise RuntimeError(f"{words}: {_told(folder)}")
-    return _content(folder / OUT)
-
-
-def _refuse(case: Case, folder: Path, tally: Tally) -> None:
-    """A read-only disk."""
-    with disk(folder) as place:
-        place.freeze()
-        begin = time.monotonic()
-        code = _run(case, folder)
-        tally.read_only = time.monotonic() - begin
-        if code == 0:
-            tally.faults.append("read-only: exit code 0")
-        tally.faults += [f"read-only: {x}" for x in _message_faults(folder, "Read-only")]
-
-
-def _run(case: Case, folder: Path) -> int:
-    return start(case.line, folder).wait(LONG)
-
-
-def _told(folder: Path) -> str:
-    return said(folder).read_text().strip()
-
-
-def _message_faults(folder: Path, reason: str) -> list[str]:
+def _message_faults(ended: Ended, reason: str, out: str = OUT) -> list[str]:
     """What is wrong with what a command said: it names the place and the reason, and is no accident."""
-    told = _told(folder)
-    missing = [f"{word!r} was not said" for word in (reason, OUT) if word not in told]
-    wrong = [f"{x!r} was said" for x in ("Traceback", "InternalError") if x in told]
+    told = ended.told
+    missing = [f"{word!r} was not said" for word in (reason, out) if word not in told]
+    wrong = [f"{x!r} was said" for x in ACCIDENTS if x in told]
     return [f"{fault}: {told[-400:]!r}" for fault in missing + wrong]
 
 
@@ -190,7 +247,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m faults disks", description=__doc__)
     names = [case.name for case in CASES]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
-    parser.add_argument("--filled", nargs="+", type=float, default=FILLED,
+    parser.add_argument("--filled", nargs="+", type=float,
                         help="space there is, of the space a command needs")  # fmt: skip
     parser.add_argument(INSIDE, action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
@@ -201,12 +258,14 @@ def main(arguments: list[str]) -> int:
         words = [*ALONE, sys.executable, "-m", "faults", "disks", *arguments, INSIDE]
         return subprocess.run(words, check=False).returncode
     with tempfile.TemporaryDirectory(prefix="disks-") as temporary:
-        arena = Path(temporary).resolve()
-        prepare(arena)
+        os.environ.setdefault("MPLCONFIGDIR", tempfile.mkdtemp(dir=temporary))
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+        warnings.simplefilter("ignore")
+        bench = Bench(Path(temporary).resolve())
         tallies = []
         for case in (case for case in CASES if case.name in asked.only):
-            print(case.name, file=sys.stderr)
-            tallies.append(examine(case, arena, tuple(asked.filled)))
+            tallies.append(bench.examine(case, asked.filled))
+            print(told(tallies[-1:]), *tallies[-1].faults, sep="\n", file=sys.stderr, flush=True)
     print(told(tallies))
     faults = [f"{t.command}: {fault}" for t in tallies for fault in t.faults]
     print("\n".join(faults), end="\n" if faults else "")

@@ -27,7 +27,7 @@ from random import Random
 from typing import NamedTuple
 
 from attomaton.report.terminal import table
-from faults.commands import ACCIDENTS, DOCUMENTED
+from faults.commands import ACCIDENTS, DOCUMENTED, of_the_disk
 from faults.scratch import HERE, HOME, TEMPORARY, VICTIM, WALL, Ended, forked, import_all, marks
 from faults.small import TOUCHES, _writes
 from faults.watch import watched
@@ -165,15 +165,11 @@ class Ground:
         record = self.place / "planted"
         record.unlink(missing_ok=True)
         before = _all_marks(world)
-        if planting.touch is None:
-            _plant(planting, world, record)
 
-            def hook() -> None:
-                if "{pid}" in planting.name:
-                    _plant(planting, world, record)
-        else:
-
-            def hook() -> None:
+        def hook() -> None:  # in the child: it knows its number
+            if planting.touch is None:
+                _plant(planting, world, record)
+            else:
                 _plant_at(planting, world, record)
 
         patience = WALL if self.program is None else 5.0
@@ -342,7 +338,7 @@ def _bad(ended: Ended) -> list[str]:
         return [f"signal {signal.Signals(-ended.code).name}"]
     if ended.code not in DOCUMENTED:
         return [f"exit code {ended.code}"]
-    if ended.code == 1 and "StorageError" not in ended.told:
+    if ended.code == 1 and not of_the_disk(ended.told):
         return ["exit code 1, and no word of the disk"]
     return [f"{word!r} was said" for word in ACCIDENTS if word in ended.told]
 

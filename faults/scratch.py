@@ -223,16 +223,18 @@ def forked(
     program: Callable[[], object] | None = None,
     wall: float = WALL,
     encoding: str = "utf-8",
+    here: Path | None = None,
 ) -> Ended:
     """Run one command line in a child of this process, in the world at `place`.
 
-    `before` is called in the child first; `program` takes the place of attomaton; `encoding` is that of its output.
+    `before` is called in the child first; `program` takes the place of attomaton; `encoding` is that of its output;
+    `here` is the folder to run in.
     """
     begin = time.monotonic()
     told = [place.with_name(f"{place.name}.{name}") for name in ("out", "err")]
     child = os.fork()
     if child == 0:
-        _be(words, place, told, before, program, encoding)
+        _be(words, place, told, before, program, encoding, here or place / HERE)
     status = _waited(child, begin + wall)
     left = [p for p in session_of(child)]
     for process in left:
@@ -267,12 +269,13 @@ def _be(
     before: Callable[[], object] | None,
     program: Callable[[], object] | None,
     encoding: str,
+    here: Path,
 ) -> None:
     """In the child: become the command. Never returns."""
     code: object = 70
     try:
         os.setsid()
-        os.chdir(place / HERE)
+        os.chdir(here)
         for number, name in ((0, os.devnull), (1, told[0]), (2, told[1])):
             flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             handle = os.open(name, flags, 0o644)
