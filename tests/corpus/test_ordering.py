@@ -135,6 +135,9 @@ HOUR = datetime.timedelta(hours=1)
         (pa.array([DAY + datetime.timedelta(days=x) for x in (30, 0, 1)]), "times"),
         (pa.array([NOON + 3 * HOUR, NOON, NOON + HOUR], pa.timestamp("ms", tz="Europe/Rome")), "times"),
         (pa.array([NOON + 3 * HOUR, NOON, NOON + HOUR]).dictionary_encode(), "times"),
+        (pa.array([b"30", b"9", b"10"]), "numbers"),
+        (pa.array(["2024-10-01", "2024-09-01", "2024-09-30"], pa.string_view()), "times"),
+        (pa.array([3 * HOUR, HOUR, 2 * HOUR]), "times"),
     ],
 )  # fmt: skip
 def test_typed_columns_of_parquet(log, order, kind):
@@ -223,6 +226,11 @@ def test_an_order_that_is_none_is_refused(log, order, said):
     message = refusal(log(order))
     assert said in message
     assert "--order" in message
+
+
+@pytest.mark.parametrize("order", [pa.array([True, False, True]), pa.array([[1], [2], [3]])])
+def test_typed_columns_that_are_no_order(log, order):
+    assert "gives no order" in refusal(log(order, name="log.parquet"))
 
 
 def test_codes_of_one_width_sort_as_they_count(log):

@@ -182,7 +182,8 @@ def _column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, s
         elif found.count(column) > 1:
             faults.append(f"{found.count(column)} columns are called {column!r}.")
     if faults:
-        cure = f"Columns found: {', '.join(map(visible, found))}. Name yours with --sequence, --item, --order."
+        known = ", ".join(visible(x) or "''" for x in found)
+        cure = f"Columns found: {known}. Name yours with --sequence, --item, --order."
         cure += _suggested(asked, found)
         raise DataError(listed(f"{counted(len(faults), 'fault')}:", faults, cure))
     return name
@@ -220,11 +221,13 @@ def _check_filled(columns: dict[str, Any], name: dict[str, str]) -> None:
 
 
 def _plain(column: Any) -> Any:
-    """A column as one array of plain values, dictionary codes undone."""
+    """A column as one array of plain values, dictionary codes undone, text as text."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if str(column.type) in ("binary", "large_binary", "binary_view", "string_view"):
+        column = column.cast(pa.large_string())
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 

@@ -26,8 +26,8 @@ USUAL = {
                  "case", "session", "user", "customer", "visitor", "trace", "uid"),
     "item": ("concept:name", "item_id", "product_id", "activity", "item", "event", "product", "action", "page", "url",
              "event_name", "event_type", "track", "movie_id"),
-    "order": ("time:timestamp", "timestamp", "event_time", "datetime", "date_time", "time", "ts", "date", "created_at",
-              "start_time", "order", "step", "position", "seq"),
+    "order": ("time:timestamp", "timestamp", "event_time", "datetime", "date_time", "time", "ts", "date", "when",
+              "created_at", "start_time", "order", "step", "position", "seq"),
 }  # fmt: skip
 
 _log = logging.getLogger("attomaton")
@@ -108,10 +108,15 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
     """
     import pyarrow as pa
 
+    if pa.types.is_temporal(column.type):
+        return Ranked("times", str(column.type), _rank(column))
+    if any(
+        f(column.type) for f in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    ):
+        return Ranked("numbers", "", _rank(column))
     if not _is_text(column):
-        temporal = pa.types.is_temporal(column.type)
-        return Ranked(
-            "times" if temporal else "numbers", str(column.type) if temporal else "", _rank(column)
+        raise DataError(
+            f"column {name!r} holds {column.type}, so it gives no order; name another --order."
         )
     number = _numbers(column, name)
     if number is not None:
