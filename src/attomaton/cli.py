@@ -32,6 +32,8 @@ from attomaton.console import (
 )
 from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError, visible
 
+MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
+
 app = typer.Typer(
     name="attomaton",
     help="What a self-attention layer learns from next-token prediction, exactly, on your data.",
@@ -232,6 +234,8 @@ def predict(
 
     at_least("--top", top, 1)
     at_least("--sample", sample, 0)
+    if sample > MOST_DRAWN:
+        raise UsageError(f"--sample {sample}: at most {MOST_DRAWN:,} tokens are drawn at a time.")
     if seed is not None and not sample:
         raise UsageError("--seed goes with --sample: nothing else is drawn.")
     if is_folder(model, "predictor"):
@@ -249,7 +253,8 @@ def predict(
         from attomaton.numerics import named_rng
 
         rng = named_rng("sample", seed or 0)
-        record["continuation"] = drawn = automaton.sample(words, rng, sample)
+        with progress_bar("drawing"):
+            record["continuation"] = drawn = automaton.sample(words, rng, sample)
         if len(drawn) < sample:
             record["continuation_ends"] = f"{NEVER_LAST}: {[*words, *drawn][-1]}"
     emit(record, prediction_text(record, top), json)
@@ -381,7 +386,7 @@ def reproduce(
     """Run a published experiment, or all of them, and judge it."""
     from attomaton.report.terminal import reproduction_text, table
     from attomaton.reproduce import reproduce_all, reproduce_run
-    from attomaton.runs import run_folder
+    from attomaton.runs import run_folder, unfinished_run
 
     if every == (preset is not None):
         raise UsageError("name one published experiment, or say --all (not both).")
@@ -396,7 +401,8 @@ def reproduce(
         if summary["verdict"] != "holds":
             raise typer.Exit(4)
         return
-    place = out or run_folder(preset, {"preset": preset, "seeds": seeds, "quick": quick})
+    asked = {"preset": preset, "seeds": seeds, "quick": quick}
+    place = out or unfinished_run(preset, asked) or run_folder(preset, asked)
     with progress_bar(preset) as progress:
         summary = reproduce_run(preset, place, seeds, quick, progress, force)
     say_replaced(summary)

@@ -149,7 +149,8 @@ def predicted(
     }
     if sample:
         rng = named_rng("sample", seed)
-        record["continuation"] = predictor.sample(words, rng, sample, backoff)
+        with progress_bar("drawing"):
+            record["continuation"] = predictor.sample(words, rng, sample, backoff)
     return record, prediction_text(record, len(shown))
 
 

@@ -73,8 +73,8 @@ def reproduce_run(
 ) -> Result:
     """Run a preset and leave a folder with its summary, data, figure and verdict.
 
-    A long one that is broken off leaves its checkpoints beside the place, and goes on from them when it is run again.
-    What may lie at `out` already, and what `force` replaces, says `storage.check_place`.
+    One that takes long and is broken off leaves what it has finished beside the place, and goes on from there when it
+    is run again. What may lie at `out` already, and what `force` replaces, says `storage.check_place`.
     """
     claim, figure = find_preset(name)
     if seeds is not None and (figure.seeds is None or seeds < 1):
@@ -85,13 +85,14 @@ def reproduce_run(
         raise UsageError(f"{name} has no quick version; these have: {known}.")
     config = {"preset": name, "seeds": seeds or figure.seeds, "quick": quick or None}
     place = check_place(out, "run", force=force)
-    if not claim.long:
+    if not figure.kept:
         with new_folder(place, "run") as work:
             summary = _leave(claim, config, _result(figure, config), work, out)
         return {**summary, "replaced": place.replaced}
     with resumed_folder(place, "run", config) as work:
         kept = Checkpoint(work / "checkpoints")
-        options = {"quick": quick, "checkpoint": kept, "progress": progress}
+        options: dict[str, Any] = {"checkpoint": kept, "progress": progress}
+        options |= {"quick": quick} if claim.long else {}
         summary = _leave(claim, config, _result(figure, config, **options), work, out)
         shutil.rmtree(kept.folder, ignore_errors=True)
     return {**summary, "replaced": place.replaced}

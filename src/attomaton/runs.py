@@ -48,10 +48,12 @@ from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
 from attomaton.models import open_model, read_record
 from attomaton.storage import (
+    LOCK_FILE,
     check_place,
     discard,
     free_place,
     is_folder,
+    is_locked,
     new_folder,
     work_folder,
     write_whole,
@@ -362,8 +364,21 @@ def to_toml(config: Mapping[str, Any]) -> str:
 def run_folder(name: str, config: Mapping[str, Any], root: Path | str = "runs") -> Path:
     """A fresh place for a run: time, name and a hash of the settings; counted up where it is taken."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    tag = sha256(to_json(config).encode()).hexdigest()[:6]
-    return free_place(Path(root) / f"{stamp}-{name}-{tag}")
+    return free_place(Path(root) / f"{stamp}-{name}-{_tag(config)}")
+
+
+def unfinished_run(name: str, config: Mapping[str, Any], root: Path | str = "runs") -> Path | None:
+    """The place of the newest run with this name and these settings that was broken off, if there is one."""
+    for work in sorted(Path(root).glob(f".*-{name}-{_tag(config)}.partial"), reverse=True):
+        place = work.name.removeprefix(".").removesuffix(".partial")
+        same = place.partition("-")[2] == f"{name}-{_tag(config)}"
+        if same and not is_locked(work / LOCK_FILE):
+            return work.with_name(place)
+    return None
+
+
+def _tag(config: Mapping[str, Any]) -> str:
+    return sha256(to_json(config).encode()).hexdigest()[:6]
 
 
 def environment() -> dict[str, Any]:

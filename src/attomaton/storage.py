@@ -251,10 +251,11 @@ def new_folder(path: Path | str | Place, kind: str, keep: bool = True) -> Iterat
 def _unfinished_folder(path: Path) -> tuple[Path, int]:
     """A folder beside `path` under a temporary name, and the handle by which this process holds it.
 
-    What killed processes left there under such names is deleted: nobody holds it any more.
+    What processes that were killed or interrupted left there under such names, of this folder or of others, is
+    deleted: nobody holds it any more, and nothing can go on with it.
     """
     prefix = f".{path.name}{UNFINISHED}"
-    left_name = re.compile(rf"{re.escape(prefix)}\w{{8}}(\.old)?")
+    left_name = re.compile(rf"\..+{re.escape(UNFINISHED)}\w{{8}}(\.old)?")
     for left in sorted(path.parent.iterdir()):
         if left_name.fullmatch(left.name) and (handle := _hold(left, fresh=False)) is not None:
             with suppress(OSError):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attomaton.claims import attention_entropy as figures
+from attomaton.errors import DataError
 
 
 @pytest.mark.parametrize("figure", [figures.fig4, figures.fig5])
@@ -36,6 +37,44 @@ def test_recall_of_distinct_tokens(figure):
     assert (found["verdict"], found["control"]) == ("holds", "fails")
     assert len(found["rows"]) == 2 * 4 * len(figures.THRESHOLDS)
     assert all(0 <= row["recall_mean"] <= 1 for row in found["rows"])
+
+
+class Memory:
+    """A checkpoint that is broken off when it has kept some panels."""
+
+    def __init__(self, most):
+        self.kept, self.most = {}, most
+
+    def load(self, name):
+        return self.kept.get(name)
+
+    def save(self, name, arrays):
+        if len(self.kept) == self.most:
+            raise KeyboardInterrupt
+        self.kept[name] = arrays
+
+
+def test_panels_that_were_finished_are_kept_and_end_in_the_same_figure():
+    whole, told = figures.fig11(seeds=2), []
+    memory = Memory(most=1)
+    with pytest.raises(KeyboardInterrupt):
+        figures.fig11(seeds=2, checkpoint=memory)
+    (kept,) = memory.kept
+    memory.most = 9
+    again = figures.fig11(2, memory, lambda *said: told.append(said))
+    assert sorted(memory.kept) == ["control-queries-1", "queries-1", "queries-3"]
+    assert kept in memory.kept
+    assert (told[-1], len(told)) == ((3, 3, "control-queries-1"), 3)
+    for name in ("rows", "measured", "control_measured", "verdict"):
+        assert again[name] == whole[name]
+
+
+def test_a_damaged_panel_is_refused():
+    memory = Memory(most=9)
+    figures.fig11(seeds=2, checkpoint=memory)
+    memory.kept["queries-1"] = {**memory.kept["queries-1"], "z": np.zeros((1, 2, 3, 4))}
+    with pytest.raises(DataError, match="does not fit"):
+        figures.fig11(seeds=2, checkpoint=memory)
 
 
 def table(values):

@@ -265,7 +265,7 @@ def test_sampling_follows_the_probabilities():
 
 
 def test_sampling_is_repeatable_and_goes_on_from_what_it_drew():
-    round_ = samples_from_sequences([["a", "b"], ["a", "b"], ["b", "a"], ["b", "a"]], "abab")
+    round_ = samples_from_sequences([["a", "b"], ["a", "b"], ["b", "a"], ["b", "a"]], list("abab"))
     automaton = Automaton(solve_limit(round_))
     first, again = (automaton.sample(["a", "b"], np.random.default_rng(3), 5) for _ in "ab")
     assert first == again
@@ -275,6 +275,28 @@ def test_sampling_is_repeatable_and_goes_on_from_what_it_drew():
     for drawn in first:  # one at a time, each draw becoming the last token
         assert automaton.sample(words, rng) == [drawn]
         words.append(drawn)
+
+
+def test_sampling_draws_what_looking_at_the_whole_context_each_time_draws(fitted, monkeypatch):
+    """And looks at it no more often than there are tokens in it."""
+    drawn = 0
+    for i, (_, limit) in enumerate(fitted[:20]):
+        automaton, graph = Automaton(limit), limit.graph
+        context = [graph.vocabulary[int(q)] for q in graph.last_tokens]
+        words, rng = [*context, context[0]], np.random.default_rng(i)
+        begin = len(words)
+        for _ in range(40):
+            if not (p := automaton.predict_proba(words)):
+                break
+            words.append(list(p)[rng.choice(len(p), p=list(p.values()))])
+        looks, look_up = [], automaton._look_up
+        monkeypatch.setattr(
+            automaton, "_look_up", lambda c, l=looks, f=look_up: l.append(1) or f(c)
+        )
+        assert automaton.sample(words[:begin], np.random.default_rng(i), 40) == words[begin:]
+        assert len(looks) <= 1 + len(context)
+        drawn += len(words) - begin
+    assert drawn > 100
 
 
 def test_sampling_ends_where_nothing_was_learned():

@@ -1,5 +1,7 @@
 """Training against gradient descent written out plainly, and against answers known by hand."""
 
+import gc
+import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -368,3 +370,44 @@ def test_embeddings_come_in_every_form():
     many = train([samples] * 2, embeddings=np.stack([E, E]), init=np.stack([0 * W, W]), steps=20)
     assert many.W[0] == pytest.approx(one, rel=1e-13)
     assert train([samples] * 2, embeddings=E, steps=20).W[1] == pytest.approx(one, rel=1e-13)
+
+
+# Ctrl-C
+
+
+def test_ctrl_c_inside_a_callback_of_the_compiler_is_neither_lost_nor_a_crash():
+    """Where Python raises it by itself, such a callback swallows it; here it ends the run after the steps at hand."""
+    samples = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
+    sent = []
+
+    def collected(phase, info):
+        if not sent:
+            sent.append(phase)
+            signal.raise_signal(signal.SIGINT)
+
+    def progress(done, steps, loss):
+        if done >= 40 and not sent:
+            gc.callbacks.append(collected)
+            gc.collect()
+            gc.callbacks.remove(collected)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        run = train(samples, steps=100, progress=progress)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert sent
+    assert run.status == ["interrupted"]
+    assert 40 <= run.steps[-1] < 100
+
+
+def test_a_handler_of_the_callers_own_stays():
+    samples, called = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1]), []
+    before = signal.signal(signal.SIGINT, lambda *_: called.append(1))
+    try:
+        run = train(samples, steps=4, progress=lambda *_: signal.raise_signal(signal.SIGINT))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert called
+    assert run.status == ["finished"]

@@ -7,19 +7,24 @@ its caption says, and a control: the same rule applied to runs of which it must 
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from attomaton.claims.text_attention import Checkpoint
+from attomaton.errors import DataError
 from attomaton.results import Verdict
+from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import syn_medium, syn_small
 from attomaton.scan_snap.train import train_sampled
 from attomaton.scan_snap.trajectory import Dynamics
 
+Progress = Callable[[int, int, str], object]
 STEPS, MOMENTUM = 100, 0.9
 QUERIES = (1, 3, 5, 10)
 ETA_Z = (0.5, 1.0, 2.0, 3.0)
@@ -166,7 +171,9 @@ def _rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) ->
 # Figures 6, 11 and 12: how densely
 
 
-def fig6(seeds: int = 10) -> dict[str, Any]:
+def fig6(
+    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
     """Entropy of attention over distinct tokens on *Syn-Medium*, for 64 cells of queries and learning rates.
 
     Two rates at one ratio, or two ratios of at least 2 at one η_Z, make a *pair* with a predicted order: the larger
@@ -174,9 +181,12 @@ def fig6(seeds: int = 10) -> dict[str, Any]:
     pair is compared stream by stream. It obeys when its mean difference has the predicted sign by more than two
     standard errors, and contradicts when it has the other one. Holds when none contradicts, more obey than chance
     would give, and the largest difference is 0.02 nats or more (where nothing happens, things can be in order too).
+
+    A `checkpoint` keeps the panels that are finished, and `progress` is told of each.
     """
     begin = time.perf_counter()
-    runs = _panels(QUERIES, ETA_Z, RATIOS, seeds)
+    kept = _Kept(checkpoint, progress, len(QUERIES) + 1)
+    runs = _panels(QUERIES, ETA_Z, RATIOS, seeds, kept)
     table = {q: _table(run, len(ETA_Z), seeds) for q, run in runs.items()}
     cells = [
         {
@@ -193,8 +203,8 @@ def fig6(seeds: int = 10) -> dict[str, Any]:
     ]
     measured = _judged(d for values in table.values() for d in _predicted_pairs(values))
     whole = time.perf_counter() - begin
-    still = _panels(QUERIES[:1], [STILL * x for x in ETA_Z], RATIOS, seeds)[QUERIES[0]]
-    control = _judged(_predicted_pairs(_table(still, len(ETA_Z), seeds)))
+    still = _panels(QUERIES[:1], [STILL * x for x in ETA_Z], RATIOS, seeds, kept, "control-")
+    control = _judged(_predicted_pairs(_table(still[QUERIES[0]], len(ETA_Z), seeds)))
     return {
         "cells": cells,
         "measured": measured,
@@ -209,28 +219,34 @@ def fig6(seeds: int = 10) -> dict[str, Any]:
     }
 
 
-def fig11(seeds: int = 10) -> dict[str, Any]:
-    """Recall of distinct tokens against η_Y/η_Z, with η_Z = 1."""
-    return _recall_figure((1.0,), RATIOS, seeds)
+def fig11(
+    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Recall of distinct tokens against η_Y/η_Z, with η_Z = 1; kept and told of as `fig6`."""
+    return _recall_figure((1.0,), RATIOS, seeds, _Kept(checkpoint, progress, 3))
 
 
-def fig12(seeds: int = 10) -> dict[str, Any]:
-    """Recall of distinct tokens against η_Z, with η_Y/η_Z = 1."""
-    return _recall_figure(ETA_Z, (1.0,), seeds)
+def fig12(
+    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Recall of distinct tokens against η_Z, with η_Y/η_Z = 1; kept and told of as `fig6`."""
+    return _recall_figure(ETA_Z, (1.0,), seeds, _Kept(checkpoint, progress, 3))
 
 
 THRESHOLDS = (0.5, 0.75, 1.0, 1.5, 2.0)  # in units of 1/M
 RECALL_QUERIES = (1, 3)  # with more queries nearly every distinct token stays above 1/M
 
 
-def _recall_figure(eta_z: Sequence[float], ratios: Sequence[float], seeds: int) -> dict[str, Any]:
+def _recall_figure(
+    eta_z: Sequence[float], ratios: Sequence[float], seeds: int, kept: "_Kept"
+) -> dict[str, Any]:
     """Which share of a class's distinct tokens has attention over a threshold, on *Syn-Medium*.
 
     Judged at the threshold 1/M by the rule of `fig6`: denser attention recalls more. Where all tokens of a panel
     stay above the threshold, or the same ones do, pairs tie and decide nothing.
     """
     begin = time.perf_counter()
-    runs = _panels(RECALL_QUERIES, eta_z, ratios, seeds)
+    runs = _panels(RECALL_QUERIES, eta_z, ratios, seeds, kept)
     rows, pairs = [], []
     for q, run in runs.items():
         for threshold in THRESHOLDS:
@@ -251,8 +267,8 @@ def _recall_figure(eta_z: Sequence[float], ratios: Sequence[float], seeds: int) 
             ]
     measured = _judged(pairs)
     whole = time.perf_counter() - begin
-    still = _panels(QUERIES[:1], [STILL * x for x in eta_z], ratios, seeds)[QUERIES[0]]
-    flat = _recall(still, 1.0).reshape(len(eta_z), len(ratios), seeds)
+    still = _panels(QUERIES[:1], [STILL * x for x in eta_z], ratios, seeds, kept, "control-")
+    flat = _recall(still[QUERIES[0]], 1.0).reshape(len(eta_z), len(ratios), seeds)
     control = _judged(_predicted_pairs(flat, ratios))
     return {
         "rows": rows,
@@ -265,8 +281,50 @@ def _recall_figure(eta_z: Sequence[float], ratios: Sequence[float], seeds: int) 
     }
 
 
+class _Kept:
+    """Panels of a figure that are finished: found again where they were kept, and told of."""
+
+    def __init__(self, checkpoint: Checkpoint | None, progress: Progress | None, panels: int):
+        self._checkpoint, self._progress, self._panels, self._done = checkpoint, progress, panels, 0
+
+    def panel(self, name: str, classes: SequenceClasses, train: Callable[[], Dynamics]) -> Dynamics:
+        """The panel of this name, trained unless it was."""
+        saved = None if self._checkpoint is None else self._checkpoint.load(name)
+        run = train() if saved is None else _unpacked(saved, classes)
+        finished = all(status == "finished" for status in run.status)
+        if saved is None and self._checkpoint is not None and finished:
+            self._checkpoint.save(name, _packed(run))
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._panels, name)
+        return run
+
+
+def _packed(run: Dynamics) -> dict[str, np.ndarray]:
+    """What the figures read off a run, as named arrays."""
+    seconds = {f"seconds/{name}": np.array([x]) for name, x in run.seconds.items()}
+    return {"t": run.t, "z": run.z, "eta_y": run.eta_y, "eta_z": run.eta_z, **seconds}
+
+
+def _unpacked(saved: Mapping[str, np.ndarray], classes: SequenceClasses) -> Dynamics:
+    named = {name: saved.get(name, np.zeros(0)) for name in ("eta_y", "eta_z", "t", "z")}
+    runs, times = len(named["eta_y"]), len(named["t"])
+    if named["z"].shape != (runs, times, classes.K, classes.M) or len(named["eta_z"]) != runs:
+        raise DataError(
+            "the checkpoint does not fit this figure: it is damaged. Run the same again to start anew."
+        )
+    seconds = {k.removeprefix("seconds/"): float(v[0]) for k, v in saved.items() if "/" in k}
+    done = ("finished",) * runs
+    return Dynamics("sampled", classes, **named, records={}, status=done, seconds=seconds)
+
+
 def _panels(
-    queries: Sequence[int], eta_z: Sequence[float], ratios: Sequence[float], seeds: int
+    queries: Sequence[int],
+    eta_z: Sequence[float],
+    ratios: Sequence[float],
+    seeds: int,
+    kept: _Kept,
+    name: str = "",
 ) -> dict[int, Dynamics]:
     """One training for each number of queries: all learning rates on all streams, from a uniform start."""
     import jax  # noqa: F401  (here and not in two threads at once)
@@ -275,10 +333,12 @@ def _panels(
     ratio = np.tile(np.asarray(ratios, float), len(eta_z))
 
     def panel(q: int) -> Dynamics:
-        return train_sampled(
-            syn_medium(q), eta_y=rate * ratio, eta_z=rate, steps=STEPS, optimizer="momentum",
+        classes = syn_medium(q)
+        train = partial(
+            train_sampled, classes, eta_y=rate * ratio, eta_z=rate, steps=STEPS, optimizer="momentum",
             momentum=MOMENTUM, start="uniform", seeds=seeds, every=STEPS,
         )  # fmt: skip
+        return kept.panel(f"{name}queries-{q}", classes, train)
 
     # One program compiles while another runs; the largest panel goes first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 2)) as pool:

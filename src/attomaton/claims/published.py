@@ -5,6 +5,7 @@ The numbers come from the modules that make them; here they only change their dr
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,11 @@ class Figure:
     seeds: int | None = None
     big: tuple[str, ...] = ()
     text: bool = False  # needs WikiText-2
+
+    @property
+    def kept(self) -> bool:
+        """Whether what is finished of it can be kept, to go on from there."""
+        return "checkpoint" in signature(self.make).parameters
 
     def check(self, **options: Any) -> Evidence:
         """The figure made anew, as evidence; `options` are those of `make`."""

@@ -54,7 +54,7 @@ def work_done(work: Path, config: Mapping[str, Any]) -> Done | None:
             return Done(_step(work / "checkpoint.safetensors"), int(config["steps"]), "steps")
         case "reproduce":
             kept = sorted((work / "checkpoints").glob("*.safetensors"))
-            said = ", ".join(f"{path.stem} at step {_step(path):,}" for path in kept)
+            said = ", ".join(f"{x.stem} at step {n:,}" if (n := _step(x)) else x.stem for x in kept)
             return Done(0, None, said or "nothing kept yet")
     return None
 

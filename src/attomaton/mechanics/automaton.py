@@ -14,7 +14,7 @@ beats what $q$ ranks below. With other embeddings the scores of both follow from
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -169,15 +169,21 @@ class Automaton:
         """
         if length < 1:
             raise UsageError(f"length must be at least 1, not {length}.")
-        words = list(context)
-        for _ in range(length):
-            probability = self.predict_proba(words)
-            if not probability:
-                break
-            words.append(
-                list(probability)[rng.choice(len(probability), p=list(probability.values()))]
-            )
-        return words[len(context) :]
+        # What is drawn stands in the context already: no step changes which tokens there are, only how often.
+        seen = self._look_up(context)
+        count, place = seen.count.copy(), {x: i for i, x in enumerate(seen.words)}
+        after: dict[Label, _Seen] = {}  # the context by its last token
+        drawn: list[Label] = []
+        while seen.answered and seen.words and len(drawn) < length:
+            p = self._mix(replace(seen, count=count), np.inf)
+            edges = p.cumsum()
+            i = int((edges / edges[-1]).searchsorted(rng.random(), side="right"))
+            drawn.append(word := seen.words[i])
+            count[place[word]] += 1
+            if word not in after:
+                after[word] = self._look_up([*seen.words, word])
+            seen = after[word]
+        return drawn
 
     def explain(self, context: Sequence[Label], evidence: int = 3) -> Explanation:
         """The prediction for a context, and for every token of it why it won or lost.

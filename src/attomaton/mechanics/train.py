@@ -12,7 +12,10 @@ Training knows nothing of the theory it is compared with: what else is measured 
 caller's, given as `record`. JAX is imported when training starts, not with this module.
 """
 
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -388,6 +391,46 @@ def _run(
     checkpoint: Checkpoint | None,
 ) -> _Course:
     """Train to the end, or to a keyboard interrupt, one chunk of steps after the other."""
+    with _between_steps() as interrupt:
+        return _course(plan, state, fixed, marks, progress, watch, checkpoint, interrupt)
+
+
+@contextmanager
+def _between_steps() -> Iterator[Callable[[], None]]:
+    """Let Ctrl-C wait until the function that this yields is called, which raises it.
+
+    Python raises it wherever it stands: inside a callback of the compiler it is lost, inside its threads it may crash
+    the process. Whoever has a handler of their own, as the command line has, keeps it.
+    """
+    came = threading.Event()
+    here = threading.current_thread() is threading.main_thread()
+    ours = here and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def interrupt() -> None:
+        if came.is_set():
+            came.clear()
+            raise KeyboardInterrupt
+
+    if ours:
+        signal.signal(signal.SIGINT, lambda *_: came.set())
+    try:
+        yield interrupt
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt()  # one that came after the last step
+
+
+def _course(
+    plan: _Plan,
+    state: _State,
+    fixed: tuple,
+    marks: np.ndarray,
+    progress: Progress | None,
+    watch: Watch | None,
+    checkpoint: Checkpoint | None,
+    interrupt: Callable[[], None],
+) -> _Course:
     import jax
 
     watched = any(x is not None for x in (progress, watch, checkpoint))
@@ -409,6 +452,7 @@ def _run(
             values = {name: np.asarray(value) for name, value in values.items()}
             state = after
             parts.append(values)
+            interrupt()
             if watch is not None:
                 watch(*_joined(parts, stops, marks))
             if progress is not None:
