@@ -54,8 +54,8 @@ ROOMS = {
     "cli_runs": BASE | {"console", "folders", "report", "storage"},
     "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "storage", "summaries"},
     "lab": BASE
-    | {"claims", "corpus", "dynamics", "fits", "levels", "mechanics", "models", "report", "runs", "scan_snap",
-       "storage", "summaries", "sweeps", "verify"},
+    | {"claims", "corpus", "dynamics", "fits", "folders", "levels", "mechanics", "models", "report", "runs",
+       "scan_snap", "storage", "summaries", "sweeps", "verify"},
     "cli_lab": BASE | {"console", "interrupts", "lab"},
     "__main__": {"cli", "interrupts"},
     "cli": BASE

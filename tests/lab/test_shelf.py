@@ -1,6 +1,8 @@
 """What can be opened, and under which names: ids only, hostile names kept out, broken data kept nowhere."""
 
 import json
+import os
+import threading
 
 import pytest
 from tests.lab.hostile import names
@@ -79,9 +81,10 @@ def test_hostile_names_of_uploads_end_up_as_hashes_inside_the_workspace(shelf, t
     hostile = names()
     assert len(hostile) >= 200
     for i, name in enumerate(hostile):
-        row = json.dumps({"tokens": ["a", str(i)], "next": "a"}).encode()
+        rows = name.endswith(".jsonl")
+        row = json.dumps({"tokens": ["a", str(i)], "next": "a"}) if rows else f"a {i} a {i}"
         try:
-            item = shelf.add(name, row, {"context": 1} if not name.endswith((".jsonl",)) else {})
+            item = shelf.add(name, row.encode(), {} if rows else {"context": 1})
         except AttomatonError:
             continue
         assert item.path.resolve().parent == (shelf.workspace / "data").resolve()
@@ -130,3 +133,56 @@ def test_a_broken_record_beside_data_is_passed_over(shelf):
     ):
         (shelf.workspace / "data" / f"{name}.json").write_text(text)
     assert [i.title for i in shelf.items()] == ["Café counter (example)", "mine.jsonl"]
+
+
+def in_time(call):
+    """What a call gives, or a failure where it waits for something."""
+    answer = []
+    thread = threading.Thread(target=lambda: answer.append(call()), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert answer, "it waits"
+    return answer[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_pipes_loops_and_giants_among_its_folders_do_not_hold_up_the_shelf(shelf, tmp_path):
+    kept = shelf.add("mine.jsonl", ROWS, {})
+    fit_run(kept.path, shelf.workspace / "runs" / "one")
+    os.mkfifo(shelf.workspace / "data" / f"{'a' * 16}.json")
+    (shelf.workspace / "data" / f"{'b' * 16}.json").write_text(
+        json.dumps({"title": "pipe", "suffix": ".txt", "reading": {}})
+    )
+    os.mkfifo(shelf.workspace / "data" / f"{'b' * 16}.txt")
+    for name in ("pipe", "zero", "loop", "giant", "locked"):
+        (shelf.workspace / name).mkdir()
+    os.mkfifo(shelf.workspace / "pipe" / "attomaton.json")
+    (shelf.workspace / "zero" / "attomaton.json").symlink_to("/dev/zero")
+    (shelf.workspace / "loop" / "attomaton.json").symlink_to("attomaton.json")
+    (shelf.workspace / "loop" / "again").symlink_to(shelf.workspace)
+    with (shelf.workspace / "giant" / "attomaton.json").open("wb") as giant:
+        giant.truncate(1 << 36)
+    (shelf.workspace / "locked").chmod(0)
+    try:
+        assert {i.title for i in in_time(shelf.items)} == {
+            "Café counter (example)",
+            "mine.jsonl",
+            "one",
+        }
+    finally:
+        (shelf.workspace / "locked").chmod(0o700)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_what_is_no_plain_file_is_not_opened(shelf, tmp_path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    for path in (tmp_path / "pipe.txt", "/dev/null"):
+        with pytest.raises(DataError, match="not a plain file"):
+            shelf.open(path)
+
+
+def test_two_uploads_of_one_name_are_two_items(shelf):
+    one, two = shelf.add("mine.jsonl", ROWS, {}), shelf.add("mine.jsonl", ROWS + ROWS, {})
+    assert one.path != two.path
+    assert (one.path.read_bytes(), two.path.read_bytes()) == (ROWS, ROWS + ROWS)
+    assert [i.title for i in shelf.items()].count("mine.jsonl") == 2

@@ -128,17 +128,18 @@ def _ours(path: Path, depth: int) -> Iterator[Path]:
     if is_ours(path):
         yield path
         return
-    try:
-        below = [Path(entry.path) for entry in os.scandir(path) if _is_folder(entry)]
-    except OSError:
-        return  # whose it is cannot be known
-    for inner in sorted(below):
+    for inner in folders_in(path):
         if is_ours(inner) or (depth > 1 and not inner.name.startswith(".")):
             yield from _ours(inner, depth - 1)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    return entry.is_dir(follow_symlinks=False)
+def folders_in(path: Path) -> list[Path]:
+    """The folders in a folder, by name; links are none, and where one may not look there is nothing."""
+    try:
+        with os.scandir(path) as entries:
+            return sorted(Path(x.path) for x in entries if x.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
 
 
 def look(path: Path) -> Folder:

@@ -104,6 +104,12 @@ class Guard:
         except RefusedError as refused:
             if not started:
                 await self._refuse(scope, send, refused.status, refused.why)
+        except Exception:
+            # What pages send beside their WebSocket are uploads, and NiceGUI takes the form of those on trust.
+            if started or scope["method"] in SAFE:
+                raise
+            why = "this request cannot be read."
+            await self._refuse(scope, send, HTTPStatus.BAD_REQUEST, why)
 
     def refusal(self, scope: Scope) -> tuple[HTTPStatus, str] | None:
         """Why a request is not answered, or None."""

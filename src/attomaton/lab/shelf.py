@@ -21,6 +21,7 @@ from attomaton.corpus.files import READING
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError, DataError, UsageError
+from attomaton.folders.look import folders_in, is_marked
 from attomaton.formats import read_json, to_json, write_json
 from attomaton.storage import KIND_FILE, folder_kind, write_whole
 
@@ -61,6 +62,8 @@ class Shelf:
         path = Path(path)
         if not path.exists():
             raise DataError(f"{path}: no such file or folder.")
+        if not path.is_dir() and not path.is_file():
+            raise DataError(f"{path}: not a plain file; copy what it gives into one.")
         item = _folder(path) if path.is_dir() else _file(path, reading or {})
         self._opened[item.id] = item
         return item
@@ -123,6 +126,8 @@ class Shelf:
 
     def _kept(self) -> Iterator[Item]:
         for path in sorted((self.workspace / "data").glob("*.json")):
+            if not path.is_file():
+                continue  # a pipe would be waited for
             try:
                 record = read_json(path)
                 title, suffix, asked = (
@@ -183,7 +188,7 @@ def _file(path: Path, reading: Mapping[str, Any]) -> Item:
 
 
 def _folder(path: Path) -> Item:
-    if not (path / KIND_FILE).is_file():
+    if not is_marked(path):
         raise DataError(f"{path}: not a folder of attomaton (no {KIND_FILE} in it).")
     return Item(
         folder_id(path),
@@ -195,11 +200,11 @@ def _folder(path: Path) -> Item:
 
 def _marked(root: Path, depth: int) -> Iterator[Path]:
     """Folders with our mark, not looking inside them (a run may hold a model of its own)."""
-    if depth < 0 or not root.is_dir():
+    if depth < 0:
         return
-    for path in sorted(root.iterdir()):
-        if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
-            if (path / KIND_FILE).is_file():
+    for path in folders_in(root):
+        if not path.name.startswith("."):
+            if is_marked(path):
                 yield path
             else:
                 yield from _marked(path, depth - 1)
