@@ -181,6 +181,7 @@ def _read(model: Opened, split: str) -> Documents:
         tokenizer=model.record.get("reading", {}).get("tokenizer", "words"),
         line_ends=EOS in model.vocabulary,
         apart=fitted != "stream",
+        format=model.record.get("reading", {}).get("format"),
     )
 
 
