@@ -14,6 +14,7 @@ from jaxtyping import Bool, Int
 
 from attomaton.errors import DataError, counted, listed, visible
 
+SAMPLE = 1000  # rows that the form of a column is chosen by
 DATES = ("day-first", "month-first")  # what 2/3/2024 is: 2 March, or 3 February
 
 _GAP = r"[\s\x{a0}\x{202f}]"
@@ -67,15 +68,18 @@ def read_times(column: Any, name: str, dates: str | None = None) -> list[Times]:
     """
     import pyarrow.compute as pc
 
-    many = {layout: pc.sum(pc.match_substring_regex(column, form)).as_py() or 0
+    some = column.slice(0, SAMPLE)
+    fits = {layout: pc.sum(pc.match_substring_regex(some, form)).as_py() or 0
             for layout, form in _FORMS.items()}  # fmt: skip
-    layout = max(many, key=lambda x: many[x])
-    if 2 * many[layout] < max(len(column), 1):
+    layout = max(fits, key=lambda x: fits[x])
+    if not fits[layout]:
         return []
-    if many[layout] < len(column):
-        like = pc.match_substring_regex(column, _FORMS[layout])
-        rows = np.flatnonzero(~like.to_numpy(zero_copy_only=False))
-        raise _unlike(column, name, rows, f"most are times written {_said(layout)}")
+    like = pc.match_substring_regex(column, _FORMS[layout]).to_numpy(zero_copy_only=False)
+    if 2 * like.sum() < len(like):
+        return []
+    if not like.all():
+        rest = f"most are times written {_said(layout)}"
+        raise _unlike(column, name, np.flatnonzero(~like), rest)
     parts = pc.extract_regex(column, _FORMS[layout])
     found = {field.name: parts.field(field.name) for field in parts.type}
     clock, form = _clock(found, column, name)
