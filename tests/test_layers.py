@@ -9,16 +9,18 @@ import attomaton
 
 ROOT = Path(attomaton.__file__).parent
 
-BASE = {"errors", "formats", "ledger", "numerics", "programs", "results"}
+BASE = {"doors", "errors", "formats", "ledger", "numerics", "pages", "programs", "results"}
 # Each room and the rooms it may import from; a room may always import from itself.
 ROOMS = {
     "errors": set(),
-    "formats": {"errors"},
-    "ledger": {"errors"},
+    "doors": {"errors"},
+    "pages": {"doors", "errors"},
+    "formats": {"doors", "errors", "pages"},
+    "ledger": {"doors", "errors"},
     "numerics": set(),
     "programs": set(),
     "results": set(),
-    "manifest": {"errors", "formats"},
+    "manifest": {"doors", "errors", "formats"},
     "holdings": {"errors", "ledger", "manifest"},
     "storage": BASE | {"holdings", "manifest"},
     "corpus": BASE | {"storage"},

@@ -79,7 +79,8 @@ def test_a_file_that_is_not_as_it_was_written_is_refused_by_name(folder, name, h
     said = "is missing" if how == "missing" else "was changed"
     with pytest.raises(DataError, match=f"{file.name}: {said} since"):
         check_folder(folder, "run")
-    assert changes(folder) == [f"{name} {said}"]
+    now = " (now a folder)" if how == "a folder" else ""
+    assert changes(folder) == [f"{name} {said}{now}"]
 
 
 def test_columns_are_checked_by_their_size_at_once_and_to_the_last_bit_when_asked(folder):

@@ -91,7 +91,8 @@ def show(
     folder: Annotated[Path, typer.Argument(help="A model, run, sweep, verification, predictor.")],
     json: Json = False,
 ) -> None:
-    """One folder in full: settings, versions, command, seconds, figures, log, files, how to go on."""
+    """One folder in full: settings, versions, command, seconds, figures, log, files, how to go on; exit code 3 where it
+    cannot be read."""
     from attomaton.folders.details import details
     from attomaton.folders.look import find
     from attomaton.formats import plain
@@ -99,6 +100,8 @@ def show(
 
     record = plain(_offered(details(find(folder))))
     emit(record, folder_text(record), json)
+    if record["state"] == "unreadable":
+        raise typer.Exit(DataError.exit_code)
 
 
 def _offered(record: dict[str, Any]) -> dict[str, Any]:

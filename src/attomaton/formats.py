@@ -6,21 +6,34 @@ may be, and say in one sentence what is wrong with it. What the numbers mean is 
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from mmap import PROT_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from attomaton.errors import DataError
+from attomaton.doors import check_memory, enough_memory, opened
+from attomaton.errors import DataError, visible
+from attomaton.pages import Taken, check_pages
 
 ROW_GROUP = 1 << 15  # rows of a Parquet file that are read together
 MOST_BYTES = 1 << 28  # of a JSON or TOML file
+SMALL = 1 << 22  # letters of JSON that can do no harm, whatever they say
 DEEPEST = 64  # levels of nesting in one
 MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
 AGAIN = "restore the file, or make its folder again"
 MOST_HEADER = 10_000  # bytes of the header of a `.npy` file
+MOST_NAMES = 1 << 24  # of one of a safetensors file
+_DTYPES = {
+    name: np.dtype(code)
+    for name, code in {
+        "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
+        "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
+    }.items()
+}  # fmt: skip
 _NPY = {
     "descr": r"'[<>|=]?[a-zA-Z]\d{1,3}'",
     "fortran_order": "True|False",
@@ -68,9 +81,11 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """Read one record; a broken file is named."""
-    text = _read_text(path, "JSON")
+    text = read_text(path, "JSON")
+    _check_values(path, text)
     try:
-        value = json.loads(text)
+        with enough_memory(path):
+            value = json.loads(text)
         if _HALF.search(text):
             json.dumps(
                 value, ensure_ascii=False
@@ -86,7 +101,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        value = tomllib.loads(_read_text(path, "TOML"))
+        value = tomllib.loads(read_text(path, "TOML"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{path}: cannot be read as TOML ({error}); {AGAIN}.") from error
     except ValueError as error:  # a number of thousands of digits
@@ -95,15 +110,20 @@ def read_toml(path: Path) -> dict[str, Any]:
     return value
 
 
-def _read_text(path: Path, kind: str) -> str:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataError(
-                f"{path}: larger than {MOST_BYTES >> 20} MB, which no {kind} file of ours is."
-            )
-        return path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as {kind} ({error}); {AGAIN}.") from error
+def read_text(path: Path, kind: str = "text") -> str:
+    """All of a small file in a folder of ours, as text."""
+    with opened(path, MOST_BYTES) as file:
+        try:
+            return file.read().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: cannot be read as {kind} ({error}); {AGAIN}.") from error
+
+
+def _check_values(path: Path, text: str) -> None:
+    """Refuse JSON whose values would take too much memory: an empty list is two letters, and 64 bytes here."""
+    if len(text) > SMALL:
+        values = sum(text.count(sign) for sign in ",:[{")
+        check_memory(path, 72 * values + len(text), len(text))
 
 
 def _check_plain(path: Path, value: Any) -> None:
@@ -116,14 +136,27 @@ def _check_plain(path: Path, value: Any) -> None:
             values = x.values() if isinstance(x, dict) else x
             kinds = set(map(type, values))
             if float in kinds and not all(math.isfinite(v) for v in values if type(v) is float):
-                raise DataError(f"{path}: holds a number that is not finite; {AGAIN}.")
+                raise _strange(path, value, "a number that is not finite")
             if int in kinds and any(abs(v) >> 63 for v in values if type(v) is int):
-                raise DataError(f"{path}: holds an integer of more than 64 bits; {AGAIN}.")
+                raise _strange(path, value, "an integer of more than 64 bits")
             if dict in kinds or list in kinds:
                 below += (v for v in values if type(v) in (dict, list))
         layer = below
         if depth > DEEPEST:
             raise DataError(f"{path}: nested more than {DEEPEST} levels deep; {AGAIN}.")
+
+
+def _strange(path: Path, value: Any, what: str) -> DataError:
+    """The error about a number that no file of ours holds, with its place."""
+    places = [("", value)]
+    while places:
+        place, x = places.pop()
+        if isinstance(x, (dict, list)):
+            inner = x.items() if isinstance(x, dict) else enumerate(x)
+            places += ((f"{place}.{key}" if place else str(key), v) for key, v in inner)
+        elif (type(x) is float and not math.isfinite(x)) or (type(x) is int and abs(x) >> 63):
+            return DataError(f"{path}: holds {what}, {visible(place)}; {AGAIN}.")
+    return DataError(f"{path}: holds {what}; {AGAIN}.")
 
 
 def expect(path: Path, value: Any, form: Any) -> None:
@@ -189,9 +222,9 @@ def read_rows(
     """
     import pyarrow as pa
 
-    tables = []
+    tables, taken = [], Taken()
     for path in paths:
-        table = _read_groups(path, names, key, wanted)
+        table = _read_groups(path, names, key, wanted, taken)
         for name in names:
             _check_column(path, name, table[name])
         value = table[key].to_numpy()
@@ -217,8 +250,9 @@ def read_table(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with opened(path) as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             _check_size(path, file)
+            check_pages(path, raw.fileno(), file)
             table = file.read(use_threads=False)
             table.validate(full=True)
             return table
@@ -228,21 +262,26 @@ def read_table(path: Path) -> Any:
         raise DataError(f"{path}: cannot be read as Parquet ({error}); {AGAIN}.") from error
 
 
-def _read_groups(path: Path, names: Sequence[str], key: str, wanted: np.ndarray | None) -> Any:
+def _read_groups(
+    path: Path, names: Sequence[str], key: str, wanted: np.ndarray | None, taken: Taken
+) -> Any:
     """The named columns of those groups of rows that may hold a wanted key."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
-            _check_size(path, file)
-            found = file.schema_arrow.names
-            missing = sorted(name for name in {*names, key} if found.count(name) != 1)
-            if missing:
-                raise DataError(f"{path}: lacks the columns {missing}; {AGAIN}.")
-            groups = _row_groups(file, key, wanted)
-            columns = list(dict.fromkeys([*names, key]))
-            return file.read_row_groups(groups, columns=columns, use_threads=False)
+        with opened(path) as raw:
+            content = pa.BufferReader(pa.py_buffer(mmap(raw.fileno(), 0, prot=PROT_READ)))
+            with pq.ParquetFile(content, page_checksum_verification=True) as file:
+                _check_size(path, file)
+                found = file.schema_arrow.names
+                missing = sorted(name for name in {*names, key} if found.count(name) != 1)
+                if missing:
+                    raise DataError(f"{path}: lacks the columns {missing}; {AGAIN}.")
+                groups = _row_groups(file, key, wanted)
+                columns = list(dict.fromkeys([*names, key]))
+                check_pages(path, raw.fileno(), file, groups, columns, taken)
+                return file.read_row_groups(groups, columns=columns, use_threads=False)
     except DataError:
         raise
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
@@ -322,20 +361,67 @@ def read_arrays(
 
     With `names`, those of them the file holds; a file that is not there holds none.
     """
-    if names is not None and not path.is_file():
+    if names is not None and not os.path.lexists(path):
         return {}
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            known = list(file.keys())
-            arrays = {k: file.get_tensor(k) for k in known if names is None or k in names}
-    except (OSError, ValueError, TypeError, SafetensorError) as error:
-        raise DataError(f"{path}: cannot be read as safetensors ({error}); {AGAIN}.") from error
+    with opened(path) as file:
+        try:
+            places = _array_places(file)
+            arrays = {}
+            for name, (dtype, shape, begin) in places.items():
+                if names is None or name in names:
+                    file.seek(begin)
+                    flat = np.fromfile(file, dtype, math.prod(shape))
+                    arrays[name] = flat.reshape(shape)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise DataError(f"{path}: cannot be read as safetensors ({error}); {AGAIN}.") from error
     for name, value in arrays.items() if finite else ():
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise DataError(f"{path}: array {name!r} holds values that are not finite.")
     return arrays
+
+
+def _array_places(file: BinaryIO) -> dict[str, tuple[np.dtype, tuple[int, ...], int]]:
+    """Type, shape and first byte of every array in a safetensors file, or a ValueError.
+
+    Its header is JSON behind eight bytes of its length; the arrays fill the rest of the file without gap or overlap.
+    """
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(size - 8, MOST_NAMES):
+        raise ValueError(f"its header would take {length:,} of {size:,} bytes")
+    header = json.loads(file.read(length).decode("utf-8"))
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a table of arrays")
+    found, spans = {}, []
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        if not isinstance(entry, dict):
+            raise ValueError(f"array {name!r} has no place")
+        kind: Any = entry.get("dtype")
+        shape, span = _sizes(entry.get("shape")), _sizes(entry.get("data_offsets"))
+        if not isinstance(kind, str) or kind not in _DTYPES:
+            raise ValueError(f"array {name!r} is {kind!r}; known are {', '.join(_DTYPES)}")
+        if shape is None or span is None or len(span) != 2 or len(shape) > 32:
+            raise ValueError(f"array {name!r} has no shape or no place")
+        if math.prod(shape) * _DTYPES[kind].itemsize != span[1] - span[0]:
+            raise ValueError(f"array {name!r} of {kind} and shape {shape} is not {span} in size")
+        spans.append(span)
+        found[name] = (_DTYPES[kind], shape, 8 + length + span[0])
+    at = 0
+    for begin, end in sorted(spans):
+        if begin != at:
+            raise ValueError("its arrays leave gaps or overlap")
+        at = end
+    if 8 + length + at != size:
+        raise ValueError(f"its arrays end at {8 + length + at:,} of {size:,} bytes")
+    return found
+
+
+def _sizes(value: Any) -> tuple[int, ...] | None:
+    """A list of sizes as such; None where it is none."""
+    fits = isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 62 for n in value)
+    return tuple(value) if fits else None
 
 
 def read_checkpoint(path: Path, finite: bool = True) -> dict[str, np.ndarray]:
@@ -371,18 +457,21 @@ def expect_arrays(
 
 
 def read_matrix(path: Path | str, what: str) -> np.ndarray:
-    """A matrix of finite numbers from a `.npy` file."""
+    """A matrix of finite numbers from a `.npy` file, which may be a link."""
     path = Path(path)
+    if not path.exists():
+        raise DataError(f"{what}: no such file {path}.")
     try:
-        with path.open("rb") as file:
+        with opened(path, links=True) as file:
             shape, dtype, fortran = _npy_header(file)
             if len(shape) < 2 or dtype.kind not in "fiu":
                 raise ValueError(f"a matrix of numbers is needed, not {dtype} of shape {shape}")
-            if math.prod(shape) * dtype.itemsize != path.stat().st_size - file.tell():
+            size = os.fstat(file.fileno()).st_size - file.tell()
+            if math.prod(shape) * dtype.itemsize != size:
                 raise ValueError(f"its size does not fit {dtype} of shape {shape}")
             flat = np.fromfile(file, dtype)
-    except FileNotFoundError as error:
-        raise DataError(f"{what}: no such file {path}.") from error
+    except DataError as error:
+        raise DataError(f"{what}: {error}") from error
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{what}: {path} cannot be read as .npy ({error}).") from error
     matrix = flat.reshape(shape, order="F" if fortran else "C")

@@ -8,6 +8,7 @@ killed between the two; `started`, `resumed` and `ended` stand for processes, wi
 """
 
 import errno
+import io
 import json
 import os
 import shlex
@@ -20,9 +21,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attomaton.errors import StorageError
+from attomaton.doors import opened
+from attomaton.errors import DataError, StorageError
 
 LEDGER = "log.jsonl"
+TAIL = 1 << 24  # bytes from its end that are read: some hundred thousand lines
 _asked: ContextVar[str] = ContextVar("asked", default="")  # a command other than the process's own
 
 
@@ -31,7 +34,10 @@ class Ledger:
 
     def __init__(self, folder: Path):
         self.path = folder / LEDGER
-        told = (line.get("piece") for line in read_ledger(folder))
+        try:
+            told = [line.get("piece") for line in read_ledger(folder)]
+        except DataError as error:
+            raise StorageError(f"{self.path}: writing failed ({error})") from error
         self._noted = {piece for piece in told if isinstance(piece, str)}
 
     def note(self, event: str, **facts: Any) -> None:
@@ -86,15 +92,21 @@ def _opened(path: Path) -> int:
 
 
 def read_ledger(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a folder's ledger, none where it has none; what was torn by a kill is passed over."""
-    try:
-        handle = os.open(folder / LEDGER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            raw = file.read() if stat.S_ISREG(os.fstat(handle).st_mode) else b""
-    except OSError:
+    """The lines of a folder's ledger, none where it has none; what was torn by a kill is passed over.
+
+    Of a ledger beyond all measure, which no work of ours writes, only the end is read.
+    """
+    path = folder / LEDGER
+    if not os.path.lexists(path):
         return []
+    with opened(path) as file:
+        begin = max(0, os.fstat(file.fileno()).st_size - TAIL)
+        file.seek(begin)
+        raw = io.BytesIO(file.read(TAIL))
+    if begin:
+        raw.readline()  # of which the beginning is missing
     lines = []
-    for text in raw.split(b"\n"):
+    for text in raw:
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):

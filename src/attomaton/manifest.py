@@ -5,16 +5,19 @@ and the contents of what has no checksums of its own (Parquet has, page by page)
 """
 
 import os
+import stat
 from collections.abc import Sequence
 from hashlib import file_digest
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from attomaton.doors import kind_of, opened
 from attomaton.errors import DataError
-from attomaton.formats import AGAIN, expect, read_json, write_json
+from attomaton.formats import AGAIN, MOST_BYTES, expect, read_json, write_json
 
 MANIFEST = "manifest.json"
 OWN_CHECKSUMS = ".parquet"  # ends the names of files that a reader checks page by page
+TEXTS = (".json", ".toml", ".txt")  # end the names of files that are no larger than `MOST_BYTES`
 _FORM = {"files": [{"name": str, "bytes": int, "sha256": str}]}
 
 
@@ -35,7 +38,7 @@ def check_manifest(folder: Path, contents: bool = True) -> None:
     for entry in _entries(folder):
         path = folder / entry["name"]
         if not _as_written(path, entry, contents and path.suffix != OWN_CHECKSUMS):
-            raise DataError(f"{path}: {_what(path)} since it was written; {AGAIN}.")
+            raise DataError(f"{path}: {_what(path)} since it was written{_now(path)}; {AGAIN}.")
 
 
 def listed_names(folder: Path) -> list[str]:
@@ -46,7 +49,11 @@ def listed_names(folder: Path) -> list[str]:
 def changes(folder: Path) -> list[str]:
     """Every file of a folder that is missing or not as it was written, each with what happened to it."""
     found = [(folder / entry["name"], entry) for entry in _entries(folder)]
-    return [f"{e['name']} {_what(path)}" for path, e in found if not _as_written(path, e, True)]
+    return [
+        f"{e['name']} {_what(path)}{_now(path)}"
+        for path, e in found
+        if not _as_written(path, e, True)
+    ]
 
 
 def _as_written(path: Path, entry: dict[str, Any], contents: bool) -> bool:
@@ -74,24 +81,38 @@ def _entries(folder: Path) -> list[dict[str, Any]]:
         name = PurePosixPath(entry["name"])
         if name.is_absolute() or ".." in name.parts or "\0" in entry["name"]:
             raise DataError(f"{path}: names a file outside its folder; {AGAIN}.")
+    above = {parent for e in record["files"] for parent in PurePosixPath(e["name"]).parents}
+    for link in sorted(inner for inner in above if (folder / inner).is_symlink()):
+        if link.name:  # the folder itself may be reached by a link
+            raise DataError(f"{folder / link}: a link, where a folder is needed; {AGAIN}.")
     return record["files"]
 
 
 def _size(path: Path) -> int | None:
-    """Bytes of a file; None where there is none."""
+    """Bytes of a file; None where there is none, or something that is not a plain file."""
     try:
-        return path.stat().st_size if path.is_file() else None
-    except OSError:
+        seen = path.lstat()
+    except (OSError, ValueError):
         return None
+    return seen.st_size if stat.S_ISREG(seen.st_mode) else None
 
 
 def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
+    with opened(path, MOST_BYTES if path.suffix in TEXTS else None) as file:
+        try:
             return file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
 def _what(path: Path) -> str:
     return "was changed" if os.path.lexists(path) else "is missing"
+
+
+def _now(path: Path) -> str:
+    """What lies in the place of a file, where it is no file."""
+    try:
+        mode = path.lstat().st_mode
+    except (OSError, ValueError):
+        return ""
+    return "" if stat.S_ISREG(mode) else f" (now {kind_of(mode)})"

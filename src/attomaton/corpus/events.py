@@ -1,6 +1,7 @@
 """Event logs: tables with one event a row, read as one sequence of items for each user, session or case."""
 
 import shlex
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -10,13 +11,12 @@ import numpy as np
 from jaxtyping import Int
 
 from attomaton.corpus.ordering import Ordering, as_in_the_file, described, likely, ranked
-from attomaton.corpus.text import decoded
+from attomaton.corpus.tables import as_text, csv_table, first_rows, parquet_table
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
 from attomaton.errors import DataError, counted, listed, nearest, visible
 from attomaton.numerics import row_pointer
 
-MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
 SAMPLE = 1000  # rows looked at to tell what a column holds
 
 
@@ -110,43 +110,22 @@ def _read_table(
     path: Path, format: str, asked: dict[str, str | None]
 ) -> tuple[Any, dict[str, str], Ordering | None]:
     """The columns an event log needs, the name of the column that plays each role, and the order without any."""
-    from pyarrow import csv, parquet
-
-    if format == "parquet":
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            if not 0 <= file.metadata.num_rows <= MOST_ROWS:
-                raise DataError(f"claims to hold {file.metadata.num_rows:,} events.")
-            names = file.schema_arrow.names
-            name = _column_names(asked, names)
-            table = file.read(columns=sorted(set(name.values())))
-            table.validate(full=True)  # Parquet may call any bytes a text
-            return table, name, as_in_the_file(names, lambda: _first_rows(file), name)
-    # Read once to be sure that it is text, with the place where it is not.
-    if all([not text or text.isspace() for text in decoded(path)]):
-        raise DataError("no events: the file is empty.")
-    parse = csv.ParseOptions(delimiter="\t" if format == "tsv" else ",", newlines_in_values=True)
-    with csv.open_csv(path, parse_options=parse) as file:
-        names = file.schema.names
-    name = _column_names(asked, names)
-    ordering = as_in_the_file(names, lambda: _first_lines(path, parse, names), name)
-    wanted = sorted(set(name.values()))
-    table = csv.read_csv(path, parse_options=parse, convert_options=_as_text(wanted))
-    column = table.schema.get_field_index(name["item"])
-    return table.set_column(column, name["item"], _integers(table.column(column))), name, ordering
-
-
-def _as_text(columns: list[str]) -> Any:
-    """Columns as text first: a guessed type would turn the words NA and 1.0 into something else."""
-    import pyarrow as pa
     from pyarrow import csv
 
-    return csv.ConvertOptions(
-        include_columns=columns,
-        column_types=dict.fromkeys(columns, pa.large_string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
+    name: dict[str, str] = {}
+
+    def choose(found: list[str]) -> Collection[str]:
+        name.update(_column_names(asked, found))
+        return name.values()
+
+    if format == "parquet":
+        table, names = parquet_table(path, choose)
+        return table, name, as_in_the_file(names, lambda: first_rows(path, SAMPLE), name)
+    parse = csv.ParseOptions(delimiter="\t" if format == "tsv" else ",", newlines_in_values=True)
+    table, names = csv_table(path, parse, choose)
+    ordering = as_in_the_file(names, lambda: _first_lines(path, parse, names), name)
+    column = table.schema.get_field_index(name["item"])
+    return table.set_column(column, name["item"], _integers(table.column(column))), name, ordering
 
 
 def _first_lines(path: Path, parse: Any, names: list[str]) -> Any:
@@ -155,19 +134,10 @@ def _first_lines(path: Path, parse: Any, names: list[str]) -> Any:
     from pyarrow import csv
 
     once = [x for x in names if names.count(x) == 1]
-    with csv.open_csv(path, parse_options=parse, convert_options=_as_text(once)) as file:
+    with csv.open_csv(path, parse_options=parse, convert_options=as_text(once)) as file:
         return pa.Table.from_batches(
             [batch.slice(0, SAMPLE) for batch in islice(file, 1)], file.schema
         )
-
-
-def _first_rows(file: Any) -> Any:
-    """The first rows of a Parquet file, of columns that could hold times."""
-    import pyarrow as pa
-
-    flat = [x.name for x in file.schema_arrow if not pa.types.is_nested(x.type)]
-    some = list(islice(file.iter_batches(batch_size=SAMPLE, columns=flat), 1))
-    return pa.Table.from_batches(some) if some else pa.table({})
 
 
 def _column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from attomaton.corpus.ordering import announce
 from attomaton.corpus.parts import Parts, Tally, cut_into_parts, write_run
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.shards import Run, one_after_the_other, read_shards
+from attomaton.corpus.tables import LONGEST
 from attomaton.corpus.text import SPLITS, line_blocks, read_text
 from attomaton.corpus.times import DATES
 from attomaton.corpus.tokenisers import named_tokeniser
@@ -34,11 +35,13 @@ from attomaton.corpus.windows import (
     nothing_left,
     windows_from_sequences,
 )
+from attomaton.doors import check_memory
 from attomaton.errors import DataError, UsageError, counted, listed, nearest, one_of
 from attomaton.storage import check_file, write_whole
 
+ROW, VALUE = 500, 72  # bytes a row takes once it is read, and each value in it
+CHECKED = 1 << 12  # rows after which they are added up
 KEYS = ("tokens", "next", "weight")
-LONGEST = 1 << 26  # characters of a line
 
 
 def read_windows(
@@ -148,7 +151,10 @@ def _about(path: Path) -> Iterator[None]:
     try:
         yield
     except DataError as fault:
-        raise DataError(f"{path}: {fault}") from None
+        named = str(fault).startswith(f"{path}:")
+        raise DataError(str(fault) if named else f"{path}: {fault}") from None
+    except MemoryError:
+        raise DataError(f"{path}: there is not enough memory to read it.") from None
     except OSError as fault:
         if fault.errno in FULL:
             raise  # what is written on the way has no room; the file itself is fine
@@ -262,6 +268,7 @@ def _check_types(context: object, words: dict[str, Any]) -> None:
 def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
+    held = 0  # bytes the rows take, about
     faults: list[str] = []
     unknown: list[str] = []
     for number, line in enumerate(chain.from_iterable(line_blocks(path)), 1):
@@ -286,6 +293,9 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
         faults += wrong
         rows.append(row)
         lines.append(number)
+        held += ROW + VALUE * line.count(",") + 2 * len(line)
+        if not number % CHECKED:
+            check_memory(path, held)
     if faults:
         cure = 'A row reads {"tokens": ["a", "b"], "next": "a"}, with "weight" if it is not 1.'
         faults += unknown

@@ -26,6 +26,7 @@ import numpy as np
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
+from attomaton.doors import data_stream
 from attomaton.errors import DataError
 
 SPLITS = ("stream", "lines", "paragraphs")
@@ -223,7 +224,7 @@ def decoded(path: Path, span: Span = None) -> Iterator[str]:
     letters = codecs.getincrementaldecoder("utf-8" if begin else "utf-8-sig")()
     decoder = IncrementalNewlineDecoder(letters, translate=True)
     past = _Past(begin)
-    with path.open("rb") as file:
+    with data_stream(path) as file:
         if begin:
             file.seek(begin)
         while True:

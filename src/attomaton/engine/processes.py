@@ -10,6 +10,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from attomaton.doors import available_memory
 from attomaton.engine.tasks import Backlog, Task, Work
 from attomaton.errors import UsageError
 
@@ -83,16 +84,6 @@ class Processes:
 def available_cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def available_memory() -> int | None:
-    """Bytes of memory that nobody uses, with a fifth left to others; None where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            free = next(line for line in file if line.startswith("MemAvailable:"))
-        return int(free.split()[1]) * 1024 * 4 // 5
-    except (OSError, StopIteration, ValueError):
-        return None
 
 
 class _Worker:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.errors import AttomatonError, DataError
-from attomaton.formats import read_json, read_toml
+from attomaton.formats import read_json, read_text, read_toml
 
 Record = dict[str, Any]
 # What a summary holds besides figures: where it lies, what it is called, what is told elsewhere.
@@ -93,7 +93,7 @@ def _run(folder: Path) -> Contents:
         _maker(settings),
         settings,
         {**read_json(folder / "env.json")},
-        _text(folder / "command.txt"),
+        read_text(folder / "command.txt").strip(),
         flat(summary),
         _seconds(summary),
         [str(word) for words in ended.values() for word in words],
@@ -121,13 +121,6 @@ def _seconds(summary: Mapping[str, Any]) -> float | None:
         took = part.get("seconds") if isinstance(part, Mapping) else None
         found += took.values() if isinstance(took, Mapping) else [took] if took is not None else []
     return float(sum(found)) if found else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error}).") from error
 
 
 def flat(summary: Mapping[str, Any], above: str = "") -> Record:

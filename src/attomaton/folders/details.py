@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from attomaton.errors import DataError
 from attomaton.folders.contents import read_contents
 from attomaton.folders.look import KINDS, files_below, is_work, look, work_config
 from attomaton.ledger import read_ledger
@@ -71,7 +72,10 @@ def _unlike(versions: Record) -> list[str]:
 
 def _log(path: Path) -> Record:
     """The ledger in short: when processes started, went on and ended, and how many pieces came to what."""
-    lines = read_ledger(path)
+    try:
+        lines = read_ledger(path)
+    except DataError:
+        lines = []  # `look` has said why
     processes = [
         {"time": str(line.get("time", "")), "event": line["event"]}
         for line in lines

@@ -7,6 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from attomaton.errors import UsageError
+from attomaton.formats import read_text
 from attomaton.lab import claims_details
 from attomaton.lab.claims_details import show_details
 from attomaton.lab.claims_records import (
@@ -287,12 +288,10 @@ class Page:
 
     async def _save_report(self) -> None:
         with self.view.checked():
-            assert self.folder is not None
-            try:
-                content = await in_thread((self.folder / "report.html").read_bytes)
-            except OSError as error:
-                raise UsageError(f"the report cannot be read ({error.strerror}).") from error
-            ui.download.content(content, f"{self.folder.name}.html", "text/html")
+            folder = self.folder
+            assert folder is not None
+            content = await in_thread(lambda: read_text(folder / "report.html"))
+            ui.download.content(content.encode(), f"{folder.name}.html", "text/html")
 
 
 _COLUMNS = [

@@ -9,7 +9,7 @@ from typing import Any
 from attomaton.claims.registry import CLAIMS, find_claims
 from attomaton.corpus.files import READING
 from attomaton.errors import DataError
-from attomaton.formats import expect, read_json
+from attomaton.formats import expect, read_json, read_text
 from attomaton.report.verification_figures import words
 from attomaton.report.verification_text import control_mark, outcome, verdict_mark
 from attomaton.storage import check_folder
@@ -155,8 +155,10 @@ def folder_code(folder: Path, only: Sequence[str] | None = None) -> tuple[str, s
     summary = _summary(folder)
     ids = only or [row["claim"] for row in summary["claims"]]
     try:
-        reading = _reading(shlex.split((folder / "command.txt").read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        reading = _reading(shlex.split(read_text(folder / "command.txt")))
+    except DataError:
+        raise
+    except ValueError as error:
         raise DataError(f"{folder}: its command.txt cannot be read ({error}).") from error
     return code(
         None if ids == list(CLAIMS) else ids, summary["quick"], summary.get("data"), reading

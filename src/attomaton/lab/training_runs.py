@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.formats import expect, read_json, read_toml
+from attomaton.formats import expect, read_json, read_text, read_toml
 from attomaton.lab.jobs import RUNNING, Job
 from attomaton.lab.shelf import READING, Item, folder_id
 from attomaton.lab.view import Lab
@@ -104,10 +104,7 @@ def read_run(item: Item) -> TrainingRun:
         raise UsageError(f"{item.title} is a {item.kind} without curves of training.")
     path = item.path
     config = read_toml(path / "config.toml")
-    try:
-        command = (path / "command.txt").read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: its command.txt cannot be read ({error}).") from error
+    command = read_text(path / "command.txt").strip()
     expect(path / "status.json", status := read_json(path / "status.json"), {"status": [str]})
     ended = status["status"]
     number = (float, None, "inf", "-inf")

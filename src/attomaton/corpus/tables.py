@@ -1,0 +1,125 @@
+"""The table behind an event log, loaded with suspicion: texts of bounded length, memory that is known before."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.corpus.text import decoded
+from attomaton.doors import check_memory, opened
+from attomaton.errors import DataError
+from attomaton.pages import check_pages
+
+MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
+LONGEST = 1 << 26  # characters of a text in a table, or of a line
+TOGETHER = (
+    1 << 26
+)  # bytes of texts that are decoded together where their lengths are not known before
+
+Choose = Callable[
+    [list[str]], Collection[str]
+]  # which of the columns found are needed, or an error
+
+
+def parquet_table(path: Path, choose: Choose) -> Any:
+    """The chosen columns of a Parquet file, its texts as numbers in dictionaries."""
+    from pyarrow import parquet
+
+    with opened(path, links=True) as raw:
+        with parquet.ParquetFile(raw) as file:
+            metadata = file.metadata
+            if not 0 <= metadata.num_rows <= MOST_ROWS:
+                raise DataError(f"claims to hold {metadata.num_rows:,} events.")
+            wanted = sorted(set(choose(file.schema_arrow.names)))
+            texts = [name for name in wanted if _is_text(file.schema_arrow.field(name).type)]
+        # As numbers in a dictionary, a long text that stands in every row takes its room once.
+        with parquet.ParquetFile(
+            raw, metadata=metadata, read_dictionary=texts, page_checksum_verification=True
+        ) as file:
+            longest = check_pages(path, raw.fileno(), file, columns=wanted, coded=texts)
+            table = _in_pieces(path, raw, wanted, longest) if longest else file.read(columns=wanted)
+        table.validate(full=True)  # Parquet may call any bytes a text
+        _check_texts(path, table, raw.seek(0, 2))
+        return table
+
+
+def _in_pieces(path: Path, raw: Any, wanted: list[str], longest: int) -> Any:
+    """A table whose texts say how they begin like the ones before them: few rows at a time, and what they take."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    size, held, batches = raw.seek(0, 2), 0, []
+    with parquet.ParquetFile(raw, page_checksum_verification=True) as file:
+        rows = max(1, min(1 << 16, TOGETHER // longest))
+        for batch in file.iter_batches(rows, columns=wanted, use_threads=False):
+            batches.append(batch)
+            held += batch.nbytes
+            check_memory(path, held, size)
+        kinds = [file.schema_arrow.field(name) for name in wanted]
+    return pa.Table.from_batches(batches, batches[0].schema if batches else pa.schema(kinds))
+
+
+def _check_texts(path: Path, table: Any, size: int) -> None:
+    """Refuse texts that are too long, or too many once each stands in its row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    needed = 0
+    for name in table.column_names:
+        for chunk in table[name].chunks:
+            coded = pa.types.is_dictionary(chunk.type)
+            texts = chunk.dictionary if coded else chunk
+            if not _is_text(texts.type) or not len(texts):
+                continue
+            length = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+            if length.max() > LONGEST:
+                raise DataError(
+                    f"column {name!r} holds a text of {length.max():,} bytes; at most {LONGEST:,}."
+                )
+            if coded:
+                used = chunk.indices.drop_null().to_numpy()
+                needed += int(np.bincount(used, minlength=len(length)) @ length.astype(np.int64))
+    check_memory(path, needed, size)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    return any(test(kind) for test in tests)
+
+
+def csv_table(path: Path, delimiter: str, choose: Choose) -> Any:
+    """The chosen columns of a file of separated values, all of them as texts."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with opened(path, links=True) as raw:
+        size = raw.seek(0, 2)
+    # Read once to be sure that it is text, with the place where it is not.
+    blank, rows = True, 0
+    for text in decoded(path):
+        blank = blank and (not text or text.isspace())
+        rows += text.count("\n")
+    if blank:
+        raise DataError("no events: the file is empty.")
+    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    with csv.open_csv(path, parse_options=parse) as file:
+        wanted = sorted(set(choose(file.schema.names)))
+    check_memory(path, size + 8 * rows * len(wanted))
+    # As text first: a guessed type would turn the words NA and 1.0 into something else.
+    convert = csv.ConvertOptions(
+        include_columns=wanted,
+        column_types=dict.fromkeys(wanted, pa.large_string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    return csv.read_csv(path, parse_options=parse, convert_options=convert)

@@ -1,0 +1,206 @@
+"""The door to files that others may have made: what is opened, how much of it is read, how much memory it may become.
+
+A file in a folder of ours is a plain file of a known size, in that folder. Links, pipes, devices and folders in its
+place are refused before a byte is read, so nothing waits for ever and nothing endless is read. What a file takes in
+memory is estimated before it is decoded: a few kilobytes can be made to hold gigabytes.
+"""
+
+import io
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from attomaton.errors import DataError, UsageError
+
+MEMORY = (
+    "ATTOMATON_MEMORY"  # GB that the contents of a file may take; whoever sets it knows the file
+)
+FLOOR = 1 << 28  # bytes any file may take in memory, however small it is
+GROWTH = 16  # how many times its own size a larger one may take
+PATIENCE = 60.0  # seconds that a pipe may be without anyone who writes to it
+_KINDS = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+@contextmanager
+def opened(
+    path: Path | str, most: int | None = None, links: bool = False
+) -> Iterator[io.BufferedReader]:
+    """A plain file, open for reading; anything else is a `DataError`, and so is one of more than `most` bytes.
+
+    With `links` the path may be a link, as that of a file a user names. What goes wrong in the block for want of
+    memory is said with the file's name.
+    """
+    path = Path(path)
+    with os.fdopen(_handle(path, links), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            raise DataError(
+                f"{path}: {_large(size)}, larger than the {_large(most)} such a file may have."
+            )
+        with enough_memory(path):
+            yield file
+
+
+def _handle(path: Path, links: bool) -> int:
+    # Not waiting: the other end of a pipe may never come.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    try:
+        seen = os.stat(path, follow_symlinks=links)
+        check_plain(path, seen.st_mode)  # before opening: a device may act on that alone
+        handle = os.open(path, flags)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file.") from None
+    except (OSError, ValueError) as error:  # a path may hold a zero byte
+        said = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{path}: cannot be read ({said}).") from error
+    try:
+        check_plain(path, os.fstat(handle).st_mode)  # it may have been exchanged meanwhile
+    except DataError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def check_plain(path: Path, mode: int) -> None:
+    """Refuse what is not a plain file, by its mode."""
+    if not stat.S_ISREG(mode):
+        raise DataError(f"{path}: {kind_of(mode)}, where a plain file is needed.")
+
+
+def kind_of(mode: int) -> str:
+    """What something is that is not a plain file, in words."""
+    return next((name for fits, name in _KINDS if fits(mode)), "not a file")
+
+
+@contextmanager
+def enough_memory(path: Path | str) -> Iterator[None]:
+    """A block in which a lack of memory is said to be that, and of which file."""
+    try:
+        yield
+    except MemoryError as error:
+        raise DataError(
+            f"{path}: there is not enough memory to read it; free some, or read less at a time."
+        ) from error
+
+
+# How much memory
+
+
+def allowance(size: int | None = None) -> int:
+    """Bytes of memory that what is read may take: what the user says, else what is free, and by the files' size."""
+    said = os.environ.get(MEMORY, "").strip()
+    if said:
+        try:
+            allowed = float(said) * 1e9
+        except ValueError:
+            allowed = 0.0
+        if not 0 < allowed < float("inf"):
+            raise UsageError(f"{MEMORY}={said!r}: a number of GB is needed, such as {MEMORY}=8.")
+        return int(allowed)
+    most = 1 << 62 if size is None else max(FLOOR, GROWTH * size)
+    free = available_memory()
+    return most if free is None else min(most, free)
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that nobody uses, with a fifth left to others; None where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            free = next(line for line in file if line.startswith("MemAvailable:"))
+        return int(free.split()[1]) * 1024 * 4 // 5
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def check_memory(path: Path | str, needed: int, size: int | None = None) -> None:
+    """Refuse what would take more memory than is free or, where their size is given, than such files may."""
+    if needed > FLOOR and needed > (allowed := allowance(size)):
+        whole = "it" if size is None else f"its {_large(size)}"
+        raise DataError(
+            f"{path}: {whole} would take {_large(needed)} of memory, more than the {_large(allowed)} "
+            f"allowed. If you trust it and have the memory, say so: {MEMORY}={-(-needed // 10**9)} (in GB)."
+        )
+
+
+def _large(n: int) -> str:
+    """A number of bytes in words.
+
+    >>> _large(900), _large(33_000), _large(10_800_000_000)
+    ('900 bytes', '33 kB', '10.8 GB')
+    """
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if n >= unit:
+            return f"{n / unit:.3g} {name}"
+    return f"{n} bytes"
+
+
+# Data that a user names
+
+
+@contextmanager
+def data_stream(path: Path) -> Iterator[BinaryIO]:
+    """A file that a user names, open for reading from its beginning to its end: it may be a link or a pipe.
+
+    A named pipe that nobody has opened for writing within `PATIENCE` seconds is refused.
+    """
+    if not _named_pipe(path):
+        with path.open("rb") as file, enough_memory(path):
+            yield file
+        return
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with io.FileIO(handle) as pipe:
+        begin = _first(handle)
+        os.set_blocking(handle, True)
+        with enough_memory(path):
+            yield io.BufferedReader(_Begun(begin, pipe))
+
+
+def _named_pipe(path: Path) -> bool:
+    """Whether opening this may wait for a second process; what a shell puts between two commands never does."""
+    try:
+        return stat.S_ISFIFO(os.lstat(os.path.realpath(path)).st_mode)
+    except OSError:
+        return False  # opening it says what is wrong
+
+
+def _first(pipe: int) -> bytes:
+    """What a pipe holds first, as soon as somebody writes to it."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            begin = os.read(pipe, 1 << 16)
+        except BlockingIOError:
+            return b""  # somebody is there, and has not written yet
+        if begin:
+            return begin
+        if time.monotonic() >= end:
+            raise DataError(f"a pipe that nobody writes to (waited {PATIENCE:g} seconds).")
+        time.sleep(0.05)
+
+
+class _Begun(io.RawIOBase):
+    """A pipe of which some bytes were read already."""
+
+    def __init__(self, begin: bytes, pipe: io.FileIO):
+        self._begin, self._pipe = begin, pipe
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if not self._begin:
+            return self._pipe.readinto(buffer)
+        taken, self._begin = self._begin[: len(buffer)], self._begin[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
