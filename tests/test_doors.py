@@ -255,7 +255,7 @@ def test_what_a_file_may_take_is_said_by_its_size_or_by_the_user(monkeypatch):
     assert doors.allowance(1) == doors.allowance() == 5
     monkeypatch.setenv(doors.MEMORY, "0.5")
     assert doors.allowance(1) == 500_000_000
-    with pytest.raises(DataError, match=r"1 kB would take 2 GB .* ATTOMATON_MEMORY=2 "):
+    with pytest.raises(DataError, match=r"1 kB would take at least 2 GB .* ATTOMATON_MEMORY=2 "):
         doors.check_memory("a.txt", 2_000_000_000, 1000)
     for wrong in ("much", "-1", "nan", "inf"):
         monkeypatch.setenv(doors.MEMORY, wrong)

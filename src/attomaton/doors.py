@@ -59,8 +59,6 @@ def _handle(path: Path, links: bool) -> int:
         seen = os.stat(path, follow_symlinks=links)
         check_plain(path, seen.st_mode)  # before opening: a device may act on that alone
         handle = os.open(path, flags)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
     except (OSError, ValueError) as error:  # a path may hold a zero byte
         said = error.strerror if isinstance(error, OSError) else error
         raise DataError(f"{path}: cannot be read ({said}).") from error
@@ -128,7 +126,7 @@ def check_memory(path: Path | str, needed: int, size: int | None = None) -> None
     if needed > FLOOR and needed > (allowed := allowance(size)):
         whole = "it" if size is None else f"its {_large(size)}"
         raise DataError(
-            f"{path}: {whole} would take {_large(needed)} of memory, more than the {_large(allowed)} "
+            f"{path}: {whole} would take at least {_large(needed)} of memory, more than the {_large(allowed)} "
             f"allowed. If you trust it and have the memory, say so: {MEMORY}={-(-needed // 10**9)} (in GB)."
         )
 

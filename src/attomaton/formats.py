@@ -17,7 +17,7 @@ import numpy as np
 
 from attomaton.doors import check_memory, enough_memory, opened
 from attomaton.errors import DataError, visible
-from attomaton.pages import Taken, check_pages
+from attomaton.pages import Taken, check_pages, read_footer
 
 ROW_GROUP = 1 << 15  # rows of a Parquet file that are read together
 MOST_BYTES = 1 << 28  # of a JSON or TOML file
@@ -252,7 +252,7 @@ def read_table(path: Path) -> Any:
     try:
         with opened(path) as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             _check_size(path, file)
-            check_pages(path, raw.fileno(), file)
+            check_pages(path, raw.fileno(), read_footer(path, raw.fileno()))
             table = file.read(use_threads=False)
             table.validate(full=True)
             return table
@@ -278,9 +278,12 @@ def _read_groups(
                 missing = sorted(name for name in {*names, key} if found.count(name) != 1)
                 if missing:
                     raise DataError(f"{path}: lacks the columns {missing}; {AGAIN}.")
-                groups = _row_groups(file, key, wanted)
+                footer = read_footer(path, raw.fileno())
+                groups = list(range(len(footer.groups)))
+                if wanted is not None:
+                    groups = footer.groups_with(key, wanted)
                 columns = list(dict.fromkeys([*names, key]))
-                check_pages(path, raw.fileno(), file, groups, columns, taken)
+                check_pages(path, raw.fileno(), footer, groups, columns, taken=taken)
                 return file.read_row_groups(groups, columns=columns, use_threads=False)
     except DataError:
         raise
@@ -307,25 +310,6 @@ def _check_column(path: Path, name: str, column: Any) -> None:
             raise DataError(f"{path}: column {name!r} has empty places; {AGAIN}.")
         if pa.types.is_floating(kind) and not np.isfinite(values.to_numpy()).all():
             raise DataError(f"{path}: column {name!r} holds numbers that are not finite; {AGAIN}.")
-
-
-def _row_groups(file: Any, key: str, wanted: np.ndarray | None) -> list[int]:
-    """The groups of rows that may hold a wanted key, by their smallest and largest one."""
-    groups = list(range(file.num_row_groups))
-    if wanted is None:
-        return groups
-    at = file.schema_arrow.names.index(key)
-    columns = [file.metadata.row_group(i).column(at) for i in groups]
-    # Arrow ends the process where statistics are not of the column's own type.
-    if any(c.physical_type != file.schema.column(at).physical_type for c in columns):
-        raise ValueError(f"its column {key!r} contradicts itself")
-    spans = [column.statistics for column in columns]
-    # A group without statistics, as other tools may write it, has to be looked at.
-    return [
-        i
-        for i, s in enumerate(spans)
-        if s is None or not s.has_min_max or ((s.min <= wanted) & (wanted <= s.max)).any()
-    ]
 
 
 def _to_numpy(column: Any) -> Any:

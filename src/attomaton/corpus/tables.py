@@ -9,7 +9,7 @@ import numpy as np
 from attomaton.corpus.text import decoded
 from attomaton.doors import check_memory, opened
 from attomaton.errors import DataError
-from attomaton.pages import check_pages
+from attomaton.pages import check_pages, read_footer
 
 MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
 LONGEST = 1 << 26  # characters of a text in a table, or of a line
@@ -37,7 +37,8 @@ def parquet_table(path: Path, choose: Choose) -> Any:
         with parquet.ParquetFile(
             raw, metadata=metadata, read_dictionary=texts, page_checksum_verification=True
         ) as file:
-            longest = check_pages(path, raw.fileno(), file, columns=wanted, coded=texts)
+            footer = read_footer(path, raw.fileno())
+            longest = check_pages(path, raw.fileno(), footer, columns=wanted, coded=texts)
             table = _in_pieces(path, raw, wanted, longest) if longest else file.read(columns=wanted)
         table.validate(full=True)  # Parquet may call any bytes a text
         _check_texts(path, table, raw.seek(0, 2))
