@@ -9,7 +9,7 @@ import numpy as np
 from attomaton.corpus.text import decoded
 from attomaton.doors import check_memory, opened
 from attomaton.errors import DataError
-from attomaton.pages import check_pages, read_footer
+from attomaton.pages import Taken, check_pages, read_footer
 
 MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
 LONGEST = 1 << 26  # characters of a text in a table, or of a line
@@ -22,27 +22,72 @@ Choose = Callable[
 ]  # which of the columns found are needed, or an error
 
 
-def parquet_table(path: Path, choose: Choose) -> Any:
-    """The chosen columns of a Parquet file, its texts as numbers in dictionaries."""
+def parquet_table(path: Path, choose: Choose) -> tuple[Any, list[str]]:
+    """The chosen columns of a Parquet file, its texts as numbers in dictionaries; and the names of all columns."""
     from pyarrow import parquet
 
     with opened(path, links=True) as raw:
         with parquet.ParquetFile(raw) as file:
-            metadata = file.metadata
-            if not 0 <= metadata.num_rows <= MOST_ROWS:
-                raise DataError(f"claims to hold {metadata.num_rows:,} events.")
-            wanted = sorted(set(choose(file.schema_arrow.names)))
-            texts = [name for name in wanted if _is_text(file.schema_arrow.field(name).type)]
-        # As numbers in a dictionary, a long text that stands in every row takes its room once.
-        with parquet.ParquetFile(
-            raw, metadata=metadata, read_dictionary=texts, page_checksum_verification=True
-        ) as file:
-            footer = read_footer(path, raw.fileno())
-            longest = check_pages(path, raw.fileno(), footer, columns=wanted, coded=texts)
-            table = _in_pieces(path, raw, wanted, longest) if longest else file.read(columns=wanted)
+            rows, schema = file.metadata.num_rows, file.schema_arrow
+        if not 0 <= rows <= MOST_ROWS:
+            raise DataError(f"claims to hold {rows:,} events.")
+        wanted = sorted(set(choose(schema.names)))
+        texts = [name for name in wanted if _is_text(schema.field(name).type)]
+        footer = read_footer(path, raw.fileno())
+        longest = check_pages(path, raw.fileno(), footer, columns=wanted, coded=texts)
+        if longest:
+            table = _in_pieces(path, raw, wanted, longest)
+        else:
+            # As numbers in a dictionary, a long text that stands in every row takes its room once.
+            with _parquet(raw, texts) as file:
+                table = file.read(columns=wanted)
         table.validate(full=True)  # Parquet may call any bytes a text
         _check_texts(path, table, raw.seek(0, 2))
+        return table, schema.names
+
+
+def first_rows(path: Path, rows: int) -> Any:
+    """The first rows of a Parquet file, of those columns of plain values that take little memory."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with opened(path, links=True) as raw:
+        with parquet.ParquetFile(raw) as file:
+            schema = file.schema_arrow
+        flat = [
+            x for x in schema if schema.names.count(x.name) == 1 and not pa.types.is_nested(x.type)
+        ]
+        texts = [x.name for x in flat if _is_text(x.type)]
+        footer, taken, fine = read_footer(path, raw.fileno()), Taken(), []
+        for name in (x.name for x in flat if footer.groups):
+            before = taken.memory
+            try:
+                long = check_pages(path, raw.fileno(), footer, [0], [name], texts, taken)
+            except DataError:
+                long = 1
+            if long:
+                taken.memory = before
+            else:
+                fine.append(name)
+        with _parquet(raw, [name for name in texts if name in fine]) as file:
+            batch = next(file.iter_batches(rows, columns=fine, use_threads=False), None)
+        if batch is None:
+            return pa.table({})
+        table = pa.Table.from_batches([batch])
+        table.validate(full=True)
+        _check_texts(path, table, raw.seek(0, 2))
+        for i, column in enumerate(table.columns):
+            if pa.types.is_dictionary(column.type):
+                table = table.set_column(
+                    i, table.field(i).name, column.cast(column.type.value_type)
+                )
         return table
+
+
+def _parquet(raw: Any, texts: list[str]) -> Any:
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(raw, read_dictionary=texts, page_checksum_verification=True)
 
 
 def _in_pieces(path: Path, raw: Any, wanted: list[str], longest: int) -> Any:
@@ -97,9 +142,8 @@ def _is_text(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def csv_table(path: Path, delimiter: str, choose: Choose) -> Any:
-    """The chosen columns of a file of separated values, all of them as texts."""
-    import pyarrow as pa
+def csv_table(path: Path, parse: Any, choose: Choose) -> tuple[Any, list[str]]:
+    """The chosen columns of a file of separated values, all of them as texts; and the names of all columns."""
     from pyarrow import csv
 
     with opened(path, links=True) as raw:
@@ -111,16 +155,22 @@ def csv_table(path: Path, delimiter: str, choose: Choose) -> Any:
         rows += text.count("\n")
     if blank:
         raise DataError("no events: the file is empty.")
-    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     with csv.open_csv(path, parse_options=parse) as file:
-        wanted = sorted(set(choose(file.schema.names)))
+        names = file.schema.names
+    wanted = sorted(set(choose(names)))
     check_memory(path, size + 8 * rows * len(wanted))
-    # As text first: a guessed type would turn the words NA and 1.0 into something else.
-    convert = csv.ConvertOptions(
-        include_columns=wanted,
-        column_types=dict.fromkeys(wanted, pa.large_string()),
+    return csv.read_csv(path, parse_options=parse, convert_options=as_text(wanted)), names
+
+
+def as_text(columns: list[str]) -> Any:
+    """Columns as text first: a guessed type would turn the words NA and 1.0 into something else."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    return csv.ConvertOptions(
+        include_columns=columns,
+        column_types=dict.fromkeys(columns, pa.large_string()),
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    return csv.read_csv(path, parse_options=parse, convert_options=convert)
