@@ -172,7 +172,7 @@ def test_a_graph_is_written_as_the_suffix_of_its_file_says(call, chain, tmp_path
         ("g.txt", "json", "--format json does not go into a .txt file"),
         ("g.pdf", None, "name a file .txt, .svg, .png, .json, .graphml, .dot, or say --format"),
         ("g", None, "the suffix says no format"),
-        ("g.gif", "png", "as .svg or .png"),
+        ("g.gif", "png", "is written as .png"),
     ],
 )
 def test_a_graph_goes_into_no_file_of_another_format(call, chain, tmp_path, name, form, said):

@@ -8,6 +8,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from attomaton import holdings, runs, storage
@@ -15,12 +16,11 @@ from attomaton.corpus.example import example_samples
 from attomaton.errors import StorageError, UsageError
 from attomaton.fits import fit_run
 from attomaton.folders.remove import removable, remove
-from attomaton.formats import read_json, write_json
+from attomaton.formats import read_json, write_arrays, write_columns, write_json
 from attomaton.ledger import Ledger, read_ledger
 from attomaton.mechanics.limit import solve_limit
 from attomaton.models import save_model
 from attomaton.storage import (
-    PlaceTakenError,
     check_folder,
     check_place,
     new_folder,
@@ -140,6 +140,37 @@ def test_special_files_in_a_work_folder_are_refused_and_no_lock_waits_for_them(h
         work.rmdir()
 
 
+@pytest.mark.parametrize("plant", [os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_what_is_planted_in_a_work_folder_meanwhile_is_waited_for_by_nobody(here, plant):
+    def work_on():
+        with resumed_folder("out", "run", {}) as work:
+            write_json(work / "summary.json", 1)
+            if meanwhile is not None:
+                meanwhile(work / "state.safetensors")
+
+    meanwhile = plant
+    with pytest.raises(StorageError, match=r"did not write \(state\.safetensors\)"):
+        work_on()
+    Path(".out.partial/state.safetensors").unlink()
+    meanwhile = None
+    work_on()
+    assert read_json(check_folder("out", "run") / "summary.json") == 1
+
+
+def test_a_file_that_others_share_is_not_written_into(here):
+    """Under a second name, as `cp -l` makes them."""
+    for name, write in (
+        ("log.jsonl", lambda path: Ledger(path.parent).note("started")),
+        ("a.json", lambda path: write_json(path, 1)),
+        ("a.parquet", lambda path: write_columns(path, {"x": [1]})),
+        ("a.safetensors", lambda path: write_arrays(path, {"x": np.zeros(1)})),
+    ):
+        Path(name).hardlink_to("mine/diary.txt")
+        write(Path(name))
+        assert Path("mine/diary.txt").read_text() == "precious", name
+        assert Path(name).read_bytes() != b"precious"
+
+
 def test_a_sweep_locks_and_logs_through_no_link(here, call):
     for name in (".lock", "log.jsonl"):
         assert call(*SWEEP, "-o", f"s{name}")[0] == 0
@@ -239,7 +270,7 @@ def test_what_is_put_there_meanwhile_stays_and_the_result_lies_beside(
         there = []
         if before:
             filled("out", value="earlier")
-        with pytest.raises(PlaceTakenError, match=r"the result lies in out-1\."):
+        with pytest.raises(StorageError, match=r"the result lies in out-1\."):
             work_on(make)
         assert [(everything(here / "out"), Path("out").lstat().st_ino)] == there
         assert read_json(check_folder("out-1", "run") / "summary.json") == "result"
@@ -269,7 +300,7 @@ def test_what_is_put_there_in_the_last_moment_stays(here, monkeypatch, swap):
     if not swap:
         monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
     Path(".late").touch()
-    with pytest.raises(PlaceTakenError, match="out-1"):
+    with pytest.raises(StorageError, match="out-1"):
         filled("out", value="result")
     assert Path("out/notes.txt").read_text() == "mine"
     assert read_json(Path("out/summary.json")) == "earlier"

@@ -56,6 +56,7 @@ class StorageError(AttomatonError, RuntimeError):
     """A file could not be written; what was whole before still is."""
 
     resumable = True
+    taken = False  # whether only the place was: the result is whole, and lies elsewhere
 
 
 class NotFittedError(AttomatonError, ValueError, AttributeError):

@@ -126,15 +126,12 @@ def strangers(folder: Path, kind: str | None = None) -> list[str]:
     return found[1:]
 
 
-def planted(folder: Path, kind: str | None = None) -> list[str]:
-    """What lies in a folder at names of ours and is neither a file nor a folder: links above all."""
-    names = _Names(folder, kind)
+def planted(folder: Path) -> list[str]:
+    """What lies in a folder and is neither a file nor a folder: links, pipes and the like, of which we make none."""
     return [
         name
         for name, entry in _below(folder)
-        if name in names
-        and not entry.is_dir(follow_symlinks=False)
-        and not entry.is_file(follow_symlinks=False)
+        if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False)
     ]
 
 

@@ -59,10 +59,6 @@ _held: dict[Path, None] = {}  # by this process, in the order they were taken up
 Identity = tuple[int, int]  # of a folder: its device and number there
 
 
-class PlaceTakenError(StorageError):
-    """What lay at a place changed while the work went on; it is left alone, the result lies beside it."""
-
-
 # What lies at a place
 
 
@@ -123,7 +119,7 @@ def _looked_at(path: Path, kind: str | None, force: bool, replacing: bool) -> Pl
         return Place(path, found, force=force)
     there = kind_there(path)
     going_on = not replacing and there == kind
-    if others := planted(path, there) if going_on else strangers(path, there):
+    if others := planted(path) if going_on else strangers(path, there):
         raise UsageError(
             f"{path}: holds what attomaton did not write ({named(others)}); move it away first, or choose another "
             "place."
@@ -224,7 +220,7 @@ def new_folder(path: Path | str | Place, kind: str, keep: bool = True) -> Iterat
     """A folder to fill: it appears at `path` complete, when the block ends without an error, or not at all.
 
     What may lie there already says `check_place`. Where that changed meanwhile the new folder gets a name beside it,
-    if it is to be kept, and `PlaceTakenError` is raised.
+    if it is to be kept, and an error says so (`taken`).
     """
     place = path if isinstance(path, Place) else check_place(path, kind)
     path = place.path
@@ -334,9 +330,9 @@ def work_folder(path: Path | str | Place, config: Mapping[str, Any]) -> Iterator
         try:
             Ledger(work).note("resumed" if resumed else "started", command=command())
             yield work
-        except PlaceTakenError:
-            raise
         except (StorageError, OSError) as error:
+            if isinstance(error, StorageError) and error.taken:
+                raise
             raise StorageError(
                 f"{error}\nWhat was finished is kept in {work}; run the same again to go on."
             ) from error
@@ -521,6 +517,10 @@ def _move_into_place(
 
     What is `passing` was needed for the work alone: it is in no list, and is deleted when all is done.
     """
+    if others := planted(work):
+        raise StorageError(
+            f"{work}: holds what attomaton did not write ({named(others)}); move it away."
+        )
     write_manifest(work, work / MANIFEST, (*UNLISTED, *passing))
     write_json(work / KIND_FILE, {"schema_version": VERSIONS[kind], "kind": kind})
     if LOCK_FILE not in passing:
@@ -534,10 +534,16 @@ def _move_into_place(
         return
     said = f"{path}: changed while the work went on, and was left alone"
     if not keep:
-        raise PlaceTakenError(f"{said}.")
+        raise _taken(f"{said}.")
     kept = _moved_beside(work, path)
     erase_matching(kept, passing)
-    raise PlaceTakenError(f"{said}; the result lies in {kept}.")
+    raise _taken(f"{said}; the result lies in {kept}.")
+
+
+def _taken(text: str) -> StorageError:
+    error = StorageError(text)
+    error.taken = True
+    return error
 
 
 def _swapped_in(work: Path, place: Place) -> bool:
@@ -571,7 +577,7 @@ def _swapped_in(work: Path, place: Place) -> bool:
     try:
         erase(old, place.kind)
     except OSError as error:
-        raise PlaceTakenError(
+        raise _taken(
             f"{path}: is written, but {old}, which it replaced, could not be deleted ({error.strerror})."
         ) from error
     return True
@@ -743,7 +749,7 @@ def _sync(folder: Path) -> None:
 
 def _push(path: Path) -> None:
     """Push a file, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # on a pipe that is in the way nobody waits
     try:
         os.fsync(handle)
     finally:

@@ -14,7 +14,6 @@ not depend on interruptions.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
@@ -25,14 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.engine.tasks import Engine, Here, Task
-from attomaton.errors import AttomatonError, DataError, UsageError, nearest
+from attomaton.errors import AttomatonError, DataError, StorageError, UsageError, nearest
 from attomaton.formats import expect, read_json, read_table, to_json, write_columns, write_json
 from attomaton.holdings import clear_torn
 from attomaton.ledger import Ledger, command, read_ledger
 from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
 from attomaton.storage import (
-    PlaceTakenError,
     check_folder,
     check_place,
     check_version,
@@ -262,9 +260,13 @@ def _open_folder(out: Path, config: dict[str, Any], force: bool) -> dict[str, An
                 raise
         place = check_place(out, "sweep", config["classes"], force)
     # Of two processes that come here at once one makes the folder; the other finds it made.
-    with suppress(PlaceTakenError), new_folder(place, "sweep", keep=False) as work:
-        (work / "pieces").mkdir()
-        write_json(work / "sweep.json", config)
+    try:
+        with new_folder(place, "sweep", keep=False) as work:
+            (work / "pieces").mkdir()
+            write_json(work / "sweep.json", config)
+    except StorageError as error:
+        if not error.taken:
+            raise
     return place.replaced
 
 

@@ -139,7 +139,7 @@ class Page:
         def work(job: Job) -> dict[str, Any]:
             from attomaton.verify import verify_run
 
-            return verify_run(only, quick=True, out=folder, progress=job.progress)
+            return verify_run(only, quick=True, out=folder, progress=job.progress, force=True)
 
         self._watch(view.lab.jobs.start(f"{KEY}{folder.name}", "Verifying", work))
 

@@ -53,7 +53,9 @@ class Lab:
         folder = self.shelf.model_folder(item)
 
         def work(job: Job) -> dict[str, Any]:
-            return named(item, fit_run, item.path, folder, progress=job.progress, **item.reading)
+            return named(
+                item, fit_run, item.path, folder, progress=job.progress, force=True, **item.reading
+            )
 
         return self.jobs.start(self.fit_key(item), f"Fitting {item.title}", work)
 
