@@ -19,6 +19,8 @@ Results go to stdout, everything else to stderr; `--json` prints the result as o
 | 2 | a command or option that makes no sense |
 | 3 | data that cannot be read, or that break an assumption of the theorem |
 | 4 | no certified answer; training diverged; an experiment was not reproduced |
+| 5 | some cells of a sweep failed |
+| 6 | answered, but the model does not know some tokens of the context; they are marked |
 | 130 | interrupted |
 """
 
@@ -37,7 +39,8 @@ def pages(command: Any, path: str) -> list[str]:
             default = "required" if p.required else plain(p.default)
             rows.append(f"| {shown} | {p.help or ''} | {default} |")
     table = ["| argument or option | | default |", "|---|---|---|", *rows]
-    return ["\n".join([f"## `{' '.join(words)}`", "", command.help.strip(), "", *table])]
+    said = [command.help.strip(), *([command.epilog.strip()] if command.epilog else [])]
+    return ["\n".join([f"## `{' '.join(words)}`", "", "\n\n".join(said), "", *table])]
 
 
 def plain(default: Any) -> str:

@@ -1,6 +1,7 @@
 """The commands of scan and snap as their users meet them."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from safetensors.numpy import load_file
 from scipy.optimize import brentq
 
 from attomaton.claims.registry import figures
+from attomaton.levels import settings_of
 
 CLASSES = """
 [[class]]
@@ -78,6 +80,28 @@ def test_bad_settings(call, tmp_path, arguments, code, says):
     assert says in err
     assert "Traceback" not in err
     assert not (tmp_path / "R").exists()
+
+
+def test_settings_are_recorded_with_their_defaults(call, tmp_path):
+    code, out, _ = call(
+        "dynamics", "syn-small", "--level", "reduced", "-o", tmp_path / "d", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["levels"]["reduced"]["settings"] == {"until": 1e6, "mixing": "inverse"}
+    config = tomllib.loads((tmp_path / "d" / "config.toml").read_text(encoding="utf-8"))
+    assert (config["level"], config["reduced"]["until"]) == ("reduced", 1e6)
+    assert settings_of("sampled", {"steps": 7}) | {"steps": 7, "T": 128} == settings_of(
+        "sampled", {"steps": 7}
+    )
+    assert "until" not in settings_of("limit", {"steps": 7})
+
+
+def test_an_option_no_level_takes_is_refused(call, tmp_path):
+    code, _, err = call(
+        "dynamics", "syn-small", "--level", "reduced", "--batch", 3, "-o", tmp_path / "d"
+    )
+    assert (code, "batch is for sampled" in err) == (2, True)
+    assert not (tmp_path / "d").exists()
 
 
 @pytest.mark.parametrize(

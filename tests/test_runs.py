@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import tomllib
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -68,6 +69,24 @@ def test_a_run_is_watched_and_leaves_its_records_and_its_command(model, tmp_path
     assert records["norm"][1].tolist() == [
         x for i, x in zip(table["seed"], table["norm"], strict=True) if i == 1
     ]
+
+
+@pytest.mark.parametrize(("optimizer", "lr"), [("gd", 1.0), ("adam", 0.01), ("polyak", None)])
+def test_a_run_records_its_defaults(model, tmp_path, optimizer, lr):
+    told = train_run(model, tmp_path / "run", reading={}, optimizer=optimizer, steps=250)
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text(encoding="utf-8"))
+    usual = {
+        "optimizer": optimizer,
+        "steps": 250,
+        "every": 3,
+        "head": "identity",
+        "loss": "log",
+        "seeds": 1,
+        "seed": 0,
+    }
+    assert {k: config[k] for k in usual} == usual
+    assert config["init"] == "zeros"
+    assert config.get("lr") == told["settings"].get("lr") == lr
 
 
 def test_a_run_stopped_and_asked_again_ends_as_if_nothing_had_happened(model, tmp_path):

@@ -1,5 +1,6 @@
 """Sweeps: grids, pieces, and what is left when the process dies."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -70,6 +71,10 @@ def test_a_sweep_continues_where_it_stopped(tmp_path):
         [],
         0,
     )
+    asked = json.loads((tmp_path / "a" / "sweep.json").read_text(encoding="utf-8"))
+    assert asked["usual"] == first["usual"]
+    assert first["usual"]["optimizer"] == "sgd"  # what the grid does not name, at its default
+    assert not set(first["usual"]) & set(GRID)
     whole = (tmp_path / "a" / "results.parquet").read_bytes()
     lost = sorted((tmp_path / "a" / "pieces").glob("*.parquet"))[0]
     lost.unlink()

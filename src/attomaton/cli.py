@@ -165,18 +165,36 @@ def train(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the run.")],
     context: Context = None,
     embeddings: EmbeddingsFile = None,
-    init: Annotated[str, typer.Option(help="zeros, uniform, or a .npy file with W(0).")] = "zeros",
-    optimizer: Annotated[str, typer.Option(help="gd, ngd, polyak, sgd or adam.")] = "gd",
-    lr: Annotated[float | None, typer.Option(help="Step size (default by optimizer).")] = None,
-    steps: Annotated[int, typer.Option(help="Number of steps.")] = 4000,
-    every: Annotated[
-        str | None, typer.Option(help="Steps between records, or log: evenly on a log axis.")
+    init: Annotated[
+        str | None, typer.Option(help="zeros (default), uniform, or a .npy file with W(0).")
     ] = None,
-    head: Annotated[str, typer.Option(help="identity or tied (C = E).")] = "identity",
-    loss: Annotated[str, typer.Option(help="log, squared or cross-entropy.")] = "log",
-    batch_size: Annotated[int | None, typer.Option(help="Mini-batch (sgd, adam).")] = None,
-    seeds: Annotated[int, typer.Option(help="Runs side by side, each its own start.")] = 1,
-    seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
+    optimizer: Annotated[
+        str | None, typer.Option(help="gd (default), ngd, polyak, sgd or adam.")
+    ] = None,
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            help="Step size (default: 1 for gd, 0.01 for ngd, 0.1 for sgd, 0.01 for adam; polyak finds its own)."
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps (default: 4000).")] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Steps between records, or log: evenly on a log axis (default: 100 records)."
+        ),
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="identity (default) or tied (C = E).")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="log (default), squared or cross-entropy.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Mini-batch (sgd, adam; default: all samples).")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs side by side, each its own start (default: 1).")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Names the random numbers (default: 0).")] = None,
     format: Format = None,
     sequence: Column = None,
     item: Column = None,
@@ -193,17 +211,26 @@ def train(
     from attomaton.runs import train_run
 
     spacing = int(every) if every is not None and every.isdigit() else every
+    asked: dict[str, Any] = {
+        "init": init, "optimizer": optimizer, "lr": lr, "steps": steps, "every": spacing, "head": head,
+        "loss": loss, "batch_size": batch_size, "seeds": seeds, "seed": seed,
+    }  # fmt: skip
+    given = {name: value for name, value in asked.items() if value is not None}
     with progress_bar("training") as progress:
         summary = train_run(
-            data, out, embeddings=embeddings, init=init, optimizer=optimizer, lr=lr, steps=steps,
-            every=spacing, head=head, loss=loss, batch_size=batch_size, seeds=seeds, seed=seed,
-            progress=progress, reading=options, force=force,
-        )  # fmt: skip
+            data,
+            out,
+            embeddings=embeddings,
+            progress=progress,
+            reading=options,
+            force=force,
+            **given,
+        )
     say_replaced(summary)
     names = list(summary["final"][0])
     rows = [[row[name] for name in names] for row in summary["final"]]
     text = (
-        f"{summary['steps']:,} steps on {summary['samples']:,} samples; L* = "
+        f"{summary['steps']:,} steps of {_optimizer(summary['settings'])} on {summary['samples']:,} samples; L* = "
         f"{summary['loss_floor']:.8g}\n{table(names, rows)}\nrun in {out}"
     )
     emit(summary, text, json)
@@ -553,6 +580,11 @@ def prediction(automaton: Any, words: list[Any], radius: float) -> dict[str, Any
         "unseen": list(p.unseen),
         "note": unknown_note(unknown, bool(ranked)),
     }
+
+
+def _optimizer(settings: dict[str, Any]) -> str:
+    rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
+    return f"{settings['optimizer']}{rate}"
 
 
 def refuse_options(what: str, given: dict[str, Any]) -> None:

@@ -36,19 +36,32 @@ def dynamics(
     ] = "limit",
     eta_y: Annotated[float, typer.Option(help="Learning rate of the decoder Y.")] = 1.0,
     eta_z: Annotated[float, typer.Option(help="Learning rate of the attention Z.")] = 1.0,
-    until: Annotated[float | None, typer.Option(help="Last time (limit, reduced).")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps (sampled; discrete limit).")] = None,
+    until: Annotated[
+        float | None, typer.Option(help="Last time (limit, reduced; default: 1e6).")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps (sampled, default: 100; limit in steps).")
+    ] = None,
     T: Annotated[
-        int | None, typer.Option("-T", "--length", help="Sequence length (sampled).")
+        int | None, typer.Option("-T", "--length", help="Sequence length (sampled; default: 128).")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Mini-batch (sampled).")] = None,
-    optimizer: Annotated[str | None, typer.Option(help="sgd, momentum or adam (sampled).")] = None,
-    start: Annotated[str | None, typer.Option(help="zero or uniform.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Mini-batch (sampled; default: 128).")] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="sgd (default), momentum or adam (sampled).")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="zero (default) or uniform (sampled, limit).")
+    ] = None,
     mixing: Annotated[
-        str | None, typer.Option(help="Decoder of the reduced level: inverse, weak or memory.")
+        str | None,
+        typer.Option(help="Decoder of the reduced level: inverse (default), weak or memory."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Runs side by side (sampled, limit).")] = None,
-    seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs side by side (sampled, limit; default: 1).")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Names the random numbers (sampled, limit; default: 0).")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
     ] = None,

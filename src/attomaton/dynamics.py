@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.errors import UsageError
 from attomaton.formats import write_arrays, write_columns, write_json
-from attomaton.levels import OPTIONS, find_classes, run_level
+from attomaton.levels import OPTIONS, check_options, find_classes, run_level, settings_of
 from attomaton.report.canvas import save
 from attomaton.report.panels import panels_figure
 from attomaton.runs import package_version, provenance
@@ -39,10 +40,23 @@ def dynamics_run(
 ) -> dict[str, Any]:
     """Run the classes on each level and write the run: columns, attention logits, phases, figures.
 
-    An option goes to the levels that have it; `progress` is told every level that begins. What may lie at `out`
-    already, and what `force` replaces, says `storage.check_place`.
+    An option goes to the levels that have it, and at least one must; `progress` is told every level that begins.
+    What may lie at `out` already, and what `force` replaces, says `storage.check_place`.
     """
     classes = find_classes(name)
+    for level in levels:
+        check_options(level, {})
+    unused = [k for k in options if not any(k in OPTIONS.get(level, {}) for level in levels)]
+    if unused:
+        where = {k: [level for level in OPTIONS if k in OPTIONS[level]] for k in unused}
+        said = "; ".join(
+            f"{k} is for {' and '.join(found) or 'no level'}" for k, found in where.items()
+        )
+        raise UsageError(f"level {', '.join(levels)} does not take {', '.join(unused)}: {said}.")
+    given = {
+        level: {k: v for k, v in options.items() if k in OPTIONS.get(level, {})} for level in levels
+    }
+    settings = {level: settings_of(level, own) for level, own in given.items()}
     # The folder first: a place that cannot be written is said before the work, not after it.
     place = check_place(out, "run", (name,), force)
     with new_folder(place, "run") as work:
@@ -50,10 +64,19 @@ def dynamics_run(
         for i, level in enumerate(levels):
             if progress is not None:
                 progress(i, len(levels), level)
-            own = {k: v for k, v in options.items() if k in OPTIONS.get(level, {})}
-            runs[level] = run_level(level, classes, eta_y, eta_z, **own)
+            runs[level] = run_level(level, classes, eta_y, eta_z, **given[level])
         summary = _whole_summary(name, classes, eta_y, eta_z, runs, out)
-        provenance(work, {"classes": name, "eta_y": eta_y, "eta_z": eta_z, **options}, summary)
+        for level, own in settings.items():
+            summary["levels"][level]["settings"] = own
+        each = {f"{level}.{k}": v for level, own in settings.items() for k, v in own.items()}
+        config = {
+            "classes": name,
+            "level": ",".join(levels),
+            "eta_y": eta_y,
+            "eta_z": eta_z,
+            **options,
+        }
+        provenance(work, {**config, **each}, summary)
         for level, run in runs.items():
             write_columns(work / f"{level}.parquet", columns(run))
             write_arrays(work / f"{level}.safetensors", {"z": run.z, "t": run.t})

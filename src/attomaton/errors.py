@@ -7,6 +7,8 @@ and the cure; its `exit_code` is what the command line returns.
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from math import inf
+from operator import index
 
 # Invisible, but Persian, Hindi and emoji are misspelt without them; between plain letters they only hide.
 _JOINER = re.compile("(?<=[^\x00-\x7f])[\u200c\u200d]")
@@ -89,13 +91,51 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def one_of(name: str, value: str, choices: Sequence[str]) -> None:
+def one_of(name: str, value: object, choices: Sequence[str]) -> None:
     """Refuse a word that is not among the choices, with the nearest that is."""
-    if value not in choices:
-        known = ", ".join(f'"{c}"' for c in choices)
-        raise UsageError(
-            f'{name}="{value}" is not known; choose from {known}{nearest(value, choices)}'
-        )
+    if isinstance(value, str) and value in choices:
+        return
+    known = ", ".join(f'"{c}"' for c in choices)
+    if not isinstance(value, str):
+        raise UsageError(f"{name}={value!r:.60} is no word; choose from {known}.")
+    shown = visible(value)
+    raise UsageError(f'{name}="{shown}" is not known; choose from {known}{nearest(value, choices)}')
+
+
+def whole_number(name: str, value: object, least: int | None = None) -> int:
+    """A count, a seed, a length: what Python or NumPy calls an integer; nothing is rounded.
+
+    >>> whole_number("steps", 3, least=1)
+    3
+    """
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        found = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UsageError(f"{name}={value!r:.60}: a whole number is needed.") from None
+    if least is not None and found < least:
+        raise UsageError(f"{name}={found}: at least {least} is needed.")
+    return found
+
+
+def number(name: str, value: object, least: float = -inf, above: float = -inf) -> float:
+    """A single number at least this large, or above that; not NaN, and no text that looks like one.
+
+    >>> number("radius", 2, least=0)
+    2.0
+    """
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        found = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"{name}={value!r:.60}: a number is needed.") from None
+    if not (found >= least and (found > above or above == -inf)):
+        wanted = f"{least:g} or more" if least > -inf else f"more than {above:g}"
+        wanted = wanted if max(least, above) > -inf else "a number"
+        raise UsageError(f"{name}={found:g}: {wanted} is needed.")
+    return found
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,5 +1,7 @@
 """One interface to the three levels of scan and snap: the same question to any of them."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,39 @@ OPTIONS: dict[str, dict[str, type]] = {
 }  # fmt: skip
 
 
+UNTIL = 1e6  # the last time, where none is given
+
+
+def settings_of(level: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a level with every default filled in: what a run records.
+
+    >>> settings_of("reduced", {}), settings_of("limit", {"steps": 9})["steps"]
+    ({'until': 1000000.0, 'mixing': 'inverse'}, 9)
+    """
+    check_options(level, options)
+    asked = inspect.signature(_function(level)).parameters
+    usual = {k: asked[k].default for k in OPTIONS[level] if k in asked}
+    if "until" in OPTIONS[level] and "steps" not in options:
+        usual["until"] = UNTIL
+    whole = {k: options.get(k, usual.get(k)) for k in OPTIONS[level]}
+    return {k: v for k, v in whole.items() if v is not None}
+
+
+def _function(level: str) -> Callable[..., Dynamics]:
+    """What runs a level; JAX is loaded when it does."""
+    if level == "sampled":
+        from attomaton.scan_snap.train import train_sampled
+
+        return train_sampled
+    if level == "limit":
+        from attomaton.scan_snap.limit import run_limit
+
+        return run_limit
+    from attomaton.scan_snap.reduced import run_reduced
+
+    return run_reduced
+
+
 def find_classes(name: str) -> SequenceClasses:
     """The classes of a family by name, or of a TOML file by path."""
     from attomaton.scan_snap.families import family, read_classes
@@ -37,25 +72,18 @@ def run_level(
 ) -> Dynamics:
     """The dynamics of these classes on one level, for one or several pairs of learning rates."""
     check_options(level, options)
+    run = _function(level)
     if level == "sampled":
-        from attomaton.scan_snap.train import train_sampled
-
-        return train_sampled(classes, eta_y=eta_y, eta_z=eta_z, **options)
-    until = options.pop("until", 1e6)
+        return run(classes, eta_y=eta_y, eta_z=eta_z, **options)
+    until = options.pop("until", UNTIL)
     if not until > 0 or not np.isfinite(until):
         raise UsageError(f"until={until}: a positive, finite time is needed.")
-    if level == "limit":
-        from attomaton.scan_snap.limit import run_limit
-
-        if "steps" in options:
-            steps = options.pop("steps")
-            options |= {"method": "steps", "times": np.arange(steps + 1.0)}
-        else:
-            options["times"] = record_times(until)
-        return run_limit(classes, eta_y=eta_y, eta_z=eta_z, **options)
-    from attomaton.scan_snap.reduced import run_reduced
-
-    return run_reduced(classes, eta_y=eta_y, eta_z=eta_z, times=record_times(until), **options)
+    if "steps" in options:
+        steps = options.pop("steps")
+        options |= {"method": "steps", "times": np.arange(steps + 1.0)}
+    else:
+        options["times"] = record_times(until)
+    return run(classes, eta_y=eta_y, eta_z=eta_z, **options)
 
 
 def check_options(level: str, options: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ from attomaton.corpus.readers import read_windows
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import DataError, UsageError, whole_number
 from attomaton.formats import (
     AGAIN,
     damaged,
@@ -46,6 +46,7 @@ from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
+from attomaton.mechanics.train_input import DEFAULTS, INITS, resolved
 from attomaton.models import open_model, read_record
 from attomaton.storage import (
     LOCK_FILE,
@@ -59,7 +60,6 @@ from attomaton.storage import (
     write_whole,
 )
 
-RATES = {"gd": 1.0, "ngd": 0.01, "polyak": 1.0, "sgd": 0.1, "adam": 0.01}  # when none is given
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
 
 
@@ -84,45 +84,32 @@ def fingerprint(vocabulary: Vocabulary, *arrays: np.ndarray) -> str:
 def train_beside_theory(
     limit: Limit,
     *,
-    init: str | np.ndarray = "zeros",
-    optimizer: str = "gd",
-    lr: float | None = None,
-    steps: int = 4000,
-    every: int | str | None = None,
-    head: str = "identity",
-    loss: str = "log",
-    batch_size: int | None = None,
-    seeds: int = 1,
-    seed: int = 0,
+    loss: str = DEFAULTS["loss"],
+    seeds: int = DEFAULTS["seeds"],
     progress: Progress | None = None,
     watch: Watch | None = None,
     checkpoint: Checkpoint | None = None,
+    **options: Any,
 ) -> Training:
     """Train the layer on a limit's own samples, measuring on the way how far it still is from the limit.
 
-    `progress` is told how far it is, `watch` all that was measured so far, both as `train` tells them.
+    `options` are those of `train`, with its defaults. `progress` is told how far it is, `watch` all that was
+    measured so far, both as `train` tells them.
     """
     from attomaton.claims.measure import measure, yardstick
 
     return train(
         limit.samples,
         embeddings=limit.embeddings,
-        init=init,
-        optimizer=optimizer,
-        lr=RATES.get(optimizer, 0.1) if lr is None else lr,
-        steps=steps,
-        every=every,
-        head=head,
         loss=loss,
-        batch_size=batch_size,
         seeds=seeds,
-        seed=seed,
         loss_floor=limit.finite.loss_floor if loss == "log" else None,
         record=measure,
-        context=yardstick(limit, max(seeds, 1)),  # `train` itself refuses fewer than 1
+        context=yardstick(limit, whole_number("seeds", seeds, least=1)),
         progress=progress,
         watch=watch,
         checkpoint=checkpoint,
+        **options,
     )
 
 
@@ -131,7 +118,7 @@ def train_run(
     out: Path | str,
     *,
     embeddings: Path | str | None = None,
-    init: str = "zeros",
+    init: str = DEFAULTS["init"],
     reading: Mapping[str, Any],
     progress: Progress | None = None,
     watch: Watch | None = None,
@@ -148,7 +135,9 @@ def train_run(
     limit, how = _limit_to_reach(data, embeddings, reading)
     samples = limit.samples
     start: str | np.ndarray = init
-    if init not in ("zeros", "uniform"):
+    options = resolved(init=init, **options)
+    del options["init"]
+    if init not in INITS:
         start = read_matrix(init, "init")
         if limit.embeddings is None:
             limit = solve_limit(samples, _standard_basis(samples, start))
@@ -243,6 +232,7 @@ def _train_summary(
         "svm_norm": limit.svm.norm,
         "finite_norm": limit.finite.norm,
         "steps": int(run.steps[-1]),
+        "settings": {k: v for k, v in options.items() if v is not None},
         "status": run.status,
         "final": [
             {"seed": i, **{k: float(v[i, -1]) for k, v in records.items() if k != "steps"}, **local}

@@ -1,7 +1,7 @@
 """Sweeps: grids of settings, done in pieces that survive whatever happens to the process.
 
     SWEEP/attomaton.json     what this folder is
-          sweep.json         the grid, resolved: a folder continues only the sweep it was made for
+          sweep.json         the grid, and what it leaves at the usual, resolved: a folder continues only its own sweep
           pieces/*.parquet   finished pieces: cells that ran in one compiled program
           pieces/*.json      failed pieces, with their error
           log.jsonl          when pieces were started, finished and taken up again
@@ -28,7 +28,14 @@ from attomaton.errors import AttomatonError, DataError, StorageError, UsageError
 from attomaton.formats import expect, read_json, read_table, to_json, write_columns, write_json
 from attomaton.holdings import clear_torn
 from attomaton.ledger import Ledger, command, read_ledger
-from attomaton.levels import OPTIONS, check_options, find_classes, memory_mb, run_level
+from attomaton.levels import (
+    OPTIONS,
+    check_options,
+    find_classes,
+    memory_mb,
+    run_level,
+    settings_of,
+)
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
 from attomaton.storage import (
     check_folder,
@@ -185,8 +192,12 @@ def sweep_run(
     out = Path(out)
     cells = cells_of(grid, classes, level)
     pieces = pieces_of(cells, level)
+    usual = {k: v for k, v in settings_of(level, {}).items() if k not in grid}
+    if "until" in usual and "steps" in grid:
+        del usual["until"]
     config = {
         "grid": {k: list(v) for k, v in grid.items()}, "classes": list(classes), "level": level,
+        "usual": usual,
     }  # fmt: skip
     replaced = _open_folder(out, config, force)
     with only_one(out, out):
@@ -205,6 +216,7 @@ def sweep_run(
         "rows": rows,
         "skipped_pieces": skipped,
         "pieces": len(pieces),
+        "usual": usual,
         "replaced": replaced,
     }
 
@@ -273,7 +285,8 @@ def _open_folder(out: Path, config: dict[str, Any], force: bool) -> dict[str, An
 def _check_same(out: Path, config: dict[str, Any]) -> None:
     """Refuse to go on in a folder of another sweep, or of another format."""
     check_version(out, "sweep")
-    if read_json(out / "sweep.json") != config:
+    found = read_json(out / "sweep.json")
+    if {"usual": config["usual"], **found} != config:  # older folders leave the defaults out
         raise UsageError(
             f"{out}: holds another sweep; choose another folder, or say --force to replace it."
         )

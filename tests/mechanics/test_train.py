@@ -1,6 +1,7 @@
 """Training against gradient descent written out plainly, and against answers known by hand."""
 
 import gc
+import inspect
 import signal
 import subprocess
 import sys
@@ -9,13 +10,15 @@ from itertools import pairwise
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import typer
 
-from attomaton import programs
+from attomaton import cli, programs
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AssumptionError, DataError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.train import train
+from attomaton.mechanics.train_input import DEFAULTS, OPTIMIZERS, RATES
 
 CYCLE = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
 CYCLE_SCORES = np.array([0.5, -0.5]) * np.log(3)
@@ -286,6 +289,32 @@ def test_a_zero_gradient_means_no_step():
         assert found.scores[0].tolist() == [2.0]
 
 
+def test_defaults_have_one_place():
+    """In Python, on the command line and in its help: `train_input` says them."""
+    asked = inspect.signature(train).parameters
+    assert {name: asked[name].default for name in DEFAULTS} == DEFAULTS
+    assert asked["lr"].default is None
+    assert set(RATES) | {"polyak"} == set(OPTIMIZERS)
+    options = typer.main.get_command(cli.app).commands["train"].params
+    said = {p.name: p.help for p in options}
+    for optimizer, rate in RATES.items():
+        assert f"{rate:g} for {optimizer}" in said["lr"]
+    for name in ("steps", "seeds", "seed"):
+        assert f"(default: {DEFAULTS[name]})" in said[name]
+    for name in ("init", "optimizer", "head", "loss"):
+        assert f"{DEFAULTS[name]} (default)" in said[name]
+    assert {p.name for p in options if p.default is not None} <= {"data", "out", "json"}
+
+
+@pytest.mark.parametrize("optimizer", RATES)
+def test_without_a_step_size_the_usual_one_is_taken(optimizer):
+    a, b = (
+        train(CYCLE, optimizer=optimizer, steps=3, **more)
+        for more in ({}, {"lr": RATES[optimizer]})
+    )
+    assert a.scores.tolist() == b.scores.tolist()
+
+
 def test_importing_does_not_import_jax():
     code = "import sys, attomaton.mechanics.train; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -298,6 +327,30 @@ def test_importing_does_not_import_jax():
         ({"lr": -1.0}, "positive and finite"),
         ({"lr": float("nan")}, "positive and finite"),
         ({"lr": [0.1, 0.2]}, "lr: expected one number or 1, one per problem"),
+        ({"lr": "fast"}, "lr='fast': numbers are needed"),
+        ({"lr": True}, "lr=True: numbers are needed"),
+        ({"lr": [[0.1], [0.1, 0.2]]}, "lr=.*: numbers are needed"),
+        ({"lr": 0.5, "optimizer": "polyak", "loss_floor": 0.0}, "leave lr out"),
+        ({"steps": 1.5}, "steps=1.5: a whole number"),
+        ({"steps": "many"}, "steps='many': a whole number"),
+        ({"steps": None}, "steps=None: a whole number"),
+        ({"every": -1}, "every=-1: at least 1"),
+        ({"every": 2.5}, "every=2.5: a whole number"),
+        ({"every": "often"}, "a number of steps or"),
+        ({"seeds": 2.5}, "seeds=2.5: a whole number"),
+        ({"seeds": True}, "seeds=True: a whole number"),
+        ({"seed": 1.5}, "seed=1.5: a whole number"),
+        ({"seed": 2**63}, "seed=9223372036854775808"),
+        ({"optimizer": None}, "optimizer=None is no word; choose from"),
+        ({"loss": 3}, "loss=3 is no word; choose from"),
+        ({"head": ["tied"]}, "head=.* is no word; choose from"),
+        ({"init": None}, "init=None: numbers are needed"),
+        ({"init": 3.0}, "init: expected shape"),
+        ({"init": ["a", "b"]}, "init=.*: numbers are needed"),
+        ({"optimizer": "sgd", "batch_size": 2.5}, "batch_size=2.5: a whole number"),
+        ({"record": 3}, "record=3: a function"),
+        ({"progress": "yes"}, "progress='yes': a function"),
+        ({"layout": 3}, "layout=3 is no word"),
         ({"steps": 0}, "steps=0: at least 1"),
         ({"every": 0}, "every=0: at least 1"),
         ({"seeds": 0}, "seeds=0: at least 1"),

@@ -14,10 +14,10 @@ from attomaton.mechanics.train_input import (
     LOSSES,
     OPTIMIZERS,
     check_options,
+    learning_rate,
     loss_floors,
     step_sizes,
 )
-from attomaton.runs import RATES
 
 CHOICES = {
     "optimizer": OPTIMIZERS,
@@ -75,7 +75,8 @@ class Form:
         check_options(
             optimizer=said["optimizer"], head=said["head"], loss=said["loss"], counts=counts, seed=seed
         )  # fmt: skip
-        step_sizes(RATES[said["optimizer"]] if lr is None else lr, 1)
+        rate = learning_rate(said["optimizer"], lr)
+        step_sizes(1.0 if rate is None else rate, 1)
         loss_floors(0.0 if said["loss"] == "log" else None, said["optimizer"], 1)
         for name, most in (("steps", MOST_STEPS), ("seeds", MOST_SEEDS)):
             if (counts[name] or 0) > most:

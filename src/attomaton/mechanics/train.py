@@ -25,14 +25,16 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.corpus.samples import Samples
-from attomaton.errors import DataError, UsageError, one_of
+from attomaton.corpus.samples import Samples, expect_samples, list_of
+from attomaton.errors import DataError, UsageError, one_of, whole_number
 from attomaton.mechanics.train_input import (
+    DEFAULTS,
     PerProblem,
     Table,
     check_options,
     embedding_tables,
     first_parameters,
+    learning_rate,
     loss_floors,
     record_steps,
     step_sizes,
@@ -83,26 +85,26 @@ class Training:
 
 
 def train(
-    data: Samples | Sequence[Samples],
+    data: Samples | Sequence[Samples] | Any,
     *,
     embeddings: Table | Sequence[Table] | None = None,
-    init: str | np.ndarray | Sequence[np.ndarray] = "zeros",
-    optimizer: str = "gd",
-    lr: PerProblem = 0.1,
-    steps: int = 1000,
-    every: int | str | None = None,
-    head: str = "identity",
-    loss: str = "log",
-    batch_size: int | None = None,
-    seeds: int = 1,
-    seed: int = 0,
+    init: str | np.ndarray | Sequence[np.ndarray] | Any = DEFAULTS["init"],
+    optimizer: str | Any = DEFAULTS["optimizer"],
+    lr: PerProblem | None = None,
+    steps: int | Any = DEFAULTS["steps"],
+    every: int | str | Any | None = None,
+    head: str | Any = DEFAULTS["head"],
+    loss: str | Any = DEFAULTS["loss"],
+    batch_size: int | Any | None = None,
+    seeds: int | Any = DEFAULTS["seeds"],
+    seed: int | Any = DEFAULTS["seed"],
     loss_floor: PerProblem | None = None,
-    record: Record | None = None,
+    record: Record | Any | None = None,
     context: Any = None,
-    progress: Progress | None = None,
-    watch: Watch | None = None,
+    progress: Progress | Any | None = None,
+    watch: Watch | Any | None = None,
     checkpoint: "Checkpoint | None" = None,
-    layout: str | None = None,
+    layout: str | Any | None = None,
 ) -> Training:
     """Train one data set from `seeds` different starts, or a sequence of data sets, all at once.
 
@@ -110,7 +112,8 @@ def train(
     occur; with them (one matrix, or one for each data set) the parameters are W. `init` is "zeros",
     "uniform" on ±1/√width, or given values (one array for all, or one for each problem). Problem i
     draws from its own stream of random numbers, named by `seed` and i alone. `lr` and `loss_floor`
-    may be one number for each problem.
+    may be one number for each problem; without `lr` it is 1 for gd, 0.01 for ngd and adam, 0.1 for sgd. These defaults
+    (`train_input.RATES` and `DEFAULTS`) are those of `attomaton train`, too.
 
     Loss and norm are recorded at steps 0, `every`, 2·`every`, …, `steps` (about 100 times unless
     told; `every="log"` spaces them evenly on a logarithmic axis), and with them the scalars of
@@ -130,25 +133,38 @@ def train(
 
     >>> from attomaton.corpus.windows import samples_from_sequences
     >>> samples = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
-    >>> train(samples, lr=1.0).scores.round(6).tolist(), round(float(np.log(3)) / 2, 6)
+    >>> train(samples).scores.round(6).tolist(), round(float(np.log(3)) / 2, 6)
     ([[0.549306, -0.549306]], 0.549306)
     """
+    learning_rate(optimizer, lr)
     check_options(
         optimizer=optimizer,
         head=head,
         loss=loss,
         counts={
             "steps": steps,
-            "every": every if isinstance(every, int) else None,
+            "every": None if isinstance(every, str) else every,
             "batch_size": batch_size,
             "seeds": seeds,
         },
         seed=seed,
     )
+    steps, seeds = (whole_number(*x, least=1) for x in (("steps", steps), ("seeds", seeds)))
+    batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
+    seed = whole_number("seed", seed)
     many = not isinstance(data, Samples)
-    sets = list(data) if not isinstance(data, Samples) else [data]
+    sets = (
+        [data]
+        if isinstance(data, Samples)
+        else list_of(data, "data", "samples, or a list of them,")
+    )
     if not sets:
         raise UsageError("data: an empty sequence; give at least one data set.")
+    for one in sets:
+        expect_samples(one)
+    for name, function in {"record": record, "progress": progress, "watch": watch}.items():
+        if function is not None and not callable(function):
+            raise UsageError(f"{name}={function!r:.60}: a function is needed.")
     if many and seeds != 1:
         raise UsageError(
             f"seeds={seeds} with a sequence of {len(sets)} data sets: seeds are for one data set. "
@@ -157,7 +173,7 @@ def train(
     B = len(sets) if many else seeds
     tables = embedding_tables(sets, embeddings, head)
     floor = loss_floors(loss_floor, optimizer, B)
-    rate = step_sizes(lr, B)
+    rate = step_sizes(1.0 if optimizer == "polyak" else learning_rate(optimizer, lr), B)
     starts = first_parameters(init, sets, tables, B, seed)
 
     fits = tables is None and loss == "log" and batch_size is None and not many
@@ -180,7 +196,7 @@ def train(
     )
 
 
-def _gathers(layout: str | None, fits: bool) -> bool:
+def _gathers(layout: str | Any | None, fits: bool) -> bool:
     """Whether to sum the gradient by pairs, where that is possible."""
     if layout is None:
         import jax

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples
-from attomaton.errors import DataError, UsageError, one_of
+from attomaton.errors import DataError, UsageError, one_of, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings
 
 HEADS = ("identity", "tied")
@@ -16,19 +16,51 @@ LOSSES = ("log", "squared", "cross-entropy")
 OPTIMIZERS = ("gd", "ngd", "polyak", "sgd", "adam")
 INITS = ("zeros", "uniform")
 RECORDS = 100  # records kept when nobody says how often
+RATES = {"gd": 1.0, "ngd": 0.01, "sgd": 0.1, "adam": 0.01}  # lr when none is given; polyak has none
+DEFAULTS: dict[str, Any] = {
+    "init": "zeros", "optimizer": "gd", "steps": 4000, "head": "identity", "loss": "log", "seeds": 1,
+    "seed": 0,
+}  # fmt: skip
 
 Number = float | int
-PerProblem = Number | Sequence[Number] | np.ndarray
+PerProblem = Number | Sequence[Number] | np.ndarray | Any  # what is none gets an error of ours
 Table = Embeddings | np.ndarray
+
+
+def learning_rate(optimizer: str | Any, lr: Any = None) -> Any:
+    """The step size: what was given, or the usual one of this optimizer (None for polyak, which finds its own).
+
+    >>> learning_rate("ngd"), learning_rate("ngd", 0.5)
+    (0.01, 0.5)
+    """
+    one_of("optimizer", optimizer, OPTIMIZERS)
+    if optimizer == "polyak" and lr is not None:
+        raise UsageError(
+            'lr with optimizer="polyak", which computes its own step size from loss_floor; leave lr out.'
+        )
+    return RATES.get(optimizer) if lr is None else lr
+
+
+def resolved(**options: Any) -> dict[str, Any]:
+    """Options of training with every default filled in: what a run records.
+
+    >>> resolved(optimizer="adam", steps=1000)["lr"], resolved(steps=1000)["every"]
+    (0.01, 10)
+    """
+    whole = {**DEFAULTS, **{k: v for k, v in options.items() if v is not None}}
+    whole["lr"] = learning_rate(whole["optimizer"], options.get("lr"))
+    if "every" not in whole:
+        whole["every"] = _spacing(whole_number("steps", whole["steps"], 1))
+    return {**whole, **{k: None for k in options if k not in whole}}
 
 
 def check_options(
     *,
-    optimizer: str,
-    head: str,
-    loss: str,
-    counts: dict[str, int | None],
-    seed: int,
+    optimizer: str | Any,
+    head: str | Any,
+    loss: str | Any,
+    counts: dict[str, Any],
+    seed: int | Any,
 ) -> None:
     """Refuse options that make no sense, before anything is computed."""
     one_of("optimizer", optimizer, OPTIMIZERS)
@@ -40,25 +72,36 @@ def check_options(
             'has no logarithm. Use loss="cross-entropy" or "squared", or head="identity".'
         )
     for name, value in counts.items():
-        if value is not None and value < 1:
-            raise UsageError(f"{name}={value}: at least 1 is needed.")
+        if value is not None:
+            whole_number(name, value, least=1)
     if counts["batch_size"] is not None and optimizer not in ("sgd", "adam"):
         raise UsageError(
             f'batch_size with optimizer="{optimizer}", which uses all samples at every step. '
             'Use "sgd" or "adam", or leave batch_size out.'
         )
-    if not 0 <= seed < 2**63:
+    if not 0 <= whole_number("seed", seed) < 2**63:
         raise UsageError(f"seed={seed}: a number from 0 to 2^63 − 1 is needed.")
 
 
 def per_problem(name: str, value: PerProblem, B: int) -> Float[np.ndarray, " problems"]:
     """One number for each problem, from one for all or one for each."""
-    array = np.asarray(value, dtype=np.float64)
+    array = _numbers(name, value)
     if array.shape not in ((), (B,)):
         raise UsageError(
             f"{name}: expected one number or {B}, one per problem; got shape {array.shape}."
         )
     return np.broadcast_to(array, (B,)).copy()
+
+
+def _numbers(name: str, value: Any) -> Float[np.ndarray, "*shape"]:
+    """Numbers of any shape; nothing else is made one."""
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind not in "iuf":
+            raise TypeError
+        return found.astype(np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}={value!r:.60}: numbers are needed.") from None
 
 
 def step_sizes(lr: PerProblem, B: int) -> Float[np.ndarray, " problems"]:
@@ -126,7 +169,7 @@ def _table(E: Any, K: int, head: str) -> Float[np.ndarray, "vocab width"]:
 
 
 def first_parameters(
-    init: str | np.ndarray | Sequence[np.ndarray],
+    init: str | np.ndarray | Sequence[np.ndarray] | Any,
     sets: list[Samples],
     tables: list[np.ndarray] | None,
     B: int,
@@ -163,12 +206,14 @@ def first_parameters(
 
 
 def _given_starts(
-    init: np.ndarray | Sequence[np.ndarray], shapes: list[tuple[int, ...]]
+    init: np.ndarray | Sequence[np.ndarray] | Any, shapes: list[tuple[int, ...]]
 ) -> list[np.ndarray]:
     """One start for each problem, from one for all or one for each."""
     ndim = len(shapes[0])
+    if not isinstance(init, (np.ndarray, Sequence)):
+        init = _numbers("init", init)
     whole = isinstance(init, np.ndarray) or not len(init) or np.ndim(init[0]) < ndim
-    starts = [np.asarray(x, dtype=np.float64) for x in ([init] if whole else init)]
+    starts = [_numbers("init", x) for x in ([init] if whole else init)]
     if whole and starts[0].ndim == ndim + 1:
         starts = list(starts[0])
     elif whole:
@@ -200,11 +245,16 @@ def _check_scores(start: np.ndarray, E: np.ndarray | None, b: int) -> None:
         )
 
 
-def record_steps(steps: int, every: int | str | None) -> Int[np.ndarray, " records"]:
+def record_steps(steps: int, every: int | str | Any | None) -> Int[np.ndarray, " records"]:
     """Steps 0, every, 2·every, …, or evenly on a logarithmic axis; and always the last one."""
     if every == "log":
         return np.unique(np.append(0, np.geomspace(1, steps, RECORDS).round().astype(np.int64)))
     if isinstance(every, str):
         raise UsageError(f'every={every!r}: a number of steps or "log" is needed.')
-    every = every or max(1, -(-steps // RECORDS))
+    every = _spacing(steps) if every is None else whole_number("every", every, least=1)
     return np.unique(np.append(np.arange(0, steps, every), steps))
+
+
+def _spacing(steps: int) -> int:
+    """Steps between records when nobody says how often."""
+    return max(1, -(-steps // RECORDS))
