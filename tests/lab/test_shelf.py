@@ -9,7 +9,7 @@ from tests.lab.hostile import names
 
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.fits import fit_run
-from attomaton.lab.shelf import MOST_BYTES, Shelf
+from attomaton.lab.shelf import MOST_BYTES, Shelf, reading_options
 
 ROWS = b'{"tokens": ["a", "b"], "next": "a"}\n{"tokens": ["b", "a"], "next": "a"}\n'
 
@@ -186,3 +186,13 @@ def test_two_uploads_of_one_name_are_two_items(shelf):
     assert one.path != two.path
     assert (one.path.read_bytes(), two.path.read_bytes()) == (ROWS, ROWS + ROWS)
     assert [i.title for i in shelf.items()].count("mine.jsonl") == 2
+
+
+def test_dates_of_an_event_log_are_read_as_the_page_says(shelf):
+    log = b"sequence,item,order\nu,a,2/1/2024\nu,b,1/3/2024\nu,a,3/2/2024\n"
+    with pytest.raises(DataError, match="--dates day-first or --dates month-first"):
+        shelf.add("log.csv", log, {"context": 2})
+    item = shelf.add("log.csv", log, {"context": 2, "dates": "day-first"})
+    windows = item.windows()
+    assert [windows.vocabulary[i] for i in windows.ids] == ["a", "a", "b"]
+    assert reading_options(item.reading) == ["--context", "2", "--dates", "day-first"]

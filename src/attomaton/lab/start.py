@@ -5,6 +5,7 @@ from typing import Any
 from nicegui import events, ui
 
 from attomaton.corpus.text import SPLITS
+from attomaton.corpus.times import DATES
 from attomaton.lab.contexts import visible
 from attomaton.lab.graph_data import TokenGraph, part_of
 from attomaton.lab.graph_drawing import CSS, Drawing
@@ -164,10 +165,13 @@ def _settings(kind: ui.toggle) -> Any:
             name: ui.input(f"{name} column", placeholder=name).props("dense outlined")
             for name in ("sequence", "item", "order")
         }
+        dates = ui.select(["", *DATES], label="dates such as 2/3/2024", value="").props(
+            "dense outlined options-dense"
+        )
     context.bind_visibility_from(kind, "value", lambda k: k != "rows")
     for field in (split, tokens):
         field.bind_visibility_from(kind, "value", lambda k: k == "text")
-    for column in columns.values():
+    for column in (*columns.values(), dates):
         column.bind_visibility_from(kind, "value", lambda k: k == "events")
 
     def asked() -> dict[str, Any]:
@@ -178,7 +182,8 @@ def _settings(kind: ui.toggle) -> Any:
             chosen = {"split": split.value, "tokenizer": tokens.value}
             usual = {"split": "stream", "tokenizer": "words"}
             return {"context": number, **{k: v for k, v in chosen.items() if v != usual[k]}}
-        return {"context": number, **{k: f.value.strip() for k, f in columns.items() if f.value}}
+        named = {k: f.value.strip() for k, f in columns.items() if f.value}
+        return {"context": number, **named, **({"dates": dates.value} if dates.value else {})}
 
     return asked
 
