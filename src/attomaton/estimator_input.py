@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
-from attomaton.corpus.samples import list_of, numbers_of, plain_label
+from attomaton.corpus.samples import check_weights, list_of, numbers_of, plain_label
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError, listed
 
@@ -120,6 +120,7 @@ def read_weights(weight: Weights | None, n: int) -> Float[np.ndarray, " n"] | No
         heading = "sample_weight must be positive and finite, neither negative nor zero:"
         faults = [f"sample {i}: weight {w[i]:g}" for i in wrong]
         raise DataError(listed(heading, faults, "Drop these samples or mend their weights."))
+    check_weights(w)
     return w
 
 

@@ -22,7 +22,7 @@ from attomaton.corpus.events import read_events
 from attomaton.corpus.files import EVENTS, LOGS, check_content, format_of, unchanged
 from attomaton.corpus.ordering import announce
 from attomaton.corpus.parts import Parts, Tally, cut_into_parts, write_run
-from attomaton.corpus.samples import Samples
+from attomaton.corpus.samples import HEAVIEST, LIGHTEST, Samples
 from attomaton.corpus.shards import Run, one_after_the_other, read_shards
 from attomaton.corpus.tables import LONGEST
 from attomaton.corpus.text import SPLITS, line_blocks, read_text
@@ -337,6 +337,11 @@ def _row_faults(row: object) -> Iterator[str]:
         yield f"next {_shown(row['next'])} {why}"
     if not _is_weight(row.get("weight", 1)):
         yield f"weight {_shown(row['weight'])} is not a positive number"
+    elif not LIGHTEST <= float(row.get("weight", 1)) <= HEAVIEST:
+        yield (
+            f"weight {_shown(row['weight'])} is not between {LIGHTEST:g} and {HEAVIEST:g}; "
+            "rescale all weights by one factor"
+        )
 
 
 def _label_fault(x: object) -> str:

@@ -17,6 +17,7 @@ from attomaton.errors import DataError, UsageError, counted, listed
 from attomaton.numerics import ragged_indices, row_pointer, scramble
 
 TOKENS = "a sequence of tokens"
+LIGHTEST, HEAVIEST = 1e-150, 1e150  # weights between which float64 holds every sum and ratio
 CHUNK = 1 << 21  # incidences sorted at a time: bounds the memory of building bags
 
 
@@ -101,6 +102,18 @@ class Samples:
             self.tokens,
             self.windows,
         )
+
+
+def check_weights(weight: Float[np.ndarray, " n"]) -> None:
+    """Refuse weights whose sums or ratios no number holds; each is named by its sample."""
+    faults = [
+        f"sample {i}: weight {weight[i]:g}"
+        for i in np.flatnonzero(~((weight >= LIGHTEST) & (weight <= HEAVIEST)))
+    ]
+    if faults:
+        heading = f"Weights must lie between {LIGHTEST:g} and {HEAVIEST:g}; sums and ratios of others overflow:"
+        cure = "Rescale all weights by one factor (only their ratios matter) or drop these samples."
+        raise DataError(listed(heading, faults, cure))
 
 
 def plain_label(x: object) -> Label:

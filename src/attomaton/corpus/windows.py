@@ -17,6 +17,7 @@ from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import (
     Samples,
     SetAside,
+    check_weights,
     collect_bags,
     list_of,
     numbers_of,
@@ -194,6 +195,7 @@ def windows_from_ids(
         raise DataError(
             listed("Weights must be positive and finite:", faults, "Drop or mend these samples.")
         )
+    check_weights(weight)
     row = np.repeat(np.arange(len(length)), length)
     realizable = np.bincount(row[ids == label[row]], minlength=len(length)) > 0
     return Windows(

@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.errors import AssumptionError, DataError
+from attomaton.errors import AssumptionError, DataError, listed
 
 INDEPENDENT = (
-    1e-10  # smallest singular value of E, relative to the largest, that counts as non-zero
+    1e-10  # smallest singular value of unit rows, relative to the largest, that counts as non-zero
 )
+SHORTEST, LONGEST = 1e-50, 1e50  # rows between which float64 holds products of four of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,28 @@ class Embeddings:
         """Whether G is the identity, so that every last token trains by itself."""
         return bool(np.abs(self.gram - np.eye(len(self.E))).max() < 1e-12)
 
+    @cached_property
+    def condition(self) -> float:
+        """How near the rows are to dependent, whatever their lengths: 1 for orthogonal ones."""
+        singular = np.linalg.svd(self.E / row_lengths(self.E)[:, None], compute_uv=False)
+        return float(singular.max() / max(singular.min(), 1e-300))
+
+    def too_close(self, found: str) -> AssumptionError:
+        """The error about rows that are independent on paper and not in float64."""
+        length = row_lengths(self.E)
+        return AssumptionError(
+            f"embeddings: {found}: the rows are too close to dependent for float64 (condition number "
+            f"{self.condition:.1e}, lengths {length.min():.1e} to {length.max():.1e}; its fourth power must stay "
+            "below about 1e16). Use better separated rows, orthonormal ones at best (the default), of similar length."
+        )
+
+
+def row_lengths(E: Float[np.ndarray, "vocab width"]) -> Float[np.ndarray, " vocab"]:
+    """‖e_k‖ of every row, without overflow."""
+    largest = np.abs(E).max(axis=1)
+    unit = np.where(largest > 0, largest, 1.0)
+    return unit * np.linalg.norm(E / unit[:, None], axis=1)
+
 
 def check_embeddings(E: object, K: int | None = None) -> Embeddings:
     """The embeddings of `K` tokens, or an error that says what is wrong with them.
@@ -39,7 +62,10 @@ def check_embeddings(E: object, K: int | None = None) -> Embeddings:
     Dependent rows are refused with a witness: then a token's vector is a mixture of others', no head
     can tell them apart (A2 fails) and the Graph-SVM may ask for the impossible.
     """
-    E = np.asarray(E)
+    try:
+        E = np.asarray(E)
+    except ValueError as error:  # rows of unlike lengths
+        raise DataError(f"embeddings: expected a matrix (tokens × width): {error}.") from error
     if E.ndim != 2 or E.dtype.kind not in "fiu" or not E.size:
         raise DataError(
             f"embeddings: expected a matrix of numbers (tokens × width), got shape {E.shape}, "
@@ -57,10 +83,19 @@ def check_embeddings(E: object, K: int | None = None) -> Embeddings:
             f"embeddings: {len(wrong)} entries are not finite, the first is {E[i, j]} at row {i}, "
             f"column {j}."
         )
-    left, singular, _ = np.linalg.svd(E)
+    length = row_lengths(E)
+    odd = np.flatnonzero((length > 0) & ~((length >= SHORTEST) & (length <= LONGEST)))
+    if len(odd):
+        faults = [f"row {i}: length {length[i]:.3g}" for i in odd]
+        heading = f"embeddings: rows must have lengths between {SHORTEST:g} and {LONGEST:g}, or W overflows:"
+        cure = "Divide all rows by one number s; W is then s² times as large, and nothing else changes."
+        raise DataError(listed(heading, faults, cure))
+    # Unit rows: a short row is not a dependent one.
+    left, singular, _ = np.linalg.svd(E / np.where(length > 0, length, 1.0)[:, None])
     rank = int((singular > INDEPENDENT * singular.max(initial=0.0)).sum())
     if rank < len(E):
-        a = left[:, -1] / np.abs(left[:, -1]).max()
+        a = left[:, -1] / np.where(length > 0, length, 1.0)
+        a /= np.abs(a).max()
         top = np.argsort(-np.abs(a), kind="stable")[:4]
         witness = " ".join(f"{a[k]:+.3g}·e_{k}" for k in top)
         more = " + …" if (np.abs(a) > 1e-9).sum() > 4 else ""

@@ -38,6 +38,7 @@ LEAPS = 20  # first steps that may balance flows
 FAR = 0.1  # nats of a step, or of doubt about it, that make them do so
 STEPPED = 1 << 20  # entries of all matrices that take a careful step together
 LONGEST_STEP = 5.0  # a full Newton step from zero can overshoot by far
+MATCHED = 1e-7  # relative error of W_fin's scores above which embeddings are too close to dependent
 BASIS_ENTRIES = 10**8  # numbers in a written-out basis of S_fin
 DENSE = (
     64  # tokens in a component above which conjugate gradients beat a factorisation and its threads
@@ -595,10 +596,20 @@ class FiniteSubspace:
             answer[self.items] = inside - mean[group]
         elif len(self.items):
             # Scores H M match `value` up to one constant c per component, and M sums to 0 in each.
+            assert self.embeddings is not None
             B = (group[:, None] == np.arange(group.max() + 1)).astype(float)
-            X = np.linalg.solve(self._gram, np.column_stack([inside, B]))
-            c = -np.linalg.solve(B.T @ X[:, 1:], B.T @ X[:, 0])
+            try:
+                X = np.linalg.solve(self._gram, np.column_stack([inside, B]))
+                c = -np.linalg.solve(B.T @ X[:, 1:], B.T @ X[:, 0])
+            except np.linalg.LinAlgError as error:
+                raise self.embeddings.too_close("no W_fin") from error
             answer[self.items] = X[:, 0] + X[:, 1:] @ c
+            off = self._gram @ answer[self.items] - inside
+            off -= (B.T @ off / B.sum(axis=0))[group]
+            if not np.abs(off).max() <= MATCHED * max(1.0, np.abs(inside).max()):
+                raise self.embeddings.too_close(
+                    f"W_fin misses its log-odds by {np.abs(off).max():.1e} nats"
+                )
         return answer
 
     @cached_property

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples, expect_samples
-from attomaton.errors import DataError, UsageError
-from attomaton.mechanics.data import Embeddings
+from attomaton.errors import DataError, SolverError, UsageError
+from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.finite import FiniteComponent, finite_component
 from attomaton.mechanics.graph import PriorityGraph, build_graph
 from attomaton.mechanics.svm import GraphSVM, graph_svm
@@ -19,6 +19,8 @@ from attomaton.mechanics.svm import GraphSVM, graph_svm
 DENSE_WIDTH = (
     5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
 )
+
+Table = Embeddings | np.ndarray | Sequence[Any]
 
 ADDING = (
     "samples", "distinct_samples", "last_tokens", "pairs", "edges", "components",
@@ -154,11 +156,12 @@ def merge_summaries(parts: Sequence[tuple[float, dict[str, Any]]]) -> dict[str, 
 
 def solve_limit(
     samples: Samples,
-    embeddings: Embeddings | None = None,
+    embeddings: Table | None = None,
     stage: Callable[[str, float | None], None] = lambda name, seconds: None,
 ) -> Limit:
     """The limit of training on these samples.
 
+    `embeddings` are a matrix, one row per token; without them the tokens are the standard basis.
     `stage(name, None)` is called when a stage begins and `stage(name, seconds)` when it ends.
 
     >>> from attomaton.corpus.windows import samples_from_sequences
@@ -167,6 +170,8 @@ def solve_limit(
     ([1.0, 0.0, -1.0], 0.0)
     """
     expect_samples(samples)
+    if embeddings is not None and not isinstance(embeddings, Embeddings):
+        embeddings = check_embeddings(embeddings, len(samples.vocabulary))
     if embeddings is not None and len(embeddings.E) != len(samples.vocabulary):
         raise DataError(
             f"embeddings: {len(embeddings.E)} rows for a vocabulary of {len(samples.vocabulary)} "
@@ -183,4 +188,20 @@ def solve_limit(
     graph = timed("graph", build_graph, samples)
     finite = timed("luce", finite_component, graph, samples, embeddings)
     svm = timed("svm", graph_svm, graph, samples, embeddings)
+    _check_finite(graph, finite, svm)
     return Limit(samples, graph, svm, finite, embeddings)
+
+
+def _check_finite(graph: PriorityGraph, finite: FiniteComponent, svm: GraphSVM) -> None:
+    """Refuse an answer that holds a number no file could: a certificate can be right about the rest."""
+    found: dict[str, Any] = {
+        "loss floor": finite.loss_floor, "‖W_fin‖": finite.norm, "‖W_svm‖": svm.norm,
+        "log π": finite.log_pi, "scores of W_fin": finite.score, "coefficients of W_fin": finite.coefficient,
+        "scores of W_svm": svm.score, "coefficients of W_svm": svm.coefficient, "multipliers": svm.multiplier,
+        "weights of edges": graph.edge_weight,
+    }  # fmt: skip
+    wrong = [name for name, value in found.items() if not np.isfinite(value).all()]
+    if wrong:
+        raise SolverError(
+            f"limit: numbers beyond float64 in {', '.join(wrong)}. Rescale weights and embeddings towards 1."
+        )

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
-from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.data import Embeddings, row_lengths
 from attomaton.mechanics.graph import PriorityGraph
 from attomaton.numerics import inner, row_pointer, scramble, sum_by
 from attomaton.results import KKT
@@ -28,6 +28,7 @@ from attomaton.results import KKT
 CERTIFIED = 1e-8  # residual above which an answer is an error
 NEAR = (1e-4, 1e-5, 1e-6)  # slacks and multipliers below this may be exactly 0: tried in this order
 POLISHED = 1e-11  # residual at which an active set counts as the right one
+DEEP = 1000  # levels above which a program is solved in units of its depth
 BATCH = (
     4000  # components solved together: amortises the solver's set-up over many small last tokens
 )
@@ -60,14 +61,27 @@ def graph_svm(
         H = pair_gram(graph, embeddings)
         # Solved in units of the embeddings' own length, so that tolerances mean the same for all.
         unit = float(np.mean(np.diag(H)))
-        coefficient, multiplier = (x / unit for x in _solve_coupled(graph, H / unit))
+        try:
+            coefficient, multiplier = (x / unit for x in _solve_coupled(graph, H / unit))
+        except np.linalg.LinAlgError as error:
+            raise embeddings.too_close("no Graph-SVM") from error
         score = H @ coefficient
     certificate = certify(graph, samples, coefficient, score, multiplier)
     if not certificate.worst <= CERTIFIED:
+        if embeddings is None or embeddings.orthonormal:
+            cause = (
+                f"The deepest priority graph has {int(graph.level.max()) + 1:,} levels; thousands of them, or "
+                "components of very unlike sizes, cause this. Fit fewer samples at a time."
+            )
+        else:
+            length = row_lengths(embeddings.E)
+            cause = (
+                f"Embeddings cause this that are nearly dependent (condition number {embeddings.condition:.1e}) or of "
+                f"unlike lengths ({length.min():.1e} to {length.max():.1e}); use better separated ones of one length."
+            )
         raise SolverError(
             f"Graph-SVM: no certified answer (residuals: primal {certificate.primal:.1e}, dual "
-            f"{certificate.dual:.1e}, gap {certificate.gap:.1e}; at most {CERTIFIED:.0e} is needed). "
-            "Nearly dependent embeddings cause this; use better separated ones."
+            f"{certificate.dual:.1e}, gap {certificate.gap:.1e}; at most {CERTIFIED:.0e} is needed). {cause}"
         )
     norm = float(np.sqrt(max(0.0, inner(coefficient, score))))
     return GraphSVM(coefficient, score, multiplier, certificate, norm)
@@ -103,6 +117,8 @@ def certify(
     tied = graph.component[winner] == graph.component[other]
     violation = np.where(tied, np.abs(margin), 1.0 - margin)
     flow = _divergence(graph, multiplier)
+    if not all(np.isfinite(x).all() for x in (score, flow, coefficient)):
+        return KKT(np.inf, np.inf, np.inf)  # `max` passes over a NaN
     stationarity = _component_sum(graph, coefficient) - flow
     # Relative, so that the scale of the embeddings cancels; 0 only where nothing outranks anything. A token above
     # thousands has as many small multipliers: what they add up to is the scale, not the largest of them.
@@ -141,6 +157,10 @@ def _solve_by_last_token(
     size = np.bincount(node, graph.component_size, count).astype(np.int64)
     last = np.zeros(count, np.int64)
     last[node] = graph.component_last
+    levels = np.zeros(int(last.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(levels, graph.component_last, graph.level + 1)
+    # Multipliers grow like the square of the depth, and the solver takes large ones for a program without answer.
+    unit = np.where(levels > DEEP, levels, 1)[last]
     edge, which = np.unique(node[a] * count + node[b], return_inverse=True)
     u, multiplier = np.zeros(count), np.zeros(len(edge))
     start, end = edge // max(count, 1), edge % max(count, 1)
@@ -149,7 +169,7 @@ def _solve_by_last_token(
         if stop > first:
             part = slice(first, stop)
             u[lo:hi], multiplier[part] = _solve_batch(
-                size[lo:hi], start[part] - lo, end[part] - lo, last[lo:hi]
+                size[lo:hi], start[part] - lo, end[part] - lo, last[lo:hi], unit[lo:hi]
             )
     # Leaves that were merged share the multiplier of their edge by size: each is then balanced itself.
     share = graph.component_size[b] / size[node[b]]
@@ -195,10 +215,12 @@ def _solve_batch(
     a: Int[np.ndarray, " dag_edges"],
     b: Int[np.ndarray, " dag_edges"],
     block: Int[np.ndarray, " components"],
+    unit: Int[np.ndarray, " components"],
 ) -> tuple[Float[np.ndarray, " components"], Float[np.ndarray, " dag_edges"]]:
     """min ½ Σ |C| u_C², u_A − u_B ≥ 1, by a sparse interior-point method; u and the multipliers.
 
-    `block` numbers the last token of each component: programs that share nothing but this call.
+    `block` numbers the last token of each component: programs that share nothing but this call. `unit` is the same
+    for all components of a block; its objective is divided by it while it is solved.
     """
     import piqp
     from scipy.sparse import csc_matrix, diags
@@ -206,10 +228,10 @@ def _solve_batch(
     m, n = len(a), len(size)
     A = _incidence(a, b, n)
     solver = piqp.SparseSolver()
-    _tighten(solver)
-    solver.setup(csc_matrix(diags(size.astype(float))), np.zeros(n), G=A, h_l=np.ones(m))
+    _tighten(solver, float(unit.max()))
+    solver.setup(csc_matrix(diags(size / unit)), np.zeros(n), G=A, h_l=np.ones(m))
     solver.solve()
-    multiplier = np.maximum(solver.result.z_l, 0.0)
+    multiplier = np.maximum(solver.result.z_l, 0.0) * unit[a]
     # u = D⁻¹ Aᵀ λ: stationarity holds exactly, and the solver's error is all in the margins.
     u = (A.T @ multiplier) / size
     _polish_batch(A, size, block, u, multiplier)
@@ -236,6 +258,8 @@ def _polish_batch(
 ) -> None:
     """Replace, in place, each doubtful block's answer by the exact one on its active set.
 
+    Doubtful are degenerate blocks, and deep ones whose scores are small differences of large multipliers.
+
     An interior point leaves an active margin whose multiplier is 0 undecided by the square root of its
     tolerance, and ties between scores then look like differences. On the edges with (almost) no slack
     the scores are known up to one constant per connected group, and the weighted mean of a group is 0.
@@ -244,7 +268,10 @@ def _polish_batch(
     rows = A.tocsr()
     edge_block = block[rows.indices[::2]]
     for near in NEAR:
-        doubtful = np.unique(edge_block[(rows @ u - 1.0 < near) & (multiplier < near)])
+        slack = rows @ u - 1.0
+        doubtful = np.unique(
+            edge_block[((slack < near) & (multiplier < near)) | (slack < -POLISHED)]
+        )
         nodes = np.flatnonzero(np.isin(block, doubtful))
         edges = np.flatnonzero(np.isin(edge_block, doubtful))
         if not len(edges):
@@ -252,10 +279,14 @@ def _polish_batch(
         part, weight, carried = rows[edges][:, nodes], size[nodes], multiplier[edges] > near
         exact = _potential(part, weight, part @ u[nodes] - 1.0 < near)
         flow = np.where(carried, multiplier[edges], 0.0)
-        flow += _flow(part, carried, weight * exact - part.T @ flow)
-        fault = np.zeros(block.max() + 1)
-        np.maximum.at(fault, block[nodes], np.abs(weight * exact - part.T @ flow) / weight)
-        np.maximum.at(fault, edge_block[edges], np.maximum(1.0 - part @ exact, -flow))
+        for _ in range(2):  # the second time against the rounding of the first
+            flow += _flow(part, carried, weight * exact - part.T @ flow)
+        fault, most = np.zeros(block.max() + 1), np.ones(block.max() + 1)
+        np.maximum.at(most, edge_block[edges], flow)
+        left = np.abs(weight * exact - part.T @ flow) / weight
+        np.maximum.at(fault, block[nodes], left / most[block[nodes]])
+        np.maximum.at(fault, edge_block[edges], -flow / most[edge_block[edges]])
+        np.maximum.at(fault, edge_block[edges], 1.0 - part @ exact)
         right = fault <= POLISHED
         good = right[block[nodes]]
         u[nodes[good]] = exact[good]
@@ -271,7 +302,8 @@ def _potential(
 
     rows = A[np.flatnonzero(active)]
     count, group = connected_components(rows.T @ rows, directed=False)
-    p = _solve_laplacian(rows, group, rows.T @ np.ones(rows.shape[0]))
+    # Margins of 1 make whole numbers of the differences: rounding them takes the solver's own rounding away.
+    p = np.rint(_solve_laplacian(rows, group, rows.T @ np.ones(rows.shape[0])))
     mean = sum_by(group, size * p, count) / np.bincount(group, size, count)
     return p - mean[group]
 
@@ -300,12 +332,15 @@ def _solve_laplacian(
 
     ground = np.zeros(len(group))
     ground[np.unique(group, return_index=True)[1]] = 1.0
-    return splu(csc_matrix(rows.T @ rows + diags(ground))).solve(right)
+    L = csc_matrix(rows.T @ rows + diags(ground))
+    factor = splu(L)
+    x = factor.solve(right)
+    return x + factor.solve(right - L @ x)
 
 
-def _tighten(solver: Any) -> None:
+def _tighten(solver: Any, unit: float = 1.0) -> None:
     """Absolute tolerances well below what the certificate asks for; its verdict, not the status, decides."""
-    solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-11
+    solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-11 * unit
     solver.settings.eps_rel = solver.settings.eps_duality_gap_rel = 0.0
     solver.settings.max_iter = 60
 
@@ -322,13 +357,7 @@ def _solve_coupled(
         return np.zeros(P), np.zeros(0)
     root = np.unique(graph.component, return_index=True)[1]
     ties = np.setdiff1d(np.arange(P), root)
-    try:
-        L = np.linalg.cholesky(H)
-    except np.linalg.LinAlgError as error:
-        raise SolverError(
-            "Graph-SVM: the embeddings are too close to dependent for float64; use better separated "
-            "ones."
-        ) from error
+    L = np.linalg.cholesky(H)
     equal = L[ties] - L[root[graph.component[ties]]]
     above = L[root[a]] - L[root[b]]
     solver = piqp.DenseSolver()
