@@ -468,14 +468,12 @@ def test_an_unknown_last_token_is_named_with_the_nearest(tab, lab, call):
     tab.see("/graph?on=example&last=bel")
     tab.wait("!!document.querySelector('.problem')")
     said = tab.text(".problem")
-    assert (
-        "'bel' is never a last token in this model, so it has no graph; did you mean 'bell'?"
-        in said
-    )
     folder = lab.folder / "workspace" / "models" / "example"
     code, _, err = call("graph", folder, "--last", "bel")
     assert code == 2
-    assert re.search(r"'bel' is never a last token in this model, so it has no graph", err)
+    message = "'bel' is not a token of this model; did you mean 'bell'?"
+    assert message in said
+    assert message in err
     tab.click_text("bell")
     tab.wait("document.querySelector('.title')?.innerText.includes('bell')")
 

@@ -139,8 +139,8 @@ def test_every_token_leads_to_its_lens_and_to_its_place_in_the_graph(tab):
         [dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(x).query)) for x in row[:2]]
         for row in found
     ]
-    assert all(x[0].startswith("/lens?") or not x[0] for x in found)
-    assert all(x[1].startswith("/graph?") for x in found)
+    assert all(x[0].startswith("./lens?") or not x[0] for x in found)
+    assert all(x[1].startswith("./graph?") for x in found)
     strongest = [q for q, x in zip(queries, found, strict=True) if x[2].startswith("the")]
     assert {q[0].get("last") for q in strongest} == {"the"}
     assert {"last": "and", "chosen": "the"}.items() <= strongest[0][1].items()
@@ -273,6 +273,7 @@ def test_the_command_and_the_python_code_give_the_record(model, call, about):
     for way in ("model", "data"):
         assert printed.pop(way, None) == record.pop(way, None) or way == "data"
     assert printed.pop("schema_version") == 1
+    assert printed.pop("reading", None) == {"context": 8}
     assert printed == plain(record)
     text = io.StringIO()
     with contextlib.redirect_stdout(text):

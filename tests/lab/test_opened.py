@@ -68,6 +68,6 @@ def test_a_part_answers_as_the_whole_and_is_opened_once(model, folder):
 
 
 def test_what_is_never_a_last_token_is_said(model):
-    with pytest.raises(UsageError, match=r"'w1x' is never a last token.*did you mean 'w1"):
+    with pytest.raises(UsageError, match=r"'w1x' is not a token.*did you mean 'w1"):
         model.last_id("w1x")
     assert len(model.limit("nobody").graph.pair_last) == 0

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.errors import UsageError, nearest
 from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.limit import Limit
 from attomaton.models import last_token_table, open_model, read_record, read_vocabulary
+from attomaton.summaries.last_token import find_last_token
 
 KEPT = 64  # last tokens whose part of the model stays in memory
 
@@ -45,10 +45,7 @@ class Opened:
         """The id of a last token; an error names the nearest where there is none."""
         at = self.vocabulary.id_of(self.read(word))
         if at is None or not len(self._row(at)):
-            words = [str(w) for w in self._labels] if len(self._labels) <= 5000 else []
-            raise UsageError(
-                f"{word!r} is never a last token in this model, so it has no graph{nearest(str(word), words)}"
-            )
+            return find_last_token(self.vocabulary, self.lasts["last"], str(word))  # says why not
         return at
 
     def search(self, text: str, most: int = 20) -> list[dict[str, Any]]:
