@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import json
+import logging
 import lzma
 import os
 import pickle
@@ -306,7 +307,7 @@ def through_pipe(tmp_path, name, content):
     return path, reader, writer
 
 
-def test_what_comes_through_a_pipe_is_read_once(tmp_path):
+def test_what_comes_through_a_pipe_is_read_once(tmp_path, caplog):
     path, reader, writer = through_pipe(tmp_path, "a.csv", LOG.encode())
     assert (
         refusal(path)
@@ -317,5 +318,9 @@ def test_what_comes_through_a_pipe_is_read_once(tmp_path):
     read, write = os.pipe()
     os.write(write, b"a b a b a")
     os.close(write)
-    assert len(read_windows(f"/dev/fd/{read}", context=2)) == 3
+    with caplog.at_level(logging.WARNING, "attomaton"):
+        assert len(read_windows(f"/dev/fd/{read}", context=2)) == 3
+    assert caplog.messages == [
+        f"/dev/fd/{read}: a pipe, read as words; --format says what else it is."
+    ]
     os.close(read)

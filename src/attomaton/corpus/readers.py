@@ -5,6 +5,7 @@ Everything a file can get wrong is said at once, with its line or row, before an
 
 import errno
 import json
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -41,6 +42,7 @@ from attomaton.storage import check_file, write_whole
 
 ROW, VALUE = 500, 72  # bytes a row takes once it is read, and each value in it
 CHECKED = 1 << 12  # rows after which they are added up
+_log = logging.getLogger("attomaton")
 KEYS = ("tokens", "next", "weight")
 
 
@@ -93,6 +95,8 @@ def read_windows(
                 windows = read_events(path, kind, context, columns, dates, vocabulary)
             else:
                 assert context is not None
+                if format is None and not path.is_file() and not path.suffix:
+                    _log.warning("%s: a pipe, read as words; --format says what else it is.", path)
                 tokeniser = named_tokeniser(os.fspath(tokenizer or "words"))
                 windows = read_text(path, context, vocabulary, split or "stream", tokeniser)
     announce(path, windows.ordering)
