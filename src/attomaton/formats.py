@@ -82,7 +82,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read one record; a broken file is named."""
     text = read_text(path, "JSON")
-    _check_values(path, text)
+    check_values(path, text)
     try:
         with enough_memory(path):
             value = json.loads(text)
@@ -119,7 +119,7 @@ def read_text(path: Path, kind: str = "text") -> str:
             raise DataError(f"{path}: cannot be read as {kind} ({error}); {AGAIN}.") from error
 
 
-def _check_values(path: Path, text: str) -> None:
+def check_values(path: Path, text: str) -> None:
     """Refuse JSON whose values would take too much memory: an empty list is two letters, and 64 bytes here."""
     if len(text) > SMALL:
         values = sum(text.count(sign) for sign in ",:[{")

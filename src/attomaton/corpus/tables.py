@@ -73,15 +73,16 @@ def first_rows(path: Path, rows: int) -> Any:
             batch = next(file.iter_batches(rows, columns=fine, use_threads=False), None)
         if batch is None:
             return pa.table({})
-        table = pa.Table.from_batches([batch])
+        table, kept = pa.Table.from_batches([batch]), {}
         table.validate(full=True)
-        _check_texts(path, table, raw.seek(0, 2))
-        for i, column in enumerate(table.columns):
-            if pa.types.is_dictionary(column.type):
-                table = table.set_column(
-                    i, table.field(i).name, column.cast(column.type.value_type)
-                )
-        return table
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            coded = pa.types.is_dictionary(column.type)
+            try:
+                _check_texts(path, table.select([name]), 0)
+            except DataError:
+                continue
+            kept[name] = column.cast(column.type.value_type) if coded else column
+        return pa.table(kept)
 
 
 def _parquet(raw: Any, texts: list[str]) -> Any:

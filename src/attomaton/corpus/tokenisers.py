@@ -3,16 +3,24 @@
 Each cuts single lines; line ends are the reader's business and become `<eos>` whatever the tokeniser.
 """
 
+import json
+import math
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attomaton.doors import check_memory, opened
 from attomaton.errors import DataError, UsageError, nearest
+from attomaton.formats import check_values
 
 BUILT_IN = ("words", "lower", "chars")
 MOST_BYTES = 1 << 28  # of a tokenizer's file
+MOST_GROWTH = 1 << 10  # times as long as before a text may become by what a tokenizer replaces
+TOGETHER = 1 << 20  # characters, replaced as they may be, that are cut together
+COST = 200  # bytes a token takes while a text is cut
 
 
 @dataclass(frozen=True)
@@ -68,19 +76,81 @@ def _from_file(path: Path) -> Tokeniser:
         raise UsageError(
             f"tokenizer {path} needs the package `tokenizers`: pip install 'attomaton[text]'."
         ) from None
-    if path.stat().st_size > MOST_BYTES:
-        raise DataError(f"tokenizer: {path} is larger than {MOST_BYTES >> 20} MB.")
+    text = _read(path)
+    growth = _growth(path, text)
     with _theirs(f"tokenizer: {path} cannot be read ({{}})."):
-        tokenizer: Any = Tokenizer.from_file(str(path))
+        tokenizer: Any = Tokenizer.from_str(text)
         tokenizer.no_padding()
         tokenizer.no_truncation()
+        tokenizer.post_processor = None
 
-    def tokens(lines: list[str]) -> list[list[str]]:
-        with _theirs(f"tokenizer {path} refuses this text: {{}}"):
-            encoded = tokenizer.encode_batch(lines, add_special_tokens=False)
-            return [line.tokens for line in encoded]
+    def tokens(lines: list[str]) -> Iterator[list[str]]:
+        for some in _together(path, lines, growth):
+            with _theirs(f"tokenizer {path} refuses this text: {{}}"):
+                encoded = tokenizer.encode_batch(some, add_special_tokens=False)
+                found = [line.tokens for line in encoded]
+            yield from found
 
     return Tokeniser(tokens, after_line_end)
+
+
+def _read(path: Path) -> str:
+    try:
+        with opened(path, MOST_BYTES, links=True) as file:
+            text = file.read().decode("utf-8")
+        check_values(path, text)
+        return text
+    except UnicodeDecodeError as error:
+        raise DataError(f"tokenizer: {path} cannot be read ({error}).") from error
+    except DataError as error:
+        raise DataError(f"tokenizer: {error}") from error
+
+
+def _together(path: Path, lines: list[str], growth: int) -> Iterator[list[str]]:
+    """Lines in groups that take little memory while they are cut, however long the tokenizer makes them."""
+    some: list[str] = []
+    size = 0
+    for line in lines:
+        size += len(line)
+        if some and size * growth > TOGETHER:
+            yield some
+            some, size = [], len(line)
+        if size * growth > TOGETHER:  # a long line, which cannot be cut
+            check_memory(f"tokenizer {path}", COST * growth * size)
+        some.append(line)
+    yield some
+
+
+def _growth(path: Path, text: str) -> int:
+    """How many times as long a text may become before it is cut: what is replaced may be replaced again."""
+    try:
+        value = json.loads(text)
+        growth = _times(value.get("normalizer") if isinstance(value, dict) else None)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return 1  # nothing the library reads either
+    if growth > MOST_GROWTH:
+        raise DataError(
+            f"tokenizer: {path} may make a text {growth:,} times as long by what it replaces; "
+            f"at most {MOST_GROWTH:,} times is read."
+        )
+    return growth
+
+
+def _times(part: Any) -> int:
+    match part:
+        case {"type": "Sequence", "normalizers": [*parts]}:
+            return math.prod(_times(x) for x in parts)
+        case {"type": "Replace", "pattern": {"String": str(old)}, "content": str(new)} if old:
+            return max(1, -(-len(new.encode()) // len(old.encode())))
+        case {"type": "Replace", "content": str(new)}:
+            return 1 + len(new.encode())
+        case {"type": "Prepend", "prepend": str(new)}:
+            return 1 + len(new.encode())
+        case {"type": "Precompiled", "precompiled_charsmap": str(coded)}:
+            # The size of an index, the index, and behind it what characters become.
+            raw = b64decode(coded)
+            return max(1, *map(len, raw[4 + int.from_bytes(raw[:4], "little") :].split(b"\0")), 1)
+    return 1
 
 
 @contextmanager
