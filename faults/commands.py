@@ -452,7 +452,9 @@ def run(
             memory=MEMORY,
             first=first,
         )
-        for outcome in every:
+        for done, outcome in enumerate(every, 1):
+            if done % 250 == 0:
+                print(f"{done:,} of {count:,}", file=sys.stderr, flush=True)
             counts.setdefault(outcome.subject or "-", Counter())[outcome.ending] += 1
             if outcome.ending not in ("answered", "refused"):
                 findings.append(f"line {outcome.number}: {outcome.ending}: {outcome.details}")

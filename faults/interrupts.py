@@ -27,6 +27,7 @@ from faults import folders
 from faults.cases import FIT, OUT, ROOT, TEXT, Case, prepare, said, start
 from faults.kills import LONG, MOST_KILLS, PATIENCE, TRAIN, _end_session, _wait, shares
 from faults.processes import gone_within, session_of
+from faults.scratch import marks
 
 PROGRAM = "attomaton"
 SOON = 2.0  # seconds from a signal to the end
@@ -173,7 +174,9 @@ class Arena:
 
     def interrupt_once(self, case: Case, folder: Path, blow: Blow, calm: int, tally: Tally) -> None:
         """One signal; where it takes long on a busy machine, once more."""
+        partial = folder / f".{OUT}.partial"
         for attempt in range(3):
+            before = marks(partial)
             process = self.begun(case, folder)
             _wait(process, blow.moment)
             ours = self.first.exists()
@@ -196,6 +199,10 @@ class Arena:
         if took > SOON:
             self._fault(tally, "slow", folder, f"{blow}: {took:.1f} s")
         self._look(process, folder, blow, calm, tally, ours)
+        told = said(folder).read_text(errors="replace")
+        worked = ours and process.returncode == 130 and marks(partial) not in ({}, before)
+        if worked and not GO_ON.search(told):
+            self._fault(tally, "no word to go on", folder, f"{blow}: {told[-200:]!r}")
 
     def _look(
         self,
@@ -230,8 +237,6 @@ class Arena:
         lines = [line for line in told.splitlines() if ABOUT.search(line)]
         if len(lines) != (code == 130):
             self._fault(tally, "lines", folder, f"{blow}: {lines}")
-        if code == 130 and (folder / f".{OUT}.partial").exists() and not GO_ON.search(told):
-            self._fault(tally, "no word to go on", folder, f"{blow}: {told[-200:]!r}")
 
     def _finish(self, case: Case, calm: Path, folder: Path, code: int, tally: Tally) -> None:
         """Let a command come to its end, and put what it leaves beside the undisturbed run."""

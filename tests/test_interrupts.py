@@ -126,6 +126,36 @@ def test_what_is_kept_is_named_and_gone_on_with(number, data, tmp_path):
     again.communicate()
 
 
+# When a file is opened for the nth time: in a folder that is filled in one go, or a single one under a temporary name.
+WRITING = """
+times = 0
+def seen(event, arguments):
+    global times
+    written = event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_ACCMODE
+    if written and {mark!r} in str(arguments[0]):
+        times += 1
+        if times == {nth}:
+            send()
+sys.addaudithook(seen)
+"""
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize(
+    ("words", "mark"),
+    [
+        (("reproduce", "scan-snap-fig8", "-o", "r"), ".r.unfinished-"),
+        (("data", "synth", "-o", "d.jsonl"), "/.d."),
+    ],
+    ids=("folder", "file"),
+)
+def test_what_is_written_in_one_go_leaves_nothing(words, mark, nth, tmp_path):
+    words = [str(tmp_path / word) if word in ("r", "d.jsonl") else word for word in words]
+    done = run(*words, beside=WRITING.format(mark=mark, nth=nth), cwd=tmp_path)
+    assert ended_well(done.returncode, done.stderr), done
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("engine", ["processes", "ray"])
 def test_workers_say_nothing_and_are_gone(engine, tmp_path):
     if engine == "ray":

