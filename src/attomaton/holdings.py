@@ -68,6 +68,8 @@ _FINISHED = (
     "checkpoints/*.safetensors",
 )  # fmt: skip
 _TORN = re.compile(r"((?:.*/)?)\.([^/]+)\.[0-9a-f]{16}\.attomaton")  # while `write_whole` writes it
+# What safetensors writes before it is renamed; in work folders alone, where nobody else writes.
+_TORN_ARRAYS = re.compile(r"((model|checkpoints|corpus)/)?\.tmp[A-Za-z0-9]{6}")
 _TORN_BEFORE = re.compile(r"((?:.*/)?)\.([^/]+)\.\d+")  # as earlier versions wrote it
 
 
@@ -100,7 +102,7 @@ class _Names:
             return _SWEEP.fullmatch(name) is not None
         if self.kind is not None and self.listed and not _FOLDERS.fullmatch(name):
             return _PASSING.fullmatch(name) is not None and _known(name)
-        return _known(name)
+        return _known(name) or _TORN_ARRAYS.fullmatch(name) is not None
 
 
 def _known(name: str) -> bool:
@@ -146,6 +148,7 @@ def own_files(folder: Path) -> list[str]:
         and name not in (*UNLISTED, MANIFEST)
         and not _TORN.fullmatch(name)
         and not _TORN_BEFORE.fullmatch(name)
+        and not _TORN_ARRAYS.fullmatch(name)
     ]
 
 
@@ -234,11 +237,12 @@ def erase_matching(folder: Path, patterns: Sequence[str]) -> None:
         os.close(handle)
 
 
-def clear_torn(folder: Path, before: bool = False) -> None:
-    """Delete files that killed processes were writing, in folders of ours; `before`: by earlier versions too."""
+def clear_torn(folder: Path, work: bool = False) -> None:
+    """Delete files that killed processes were writing; in a `work` folder also those that only there are ours."""
     for name, entry in list(_below(folder)):
-        torn = _TORN.fullmatch(name) or (before and _TORN_BEFORE.fullmatch(name))
-        if torn and _known(torn[1] + torn[2]) and entry.is_file(follow_symlinks=False):
+        torn = _TORN.fullmatch(name) or (work and _TORN_BEFORE.fullmatch(name))
+        ours = _known(torn[1] + torn[2]) if torn else work and _TORN_ARRAYS.fullmatch(name)
+        if ours and entry.is_file(follow_symlinks=False):
             Path(entry.path).unlink(missing_ok=True)
 
 

@@ -317,7 +317,7 @@ def resumed_folder(
     place = path if isinstance(path, Place) else check_place(path, kind)
     with work_folder(place, config) as work:
         yield work
-        clear_torn(work, before=True)
+        clear_torn(work, work=True)
         Ledger(work).note("ended")
         _move_into_place(work, place, kind, (CONFIG_FILE, LOCK_FILE, *scratch))
 
@@ -377,7 +377,7 @@ def _taken_up(work: Path, path: Path, wanted: Any, force: bool) -> bool:
             raise UsageError(_unlike(work, path, before, wanted))
     if resumed:
         _unmark(work)  # a process may have been killed just before it gave the folder its name
-        clear_torn(work, before=True)
+        clear_torn(work, work=True)
         return True
     try:
         erase(work, keep_lock=True)

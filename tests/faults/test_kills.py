@@ -139,7 +139,8 @@ def test_what_is_left_of_work_that_was_being_thrown_away_is_never_taken_up(tmp_p
 
 def test_what_killed_processes_were_writing_does_not_stay_in_a_finished_folder(tmp_path):
     with resumed_folder(tmp_path / "m", "run", {}, scratch=("pieces", "part-*.json")) as work:
-        (work / ".result.json.77").touch()
+        for name in (".result.json.77", ".tmpa1B2c3", f".result.json.{'0' * 16}.attomaton"):
+            (work / name).touch()
         (work / "pieces").mkdir()
         for name in ("part-0.json", "result.json"):
             write_json(work / name, 1)
