@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -604,7 +605,7 @@ _OCCUPIED = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 
 def free_place(path: Path) -> Path:
     """The path, or the first one counted up from it that nothing lies at or is being made for."""
-    names = (path.name, *(f"{path.name}-{i}" for i in range(2, 1_000_000)))
+    names = chain([path.name], (f"{path.name}-{i}" for i in count(2)))
     taken = {x.name for x in path.parent.iterdir()} if path.parent.is_dir() else set()
     return path.with_name(next(x for x in names if not {x, f".{x}.partial"} & taken))
 
@@ -622,7 +623,7 @@ def _moved_beside(work: Path, path: Path) -> Path:
 def _free(path: Path) -> Path:
     """The path, or the first one counted up from it that nothing lies at."""
     stem = path.name.removesuffix("-1")
-    names = (path.name, *(f"{stem}-{i}" for i in range(2, 1_000_000)))
+    names = chain([path.name], (f"{stem}-{i}" for i in count(2)))
     return next(p for name in names if not os.path.lexists(p := path.with_name(name)))
 
 
