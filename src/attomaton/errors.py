@@ -119,7 +119,7 @@ def whole_number(name: str, value: object, least: int | None = None) -> int:
     return found
 
 
-def number(name: str, value: object, least: float = -inf, above: float = -inf) -> float:
+def number(name: str, value: object, least: float | int = -inf, above: float | int = -inf) -> float:
     """A single number at least this large, or above that; not NaN, and no text that looks like one.
 
     >>> number("radius", 2, least=0)

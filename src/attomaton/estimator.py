@@ -17,7 +17,15 @@ from jaxtyping import Bool, Float, Int, Shaped
 from attomaton.corpus.samples import SetAside
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import windows_from_ids
-from attomaton.errors import AssumptionError, DataError, NotFittedError, UsageError, listed, nearest
+from attomaton.errors import (
+    AssumptionError,
+    DataError,
+    NotFittedError,
+    UsageError,
+    listed,
+    nearest,
+    whole_number,
+)
 from attomaton.estimator_input import (
     Context,
     Contexts,
@@ -175,6 +183,7 @@ class NextTokenClassifier:
         [(0, 'retrieved'), (2, 'outranked')]
         """
         self._check_fitted()
+        whole_number("evidence", evidence, least=0)
         tokens, _, _ = read_contexts([context])
         return _InOrderOfClasses(self.limit_).explain(tokens, evidence)
 
@@ -186,8 +195,7 @@ class NextTokenClassifier:
         It ends early, or is empty, where nothing was learned about what follows the last token.
         """
         self._check_fitted()
-        if length < 1:
-            raise UsageError(f"length must be at least 1, not {length}.")
+        whole_number("length", length, least=1)
         rng = _check_random_state(self.random_state if random_state is None else random_state)
         words, _, _ = read_contexts([context])
         begin = len(words)

@@ -37,7 +37,7 @@ from attomaton.formats import (
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.finite import FiniteComponent
 from attomaton.mechanics.graph import PriorityGraph
-from attomaton.mechanics.limit import Limit, dense_matrix, merge_summaries
+from attomaton.mechanics.limit import Limit, dense_matrix, expect_limit, merge_summaries
 from attomaton.mechanics.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
@@ -81,6 +81,7 @@ def save_model(
 
     An earlier model there is replaced, another folder of ours by `force` alone, anything else never.
     """
+    expect_limit(limit)
     with new_folder(check_place(folder, "model", force=force), "model") as work:
         part = write_part(work, 0, limit)
         write_head(work, limit.graph.vocabulary, [part], record, _arrays(limit, dense))

@@ -734,6 +734,8 @@ def folder_kind(path: Path | str) -> str:
 
 def check_folder(path: Path | str, kind: str) -> Path:
     """The folder, if it is one of ours and of this kind; otherwise an error that says what it is."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"{path!r:.60}: the path of a {kind} folder is needed.")
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path}: no such {kind} folder.")

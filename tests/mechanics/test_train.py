@@ -303,7 +303,7 @@ def test_defaults_have_one_place():
         assert f"(default: {DEFAULTS[name]})" in said[name]
     for name in ("init", "optimizer", "head", "loss"):
         assert f"{DEFAULTS[name]} (default)" in said[name]
-    assert {p.name for p in options if p.default is not None} <= {"data", "out", "json"}
+    assert {p.name for p in options if p.default is not None} <= {"data", "out", "json", "force"}
 
 
 @pytest.mark.parametrize("optimizer", RATES)

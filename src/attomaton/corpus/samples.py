@@ -182,7 +182,10 @@ def list_of(x: Any, name: str, needed: str = TOKENS) -> list[Any]:
 def numbers_of(x: Any, name: str) -> Float[np.ndarray, "*shape"]:
     """Weights as numbers; `name` is what they are called."""
     try:
-        return np.asarray(x, dtype=np.float64)
+        found = np.asarray(x)
+        if found.dtype.kind in "US" or any(isinstance(v, (str, bytes)) for v in found.flat[:1]):
+            raise TypeError  # "1.5" is a word
+        return found.astype(np.float64)
     except (TypeError, ValueError):
         raise DataError(f"{name} holds something that is no number.") from None
 

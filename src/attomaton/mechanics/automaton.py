@@ -23,8 +23,8 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label
-from attomaton.errors import DataError, UsageError, visible
-from attomaton.mechanics.limit import Limit
+from attomaton.errors import DataError, UsageError, number, visible, whole_number
+from attomaton.mechanics.limit import Limit, expect_limit
 from attomaton.numerics import sorted_unique
 
 NOT_A_TOKEN = "not in the vocabulary"
@@ -136,6 +136,7 @@ class Automaton:
     """Predictions of a fitted limit, and their reasons."""
 
     def __init__(self, limit: Limit):
+        expect_limit(limit)
         self.limit = limit
 
     def predict_proba(self, context: Sequence[Label], radius: float = np.inf) -> Answer:
@@ -167,8 +168,8 @@ class Automaton:
         It ends early, or is empty, where the last token never was one in the data: nothing was learned about
         what follows it.
         """
-        if length < 1:
-            raise UsageError(f"length must be at least 1, not {length}.")
+        whole_number("length", length, least=1)
+        expect_generator(rng)
         # What is drawn stands in the context already: no step changes which tokens there are, only how often.
         seen = self._look_up(context)
         count, place = seen.count.copy(), {x: i for i, x in enumerate(seen.words)}
@@ -190,6 +191,7 @@ class Automaton:
 
         `evidence` is the number of samples shown for each edge of a path, heaviest first.
         """
+        whole_number("evidence", evidence, least=0)
         seen = self._look_up(context)
         words, tokens = seen.words, seen.tokens
         unknown = tuple(self._unknown(seen))
@@ -269,8 +271,7 @@ class Automaton:
 
     def _mix(self, seen: "_Seen", radius: float) -> Float[np.ndarray, " known"]:
         """The shares of one bag's tokens; see `mixing_scores`."""
-        if not radius >= 0:
-            raise UsageError(f"radius must be 0 or more, not {radius}.")
+        radius = number("radius", radius, least=0)
         if not seen.words:
             return np.zeros(0)
         whole, norm = np.array([0, len(seen.words)]), self.limit.svm.norm
@@ -341,6 +342,14 @@ class Automaton:
                 }
                 for r in heaviest
             ),
+        )
+
+
+def expect_generator(rng: object) -> None:
+    """Refuse what draws nothing."""
+    if not isinstance(rng, (np.random.Generator, np.random.RandomState)):
+        raise UsageError(
+            f"rng={rng!r:.60}: a NumPy generator is needed, such as numpy.random.default_rng(0)."
         )
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.corpus.samples import Samples
+from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import AssumptionError
 from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by
@@ -177,6 +177,7 @@ def build_graph(samples: Samples) -> PriorityGraph:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
+    expect_samples(samples)
     K = len(samples.vocabulary)
     owner = samples.sample_of
     key, pair = samples.pair_index()

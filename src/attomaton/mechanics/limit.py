@@ -108,6 +108,14 @@ class Limit:
         }
 
 
+def expect_limit(x: object) -> None:
+    """Refuse what was passed where a limit is needed, with how to get one."""
+    if not isinstance(x, Limit):
+        raise UsageError(
+            f"limit: {type(x).__name__} is no Limit. Make one with solve_limit(samples), or open_model(folder)."
+        )
+
+
 def check_dense(K: int, embeddings: Embeddings | None) -> None:
     """Refuse to write out a matrix over K tokens that nobody could hold."""
     width = K if embeddings is None else embeddings.E.shape[1]

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import brentq
 
-from attomaton.corpus.samples import Samples
+from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.errors import DataError, SolverError, UsageError
 from attomaton.mechanics.data import Embeddings, check_embeddings
 
@@ -117,7 +117,10 @@ def norm_path(
 def _positive(
     name: str, values: Sequence[float | int] | np.ndarray
 ) -> Float[np.ndarray, " points"]:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}={values!r:.60}: a list of numbers is needed.") from None
     if array.ndim != 1 or not array.size:
         raise UsageError(f"{name}: expected a list of numbers, got shape {array.shape}.")
     wrong = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
@@ -244,6 +247,7 @@ def _task(
     theta: float = 1.0,
     total: float | None = None,
 ) -> _Task:
+    expect_samples(samples)
     K = len(samples.vocabulary)
     pairs, index = samples.pair_index()
     if embeddings is None:

@@ -165,6 +165,8 @@ def train(
     for name, function in {"record": record, "progress": progress, "watch": watch}.items():
         if function is not None and not callable(function):
             raise UsageError(f"{name}={function!r:.60}: a function is needed.")
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        raise UsageError(f"checkpoint={checkpoint!r:.60}: something with load and save is needed.")
     if many and seeds != 1:
         raise UsageError(
             f"seeds={seeds} with a sequence of {len(sets)} data sets: seeds are for one data set. "

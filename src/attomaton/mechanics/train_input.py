@@ -7,7 +7,7 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.corpus.samples import Samples
+from attomaton.corpus.samples import Samples, list_of
 from attomaton.errors import DataError, UsageError, one_of, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings
 
@@ -127,7 +127,7 @@ def loss_floors(
 
 
 def embedding_tables(
-    sets: list[Samples], embeddings: Table | Sequence[Table] | None, head: str
+    sets: list[Samples], embeddings: Table | Sequence[Table] | Any | None, head: str
 ) -> list[Float[np.ndarray, "_ width"]] | None:
     """The embedding matrix of each data set, checked; None in pairs space."""
     if embeddings is None:
@@ -135,7 +135,7 @@ def embedding_tables(
     if isinstance(embeddings, Embeddings) or getattr(embeddings, "ndim", 3) != 3:
         given: list[Any] = [embeddings] * len(sets)
     else:
-        given = list(embeddings)
+        given = list_of(embeddings, "embeddings", "a matrix, or a list of them,")
     if len(given) != len(sets):
         raise UsageError(
             f"embeddings: {len(given)} matrices for {len(sets)} data sets; give one for all or one "

@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import DataError, whole_number
 from attomaton.formats import (
     AGAIN,
     expect,
@@ -29,7 +29,7 @@ from attomaton.formats import (
     write_arrays,
     write_json,
 )
-from attomaton.mechanics.automaton import NOT_A_TOKEN, SUGGESTED, Unknown, naming
+from attomaton.mechanics.automaton import NOT_A_TOKEN, SUGGESTED, Unknown, expect_generator, naming
 from attomaton.numerics import row_pointer
 from attomaton.predictor.backoff import Gate, reach
 from attomaton.predictor.bags import Bags, bag_of
@@ -154,8 +154,8 @@ class Predictor:
         backoff: bool = True,
     ) -> list[Label]:
         """A continuation drawn token by token; *any word never seen* is no word and is not drawn."""
-        if length < 1:
-            raise UsageError(f"length must be at least 1, not {length}.")
+        whole_number("length", length, least=1)
+        expect_generator(rng)
         words = self._words(context)
         begin = len(words)
         for _ in range(length):
