@@ -389,3 +389,49 @@ def test_the_installed_command_answers():
     command = Path(sys.executable).with_name("attomaton")
     done = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
     assert "exactly, on" in done.stdout
+
+
+# Numbers nobody would type
+
+MANY = str(2**70)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "data synth -o x.jsonl --seed -1",
+        f"train DATA -o r --steps {MANY}",
+        f"train DATA -o r --steps 2 --every {MANY}",
+        f"train DATA -o r --steps 2 --seeds {MANY}",
+        f"train DATA -o r --steps 2 --optimizer sgd --batch-size {MANY}",
+        f"dynamics syn-small --level sampled --steps {MANY} -o r",
+        f"dynamics syn-small --level sampled --steps 2 --seeds {MANY} -o r",
+        f"dynamics syn-small --level sampled --steps 2 --batch {MANY} -o r",
+        f"dynamics syn-small --level sampled --steps 2 -T {MANY} -o r",
+        f"dynamics syn-small --level limit --steps {MANY} -o r",
+        "dynamics syn-small --level reduced --eta-y 1e-320 -o r",
+        "fit DATA -o m --memory nan",
+        "fit DATA -o m --memory inf",
+        "fit DATA -o m --memory 0",
+        f"predict m a --sample {MANY}",
+        "predict m a --sample 2 --seed -1",
+    ],
+)
+def test_numbers_beyond_reason_are_refused(line, call, chain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = call(*line.replace("DATA", str(chain)).split())
+    assert (code, "Internal" in err) == (2, False), err
+    assert len(err) < 400
+
+
+def test_too_little_memory_is_no_fault_of_ours(call, monkeypatch):
+    from attomaton import doctor
+
+    monkeypatch.setattr(doctor, "examine", lambda: (_ for _ in ()).throw(MemoryError("8 EB")))
+    code, _, err = call("doctor")
+    assert code == 1
+    assert err.startswith("OutOfMemory: there is not enough memory for this (MemoryError: 8 EB).")
+    assert "Try less at a time" in err
+    exhausted = RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes")
+    monkeypatch.setattr(doctor, "examine", lambda: (_ for _ in ()).throw(exhausted))
+    assert call("doctor", "--json")[0] == 1

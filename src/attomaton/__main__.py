@@ -4,6 +4,8 @@
 def main() -> None:
     """Run the command line, ready to be interrupted at any moment."""
     import signal
+    import sys
+    import warnings
 
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until there is somebody to answer them
@@ -11,6 +13,9 @@ def main() -> None:
 
     interrupts.watch()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+    # Of numbers that overflow on the way: what came of them is in the answer. Who looks for a fault sees them.
+    if "--debug" not in sys.argv and not sys.warnoptions:
+        warnings.simplefilter("ignore", RuntimeWarning)
     try:
         from attomaton.cli import main as run
 

@@ -20,6 +20,7 @@ from attomaton.console import (
     Split,
     TokenizerName,
     Workers,
+    bytes_of,
     emit,
     fail,
     prepare_streams,
@@ -118,7 +119,7 @@ def fit(
     options = reading(locals())
     from attomaton.estimates import estimate_fit, is_large
 
-    bytes_at_a_time = None if memory is None else int(memory * 1e9)
+    bytes_at_a_time = bytes_of(memory)
     if estimate or is_large(data, format):
         try:
             with progress_bar("estimating"):
@@ -250,7 +251,9 @@ def predict(
     ] = None,
     top: Annotated[int, typer.Option(help="How many tokens to show.")] = 10,
     sample: Annotated[int, typer.Option(help="Also draw a continuation of this length.")] = 0,
-    seed: Annotated[int | None, typer.Option(help="Seed of the continuation (default: 0).")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the continuation (default: 0).")
+    ] = None,
     backoff: Backoff = None,
     json: Json = False,
 ) -> None:
@@ -501,7 +504,7 @@ def data_synth(
     ] = None,
     levels: Annotated[int, typer.Option(help="Priority groups (planted).")] = 3,
     repeats: Annotated[bool, typer.Option(help="Let tokens repeat in a context.")] = False,
-    seed: Annotated[int, typer.Option(help="Names the random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Names the random numbers.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     json: Json = False,
 ) -> None:

@@ -12,6 +12,7 @@ from attomaton.console import (
     Json,
     Memory,
     Workers,
+    bytes_of,
     emit,
     progress_bar,
     say,
@@ -123,7 +124,7 @@ def sweep(
     from attomaton.engine.choose import open_engine
     from attomaton.sweeps import parse_grid, sweep_run
 
-    bytes_at_a_time = None if memory is None else int(memory * 1e9)
+    bytes_at_a_time = bytes_of(memory)
     with (
         open_engine(engine, workers, bytes_at_a_time, address) as where,
         progress_bar("sweep") as bar,

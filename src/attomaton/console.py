@@ -16,7 +16,7 @@ import typer
 
 from attomaton import interrupts
 from attomaton.corpus.files import READING
-from attomaton.errors import StorageError, visible
+from attomaton.errors import StorageError, UsageError, visible
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Context = Annotated[
@@ -62,6 +62,7 @@ Force = Annotated[
     ),
 ]
 Progress = Callable[[int, int, Any], None]
+MOST_MEMORY = 1e9  # GB
 LONGEST = 1000  # characters in a line of a message, whatever a file had in it
 FIRST_LINE, NEXT_LINE = 3.0, 15.0  # seconds, of progress where there is no terminal
 
@@ -73,6 +74,15 @@ def reading(given: dict[str, Any]) -> dict[str, Any]:
         log.addHandler(_Said())
         log.setLevel(logging.INFO)
     return {name: given[name] for name in READING}
+
+
+def bytes_of(memory: float | None) -> int | None:
+    """The bytes of `--memory GB`."""
+    if memory is None:
+        return None
+    if not 0 < memory <= MOST_MEMORY:
+        raise UsageError(f"--memory {memory:g}: a positive number of GB is needed.")
+    return int(memory * 1e9)
 
 
 class _Said(logging.Handler):

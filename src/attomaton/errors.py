@@ -102,7 +102,9 @@ def one_of(name: str, value: object, choices: Sequence[str]) -> None:
     raise UsageError(f'{name}="{shown}" is not known; choose from {known}{nearest(value, choices)}')
 
 
-def whole_number(name: str, value: object, least: int | None = None) -> int:
+def whole_number(
+    name: str, value: object, least: int | None = None, most: int | None = None
+) -> int:
     """A count, a seed, a length: what Python or NumPy calls an integer; nothing is rounded.
 
     >>> whole_number("steps", 3, least=1)
@@ -116,6 +118,8 @@ def whole_number(name: str, value: object, least: int | None = None) -> int:
         raise UsageError(f"{name}={value!r:.60}: a whole number is needed.") from None
     if least is not None and found < least:
         raise UsageError(f"{name}={found}: at least {least} is needed.")
+    if most is not None and found > most:
+        raise UsageError(f"{name}={visible(found, 30)}: at most {most:,} is possible.")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.errors import UsageError, nearest
+from attomaton.errors import UsageError, nearest, whole_number
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics, record_times
 
@@ -79,7 +79,7 @@ def run_level(
     if not until > 0 or not np.isfinite(until):
         raise UsageError(f"until={until}: a positive, finite time is needed.")
     if "steps" in options:
-        steps = options.pop("steps")
+        steps = whole_number("steps", options.pop("steps"), least=1, most=2**31 - 1)
         options |= {"method": "steps", "times": np.arange(steps + 1.0)}
     else:
         options["times"] = record_times(until)

@@ -46,7 +46,7 @@ from attomaton.ledger import Ledger, command
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.limit import Limit, solve_limit
 from attomaton.mechanics.train import Checkpoint, Progress, Training, Watch, train
-from attomaton.mechanics.train_input import DEFAULTS, INITS, resolved
+from attomaton.mechanics.train_input import DEFAULTS, INITS, MOST, resolved
 from attomaton.models import open_model, read_record
 from attomaton.storage import (
     LOCK_FILE,
@@ -105,7 +105,7 @@ def train_beside_theory(
         seeds=seeds,
         loss_floor=limit.finite.loss_floor if loss == "log" else None,
         record=measure,
-        context=yardstick(limit, whole_number("seeds", seeds, least=1)),
+        context=yardstick(limit, whole_number("seeds", seeds, least=1, most=MOST)),
         progress=progress,
         watch=watch,
         checkpoint=checkpoint,

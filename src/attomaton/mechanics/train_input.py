@@ -11,6 +11,9 @@ from attomaton.corpus.samples import Samples, list_of
 from attomaton.errors import DataError, UsageError, one_of, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings
 
+MOST = (
+    10**12
+)  # of steps, seeds, samples in a batch: more than any machine can do, less than 64 bits hold
 HEADS = ("identity", "tied")
 LOSSES = ("log", "squared", "cross-entropy")
 OPTIMIZERS = ("gd", "ngd", "polyak", "sgd", "adam")
@@ -73,7 +76,7 @@ def check_options(
         )
     for name, value in counts.items():
         if value is not None:
-            whole_number(name, value, least=1)
+            whole_number(name, value, least=1, most=MOST)
     if counts["batch_size"] is not None and optimizer not in ("sgd", "adam"):
         raise UsageError(
             f'batch_size with optimizer="{optimizer}", which uses all samples at every step. '

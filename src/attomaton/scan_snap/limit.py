@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.errors import UsageError, one_of
+from attomaton.errors import UsageError, one_of, whole_number
 from attomaton.numerics import float64
 from attomaton.programs import compiled_program
 from attomaton.scan_snap.data import SequenceClasses
@@ -27,6 +27,7 @@ from attomaton.scan_snap.trajectory import Dynamics, as_runs, record_times
 if TYPE_CHECKING:
     from attomaton.scan_snap.population import Population
 
+MOST = 2**31 - 1  # of steps and seeds
 METHODS = ("adaptive", "steps")
 STARTS = ("zero", "uniform")
 LAST = 1e6  # where the differential equation ends when nobody says when to record
@@ -113,10 +114,8 @@ def _check_numbers(*, momentum: Number, seed: int, seeds: int, rtol: float, atol
     """Refuse numbers outside their range."""
     if not 0 <= momentum < 1:
         raise UsageError(f"momentum={momentum}: a number from 0 to below 1 is needed.")
-    if seeds < 1:
-        raise UsageError(f"seeds={seeds}: at least 1 is needed.")
-    if seed < 0:
-        raise UsageError(f"seed={seed}: 0 or more is needed.")
+    whole_number("seeds", seeds, least=1, most=MOST)
+    whole_number("seed", seed, least=0)
     for name, value in (("rtol", rtol), ("atol", atol)):
         if not (np.isfinite(value) and value > 0):
             raise UsageError(f"{name}={value}: a positive number is needed.")
@@ -150,8 +149,8 @@ def _record_times(
         raise UsageError(
             'steps is for method="steps"; the differential equation ends at the last of its times.'
         )
-    if steps is not None and steps < 1:
-        raise UsageError(f"steps={steps}: at least 1 is needed.")
+    if steps is not None:
+        whole_number("steps", steps, least=1, most=MOST)
     if times is None:
         if method == "adaptive":
             return record_times(LAST, RECORDS)

@@ -75,13 +75,17 @@ def run_reduced(
         raise UsageError(f'mixing="{mixing}" is not known; choose from {", ".join(MIXINGS)}.')
     pairs = as_runs(np.asarray(eta_y, float), np.asarray(eta_z, float))
     check_positive(eta_y=pairs[0], eta_z=pairs[1])
+    with np.errstate(over="ignore", under="ignore"):
+        ratios = pairs[1] / pairs[0]
+    if not (np.isfinite(ratios) & (ratios > 0)).all():
+        raise UsageError("eta_z/eta_y: a ratio beyond what numbers can hold; choose nearer rates.")
     t = _times(times)
     system = _System(classes, z0, mixing)
     begin = perf_counter()
     u = np.stack([decoder_logit_gap(t / classes.K, y, classes.M) for y in pairs[0]])
     states = np.empty((*u.shape, system.size))
-    for ratio in np.unique(pairs[1] / pairs[0]):
-        chosen = pairs[1] / pairs[0] == ratio
+    for ratio in np.unique(ratios):
+        chosen = ratios == ratio
         stops, where = np.unique(u[chosen], return_inverse=True)
         states[chosen] = system.integrate(float(ratio), stops)[where.reshape(-1, len(t))]
     z, mean, B = system.unpack(states)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.errors import UsageError, one_of
+from attomaton.errors import UsageError, one_of, visible
 from attomaton.numerics import float64, named_rng
 from attomaton.programs import compiled_program
 from attomaton.scan_snap.data import SequenceClasses
@@ -29,6 +29,7 @@ from attomaton.scan_snap.trajectory import Dynamics, as_runs
 if TYPE_CHECKING:
     from attomaton.scan_snap.model import Batch, Layer, Params
 
+MOST = 2**31 - 1  # of steps, seeds, contexts in a batch, tokens in one: they are counted in 32 bits
 OPTIMIZERS = ("sgd", "momentum", "adam")
 STARTS = ("zero", "uniform")
 NORMALISE = ("l2", "none")
@@ -122,6 +123,8 @@ def _at_least(counts: dict[str, tuple[int, int]]) -> None:
     for name, (value, least) in counts.items():
         if value < least:
             raise UsageError(f"{name}={value}: at least {least} is needed.")
+        if value > MOST and name != "seed":
+            raise UsageError(f"{name}={visible(value, 30)}: at most {MOST:,} is possible.")
 
 
 def _cells(
