@@ -1,6 +1,7 @@
 """Tokens, logs and titles that would steer a terminal, a browser or a spreadsheet: shown, not obeyed."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -143,3 +144,21 @@ def test_numbers_stay_numbers():
     assert (
         csv_text(["x"], [[-0.1], ["-0.5"], [3], [None], ["tea"]]) == 'x\n-0.1\n-0.5\n3\n""\ntea\n'
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("doctor", "\u202e\x1b[2J"), ("doctor", "--\u202e"), ("\u202e\x9b",), ("runs", "\u2066")],
+)
+def test_words_that_make_no_sense_are_shown_and_not_obeyed(call, words):
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    assert "\\u20" in err
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", err)
+
+
+@pytest.mark.parametrize("words", [("runs", "check"), ("runs", "show"), ("data", "inspect")])
+def test_a_name_longer_than_any_file_has_is_cut(call, words):
+    code, _, err = call(*words, "x" * 100_000)
+    assert code in (1, 2, 3)
+    assert len(err) < 2000

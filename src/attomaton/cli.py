@@ -1,10 +1,13 @@
 """The command line: parse, call, print, exit code. Results go to stdout, everything else to stderr."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from attomaton import cli_dynamics, cli_lab, cli_predictor, cli_runs, cli_summary, cli_verify
 from attomaton.console import (
@@ -35,8 +38,34 @@ from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError, visible
 
 MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
 
+# What the library of the command line raises where words make no sense; it lies elsewhere in each version.
+_Misused: Any = typer.BadParameter.__mro__[1]
+
+
+class _Commands(typer.core.TyperGroup):
+    """The commands; what the library says of a user's words passes through `visible`, like all that is printed."""
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        with _shown():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _shown():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    try:
+        yield
+    except _Misused as error:
+        error.message = visible(error.message, most=500, keep="\n")
+        raise
+
+
 app = typer.Typer(
     name="attomaton",
+    cls=_Commands,
     help="What a self-attention layer learns from next-token prediction, exactly, on your data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -655,6 +684,6 @@ def _named(error: Exception) -> tuple[str, str]:
             "--batch-size, a shorter --context, --memory GB where there is such an option; or a larger machine."
         )
     if isinstance(error, OSError):
-        where = "" if error.filename is None else f"{error.filename}: "
+        where = "" if error.filename is None else f"{visible(error.filename, most=500)}: "
         return "StorageError", f"{where}{error.strerror or said}."
     return "InternalError", f"{said}\nThis is a fault of attomaton; --debug shows where."
