@@ -285,7 +285,7 @@ def test_the_page_of_a_model_tells_what_its_record_holds(tab, lab, call, events)
     assert weights == sorted(samples.weight.tolist(), reverse=True)[: len(weights)]
     assert f"{len(samples):,} distinct samples end in ‘tea’" in tab.text("main")
     tab.see(f"/data?on={item.id}&last=nobody")
-    assert "'nobody' is never a last token" in tab.wait(
+    assert "'nobody' is not a token of this model" in tab.wait(
         "document.querySelector('.problem')?.innerText"
     )
 
