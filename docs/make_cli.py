@@ -15,13 +15,24 @@ Results go to stdout, everything else to stderr; `--json` prints the result as o
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a fault of attomaton itself, or of the disk |
+| 1 | a fault of attomaton itself, of the disk, or too little memory |
 | 2 | a command or option that makes no sense |
 | 3 | data that cannot be read, or that break an assumption of the theorem |
 | 4 | no certified answer; training diverged; an experiment was not reproduced |
 | 5 | some cells of a sweep failed |
 | 6 | answered, but the model does not know some tokens of the context; they are marked |
-| 130 | interrupted |
+| 130 | interrupted, by Ctrl-C or SIGTERM |
+
+Ctrl-C and SIGTERM end every command at once, at any moment, with one line that says what is kept; the same
+command again goes on from there (`fit`, `train`, `tune`, `sweep`, `verify`, and those of `reproduce` that
+take long). A reader that leaves (`| head`) ends a command with exit code 0.
+
+Work that takes longer than three seconds says how far it is: as a bar on a terminal, elsewhere as a line on
+stderr every 15 seconds. Tokens and other text from files are shown with control characters, escapes and marks
+that turn the direction of writing spelled out (`\\x1b`, `\\u202e`), and cut where they are long; JSON and
+exported files hold them whole. Where an output cannot hold a character (an old code page) something plain
+stands for it, and JSON is plain ASCII there. In tables saved as CSV a word that begins with `=`, `+`, `-`,
+`@`, a tab or a line break has a `'` before it, so that no spreadsheet takes it for a formula.
 """
 
 
