@@ -133,7 +133,10 @@ def test_predict_explain_and_graph_speak_of_the_same_model(call, chain, tmp_path
     code, out, _ = call("predict", tmp_path / "M", "1", "2", "--json", "--sample", 3)
     record = json.loads(out)
     assert (code, record["prediction"]) == (0, 1)
-    assert len(record["continuation"]) == 3
+    assert record["continuation"] == [
+        1
+    ]  # never a last token: nothing was learned about what follows
+    assert record["continuation_ends"] == "never a last token: 1"
     code, out, _ = call("explain", tmp_path / "M", "0", "1", "2", "--json")
     fates = {f["token"]: f for f in json.loads(out)["fates"]}
     assert fates[0]["probability"] == 1.0
@@ -435,3 +438,26 @@ def test_too_little_memory_is_no_fault_of_ours(call, monkeypatch):
     exhausted = RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes")
     monkeypatch.setattr(doctor, "examine", lambda: (_ for _ in ()).throw(exhausted))
     assert call("doctor", "--json")[0] == 1
+
+
+def test_what_a_model_does_not_know_is_named_with_the_nearest(call, tmp_path):
+    (tmp_path / "d.jsonl").write_text(
+        '{"tokens": ["tea", "soup", "bell"], "next": "tea"}\n{"tokens": ["soup", "bell"], "next": "soup"}\n',
+        encoding="utf-8",
+    )
+    call("fit", tmp_path / "d.jsonl", "-o", tmp_path / "m")
+    code, out, _ = call("predict", tmp_path / "m", "teq", "soup", "bell", "--json")
+    record = json.loads(out)
+    assert (code, record["prediction"], record["unseen"]) == (6, "soup", [])
+    assert record["unknown"] == [{"token": "teq", "nearest": "tea", "why": "not in the vocabulary"}]
+    assert [x["token"] for x in record["probabilities"]] == ["soup", "bell"]
+    code, out, _ = call("predict", tmp_path / "m", "tea", "soup", "bell", "--sample", 3)
+    assert code == 0
+    assert "tea soup bell → tea\nends there, never a last token: tea" in out
+    for command in ("predict", "explain"):
+        code, out, _ = call(command, tmp_path / "m", "tea", "bel")
+        assert (code, "no prediction" in out, "did you mean ‘bell’?" in out) == (6, True, True)
+        assert call(command, tmp_path / "m", "tea", "bell")[0] == 0
+    for command in ("graph", "summary"):
+        code, _, err = call(command, tmp_path / "m", "--last", "bel")
+        assert (code, "did you mean 'bell'?" in err) == (2, True)
