@@ -55,7 +55,7 @@ CASES = (
     Case("reproduce", ("reproduce", "scan-snap-fig8")),
     Case("demo", ("demo",)),
     *(
-        Case(f"data synth {suffix}", ("data", "synth", *words), out=f"{OUT}.{suffix}")
+        Case(f"data synth {suffix}", ("data", "synth", "--force", *words), out=f"{OUT}.{suffix}")
         for suffix, words in (
             ("jsonl", ("-K", "50", "-n", "500", "-T", "20")),
             ("csv", ("--kind", "sessions")),

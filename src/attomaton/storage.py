@@ -689,9 +689,13 @@ def check_file(
         raise UsageError(
             f"{path}: already exists; name another file, or say --force to replace it."
         )
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"{path}: cannot write there (the folder is not yours to write in).")
-    return path
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            return path
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return path  # writing says so
+        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
