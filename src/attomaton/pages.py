@@ -247,7 +247,12 @@ def _struct(block: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
             number += head >> 4
         else:
             number, at = _number(block, at)
-        fields[number], at = _value(block, at, head & 15, depth)
+        kind = head & 15
+        if 4 <= kind <= 6 and (n := block[at]) < 128:  # most fields are small numbers
+            fields[number] = (n >> 1) ^ -(n & 1)
+            at += 1
+        else:
+            fields[number], at = _value(block, at, kind, depth)
     return fields, at + 1
 
 
