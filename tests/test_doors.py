@@ -27,6 +27,7 @@ from attomaton.manifest import MANIFEST
 from attomaton.mechanics.limit import solve_limit
 from attomaton.models import open_model, save_model
 from attomaton.runs import provenance
+from attomaton.scan_snap.families import read_classes
 from attomaton.storage import KIND_FILE, new_folder
 
 HOURS = 9 << 30  # bytes of a file that nobody can read in one go
@@ -278,3 +279,12 @@ def test_readers_meet_plain_files_only(put):
         read_json(folder / "command.txt")
     with pytest.raises(DataError, match="a pipe"):
         read_arrays(folder / "command.txt", ["W"])
+
+
+def test_classes_are_read_from_files_with_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(doors, "PATIENCE", 0.2)
+    os.mkfifo(tmp_path / "c.toml")
+    with pytest.raises(DataError, match=r"c\.toml: a pipe that nobody writes to"):
+        read_classes(tmp_path / "c.toml")
+    with pytest.raises(DataError, match=r"/dev/zero: more than 16 MB"):
+        read_classes("/dev/zero")

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.doors import data_stream
 from attomaton.errors import AssumptionError, DataError, UsageError, counted, listed, nearest
 from attomaton.scan_snap.data import SUM, SequenceClasses, sequence_classes
 from attomaton.scan_snap.trajectory import class_attention
 
 KEYS = ("query", "next", "tokens")
+MOST_BYTES = 1 << 24  # of a file of classes
 
 
 def syn_small() -> SequenceClasses:
@@ -184,7 +186,13 @@ def read_classes(path: str | Path) -> SequenceClasses:
     Weights must add up to 1 in each class, unless the file begins with `normalise = true`.
     """
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        with data_stream(Path(path)) as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise DataError(f"more than {MOST_BYTES >> 20} MB, which no file of classes has.")
+        table = tomllib.loads(content.decode("utf-8"))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:  # not TOML, not text, endless numbers or nesting
