@@ -62,6 +62,7 @@ def serve(
             keys.close()
 
     def end() -> None:  # without an argument: NiceGUI would hand itself over as one
+        keys.close()
         lab.jobs.stop()
 
     app.on_startup(ready)
