@@ -130,11 +130,15 @@ class Cluster:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keep what this process does on SIGTERM; Ray would have it exit in its own way."""
-    before = signal.getsignal(signal.SIGTERM)
+    """Keep what this process does on SIGTERM; Ray would have it exit in its own way, also while it starts."""
+    from ray._private import utils
+
+    before, installed = signal.getsignal(signal.SIGTERM), utils.set_sigterm_handler
+    utils.set_sigterm_handler = lambda handler: None
     try:
         yield
     finally:
+        utils.set_sigterm_handler = installed
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
 
