@@ -231,7 +231,7 @@ def test_a_sweep_that_was_broken_off_tells_its_cells_and_goes_on(here, call, mon
 
 
 def test_a_verification_that_was_broken_off_tells_its_claims(here, call, monkeypatch):
-    monkeypatch.setattr(verify, "_check", stop)
+    monkeypatch.setattr(verify, "_evidence", stop)
     assert call("verify", "--only", "luce,T2", "-o", "runs/v")[0] == 130
     told = listed(call)[".v.partial"]
     assert (told["kind"], told["done"]["done"], told["done"]["of"]) == ("verification", 0, 2)
