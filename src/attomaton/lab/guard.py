@@ -12,6 +12,7 @@ Those who pass are bounded too: addresses and bodies in length, bodies in the ti
 """
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -104,10 +105,11 @@ class Guard:
         except RefusedError as refused:
             if not started:
                 await self._refuse(scope, send, refused.status, refused.why)
-        except Exception:
+        except Exception as error:
             # What pages send beside their WebSocket are uploads, and NiceGUI takes the form of those on trust.
             if started or scope["method"] in SAFE:
                 raise
+            logging.getLogger("attomaton").warning("a request could not be read: %.200r", error)
             why = "this request cannot be read."
             await self._refuse(scope, send, HTTPStatus.BAD_REQUEST, why)
 
