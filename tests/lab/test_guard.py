@@ -126,7 +126,7 @@ def test_no_combination_but_the_right_one_gets_in(guard):
     assert 0 < let_in < tried / 20
 
 
-@pytest.mark.parametrize("path", BAD_PATHS)
+@pytest.mark.parametrize("path", BAD_PATHS, ids=range(len(BAD_PATHS)))  # they differ each time
 def test_the_cookie_and_the_token_are_of_no_use_without_the_path(guard, path):
     for kind, token in product(("http", "websocket"), (*GOOD_TOKENS, {"query": f"token={TOKEN}"})):
         reached, sent = ask(guard, kind, origin=GOOD_ORIGINS[0], token=token, path=path)
