@@ -186,9 +186,7 @@ def drawn(number: int, seed: int) -> Line:
     if short and not any(short[0] in p.words for p in pieces):
         pieces.append(Piece(short[0].strip("-"), short))
     if rng.random() < 0.05:
-        pieces.append(
-            Piece("extra", (rng.choice([*TEXTS, "--nonsense", "--out", "-x", "--debug"]),))
-        )
+        pieces.append(Piece("extra", (rng.choice([*TEXTS, "--nonsense", "--out", "-x"]),)))
     if rng.random() < 0.03:
         rng.shuffle(pieces)
     return Line(words, tuple(pieces))

@@ -162,3 +162,29 @@ def test_a_name_longer_than_any_file_has_is_cut(call, words):
     code, _, err = call(*words, "x" * 100_000)
     assert code in (1, 2, 3)
     assert len(err) < 2000
+
+
+@pytest.mark.parametrize(
+    "words", [("fit",), ("train", "--steps", "4"), ("verify", "--only", "luce", "--data")]
+)
+def test_a_folder_whose_name_is_no_text_can_be_written(call, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    corpus(tmp_path / "d.jsonl", PLAIN)
+    code, _, err = call(*words, "d.jsonl", "-o", "out\udcff")
+    assert code in (0, 4), err
+    assert Path("out\udcff").is_dir()
+
+
+def test_tokens_typed_in_a_narrow_encoding_are_read(call, tmp_path):
+    from attomaton.fits import fit_run
+
+    corpus(tmp_path / "d.jsonl", ["→", "é", *PLAIN[2:]])
+    fit_run(tmp_path / "d.jsonl", tmp_path / "m")
+    disguised = "→".encode().decode("ascii", "surrogateescape")
+    for line in (
+        ["predict", tmp_path / "m", disguised],
+        ["graph", tmp_path / "m", "--last", disguised],
+    ):
+        told = [call(*line), call(*line[:-1], "→")]
+        assert told[0][0] == 0
+        assert told[0] == told[1]

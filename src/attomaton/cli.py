@@ -33,6 +33,8 @@ from attomaton.console import (
     reading,
     say,
     say_replaced,
+    token_typed,
+    tokens_typed,
 )
 from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError, visible
 
@@ -85,7 +87,9 @@ Model = Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`."
 Fitted = Annotated[
     Path, typer.Argument(help="Folder written by `attomaton fit` or `attomaton tune`.")
 ]
-Tokens = Annotated[list[str], typer.Argument(help="The context, last token last.")]
+Tokens = Annotated[
+    list[str], typer.Argument(help="The context, last token last.", callback=tokens_typed)
+]
 Backoff = Annotated[
     bool | None,
     typer.Option(
@@ -364,7 +368,9 @@ def explain(
 @app.command()
 def graph(
     model: Model,
-    last: Annotated[str, typer.Option(help="The last token whose graph to show.")],
+    last: Annotated[
+        str, typer.Option(help="The last token whose graph to show.", callback=token_typed)
+    ],
     format: Annotated[
         str | None,
         typer.Option(

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.console import Json, emit, progress_bar, say
+from attomaton.console import Json, emit, progress_bar, say, token_typed
 from attomaton.errors import UsageError
 
 
@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
 
 def summary(
     model: Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")],
-    last: Annotated[str | None, typer.Option(help="Put one last token under the lens.")] = None,
+    last: Annotated[
+        str | None, typer.Option(help="Put one last token under the lens.", callback=token_typed)
+    ] = None,
     document: Annotated[
         str | None, typer.Option(help="Put one document under the lens: its number or title.")
     ] = None,

@@ -16,7 +16,7 @@ import typer
 
 from attomaton import interrupts
 from attomaton.corpus.files import READING
-from attomaton.errors import StorageError, UsageError, visible
+from attomaton.errors import StorageError, UsageError, as_text, visible
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Context = Annotated[
@@ -83,6 +83,16 @@ def bytes_of(memory: float | None) -> int | None:
     if not 0 < memory <= MOST_MEMORY:
         raise UsageError(f"--memory {memory:g}: a positive number of GB is needed.")
     return int(memory * 1e9)
+
+
+def token_typed(value: str | None) -> str | None:
+    """A token as it was typed, whatever the encoding of the system."""
+    return None if value is None else as_text(value)
+
+
+def tokens_typed(value: list[str]) -> list[str]:
+    """Several of them."""
+    return [as_text(word) for word in value]
 
 
 class _Said(logging.Handler):

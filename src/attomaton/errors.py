@@ -172,6 +172,20 @@ def closest(name: str, known: Sequence[str]) -> str | None:
     return close[0] if close else None
 
 
+def as_text(word: str) -> str:
+    """A word of the command line or the name of a file as text that can be written.
+
+    Where the system's encoding is too narrow they are bytes in disguise: read as UTF-8, which they mostly are.
+
+    >>> as_text("\\udcc3\\udca9")
+    'é'
+    """
+    try:
+        return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:
+        return word.encode("utf-8", "replace").decode()
+
+
 def visible(text: object, most: int | None = 80, keep: str = "") -> str:
     r"""Text of a user or a file, safe to print: what would steer a terminal or hide is spelled out, the rest cut.
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from attomaton.doors import check_memory, enough_memory, opened
-from attomaton.errors import DataError, visible
+from attomaton.errors import DataError, as_text, visible
 from attomaton.pages import Taken, check_pages, read_footer
 
 ROW_GROUP = 1 << 15  # rows of a Parquet file that are read together
@@ -59,7 +59,7 @@ def plain(value: Any) -> Any:
 
 def to_json(value: Any, indent: int | None = 2) -> str:
     """Strict JSON text of a record."""
-    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return as_text(json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def fresh(path: Path) -> Path:
@@ -71,7 +71,7 @@ def fresh(path: Path) -> Path:
 def write_text(path: Path, text: str) -> None:
     """Write one text."""
     with fresh(path).open("x", encoding="utf-8") as file:
-        file.write(text)
+        file.write(as_text(text))
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -202,13 +202,14 @@ def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(
-        pa.table(dict(columns)),
-        fresh(path),
-        compression="zstd",
-        row_group_size=group,
-        write_page_checksum=True,
-    )
+    with fresh(path).open("xb") as file:  # whose name need not be text, as Arrow would have it
+        pq.write_table(
+            pa.table(dict(columns)),
+            file,
+            compression="zstd",
+            row_group_size=group,
+            write_page_checksum=True,
+        )
 
 
 def read_rows(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.doors import opened
-from attomaton.errors import DataError, StorageError
+from attomaton.errors import DataError, StorageError, as_text
 
 LEDGER = "log.jsonl"
 TAIL = 1 << 24  # bytes from its end that are read: some hundred thousand lines
@@ -43,7 +43,7 @@ class Ledger:
     def note(self, event: str, **facts: Any) -> None:
         """Add a line; when this returns it is on the disk."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = json.dumps({"time": time, "event": event, **facts}, ensure_ascii=False)
+        line = as_text(json.dumps({"time": time, "event": event, **facts}, ensure_ascii=False))
         try:
             with os.fdopen(_opened(self.path), "ab+") as file:
                 file.seek(max(file.tell() - 1, 0))
