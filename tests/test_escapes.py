@@ -178,7 +178,7 @@ def test_a_folder_whose_name_is_no_text_can_be_written(call, tmp_path, monkeypat
 def test_tokens_typed_in_a_narrow_encoding_are_read(call, tmp_path):
     from attomaton.fits import fit_run
 
-    corpus(tmp_path / "d.jsonl", ["→", "é", *PLAIN[2:]])
+    corpus(tmp_path / "d.jsonl", [*PLAIN[:5], "→"])
     fit_run(tmp_path / "d.jsonl", tmp_path / "m")
     disguised = "→".encode().decode("ascii", "surrogateescape")
     for line in (
