@@ -151,3 +151,28 @@ def test_a_diverged_run_says_so_and_keeps_what_it_had(classes, call, tmp_path, m
     assert json.loads(out)["levels"]["sampled"]["status"][0].startswith("diverged at step")
     z = load_file(tmp_path / "R" / "sampled.safetensors")["z"]
     assert np.isfinite(z[0, 0]).all()
+
+
+def test_levels_that_were_finished_are_kept_and_end_in_the_same_run(call, tmp_path, monkeypatch):
+    from attomaton import dynamics
+    from attomaton.folders.look import look
+
+    words = ("dynamics", "syn-small", "--level", "reduced,limit", "--until", "50")
+    assert call(*words, "-o", tmp_path / "whole")[0] == 0
+    run, asked = dynamics.run_level, []
+
+    def once(level, *rest, **options):
+        asked.append(level)
+        if level == "limit" and asked.count("limit") == 1:
+            raise KeyboardInterrupt
+        return run(level, *rest, **options)
+
+    monkeypatch.setattr(dynamics, "run_level", once)
+    assert call(*words, "-o", tmp_path / "r")[0] == 130
+    left = look(tmp_path / ".r.partial")
+    assert str(left.done) == "1 of 2 levels"
+    assert call(*words, "-o", tmp_path / "r")[0] == 0
+    assert asked == ["reduced", "limit", "limit"]
+    for name in ("reduced.parquet", "limit.parquet", "reduced.safetensors", "config.toml"):
+        assert (tmp_path / "r" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (tmp_path / "r" / "checkpoints").exists()

@@ -224,6 +224,22 @@ def test_all_presets_in_one_go_each_in_a_folder_of_its_own(call, monkeypatch, tm
     assert read_json(tmp_path / "all" / "scan-snap-fig9" / "summary.json")["verdict"] == "holds"
 
 
+def test_presets_that_are_there_are_not_made_again_by_all(call, monkeypatch, tmp_path):
+    from attomaton import reproduce
+
+    few = {k: CLAIMS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
+    monkeypatch.setattr(reproduce, "figures", lambda: few)
+    asked = ("reproduce", "--all", "-o", tmp_path / "all", "--json")
+    # Broken off behind the first: what is finished stays, the rest is made.
+    assert call("reproduce", "scan-snap-fig3", "-o", tmp_path / "all" / "scan-snap-fig3")[0] == 0
+    first = json.loads(call(*asked)[1])["presets"]
+    assert [row["found"] for row in first] == [True, False]
+    assert [row["found"] for row in json.loads(call(*asked)[1])["presets"]] == [True, True]
+    again = json.loads(call(*asked, "--force")[1])["presets"]
+    assert [row["found"] for row in again] == [False, False]
+    assert all(row["verdict"] == "holds" for row in (*first, *again))
+
+
 def test_one_preset_that_fails_is_said_and_the_others_go_on(call, monkeypatch, tmp_path):
     from attomaton import reproduce
 

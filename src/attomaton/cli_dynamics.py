@@ -72,12 +72,13 @@ def dynamics(
     """Follow attention as it scans and snaps, on one level of the dynamics or several on the same axes."""
     from attomaton.dynamics import dynamics_run
     from attomaton.report.terminal import table
-    from attomaton.runs import run_folder
+    from attomaton.runs import run_folder, unfinished_run
 
     given = {"until": until, "steps": steps, "T": T, "batch": batch, "optimizer": optimizer,
              "start": start, "seeds": seeds, "seed": seed, "mixing": mixing}  # fmt: skip
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    place = out or run_folder("dynamics", {"classes": classes, "level": level, **options})
+    asked = {"classes": classes, "level": level, "eta_y": eta_y, "eta_z": eta_z, **options}
+    place = out or unfinished_run("dynamics", asked) or run_folder("dynamics", asked)
     with progress_bar("dynamics") as progress:
         summary = dynamics_run(
             classes,

@@ -1,18 +1,24 @@
-"""One experiment in scan and snap from the command line: run on one or several levels, drawn on the same axes."""
+"""One experiment in scan and snap from the command line: run on one or several levels, drawn on the same axes.
 
+A level that was finished is kept: an experiment that was broken off goes on with the next one.
+"""
+
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attomaton.errors import UsageError
-from attomaton.formats import write_arrays, write_columns, write_json
+from attomaton.formats import damaged, to_json, write_arrays, write_columns, write_json
+from attomaton.ledger import Ledger
 from attomaton.levels import OPTIONS, check_options, find_classes, run_level, settings_of
 from attomaton.report.canvas import save
 from attomaton.report.panels import panels_figure
-from attomaton.runs import package_version, provenance
+from attomaton.runs import environment, package_version, provenance
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.decoder import decoder_gain
 from attomaton.scan_snap.families import conditions
@@ -23,7 +29,7 @@ from attomaton.scan_snap.phase import (
     snapping_start,
 )
 from attomaton.scan_snap.trajectory import Dynamics
-from attomaton.storage import check_place, new_folder
+from attomaton.storage import Checkpoint, check_place, resumed_folder
 
 RECORDED = ("loss", "y_norm", "gamma", "xi", "B")
 
@@ -59,12 +65,24 @@ def dynamics_run(
     settings = {level: settings_of(level, own) for level, own in given.items()}
     # The folder first: a place that cannot be written is said before the work, not after it.
     place = check_place(out, "run", (name,), force)
-    with new_folder(place, "run") as work:
+    asked = {
+        "classes": _content(classes), "levels": settings, "eta_y": eta_y, "eta_z": eta_z,
+        "versions": environment(),
+    }  # fmt: skip
+    with resumed_folder(place, "run", asked, scratch=("checkpoints",)) as work:
+        kept, ledger = Checkpoint(work / "checkpoints", finite=False), Ledger(work)
         runs = {}
         for i, level in enumerate(levels):
             if progress is not None:
                 progress(i, len(levels), level)
-            runs[level] = run_level(level, classes, eta_y, eta_z, **given[level])
+            found = _kept_level(kept, level, classes)
+            if found is None:
+                found = run_level(level, classes, eta_y, eta_z, **given[level])
+                _keep_level(kept, level, found)
+                ledger.done(level)
+            else:
+                ledger.found(level)
+            runs[level] = found
         summary = _whole_summary(name, classes, eta_y, eta_z, runs, out)
         for level, own in settings.items():
             summary["levels"][level]["settings"] = own
@@ -87,6 +105,38 @@ def dynamics_run(
             )
             save(figure, work / "figures", "dynamics")
     return {**summary, "replaced": place.replaced}
+
+
+def _content(classes: SequenceClasses) -> str:
+    """What classes are, in a few letters: their file may change between two runs."""
+    digest = sha256(to_json(list(classes.names), indent=None).encode())
+    for x in (classes.P, classes.query_of, classes.next_of):
+        digest.update(np.ascontiguousarray(x).data)
+    return digest.hexdigest()
+
+
+def _keep_level(kept: Checkpoint, level: str, run: Dynamics) -> None:
+    told = to_json({"status": list(run.status), "seconds": dict(run.seconds)}, indent=None)
+    records = {f"record {name}": np.asarray(x) for name, x in run.records.items()}
+    arrays = {"eta_y": run.eta_y, "eta_z": run.eta_z, "t": run.t, "z": run.z}
+    kept.save(level, {**arrays, **records, "told": np.frombuffer(told.encode(), np.uint8)})
+
+
+def _kept_level(kept: Checkpoint, level: str, classes: SequenceClasses) -> Dynamics | None:
+    """A level that an earlier process has finished."""
+    arrays = kept.load(level)
+    if arrays is None:
+        return None
+    records = {
+        name.removeprefix("record "): x for name, x in arrays.items() if name.startswith("record ")
+    }
+    try:
+        told = json.loads(arrays["told"].tobytes())
+        eta_y, eta_z, t, z = (arrays[name] for name in ("eta_y", "eta_z", "t", "z"))
+        status, seconds = tuple(map(str, told["status"])), dict(told["seconds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(kept.folder / level) from error
+    return Dynamics(level, classes, eta_y, eta_z, t, z, records, status, seconds)
 
 
 def _whole_summary(

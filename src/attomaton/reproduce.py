@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,45 +12,23 @@ from attomaton.errors import AttomatonError, DataError, UsageError, nearest
 from attomaton.formats import (
     AGAIN,
     expect,
-    read_checkpoint,
     read_json,
-    write_arrays,
     write_columns,
     write_json,
 )
 from attomaton.report.canvas import save
 from attomaton.report.published import DRAWINGS
-from attomaton.runs import provenance
+from attomaton.runs import environment, provenance, to_toml
 from attomaton.storage import (
+    Checkpoint,
     check_folder,
     check_place,
     new_folder,
     resumed_folder,
     seal,
-    write_whole,
 )
 
 Result = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Parts of a long experiment, kept as files of a folder."""
-
-    folder: Path
-
-    def load(self, name: str) -> Mapping[str, Any] | None:
-        """What was last kept under the name, if anything was."""
-        path = self._path(name)
-        return read_checkpoint(path) if path.is_file() else None
-
-    def save(self, name: str, arrays: Mapping[str, Any]) -> None:
-        """Keep arrays under the name, in place of what was there."""
-        self.folder.mkdir(exist_ok=True)
-        write_whole(self._path(name), lambda path: write_arrays(path, arrays))
-
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.safetensors"
 
 
 def find_preset(name: str) -> tuple[Claim, Figure]:
@@ -83,7 +60,7 @@ def reproduce_run(
     if quick and not claim.long:
         known = ", ".join(k for k, c in figures().items() if c.long)
         raise UsageError(f"{name} has no quick version; these have: {known}.")
-    config = {"preset": name, "seeds": seeds or figure.seeds, "quick": quick or None}
+    config = _config(name, seeds, quick)
     place = check_place(out, "run", force=force)
     if not figure.kept:
         with new_folder(place, "run") as work:
@@ -107,22 +84,45 @@ def reproduce_all(
 ) -> Result:
     """Run every preset into a folder of its own below `out`; one that ends in an error does not stop the others.
 
-    `seeds` goes to those that have seeds, `quick` to those that have a quick version.
+    `seeds` goes to those that have seeds, `quick` to those that have a quick version. One that is there already, with
+    the same settings and versions, is taken as it is unless `force` says otherwise.
     """
     rows = []
     known = figures()
     for done, (name, claim) in enumerate(known.items()):
         if progress is not None:
             progress(done, len(known), name)
-        row = {"preset": name, "title": claim.title}
+        row: Result = {"preset": name, "title": claim.title}
         draws = seeds if find_preset(name)[1].seeds else None
         try:
-            ended = reproduce_run(name, out / name, draws, quick and claim.long, force=force)
-            rows.append({**row, "verdict": ended["verdict"], "replaced": ended["replaced"]})
+            ended = (
+                None if force else _finished(out / name, _config(name, draws, quick and claim.long))
+            )
+            row["found"] = ended is not None
+            if ended is None:
+                ended = reproduce_run(name, out / name, draws, quick and claim.long, force=force)
+            replaced = ended.get("replaced")
+            rows.append({**row, "verdict": ended["verdict"], "replaced": replaced})
         except AttomatonError as error:
             rows.append({**row, "verdict": "error", "error": str(error)})
     good = all(row["verdict"] == "holds" for row in rows)
     return {"presets": rows, "verdict": "holds" if good else "fails", "run": str(out)}
+
+
+def _config(name: str, seeds: int | None, quick: bool) -> dict[str, Any]:
+    return {"preset": name, "seeds": seeds or find_preset(name)[1].seeds, "quick": quick or None}
+
+
+def _finished(folder: Path, config: Mapping[str, Any]) -> Result | None:
+    """The summary of a run that was made with these settings under these versions, if there is one."""
+    try:
+        check_folder(folder, "run")
+        same = (folder / "config.toml").read_text(encoding="utf-8") == to_toml(config)
+        summary = read_json(folder / "summary.json")
+        expect(folder / "summary.json", summary, {"verdict": str})
+        return summary if same and read_json(folder / "env.json") == environment() else None
+    except (DataError, OSError):
+        return None  # it is made anew, or the place is refused with its reason
 
 
 def _result(figure: Figure, config: Mapping[str, Any], **options: Any) -> Result:

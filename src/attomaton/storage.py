@@ -28,7 +28,14 @@ from attomaton.errors import (
     listed,
     visible,
 )
-from attomaton.formats import expect, read_json, to_json, write_json
+from attomaton.formats import (
+    expect,
+    read_checkpoint,
+    read_json,
+    to_json,
+    write_arrays,
+    write_json,
+)
 from attomaton.holdings import (
     CONFIG_FILE,
     CREATE,
@@ -715,6 +722,27 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         raise StorageError(f"{path}: writing failed ({error.strerror or error}).") from error
     finally:
         _delete_passing(work)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What long work has finished, kept as arrays in files of a folder."""
+
+    folder: Path
+    finite: bool = True  # refuse NaN and infinity; False where they have a meaning
+
+    def load(self, name: str) -> Mapping[str, Any] | None:
+        """What was last kept under the name, if anything was."""
+        path = self._path(name)
+        return read_checkpoint(path, self.finite) if path.is_file() else None
+
+    def save(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Keep arrays under the name, in place of what was there."""
+        self.folder.mkdir(exist_ok=True)
+        write_whole(self._path(name), lambda path: write_arrays(path, arrays))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
 
 
 def seal(folder: Path, *names: str) -> None:

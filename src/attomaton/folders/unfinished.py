@@ -1,6 +1,6 @@
 """Work that was not finished: which command it belongs to, how much of it is done, and what goes on with it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,8 @@ from attomaton.ledger import read_ledger
 
 Record = dict[str, Any]
 MAKERS = {
-    "fit": "model", "train": "run", "reproduce": "run", "verify": "verification", "tune": "predictor",
+    "fit": "model", "train": "run", "reproduce": "run", "dynamics": "run", "verify": "verification",
+    "tune": "predictor",
 }  # fmt: skip
 
 
@@ -32,40 +33,59 @@ def maker_of(config: Mapping[str, Any]) -> str | None:
     """The command whose work folder has this config, if it is one we know."""
     marks = {
         "claims": "verify", "preset": "reproduce", "samples": "train", "dense": "fit", "thetas": "tune",
+        "levels": "dynamics",
     }  # fmt: skip
     return next((maker for name, maker in marks.items() if name in config), None)
 
 
 def work_done(work: Path, config: Mapping[str, Any]) -> Done | None:
     """What a work folder has of the whole."""
-    match maker_of(config):
-        case "fit":
-            return _parts(work)
-        case "verify":
-            claims = config["claims"]
-            there = [name for name in claims if (work / "claims" / f"{name}.json").is_file()]
-            return Done(len(there), len(claims), "claims")
-        case "tune":
-            # Nobody knows beforehand how often a grid is widened: those pieces come on top.
-            found = (work / "pieces").glob("*.parquet")
-            pieces = [path for path in found if not path.stem.startswith("wider")]
-            return Done(len(pieces), int(config["pieces"]), "pieces")
-        case "train":
-            return Done(_step(work / "checkpoint.safetensors"), int(config["steps"]), "steps")
-        case "reproduce":
-            kept = sorted((work / "checkpoints").glob("*.safetensors"))
-            said = ", ".join(f"{x.stem} at step {n:,}" if (n := _step(x)) else x.stem for x in kept)
-            return Done(0, None, said or "nothing kept yet")
-    return None
+    count = _COUNTS.get(maker_of(config) or "")
+    return None if count is None else count(work, config)
 
 
-def _parts(work: Path) -> Done:
+def _parts(work: Path, config: Mapping[str, Any]) -> Done:
     table = work / "corpus" / "parts.json"
     if (work / "model.json").is_file():
         return Done(0, None, "all parts solved")
     if not table.is_file():
         return Done(0, None, "reading the data")
     return Done(len(list(work.glob("part-*.json"))), len(read_json(table)["parts"]), "parts")
+
+
+def _claims(work: Path, config: Mapping[str, Any]) -> Done:
+    return _there(work / "claims", config["claims"], ".json", "claims")
+
+
+def _levels(work: Path, config: Mapping[str, Any]) -> Done:
+    return _there(work / "checkpoints", config["levels"], ".safetensors", "levels")
+
+
+def _there(folder: Path, names: Collection[str], suffix: str, what: str) -> Done:
+    found = [name for name in names if (folder / f"{name}{suffix}").is_file()]
+    return Done(len(found), len(names), what)
+
+
+def _pieces(work: Path, config: Mapping[str, Any]) -> Done:
+    # Nobody knows beforehand how often a grid is widened: those pieces come on top.
+    found = (work / "pieces").glob("*.parquet")
+    pieces = [path for path in found if not path.stem.startswith("wider")]
+    return Done(len(pieces), int(config["pieces"]), "pieces")
+
+
+def _steps(work: Path, config: Mapping[str, Any]) -> Done:
+    return Done(_step(work / "checkpoint.safetensors"), int(config["steps"]), "steps")
+
+
+def _kept(work: Path, config: Mapping[str, Any]) -> Done:
+    kept = sorted((work / "checkpoints").glob("*.safetensors"))
+    said = ", ".join(f"{x.stem} at step {n:,}" if (n := _step(x)) else x.stem for x in kept)
+    return Done(0, None, said or "nothing kept yet")
+
+
+_COUNTS = {
+    "fit": _parts, "verify": _claims, "tune": _pieces, "train": _steps, "reproduce": _kept, "dynamics": _levels,
+}  # fmt: skip
 
 
 def _step(checkpoint: Path) -> int:
