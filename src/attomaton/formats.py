@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from mmap import PROT_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -68,9 +69,23 @@ def fresh(path: Path) -> Path:
     return path
 
 
+@contextmanager
+def _new(path: Path) -> Iterator[None]:
+    """A block that makes a file: where the disk has no room for the whole, nothing of it stays."""
+    fresh(path)
+    try:
+        yield
+    except FileExistsError:
+        raise  # somebody else's
+    except OSError:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise
+
+
 def write_text(path: Path, text: str) -> None:
     """Write one text."""
-    with fresh(path).open("x", encoding="utf-8") as file:
+    with _new(path), path.open("x", encoding="utf-8") as file:
         file.write(as_text(text))
 
 
@@ -202,7 +217,7 @@ def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with fresh(path).open("xb") as file:  # whose name need not be text, as Arrow would have it
+    with _new(path), path.open("xb") as file:  # whose name need not be text, as Arrow would have it
         pq.write_table(
             pa.table(dict(columns)),
             file,
@@ -328,14 +343,13 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    try:
-        save_file(
-            {name: np.ascontiguousarray(value) for name, value in arrays.items()}, fresh(path)
-        )
-    except SafetensorError as error:
-        if "I/O error" not in str(error):
-            raise
-        raise OSError(str(error)) from error  # as every other writer says that a disk is full
+    with _new(path):
+        try:
+            save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+        except SafetensorError as error:
+            if "I/O error" not in str(error):
+                raise
+            raise OSError(str(error)) from error  # as every other writer says that a disk is full
     path.chmod(0o644)  # as every other file: safetensors keeps its own to itself
 
 

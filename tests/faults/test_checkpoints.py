@@ -146,3 +146,21 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path):
         new_folder(tmp_path / "file" / "run", "run"),
     ):
         pass
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_of_a_file_the_disk_has_no_room_for_nothing_stays(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    code = (
+        "import resource, signal, sys, numpy as np\n"
+        "from pathlib import Path\n"
+        "from attomaton.formats import write_columns, write_json\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "path, noise = Path(sys.argv[1]), np.random.default_rng(0).random(5000)\n"
+        "write_json(path, noise.tolist()) if path.suffix == '.json' else write_columns(path, {'x': noise})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"File too large" in done.stderr
+    assert not path.exists()
