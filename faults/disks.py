@@ -123,7 +123,8 @@ def disk(folder: Path, size: int = ROOM) -> Iterator[Disk]:
     try:
         yield made
     finally:
-        subprocess.run(["umount", str(folder)], check=True, capture_output=True)
+        # Lazily: a worker may be there still, in the middle of its end.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True, capture_output=True)
 
 
 def can_mount() -> bool:

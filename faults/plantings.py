@@ -299,12 +299,9 @@ def _losses(world: Path, before: dict[str, tuple], planting: Planting, record: P
 def _missing(planting: Planting, world: Path, path: Path) -> list[str]:
     """What is wrong with the thing that was planted: it must be there as it was, at its place or beside it."""
     name = str(path.relative_to(world / HERE))
-    # The work folder itself may have become the result.
-    places = [
-        path,
-        world / HERE / OUT / Path(name).name,
-        world / HERE / f".{OUT}.partial" / Path(name).name,
-    ]
+    # The work folder may have become the result, or one beside it.
+    inner = Path(*Path(name).parts[1:])
+    places = [path, *(world / HERE / top / inner for top in (OUT, f"{OUT}-1", f".{OUT}.partial"))]
     if planting.kind in ("link to file", "link to folder", "dangling link", "loop"):
         # A link is no file: one at a name of a file of ours may go, what it leads to may not.
         return [] if path.is_symlink() or name not in BESIDE else ["the link is gone"]
@@ -320,8 +317,9 @@ def _missing(planting: Planting, world: Path, path: Path) -> list[str]:
         with suppress(OSError):
             if checks[planting.kind](place):
                 return []
-    if planting.kind in ("file", "hard link") and _looks_like_ours(name):
-        return []  # a file by the very name of ours, in the very place of ours: nobody can tell
+    if planting.kind in ("file", "hard link", "pipe", "socket") and _looks_like_ours(name):
+        # A file by the very name of ours, in the very place of ours: nobody can tell. Pipes there hold nothing.
+        return []
     return [f"{planting.kind} at {name} is gone or changed"]
 
 
