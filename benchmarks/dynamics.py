@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.experiment.train import train_sampled
 from attomaton.scan_snap.families import random_overlap, syn_medium
-from attomaton.scan_snap.train import train_sampled
 from benchmarks.table import Row, say
 
 BASE = {"eta_y": 1.0, "eta_z": 1.0, "optimizer": "momentum", "start": "uniform"}

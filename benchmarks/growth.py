@@ -10,7 +10,7 @@ import numpy as np
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_streams
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from benchmarks.table import Row, best_of, say
 
 SMALLEST, DOUBLINGS, WORDS, CONTEXT = 50_000, 4, 20_000, 16

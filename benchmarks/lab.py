@@ -106,7 +106,7 @@ def seconds_to_suggestions(folder: Path, model: Path) -> list[float]:
 
 def wikitext_model(folder: Path) -> Path | None:
     """The model of WikiText-2's train.txt, fitted now; None where the text is not at hand."""
-    from attomaton.fits import fit_run
+    from attomaton.jobs.fit import fit_run
 
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     text = Path(os.environ.get("ATTOMATON_DATA", beside)) / "wikitext-2" / "train.txt"

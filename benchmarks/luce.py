@@ -7,8 +7,8 @@ import numpy as np
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_ids
-from attomaton.mechanics.finite import finite_component
-from attomaton.mechanics.graph import build_graph
+from attomaton.mechanics.theory.finite import finite_component
+from attomaton.mechanics.theory.graph import build_graph
 from benchmarks.table import Row, best_of, say
 
 ITEMS, N, SIZE = 100, 100_000, 5

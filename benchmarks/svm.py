@@ -7,9 +7,9 @@ import cvxpy as cp
 import numpy as np
 
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.graph import PriorityGraph, build_graph
-from attomaton.mechanics.svm import GraphSVM, graph_svm
 from attomaton.mechanics.synthetic import draw_samples
+from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
+from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
 from benchmarks.table import Row, best_of, say
 
 PROBLEMS, K, N, LENGTH = 10, 20, 80, 5

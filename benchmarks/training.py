@@ -14,7 +14,7 @@ import numpy as np
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_ids
-from attomaton.mechanics.train import train
+from attomaton.mechanics.experiment.train import train
 from benchmarks.table import Row, say
 
 K, N, T, RATE = 200, 2000, 32, 0.5

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from attomaton.cli import app
+from attomaton.cli.main import app
 
 INTRO = """# Commands
 

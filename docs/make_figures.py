@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.report.canvas import Figure, write
-from attomaton.report.panels import panels_figure
+from attomaton.report.figures.canvas import Figure, write
+from attomaton.report.figures.panels import panels_figure
 
 HERE = Path(__file__).parent
 NAMES = {"gd": "gradient descent", "ngd": "normalised", "polyak": "Polyak's step", "adam": "Adam"}

@@ -24,8 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from attomaton import NextTokenClassifier
-from attomaton.mechanics.view import graph_view
-from attomaton.report import canvas, figures, panels, priority, terminal
+from attomaton.mechanics.theory.view import graph_view
+from attomaton.report.figures import canvas, panels, priority
+from attomaton.report.figures import training as figures
+from attomaton.report.text import terminal
 
 # %% [markdown]
 # Two helpers: one shows a figure as SVG; the other runs a command line in a folder that is thrown away, and prints
@@ -159,7 +161,7 @@ Picture(figures.prediction_figure(asdict(explanation)))
 # from the limit that was computed without it.
 
 # %%
-from attomaton.runs import train_beside_theory, training_records
+from attomaton.jobs.train import train_beside_theory, training_records
 
 training = train_beside_theory(
     limit, init="uniform", optimizer="gd", lr=5.0, steps=20_000, every="log", seeds=3
@@ -248,8 +250,8 @@ print(f"\nL* = {game.loss_floor_:.12f}, log 2 = {math.log(2):.12f}")
 # learned enough, its signal fades, and attention stays as it is. Theory says when, from η_Y and the sizes alone.
 
 # %%
-from attomaton.levels import find_classes, run_level
-from attomaton.scan_snap.phase import gain_transition, measure_phases
+from attomaton.scan_snap.levels import find_classes, run_level
+from attomaton.scan_snap.theory.phase import gain_transition, measure_phases
 
 classes = find_classes("syn-small")
 eta_y, eta_z = 1.0, 4.0

@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from attomaton import storage
+from attomaton.disk import storage
+from attomaton.disk.formats import read_arrays, read_json, write_arrays, write_json
+from attomaton.disk.storage import check_folder, new_folder, resumed_folder, work_folder
 from attomaton.errors import DataError
-from attomaton.formats import read_arrays, read_json, write_arrays, write_json
-from attomaton.report.terminal import table
-from attomaton.runs import _Kept
-from attomaton.storage import check_folder, new_folder, resumed_folder, work_folder
+from attomaton.jobs.train import _Kept
+from attomaton.report.text.terminal import table
 from faults.small import die_at
 
 SHAPE = (64, 512)  # of the saved parameters: a quarter of a megabyte

@@ -25,7 +25,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from attomaton.report.terminal import table
+from attomaton.report.text.terminal import table
 from faults.cases import ROOT
 from faults.scratch import HERE, HOME, HOSTILE, ODD, TEMPORARY, Ended, World, forked, import_all
 from faults.watch import watched
@@ -155,7 +155,7 @@ def tree() -> dict[tuple[str, ...], Any]:
     """Every command, by its words."""
     import typer
 
-    from attomaton.cli import app
+    from attomaton.cli.main import app
 
     return dict(_commands(typer.main.get_command(app), ()))
 

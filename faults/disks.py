@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from attomaton.report.terminal import table
+from attomaton.report.text.terminal import table
 from faults import folders
 from faults.cases import FIT, OUT, SHORT, SWEEP, TRAIN, Case, prepare
 from faults.commands import ACCIDENTS

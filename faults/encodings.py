@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from attomaton.report.terminal import table
+from attomaton.report.text.terminal import table
 from faults.cases import ROOT
 from faults.commands import ACCIDENTS, tree
 from faults.scratch import HERE, HOME, ODD, TEMPORARY, Ended, World, forked, import_all

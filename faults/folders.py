@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from attomaton.disk.formats import read_arrays, read_json
+from attomaton.disk.ledger import LEDGER, read_ledger
+from attomaton.disk.manifest import MANIFEST, changes
+from attomaton.disk.storage import LOCK_FILE
 from attomaton.errors import DataError
-from attomaton.formats import read_arrays, read_json
-from attomaton.ledger import LEDGER, read_ledger
-from attomaton.manifest import MANIFEST, changes
-from attomaton.storage import LOCK_FILE
 
 TIMED = ("summary.json", "claims/*.json")  # hold seconds, which are not compared
 # These tell how and when it came about, and are not compared.

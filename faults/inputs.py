@@ -22,8 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from attomaton.manifest import MANIFEST
-from attomaton.storage import seal
+from attomaton.disk.manifest import MANIFEST
+from attomaton.disk.storage import seal
 from faults.mutations import mutated
 from faults.watch import PATIENCE, Job, watched
 
@@ -73,7 +73,7 @@ def run(
 
 def make_seeds(root: Path, readers: str = READERS) -> None:
     """A folder of valid files for every reader, the same bytes wherever and whenever they are made."""
-    from attomaton.ledger import asked_as
+    from attomaton.disk.ledger import asked_as
 
     with asked_as(["attomaton", "faults"]):
         for name, reader in import_module(readers).READERS.items():

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from attomaton.report.terminal import table
+from attomaton.report.text.terminal import table
 from faults import folders
 from faults.cases import FIT, OUT, ROOT, TEXT, Case, prepare, said, start
 from faults.kills import LONG, MOST_KILLS, PATIENCE, TRAIN, _end_session, _wait, shares

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.report.terminal import table
+from attomaton.report.text.terminal import table
 from faults import folders
 from faults.cases import FIT, OUT, SWEEP, TRAIN, Case, prepare, said, start
 from faults.processes import cluster_folders, gone_within, session_of, workers_of

@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from attomaton.report.terminal import table
+from attomaton.report.text.terminal import table
 from faults.commands import ACCIDENTS, DOCUMENTED, of_the_disk
 from faults.scratch import HERE, HOME, TEMPORARY, VICTIM, WALL, Ended, forked, import_all, marks
 from faults.small import TOUCHES, _writes

@@ -12,36 +12,39 @@ from typing import Any
 
 import numpy as np
 
-from attomaton import reproduce, runs, sweeps, tunings, verify
 from attomaton.corpus import documents, inspect, readers
 from attomaton.corpus.parts import Parts, read_part
 from attomaton.corpus.text import SPLITS, read_stream
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.disk.formats import read_json, read_matrix, to_json
+from attomaton.disk.storage import is_folder
 from attomaton.errors import AttomatonError
-from attomaton.folders import details, differ, look
-from attomaton.formats import read_json, read_matrix, to_json
-from attomaton.lab import (
-    claims_panels,
-    claims_records,
-    contexts,
-    data_of_model,
-    opened,
-    scan_snap_runs,
-    shelf,
-    sweep_map,
-    training_runs,
-)
-from attomaton.mechanics import train as training
-from attomaton.mechanics.automaton import Automaton
+from attomaton.folders import details, look
+from attomaton.folders import sweep as sweeps_folder
+from attomaton.folders.differ import folders as differ
+from attomaton.folders.model import finished_part, last_token_table, open_model, read_record
+from attomaton.jobs import reproduce, verify
+from attomaton.jobs import sweep as sweeps
+from attomaton.jobs import train as runs
+from attomaton.jobs import tune as tunings
+from attomaton.lab import opened, shelf
+from attomaton.lab.claims import panels as claims_panels
+from attomaton.lab.claims import records as claims_records
+from attomaton.lab.data import of_model as data_of_model
+from attomaton.lab.kit import contexts
+from attomaton.lab.scan_snap import runs as scan_snap_runs
+from attomaton.lab.sweep import map as sweep_map
+from attomaton.lab.training import runs as training_runs
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.limit import merge_summaries, solve_limit
-from attomaton.mechanics.view import graph_view
-from attomaton.models import finished_part, last_token_table, open_model, read_record
+from attomaton.mechanics.experiment import train as training
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import merge_summaries, solve_limit
+from attomaton.mechanics.theory.view import graph_view
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.priors import parse_prior
-from attomaton.report import verification_figures, verification_text
+from attomaton.report.figures import verification as verification_figures
+from attomaton.report.text import verification as verification_text
 from attomaton.scan_snap.families import conditions, read_classes
-from attomaton.storage import is_folder
 from attomaton.summaries.model import model_summary
 from faults import seeds
 from faults.inputs import Reader
@@ -190,9 +193,9 @@ def _published(folder: Path, rng: Random) -> None:
 
 
 def _sweep(folder: Path, rng: Random) -> None:
-    found = sweeps.read_sweep(folder / "sweep")
+    found = sweeps_folder.read_sweep(folder / "sweep")
     _ = found.missing
-    axes = sweep_map.read_axes(found, {"value": rng.choice(sweeps.MEASURED)})
+    axes = sweep_map.read_axes(found, {"value": rng.choice(sweeps_folder.MEASURED)})
     sweep_map.drawn(found, axes, 0)
     to_json(found.rows)
 
@@ -256,9 +259,11 @@ def _typed(folder: Path, rng: Random) -> None:
         words = contexts.read_context(text, vocabulary)
         contexts.write_context(words, vocabulary)
         to_json(words).encode()
-    asked = sweeps.parse_grid(grid.split())
-    cells = sweeps.cells_of(asked, ["syn-small"], rng.choice(("reduced", "limit", "sampled")))
-    sweeps.memory_needed(sweeps.pieces_of(cells, "reduced"))
+    asked = sweeps_folder.parse_grid(grid.split())
+    cells = sweeps_folder.cells_of(
+        asked, ["syn-small"], rng.choice(("reduced", "limit", "sampled"))
+    )
+    sweeps.memory_needed(sweeps_folder.pieces_of(cells, "reduced"))
     claims, prior, tokenizer, *numbers = [*names.split(" "), "", "", ""]
     for call, said in (
         (claims_records.asked_claims, claims), (parse_prior, prior), (readers.named_tokeniser, tokenizer),

@@ -68,7 +68,7 @@ def stock(place: Path) -> None:
     """Fill a folder with data, models and runs of every kind, and with what people leave lying about."""
     import json
 
-    from attomaton.ledger import asked_as
+    from attomaton.disk.ledger import asked_as
     from faults import seeds
 
     here, victim = place / HERE, place / VICTIM
@@ -123,7 +123,7 @@ def stock(place: Path) -> None:
 
 
 def _fit(data: Path, out: Path) -> None:
-    from attomaton.fits import fit_run
+    from attomaton.jobs.fit import fit_run
 
     fit_run(data, out)
 
@@ -195,7 +195,7 @@ def import_all() -> None:
     """All modules a command may need, so that a fork has them."""
     from importlib import import_module
 
-    import attomaton.cli
+    import attomaton.cli.main
 
     root = Path(attomaton.cli.__file__).parent
     for path in sorted(root.rglob("*.py")):
@@ -288,7 +288,7 @@ def _be(
         sys.stdin = os.fdopen(0, "r", encoding="utf-8", closefd=False)
         sys.stdout = os.fdopen(1, "w", encoding=encoding, closefd=False)
         sys.stderr = os.fdopen(2, "w", 1, encoding, "backslashreplace", closefd=False)
-        from attomaton import cli
+        from attomaton.cli import main as cli
 
         sys.argv = ["attomaton", *words]
         if before is not None:

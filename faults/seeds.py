@@ -14,23 +14,25 @@ import numpy as np
 
 from attomaton.corpus.readers import read_parts, read_samples, read_windows
 from attomaton.corpus.sessions import draw_sessions, write_sessions
-from attomaton.dynamics import columns as dynamics_columns
-from attomaton.fits import fit_run
-from attomaton.formats import write_arrays, write_columns, write_json
-from attomaton.levels import find_classes, run_level
-from attomaton.mechanics.limit import solve_limit
-from attomaton.mechanics.train import Training
-from attomaton.models import write_head, write_part
+from attomaton.disk.formats import write_arrays, write_columns, write_json
+from attomaton.disk.provenance import provenance
+from attomaton.disk.storage import new_folder
+from attomaton.folders.model import write_head, write_part
+from attomaton.folders.run import metric_columns
+from attomaton.jobs.dynamics import columns as dynamics_columns
+from attomaton.jobs.fit import fit_run
+from attomaton.jobs.sweep import sweep_run
+from attomaton.jobs.train import training_records
+from attomaton.jobs.verify import _record, _summary
+from attomaton.mechanics.experiment.train import Training
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import named_rng
 from attomaton.predictor.fit import Fitted, Judged, Setting
 from attomaton.predictor.priors import Kin, Prior
 from attomaton.predictor.stages import fitting, judging
 from attomaton.predictor.tune import tune
 from attomaton.results import Assumption, Evidence, Verdict
-from attomaton.runs import metric_columns, provenance, training_records
-from attomaton.storage import new_folder
-from attomaton.sweeps import sweep_run
-from attomaton.verify import _record, _summary
+from attomaton.scan_snap.levels import find_classes, run_level
 
 TEXT = """ = Tea =
 

@@ -17,11 +17,12 @@ SAID = "touches: "  # then how many, on stderr
 
 def small_pieces() -> None:
     """Cut work finer than it is worth: parts, pieces, checkpoints after every chunk of steps."""
-    from attomaton import fits, sweeps
-    from attomaton.mechanics import train
+    from attomaton.folders import sweep as sweeps_folder
+    from attomaton.jobs import fit as fits
+    from attomaton.mechanics.experiment import train
 
     fits.PART = 2000
-    sweeps.PIECE = 1
+    sweeps_folder.PIECE = 1
     train.KEEP_EVERY = 0.0
 
 
@@ -58,7 +59,7 @@ def main() -> None:
     if arguments[0] == "--die-at":
         die_at(int(arguments[1]), Path.cwd())
         arguments = arguments[2:]
-    from attomaton import cli
+    from attomaton.cli import main as cli
 
     sys.argv = ["attomaton", *arguments]
     cli.main()

@@ -88,7 +88,8 @@ def wikitext() -> Path:
 def call(monkeypatch, capsys):
     """Run a command in this process: exit code, stdout, stderr."""
 
-    from attomaton import cli, console
+    from attomaton.cli import console
+    from attomaton.cli import main as cli
 
     # What a slow machine says of its progress is no part of what tests read.
     monkeypatch.setattr(console, "FIRST_LINE", threading.TIMEOUT_MAX)

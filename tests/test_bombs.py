@@ -13,12 +13,12 @@ import pytest
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.tokenisers import named_tokeniser
+from attomaton.disk.formats import read_arrays, read_json, read_rows, read_table, write_columns
+from attomaton.disk.pages import read_footer
+from attomaton.disk.storage import seal
 from attomaton.errors import DataError
-from attomaton.formats import read_arrays, read_json, read_rows, read_table, write_columns
-from attomaton.mechanics.limit import solve_limit
-from attomaton.models import open_model, save_model
-from attomaton.pages import read_footer
-from attomaton.storage import seal
+from attomaton.folders.model import open_model, save_model
+from attomaton.mechanics.theory.limit import solve_limit
 
 MOST = 1000  # MB that any of them may take, Python and its libraries included
 # What a child does: reads, says how it ended and what it took at most.
@@ -36,9 +36,7 @@ except DataError as error:
 print(int(re.search("VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """
 EVENTS = "from attomaton.corpus.readers import read_windows; read_windows(path, context=2)"
-ROWS = (
-    "from attomaton.formats import read_rows; read_rows([path], ['last', 'tokens'], 'last', None)"
-)
+ROWS = "from attomaton.disk.formats import read_rows; read_rows([path], ['last', 'tokens'], 'last', None)"
 
 
 def ended(call, path):
@@ -135,7 +133,7 @@ def test_whoever_trusts_a_file_may_read_it(tmp_path, monkeypatch):
 
 def test_json_of_millions_of_empty_lists_is_refused(tmp_path):
     (tmp_path / "a.json").write_text("[" + "[]," * 4_000_000 + "[]]")
-    call = "from attomaton.formats import read_json; read_json(path)"
+    call = "from attomaton.disk.formats import read_json; read_json(path)"
     assert "a.json: its 12 MB would take at least" in ended(call, tmp_path / "a.json")
 
 

@@ -428,7 +428,7 @@ def test_numbers_beyond_reason_are_refused(line, call, chain, tmp_path, monkeypa
 
 
 def test_too_little_memory_is_no_fault_of_ours(call, monkeypatch):
-    from attomaton import doctor
+    from attomaton.jobs import doctor
 
     monkeypatch.setattr(doctor, "examine", lambda: (_ for _ in ()).throw(MemoryError("8 EB")))
     code, _, err = call("doctor")

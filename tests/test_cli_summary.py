@@ -61,7 +61,7 @@ def test_a_document_without_a_window_has_its_page_too(call, model, tmp_path):
 
 def test_a_document_needs_only_its_part_of_the_model(call, tmp_path):
     from attomaton.corpus.documents import read_documents
-    from attomaton.models import open_model
+    from attomaton.folders.model import open_model
     from attomaton.summaries import document_lens
 
     data, model = tmp_path / "told.txt", tmp_path / "M"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attomaton import console
+from attomaton.cli import console
 from attomaton.errors import visible
 
 HIDING = {

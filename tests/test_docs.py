@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import attomaton
-from attomaton import cli
+from attomaton.cli import main as cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -12,23 +12,23 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from attomaton import doors
-from attomaton.cli import app
+from attomaton.cli.main import app
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
+from attomaton.disk import doors
+from attomaton.disk.formats import read_arrays, read_json, read_matrix, write_arrays, write_columns
+from attomaton.disk.ledger import TAIL, Ledger, read_ledger
+from attomaton.disk.manifest import MANIFEST
+from attomaton.disk.provenance import provenance
+from attomaton.disk.storage import KIND_FILE, new_folder
 from attomaton.errors import DataError, StorageError, UsageError
 from attomaton.folders.check import checked
 from attomaton.folders.details import details
-from attomaton.folders.differ import difference
+from attomaton.folders.differ.folders import difference
 from attomaton.folders.look import in_use, look, scan
-from attomaton.formats import read_arrays, read_json, read_matrix, write_arrays, write_columns
-from attomaton.ledger import TAIL, Ledger, read_ledger
-from attomaton.manifest import MANIFEST
-from attomaton.mechanics.limit import solve_limit
-from attomaton.models import open_model, save_model
-from attomaton.runs import provenance
+from attomaton.folders.model import open_model, save_model
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.scan_snap.families import read_classes
-from attomaton.storage import KIND_FILE, new_folder
 
 HOURS = 9 << 30  # bytes of a file that nobody can read in one go
 

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from scipy.optimize import brentq
 
 from attomaton.claims.registry import figures
-from attomaton.levels import settings_of
+from attomaton.scan_snap.levels import settings_of
 
 CLASSES = """
 [[class]]
@@ -154,8 +154,8 @@ def test_a_diverged_run_says_so_and_keeps_what_it_had(classes, call, tmp_path, m
 
 
 def test_levels_that_were_finished_are_kept_and_end_in_the_same_run(call, tmp_path, monkeypatch):
-    from attomaton import dynamics
     from attomaton.folders.look import look
+    from attomaton.jobs import dynamics
 
     words = ("dynamics", "syn-small", "--level", "reduced,limit", "--until", "50")
     assert call(*words, "-o", tmp_path / "whole")[0] == 0

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from attomaton.ledger import asked_as
-from attomaton.report.spreadsheets import csv_text
-from attomaton.storage import work_folder
+from attomaton.disk.ledger import asked_as
+from attomaton.disk.storage import work_folder
+from attomaton.report.text.spreadsheets import csv_text
 
 EVIL = ["\x1b[2J", "a\nb", "\u202etxt", "<img src=x onerror=alert(1)>", "x" * 100_000, "ca\u200bt"]
 PLAIN = ["clear", "line", "turned", "picture", "long", "hidden"]
@@ -28,7 +28,7 @@ def corpus(path, words):
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """One model in hostile words, one in plain ones."""
-    from attomaton.fits import fit_run
+    from attomaton.jobs.fit import fit_run
 
     folder = tmp_path_factory.mktemp("escapes")
     for name, words in (("evil", EVIL), ("plain", PLAIN)):
@@ -176,7 +176,7 @@ def test_a_folder_whose_name_is_no_text_can_be_written(call, tmp_path, monkeypat
 
 
 def test_tokens_typed_in_a_narrow_encoding_are_read(call, tmp_path):
-    from attomaton.fits import fit_run
+    from attomaton.jobs.fit import fit_run
 
     corpus(tmp_path / "d.jsonl", [*PLAIN[:5], "→"])
     fit_run(tmp_path / "d.jsonl", tmp_path / "m")

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attomaton import estimates
 from attomaton.errors import DataError, UsageError
-from attomaton.estimates import Estimate, estimate_fit, is_large
-from attomaton.fits import fit_run
+from attomaton.jobs import estimate as estimates
+from attomaton.jobs.estimate import Estimate, estimate_fit, is_large
+from attomaton.jobs.fit import fit_run
 
 
 @pytest.fixture(scope="module")

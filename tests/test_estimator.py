@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from attomaton import estimator as module
 from attomaton.errors import AssumptionError, DataError, NotFittedError, UsageError
 from attomaton.estimator import NextTokenClassifier, SetAsideWarning, UnknownTokenWarning
-from attomaton.mechanics.automaton import Automaton
+from attomaton.mechanics.theory.automaton import Automaton
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "estimator.md"
 

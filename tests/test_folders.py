@@ -12,15 +12,19 @@ import numpy as np
 import pytest
 
 import attomaton
-from attomaton import fits, runs, sweeps, verify
-from attomaton.folders.differ_models import model_difference
+from attomaton.disk.formats import write_arrays, write_columns, write_json
+from attomaton.disk.holdings import KNOWN
+from attomaton.disk.ledger import asked_as
+from attomaton.disk.provenance import environment, provenance
+from attomaton.disk.storage import KIND_FILE, new_folder, seal, work_folder
+from attomaton.folders.differ.models import model_difference
 from attomaton.folders.look import STATES, look, scan
-from attomaton.formats import write_arrays, write_columns, write_json
-from attomaton.holdings import KNOWN
-from attomaton.ledger import asked_as
-from attomaton.models import open_model
-from attomaton.runs import environment, metric_columns, provenance
-from attomaton.storage import KIND_FILE, new_folder, seal, work_folder
+from attomaton.folders.model import open_model
+from attomaton.folders.run import metric_columns
+from attomaton.jobs import fit as fits
+from attomaton.jobs import sweep as sweeps
+from attomaton.jobs import train as runs
+from attomaton.jobs import verify
 
 CHAIN = ['{"tokens": ["a", "b", "c"], "next": "a"}', '{"tokens": ["b", "c"], "next": "b"}']
 

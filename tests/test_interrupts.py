@@ -36,20 +36,20 @@ sys.meta_path.insert(0, Finder())
 COLLECTING = """
 import gc
 def collected(phase, info):
-    if "attomaton.mechanics.train" in sys.modules and "jax" in sys.modules:
+    if "attomaton.mechanics.experiment.train" in sys.modules and "jax" in sys.modules:
         send()
 gc.callbacks.append(collected)
 """
 # A call of compiled code that comes back for no signal, as those of a solver or a device do.
 STUCK = """
 import ctypes, threading
-import attomaton.cli
+import attomaton.cli.main
 def stuck(**_):
     mutex, libc = ctypes.create_string_buffer(256), ctypes.CDLL(None)
     libc.pthread_mutex_lock(mutex)
     threading.Timer(0.1, send).start()
     libc.pthread_mutex_lock(mutex)
-attomaton.cli.app = stuck
+attomaton.cli.main.app = stuck
 """
 
 
@@ -82,7 +82,9 @@ def wait_for(met, process):
 
 
 @BOTH
-@pytest.mark.parametrize("module", ["attomaton.cli", "typer", "attomaton.demo", "numpy", "jax"])
+@pytest.mark.parametrize(
+    "module", ["attomaton.cli.main.main", "typer", "attomaton.jobs.demo", "numpy", "jax"]
+)
 def test_while_modules_load(module, number, tmp_path):
     done = run("demo", "-o", "d", beside=LOADING.format(module=module), number=number, cwd=tmp_path)
     assert ended_well(done.returncode, done.stderr), done
@@ -200,7 +202,7 @@ def test_a_signal_that_is_to_be_ignored_is_ignored(tmp_path):
 def data(tmp_path_factory):
     from typer.testing import CliRunner
 
-    from attomaton.cli import app
+    from attomaton.cli.main import app
 
     path: Path = tmp_path_factory.mktemp("data") / "d.jsonl"
     assert CliRunner().invoke(app, ["data", "synth", "-o", str(path)]).exit_code == 0

@@ -1,6 +1,9 @@
-"""The import drawing of docs/architecture.md, read off the source itself."""
+"""The floor plan of docs/architecture.md, read off the source itself."""
 
-import ast
+import importlib.util
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,129 +11,123 @@ import pytest
 import attomaton
 
 ROOT = Path(attomaton.__file__).parent
+DOCS = ROOT.parents[1] / "docs"
 
-BASE = {"doors", "errors", "formats", "ledger", "numerics", "pages", "programs", "results"}
-# Each room and the rooms it may import from; a room may always import from itself.
-ROOMS = {
-    "errors": set(),
-    "doors": {"errors"},
-    "pages": {"doors", "errors"},
-    "formats": {"doors", "errors", "pages"},
-    "ledger": {"doors", "errors"},
-    "numerics": set(),
-    "programs": set(),
-    "results": set(),
-    "manifest": {"doors", "errors", "formats"},
-    "holdings": {"errors", "ledger", "manifest"},
-    "storage": BASE | {"holdings", "manifest"},
-    "corpus": BASE | {"storage"},
-    "mechanics": BASE | {"corpus"},
-    "scan_snap": BASE,
-    "transformer": BASE | {"corpus"},
-    "estimator": BASE | {"corpus", "mechanics", "estimator_input"},
-    "estimator_input": BASE | {"corpus"},
-    "claims": BASE | {"corpus", "mechanics", "scan_snap", "transformer"},
-    "predictor": BASE | {"corpus", "mechanics", "storage"},
-    "report": BASE | {"storage"},
-    "models": BASE | {"corpus", "mechanics", "storage"},
-    "summaries": BASE | {"corpus", "mechanics"},
-    "engine": BASE,
-    "fits": BASE | {"corpus", "engine", "mechanics", "models", "runs", "storage"},
-    "tunings": BASE | {"corpus", "predictor", "runs", "storage"},
-    "estimates": BASE | {"corpus", "engine", "fits", "mechanics"},
-    "runs": BASE | {"corpus", "mechanics", "claims", "models", "storage"},
-    "reproduce": BASE | {"claims", "report", "runs", "storage"},
-    "verify": BASE | {"claims", "corpus", "engine", "report", "runs", "storage"},
-    "levels": BASE | {"scan_snap"},
-    "sweeps": BASE | {"engine", "holdings", "levels", "scan_snap", "storage"},
-    "dynamics": BASE | {"levels", "report", "runs", "scan_snap", "storage"},
-    "demo": BASE | {"corpus", "mechanics", "models", "report", "runs", "storage"},
-    "doctor": BASE | {"corpus", "mechanics", "runs"},
-    "folders": BASE | {"holdings", "manifest", "models", "runs", "storage", "sweeps"},
-    "interrupts": set(),
-    "console": BASE | {"corpus", "interrupts", "storage"},
-    "cli_dynamics": BASE | {"console", "dynamics", "engine", "report", "runs", "sweeps"},
-    "cli_predictor": BASE
-    | {"console", "corpus", "models", "predictor", "report", "storage", "tunings"},
-    "cli_verify": BASE | {"console", "engine", "report", "verify"},
-    "cli_runs": BASE | {"console", "folders", "report", "storage"},
-    "cli_summary": BASE | {"console", "corpus", "models", "report", "runs", "storage", "summaries"},
-    "lab": BASE
-    | {"claims", "corpus", "dynamics", "fits", "folders", "levels", "mechanics", "models", "report", "runs",
-       "scan_snap", "storage", "summaries", "sweeps", "verify"},
-    "cli_lab": BASE | {"console", "interrupts", "lab"},
-    "__main__": {"cli", "interrupts"},
-    "cli": BASE
-    | {"cli_dynamics", "cli_lab", "cli_predictor", "cli_runs", "cli_summary", "cli_verify", "console", "corpus",
-       "demo", "doctor", "engine", "estimates", "fits", "mechanics", "models", "report", "reproduce", "runs",
-       "storage", "summaries"},
-}  # fmt: skip
-# In each paper's room: theory, experiment, and what both may see.
-WALLS = {
-    "mechanics": (
-        {"graph", "svm", "finite", "laplacian", "limit", "automaton", "view"},
-        {"model", "whole", "train", "train_input", "path"},
-        {"data", "synthetic"},
-    ),
-    "scan_snap": (
-        {"decoder", "attention", "reduced", "phase"},
-        {"draws", "model", "train", "population", "limit"},
-        {"data", "families", "trajectory"},
-    ),
+
+def drawing():
+    spec = importlib.util.spec_from_file_location("plan", DOCS / "make_architecture.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+plan = drawing()
+ARROWS = plan.arrows()
+PAPERS = ("mechanics", "scan_snap")
+# Rooms that know nothing of the rooms above them, whatever the drawing says.
+KNOW_ONLY = {
+    "base": set(),
+    "disk": {"base"},
+    "engine": {"base", "disk"},
+    "report": {"base", "disk"},
+    "scan_snap": {"base", "disk"},
+    "corpus": {"base", "disk"},
+    "mechanics": {"base", "corpus"},
+    "transformer": {"base", "corpus"},
+    "claims": {"base", "corpus", "mechanics", "scan_snap", "transformer"},
 }
 
 
-def sources():
-    return [p for p in sorted(ROOT.rglob("*.py")) if p != ROOT / "__init__.py"]
+def test_the_drawing_in_the_docs_is_that_of_the_imports():
+    page = plan.PAGE.read_text(encoding="utf-8")
+    assert plan.BEGIN in page
+    assert page == plan.page(page, ARROWS), (
+        "an arrow is not in the drawing; to draw it: python docs/make_architecture.py"
+    )
+    assert plan.PICTURE.read_text(encoding="utf-8") == plan.picture(ARROWS)
 
 
-def imports(path):
-    """Dotted names below `attomaton` that a file imports, wherever in the file it does so."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("attomaton"):
-            below = node.module.removeprefix("attomaton").lstrip(".")
-            found |= {f"{below}.{alias.name}".lstrip(".") for alias in node.names}
-        if isinstance(node, ast.Import):
-            found |= {
-                a.name.removeprefix("attomaton.") for a in node.names if "attomaton." in a.name
-            }
-    return found
+def drawn():
+    """The arrows in the drawing, as the page has them."""
+    page = plan.PAGE.read_text(encoding="utf-8").partition(plan.BEGIN)[2].partition(plan.END)[0]
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    return {name.strip("`"): set(seen.split(", ")) - {"–"} for name, seen in rows}
 
 
-def room(dotted):
-    return dotted.split(".")[0]
+@pytest.mark.parametrize("name", plan.modules())
+def test_a_module_follows_the_arrows_of_its_room(name):
+    own = plan.room(name)
+    seen = {plan.room(x) for x in plan.imports(plan.modules()[name])} - {own}
+    assert seen <= drawn()[own], "an arrow that is not in the drawing"
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_file_imports_only_from_the_rooms_it_may_see(path):
-    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    assert own in ROOMS, f"{own} is not in the drawing"
-    seen = {room(name) for name in imports(path)} - {own}
-    assert seen <= ROOMS[own]
+@pytest.mark.parametrize("name", KNOW_ONLY)
+def test_a_room_imports_only_from_the_rooms_it_may_see(name):
+    assert ARROWS[name] <= KNOW_ONLY[name]
 
 
-@pytest.mark.parametrize("paper", WALLS)
+def test_nobody_imports_what_shows_things_to_people_but_those_who_start_them():
+    above = {"lab": {"cli"}, "cli": {"__main__"}, "__main__": set()}
+    for name, may in above.items():
+        assert {room for room, seen in ARROWS.items() if name in seen} <= may
+
+
+def test_there_is_no_cycle_among_rooms():
+    assert plan.layers(ARROWS)  # a cycle has none
+
+
+def test_there_is_no_cycle_among_modules():
+    seen = {name: plan.imports(path) - {name} for name, path in plan.modules().items()}
+    plan.layers({name: {x for x in found if x in seen} for name, found in seen.items()})
+
+
+@pytest.mark.parametrize("paper", PAPERS)
 def test_theory_and_training_never_see_each_other(paper):
-    theory, experiment, _ = WALLS[paper]
-    for inside, outside in ((theory, experiment), (experiment, theory)):
-        for name in inside:
-            seen = imports(ROOT / paper / f"{name}.py")
-            met = {n.split(".")[1] for n in seen if n.startswith(f"{paper}.")} & outside
-            assert not met, f"{paper}.{name} imports {met}"
+    for name, path in plan.modules().items():
+        for here, there in (("theory", "experiment"), ("experiment", "theory")):
+            if name.startswith(f"{paper}.{here}"):
+                met = {x for x in plan.imports(path) if x.startswith(f"{paper}.{there}")}
+                assert not met, f"{name} imports {met}"
 
 
-@pytest.mark.parametrize("paper", WALLS)
-def test_every_file_of_a_paper_is_on_one_side_of_the_wall_or_neutral(paper):
-    assert {p.stem for p in (ROOT / paper).glob("*.py")} == set().union({"__init__"}, *WALLS[paper])
+@pytest.mark.parametrize("paper", PAPERS)
+def test_what_both_sides_of_the_wall_may_see_sees_neither(paper):
+    both = [
+        name
+        for name, path in plan.modules().items()
+        if name.startswith(f"{paper}.") and name.count(".") == 1 and path.name != "__init__.py"
+    ]
+    assert len(both) >= 2
+    for name in both:
+        crossed = {
+            x.split(".")[1] for x in plan.imports(plan.modules()[name]) if x.startswith(paper)
+        }
+        assert crossed.isdisjoint({"theory", "experiment"}) or name == "scan_snap.levels"
+
+
+def test_the_root_is_small_and_no_prefix_stands_for_a_folder():
+    assert len(list(ROOT.glob("*.py"))) <= 8
+    for folder in {path.parent for path in ROOT.rglob("*.py")}:
+        stems = sorted(
+            {p.stem for p in folder.glob("*.py")}
+            | {p.parent.name for p in folder.glob("*/__init__.py")}
+        )
+        for one, other in pairwise(stems):
+            assert not other.startswith(f"{one}_"), (
+                f"{folder.name}: {one}, {other} are a folder nobody made"
+            )
+        families = [s.split("_")[0] for s in stems if "_" in s]
+        assert all(families.count(x) < 3 for x in families), (folder.name, families)
+
+
+def test_every_room_is_described():
+    text = plan.PAGE.read_text(encoding="utf-8").split(plan.BEGIN)[0]
+    assert all(f"`{name}" in text for name in ARROWS)
 
 
 def test_importing_changes_no_jax_setting():
-    import subprocess
-    import sys
-
     code = (
-        "import sys, attomaton, attomaton.mechanics.train\n"
+        "import sys, attomaton, attomaton.mechanics.experiment.train\n"
         "assert 'jax' not in sys.modules\n"
         "import jax\n"
         "s = attomaton.samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])\n"
@@ -139,8 +136,3 @@ def test_importing_changes_no_jax_setting():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["float32", "False"]
-
-
-def test_the_drawing_in_the_docs_names_every_room():
-    text = (ROOT.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert all(f"`{name}" in text for name in ROOMS)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from attomaton.disk.ledger import Ledger, read_ledger
 from attomaton.errors import StorageError
-from attomaton.ledger import Ledger, read_ledger
 
 
 def events(folder):

@@ -8,14 +8,22 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.example import example_samples
+from attomaton.disk.formats import write_arrays, write_columns, write_json
+from attomaton.disk.manifest import MANIFEST, changes, check_manifest
+from attomaton.disk.provenance import provenance
+from attomaton.disk.storage import (
+    KIND_FILE,
+    check_folder,
+    new_folder,
+    resumed_folder,
+    seal,
+    work_folder,
+)
 from attomaton.errors import DataError
-from attomaton.formats import write_arrays, write_columns, write_json
-from attomaton.manifest import MANIFEST, changes, check_manifest
-from attomaton.mechanics.limit import solve_limit
-from attomaton.models import open_model, save_model
-from attomaton.runs import provenance
-from attomaton.storage import KIND_FILE, check_folder, new_folder, resumed_folder, seal, work_folder
-from attomaton.sweeps import read_sweep, sweep_run
+from attomaton.folders.model import open_model, save_model
+from attomaton.folders.sweep import read_sweep
+from attomaton.jobs.sweep import sweep_run
+from attomaton.mechanics.theory.limit import solve_limit
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # SHA-256 of "abc", as its standard says
 
@@ -151,7 +159,7 @@ def names(folder):
 
 
 def test_a_sweep_lists_its_pieces_when_it_has_ended(tmp_path, monkeypatch):
-    from attomaton import sweeps
+    from attomaton.jobs import sweep as sweeps
 
     def stopped(*_):
         raise KeyboardInterrupt
@@ -219,14 +227,14 @@ def test_what_a_kill_leaves_of_a_replaced_folder_does_not_pass_for_one(tmp_path,
             write_json(work / "step.json", step)
 
     def killed_when_it_is_there(*_):
-        patch.setattr("attomaton.holdings._empty", killed)
+        patch.setattr("attomaton.disk.holdings._empty", killed)
 
     def killed(*_):
         raise KeyboardInterrupt
 
     fill(1)
     with monkeypatch.context() as patch:
-        patch.setattr("attomaton.storage._push", killed_when_it_is_there)
+        patch.setattr("attomaton.disk.storage._push", killed_when_it_is_there)
         with pytest.raises(KeyboardInterrupt):
             fill(2)
     assert (tmp_path / "r" / "step.json").read_text() == "2\n"

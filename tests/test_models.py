@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attomaton import fits
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import samples_from_sequences
+from attomaton.disk.storage import seal
 from attomaton.engine.choose import open_engine
 from attomaton.errors import DataError, StorageError, UsageError
-from attomaton.fits import fit_run
-from attomaton.mechanics.automaton import Automaton
-from attomaton.mechanics.limit import merge_summaries, solve_limit
-from attomaton.mechanics.svm import certify
+from attomaton.folders.model import open_model, read_record, save_model
+from attomaton.jobs import fit as fits
+from attomaton.jobs.fit import fit_run
 from attomaton.mechanics.synthetic import draw_samples
-from attomaton.models import open_model, read_record, save_model
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import merge_summaries, solve_limit
+from attomaton.mechanics.theory.svm import certify
 from attomaton.numerics import named_rng
-from attomaton.report.terminal import fit_text
-from attomaton.storage import seal
+from attomaton.report.text.terminal import fit_text
 
 
 def write_text(path: Path, tokens: int = 6000, words: int = 150, seed: int = 0) -> Path:
@@ -165,7 +165,7 @@ def test_a_model_of_another_format_says_so(tmp_path, version, said):
 
 def test_a_full_disk_leaves_no_half_model_and_loses_no_part(tmp_path, small_parts, monkeypatch):
     text = write_text(tmp_path / "text.txt")
-    from attomaton import models
+    from attomaton.folders import model as models
 
     write, calls = models.write_columns, []
 
@@ -196,7 +196,7 @@ def test_other_data_do_not_resume(tmp_path, small_parts, monkeypatch):
 
 
 def test_two_processes_cannot_write_one_model(tmp_path):
-    from attomaton.storage import work_folder
+    from attomaton.disk.storage import work_folder
 
     here = tmp_path / "m"
     with (
@@ -235,7 +235,7 @@ from attomaton import fits
 from attomaton.mechanics import train
 fits.PART = 2000
 train.KEEP_EVERY = 0.0
-from attomaton.cli import main
+from attomaton.cli.main import main
 sys.argv = ["attomaton", *sys.argv[1:]]
 main()
 """

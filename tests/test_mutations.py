@@ -64,39 +64,40 @@ CHECKS = {
     "S1": ("decoder_gain", {}),
     "S2": ("fates", {"small": True}),
 }
-BLIND = {"attomaton.mechanics.svm": [["CERTIFIED = 1e-8", "CERTIFIED = 1e8"]]}
+BLIND = {"attomaton.mechanics.theory.svm": [["CERTIFIED = 1e-8", "CERTIFIED = 1e8"]]}
 MUTATIONS = {
     "edges reversed": (
-        BLIND | {"attomaton.mechanics.graph": [
+        BLIND | {"attomaton.mechanics.theory.graph": [
             ["    start, end = label_pair", "    end, start = label_pair"],
         ]},
         ["T1", "T2"],
     ),
     "edges reversed, certificate on": (
-        {"attomaton.mechanics.graph": [["    start, end = label_pair", "    end, start = label_pair"]]},
+        {"attomaton.mechanics.theory.graph": [["    start, end = label_pair", "    end, start = label_pair"]]},
         ["T2"],
     ),
     "no multiplicities in the layer that is trained": (
-        {"attomaton.mechanics.model": [
+        {"attomaton.mechanics.experiment.model": [
             ["log_count[owner, slot] = np.log(samples.count)", "log_count[owner, slot] = 0.0"],
         ]},
         ["luce", "T3"],
     ),
     "no multiplicities in the Luce choices": (
-        {"attomaton.mechanics.finite": [["        np.log(cyclic.count),", "        np.zeros(len(cyclic.count)),"]]},
+        {"attomaton.mechanics.theory.finite": [
+            ["        np.log(cyclic.count),", "        np.zeros(len(cyclic.count)),"]]},
         ["T3"],
     ),
     "M − 1 for its square in γ": (
-        {"attomaton.scan_snap.decoder": [["np.asarray((m - 1) ** 2 * u / m", "np.asarray((m - 1) * u / m"]]},
+        {"attomaton.scan_snap.theory.decoder": [["np.asarray((m - 1) ** 2 * u / m", "np.asarray((m - 1) * u / m"]]},
         ["S1"],
     ),
     "sign of the common token's rate": (
-        {"attomaton.scan_snap.attention": [["return -rate * ((1 - f_l**2)", "return rate * ((1 - f_l**2)"]]},
+        {"attomaton.scan_snap.theory.attention": [["return -rate * ((1 - f_l**2)", "return rate * ((1 - f_l**2)"]]},
         ["S2"],
     ),
     "ties of components dropped in the Graph-SVM": (
-        {"attomaton.mechanics.svm": [
-            *BLIND["attomaton.mechanics.svm"],
+        {"attomaton.mechanics.theory.svm": [
+            *BLIND["attomaton.mechanics.theory.svm"],
             ["ties = np.setdiff1d(np.arange(P), root)", "ties = np.zeros(0, np.int64)"],
         ]},
         ["T2"],

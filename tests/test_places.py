@@ -11,16 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attomaton import holdings, runs, storage
 from attomaton.corpus.example import example_samples
-from attomaton.errors import StorageError, UsageError
-from attomaton.fits import fit_run
-from attomaton.folders.remove import removable, remove
-from attomaton.formats import read_json, write_arrays, write_columns, write_json
-from attomaton.ledger import Ledger, read_ledger
-from attomaton.mechanics.limit import solve_limit
-from attomaton.models import save_model
-from attomaton.storage import (
+from attomaton.disk import holdings, provenance, storage
+from attomaton.disk.formats import read_json, write_arrays, write_columns, write_json
+from attomaton.disk.ledger import Ledger, read_ledger
+from attomaton.disk.storage import (
     check_folder,
     check_place,
     new_folder,
@@ -28,7 +23,13 @@ from attomaton.storage import (
     work_folder,
     write_whole,
 )
-from attomaton.sweeps import sweep_run
+from attomaton.errors import StorageError, UsageError
+from attomaton.folders.model import save_model
+from attomaton.folders.remove import removable, remove
+from attomaton.jobs import train as runs
+from attomaton.jobs.fit import fit_run
+from attomaton.jobs.sweep import sweep_run
+from attomaton.mechanics.theory.limit import solve_limit
 
 CHAIN = '{"tokens": ["a", "b", "c"], "next": "a"}\n{"tokens": ["b", "c"], "next": "b"}\n'
 SMALL = {
@@ -678,7 +679,7 @@ def test_a_name_by_time_that_is_taken_is_counted_up(here, monkeypatch):
     monkeypatch.setattr(runs, "datetime", Stopped)
     places = []
     for work in (False, True, False):
-        places.append(runs.run_folder("a", {}))
+        places.append(provenance.run_folder("a", {}))
         (places[-1].with_name(f".{places[-1].name}.partial") if work else places[-1]).mkdir(
             parents=True
         )

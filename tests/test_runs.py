@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton.corpus.example import example_samples
+from attomaton.disk.ledger import asked_as, command
 from attomaton.errors import DataError
-from attomaton.ledger import asked_as, command
-from attomaton.mechanics.limit import solve_limit
-from attomaton.models import save_model
-from attomaton.runs import read_metrics, train_run
+from attomaton.folders.model import save_model
+from attomaton.folders.run import read_metrics
+from attomaton.jobs.train import train_run
+from attomaton.mechanics.theory.limit import solve_limit
 
 OPTIONS = {
     "init": "uniform",

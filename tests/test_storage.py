@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attomaton import formats
-from attomaton.errors import DataError, StorageError
-from attomaton.formats import (
+from attomaton.disk import formats
+from attomaton.disk.formats import (
     expect,
     expect_arrays,
     read_arrays,
@@ -21,7 +20,8 @@ from attomaton.formats import (
     write_arrays,
     write_columns,
 )
-from attomaton.storage import check_folder, in_progress, new_folder, work_folder
+from attomaton.disk.storage import check_folder, in_progress, new_folder, work_folder
+from attomaton.errors import DataError, StorageError
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from attomaton import samples_from_sequences
 from attomaton.corpus.documents import read_documents
 from attomaton.corpus.readers import read_samples
 from attomaton.errors import UsageError
-from attomaton.mechanics.automaton import Automaton
-from attomaton.mechanics.limit import solve_limit
 from attomaton.mechanics.synthetic import draw_samples
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.summaries import document_lens, last_token_lens, model_summary
 from attomaton.summaries.outcomes import OUTCOMES, outcomes
 from attomaton.summaries.rank import BLOCK, disagreement, heaviest, places

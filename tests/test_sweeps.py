@@ -9,10 +9,11 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from attomaton import sweeps
+from attomaton.disk.storage import seal
 from attomaton.errors import DataError, UsageError
-from attomaton.levels import find_classes, memory_mb
-from attomaton.storage import seal
+from attomaton.folders import sweep as sweeps_folder
+from attomaton.jobs import sweep as sweeps
+from attomaton.scan_snap.levels import find_classes, memory_mb
 
 # Two starts make two groups, so each sweep has several pieces; they and most sweeps below are of the same sizes, so
 # that one program, compiled once, does them all.
@@ -32,13 +33,13 @@ def table(folder):
 
 
 def test_a_grid_is_every_combination_with_rates_resolved():
-    cells = sweeps.cells_of(GRID, ["syn-small"], "sampled")
+    cells = sweeps_folder.cells_of(GRID, ["syn-small"], "sampled")
     assert len(cells) == 8
     assert cells[0] == {
         "classes": "syn-small", "eta_z": 0.5, "ratio": 1, "eta_y": 0.5, "start": "zero", "T": 16,
         "steps": 5, "seeds": 3, "batch": 8,
     }  # fmt: skip
-    pieces = sweeps.pieces_of(cells, "sampled")
+    pieces = sweeps_folder.pieces_of(cells, "sampled")
     assert sorted(i for p in pieces for i in p.cells) == list(range(8))
     assert {p.options["start"] for p in pieces} == {"zero", "uniform"}
 
@@ -60,7 +61,7 @@ def test_a_grid_is_every_combination_with_rates_resolved():
 )
 def test_grids_that_make_no_sense(words, says):
     with pytest.raises(UsageError, match=says):
-        sweeps.cells_of(sweeps.parse_grid(words), ["syn-small"], "sampled")
+        sweeps_folder.cells_of(sweeps_folder.parse_grid(words), ["syn-small"], "sampled")
 
 
 def test_a_sweep_continues_where_it_stopped(tmp_path):
@@ -89,7 +90,7 @@ def test_a_sweep_over_seeds_has_a_column_for_the_setting_and_one_for_the_run(tmp
     runs = GRID["seeds"][0]
     assert found["seed"].to_pylist() == list(range(runs)) * (found.num_rows // runs)
     assert found["base_seed"].to_pylist()[: 2 * runs] == [0] * runs + [7] * runs
-    rows = sweeps.read_sweep(tmp_path / "a").rows
+    rows = sweeps_folder.read_sweep(tmp_path / "a").rows
     assert [(r["seed"], r["base_seed"]) for r in rows] == list(
         zip(found["seed"].to_pylist(), found["base_seed"].to_pylist(), strict=True)
     )
@@ -121,12 +122,12 @@ def test_diverged_cells_are_kept_and_marked(tmp_path):
 
 def test_a_grid_is_written_as_it_was_read():
     words = ["eta_z=0.5,1,1e-07", "ratio=1", "residual=true,false", "optimizer=adam"]
-    assert sweeps.grid_words(sweeps.parse_grid(words)) == words
+    assert sweeps_folder.grid_words(sweeps_folder.parse_grid(words)) == words
 
 
 def test_a_sweep_is_read_while_it_is_incomplete(tmp_path):
     sweeps.sweep_run(tmp_path / "a", GRID | {"T": [1, 16]}, ["syn-small"], "sampled")
-    whole = sweeps.read_sweep(tmp_path / "a")
+    whole = sweeps_folder.read_sweep(tmp_path / "a")
     assert whole.rows == table(tmp_path / "a").to_pylist()
     assert (whole.level, whole.classes, whole.missing) == ("sampled", ["syn-small"], set())
     assert {whole.cells[i]["T"] for i in whole.failed} == {1}
@@ -134,41 +135,41 @@ def test_a_sweep_is_read_while_it_is_incomplete(tmp_path):
     (tmp_path / "a" / "results.parquet").unlink()
     sorted((tmp_path / "a" / "pieces").glob("*.parquet"))[0].unlink()
     seal(tmp_path / "a")
-    part = sweeps.read_sweep(tmp_path / "a")
+    part = sweeps_folder.read_sweep(tmp_path / "a")
     assert len(part.missing) == 4
     assert part.rows == [row for row in whole.rows if row["cell"] not in part.missing]
 
 
 def test_a_mean_over_seeds_has_its_interval(tmp_path):
     sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
-    sweep = sweeps.read_sweep(tmp_path / "a")
+    sweep = sweeps_folder.read_sweep(tmp_path / "a")
     values = [row["loss"] for row in sweep.rows if row["cell"] == 5]
-    found = sweeps.cell_means(sweep, "loss")
+    found = sweeps_folder.cell_means(sweep, "loss")
     assert sorted(found) == list(range(8))
     # By hand: t(0.975; 2 degrees of freedom) = 4.302653.
     mean = sum(values) / 3
     error = (sum((x - mean) ** 2 for x in values) / 2 / 3) ** 0.5
     assert found[5] == (pytest.approx(mean), pytest.approx(4.302653 * error, rel=1e-6), 3)
     with pytest.raises(UsageError, match="did you mean 'entropy'"):
-        sweeps.cell_means(sweep, "entropi")
+        sweeps_folder.cell_means(sweep, "entropi")
 
 
 def test_diverged_runs_and_single_seeds_have_no_mean_or_no_interval(tmp_path):
     grid = GRID | {"eta_z": [1.0, 1e30], "ratio": [*range(1, 9)], "start": ["zero"], "seeds": [1]}
     sweeps.sweep_run(tmp_path / "a", grid, ["syn-small"], "sampled")
-    found = sweeps.cell_means(sweeps.read_sweep(tmp_path / "a"), "entropy")
+    found = sweeps_folder.cell_means(sweeps_folder.read_sweep(tmp_path / "a"), "entropy")
     assert list(found) == list(range(8))
     assert (found[0].half, found[0].seeds) == (None, 1)
 
 
 def test_a_folder_without_a_sweep_is_named(tmp_path):
     with pytest.raises(DataError, match="not a sweep folder"):
-        sweeps.read_sweep(tmp_path)
+        sweeps_folder.read_sweep(tmp_path)
     sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
     (tmp_path / "a" / "sweep.json").write_text("[]")
     seal(tmp_path / "a")
     with pytest.raises(DataError, match=r"sweep\.json: .* not of its kind"):
-        sweeps.read_sweep(tmp_path / "a")
+        sweeps_folder.read_sweep(tmp_path / "a")
 
 
 def test_memory_is_stated_before_a_sweep_starts(tmp_path):
@@ -180,9 +181,11 @@ def test_memory_is_stated_before_a_sweep_starts(tmp_path):
     family = find_classes("syn-small")
     one, two = (memory_mb("sampled", family, runs, 100, batch=8) for runs in (1, 2))
     assert two == pytest.approx(2 * one)
-    cells = sweeps.cells_of({"eta_z": [1], "ratio": [1], "steps": [10**6]}, ["syn-small"], "limit")
+    cells = sweeps_folder.cells_of(
+        {"eta_z": [1], "ratio": [1], "steps": [10**6]}, ["syn-small"], "limit"
+    )
     recorded = 10**6 * family.K * family.M * 8 / 1e6
-    assert sweeps.memory_needed(sweeps.pieces_of(cells, "limit")) > recorded
+    assert sweeps.memory_needed(sweeps_folder.pieces_of(cells, "limit")) > recorded
     # A run cannot hold less than Y, Z and their momentum, in single precision.
     entries = len(family.context_tokens) * (family.M + len(family.queries))
     assert one > 2 * 4 * entries / 1e6
@@ -204,7 +207,9 @@ def test_killed_and_continued_equals_undisturbed(tmp_path):
     rates = ",".join(str(1 + i / 64) for i in range(64))
     grid = [f"eta_z={rates}", "ratio=1,2,3,4,5,6,7,8,9,10", "T=16", "steps=5", "batch=8"]
     command = [sys.executable, "-m", "attomaton", "sweep", "syn-small", *grid, "--json", "-o"]
-    calm = sweeps.sweep_run(tmp_path / "calm", sweeps.parse_grid(grid), ["syn-small"], "sampled")
+    calm = sweeps.sweep_run(
+        tmp_path / "calm", sweeps_folder.parse_grid(grid), ["syn-small"], "sampled"
+    )
     assert calm["pieces"] == 40
     killed = 0
     for _ in range(3):
@@ -222,7 +227,9 @@ def test_killed_and_continued_equals_undisturbed(tmp_path):
         if process.returncode == 0:
             break
     assert killed >= 2
-    final = sweeps.sweep_run(tmp_path / "torn", sweeps.parse_grid(grid), ["syn-small"], "sampled")
+    final = sweeps.sweep_run(
+        tmp_path / "torn", sweeps_folder.parse_grid(grid), ["syn-small"], "sampled"
+    )
     assert final["failed"] == []
     assert final["skipped_pieces"] >= killed
     calm, torn = (tmp_path / one / "results.parquet" for one in ("calm", "torn"))

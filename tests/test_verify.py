@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from attomaton import verify
 from attomaton.claims.registry import CLAIMS, find_claims
+from attomaton.disk.formats import read_json, read_table
 from attomaton.errors import SolverError, UsageError
-from attomaton.formats import read_json, read_table
+from attomaton.jobs import verify
 from attomaton.results import Evidence, Verdict
 
 FAST = "scan-snap-fig3,scan-snap-fig8,scan-snap-fig9"
@@ -214,7 +214,7 @@ def test_positions_name_what_breaks_in_a_text(call, tmp_path):
 
 
 def test_all_presets_in_one_go_each_in_a_folder_of_its_own(call, monkeypatch, tmp_path):
-    from attomaton import reproduce
+    from attomaton.jobs import reproduce
 
     few = {k: CLAIMS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
     monkeypatch.setattr(reproduce, "figures", lambda: few)
@@ -225,7 +225,7 @@ def test_all_presets_in_one_go_each_in_a_folder_of_its_own(call, monkeypatch, tm
 
 
 def test_presets_that_are_there_are_not_made_again_by_all(call, monkeypatch, tmp_path):
-    from attomaton import reproduce
+    from attomaton.jobs import reproduce
 
     few = {k: CLAIMS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
     monkeypatch.setattr(reproduce, "figures", lambda: few)
@@ -241,7 +241,7 @@ def test_presets_that_are_there_are_not_made_again_by_all(call, monkeypatch, tmp
 
 
 def test_one_preset_that_fails_is_said_and_the_others_go_on(call, monkeypatch, tmp_path):
-    from attomaton import reproduce
+    from attomaton.jobs import reproduce
 
     few = {k: CLAIMS[k] for k in ("scan-snap-fig3", "scan-snap-fig9")}
 

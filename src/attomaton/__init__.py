@@ -16,38 +16,38 @@ if TYPE_CHECKING:
     from attomaton.corpus.vocabulary import Vocabulary as Vocabulary
     from attomaton.corpus.windows import samples_from_sequences as samples_from_sequences
     from attomaton.estimator import NextTokenClassifier as NextTokenClassifier
-    from attomaton.mechanics.automaton import Automaton as Automaton
+    from attomaton.folders.model import open_model as open_model
+    from attomaton.folders.model import save_model as save_model
     from attomaton.mechanics.data import check_embeddings as check_embeddings
-    from attomaton.mechanics.graph import PriorityGraph as PriorityGraph
-    from attomaton.mechanics.graph import build_graph as build_graph
-    from attomaton.mechanics.limit import Limit as Limit
-    from attomaton.mechanics.limit import solve_limit as solve_limit
-    from attomaton.mechanics.path import norm_path as norm_path
-    from attomaton.mechanics.path import penalty_path as penalty_path
-    from attomaton.mechanics.train import train as train
-    from attomaton.models import open_model as open_model
-    from attomaton.models import save_model as save_model
+    from attomaton.mechanics.experiment.path import norm_path as norm_path
+    from attomaton.mechanics.experiment.path import penalty_path as penalty_path
+    from attomaton.mechanics.experiment.train import train as train
+    from attomaton.mechanics.theory.automaton import Automaton as Automaton
+    from attomaton.mechanics.theory.graph import PriorityGraph as PriorityGraph
+    from attomaton.mechanics.theory.graph import build_graph as build_graph
+    from attomaton.mechanics.theory.limit import Limit as Limit
+    from attomaton.mechanics.theory.limit import solve_limit as solve_limit
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Automaton": "mechanics.automaton",
-    "Limit": "mechanics.limit",
+    "Automaton": "mechanics.theory.automaton",
+    "Limit": "mechanics.theory.limit",
     "NextTokenClassifier": "estimator",
-    "PriorityGraph": "mechanics.graph",
+    "PriorityGraph": "mechanics.theory.graph",
     "Samples": "corpus.samples",
     "Vocabulary": "corpus.vocabulary",
-    "build_graph": "mechanics.graph",
+    "build_graph": "mechanics.theory.graph",
     "check_embeddings": "mechanics.data",
     "example_samples": "corpus.example",
-    "norm_path": "mechanics.path",
-    "open_model": "models",
-    "penalty_path": "mechanics.path",
+    "norm_path": "mechanics.experiment.path",
+    "open_model": "folders.model",
+    "penalty_path": "mechanics.experiment.path",
     "read_samples": "corpus.readers",
     "samples_from_sequences": "corpus.windows",
-    "save_model": "models",
-    "solve_limit": "mechanics.limit",
-    "train": "mechanics.train",
+    "save_model": "folders.model",
+    "solve_limit": "mechanics.theory.limit",
+    "train": "mechanics.experiment.train",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604

@@ -9,7 +9,7 @@ def main() -> None:
 
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # until there is somebody to answer them
-    from attomaton import interrupts
+    from attomaton.base import interrupts
 
     interrupts.watch()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
@@ -17,7 +17,7 @@ def main() -> None:
     if "--debug" not in sys.argv and not sys.warnoptions:
         warnings.simplefilter("ignore", RuntimeWarning)
     try:
-        from attomaton.cli import main as run
+        from attomaton.cli.main import main as run
 
         run()
     finally:

@@ -14,6 +14,17 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from attomaton.corpus.given import (
+    Context,
+    Contexts,
+    NextTokens,
+    Weights,
+    read_contexts,
+    read_next_tokens,
+    read_weights,
+    refuse_outside,
+    sklearn_class,
+)
 from attomaton.corpus.samples import SetAside
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import windows_from_ids
@@ -26,20 +37,9 @@ from attomaton.errors import (
     nearest,
     whole_number,
 )
-from attomaton.estimator_input import (
-    Context,
-    Contexts,
-    NextTokens,
-    Weights,
-    read_contexts,
-    read_next_tokens,
-    read_weights,
-    refuse_outside,
-    sklearn_class,
-)
-from attomaton.mechanics.automaton import Automaton, Explanation, mixing_scores
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.theory.automaton import Automaton, Explanation, mixing_scores
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 RandomState = int | np.random.Generator | np.random.RandomState | None | Any
 SET_ASIDE = ("warn", "error", "ignore")

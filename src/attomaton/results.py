@@ -48,7 +48,7 @@ class Evidence:
 
     `prediction` comes from theory code alone, `measured` from training code alone. `control` is the same measurement
     against a prediction that must be wrong; its verdict must be `FAILS`, or the claim's own agreement means nothing.
-    `panels` are pictures in plain data, theory and measurement on the same axes (see `report.panels`).
+    `panels` are pictures in plain data, theory and measurement on the same axes (see `report.figures.panels`).
     """
 
     verdict: Verdict

@@ -9,7 +9,7 @@ from attomaton.claims.controls import doubted
 from attomaton.claims.picture import bundle, line
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.limit import solve_limit
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Verdict
 

@@ -8,11 +8,11 @@ from attomaton.claims import global_protocol, local_protocol
 from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.finite import FiniteSubspace
-from attomaton.mechanics.graph import build_graph
-from attomaton.mechanics.limit import solve_limit
-from attomaton.mechanics.model import attention_of
+from attomaton.mechanics.experiment.model import attention_of
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.mechanics.theory.finite import FiniteSubspace
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import cosine, float64, named_rng
 
 

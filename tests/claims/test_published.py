@@ -35,6 +35,6 @@ def test_a_figure_on_text_without_its_text_is_not_applicable(monkeypatch):
 
 
 def test_every_published_experiment_has_a_drawing_and_every_drawing_an_experiment():
-    from attomaton.report.published import DRAWINGS
+    from attomaton.report.figures.published import DRAWINGS
 
     assert set(DRAWINGS) == set(figures())

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from attomaton import reproduce
 from attomaton.claims import text_attention as figures
 from attomaton.errors import UsageError
+from attomaton.jobs import reproduce
 from attomaton.transformer import train as training
 from attomaton.transformer.train import Run
 

@@ -22,7 +22,7 @@ from attomaton.corpus.documents import read_documents
 from attomaton.corpus.files import text_format
 from attomaton.corpus.readers import read_parts, read_windows
 from attomaton.errors import DataError, UsageError
-from attomaton.fits import fit_run
+from attomaton.jobs.fit import fit_run
 
 ROWS = "".join(
     json.dumps({"tokens": list(tokens), "next": tokens[0]}) + "\n" for tokens in ("ab", "ba", "abb")

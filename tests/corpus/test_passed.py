@@ -9,7 +9,7 @@ from tests.unchecked import unchecked_types
 from attomaton.corpus.readers import read_samples
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
-from attomaton.mechanics.limit import solve_limit
+from attomaton.mechanics.theory.limit import solve_limit
 
 
 @pytest.fixture(autouse=True)

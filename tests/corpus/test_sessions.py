@@ -10,7 +10,7 @@ import pytest
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.sessions import draw_sessions, write_sessions
 from attomaton.errors import UsageError
-from attomaton.mechanics.limit import solve_limit
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import named_rng
 
 PAGE = Path(__file__).parents[2] / "docs" / "event_logs.md"

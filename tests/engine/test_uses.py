@@ -4,12 +4,14 @@ from collections import Counter
 
 import pytest
 
-from attomaton import fits, sweeps, verify
+from attomaton.disk.formats import read_json
+from attomaton.disk.ledger import read_ledger
+from attomaton.disk.storage import only_one
 from attomaton.engine.choose import open_engine
 from attomaton.errors import UsageError
-from attomaton.formats import read_json
-from attomaton.ledger import read_ledger
-from attomaton.storage import only_one
+from attomaton.jobs import fit as fits
+from attomaton.jobs import sweep as sweeps
+from attomaton.jobs import verify
 
 GRID = {"eta_z": [0.5, 1.0], "ratio": [1, 10], "until": [10.0]}
 

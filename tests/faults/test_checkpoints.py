@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from attomaton import storage
+from attomaton.disk import storage
+from attomaton.disk.formats import read_json, write_arrays, write_json
+from attomaton.disk.storage import check_folder, new_folder, write_whole
 from attomaton.errors import StorageError, UsageError
-from attomaton.formats import read_json, write_arrays, write_json
-from attomaton.storage import check_folder, new_folder, write_whole
 from faults.checkpoints import CONTROLS, TARGETS, state, step_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,7 +154,7 @@ def test_of_a_file_the_disk_has_no_room_for_nothing_stays(tmp_path, suffix):
     code = (
         "import resource, signal, sys, numpy as np\n"
         "from pathlib import Path\n"
-        "from attomaton.formats import write_columns, write_json\n"
+        "from attomaton.disk.formats import write_columns, write_json\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "path, noise = Path(sys.argv[1]), np.random.default_rng(0).random(5000)\n"

@@ -9,14 +9,14 @@ import pytest
 
 import attomaton
 from attomaton.corpus.readers import read_samples
+from attomaton.disk.formats import read_arrays, read_rows, write_arrays, write_columns
+from attomaton.disk.storage import seal
 from attomaton.errors import DataError, UsageError
-from attomaton.formats import read_arrays, read_rows, write_arrays, write_columns
-from attomaton.mechanics import train as training
-from attomaton.mechanics.limit import solve_limit
-from attomaton.models import open_model, save_model
-from attomaton.runs import _Kept
-from attomaton.storage import seal
-from attomaton.sweeps import cells_of, parse_grid
+from attomaton.folders.model import open_model, save_model
+from attomaton.folders.sweep import cells_of, parse_grid
+from attomaton.jobs.train import _Kept
+from attomaton.mechanics.experiment import train as training
+from attomaton.mechanics.theory.limit import solve_limit
 from faults import seeds
 
 SOURCES = sorted(Path(attomaton.__file__).parent.rglob("*.py"))

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from attomaton import holdings
+from attomaton.disk import holdings
+from attomaton.disk.formats import write_json
+from attomaton.disk.ledger import LEDGER
+from attomaton.disk.storage import discard, resumed_folder, work_folder
 from attomaton.engine.tasks import WorkerError
 from attomaton.errors import DataError
-from attomaton.formats import write_json
-from attomaton.ledger import LEDGER
-from attomaton.storage import discard, resumed_folder, work_folder
 from faults import folders
 from faults.cases import FIT, OUT, SHORT, Case, prepare, start
 from faults.kills import FAULTS, Arena, shares, told

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.oracle import Raw, unit_rows
 
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.graph import PriorityGraph, build_graph
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.scan_snap.data import SequenceClasses, sequence_classes
 
 WEIGHTS = (1.0, 2.0, 5.0, 0.5)

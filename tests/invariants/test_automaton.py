@@ -21,8 +21,8 @@ from tests.invariants.strategies import (
     table,
 )
 
-from attomaton.mechanics import automaton as room
-from attomaton.mechanics.automaton import Automaton
+from attomaton.mechanics.theory import automaton as room
+from attomaton.mechanics.theory.automaton import Automaton
 
 radii = st.floats(0, 50)
 

@@ -14,7 +14,7 @@ from attomaton.corpus.samples import merge_samples
 from attomaton.corpus.vocabulary import Vocabulary, encode
 from attomaton.corpus.windows import windows_from_streams
 from attomaton.errors import DataError
-from attomaton.mechanics.graph import build_graph
+from attomaton.mechanics.theory.graph import build_graph
 
 COLUMNS = ("last", "label", "weight", "start", "token", "count", "rows", "source")
 K = 5

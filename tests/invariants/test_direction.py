@@ -20,9 +20,9 @@ from tests.invariants.strategies import (
     with_weights,
 )
 
-from attomaton.mechanics import svm as room
-from attomaton.mechanics.finite import FiniteSubspace
-from attomaton.mechanics.graph import build_graph
+from attomaton.mechanics.theory import svm as room
+from attomaton.mechanics.theory.finite import FiniteSubspace
+from attomaton.mechanics.theory.graph import build_graph
 
 # Two runs of the solver on one problem written differently: each is within 5e-7 of the optimum where
 # a constraint is met without being needed, and far closer elsewhere.

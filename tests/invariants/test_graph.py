@@ -16,7 +16,7 @@ from tests.invariants.strategies import (
     with_weights,
 )
 
-from attomaton.mechanics import graph as room
+from attomaton.mechanics.theory import graph as room
 
 
 def arrows(graph, new=None):

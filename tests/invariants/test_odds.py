@@ -23,8 +23,8 @@ from tests.invariants.strategies import (
 )
 
 from attomaton.corpus import samples as samples_room
-from attomaton.mechanics import finite as room
-from attomaton.mechanics.graph import build_graph
+from attomaton.mechanics.theory import finite as room
+from attomaton.mechanics.theory.graph import build_graph
 
 # A gradient of 1e-12, the fit's stopping point, leaves about as much error times the ratio of the weights
 # in log π; draws have ratios of some hundreds.

@@ -9,10 +9,12 @@ from tests.invariants.harness import holds_for, refuted
 from tests.invariants.strategies import attention_logits, classes_of, laws, seeds, shuffled
 
 from attomaton.numerics import float64
-from attomaton.scan_snap import attention as room
-from attomaton.scan_snap import decoder as decoder_room
 from attomaton.scan_snap import trajectory as trajectory_room
-from attomaton.scan_snap.attention import (
+from attomaton.scan_snap.experiment.population import attention, loss, population_of, velocity
+from attomaton.scan_snap.families import sequence_classes
+from attomaton.scan_snap.theory import attention as room
+from attomaton.scan_snap.theory import decoder as decoder_room
+from attomaton.scan_snap.theory.attention import (
     class_velocity,
     inverse_mixing,
     overlap,
@@ -20,17 +22,15 @@ from attomaton.scan_snap.attention import (
     scan_rate,
     single_common_velocity,
 )
-from attomaton.scan_snap.decoder import (
+from attomaton.scan_snap.theory.decoder import (
     decoder_gain,
     decoder_growth_discrete,
     decoder_logit_gap,
     gain_integral,
     gain_peak,
 )
-from attomaton.scan_snap.families import sequence_classes
-from attomaton.scan_snap.phase import scan_progress, snapping_start
-from attomaton.scan_snap.population import attention, loss, population_of, velocity
-from attomaton.scan_snap.reduced import run_reduced
+from attomaton.scan_snap.theory.phase import scan_progress, snapping_start
+from attomaton.scan_snap.theory.reduced import run_reduced
 from attomaton.scan_snap.trajectory import class_attention
 
 times = st.floats(0, 1e6)

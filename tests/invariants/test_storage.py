@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from tests.invariants.harness import holds_for, refuted
 from tests.invariants.strategies import contexts, data, embeddings, pick, seeds, solved
 
-from attomaton import formats as formats_room
-from attomaton import ledger as ledger_room
 from attomaton.corpus.readers import read_samples, write_jsonl
-from attomaton.errors import DataError
-from attomaton.formats import (
+from attomaton.disk import formats as formats_room
+from attomaton.disk import ledger as ledger_room
+from attomaton.disk.formats import (
     plain,
     read_arrays,
     read_json,
@@ -23,11 +22,12 @@ from attomaton.formats import (
     write_columns,
     write_json,
 )
-from attomaton.ledger import Ledger, read_ledger
-from attomaton.mechanics.automaton import Automaton
-from attomaton.mechanics.limit import merge_summaries
-from attomaton.models import open_model, save_model
-from attomaton.sweeps import grid_words, parse_grid
+from attomaton.disk.ledger import Ledger, read_ledger
+from attomaton.errors import DataError
+from attomaton.folders.model import open_model, save_model
+from attomaton.folders.sweep import grid_words, parse_grid
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import merge_summaries
 
 # Hypothesis seldom draws what is hard about floats by itself.
 floats = st.floats() | st.sampled_from([math.inf, -math.inf, math.nan, -0.0, 5e-324, 0.1])

@@ -24,10 +24,10 @@ from tests.invariants.strategies import (
     with_weights,
 )
 
-from attomaton.mechanics import model as room
-from attomaton.mechanics.finite import finite_component
-from attomaton.mechanics.path import penalty_path
-from attomaton.mechanics.train import train
+from attomaton.mechanics.experiment import model as room
+from attomaton.mechanics.experiment.path import penalty_path
+from attomaton.mechanics.experiment.train import train
+from attomaton.mechanics.theory.finite import finite_component
 from attomaton.numerics import float64
 
 K = MOST_TOKENS

@@ -10,10 +10,11 @@ import pytest
 from attomaton import Automaton, open_model, read_samples, save_model, solve_limit
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import AttomatonError
-from attomaton.lab import automaton_charts, automaton_why
-from attomaton.lab.automaton_norm import Norm
-from attomaton.lab.charts import shown
-from attomaton.lab.contexts import (
+from attomaton.lab.automaton import charts as automaton_charts
+from attomaton.lab.automaton import why as automaton_why
+from attomaton.lab.automaton.norm import Norm
+from attomaton.lab.kit.charts import shown
+from attomaton.lab.kit.contexts import (
     MOST,
     commands,
     companions,

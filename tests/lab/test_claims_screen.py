@@ -11,9 +11,10 @@ import pytest
 from tests.lab.conftest import enter
 
 from attomaton.claims.registry import CLAIMS
+from attomaton.disk.storage import new_folder
 from attomaton.errors import DataError, UsageError
-from attomaton.lab.claims_panels import heat_options, line_options
-from attomaton.lab.claims_records import (
+from attomaton.lab.claims.panels import heat_options, line_options
+from attomaton.lab.claims.records import (
     Evidence,
     asked_claims,
     code,
@@ -25,8 +26,7 @@ from attomaton.lab.claims_records import (
     shown,
     table_row,
 )
-from attomaton.report.verification_text import blocks
-from attomaton.storage import new_folder
+from attomaton.report.text.verification import blocks
 
 QUICK = ["convexity", "T3"]  # claims of seconds
 ROWS = """Object.fromEntries([...document.querySelectorAll('.claims-table tbody tr')].map(r =>
@@ -277,7 +277,7 @@ def test_the_command_and_the_python_code(tmp_path, monkeypatch, verified):
         "--full", "--data", "my data.txt", "--context", "3", "--split", "lines"
     ]  # fmt: skip
     asked = []
-    monkeypatch.setattr("attomaton.verify.verify_run", lambda *a, **k: asked.append((a, k)))
+    monkeypatch.setattr("attomaton.jobs.verify.verify_run", lambda *a, **k: asked.append((a, k)))
     exec(python, {})
     exec(code(["T3"])[1], {})
     reading = {"context": 3, "split": "lines"}

@@ -10,9 +10,9 @@ import pytest
 
 from attomaton.corpus.readers import read_windows
 from attomaton.errors import AttomatonError
-from attomaton.lab.data import inspect_code, warnings
-from attomaton.lab.data_of_model import model_code, provenance
-from attomaton.lab.looked import BINS, KEPT, SHOWN, Looked, look_at
+from attomaton.lab.data.looked import BINS, KEPT, SHOWN, Looked, look_at
+from attomaton.lab.data.of_model import model_code, provenance
+from attomaton.lab.data.screen import inspect_code, warnings
 from attomaton.lab.shelf import Shelf
 from attomaton.lab.view import Lab
 

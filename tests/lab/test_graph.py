@@ -15,14 +15,14 @@ from tests.lab.conftest import enter
 
 from attomaton.corpus.readers import read_samples
 from attomaton.errors import UsageError
-from attomaton.lab.graph import graph_code
-from attomaton.lab.graph_data import CAP, TokenGraph, around, part_of, passing, thresholds
-from attomaton.lab.graph_scene import node_id, number_text, scene
-from attomaton.lab.graph_tables import edge_table, node_table
+from attomaton.lab.graph.data import CAP, TokenGraph, around, part_of, passing, thresholds
+from attomaton.lab.graph.scene import node_id, number_text, scene
+from attomaton.lab.graph.screen import graph_code
+from attomaton.lab.graph.tables import edge_table, node_table
 from attomaton.lab.shelf import _example
-from attomaton.mechanics.automaton import samples_behind
-from attomaton.mechanics.limit import solve_limit
-from attomaton.mechanics.view import graph_view
+from attomaton.mechanics.theory.automaton import samples_behind
+from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.mechanics.theory.view import graph_view
 
 TOKENS = 80  # in a chain, every one above all later ones: more edges than one picture takes
 

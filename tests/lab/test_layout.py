@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from attomaton.lab import layout
+from attomaton.lab.graph import layout
 
 INT = np.int64
 

@@ -11,10 +11,10 @@ import pytest
 from tests.lab.conftest import enter
 
 from attomaton.corpus.documents import read_documents
+from attomaton.disk.formats import plain
 from attomaton.errors import DataError, UsageError
-from attomaton.formats import plain
-from attomaton.lab.lens_choices import Choices
-from attomaton.lab.lens_records import (
+from attomaton.lab.lens.choices import Choices
+from attomaton.lab.lens.records import (
     Records,
     Subject,
     code,
@@ -28,7 +28,7 @@ from attomaton.lab.lens_records import (
 )
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
-from attomaton.report.summary_text import sections, title
+from attomaton.report.text.summary import sections, title
 
 TEXT = """ = Tea = 
  the cup and the pot and the <b>cup</b> and the tea 
@@ -73,7 +73,7 @@ def cli(call):
 
 @pytest.fixture(scope="module")
 def model(told, tmp_path_factory):
-    from attomaton.fits import fit_run
+    from attomaton.jobs.fit import fit_run
 
     folder = tmp_path_factory.mktemp("fitted") / "M"
     fit_run(told, folder, context=8)
@@ -327,7 +327,7 @@ def test_documents_of_a_text_that_is_gone_or_none(model, tmp_path):
 
 
 def test_a_text_without_headings_is_cut_into_what_gives_several_documents(tmp_path):
-    from attomaton.fits import fit_run
+    from attomaton.jobs.fit import fit_run
 
     for name, text, split in (
         ("paragraphs", "a b a b\n\nb a b a\n", "paragraphs"),

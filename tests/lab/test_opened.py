@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from attomaton import fits
 from attomaton.errors import UsageError
-from attomaton.fits import fit_run
+from attomaton.folders.model import open_model
+from attomaton.jobs import fit as fits
+from attomaton.jobs.fit import fit_run
 from attomaton.lab.opened import KEPT, Opened
-from attomaton.models import open_model
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,8 @@ import pytest
 from tests.lab.conftest import enter
 
 from attomaton.errors import UsageError
-from attomaton.lab import scan_snap_charts as draw
-from attomaton.lab.scan_snap import _whole
-from attomaton.lab.scan_snap_runs import (
+from attomaton.lab.scan_snap import charts as draw
+from attomaton.lab.scan_snap.runs import (
     FEWEST,
     KEPT,
     Asked,
@@ -25,12 +24,13 @@ from attomaton.lab.scan_snap_runs import (
     read_asked,
     run_settings,
 )
+from attomaton.lab.scan_snap.screen import _whole
 from attomaton.lab.shelf import Shelf
 from attomaton.lab.view import Lab
-from attomaton.levels import run_level
 from attomaton.scan_snap.data import sequence_classes
 from attomaton.scan_snap.families import family
-from attomaton.scan_snap.phase import scan_slope
+from attomaton.scan_snap.levels import run_level
+from attomaton.scan_snap.theory.phase import scan_slope
 
 QUICK = "/scan-snap?classes=symmetric&levels=reduced"
 UNTIL = 1e4  # where the page ends unless told
@@ -39,7 +39,7 @@ UNTIL = 1e4  # where the page ends unless told
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
     """`attomaton dynamics` draws figures too; only its numbers are compared here."""
-    monkeypatch.setattr("attomaton.dynamics.package_version", lambda name: None)
+    monkeypatch.setattr("attomaton.jobs.dynamics.package_version", lambda name: None)
 
 
 def reduced(eta_y=1.0, eta_z=1.0, classes="symmetric", **options):
@@ -465,7 +465,7 @@ def test_a_job_that_no_page_waits_for_ends_early(tmp_path, monkeypatch):
         asked_for.append(eta_y)
         return reduced(eta_y, eta_z)
 
-    monkeypatch.setattr("attomaton.lab.scan_snap_runs.run_level", slow)
+    monkeypatch.setattr("attomaton.lab.scan_snap.runs.run_level", slow)
     lab = Lab(tmp_path)
     asked = read_asked({"classes": "symmetric", "levels": "reduced", "beside_eta_y": "7"})
     job, other = compute(lab, asked), compute(lab, asked)

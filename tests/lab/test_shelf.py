@@ -8,7 +8,7 @@ import pytest
 from tests.lab.hostile import names
 
 from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.fits import fit_run
+from attomaton.jobs.fit import fit_run
 from attomaton.lab.shelf import MOST_BYTES, Shelf, reading_options
 
 ROWS = b'{"tokens": ["a", "b"], "next": "a"}\n{"tokens": ["b", "a"], "next": "a"}\n'

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from tests.lab.conftest import enter
 
-from attomaton import demo
+from attomaton.disk.formats import read_json
 from attomaton.errors import DataError, UsageError
-from attomaton.fits import fit_run
-from attomaton.formats import read_json
+from attomaton.folders.run import read_metrics
+from attomaton.jobs import demo
+from attomaton.jobs.fit import fit_run
+from attomaton.jobs.train import train_run
 from attomaton.lab.shelf import Shelf, folder_id
-from attomaton.lab.training_curves import SEEDS, Shown, drawn
-from attomaton.lab.training_form import USUAL, Form
-from attomaton.lab.training_runs import (
+from attomaton.lab.training.curves import SEEDS, Shown, drawn
+from attomaton.lab.training.form import USUAL, Form
+from attomaton.lab.training.runs import (
     BROKEN,
     all_runs,
     arguments,
@@ -28,7 +30,6 @@ from attomaton.lab.training_runs import (
     train_code,
 )
 from attomaton.lab.view import Lab
-from attomaton.runs import read_metrics, train_run
 
 LONG = "/training?on=example&steps=1200000&lr=5&seeds=2"  # some seconds in about fifty chunks
 CHARTS = {

@@ -11,10 +11,10 @@ from tests import oracle
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
-from attomaton.mechanics.automaton import Automaton, samples_behind
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.limit import Limit, solve_limit
-from attomaton.mechanics.view import graph_view
+from attomaton.mechanics.theory.automaton import Automaton, samples_behind
+from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.view import graph_view
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 CASES = sorted((Path(__file__).parents[1] / "cases").glob("*.json"))
 

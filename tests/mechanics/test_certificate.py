@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.windows import samples_from_sequences
-from attomaton.mechanics.graph import build_graph
-from attomaton.mechanics.svm import certify, graph_svm
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.svm import certify, graph_svm
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ from attomaton.corpus.readers import read_samples
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AssumptionError, DataError, SolverError
 from attomaton.estimator import NextTokenClassifier
-from attomaton.mechanics import limit as room
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.graph import build_graph
-from attomaton.mechanics.limit import solve_limit
-from attomaton.mechanics.svm import certify, graph_svm
+from attomaton.mechanics.theory import limit as room
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.mechanics.theory.svm import certify, graph_svm
 
 PAIR = [["a", "b"], ["a", "b"]]
 MIXED = ([[0, 1, 2], [1, 2], [0, 1, 2], [0, 1, 2]], [0, 1, 1, 0])
@@ -121,7 +121,7 @@ def test_deep_chains_with_ties_and_branches():
 
 
 def test_what_is_not_certified_speaks_of_embeddings_only_where_there_are_some(monkeypatch):
-    from attomaton.mechanics import svm
+    from attomaton.mechanics.theory import svm
 
     monkeypatch.setattr(svm, "CERTIFIED", -1.0)
     samples = samples_from_sequences(*MIXED)

@@ -10,11 +10,11 @@ from tests import oracle
 from tests.unchecked import unchecked_types
 
 from attomaton.errors import SolverError
-from attomaton.mechanics import finite
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.finite import FiniteSubspace, finite_component
-from attomaton.mechanics.graph import build_graph
-from attomaton.mechanics.limit import solve_limit
+from attomaton.mechanics.theory import finite
+from attomaton.mechanics.theory.finite import FiniteSubspace, finite_component
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.limit import solve_limit
 
 CERTIFIED = 1e-10
 

@@ -9,7 +9,7 @@ from tests import oracle
 
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AssumptionError
-from attomaton.mechanics.graph import build_graph
+from attomaton.mechanics.theory.graph import build_graph
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.windows import samples_from_sequences
-from attomaton.mechanics import svm
-from attomaton.mechanics.graph import build_graph
 from attomaton.mechanics.synthetic import draw_samples
+from attomaton.mechanics.theory import svm
+from attomaton.mechanics.theory.graph import build_graph
 from attomaton.numerics import named_rng
 
 

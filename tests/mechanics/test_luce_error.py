@@ -8,10 +8,10 @@ import pytest
 
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import SolverError
-from attomaton.mechanics import finite
-from attomaton.mechanics.graph import build_graph
-from attomaton.mechanics.laplacian import newton_step, path_resistance, tree_bound
-from attomaton.mechanics.limit import solve_limit
+from attomaton.mechanics.theory import finite
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.laplacian import newton_step, path_resistance, tree_bound
+from attomaton.mechanics.theory.limit import solve_limit
 
 DIGITS = 80
 AIM = 1e-6  # nats that odds of 10¹⁴ : 1 must be right to

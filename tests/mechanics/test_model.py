@@ -8,7 +8,7 @@ import pytest
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
-from attomaton.mechanics.model import (
+from attomaton.mechanics.experiment.model import (
     Problem,
     attention,
     attention_of,

@@ -10,8 +10,8 @@ from scipy.optimize import NonlinearConstraint, minimize
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, SolverError, UsageError
-from attomaton.mechanics import path as module
-from attomaton.mechanics.path import norm_path, penalty_path
+from attomaton.mechanics.experiment import path as module
+from attomaton.mechanics.experiment.path import norm_path, penalty_path
 
 CYCLE = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
 CHAIN = samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1])
@@ -182,5 +182,5 @@ def test_refusals(monkeypatch):
 
 
 def test_the_path_needs_no_jax():
-    code = "import sys, attomaton.mechanics.path; sys.exit('jax' in sys.modules)"
+    code = "import sys, attomaton.mechanics.experiment.path; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

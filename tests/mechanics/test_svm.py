@@ -12,11 +12,11 @@ from tests import oracle
 from tests.unchecked import unchecked_types
 
 from attomaton.errors import AssumptionError, DataError, SolverError, UsageError
-from attomaton.mechanics import svm
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.finite import FiniteSubspace
-from attomaton.mechanics.graph import build_graph
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.theory import svm
+from attomaton.mechanics.theory.finite import FiniteSubspace
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 CERTIFIED = 1e-9
 

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import typer
 
-from attomaton import cli, programs
+from attomaton.base import programs
+from attomaton.cli import main as cli
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AssumptionError, DataError, UsageError
 from attomaton.mechanics.data import Embeddings
-from attomaton.mechanics.train import train
-from attomaton.mechanics.train_input import DEFAULTS, OPTIMIZERS, RATES
+from attomaton.mechanics.experiment.arguments import DEFAULTS, OPTIMIZERS, RATES
+from attomaton.mechanics.experiment.train import train
 
 CYCLE = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
 CYCLE_SCORES = np.array([0.5, -0.5]) * np.log(3)
@@ -316,7 +317,7 @@ def test_without_a_step_size_the_usual_one_is_taken(optimizer):
 
 
 def test_importing_does_not_import_jax():
-    code = "import sys, attomaton.mechanics.train; sys.exit('jax' in sys.modules)"
+    code = "import sys, attomaton.mechanics.experiment.train; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

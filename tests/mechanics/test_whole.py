@@ -5,8 +5,8 @@ import pytest
 
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import UsageError
+from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples
-from attomaton.mechanics.train import train
 from attomaton.numerics import float64, named_rng
 
 
@@ -16,8 +16,8 @@ def test_the_two_layouts_give_one_gradient(K, n, T, seed):
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.model import Problem, bags_of, loss_and_gradient
-    from attomaton.mechanics.whole import whole_loss_and_gradient, whole_of
+    from attomaton.mechanics.experiment.model import Problem, bags_of, loss_and_gradient
+    from attomaton.mechanics.experiment.whole import whole_loss_and_gradient, whole_of
 
     rng = named_rng("whole", seed)
     samples = draw_samples(rng, K, n, T, repeats=True)
@@ -31,7 +31,7 @@ def test_the_two_layouts_give_one_gradient(K, n, T, seed):
 
 
 def test_tables_hold_every_incidence_once_and_at_most_half_padding():
-    from attomaton.mechanics.whole import whole_of
+    from attomaton.mechanics.experiment.whole import whole_of
 
     samples = draw_samples(named_rng("whole", 1), 20, 300, 8, repeats=True)
     whole = whole_of(samples)
@@ -52,7 +52,7 @@ def test_tables_hold_every_incidence_once_and_at_most_half_padding():
 def test_a_loss_near_zero_keeps_its_digits():
     import jax.numpy as jnp
 
-    from attomaton.mechanics.whole import whole_loss_and_gradient, whole_of
+    from attomaton.mechanics.experiment.whole import whole_loss_and_gradient, whole_of
 
     samples = samples_from_sequences([[0, 1]], [0])
     with float64():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.readers import read_samples
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 COUNTS = {
     "tokens": 217_646,

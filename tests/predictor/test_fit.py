@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 
 from attomaton.corpus.samples import Samples
 from attomaton.errors import UsageError
-from attomaton.mechanics.limit import solve_limit
-from attomaton.mechanics.path import penalty_path
+from attomaton.mechanics.experiment.path import penalty_path
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.predictor.bags import bags_of
 from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.fit import (

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attomaton.disk.storage import seal
 from attomaton.errors import DataError, UsageError
 from attomaton.predictor.bags import bags_of
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.tune import tune
-from attomaton.storage import seal
 
 WORDS = [f"w{i}" for i in range(8)]
 

@@ -7,8 +7,8 @@ import pytest
 
 from attomaton.corpus.windows import windows_from_sequences
 from attomaton.errors import DataError
-from attomaton.mechanics.automaton import Automaton
-from attomaton.mechanics.limit import solve_limit
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.predictor.bags import aligned, bags_of
 from attomaton.predictor.scoring import (
     Measured,

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from tests.predictor import parts
 
-from attomaton import tunings
+from attomaton.disk.formats import write_columns
+from attomaton.disk.ledger import read_ledger
+from attomaton.disk.manifest import MANIFEST
 from attomaton.errors import DataError
-from attomaton.formats import write_columns
-from attomaton.ledger import read_ledger
-from attomaton.manifest import MANIFEST
+from attomaton.jobs import tune as tunings
 from attomaton.predictor import fit, stages
 from attomaton.predictor.fit import Fitted, Judged, Setting, Work, over_parts
 from attomaton.predictor.model import Predictor
@@ -221,7 +221,7 @@ DRIVER = f"""
 import sys
 from attomaton import tunings
 tunings.PART = {PART}
-from attomaton.cli import main
+from attomaton.cli.main import main
 sys.argv = ["attomaton", *sys.argv[1:]]
 main()
 """

@@ -10,13 +10,13 @@ from matplotlib.colors import to_hex
 
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import UsageError
-from attomaton.mechanics.automaton import Automaton
-from attomaton.mechanics.limit import solve_limit
-from attomaton.mechanics.view import graph_view
-from attomaton.report.canvas import COMPONENT_CAP, save, to_svg, write
-from attomaton.report.figures import convergence_figure, prediction_figure, protocol_figure
-from attomaton.report.page import page
-from attomaton.report.priority import priority_figure
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.mechanics.theory.view import graph_view
+from attomaton.report.figures.canvas import COMPONENT_CAP, save, to_svg, write
+from attomaton.report.figures.priority import priority_figure
+from attomaton.report.figures.training import convergence_figure, prediction_figure, protocol_figure
+from attomaton.report.html.page import page
 
 HOSTILE = [
     '"',
@@ -313,7 +313,7 @@ def test_pyplot_is_never_needed():
     import subprocess
 
     code = (
-        "import sys, attomaton.report.canvas as c, attomaton.report.figures as f;"
+        "import sys, attomaton.report.figures.canvas as c, attomaton.report.figures.training as f;"
         "assert 'matplotlib' not in sys.modules;"
         "c.to_svg(f.convergence_figure({'steps': [1, 2], 'loss': [[2.0, 1.0]]}));"
         "assert 'matplotlib.pyplot' not in sys.modules"

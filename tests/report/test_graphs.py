@@ -9,8 +9,8 @@ import networkx as nx
 import pytest
 
 from attomaton.corpus.windows import samples_from_sequences
-from attomaton.mechanics.limit import solve_limit
-from attomaton.mechanics.view import graph_view
+from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.mechanics.theory.view import graph_view
 from attomaton.report.graphs import EXPORTS, readable, to_dot, to_graphml, to_json
 
 HOSTILE = [

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 import pytest
 
 from attomaton.errors import UsageError
-from attomaton.report.page import page
+from attomaton.report.html.page import page
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 SVG = """<?xml version="1.0"?>

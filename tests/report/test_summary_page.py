@@ -5,11 +5,11 @@ import pytest
 
 from attomaton.corpus.documents import read_documents
 from attomaton.corpus.readers import read_samples
-from attomaton.mechanics.limit import solve_limit
-from attomaton.report.canvas import to_svg
-from attomaton.report.summary_figures import summary_figure
-from attomaton.report.summary_page import summary_page
-from attomaton.report.summary_text import in_words, sections, summary_text
+from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.report.figures.canvas import to_svg
+from attomaton.report.figures.summary import summary_figure
+from attomaton.report.html.summary import summary_page
+from attomaton.report.text.summary import in_words, sections, summary_text
 from attomaton.summaries import document_lens, last_token_lens, model_summary
 
 TEXT = """ = Tea & <b>cake</b> = 

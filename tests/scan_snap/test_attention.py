@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attomaton.scan_snap.attention import (
+from attomaton.scan_snap.theory.attention import (
     class_velocity,
     distinct_velocity,
     inverse_mixing,

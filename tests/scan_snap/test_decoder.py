@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import quad, solve_ivp
 
 from attomaton.errors import UsageError
-from attomaton.scan_snap.decoder import (
+from attomaton.scan_snap.theory.decoder import (
     decoder_gain,
     decoder_growth,
     decoder_growth_discrete,

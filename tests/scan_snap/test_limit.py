@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from attomaton import programs
+from attomaton.base import programs
 from attomaton.errors import UsageError
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import sequence_classes
-from attomaton.scan_snap.limit import run_limit
+from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.trajectory import record_times
 
 EXACT = 1e-10  # two ways of computing the same numbers in float64
@@ -164,7 +164,7 @@ def test_steps_are_those_of_full_matrices(momentum):
 
 
 def test_uniform_starts_are_those_of_full_matrices():
-    from attomaton.scan_snap.population import uniform_start
+    from attomaton.scan_snap.experiment.population import uniform_start
 
     run = run_limit(
         PAIR,
@@ -188,7 +188,7 @@ def test_uniform_starts_are_those_of_full_matrices():
 
 
 def test_sampled_training_starts_where_the_limit_does():
-    from attomaton.scan_snap.train import train_sampled
+    from attomaton.scan_snap.experiment.train import train_sampled
 
     options = {"eta_y": 1.0, "eta_z": 1.0, "steps": 2, "start": "uniform", "seeds": 2, "seed": 3}
     a = train_sampled(PAIR, **options, batch=8, T=8, precision="float64")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attomaton.numerics import float64
-from attomaton.scan_snap import model
+from attomaton.scan_snap.experiment import model
+from attomaton.scan_snap.experiment.model import Batch, Params
 from attomaton.scan_snap.families import random_overlap, syn_medium, syn_small
-from attomaton.scan_snap.model import Batch, Params
 
 # Compiled whole: operation by operation, the tests would spend their time compiling.
 ascent = jax.jit(model.ascent, static_argnums=(3, 4))

@@ -6,8 +6,8 @@ from scipy.integrate import quad, solve_ivp
 
 from attomaton.errors import UsageError
 from attomaton.scan_snap.data import sequence_classes
-from attomaton.scan_snap.decoder import decoder_gain, gain_integral
-from attomaton.scan_snap.phase import (
+from attomaton.scan_snap.theory.decoder import decoder_gain, gain_integral
+from attomaton.scan_snap.theory.phase import (
     drop_times,
     gain_factor_bounds,
     gain_transition,
@@ -17,7 +17,7 @@ from attomaton.scan_snap.phase import (
     scanning_end,
     snapping_start,
 )
-from attomaton.scan_snap.reduced import run_reduced
+from attomaton.scan_snap.theory.reduced import run_reduced
 from attomaton.scan_snap.trajectory import Dynamics, record_times
 
 CLASSES = sequence_classes(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attomaton.numerics import float64
-from attomaton.scan_snap import population
 from attomaton.scan_snap.data import sequence_classes
-from attomaton.scan_snap.population import (
+from attomaton.scan_snap.experiment import population
+from attomaton.scan_snap.experiment.population import (
     decoder_gain,
     loss,
     population_of,

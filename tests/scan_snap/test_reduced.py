@@ -5,11 +5,11 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from attomaton.errors import AssumptionError, UsageError
-from attomaton.scan_snap.attention import overlap, scan_rate
 from attomaton.scan_snap.data import sequence_classes
-from attomaton.scan_snap.decoder import decoder_gain
-from attomaton.scan_snap.limit import run_limit
-from attomaton.scan_snap.reduced import run_reduced
+from attomaton.scan_snap.experiment.limit import run_limit
+from attomaton.scan_snap.theory.attention import overlap, scan_rate
+from attomaton.scan_snap.theory.decoder import decoder_gain
+from attomaton.scan_snap.theory.reduced import run_reduced
 from attomaton.scan_snap.trajectory import class_attention, record_times
 
 

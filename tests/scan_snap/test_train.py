@@ -5,9 +5,9 @@ import pytest
 
 from attomaton.errors import UsageError
 from attomaton.scan_snap.data import sequence_classes
-from attomaton.scan_snap.draws import draw_contexts
+from attomaton.scan_snap.experiment.draws import draw_contexts
+from attomaton.scan_snap.experiment.train import _start, train_sampled
 from attomaton.scan_snap.families import random_overlap, syn_medium, syn_small
-from attomaton.scan_snap.train import _start, train_sampled
 
 TINY = sequence_classes([[0.5, 0.3, 0.2, 0, 0, 0, 0], [0, 0.25, 0, 0.75, 0, 0, 0]], [4, 4], [5, 6])
 SHORT = {"T": 16, "batch": 12, "steps": 9}

@@ -20,8 +20,8 @@ from attomaton.claims.text_attention import Checkpoint
 from attomaton.errors import DataError
 from attomaton.results import Verdict
 from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.experiment.train import train_sampled
 from attomaton.scan_snap.families import syn_medium, syn_small
-from attomaton.scan_snap.train import train_sampled
 from attomaton.scan_snap.trajectory import Dynamics
 
 Progress = Callable[[int, int, str], object]

@@ -11,11 +11,11 @@ from attomaton.claims.controls import relabelled
 from attomaton.claims.picture import line, panel
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import windows_from_ids
-from attomaton.mechanics.automaton import Automaton
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, planted_samples, unit_embeddings
-from attomaton.mechanics.train import train
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import named_rng
 from attomaton.results import Evidence
 
@@ -57,7 +57,7 @@ class Seen(NamedTuple):
 
 def check(problems: int = 4, steps: int = STEPS, given: Given | None = None) -> Evidence:
     """T4 on planted data or a user's, and on fresh contexts where the theorem fixes every probability."""
-    from attomaton.mechanics.model import attention_of  # with it comes JAX
+    from attomaton.mechanics.experiment.model import attention_of  # with it comes JAX
 
     if given is None:
         cases, new = _draws(problems)
@@ -125,7 +125,7 @@ def _attention(
     limit: Limit, contexts: Samples, params: Float[np.ndarray, "*shape"]
 ) -> Float[np.ndarray, " incidences"]:
     """The layer's attention on contexts it was not trained on: pairs never trained keep their score, 0."""
-    from attomaton.mechanics.model import attention_of  # with it comes JAX
+    from attomaton.mechanics.experiment.model import attention_of  # with it comes JAX
 
     if limit.embeddings is not None:
         return attention_of(contexts, params, limit.embeddings)

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from attomaton.corpus.samples import Samples
 from attomaton.errors import counted
 from attomaton.mechanics.data import Embeddings
-from attomaton.mechanics.limit import Limit
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.results import Assumption, Evidence, Verdict
 
 CASES = 8  # last tokens of a user's data that are looked at, heaviest first

@@ -14,8 +14,8 @@ from attomaton.claims.cases import Case, Given, assumptions
 from attomaton.claims.picture import line, panel
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.finite import Choices, luce_loss
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.mechanics.theory.finite import Choices, luce_loss
 from attomaton.numerics import float64, named_rng
 from attomaton.results import Evidence, Verdict
 
@@ -80,7 +80,7 @@ def _lines(case: Case, ends: int, rng: np.random.Generator) -> list[Line]:
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.model import Problem, bags_of, loss_value
+    from attomaton.mechanics.experiment.model import Problem, bags_of, loss_value
 
     E, size = case.embeddings, len(case.samples.vocabulary)
     bags = bags_of(case.samples, None if E is None else size)

@@ -11,11 +11,11 @@ import numpy as np
 from attomaton.claims.picture import line, panel
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.scan_snap.data import SequenceClasses
-from attomaton.scan_snap.decoder import decoder_gain, gain_peak
+from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.families import conditions, symmetric
-from attomaton.scan_snap.limit import run_limit
-from attomaton.scan_snap.phase import scanning_end
-from attomaton.scan_snap.reduced import run_reduced
+from attomaton.scan_snap.theory.decoder import decoder_gain, gain_peak
+from attomaton.scan_snap.theory.phase import scanning_end
+from attomaton.scan_snap.theory.reduced import run_reduced
 from attomaton.scan_snap.trajectory import record_times
 
 SIZES = ((2, 100), (10, 1000), (10, 100_000))  # K, M

@@ -14,12 +14,12 @@ from jaxtyping import Float
 from attomaton.claims.picture import line, panel
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence, Verdict
-from attomaton.scan_snap.attention import distinct_velocity, single_common_velocity
 from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.families import random_overlap, single_common, symmetric, syn_small
-from attomaton.scan_snap.limit import run_limit
-from attomaton.scan_snap.phase import scanning_end
-from attomaton.scan_snap.reduced import run_reduced
+from attomaton.scan_snap.theory.attention import distinct_velocity, single_common_velocity
+from attomaton.scan_snap.theory.phase import scanning_end
+from attomaton.scan_snap.theory.reduced import run_reduced
 from attomaton.scan_snap.trajectory import Dynamics, record_times
 
 RATIOS = (0.001, 0.01, 1.0)  # η_Z / η_Y

@@ -15,10 +15,10 @@ from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.finite import FiniteSubspace, cyclic_samples
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
-from attomaton.mechanics.train import train
+from attomaton.mechanics.theory.finite import FiniteSubspace, cyclic_samples
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Verdict
 

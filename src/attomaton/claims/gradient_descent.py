@@ -16,9 +16,9 @@ from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import measure, yardstick
 from attomaton.claims.picture import bundle, level, line, panel
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, orthonormal_embeddings, unit_embeddings
-from attomaton.mechanics.train import train
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Evidence
 

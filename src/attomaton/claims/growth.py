@@ -11,11 +11,11 @@ import numpy as np
 from attomaton.claims.picture import line, panel
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.experiment.limit import run_limit
+from attomaton.scan_snap.experiment.train import train_sampled
 from attomaton.scan_snap.families import syn_small
-from attomaton.scan_snap.limit import run_limit
-from attomaton.scan_snap.phase import gain_factor_bounds, measure_phases, scanning_end
-from attomaton.scan_snap.reduced import run_reduced
-from attomaton.scan_snap.train import train_sampled
+from attomaton.scan_snap.theory.phase import gain_factor_bounds, measure_phases, scanning_end
+from attomaton.scan_snap.theory.reduced import run_reduced
 from attomaton.scan_snap.trajectory import Dynamics, record_times
 
 FAST = (1.0, 10.0, 100.0, 1000.0)  # η_Y / η_Z

@@ -11,11 +11,16 @@ import numpy as np
 
 from attomaton.claims.picture import line, panel
 from attomaton.results import Assumption, Evidence, Verdict
-from attomaton.scan_snap.decoder import Numbers
+from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.families import syn_small
-from attomaton.scan_snap.limit import run_limit
-from attomaton.scan_snap.phase import measure_phases, scan_progress, scanning_end, snapping_start
-from attomaton.scan_snap.reduced import run_reduced
+from attomaton.scan_snap.theory.decoder import Numbers
+from attomaton.scan_snap.theory.phase import (
+    measure_phases,
+    scan_progress,
+    scanning_end,
+    snapping_start,
+)
+from attomaton.scan_snap.theory.reduced import run_reduced
 from attomaton.scan_snap.trajectory import Dynamics, record_times
 
 K, M = 10, 1000

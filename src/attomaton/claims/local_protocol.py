@@ -14,10 +14,10 @@ from attomaton.claims.cases import Case, assumptions
 from attomaton.claims.global_protocol import D, Draw, K, N, T, draw
 from attomaton.claims.picture import line, panel
 from attomaton.corpus.samples import Samples
-from attomaton.mechanics.graph import build_graph
-from attomaton.mechanics.limit import Limit, solve_limit
-from attomaton.mechanics.svm import graph_svm
-from attomaton.mechanics.train import train
+from attomaton.mechanics.experiment.train import train
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.svm import graph_svm
 from attomaton.numerics import cosine, ragged_indices, row_pointer
 from attomaton.results import Assumption, Evidence, Verdict
 
@@ -57,7 +57,7 @@ def local_cosine(limit: Limit, params: Float[np.ndarray, "*shape"]) -> float:
 
     `params` is W where the limit has embeddings, else the scores of its pairs.
     """
-    from attomaton.mechanics.model import attention_of  # with it comes JAX
+    from attomaton.mechanics.experiment.model import attention_of  # with it comes JAX
 
     pseudo = pseudo_samples(limit.samples, attention_of(limit.samples, params, limit.embeddings))
     graph = build_graph(pseudo)

@@ -25,9 +25,9 @@ from attomaton.claims.picture import line, panel
 from attomaton.numerics import float64
 from attomaton.results import Assumption, Evidence, Verdict
 from attomaton.scan_snap.data import SequenceClasses, sequence_classes
-from attomaton.scan_snap.draws import draw_contexts
-from attomaton.scan_snap.limit import run_limit
-from attomaton.scan_snap.train import train_sampled
+from attomaton.scan_snap.experiment.draws import draw_contexts
+from attomaton.scan_snap.experiment.limit import run_limit
+from attomaton.scan_snap.experiment.train import train_sampled
 from attomaton.scan_snap.trajectory import class_attention
 
 STEPS, ETA_Y, ETA_Z = 12, 3.0, 3.0
@@ -75,7 +75,7 @@ def endless_logits(classes: SequenceClasses, batch: int, streams: int) -> Logits
     import jax
     import jax.numpy as jnp
 
-    from attomaton.scan_snap.population import population_of, velocity
+    from attomaton.scan_snap.experiment.population import population_of, velocity
 
     whole = population_of(classes, merged=True)
     # Compiled, every call would build a program of its own for a handful of numbers.

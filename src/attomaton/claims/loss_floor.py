@@ -14,10 +14,10 @@ from attomaton.claims.cases import Case, Given, assumptions, refuted, structure
 from attomaton.claims.controls import doubted
 from attomaton.claims.picture import line, panel
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.limit import Limit, solve_limit
-from attomaton.mechanics.path import penalty_path
+from attomaton.mechanics.experiment.path import penalty_path
+from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
-from attomaton.mechanics.train import train
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import float64, named_rng
 from attomaton.results import Evidence, Verdict
 
@@ -115,7 +115,7 @@ def _losses(
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.model import Problem, bags_of, loss_value
+    from attomaton.mechanics.experiment.model import Problem, bags_of, loss_value
 
     E, vocab = case.embeddings, len(case.samples.vocabulary)
     points = penalty_path(case.samples, LAMBDAS, E)

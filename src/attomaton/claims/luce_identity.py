@@ -21,8 +21,8 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_ids
 from attomaton.errors import counted
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.finite import Choices, luce_loss
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.mechanics.theory.finite import Choices, luce_loss
 from attomaton.numerics import float64, named_rng
 from attomaton.results import Assumption, Evidence, Verdict
 
@@ -118,7 +118,7 @@ def _at(case: Case, W: Float[np.ndarray, "width width"], repeats: bool) -> Both:
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.model import Problem, bags_of, loss_and_gradient
+    from attomaton.mechanics.experiment.model import Problem, bags_of, loss_and_gradient
 
     assert case.embeddings is not None
     E, s = case.embeddings.E, case.samples

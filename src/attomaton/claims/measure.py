@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from attomaton.mechanics.finite import FiniteSubspace
-from attomaton.mechanics.limit import Limit
+from attomaton.mechanics.theory.finite import FiniteSubspace
+from attomaton.mechanics.theory.limit import Limit
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
@@ -45,7 +45,7 @@ def measure(params: "Float[Array, '*shape']", y: Yardstick) -> "dict[str, Array]
     """
     import jax.numpy as jnp
 
-    from attomaton.mechanics.model import attention, flat_scores
+    from attomaton.mechanics.experiment.model import attention, flat_scores
 
     if y.basis is not None:
         inside = jnp.einsum("rab,ab->r", y.basis, params)
@@ -121,7 +121,7 @@ def _pairs_yardstick(limit: Limit, several: Sequence[Limit]) -> Yardstick:
 
 def _tied(limit: Limit, several: Sequence[Limit], vocab: int | None) -> tuple[np.ndarray, Any]:
     """The samples padded like everybody's, and which of their tokens are tied with the label."""
-    from attomaton.mechanics.model import bags_of
+    from attomaton.mechanics.experiment.model import bags_of
 
     rows = max(len(x.samples) for x in several)
     slots = max(int(x.samples.size.max()) for x in several)

@@ -12,9 +12,9 @@ from scipy.integrate import quad, solve_ivp
 from attomaton.claims.decoder_gain import weakly_correlated
 from attomaton.claims.picture import line, panel
 from attomaton.results import Assumption, Evidence, Verdict
-from attomaton.scan_snap.decoder import decoder_gain
-from attomaton.scan_snap.limit import run_limit
-from attomaton.scan_snap.phase import (
+from attomaton.scan_snap.experiment.limit import run_limit
+from attomaton.scan_snap.theory.decoder import decoder_gain
+from attomaton.scan_snap.theory.phase import (
     gain_transition,
     measure_phases,
     scan_progress,

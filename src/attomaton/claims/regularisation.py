@@ -22,10 +22,10 @@ from attomaton.claims.cases import (
 from attomaton.claims.controls import relabelled
 from attomaton.claims.picture import bundle, level, line, panel
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.finite import FiniteSubspace
-from attomaton.mechanics.limit import Limit, solve_limit
-from attomaton.mechanics.path import norm_path
+from attomaton.mechanics.experiment.path import norm_path
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.mechanics.theory.finite import FiniteSubspace
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Assumption, Evidence
 

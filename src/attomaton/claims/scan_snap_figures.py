@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.results import Verdict
-from attomaton.scan_snap.decoder import decoder_growth, decoder_growth_discrete
-from attomaton.scan_snap.phase import (
+from attomaton.scan_snap.theory.decoder import decoder_growth, decoder_growth_discrete
+from attomaton.scan_snap.theory.phase import (
     gain_factor_bounds,
     scan_progress,
     scan_slope,

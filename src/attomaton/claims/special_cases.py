@@ -9,10 +9,10 @@ from attomaton.claims.cases import Case, Given, assumptions, judged, not_applica
 from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import measure, yardstick
 from attomaton.claims.picture import bundle, level, panel
-from attomaton.mechanics.graph import build_graph
-from attomaton.mechanics.limit import Limit, solve_limit
+from attomaton.mechanics.experiment.train import Training, train
 from attomaton.mechanics.synthetic import draw_samples
-from attomaton.mechanics.train import Training, train
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence
 
@@ -135,7 +135,7 @@ def _apart(run: Training | None, limits: Sequence[Limit]) -> list[float]:
 
 def _retrieved(run: Training | None, wrong: Sequence[Limit], right: Sequence[Limit]) -> list[float]:
     """The mean attention of each trained layer on the labels of another data set with the same contexts."""
-    from attomaton.mechanics.model import attention_of
+    from attomaton.mechanics.experiment.model import attention_of
 
     if run is None:
         return []

@@ -23,10 +23,10 @@ from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import Samples, SetAside, collect_bags
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART, Windows
+from attomaton.disk.formats import expect, read_matrix
+from attomaton.disk.storage import write_whole
 from attomaton.errors import DataError
-from attomaton.formats import expect, read_matrix
 from attomaton.numerics import ragged_indices, row_pointer
-from attomaton.storage import write_whole
 
 AGAIN = "start again."
 EXAMPLES = 5  # windows set aside that are told in words

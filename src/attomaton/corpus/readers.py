@@ -36,9 +36,9 @@ from attomaton.corpus.windows import (
     nothing_left,
     windows_from_sequences,
 )
-from attomaton.doors import check_memory
+from attomaton.disk.doors import check_memory
+from attomaton.disk.storage import check_file, write_whole
 from attomaton.errors import DataError, UsageError, counted, listed, nearest, one_of
-from attomaton.storage import check_file, write_whole
 
 ROW, VALUE = 500, 72  # bytes a row takes once it is read, and each value in it
 CHECKED = 1 << 12  # rows after which they are added up

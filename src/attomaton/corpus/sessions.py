@@ -24,8 +24,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.files import EVENTS
+from attomaton.disk.storage import check_file, write_whole
 from attomaton.errors import UsageError
-from attomaton.storage import check_file, write_whole
 
 FAVOURED = 10.0  # how much likelier a favourite is
 GAP = 90.0  # minutes between two events of a user, on average

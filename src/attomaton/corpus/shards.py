@@ -24,8 +24,8 @@ from attomaton.corpus.text import add_text, no_words
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import Windows, no_window, previous_places
-from attomaton.formats import fresh, read_json, write_json
-from attomaton.storage import write_whole
+from attomaton.disk.formats import fresh, read_json, write_json
+from attomaton.disk.storage import write_whole
 
 SHARD = 1 << 22  # bytes of text in a shard
 MOST = 512  # shards of a text; beyond that they grow

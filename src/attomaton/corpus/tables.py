@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from attomaton.corpus.text import decoded
-from attomaton.doors import check_memory, opened
+from attomaton.disk.doors import check_memory, opened
+from attomaton.disk.pages import Taken, check_pages, read_footer
 from attomaton.errors import DataError
-from attomaton.pages import Taken, check_pages, read_footer
 
 MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
 LONGEST = 1 << 26  # characters of a text in a table, or of a line

@@ -26,7 +26,7 @@ import numpy as np
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
-from attomaton.doors import data_stream
+from attomaton.disk.doors import data_stream
 from attomaton.errors import DataError
 
 SPLITS = ("stream", "lines", "paragraphs")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.doors import check_memory, opened
+from attomaton.disk.doors import check_memory, opened
+from attomaton.disk.formats import check_values
 from attomaton.errors import DataError, UsageError, nearest
-from attomaton.formats import check_values
 
 BUILT_IN = ("words", "lower", "chars")
 MOST_BYTES = 1 << 28  # of a tokenizer's file

@@ -5,10 +5,14 @@ import logging
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
+from attomaton.disk.formats import (
+    to_json,
+)
 from attomaton.errors import DataError, UsageError, closest, counted, listed
 
 Label = str | int
@@ -170,3 +174,11 @@ def unknown_tokens(faults: list[str]) -> str:
     """The message about all of them."""
     heading = f"{counted(len(faults), 'token')} outside the vocabulary:"
     return listed(heading, faults, "Name only tokens of the vocabulary.")
+
+
+def fingerprint(vocabulary: Vocabulary, *arrays: np.ndarray) -> str:
+    """What a corpus holds (and arrays beside it), in a few letters."""
+    digest = sha256(to_json(list(vocabulary.labels), indent=None).encode())
+    for x in arrays:
+        digest.update(np.ascontiguousarray(x).data)
+    return digest.hexdigest()

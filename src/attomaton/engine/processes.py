@@ -10,7 +10,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from attomaton.doors import available_memory
+from attomaton.disk.doors import available_memory
 from attomaton.engine.tasks import Backlog, Task, Work
 from attomaton.errors import UsageError
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from attomaton.disk.manifest import changes
 from attomaton.errors import DataError
 from attomaton.folders.look import Folder, is_marked, scan
-from attomaton.manifest import changes
 
 SOUND, CHANGED, UNFINISHED = "sound", "changed", "not finished"
 

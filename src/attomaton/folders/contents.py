@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attomaton.disk.formats import read_json, read_text, read_toml
 from attomaton.errors import AttomatonError, DataError
-from attomaton.formats import read_json, read_text, read_toml
 
 Record = dict[str, Any]
 # What a summary holds besides figures: where it lies, what it is called, what is told elsewhere.
@@ -68,7 +68,7 @@ def _predictor(folder: Path) -> Contents:
 
 
 def _sweep(folder: Path) -> Contents:
-    from attomaton.sweeps import cells_of, grid_words
+    from attomaton.folders.sweep import cells_of, grid_words
 
     asked = read_json(folder / "sweep.json")
     grid, classes, level = asked["grid"], asked["classes"], asked["level"]

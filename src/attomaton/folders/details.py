@@ -5,10 +5,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from attomaton.disk.ledger import read_ledger
 from attomaton.errors import DataError
 from attomaton.folders.contents import read_contents
 from attomaton.folders.look import KINDS, files_below, is_work, look, work_config
-from attomaton.ledger import read_ledger
 
 Record = dict[str, Any]
 
@@ -58,7 +58,7 @@ def _took(path: Path) -> float | None:
 
 def _unlike(versions: Record) -> list[str]:
     """Versions here that are not those some work was begun with: it would not be taken up, but begun anew."""
-    from attomaton.runs import environment
+    from attomaton.disk.provenance import environment
 
     here = environment()
     if not versions:

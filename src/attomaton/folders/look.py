@@ -14,6 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from attomaton.disk.formats import read_json
+from attomaton.disk.holdings import KIND_FILE, LOCK_FILE, MARKS
+from attomaton.disk.ledger import read_ledger
+from attomaton.disk.manifest import check_manifest
+from attomaton.disk.storage import UNFINISHED, VERSIONS, is_locked
 from attomaton.errors import AttomatonError, DataError
 from attomaton.folders.contents import Contents, read_contents
 from attomaton.folders.unfinished import (
@@ -25,11 +30,6 @@ from attomaton.folders.unfinished import (
     work_command,
     work_done,
 )
-from attomaton.formats import read_json
-from attomaton.holdings import KIND_FILE, LOCK_FILE, MARKS
-from attomaton.ledger import read_ledger
-from attomaton.manifest import check_manifest
-from attomaton.storage import UNFINISHED, VERSIONS, is_locked
 
 KINDS = ("model", "run", "sweep", "verification", "predictor")
 STATES = ("finished", "diverged", "interrupted", "running", "unreadable", "other-version")

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from attomaton.disk.holdings import erase, named, strangers
+from attomaton.disk.storage import check_not_above, kind_there
 from attomaton.errors import AttomatonError, StorageError, UsageError, listed
 from attomaton.folders.look import (
     REMOVED,
@@ -23,8 +25,6 @@ from attomaton.folders.look import (
     look,
     scan,
 )
-from attomaton.holdings import erase, named, strangers
-from attomaton.storage import check_not_above, kind_there
 
 
 def removable(paths: Sequence[Path]) -> list[Folder]:

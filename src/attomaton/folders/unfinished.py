@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.formats import read_arrays, read_json
-from attomaton.ledger import read_ledger
+from attomaton.disk.formats import read_arrays, read_json
+from attomaton.disk.ledger import read_ledger
 
 Record = dict[str, Any]
 MAKERS = {
@@ -102,7 +102,7 @@ def work_command(work: Path) -> str | None:
 
 def sweep_done(folder: Path) -> Done:
     """How many cells of a sweep have ended, well or with an error."""
-    from attomaton.sweeps import cells_of, pieces_of
+    from attomaton.folders.sweep import cells_of, pieces_of
 
     asked = read_json(folder / "sweep.json")
     cells = cells_of(asked["grid"], asked["classes"], asked["level"])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.mechanics.automaton import Automaton
-from attomaton.mechanics.limit import Limit
-from attomaton.models import last_token_table, open_model, read_record, read_vocabulary
+from attomaton.folders.model import last_token_table, open_model, read_record, read_vocabulary
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.summaries.last_token import find_last_token
 
 KEPT = 64  # last tokens whose part of the model stays in memory

@@ -11,11 +11,19 @@ from nicegui import app, ui
 from starlette.requests import Request
 
 from attomaton.errors import UsageError
-from attomaton.lab import automaton, claims, data, graph, lens, scan_snap, start, sweep, training
+from attomaton.lab import start
+from attomaton.lab.automaton import screen as automaton
+from attomaton.lab.claims import screen as claims
 from attomaton.lab.connections import SECONDS, patient
+from attomaton.lab.data import screen as data
+from attomaton.lab.graph import screen as graph
 from attomaton.lab.guard import Guard
 from attomaton.lab.hosts import base, free_port, is_any, names, resolved, usable
 from attomaton.lab.keys import Keys
+from attomaton.lab.lens import screen as lens
+from attomaton.lab.scan_snap import screen as scan_snap
+from attomaton.lab.sweep import screen as sweep
+from attomaton.lab.training import screen as training
 from attomaton.lab.view import Lab, Screen, View
 
 MOST_BYTES = 65 << 20  # of one request: the largest upload and its envelope

@@ -20,10 +20,10 @@ from typing import Any
 from attomaton.corpus.files import READING
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
+from attomaton.disk.formats import read_json, to_json, write_json
+from attomaton.disk.storage import KIND_FILE, folder_kind, write_whole
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.look import folders_in, is_marked
-from attomaton.formats import read_json, to_json, write_json
-from attomaton.storage import KIND_FILE, folder_kind, write_whole
 
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".txt")
 TOKENISERS = ("words", "lower", "chars")

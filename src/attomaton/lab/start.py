@@ -6,11 +6,11 @@ from nicegui import events, ui
 
 from attomaton.corpus.text import SPLITS
 from attomaton.corpus.times import DATES
-from attomaton.lab.contexts import visible
-from attomaton.lab.graph_data import TokenGraph, part_of
-from attomaton.lab.graph_drawing import CSS, Drawing
-from attomaton.lab.graph_scene import scene
+from attomaton.lab.graph.data import TokenGraph, part_of
+from attomaton.lab.graph.drawing import CSS, Drawing
+from attomaton.lab.graph.scene import scene
 from attomaton.lab.jobs import RUNNING
+from attomaton.lab.kit.contexts import visible
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import MOST_BYTES, SUFFIXES, TOKENISERS, Item
 from attomaton.lab.view import Screen, View, in_thread

@@ -13,14 +13,14 @@ from urllib.parse import urlencode
 from nicegui import run, ui
 from starlette.requests import Request
 
+from attomaton.disk.storage import is_folder
 from attomaton.errors import AttomatonError, UsageError
-from attomaton.fits import fit_run
-from attomaton.lab.charts import icon_button
+from attomaton.jobs.fit import fit_run
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job, Jobs
+from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.kit.style import STYLE
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE, Item, Shelf, named
-from attomaton.lab.style import STYLE
-from attomaton.storage import is_folder
 
 PATIENCE = 0.15  # seconds between two looks at a job
 LARGEST = 1e15  # of a number in an address: up to here every whole number is itself

@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError
-from attomaton.mechanics.path import penalty_path
+from attomaton.mechanics.experiment.path import penalty_path
 from attomaton.predictor.bags import Bags, bags_of
 from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.priors import Prior

@@ -19,8 +19,7 @@ from jaxtyping import Float
 
 from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
-from attomaton.errors import DataError, whole_number
-from attomaton.formats import (
+from attomaton.disk.formats import (
     AGAIN,
     expect,
     expect_arrays,
@@ -29,7 +28,15 @@ from attomaton.formats import (
     write_arrays,
     write_json,
 )
-from attomaton.mechanics.automaton import NOT_A_TOKEN, SUGGESTED, Unknown, expect_generator, naming
+from attomaton.disk.storage import check_folder, check_place, new_folder
+from attomaton.errors import DataError, whole_number
+from attomaton.mechanics.theory.automaton import (
+    NOT_A_TOKEN,
+    SUGGESTED,
+    Unknown,
+    expect_generator,
+    naming,
+)
 from attomaton.numerics import row_pointer
 from attomaton.predictor.backoff import Gate, reach
 from attomaton.predictor.bags import Bags, bag_of
@@ -37,7 +44,6 @@ from attomaton.predictor.baselines import Baselines
 from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.ngrams import NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
-from attomaton.storage import check_folder, check_place, new_folder
 
 _RECORD = {
     "reading": {"context?": (int, None)},

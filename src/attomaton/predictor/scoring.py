@@ -12,8 +12,8 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError
-from attomaton.mechanics.automaton import mixing_scores
-from attomaton.mechanics.limit import Limit
+from attomaton.mechanics.theory.automaton import mixing_scores
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.predictor.backoff import reach
 from attomaton.predictor.bags import Bags, aligned, blocks
 from attomaton.predictor.baselines import fit_baselines

@@ -12,7 +12,7 @@ import numpy as np
 from attomaton.predictor.fit import Fitted, Judged, Setting, Work, fit_part, judge_part, over_parts
 
 Columns = Mapping[str, np.ndarray]
-Form = Mapping[str, tuple[str, tuple[int | None, ...]]]  # as `formats.expect_arrays` takes it
+Form = Mapping[str, tuple[str, tuple[int | None, ...]]]  # as `disk.formats.expect_arrays` takes it
 Progress = Callable[[str, int, int], None]
 
 

@@ -5,8 +5,8 @@ says what made the records: `command`, `quick` (or `mode`), `date`, `device`, `d
 worth a row.
 """
 
-from attomaton.report.verification_figures import report_figures
-from attomaton.report.verification_markdown import report_markdown
-from attomaton.report.verification_page import report_page
+from attomaton.report.figures.verification import report_figures
+from attomaton.report.html.verification import report_page
+from attomaton.report.text.markdown import report_markdown
 
 __all__ = ["report_figures", "report_markdown", "report_page"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.doors import data_stream
+from attomaton.disk.doors import data_stream
 from attomaton.errors import AssumptionError, DataError, UsageError, counted, listed, nearest
 from attomaton.scan_snap.data import SUM, SequenceClasses, sequence_classes
 from attomaton.scan_snap.trajectory import class_attention

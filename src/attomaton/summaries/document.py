@@ -18,7 +18,7 @@ from attomaton.corpus.documents import Documents
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
 from attomaton.errors import UsageError
-from attomaton.mechanics.limit import Limit
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import ragged_indices, row_pointer, sum_by
 from attomaton.summaries.outcomes import Outcomes, outcomes
 from attomaton.summaries.rank import disagreement, heaviest, places

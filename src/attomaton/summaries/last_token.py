@@ -19,7 +19,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import UsageError, nearest
-from attomaton.mechanics.limit import Limit
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import row_pointer, sum_by
 from attomaton.summaries.model import KINDS, NEXTS, edge_record, last_token_kinds
 from attomaton.summaries.outcomes import outcomes

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from attomaton.mechanics.graph import PriorityGraph
-from attomaton.mechanics.limit import Limit
+from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import sum_by
 from attomaton.summaries.outcomes import Outcomes, outcomes
 from attomaton.summaries.rank import heaviest

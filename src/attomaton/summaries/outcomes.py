@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.mechanics.automaton import mixing_scores
+from attomaton.mechanics.theory.automaton import mixing_scores
 from attomaton.numerics import row_pointer, sum_by
 
 OUTCOMES = ("hard", "soft", "lost", "absent")

@@ -22,9 +22,9 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from attomaton.base.programs import compiled_program
 from attomaton.errors import DataError, SolverError, UsageError, listed, one_of
 from attomaton.numerics import float64
-from attomaton.programs import compiled_program
 
 if TYPE_CHECKING:
     from attomaton.transformer.model import Params, Settings

@@ -1,0 +1,70 @@
+"""The command that opens the lab in a browser."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attomaton.base import interrupts
+from attomaton.cli.console import Column, Context, Dates, Format, Split, TokenizerName, reading, say
+from attomaton.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(lab)
+
+
+def lab(
+    what: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A model, a run or a data file to open (default: the embedded example)."
+        ),
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port (default: 8765, or a free one).")] = None,
+    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for pasted data and runs started in the page (default: runs/lab)."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    allow_run: Annotated[
+        bool,
+        typer.Option(
+            "--allow-run", help="Let pages start work even when others can reach the lab."
+        ),
+    ] = False,
+    context: Context = None,
+    format: Format = None,
+    sequence: Column = None,
+    item: Column = None,
+    order: Column = None,
+    dates: Dates = None,
+    split: Split = None,
+    tokenizer: TokenizerName = None,
+) -> None:
+    """See a self-attention layer learn, in the browser, on your own data."""
+    options = reading(locals())
+    try:
+        from attomaton.lab.hosts import is_alone, resolved
+        from attomaton.lab.server import serve, workspace_folder
+        from attomaton.lab.view import Lab
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"the lab needs {missing.name}; install attomaton[lab].") from missing
+    alone = is_alone(resolved(host))
+    found = Lab(workspace_folder(workspace), allow_run=alone or allow_run)
+    if what is not None:
+        found.first = found.shelf.open(what, options).id
+    interrupts.served = True
+    serve(
+        found, host=host, port=port, browser=browser,
+        announce=_announce,
+    )  # fmt: skip
+
+
+def _announce(address: str) -> None:
+    print(address, flush=True)
+    say("attomaton lab is open at this address; Ctrl-C ends it.")

@@ -1,0 +1,286 @@
+"""The commands of the predictor: tune one, score one against the baselines."""
+
+from math import isnan
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.cli.console import (
+    Column,
+    Context,
+    Dates,
+    Force,
+    Format,
+    Json,
+    Split,
+    TokenizerName,
+    emit,
+    progress_bar,
+    reading,
+    say_replaced,
+)
+from attomaton.errors import UsageError, counted
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(tune)
+    app.command()(score)
+
+
+def tune(
+    data: Annotated[
+        Path, typer.Argument(help="What to learn from: a file, or a data set: wikitext-2.")
+    ],
+    validate: Annotated[Path, typer.Option(help="What to choose settings on, of the same kind.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the predictor.")],
+    context: Context = None,
+    priors: Annotated[
+        str | None,
+        typer.Option(help="zero, or of main, bigram, kin, odds joined by +; several with commas."),
+    ] = None,
+    lambdas: Annotated[
+        str | None, typer.Option(help="Prices, in units of one window; several with commas.")
+    ] = None,
+    thetas: Annotated[
+        str | None, typer.Option(help="Exponents of the counts; several with commas.")
+    ] = None,
+    widen: Annotated[
+        int | None,
+        typer.Option(help="How often the grid grows where the best lies at its edge (default: 4)."),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
+    format: Format = None,
+    sequence: Column = None,
+    item: Column = None,
+    order: Column = None,
+    dates: Dates = None,
+    split: Split = None,
+    tokenizer: TokenizerName = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Fit a predictor for unseen text: prior, price and exponent chosen on validation data."""
+    asked = reading(locals())
+    from attomaton.jobs.tune import tune_run
+    from attomaton.report.text.terminal import table
+
+    grid: dict[str, Any] = {}
+    if priors is not None:
+        grid["priors"] = [x for x in priors.split(",") if x]
+    for name, text in (("lambdas", lambdas), ("thetas", thetas)):
+        if text is not None:
+            grid[name] = _numbers(name, text)
+    if widen is not None:
+        grid["widen"] = widen
+    with progress_bar("tuning") as bar:
+        record = tune_run(
+            data, validate, out, reading=asked, workers=workers, force=force, **grid,
+            progress=lambda stage, done, total: bar(done, total, stage),
+        )  # fmt: skip
+    say_replaced(record)
+    chosen = record["chosen"]
+    rows = [
+        [r["prior"], r["theta"], r["lambda"], f"{r['log_loss']:.4f}", f"{r['top1']:.4f}"]
+        for r in record["grid"]["theta_lambda"]
+    ]
+    text = (
+        f"{record['train']['realizable']:,} windows, {record['train']['pairs']:,} pairs\n"
+        f"{table(['prior', 'theta', 'lambda', 'log-loss', 'top-1'], rows)}\n"
+        f"chosen: prior {chosen['prior']}, theta {chosen['theta']:g}, lambda {chosen['lambda']:g}; "
+        f"gradient residual {record['certificates']['gradient']:.1g}\n"
+        f"{_edges(record)}"
+        f"predictor in {out} ({record['seconds']:.0f} s{_taken_up(record)})"
+    )
+    emit(record, text, json)
+
+
+def _edges(record: dict[str, Any]) -> str:
+    """Whether the best lay at an edge of the grid, and what became of it, in lines."""
+    from attomaton.predictor.tune import wider
+
+    lines = []
+    if n := record["grid"]["widened"]:
+        lines.append(f"the best lay at an edge: the grid was widened {counted(n, 'time')}\n")
+    for name in record["chosen"]["at_edge"]:
+        tried = sorted({r[name] for r in record["grid"]["theta_lambda"]})
+        ends = tried[:2] if record["chosen"][name] == tried[0] else tried[-2:]
+        far = wider(tried, record["chosen"][name], 0.0 if name == "theta" else None)
+        further = ",".join(f"{v:g}" for v in sorted([*ends, *([] if far is None else [far])]))
+        lines.append(
+            f"{name} {record['chosen'][name]:g} lies at the edge of what was tried; "
+            f"to try further: --{name}s {further}\n"
+        )
+    return "".join(lines)
+
+
+def _taken_up(record: dict[str, Any]) -> str:
+    """What an earlier process had done of the tuning, in words."""
+    found = record["resumed_pieces"]
+    return f"; {found} of {record['pieces']} pieces were there" if found else ""
+
+
+def predicted(
+    folder: Path, tokens: list[str], top: int, backoff: bool, sample: int, seed: int
+) -> tuple[dict[str, Any], str]:
+    """What `attomaton predict` answers with a predictor: a record and a text."""
+    from dataclasses import asdict
+
+    from attomaton.numerics import named_rng
+    from attomaton.predictor.model import Predictor, taken_as
+    from attomaton.report.text.terminal import prediction_text
+
+    predictor = Predictor.open(folder)
+    words = [predictor.vocabulary.read(token) for token in tokens]
+    p = predictor.predict_proba(words, backoff)
+    unknown = predictor.unknown(words)
+    ranked = sorted(p.items(), key=lambda pair: -pair[1])
+    new = {x.token for x in unknown}
+    shown = [*ranked[:top], *(pair for pair in ranked[top:] if pair[0] in new)]
+    record = {
+        "context": words,
+        "backoff": backoff,
+        "prediction": predictor.predict(words, backoff),
+        "probabilities": [{"token": x, "p": v} for x, v in shown],
+        "unknown": [asdict(x) for x in unknown],
+        "unseen": [],
+        "note": taken_as(unknown),
+    }
+    if sample:
+        rng = named_rng("sample", seed)
+        with progress_bar("drawing"):
+            record["continuation"] = predictor.sample(words, rng, sample, backoff)
+    return record, prediction_text(record, len(shown))
+
+
+def explained(folder: Path, tokens: list[str], backoff: bool) -> tuple[dict[str, Any], str]:
+    """What `attomaton explain` answers with a predictor: the branch that answered, every term of every score."""
+    from attomaton.predictor.model import Predictor
+    from attomaton.report.text.terminal import reasons_text
+
+    predictor = Predictor.open(folder)
+    words = [predictor.vocabulary.read(token) for token in tokens]
+    record = predictor.explain(words, backoff).record()
+    return record, reasons_text(record)
+
+
+def score(
+    model: Annotated[
+        Path, typer.Argument(help="Folder written by `attomaton tune` or `attomaton fit`.")
+    ],
+    file: Annotated[Path, typer.Argument(help="Data to score on, unseen in training.")],
+    limit: Annotated[
+        Path | None, typer.Option(help="A limit (`attomaton fit`) to score beside a predictor.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Training data, for the baselines of a limit (default: as recorded)."),
+    ] = None,
+    validate: Annotated[
+        Path | None, typer.Option(help="Validation data, for the baselines of a limit.")
+    ] = None,
+    context: Context = None,
+    format: Format = None,
+    sequence: Column = None,
+    item: Column = None,
+    order: Column = None,
+    dates: Dates = None,
+    split: Split = None,
+    tokenizer: TokenizerName = None,
+    figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
+    json: Json = False,
+) -> None:
+    """Log-loss and hits on unseen data, beside unigram, recency, bigram and trigram on the same windows."""
+    asked = reading(locals())
+    if figure is not None:
+        from attomaton.disk.storage import check_file
+        from attomaton.report.figures.canvas import FIGURES
+
+        check_file(figure, FIGURES, (model, limit))
+    with progress_bar("scoring"):
+        result = _scored(model, file, limit, data, validate, asked)
+    if figure is not None:
+        from attomaton.report.figures import canvas
+        from attomaton.report.figures.scores import scores_figure
+
+        canvas.write(scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
+    emit(result, "\n\n".join(_text(*table) for table in _headed(result)), json)
+
+
+def _scored(
+    model: Path,
+    file: Path,
+    limit: Path | None,
+    data: Path | None,
+    validate: Path | None,
+    asked: dict[str, Any],
+) -> dict[str, Any]:
+    """A predictor or a limit on unseen data, read as the training data were unless told."""
+    from attomaton.corpus.readers import read_windows
+    from attomaton.disk.storage import is_folder
+    from attomaton.folders.model import open_model, read_record
+    from attomaton.predictor.scoring import score_limit, score_predictor
+
+    if is_folder(model, "predictor"):
+        from attomaton.predictor.model import Predictor
+
+        if data is not None or validate is not None:
+            raise UsageError(
+                "a predictor keeps its baselines; --data and --validate are for limits."
+            )
+        predictor = Predictor.open(model)
+        known_reading = {
+            k: v if v is not None else predictor.record["reading"].get(k) for k, v in asked.items()
+        }
+        windows = read_windows(file, **known_reading)
+        return score_predictor(predictor, windows, None if limit is None else open_model(limit))
+    if limit is not None:
+        raise UsageError("--limit goes with a predictor; this model is a limit itself.")
+    opened = open_model(model)
+    known = read_record(model)
+    known_reading = {
+        k: v if v is not None else known.get("reading", {}).get(k) for k, v in asked.items()
+    }
+    if data is None and Path(known.get("data", "")).is_file():
+        data = Path(known["data"])
+    train = None if data is None else read_windows(data, **known_reading)
+    valid = None if validate is None else read_windows(validate, **known_reading)
+    windows = read_windows(file, **known_reading)
+    return score_limit(opened, windows, train, valid)
+
+
+def _headed(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    titles = {"realizable": "label in the context", "all": "all windows, whole vocabulary"}
+    return [
+        (f"{title} ({result[name]['windows']:,})", result[name])
+        for name, title in titles.items()
+        if name in result
+    ]
+
+
+def _text(heading: str, result: dict[str, Any]) -> str:
+    from attomaton.report.text.terminal import table
+
+    rows = [
+        [r["name"], f"{r['log_loss']:.4f}", _more(r, "log_loss"), f"{r['top1']:.4f}", _more(r, "top1"),
+         f"{r['top5']:.4f}", f"{100 * r['impossible']:.1f}%" if r["impossible"] else ""]
+        for r in result["rows"]
+    ]  # fmt: skip
+    first = result["compared_with"]
+    header = ["", "log-loss", f"− {first}", "top-1", f"− {first}", "top-5", "impossible"]
+    return f"{heading}\n{table(header, rows)}"
+
+
+def _more(row: dict[str, Any], figure: str) -> str:
+    more, error = row[f"{figure}_more"], row[f"{figure}_more_error"]
+    if isnan(more) or (more == 0 and error == 0):
+        return ""
+    return f"{more:+.4f}" if isnan(error) else f"{more:+.4f} ± {error:.4f}"
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    try:
+        return [float(x) for x in text.split(",") if x]
+    except ValueError:
+        raise UsageError(f"--{name} {text}: expected numbers with commas between them.") from None

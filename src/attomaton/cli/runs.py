@@ -1,0 +1,233 @@
+"""The commands about folders that are there: list them, look into one, compare two, check all, delete some."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.cli.console import Json, emit, progress_bar
+from attomaton.errors import DataError, StorageError, UsageError, counted, one_of, visible
+
+_program = typer.Typer()  # the whole command line, to which these commands belong
+HOME = Path("runs")  # where runs lie that were not told where to lie
+
+Roots = Annotated[
+    list[Path] | None, typer.Argument(help="Folders to look through (default: runs).")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    global _program  # noqa: PLW0603
+    _program = app
+    runs = typer.Typer(
+        help="What lies in folders: list, look, compare, check, delete.", no_args_is_help=True
+    )
+    runs.command("ls")(ls)
+    runs.command("show")(show)
+    runs.command("diff")(diff)
+    runs.command("check")(check)
+    runs.command("rm")(rm)
+    app.add_typer(runs, name="runs")
+
+
+def ls(
+    roots: Roots = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only these: model, run, sweep, verification or predictor.")
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these: finished, diverged, interrupted, running, unreadable or other-version."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Models, runs, sweeps, verifications below a folder, the newest first; interrupted ones tell how to go on."""
+    from attomaton.folders.look import KINDS, STATES, scan
+    from attomaton.report.text.folders import list_text, size_text
+
+    for name, value, known in (("--kind", kind, KINDS), ("--state", state, STATES)):
+        if value is not None:
+            one_of(name, value, known)
+    places = _places(roots)
+    found = [
+        f
+        for f in scan(places)
+        if (kind is None or f.kind == kind) and (state is None or f.state == state)
+    ]
+    records = [{**_offered(f.record()), "shown": _shown(f.path, places)} for f in found]
+    under = ", ".join(map(str, places))
+    sought = " ".join(word for word in (state, kind or "folder") if word)
+    text = f"{under}: no {sought}{'' if kind else ' of attomaton'} here."
+    if records:
+        total = size_text(sum(f.bytes for f in found))
+        width = shutil.get_terminal_size((160, 24)).columns
+        text = f"{under}: {counted(len(found), 'folder')}, {total}\n{list_text(records, width)}"
+    for record in records:
+        record.pop("shown")
+    emit({"roots": [str(p) for p in places], "folders": records}, text, json)
+
+
+def _places(roots: list[Path] | None) -> list[Path]:
+    """The folders to look through; one that was named must be there."""
+    for path in roots or ():
+        if not path.is_dir():
+            raise DataError(f"{path}: no such folder.")
+    return roots or [HOME]
+
+
+def _shown(path: Path, roots: list[Path]) -> str:
+    """A folder by its path below the root; with several roots, or as the root itself, by the whole."""
+    whole = len(roots) > 1 or path == roots[0] or not path.is_relative_to(roots[0])
+    return str(path if whole else path.relative_to(roots[0]))
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(help="A model, run, sweep, verification, predictor.")],
+    json: Json = False,
+) -> None:
+    """One folder in full: settings, versions, command, seconds, figures, log, files, how to go on; exit code 3 where it
+    cannot be read."""
+    from attomaton.disk.formats import plain
+    from attomaton.folders.details import details
+    from attomaton.folders.look import find
+    from attomaton.report.text.folders import folder_text
+
+    record = plain(_offered(details(find(folder))))
+    emit(record, folder_text(record), json)
+    if record["state"] == "unreadable":
+        raise typer.Exit(DataError.exit_code)
+
+
+def _offered(record: dict[str, Any]) -> dict[str, Any]:
+    """A folder's record; what is told to go on with it is a command that this program would take, or nothing.
+
+    The command is what a log in the folder says, and folders come from anywhere.
+    """
+    if record["go_on"] is None or _goes_on(record):
+        return record
+    said = "its log names no command of attomaton that would go on with it"
+    return {**record, "go_on": None, "note": "; ".join(filter(None, (record["note"], said)))}
+
+
+def _goes_on(record: dict[str, Any]) -> bool:
+    """Whether the recorded command makes such folders, at this place, with options that exist."""
+    from typer.main import get_command
+
+    try:
+        program, name, *words = shlex.split(record["go_on"])
+    except ValueError:
+        return False
+    if name == "runs":
+        return words == ["rm", str(record["path"])]
+    commands = getattr(get_command(_program), "commands", {})
+    if program != "attomaton" or name != record["maker"] or name not in commands:
+        return False
+    if visible(record["go_on"], most=None) != record["go_on"]:
+        return False
+    try:
+        given = commands[name].make_context(name, list(words)).params
+    except Exception:  # of whatever class the parser raises: it is no command of ours
+        return False
+    place = Path(record["place"] or record["path"])
+    return given.get("out") is None or Path(given["out"]).name == place.name
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(help="A folder.")],
+    b: Annotated[Path, typer.Argument(help="Another of the same kind.")],
+    json: Json = False,
+) -> None:
+    """How two folders differ: settings, versions, figures; graphs, training or cells, by their kind."""
+    from attomaton.disk.formats import plain
+    from attomaton.folders.differ.folders import difference
+    from attomaton.report.text.folders import difference_text
+
+    record = plain(difference(a, b))
+    emit(record, difference_text(record), json)
+
+
+def check(roots: Roots = None, json: Json = False) -> None:
+    """Whether folders are still what was written: every byte against their manifests; exit code 3 where one is not."""
+    from attomaton.folders.check import CHANGED, checked
+    from attomaton.report.text.folders import check_text
+
+    places = _places(roots)
+    with progress_bar("checking") as progress:
+        folders = checked(places, progress)
+    found, rows = [], []
+    for f, verdict, reasons in folders:
+        record = {
+            "path": str(f.path),
+            "kind": f.kind,
+            "bytes": f.bytes,
+            "verdict": verdict,
+            "reasons": reasons,
+        }
+        found.append(record)
+        rows.append({**record, "shown": _shown(f.path, places)})
+    nothing = f"{', '.join(map(str, places))}: no folder of attomaton here."
+    emit({"folders": found}, check_text(rows) if rows else nothing, json)
+    if any(record["verdict"] in (CHANGED, "unreadable") for record in found):
+        raise typer.Exit(3)
+
+
+def rm(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Folders; with --interrupted, where to look.")
+    ] = None,
+    interrupted: Annotated[
+        bool, typer.Option("--interrupted", help="All unfinished work below (default: runs).")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete folders: ours alone, not in use, without foreign files in them; asks first."""
+    from attomaton.folders.look import is_work
+    from attomaton.folders.remove import left_over, removable, remove
+    from attomaton.report.text.folders import removal_text, size_text
+
+    if not folders and not interrupted:
+        raise UsageError("name folders to delete, or say --interrupted.")
+    named = [f.path for f in left_over(_places(folders))] if interrupted else folders or []
+    chosen = removable(named)
+    records = [f.record() for f in chosen]
+    freed = sum(f.bytes for f in chosen)
+    many = f"{counted(len(chosen), 'folder')}, {size_text(freed)}"
+    if not chosen:
+        emit({"removed": [], "freed_bytes": 0}, "no unfinished work there.", json)
+        return
+    if dry_run:
+        text = f"{removal_text(records, 'would delete')}\nwould free {many}; nothing was deleted."
+        emit({"would_remove": records, "would_free_bytes": freed}, text, json)
+        return
+    if not yes and not _agreed(removal_text(records, "delete"), many):
+        emit({"removed": [], "freed_bytes": 0}, "nothing was deleted.", json)
+        return
+    for i, folder in enumerate(chosen):
+        try:
+            remove(folder)
+        except StorageError as error:
+            before = [str(f.path) for f in chosen[:i]]
+            raise StorageError(
+                f"{error} Deleted before it: {', '.join(before) or 'none'}."
+            ) from error
+    text = f"{removal_text(records, 'deleted')}\nfreed {many}"
+    emit({"removed": records, "freed_bytes": freed}, text, json)
+    for folder in chosen:
+        if is_work(left := folder.path.with_name(f".{folder.path.name}.partial")):
+            print(f"{left} is left: unfinished work for the same place.", file=sys.stderr)
+
+
+def _agreed(listed: str, many: str) -> bool:
+    """Whether a person agrees; where there is none to ask, nothing is deleted."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"{many} would be deleted, and nobody is here to ask: say --yes.")
+    print(f"{listed}\ndelete {many}? y/N ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,146 @@
+"""The commands of scan and snap: one experiment, or a grid of them."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.cli.console import (
+    Address,
+    EngineName,
+    Force,
+    Json,
+    Memory,
+    Workers,
+    bytes_of,
+    emit,
+    progress_bar,
+    say,
+    say_replaced,
+)
+
+Classes = Annotated[
+    str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command()(dynamics)
+    app.command()(sweep)
+
+
+def dynamics(
+    classes: Classes,
+    level: Annotated[
+        str, typer.Option(help="sampled, limit, reduced, or several with commas.")
+    ] = "limit",
+    eta_y: Annotated[float, typer.Option(help="Learning rate of the decoder Y.")] = 1.0,
+    eta_z: Annotated[float, typer.Option(help="Learning rate of the attention Z.")] = 1.0,
+    until: Annotated[
+        float | None, typer.Option(help="Last time (limit, reduced; default: 1e6).")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps (sampled, default: 100; limit in steps).")
+    ] = None,
+    T: Annotated[
+        int | None, typer.Option("-T", "--length", help="Sequence length (sampled; default: 128).")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Mini-batch (sampled; default: 128).")] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="sgd (default), momentum or adam (sampled).")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="zero (default) or uniform (sampled, limit).")
+    ] = None,
+    mixing: Annotated[
+        str | None,
+        typer.Option(help="Decoder of the reduced level: inverse (default), weak or memory."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs side by side (sampled, limit; default: 1).")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Names the random numbers (sampled, limit; default: 0).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Follow attention as it scans and snaps, on one level of the dynamics or several on the same axes."""
+    from attomaton.disk.provenance import run_folder, unfinished_run
+    from attomaton.jobs.dynamics import dynamics_run
+    from attomaton.report.text.terminal import table
+
+    given = {"until": until, "steps": steps, "T": T, "batch": batch, "optimizer": optimizer,
+             "start": start, "seeds": seeds, "seed": seed, "mixing": mixing}  # fmt: skip
+    options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    asked = {"classes": classes, "level": level, "eta_y": eta_y, "eta_z": eta_z, **options}
+    place = out or unfinished_run("dynamics", asked) or run_folder("dynamics", asked)
+    with progress_bar("dynamics") as progress:
+        summary = dynamics_run(
+            classes,
+            level.split(","),
+            eta_y,
+            eta_z,
+            place,
+            progress=progress,
+            force=force,
+            **options,
+        )
+    say_replaced(summary)
+    rows = [
+        [name, r["status"][0], float(r["entropy"].mean()), float(r["common_attention"].mean()),
+         float(r["phases"][0]["transition"])]
+        for name, r in summary["levels"].items()
+    ]  # fmt: skip
+    predicted = summary["predicted"]
+    text = (
+        f"{summary['K']} classes over {summary['M']} tokens; predicted: scanning until "
+        f"{predicted['scanning_end']:.4g}, transition {predicted['transition']:.4g}, snapping from "
+        f"{predicted['snapping_start']:.4g}\n"
+        + table(["level", "status", "entropy", "on common tokens", "transition"], rows)
+        + f"\nrun in {place}"
+    )
+    emit(summary, text, json)
+    if any(s != "finished" for r in summary["levels"].values() for s in r["status"]):
+        raise typer.Exit(4)
+
+
+def sweep(
+    classes: Annotated[str, typer.Argument(help="Families or TOML files, several with commas.")],
+    grid: Annotated[list[str], typer.Argument(help="Settings: eta_z=0.5,1,2 ratio=1,2 seeds=10 …")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Sweep folder; the same one continues.")],
+    level: Annotated[str, typer.Option(help="sampled, limit or reduced.")] = "sampled",
+    engine: EngineName = "local",
+    workers: Workers = None,
+    memory: Memory = None,
+    address: Address = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """A grid of settings, resumable: finished pieces are skipped, failed cells listed with their error."""
+    from attomaton.engine.choose import open_engine
+    from attomaton.folders.sweep import parse_grid
+    from attomaton.jobs.sweep import sweep_run
+
+    bytes_at_a_time = bytes_of(memory)
+    with (
+        open_engine(engine, workers, bytes_at_a_time, address) as where,
+        progress_bar("sweep") as bar,
+    ):
+        summary = sweep_run(
+            out, parse_grid(grid), classes.split(","), level,
+            lambda done, total: bar(done, total, "pieces"), say, where, force,
+        )  # fmt: skip
+    say_replaced(summary)
+    text = (
+        f"{summary['cells']} cells, {summary['rows']} rows in {out / 'results.parquet'} "
+        f"({summary['skipped_pieces']} of {summary['pieces']} pieces were there already)"
+    )
+    failed = [f"  cell {f['cell']}: {f['error']}" for f in summary["failed"]]
+    emit(summary, "\n".join([text, *(["failed:"] if failed else []), *failed]), json)
+    if failed:
+        raise typer.Exit(5)

@@ -1,0 +1,135 @@
+"""The command that tells a person what was learned: of a model, a last token or a document."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.cli.console import Json, emit, progress_bar, say, token_typed
+from attomaton.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command()(summary)
+
+
+def summary(
+    model: Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")],
+    last: Annotated[
+        str | None, typer.Option(help="Put one last token under the lens.", callback=token_typed)
+    ] = None,
+    document: Annotated[
+        str | None, typer.Option(help="Put one document under the lens: its number or title.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The text with the documents (default: the fitted one).")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Documents: articles (default), paragraphs or lines.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    max_df: Annotated[
+        float, typer.Option(help="Leave out terms in more than this share of the documents.")
+    ] = 0.5,
+    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
+    json: Json = False,
+) -> None:
+    """What was learned, told to a person: the whole model, one last token, or one document."""
+    from attomaton.corpus.ordering import Ordering
+    from attomaton.disk.storage import check_file
+    from attomaton.folders.model import open_model, read_record
+    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.text.summary import in_words, summary_text
+
+    if last is not None and document is not None:
+        raise UsageError("--last and --document ask for two lenses; name one.")
+    if html is not None:
+        check_file(html, (".html", ".htm"), (model, data))
+    if figure is not None:
+        check_file(figure, FIGURES, (model, data))
+    if top < 1:
+        raise UsageError(f"--top must be at least 1, not {top}.")
+    with progress_bar("summary"):
+        if document is not None:
+            record = _document(model, document, data, split, top, max_df)
+        elif last is not None:
+            record = _last_token(open_model(model), last, top, max_df)
+        else:
+            from attomaton.summaries import model_summary
+
+            record = model_summary(open_model(model), top)
+        how = read_record(model).get("reading", {})
+        record = {"model": str(model), **record, "reading": how, "in_words": in_words(record)}
+        written = _write(record, html, figure)
+    ordering = Ordering.from_record(how.get("ordering"))
+    if ordering is not None:
+        say(ordering.text())
+    emit(record, summary_text(record), json)
+    for path in written:
+        say(f"written: {path}")
+
+
+def _last_token(limit: Any, last: str, top: int, max_df: float) -> dict[str, Any]:
+    from attomaton.summaries import find_last_token, last_token_lens
+
+    token = find_last_token(limit.graph.vocabulary, limit.graph.last_tokens, last)
+    return last_token_lens(limit, token, top, max_df)
+
+
+def _document(
+    model: Path, wanted: str, data: Path | None, split: str | None, top: int, max_df: float
+) -> dict[str, Any]:
+    """The lens on a document, read from its text as the model's own text was read."""
+    from attomaton.corpus.documents import read_documents
+    from attomaton.corpus.text import EOS
+    from attomaton.folders.model import open_model, read_record
+    from attomaton.summaries import document_lens
+
+    fit = read_record(model)
+    path, reading = data or Path(fit["data"]), fit.get("reading", {})
+    fitted = reading.get("split", "stream")
+    if split not in (None, fitted) and fitted != "stream":
+        raise UsageError(
+            f"--split {split}: this model was fitted on {fitted}, so its documents are {fitted}."
+        )
+    how = {
+        "tokenizer": reading.get("tokenizer", "words"),
+        "apart": fitted != "stream",
+        "format": reading.get("format"),
+    }
+    split = split or ("articles" if fitted == "stream" else fitted)
+    documents = read_documents(path, split, **how)
+    i = documents.find(wanted)
+    limit = open_model(model, lasts=documents.lasts(i))  # all that is needed of a large model
+    if not len(limit.graph.last_tokens):
+        limit = open_model(model)
+    if EOS not in limit.graph.vocabulary:
+        documents = read_documents(path, split, line_ends=False, **how)
+    record = document_lens(limit, documents, i, top, max_df, reading.get("context"))
+    return {"data": str(path), "split": split, **record}
+
+
+def _write(record: dict[str, Any], html: Path | None, figure: Path | None) -> list[Path]:
+    """The files asked for, written."""
+    if html is None and figure is None:
+        return []
+    from attomaton.disk.formats import write_text
+    from attomaton.disk.ledger import command
+    from attomaton.disk.provenance import package_version
+    from attomaton.disk.storage import write_whole
+    from attomaton.report.figures import canvas
+    from attomaton.report.figures.summary import summary_figure
+    from attomaton.report.html.summary import summary_page
+
+    # A page can do without its picture; a figure cannot be drawn without matplotlib.
+    drawn = summary_figure(record) if figure or package_version("matplotlib") else None
+    if figure is not None:
+        canvas.write(drawn, figure)
+    if html is not None:
+        footer = f"attomaton {package_version('attomaton')} · {command()}"
+        svg = None if drawn is None else canvas.to_svg(drawn)
+        page = summary_page(record, svg, footer)
+        write_whole(html, lambda path: write_text(path, page))
+    return [path for path in (html, figure) if path is not None]

@@ -1,0 +1,1 @@
+"""Files and folders: written plainly, read with suspicion, whole or absent."""

@@ -1,0 +1,807 @@
+"""Files and folders that are whole or absent: written beside their place and moved into it.
+
+`new_folder` fills a folder in one go; `resumed_folder` fills it piece by piece and takes up what an interrupted
+process had finished. What may lie at a place, and what is done with it, says `check_place`: a folder of ours of the
+same kind is replaced, whatever else is there stays. Links are not followed.
+"""
+
+import errno
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from attomaton.disk.formats import (
+    expect,
+    read_checkpoint,
+    read_json,
+    to_json,
+    write_arrays,
+    write_json,
+)
+from attomaton.disk.holdings import (
+    CONFIG_FILE,
+    CREATE,
+    KIND_FILE,
+    LOCK_FILE,
+    UNLISTED,
+    clear_torn,
+    erase,
+    erase_matching,
+    has_finished_pieces,
+    is_ours_to_empty,
+    is_real_file,
+    is_real_folder,
+    named,
+    open_folder,
+    own_files,
+    planted,
+    status_of,
+    strangers,
+    torn_name,
+)
+from attomaton.disk.ledger import Ledger, command, read_ledger
+from attomaton.disk.manifest import MANIFEST, check_manifest, write_manifest
+from attomaton.errors import (
+    AttomatonError,
+    DataError,
+    StorageError,
+    UsageError,
+    listed,
+    visible,
+)
+
+UNFINISHED = ".unfinished-"  # in the name of a folder that is being filled in one go
+VERSIONS = {"model": 3, "run": 2, "sweep": 2, "verification": 2, "predictor": 2}  # format of each
+_held: dict[Path, None] = {}  # by this process, in the order they were taken up
+_passing: dict[Path, "Identity | None"] = {}  # what it writes under temporary names; of files, None
+
+Identity = tuple[int, int]  # of a folder: its device and number there
+
+
+# What lies at a place
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a folder is to appear: what lay there when it was looked at, and what may be done with it."""
+
+    path: Path
+    found: Identity | None = None  # of the folder there
+    kind: str | None = None  # of that folder, if it is one of ours
+    replaced: dict[str, Any] | None = (
+        None  # what will be lost: kind, when it was made, by which command
+    )
+    force: bool = False  # replace other kinds too, and throw unlike work away
+
+
+def check_place(
+    path: Path | str,
+    kind: str | None,
+    inputs: Sequence[Path | str | None] = (),
+    force: bool = False,
+    replacing: bool = True,
+) -> Place:
+    """Whether a folder of this kind (None: any) may be written there; an error that says why not.
+
+    An earlier folder of the same kind is replaced, one of another kind if `force` says so. Never replaced are folders
+    with files in them that we did not write, links, what is read for the work (`inputs`), and where the user stands.
+    One that is not `replacing` but goes on in the folder leaves those files alone.
+    """
+    path = Path(path)
+    check_not_above(path)
+    for given in inputs:
+        if given is not None:
+            _check_apart(path, Path(given))
+    try:
+        return _looked_at(path, kind, force, replacing)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be looked at ({error.strerror}).") from error
+
+
+def _looked_at(path: Path, kind: str | None, force: bool, replacing: bool) -> Place:
+    status = status_of(path)
+    if status is None:
+        return Place(path, force=force)
+    if stat.S_ISLNK(status.st_mode):
+        raise UsageError(
+            f"{path}: is a link to {visible(os.readlink(path))}; name a folder itself, or delete the link."
+        )
+    foreign = UsageError(
+        f"{path}: already exists and was not written by attomaton; choose another place."
+    )
+    if not stat.S_ISDIR(status.st_mode):
+        raise foreign
+    found = (status.st_dev, status.st_ino)
+    if not is_real_file(path / KIND_FILE):
+        if os.listdir(path):
+            raise foreign
+        return Place(path, found, force=force)
+    there = kind_there(path)
+    going_on = not replacing and there == kind
+    if others := planted(path) if going_on else strangers(path, there):
+        raise UsageError(
+            f"{path}: holds what attomaton did not write ({named(others)}); move it away first, or choose another "
+            "place."
+        )
+    if kind not in (None, there) and not force:
+        raise UsageError(
+            f"{path}: holds a {there}, not a {kind}; choose another place, or say --force to replace it."
+        )
+    if there == "sweep" and is_locked(path / LOCK_FILE):
+        raise UsageError(f"{path}: another process is writing it right now.")
+    return Place(path, found, there, _told(path, there), force)
+
+
+def kind_there(path: Path) -> str:
+    """What a marked folder holds, also where its mark is damaged."""
+    try:
+        return visible(folder_kind(path), 20)
+    except DataError:
+        return "damaged folder"
+
+
+def _told(path: Path, kind: str) -> dict[str, Any]:
+    """What a person would want to know of a folder before it is gone."""
+    lines = read_ledger(path)
+    times = [line["time"] for line in lines if isinstance(line.get("time"), str)]
+    written = datetime.fromtimestamp((path / KIND_FILE).lstat().st_mtime, UTC)
+    typed = [line["command"] for line in lines if isinstance(line.get("command"), str)]
+    if not typed and is_real_file(path / "command.txt"):
+        with suppress(OSError, ValueError):
+            typed = [(path / "command.txt").read_text(encoding="utf-8").strip()]
+    return {
+        "kind": kind,
+        "made": times[-1] if times else written.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": typed[-1] if typed else None,
+    }
+
+
+def check_not_above(path: Path) -> None:
+    """Refuse a place where the user stands, or above it: no folder can be swapped under somebody's feet."""
+    above = f"{path}: is the folder you are in, or one above it; name a folder of its own."
+    if path.name in ("", ".."):
+        raise UsageError(above)
+    if not is_real_folder(path):
+        return
+    for mine, said in ((Path.cwd, above), (Path.home, f"{path}: is your home, or above it.")):
+        with suppress(OSError, RuntimeError):  # there is none
+            if _inside(mine(), path):
+                raise UsageError(said)
+
+
+def _check_apart(path: Path, given: Path) -> None:
+    """Refuse to write where the input lies, in it, or around it."""
+    if not given.exists():
+        return  # reading it says so
+    if _inside(path, given):
+        same = path.exists() and path.samefile(given)
+        raise UsageError(
+            f"{path}: {'is' if same else 'lies inside'} the input {given}; choose another place."
+        )
+    if path.exists() and _inside(given, path):
+        raise UsageError(f"{path}: holds the input {given}; choose another place.")
+
+
+def _inside(inner: Path, outer: Path) -> bool:
+    """Whether a path is another one or lies in it, whatever the two are called."""
+    status = outer.stat()
+    whole = Path(os.path.abspath(inner))
+    real = whole.parent.resolve() / whole.name
+    for path in (real, *real.parents):
+        with suppress(OSError):
+            if os.path.samestat(path.stat(), status):
+                return True
+    return False
+
+
+def _as_found(place: Place, at: Path | None = None) -> bool:
+    """Whether a place (or what was moved from it) still is what it was, with nothing of somebody else's in it."""
+    at = at or place.path
+    if (now := _identity(at)) is None or now != place.found:
+        return place.found is None and not os.path.lexists(at)
+    if place.kind is None:
+        return not os.listdir(at)
+    return not strangers(at, place.kind)
+
+
+def _identity(path: Path) -> Identity | None:
+    status = status_of(path)
+    if status is None or not stat.S_ISDIR(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino
+
+
+# Folders
+
+
+@contextmanager
+def new_folder(path: Path | str | Place, kind: str, keep: bool = True) -> Iterator[Path]:
+    """A folder to fill: it appears at `path` complete, when the block ends without an error, or not at all.
+
+    What may lie there already says `check_place`. Where that changed meanwhile the new folder gets a name beside it,
+    if it is to be kept, and an error says so (`taken`).
+    """
+    place = path if isinstance(path, Place) else check_place(path, kind)
+    path = place.path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work, held = _unfinished_folder(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+    try:
+        yield work
+        _move_into_place(work, place, kind, keep=keep)
+    except OSError as error:
+        raise StorageError(
+            f"{path}: writing failed ({error.strerror or error}); nothing was left behind."
+        ) from error
+    finally:
+        _delete_passing(work)
+        os.close(held)
+
+
+def abandon() -> None:
+    """Delete what this process was writing in one go: it ends, and nobody could go on with it."""
+    for work in list(_passing):
+        _delete_passing(work)
+
+
+def _delete_passing(work: Path) -> None:
+    made = _passing.pop(work, None)
+    if made is None:
+        with suppress(OSError):  # of a read-only disk: the first error is the one to tell
+            work.unlink(missing_ok=True)
+    # Nobody but us can have put anything into the folder we made; another one at its name is not ours to delete.
+    elif _identity(work) == made:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _unfinished_folder(path: Path) -> tuple[Path, int]:
+    """A folder beside `path` under a temporary name, and the handle by which this process holds it.
+
+    What processes that were killed or interrupted left there under such names, of this folder or of others, is
+    deleted: nobody holds it any more, and nothing can go on with it.
+    """
+    prefix = f".{path.name}{UNFINISHED}"
+    left_name = re.compile(rf"\..+{re.escape(UNFINISHED)}\w{{8}}(\.old)?")
+    for left in sorted(path.parent.iterdir()):
+        if left_name.fullmatch(left.name) and (handle := _hold(left, fresh=False)) is not None:
+            with suppress(OSError):
+                if is_ours_to_empty(left) and not strangers(left):
+                    erase(left)
+            os.close(handle)
+    while True:
+        work = Path(tempfile.mkdtemp(prefix=prefix, dir=path.parent))
+        _passing[work] = _identity(work)
+        # Another process may take it for a left one in the moment before it is held.
+        if (handle := _hold(work, fresh=True)) is not None:
+            if work.is_dir():
+                os.close(os.open(work / LOCK_FILE, CREATE, 0o666))  # by which it is known as ours
+                return work, handle
+            os.close(handle)
+        _passing.pop(work)
+
+
+def _hold(folder: Path, fresh: bool) -> int | None:
+    """Hold a folder until the handle is closed or the process is gone; None where another one does.
+
+    On a file system without locks a fresh folder is used all the same, and a left one stays.
+    """
+    import fcntl
+
+    try:
+        handle = open_folder(folder)
+    except OSError:
+        return None  # it is gone, or no folder
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if fresh and not isinstance(error, BlockingIOError):
+            return handle
+        os.close(handle)
+        return None
+    return handle
+
+
+@contextmanager
+def resumed_folder(
+    path: Path | str | Place, kind: str, config: Mapping[str, Any], scratch: Sequence[str] = ()
+) -> Iterator[Path]:
+    """A folder to fill piece by piece: it appears at `path` complete, or not at all.
+
+    Until then it is a `work_folder`; write each piece with `write_whole`. What was needed for the work alone (names or
+    patterns in `scratch`) is deleted when the folder is in its place: a process killed before has lost nothing.
+    """
+    place = path if isinstance(path, Place) else check_place(path, kind)
+    with work_folder(place, config) as work:
+        yield work
+        clear_torn(work, work=True)
+        Ledger(work).note("ended")
+        _move_into_place(work, place, kind, (CONFIG_FILE, LOCK_FILE, *scratch))
+
+
+@contextmanager
+def work_folder(path: Path | str | Place, config: Mapping[str, Any]) -> Iterator[Path]:
+    """The folder `.NAME.partial` beside `path`, for work that may take several processes to finish.
+
+    A process that is killed, interrupted or meets a full disk leaves it there, and the next one with the same
+    `config` finds what was finished. Finished pieces of an unlike config are thrown away if the place is taken by force
+    alone; work that ends in an error of ours is. Whoever finishes the work moves the folder away or calls `discard`.
+    """
+    place = path if isinstance(path, Place) else check_place(path, None)
+    path = place.path
+    work = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+    with only_one(work, path, make=True):
+        if not _as_found(place):
+            raise UsageError(
+                f"{path}: changed in the moment this command started; look at it and start again."
+            )
+        resumed = _taken_up(work, path, json.loads(to_json(config)), place.force)
+        try:
+            Ledger(work).note("resumed" if resumed else "started", command=command())
+            yield work
+        except (StorageError, OSError) as error:
+            if isinstance(error, StorageError) and error.taken:
+                raise
+            raise StorageError(
+                f"{error}\nWhat was finished is kept in {work}; run the same again to go on."
+            ) from error
+        except AttomatonError as error:
+            if not error.resumable:
+                discard(work)
+            raise
+
+
+def _taken_up(work: Path, path: Path, wanted: Any, force: bool) -> bool:
+    """Make a work folder ready for what is wanted; whether it holds what an earlier process finished of it."""
+    if others := strangers(work):
+        raise UsageError(
+            f"{work}: holds what attomaton did not write ({named(others)}); move it away first: unfinished work is "
+            "kept there."
+        )
+    known = work / CONFIG_FILE
+    resumed = False
+    if is_real_file(known):
+        try:
+            before = read_json(known)
+        except DataError:
+            before = None
+        resumed = before == wanted
+        if not resumed and not force and has_finished_pieces(work):
+            raise UsageError(_unlike(work, path, before, wanted))
+    if resumed:
+        _unmark(work)  # a process may have been killed just before it gave the folder its name
+        clear_torn(work, work=True)
+        return True
+    try:
+        erase(work, keep_lock=True)
+    except OSError as error:
+        raise UsageError(f"{work}: cannot be emptied ({error.strerror}).") from error
+    write_whole(known, lambda file: write_json(file, wanted))
+    return False
+
+
+def _unlike(work: Path, path: Path, before: Any, wanted: Any) -> str:
+    """What to say where unfinished work was begun with other settings."""
+    old, new = _flat(before), _flat(wanted)
+    differ = [
+        f"{name}: {_shown(old.get(name))}, now {_shown(new.get(name))}"
+        for name in dict.fromkeys((*old, *new))
+        if old.get(name) != new.get(name)
+    ]
+    typed = [line["command"] for line in read_ledger(work) if isinstance(line.get("command"), str)]
+    again = f" ({visible(typed[-1], 200)})" if typed else ""
+    return listed(
+        f"{path}: unfinished work for this place was begun with other settings:",
+        differ or ["its settings cannot be read"],
+        f"Run it as it was begun to go on{again}, choose another place, or say --force to throw away what was "
+        "finished.",
+    )
+
+
+def _flat(value: Any, above: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names; what is not set is left out."""
+    if not isinstance(value, dict):
+        return {above: value} if above and value is not None else {}
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        found |= _flat(inner, f"{above}.{name}" if above else str(name))
+    return found
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value):
+        return f"content {value[:8]}…"
+    return visible(value if isinstance(value, str) else to_json(value, indent=None), 60)
+
+
+def discard(work: Path) -> None:
+    """Throw a work folder away."""
+    with suppress(OSError):
+        erase(work)
+
+
+@contextmanager
+def only_one(work: Path, path: Path, make: bool = False) -> Iterator[None]:
+    """Keep a second process out of a folder of ours, made if need be; the lock of a killed one is gone with it."""
+    handle = _locked(work, path, make)
+    try:
+        _held[work] = None
+        try:
+            yield
+        except Exception:
+            _held.pop(work, None)
+            raise
+        _held.pop(work, None)  # an interruption is no end: what was finished is still there
+    finally:
+        os.close(handle)
+
+
+def _locked(work: Path, path: Path, make: bool) -> int:
+    import fcntl
+
+    while True:
+        try:
+            handle = _open_lock(work, make)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(handle)
+            raise UsageError(f"{path}: another process is writing it right now.") from error
+        except OSError:
+            return handle  # a file system without locks: nobody can be kept out
+        # Whoever held it before may have moved or deleted the folder with its lock.
+        now = status_of(work / LOCK_FILE)
+        if now is not None and os.path.samestat(now, os.fstat(handle)):
+            return handle
+        os.close(handle)
+
+
+def _open_lock(work: Path, make: bool) -> int:
+    """The lock of a folder, opened; the folder must be one that we made, or make now."""
+    try:
+        if make:
+            work.mkdir()
+    except FileExistsError:
+        if not is_ours_to_empty(work):
+            raise UsageError(
+                f"{work}: was not made by attomaton, which keeps unfinished work under this name; move it away."
+            ) from None
+    folder = open_folder(work)
+    try:
+        if make and os.fstat(folder).st_uid not in (os.geteuid(), _made_as(work.parent)):
+            raise UsageError(
+                f"{work}: belongs to another user; move it away, or choose another place."
+            )
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        lock = os.open(LOCK_FILE, flags, 0o666, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        os.close(lock)
+        raise UsageError(f"{work / LOCK_FILE}: is no regular file; move it away.")
+    return lock
+
+
+def _made_as(folder: Path) -> int:
+    """Whose a file is that we make in a folder: not always ours, on file systems that other machines lend."""
+    with tempfile.TemporaryFile(dir=folder) as probe:
+        return os.fstat(probe.fileno()).st_uid
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock, or a folder; what a killed one held is free again."""
+    import fcntl
+
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False  # there is no lock, or none that this user may take
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
+def in_progress() -> list[Path]:
+    """The folders this process works in piece by piece, or did when it was interrupted: what it can go on with."""
+    return [work for work in list(_held) if work.is_dir()]
+
+
+# The last act
+
+
+def _move_into_place(
+    work: Path, place: Place, kind: str, passing: Sequence[str] = (), keep: bool = True
+) -> None:
+    """The last act: list what the folder holds, mark it, push it to the disk, give it its name.
+
+    What is `passing` was needed for the work alone: it is in no list, and is deleted when all is done.
+    """
+    if others := planted(work):
+        raise StorageError(
+            f"{work}: holds what attomaton did not write ({named(others)}); move it away."
+        )
+    write_manifest(work, work / MANIFEST, (*UNLISTED, *passing))
+    write_json(work / KIND_FILE, {"schema_version": VERSIONS[kind], "kind": kind})
+    if LOCK_FILE not in passing:
+        (work / LOCK_FILE).unlink()  # before others can take it: a sweep has one where it lies
+    work.chmod(0o755)
+    _sync(work)
+    path = place.path
+    if _swapped_in(work, place):
+        erase_matching(path, passing)
+        _push(path.parent)
+        return
+    said = f"{path}: changed while the work went on, and was left alone"
+    if not keep:
+        raise _taken(f"{said}.")
+    kept = _moved_beside(work, path)
+    erase_matching(kept, passing)
+    raise _taken(f"{said}; the result lies in {kept}.")
+
+
+def _taken(text: str) -> StorageError:
+    error = StorageError(text)
+    error.taken = True
+    return error
+
+
+def _swapped_in(work: Path, place: Place) -> bool:
+    """Give a folder its name, and delete what it replaces; False, and nothing done, where that is not as it was."""
+    path = place.path
+    if place.found is None:
+        try:
+            os.rename(work, path)  # fails on whatever lies there but an empty folder
+        except OSError as error:
+            if error.errno in _OCCUPIED:
+                return False
+            raise
+        return True
+    if not _as_found(place):
+        return False
+    if _exchange(work, path):
+        if not _as_found(place, work):  # changed in the last moment
+            _exchange(work, path)
+            return False
+        old = work
+    else:
+        old = work.with_name(f"{work.name}.old")
+        if is_ours_to_empty(old) and not strangers(old):
+            erase(old)  # of a process that was killed between the two renames
+        old = _free(old)
+        path.rename(old)
+        if not _as_found(place, old):
+            old.rename(path)
+            return False
+        work.rename(path)
+    try:
+        erase(old, place.kind)
+    except OSError as error:
+        raise _taken(
+            f"{path}: is written, but {old}, which it replaced, could not be deleted ({error.strerror})."
+        ) from error
+    return True
+
+
+_OCCUPIED = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
+
+
+def free_place(path: Path) -> Path:
+    """The path, or the first one counted up from it that nothing lies at or is being made for."""
+    names = chain([path.name], (f"{path.name}-{i}" for i in count(2)))
+    taken = {x.name for x in path.parent.iterdir()} if path.parent.is_dir() else set()
+    return path.with_name(next(x for x in names if not {x, f".{x}.partial"} & taken))
+
+
+def _moved_beside(work: Path, path: Path) -> Path:
+    """Give a folder the first name like that of `path` that is free."""
+    while True:
+        kept = _free(path.with_name(f"{path.name}-1"))
+        with suppress(FileExistsError):
+            os.mkdir(kept)  # taken: nobody else gets it
+            os.rename(work, kept)
+            return kept
+
+
+def _free(path: Path) -> Path:
+    """The path, or the first one counted up from it that nothing lies at."""
+    stem = path.name.removesuffix("-1")
+    names = chain([path.name], (f"{stem}-{i}" for i in count(2)))
+    return next(p for name in names if not os.path.lexists(p := path.with_name(name)))
+
+
+def _unmark(folder: Path) -> None:
+    """Take away what says that a folder is finished; the mark first, since it vouches for the list."""
+    for name in (KIND_FILE, MANIFEST):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Let two folders swap their names in one act, so that there is no moment without one; False where none can.
+
+    Linux and macOS can, on their usual file systems. Elsewhere a kill between two renames leaves the earlier folder
+    under a hidden name.
+    """
+    import ctypes
+
+    libc, here, swap = ctypes.CDLL(None, use_errno=True), -100, 2
+    names = os.fsencode(a), os.fsencode(b)
+    if hasattr(libc, "renameat2"):
+        failed = libc.renameat2(here, names[0], here, names[1], swap)
+    elif hasattr(libc, "renamex_np"):
+        failed = libc.renamex_np(*names, swap)
+    else:
+        return False
+    return not failed
+
+
+# Files
+
+
+def check_file(
+    path: Path | str,
+    suffixes: Sequence[str] = (),
+    inputs: Sequence[Path | str | None] = (),
+    force: bool = True,
+) -> Path:
+    """Whether a file may be written there, before the work is done: an error that says why not.
+
+    An earlier file is replaced, if `force` says so; links and what is no regular file never are, nor anything in the
+    folders that are read.
+    """
+    path = Path(path)
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise UsageError(
+            f"{path}: is written as {' or '.join(suffixes)}; name a file that ends so."
+        )
+    try:
+        status = status_of(path)
+        there = path.parent.is_dir()
+        for given in inputs:
+            if given is not None:
+                _check_apart(path, Path(given))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+    if not there:
+        raise UsageError(f"{path}: there is no folder {path.parent}; make it first.")
+    if status is not None and stat.S_ISLNK(status.st_mode):
+        raise UsageError(f"{path}: is a link; name the file itself, or delete the link.")
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{path}: is no regular file; name another one.")
+    if status is not None and not force:
+        raise UsageError(
+            f"{path}: already exists; name another file, or say --force to replace it."
+        )
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            return path
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return path  # writing says so
+        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file so that it is there completely or not at all, whatever happens to the process.
+
+    `write` is given the path of an empty file to fill; its suffix is not that of `path`.
+    """
+    work = path.with_name(torn_name(path.name))
+    _passing[work] = None
+    try:
+        os.close(os.open(work, CREATE, 0o666))
+        write(work)
+        _push(work)
+        work.replace(path)
+        _push(path.parent)
+    except OSError as error:
+        raise StorageError(f"{path}: writing failed ({error.strerror or error}).") from error
+    finally:
+        _delete_passing(work)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What long work has finished, kept as arrays in files of a folder."""
+
+    folder: Path
+    finite: bool = True  # refuse NaN and infinity; False where they have a meaning
+
+    def load(self, name: str) -> Mapping[str, Any] | None:
+        """What was last kept under the name, if anything was."""
+        path = self._path(name)
+        return read_checkpoint(path, self.finite) if path.is_file() else None
+
+    def save(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Keep arrays under the name, in place of what was there."""
+        self.folder.mkdir(exist_ok=True)
+        write_whole(self._path(name), lambda path: write_arrays(path, arrays))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
+
+
+def seal(folder: Path, *names: str) -> None:
+    """List anew what a folder holds, for whoever changes one that has its name already: all, or these files alone."""
+    files = names or own_files(folder)
+    write_whole(folder / MANIFEST, lambda file: write_manifest(folder, file, (), files))
+
+
+def is_folder(path: Path | str, kind: str) -> bool:
+    """Whether a folder of this kind is there."""
+    return (Path(path) / KIND_FILE).is_file() and folder_kind(path) == kind
+
+
+def folder_kind(path: Path | str) -> str:
+    """What a folder of ours says that it holds."""
+    marked = Path(path) / KIND_FILE
+    found = read_json(marked)
+    expect(marked, found, {"kind": str, "schema_version": int})
+    return found["kind"]
+
+
+def check_folder(path: Path | str, kind: str) -> Path:
+    """The folder, if it is one of ours and of this kind; otherwise an error that says what it is."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"{path!r:.60}: the path of a {kind} folder is needed.")
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path}: no such {kind} folder.")
+    if not (path / KIND_FILE).is_file():
+        raise DataError(f"{path}: not a {kind} folder (no {KIND_FILE} in it).")
+    check_version(path, kind)
+    check_manifest(path)
+    return path
+
+
+def check_version(path: Path, kind: str) -> None:
+    """Refuse a folder of another kind, or of a format that this version does not read."""
+    if (found := folder_kind(path)) != kind:
+        raise DataError(f"{path}: holds a {found}, not a {kind}.")
+    version, ours = read_json(path / KIND_FILE)["schema_version"], VERSIONS[kind]
+    if version != ours:
+        older = version < ours
+        raise DataError(
+            f"{path}: format version {version} is {'older' if older else 'newer'} than the version {ours} this "
+            f"attomaton reads; {'make it again' if older else 'update attomaton'}."
+        )
+
+
+def _sync(folder: Path) -> None:
+    """Push the folder and all it holds to the disk before it gets its name."""
+    for inner in folder.rglob("*"):
+        _push(inner)
+    _push(folder)
+
+
+def _push(path: Path) -> None:
+    """Push a file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # on a pipe that is in the way nobody waits
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

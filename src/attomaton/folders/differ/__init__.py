@@ -1,0 +1,1 @@
+"""Two folders of a kind, side by side."""

@@ -1,0 +1,149 @@
+"""How two models differ: last tokens and edges gained and lost, components split and merged, scores moved.
+
+Tokens are the same if their labels are: both models are put on one vocabulary first. A pair (last token, token) and an
+edge then each become one whole number, so that millions of them are compared as sorted arrays.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.disk.formats import read_json, read_rows
+from attomaton.folders.model import read_record
+
+Record = dict[str, Any]
+
+
+class _Graphs(NamedTuple):
+    """The graphs of one model on the vocabulary of both; K is its size."""
+
+    key: Int[np.ndarray, " pairs"]  # last · K + token, ascending
+    component: Int[np.ndarray, " pairs"]  # distinct over all last tokens
+    score: Float[np.ndarray, " pairs"]
+    log_pi: Float[np.ndarray, " pairs"]
+    edge_last: Int[np.ndarray, " edges"]
+    edge_from: Int[np.ndarray, " edges"]
+    edge_to: Int[np.ndarray, " edges"]
+    weight: Float[np.ndarray, " edges"]
+
+
+def model_difference(a: Path, b: Path, most: int = 5) -> Record:
+    """The graphs of model `b` against those of model `a`; the first few differences of each sort in words."""
+    labels = [read_json(folder / "vocabulary.json") for folder in (a, b)]
+    words = list(dict.fromkeys([*labels[0], *labels[1]]))
+    K, id_of = len(words), {word: i for i, word in enumerate(words)}
+    ids = [np.array([id_of[word] for word in own], np.int64) for own in labels]
+    x, y = _read(a, ids[0], K), _read(b, ids[1], K)
+    in_x, in_y = _edge_keys(x, y, K)
+    both, p, q = np.intersect1d(in_x, in_y, assume_unique=True, return_indices=True)
+    key, i, j = np.intersect1d(x.key, y.key, assume_unique=True, return_indices=True)
+    record: Record = {
+        "tokens": _sets(ids[0], ids[1], words, most),
+        "last_tokens": _sets(x.key // K, y.key // K, words, most),
+        "edges": {
+            "gained": _edges(y, ~np.isin(in_y, in_x), words, most),
+            "lost": _edges(x, ~np.isin(in_x, in_y), words, most),
+        },
+        "components": {
+            "split": _torn(x.component[i], y.component[j], key, words, most),
+            "merged": _torn(y.component[j], x.component[i], key, words, most),
+        },
+    }
+    changes = sum(part["count"] for sort in record.values() for part in sort.values())
+    moved = {
+        "edge_weights": int((x.weight[p] != y.weight[q]).sum()),
+        "svm_score": _largest(x.score[i], y.score[j]),
+        "log_pi": _largest(x.log_pi[i], y.log_pi[j]),
+    }
+    shared = {"pairs": len(key), "edges": len(both)}
+    return {
+        "same": not changes and not any(moved.values()),
+        **record,
+        "in_both": shared,
+        "moved": moved,
+    }
+
+
+def _read(folder: Path, ids: Int[np.ndarray, " labels"], K: int) -> _Graphs:
+    """Pairs and edges as the model has them, its ids put on the vocabulary of both."""
+    numbers = [part["part"] for part in read_record(folder)["parts"]]
+
+    def rows(name: str, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
+        return read_rows(
+            [folder / name / f"{n:03d}.parquet" for n in numbers], columns, "last", None
+        )
+
+    pairs = rows("pairs", ("last", "token", "component", "svm_score", "log_pi"))
+    edges = rows("edges", ("last", "from", "to", "weight"))
+    key = ids[pairs["last"]] * K + ids[pairs["token"]]
+    order = np.argsort(key)
+    # Components are numbered within their last token; K · last keeps those of different ones apart.
+    component = pairs["last"].astype(np.int64) * K + pairs["component"]
+    return _Graphs(
+        key[order],
+        component[order],
+        pairs["svm_score"][order],
+        pairs["log_pi"][order],
+        ids[edges["last"]],
+        ids[edges["from"]],
+        ids[edges["to"]],
+        edges["weight"],
+    )
+
+
+def _edge_keys(x: _Graphs, y: _Graphs, K: int) -> list[Int[np.ndarray, " edges"]]:
+    """Each edge as one whole number: where its first pair stands among those of both models, and its end."""
+    pairs = np.union1d(x.key, y.key)
+    return [np.searchsorted(pairs, g.edge_last * K + g.edge_from) * K + g.edge_to for g in (x, y)]
+
+
+def _sets(a: np.ndarray, b: np.ndarray, words: list[Any], most: int) -> Record:
+    """What only `b` holds, and what only `a` holds."""
+    gained, lost = np.setdiff1d(b, a), np.setdiff1d(a, b)
+    return {
+        name: {"count": len(ids), "examples": [words[i] for i in ids[:most]]}
+        for name, ids in (("gained", gained), ("lost", lost))
+    }
+
+
+def _edges(g: _Graphs, chosen: Bool[np.ndarray, " edges"], words: list[Any], most: int) -> Record:
+    """The chosen edges: how many, and those with the most samples behind them."""
+    at = np.flatnonzero(chosen)
+    heaviest = at[np.argsort(-g.weight[at], kind="stable")][:most]
+    return {
+        "count": len(at),
+        "examples": [
+            {"last": words[g.edge_last[e]], "winner": words[g.edge_from[e]],
+             "loser": words[g.edge_to[e]], "weight": float(g.weight[e])}
+            for e in heaviest
+        ],
+    }  # fmt: skip
+
+
+def _torn(
+    whole: Int[np.ndarray, " pairs"],
+    parts: Int[np.ndarray, " pairs"],
+    key: Int[np.ndarray, " pairs"],
+    words: list[Any],
+    most: int,
+) -> Record:
+    """Components of one model whose pairs lie in several of the other, as far as both have them."""
+    names, at = np.unique(whole, return_inverse=True)
+    others, part = np.unique(parts, return_inverse=True)
+    meetings = np.unique(at * len(others) + part)  # one for each two components with a common pair
+    torn = names[np.bincount(meetings // max(len(others), 1), minlength=len(names)) > 1]
+    examples = []
+    for c in torn[:most]:
+        inside = np.flatnonzero(whole == c)
+        groups = [
+            [words[k % len(words)] for k in key[inside[parts[inside] == d]]]
+            for d in dict.fromkeys(parts[inside].tolist())
+        ]
+        examples.append({"last": words[key[inside[0]] // len(words)], "groups": groups})
+    return {"count": len(torn), "examples": examples}
+
+
+def _largest(x: np.ndarray, y: np.ndarray) -> float:
+    return float(np.abs(x - y).max(initial=0.0))

@@ -1,0 +1,403 @@
+"""A fitted limit on disk: written part by part, opened without solving anything again.
+
+MODEL/attomaton.json       what this folder is
+      model.json           summary, certificates, provenance, the table of parts
+      vocabulary.json      token labels in id order
+      samples/NNN.parquet  the merged samples (evidence for explanations)
+      pairs/NNN.parquet    last, token: component (numbered within its last token), level, scores
+      edges/NNN.parquet    last, from, to: weight of the priority edge, multiplier of its margin
+      arrays.safetensors   embeddings if given; W_svm and W_fin if asked for (dense)
+
+A part holds whole last tokens, ascending. Each of the three folders is a Parquet data set that other tools read as one
+table; every row says what it is about, so no file needs another one to be understood. To explain one context only the
+rows of its last token are read.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.corpus.samples import Samples, SetAside
+from attomaton.corpus.vocabulary import Label, Vocabulary
+from attomaton.disk.formats import (
+    AGAIN,
+    ROW_GROUP,
+    expect,
+    expect_arrays,
+    read_arrays,
+    read_json,
+    read_rows,
+    write_arrays,
+    write_columns,
+    write_json,
+)
+from attomaton.disk.storage import check_folder, check_place, new_folder, write_whole
+from attomaton.errors import DataError
+from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.theory.finite import FiniteComponent
+from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.mechanics.theory.limit import Limit, dense_matrix, expect_limit, merge_summaries
+from attomaton.mechanics.theory.svm import GraphSVM
+from attomaton.numerics import row_pointer
+from attomaton.results import KKT
+
+SAMPLES = ("last", "label", "weight", "rows", "source", "tokens", "counts")
+PAIRS = ("last", "token", "component", "level", "svm_score", "log_pi")
+COUPLED = (
+    "svm_coefficient",
+    "finite_coefficient",
+    "finite_score",
+)  # unlike the above only under embeddings
+EDGES = ("last", "from", "to", "weight", "multiplier")
+PART_RECORDS = "part-*.json"  # of the parts that are complete, until the model is
+COUNTED = (
+    "tokens", "vocab", "windows", "samples", "distinct_samples", "dropped", "last_tokens", "pairs", "edges",
+    "components", "cyclic_components", "pairs_in_cyclic", "largest_component", "levels",
+)  # fmt: skip
+MEASURED = ("cyclic_samples", "loss_floor", "svm_norm", "finite_norm")
+CERTIFIED = ("svm_primal", "svm_dual", "svm_gap", "luce_gradient")
+_SUMMARY = {
+    **dict.fromkeys(COUNTED, int), **dict.fromkeys(MEASURED, float),
+    "certificates": {**dict.fromkeys(CERTIFIED, float), "luce_error?": float},
+}  # fmt: skip
+LARGEST = 1e50  # of an embedding's numbers
+_PART = {"part": int, "first_last": int, "final_last": int}
+_MODEL = {
+    "summary": _SUMMARY, "parts": [_PART], "reading?": dict, "environment?": dict, "data?": str, "command?": str,
+    "set_aside?": {"rows": int, "weight": float, "examples": [str]},
+}  # fmt: skip
+
+
+def save_model(
+    limit: Limit,
+    folder: Path | str,
+    record: dict[str, Any],
+    dense: bool = False,
+    force: bool = False,
+) -> None:
+    """Write a fitted limit; `record` (provenance) goes into `model.json` beside the summary.
+
+    An earlier model there is replaced, another folder of ours by `force` alone, anything else never.
+    """
+    expect_limit(limit)
+    with new_folder(check_place(folder, "model", force=force), "model") as work:
+        part = write_part(work, 0, limit)
+        write_head(work, limit.graph.vocabulary, [part], record, _arrays(limit, dense))
+        _part_record(work, 0).unlink()
+
+
+def write_part(work: Path, number: int, limit: Limit) -> dict[str, Any]:
+    """Write the limit of some last tokens; what `write_head` needs to know of it.
+
+    The record of a part is its last file: where it is, the part is complete.
+    """
+    tables = {"samples": _sample_columns(limit), "pairs": _pair_columns(limit),
+              "edges": _edge_columns(limit)}  # fmt: skip
+    for name, columns in tables.items():
+        (work / name).mkdir(exist_ok=True)
+        # A sample is a row of some thirty tokens: fewer of them make a group of the same size.
+        group = ROW_GROUP // 8 if name == "samples" else ROW_GROUP
+        write_whole(
+            work / name / f"{number:03d}.parquet",
+            lambda path, x=columns, g=group: write_columns(path, x, g),  # type: ignore[misc]
+        )
+    lasts = limit.graph.last_tokens
+    record = {
+        "part": number,
+        "first_last": int(lasts[0]),
+        "final_last": int(lasts[-1]),
+        "weight": limit.samples.total_weight,
+        "summary": limit.summary(),
+    }
+    write_whole(_part_record(work, number), lambda path: write_json(path, record))
+    return record
+
+
+def finished_part(work: Path, number: int) -> dict[str, Any] | None:
+    """The record of a part that was completely written before, or None."""
+    path = _part_record(work, number)
+    if not path.is_file():
+        return None
+    record = read_json(path)
+    expect(path, record, {**_PART, "weight": float, "summary": _SUMMARY})
+    if not record["weight"] > 0:
+        raise DataError(f"{path}: a part without weight; {AGAIN}.")
+    return record
+
+
+def _part_record(work: Path, number: int) -> Path:
+    return work / f"part-{number:03d}.json"
+
+
+def write_head(
+    work: Path,
+    vocabulary: Vocabulary,
+    parts: Sequence[dict[str, Any]],
+    record: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+) -> dict[str, Any]:
+    """Write what holds the parts together; returns the summary of the whole."""
+    summary = merge_summaries([(p["weight"], p["summary"]) for p in parts])
+    table = [{k: p[k] for k in ("part", "first_last", "final_last", "weight")} for p in parts]
+    write_json(work / "vocabulary.json", list(vocabulary.labels))
+    if arrays:
+        write_arrays(work / "arrays.safetensors", arrays)
+    write_json(work / "model.json", {"summary": summary, "parts": table, **record})
+    return summary
+
+
+def dense_matrices(
+    work: Path, numbers: Sequence[int], K: int, embeddings: Embeddings | None
+) -> dict[str, np.ndarray]:
+    """W_svm and W_fin written out, from the pairs of parts that are complete."""
+    coupled = embeddings is not None and not embeddings.orthonormal
+    names = COUPLED[:2] if coupled else ("svm_score", "log_pi")
+    files = [work / "pairs" / f"{n:03d}.parquet" for n in numbers]
+    pairs = read_rows(files, ("last", "token", *names), "last", None)
+    return {
+        matrix: dense_matrix(K, embeddings, pairs["last"], pairs["token"], pairs[name])
+        for matrix, name in zip(("W_svm", "W_fin"), names, strict=True)
+    }
+
+
+def _arrays(limit: Limit, dense: bool) -> dict[str, np.ndarray]:
+    arrays = {} if limit.embeddings is None else {"E": limit.embeddings.E}
+    if dense:
+        arrays["W_svm"] = limit.dense(limit.svm.coefficient)
+        arrays["W_fin"] = limit.dense(limit.finite.coefficient)
+    return arrays
+
+
+def _sample_columns(limit: Limit) -> dict[str, Any]:
+    import pyarrow as pa
+
+    samples, start = limit.samples, pa.array(limit.samples.start)
+    tokens, counts = (
+        pa.LargeListArray.from_arrays(start, pa.array(x)) for x in (samples.token, samples.count)
+    )
+    values = (samples.last, samples.label, samples.weight, samples.rows, samples.source, tokens)
+    return dict(zip(SAMPLES, (*values, counts), strict=True))
+
+
+def _pair_columns(limit: Limit) -> dict[str, Any]:
+    graph, svm, finite = limit.graph, limit.svm, limit.finite
+    first = np.searchsorted(graph.component_last, graph.pair_last)  # of the last token's components
+    values = (
+        graph.pair_last.astype(np.int32), graph.pair_token.astype(np.int32),
+        (graph.component - first).astype(np.int32),
+        graph.level[graph.component].astype(np.int32), svm.score, finite.log_pi,
+    )  # fmt: skip
+    columns = dict(zip(PAIRS, values, strict=True))
+    if limit.embeddings is not None and not limit.embeddings.orthonormal:
+        more = (svm.coefficient, finite.coefficient, finite.score)
+        columns |= dict(zip(COUPLED, more, strict=True))
+    return columns
+
+
+def _edge_columns(limit: Limit) -> dict[str, Any]:
+    graph = limit.graph
+    # A multiplier belongs to a margin between components; the first edge between them carries it.
+    a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
+    between = np.flatnonzero(a != b)
+    first = np.unique((a * len(graph.level) + b)[between], return_index=True)[1]
+    multiplier = np.zeros(len(a))
+    multiplier[between[first]] = limit.svm.multiplier
+    values = (
+        graph.pair_last[graph.edge_from].astype(np.int32),
+        graph.pair_token[graph.edge_from].astype(np.int32),
+        graph.pair_token[graph.edge_to].astype(np.int32), graph.edge_weight, multiplier,
+    )  # fmt: skip
+    return dict(zip(EDGES, values, strict=True))
+
+
+def read_record(folder: Path | str) -> dict[str, Any]:
+    """The summary and provenance of a model."""
+    path = check_folder(folder, "model") / "model.json"
+    record = read_json(path)
+    expect(path, record, _MODEL)
+    if not record["parts"]:
+        raise DataError(f"{path}: names no parts; {AGAIN}.")
+    return record
+
+
+def read_vocabulary(folder: Path | str) -> Vocabulary:
+    """The vocabulary of a model."""
+    path = Path(folder) / "vocabulary.json"
+    return Vocabulary.from_record(read_json(path), path)
+
+
+def last_token_table(folder: Path | str) -> dict[str, np.ndarray]:
+    """Every last token of a model, ascending: its samples (`rows`, `weight`), tokens and edges."""
+    folder = check_folder(folder, "model")
+    numbers = [p["part"] for p in read_record(folder)["parts"]]
+
+    def columns(name: str, wanted: Sequence[str]) -> dict[str, Any]:
+        return read_rows(
+            [folder / name / f"{n:03d}.parquet" for n in numbers], wanted, "last", None
+        )
+
+    samples = columns("samples", ("last", "rows", "weight"))
+    K = len(read_vocabulary(folder))
+    if not len(samples["last"]):
+        raise DataError(f"{folder}: holds no samples; {AGAIN}.")
+    _check_ids(folder / "samples", samples, ("last",), K)
+    _check_ids(folder / "samples", samples, ("rows",), None, least=1)
+    head = np.flatnonzero(np.diff(samples["last"], prepend=-1))
+    last = samples["last"][head].astype(np.int64)
+    counts = {}
+    for name, many in (("pairs", "tokens"), ("edges", "edges")):
+        rows = columns(name, ("last",))["last"]
+        counts[many] = np.searchsorted(rows, last, "right") - np.searchsorted(rows, last)
+    return {
+        "last": last,
+        **{name: np.add.reduceat(samples[name], head) for name in ("rows", "weight")},
+        **counts,
+    }
+
+
+def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limit:
+    """A fitted limit as it was saved: all of it, or what belongs to some last tokens.
+
+    A limit opened for some last tokens answers everything about contexts that end in them; its norms, loss floor and
+    certificates are those of the whole.
+    """
+    folder = check_folder(folder, "model")
+    record = read_record(folder)
+    summary = record["summary"]
+    vocabulary = read_vocabulary(folder)
+    arrays = read_arrays(folder / "arrays.safetensors", ["E"])
+    if "E" in arrays:
+        table = folder / "arrays.safetensors"
+        expect_arrays(table, arrays, {"E": ("f", (len(vocabulary), None))})
+        if np.abs(arrays["E"]).max(initial=0.0) > LARGEST:
+            raise DataError(f"{table}: embeddings whose products no number can hold; {AGAIN}.")
+    embeddings = Embeddings(arrays["E"]) if "E" in arrays else None
+    coupled = embeddings is not None and not embeddings.orthonormal
+    wanted = None if lasts is None or coupled else _known(vocabulary, lasts)
+    numbers = [
+        p["part"]
+        for p in record["parts"]
+        if wanted is None or ((p["first_last"] <= wanted) & (wanted <= p["final_last"])).any()
+    ] or [0]  # of which nothing is wanted
+
+    def rows(name: str, columns: Sequence[str]) -> dict[str, Any]:
+        files = [folder / name / f"{n:03d}.parquet" for n in numbers]
+        return read_rows(files, columns, "last", wanted)
+
+    pairs = rows("pairs", PAIRS + COUPLED * coupled)
+    graph = _graph(folder, vocabulary, pairs, edges := rows("edges", EDGES))
+    samples = _samples(folder, vocabulary, rows("samples", SAMPLES), summary)
+    told, seen = (
+        x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (samples.last, graph.pair_last)
+    )
+    if not np.array_equal(told, seen):
+        raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
+    seen = summary["certificates"]
+    score, log_pi = pairs["svm_score"], pairs["log_pi"]
+    svm = GraphSVM(
+        pairs["svm_coefficient"] if coupled else score, score, _multiplier(graph, edges),
+        KKT(seen["svm_primal"], seen["svm_dual"], seen["svm_gap"]), summary["svm_norm"],
+    )  # fmt: skip
+    finite = FiniteComponent(
+        log_pi, pairs["finite_coefficient"] if coupled else log_pi,
+        pairs["finite_score"] if coupled else log_pi, summary["loss_floor"], seen["luce_gradient"],
+        summary["cyclic_samples"], summary["finite_norm"], seen.get("luce_error"),
+    )  # fmt: skip
+    return Limit(samples, graph, svm, finite, embeddings)
+
+
+def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
+    """The ids of those labels the vocabulary holds, ascending."""
+    given = (x if x in vocabulary or not isinstance(x, str) else vocabulary.read(x) for x in labels)
+    ids = [vocabulary.id_of(x) for x in given]
+    return np.array(sorted({i for i in ids if i is not None}), np.int64)
+
+
+def _check_ids(
+    place: Path, columns: dict[str, Any], names: Sequence[str], end: int | None, least: int = 0
+) -> None:
+    """Refuse columns that hold anything but integers from `least` up to `end`, which is not among them."""
+    for name in names:
+        x = columns[name]
+        if x.dtype.kind != "i" or (
+            len(x) and (x.min() < least or (end is not None and x.max() >= end))
+        ):
+            last = "" if end is None else f" to {end - 1}"
+            raise DataError(
+                f"{place}: column {name!r} holds more than numbers from {least}{last}; {AGAIN}."
+            )
+
+
+def _graph(
+    folder: Path, vocabulary: Vocabulary, pairs: dict[str, Any], edges: dict[str, Any]
+) -> PriorityGraph:
+    """The graph behind rows of pairs and edges: tokens back to indices."""
+    K, n = len(vocabulary), len(pairs["last"])
+    _check_ids(folder / "pairs", pairs, ("last", "token"), K)
+    _check_ids(folder / "pairs", pairs, ("component", "level"), n)
+    _check_ids(folder / "edges", edges, ("last", "from", "to"), K)
+    last, token = pairs["last"].astype(np.int64), pairs["token"].astype(np.int64)
+    key = last * K + token
+    if (np.diff(key) <= 0).any():
+        raise DataError(f"{folder / 'pairs'}: its rows are out of order; {AGAIN}.")
+    new_last = np.flatnonzero(np.diff(last, prepend=-1))
+    per_last = np.maximum.reduceat(pairs["component"], new_last) + 1 if len(last) else last
+    shift = np.repeat(row_pointer(per_last)[:-1], np.diff(new_last, append=len(last)))
+    component = pairs["component"] + shift
+    if not np.bincount(component, minlength=int(per_last.sum())).all():
+        raise DataError(f"{folder / 'pairs'}: a component without tokens; {AGAIN}.")
+    level = np.zeros(int(per_last.sum()), np.int64)
+    level[component] = pairs["level"]
+    head = edges["last"].astype(np.int64) * K
+    ends = [head + edges[name] for name in ("from", "to")]
+    edge_from, edge_to = (np.searchsorted(key, end) for end in ends)
+    known = (n or not len(head)) and all(
+        (key[np.minimum(at, n - 1)] == end).all()
+        for at, end in zip((edge_from, edge_to), ends, strict=True)
+    )
+    if not known or (np.diff(edge_from * n + edge_to) <= 0).any():
+        raise DataError(f"{folder / 'edges'}: its rows do not fit those of pairs; {AGAIN}.")
+    return PriorityGraph(
+        vocabulary, last, token, edge_from, edge_to, edges["weight"], component, level
+    )
+
+
+def _multiplier(graph: PriorityGraph, edges: dict[str, Any]) -> np.ndarray:
+    """One multiplier per edge of the condensation, from the edges that carry them."""
+    a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
+    between = np.flatnonzero(a != b)
+    first = np.unique((a * len(graph.level) + b)[between], return_index=True)[1]
+    return edges["multiplier"][between[first]]
+
+
+def _samples(
+    folder: Path, vocabulary: Vocabulary, columns: dict[str, Any], summary: dict[str, Any]
+) -> Samples:
+    place, K = folder / "samples", len(vocabulary)
+    if not all(isinstance(columns[name], tuple) for name in ("tokens", "counts")):
+        raise DataError(f"{place}: tokens and counts are not lists; {AGAIN}.")
+    tokens, length = columns["tokens"]
+    bags = {"token": tokens, "count": columns["counts"][0], "length": length}
+    _check_ids(place, columns, ("last", "label"), K)
+    _check_ids(place, bags, ("token",), K)
+    _check_ids(place, bags, ("count", "length"), None, least=1)
+    _check_ids(place, columns, ("rows",), None, least=1)
+    _check_ids(place, columns, ("source",), None)
+    head = columns["last"].astype(np.int64) * K + columns["label"]
+    if not np.array_equal(length, columns["counts"][1]) or (np.diff(head) < 0).any():
+        raise DataError(f"{place}: its columns do not fit together; {AGAIN}.")
+    owner = np.repeat(np.arange(len(length)), length)
+    own = np.bincount(owner[tokens == columns["label"][owner]], minlength=len(length))
+    ascending = (tokens[1:] > tokens[:-1]) | (owner[1:] > owner[:-1])
+    if (own != 1).any() or not ascending.all():
+        raise DataError(f"{place}: tokens are not distinct with the label among them; {AGAIN}.")
+    if columns["weight"].dtype.kind != "f" or (columns["weight"] <= 0).any():
+        raise DataError(f"{place}: column 'weight' holds more than positive numbers; {AGAIN}.")
+    return Samples(
+        vocabulary, columns["last"], columns["label"], columns["weight"], row_pointer(length),
+        tokens, columns["counts"][0], columns["rows"], columns["source"],
+        SetAside(summary["dropped"], float(summary["dropped"])), summary["tokens"],
+        summary["windows"],
+    )  # fmt: skip

@@ -1,0 +1,253 @@
+"""One experiment in scan and snap from the command line: run on one or several levels, drawn on the same axes.
+
+A level that was finished is kept: an experiment that was broken off goes on with the next one.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.disk.formats import damaged, to_json, write_arrays, write_columns, write_json
+from attomaton.disk.ledger import Ledger
+from attomaton.disk.provenance import environment, package_version, provenance
+from attomaton.disk.storage import Checkpoint, check_place, resumed_folder
+from attomaton.errors import UsageError
+from attomaton.report.figures.canvas import save
+from attomaton.report.figures.panels import panels_figure
+from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.families import conditions
+from attomaton.scan_snap.levels import OPTIONS, check_options, find_classes, run_level, settings_of
+from attomaton.scan_snap.theory.decoder import decoder_gain
+from attomaton.scan_snap.theory.phase import (
+    gain_transition,
+    measure_phases,
+    scanning_end,
+    snapping_start,
+)
+from attomaton.scan_snap.trajectory import Dynamics
+
+RECORDED = ("loss", "y_norm", "gamma", "xi", "B")
+
+
+def dynamics_run(
+    name: str,
+    levels: Sequence[str],
+    eta_y: float,
+    eta_z: float,
+    out: Path | str,
+    progress: Callable[[int, int, str], object] | None = None,
+    force: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Run the classes on each level and write the run: columns, attention logits, phases, figures.
+
+    An option goes to the levels that have it, and at least one must; `progress` is told every level that begins.
+    What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
+    """
+    classes = find_classes(name)
+    for level in levels:
+        check_options(level, {})
+    unused = [k for k in options if not any(k in OPTIONS.get(level, {}) for level in levels)]
+    if unused:
+        where = {k: [level for level in OPTIONS if k in OPTIONS[level]] for k in unused}
+        said = "; ".join(
+            f"{k} is for {' and '.join(found) or 'no level'}" for k, found in where.items()
+        )
+        raise UsageError(f"level {', '.join(levels)} does not take {', '.join(unused)}: {said}.")
+    given = {
+        level: {k: v for k, v in options.items() if k in OPTIONS.get(level, {})} for level in levels
+    }
+    settings = {level: settings_of(level, own) for level, own in given.items()}
+    # The folder first: a place that cannot be written is said before the work, not after it.
+    place = check_place(out, "run", (name,), force)
+    asked = {
+        "classes": _content(classes), "levels": settings, "eta_y": eta_y, "eta_z": eta_z,
+        "versions": environment(),
+    }  # fmt: skip
+    with resumed_folder(place, "run", asked, scratch=("checkpoints",)) as work:
+        kept, ledger = Checkpoint(work / "checkpoints", finite=False), Ledger(work)
+        runs = {}
+        for i, level in enumerate(levels):
+            if progress is not None:
+                progress(i, len(levels), level)
+            found = _kept_level(kept, level, classes)
+            if found is None:
+                found = run_level(level, classes, eta_y, eta_z, **given[level])
+                _keep_level(kept, level, found)
+                ledger.done(level)
+            else:
+                ledger.found(level)
+            runs[level] = found
+        summary = _whole_summary(name, classes, eta_y, eta_z, runs, out)
+        for level, own in settings.items():
+            summary["levels"][level]["settings"] = own
+        each = {f"{level}.{k}": v for level, own in settings.items() for k, v in own.items()}
+        config = {
+            "classes": name,
+            "level": ",".join(levels),
+            "eta_y": eta_y,
+            "eta_z": eta_z,
+            **options,
+        }
+        provenance(work, {**config, **each}, summary)
+        for level, run in runs.items():
+            write_columns(work / f"{level}.parquet", columns(run))
+            write_arrays(work / f"{level}.safetensors", {"z": run.z, "t": run.t})
+        write_json(work / "status.json", {level: list(run.status) for level, run in runs.items()})
+        if package_version("matplotlib") is not None:
+            figure = panels_figure(
+                rf"{name}: $\eta_Y$ = {eta_y:g}, $\eta_Z$ = {eta_z:g}", _panels(classes, runs)
+            )
+            save(figure, work / "figures", "dynamics")
+    return {**summary, "replaced": place.replaced}
+
+
+def _content(classes: SequenceClasses) -> str:
+    """What classes are, in a few letters: their file may change between two runs."""
+    digest = sha256(to_json(list(classes.names), indent=None).encode())
+    for x in (classes.P, classes.query_of, classes.next_of):
+        digest.update(np.ascontiguousarray(x).data)
+    return digest.hexdigest()
+
+
+def _keep_level(kept: Checkpoint, level: str, run: Dynamics) -> None:
+    told = to_json({"status": list(run.status), "seconds": dict(run.seconds)}, indent=None)
+    records = {f"record {name}": np.asarray(x) for name, x in run.records.items()}
+    arrays = {"eta_y": run.eta_y, "eta_z": run.eta_z, "t": run.t, "z": run.z}
+    kept.save(level, {**arrays, **records, "told": np.frombuffer(told.encode(), np.uint8)})
+
+
+def _kept_level(kept: Checkpoint, level: str, classes: SequenceClasses) -> Dynamics | None:
+    """A level that an earlier process has finished."""
+    arrays = kept.load(level)
+    if arrays is None:
+        return None
+    records = {
+        name.removeprefix("record "): x for name, x in arrays.items() if name.startswith("record ")
+    }
+    try:
+        told = json.loads(arrays["told"].tobytes())
+        eta_y, eta_z, t, z = (arrays[name] for name in ("eta_y", "eta_z", "t", "z"))
+        status, seconds = tuple(map(str, told["status"])), dict(told["seconds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(kept.folder / level) from error
+    return Dynamics(level, classes, eta_y, eta_z, t, z, records, status, seconds)
+
+
+def _whole_summary(
+    name: str,
+    classes: SequenceClasses,
+    eta_y: float,
+    eta_z: float,
+    runs: dict[str, Dynamics],
+    out: Path | str,
+) -> dict[str, Any]:
+    return {
+        "classes": name,
+        "K": classes.K,
+        "M": classes.M,
+        "eta_y": eta_y,
+        "eta_z": eta_z,
+        "conditions": conditions(classes, eta_y),
+        "predicted": {
+            "scanning_end": float(scanning_end(eta_y, classes.K, classes.M)),
+            "transition": float(gain_transition(eta_y, classes.K, classes.M)),
+            "snapping_start": float(snapping_start(eta_y, classes.K, classes.M)),
+        },
+        "levels": {level: _summary(run) for level, run in runs.items()},
+        "run": str(out),
+    }
+
+
+def _summary(run: Dynamics) -> dict[str, Any]:
+    return {
+        "status": list(run.status),
+        "entropy": run.entropy[:, -1].mean(axis=-1),
+        "common_attention": run.attention[:, -1][..., run.classes.common]
+        .sum(axis=-1)
+        .mean(axis=-1),
+        "phases": [asdict(phases) for phases in measure_phases(run)],
+        "seconds": dict(run.seconds),
+    }
+
+
+def columns(run: Dynamics) -> dict[str, Any]:
+    """What was recorded, one row per run, time and class."""
+    runs, times, K, _ = run.z.shape
+    shape = (runs, times, K)
+
+    def flat(x: np.ndarray) -> np.ndarray:
+        x = np.asarray(x, float)
+        return np.broadcast_to(x.reshape(x.shape + (1,) * (3 - x.ndim)), shape).ravel()
+
+    recorded = {k: flat(run.records[k]) for k in RECORDED if k in run.records}
+    predicted = decoder_gain(run.t[None], run.eta_y[:, None], K, run.classes.M)
+    return {
+        "run": flat(np.arange(runs)[:, None, None]).astype(np.int64),
+        "t": flat(run.t[None, :, None]),
+        "class": flat(np.arange(K)[None, None]).astype(np.int64),
+        "entropy": flat(run.entropy),
+        "gamma_predicted": flat(predicted),
+        **recorded,
+    }
+
+
+def _panels(classes: SequenceClasses, runs: dict[str, Dynamics]) -> list[dict[str, Any]]:
+    """Attention of the first class over time for each level, then entropy, progress and gain together."""
+    tokens = np.flatnonzero(classes.P[0] > 0)
+    panels: list[dict[str, Any]] = []
+    most = max(run.attention[:, :, 0].max(initial=0.0) for run in runs.values())
+    for level, run in runs.items():
+        c = np.median(run.attention[:, :, 0][..., tokens], axis=0)
+        panels.append(
+            {
+                "title": f"attention of class 0, {level}",
+                "heat": c.T,
+                "xlabel": "time",
+                "ylabel": "token",
+                "xticks": [f"{t:.0f}" if t >= 10 else f"{t:.2g}" for t in run.t],
+                "yticks": [classes.names[l] for l in tokens],
+                "colour": "attention",
+                "low": 0.0,
+                "high": most,
+            }
+        )
+    for key, title, scale in (
+        ("entropy", "entropy over distinct tokens (nats)", "linear"),
+        ("B", "scan progress B", "linear"),
+        ("gamma", "decoder gain γ", "log"),
+    ):
+        lines = [_line(run, key, level) for level, run in runs.items() if _has(run, key)]
+        if lines:
+            panel = {
+                "title": title,
+                "lines": lines,
+                "xlabel": "time",
+                "xscale": "log",
+                "yscale": scale,
+            }
+            panels.append(panel)
+    return panels
+
+
+def _has(run: Dynamics, key: str) -> bool:
+    return key == "entropy" or bool(key in run.records and np.isfinite(run.records[key]).any())
+
+
+def _line(run: Dynamics, key: str, level: str) -> dict[str, Any]:
+    """Median over runs of the mean over classes; the reduced level is theory and drawn dashed."""
+    value = run.entropy if key == "entropy" else np.asarray(run.records[key], float)
+    value = value.mean(axis=-1) if value.ndim == 3 else value
+    positive = run.t > 0
+    style = "theory" if level == "reduced" else "measured"
+    return {
+        "x": run.t[positive],
+        "y": np.median(value, axis=0)[positive],
+        "label": level,
+        "style": style,
+    }

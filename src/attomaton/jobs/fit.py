@@ -1,0 +1,240 @@
+"""Fitting a data set, whatever its size, on one process or many: read into parts, solve each, keep what is solved.
+
+While it is made, the model's folder is a work folder beside its place:
+
+    .NAME.partial/corpus/   the data in parts (`corpus.parts`), complete once parts.json is there
+                  part-*    a solved part, complete once its record is there
+
+Nothing but the last token couples samples, so parts know nothing of each other: they are solved in any order, anywhere,
+and a part that was finished by a process that was killed is taken as it is.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from attomaton.corpus.datasets import data_file
+from attomaton.corpus.files import changed
+from attomaton.corpus.ordering import announce, reading_record
+from attomaton.corpus.parts import Parts, read_part
+from attomaton.corpus.readers import read_parts
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import PART
+from attomaton.disk.formats import read_arrays, read_json, read_matrix, write_arrays, write_json
+from attomaton.disk.ledger import Ledger, command
+from attomaton.disk.provenance import environment, peak_memory_mb
+from attomaton.disk.storage import check_place, resumed_folder, write_whole
+from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.errors import DataError
+from attomaton.folders.model import (
+    PART_RECORDS,
+    dense_matrices,
+    finished_part,
+    write_head,
+    write_part,
+)
+from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.theory.limit import check_dense, solve_limit
+
+# Memory that solving a part takes: for the process and for each incidence, at most; docs/scaling.md has measurements.
+PROCESS, BYTES = 150e6, 90
+EVERYTHING = 1 << 62  # size of a part that holds all
+
+Progress = Callable[[int, int, str], None]  # incidences done, in all, and what is being done
+
+
+def fit_run(
+    data: Path | str,
+    out: Path | str,
+    *,
+    embeddings: Path | str | None = None,
+    dense: bool = False,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    force: bool = False,
+    **reading: Any,
+) -> dict[str, Any]:
+    """Fit a data set part by part and write the model; the summary of `attomaton fit`.
+
+    What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
+    """
+    begin = time.perf_counter()
+    place = check_place(out, "model", (data, embeddings, reading.get("tokenizer")), force)
+    engine = Here() if engine is None else engine
+    seconds: dict[str, float] = {}
+    tell = progress or (lambda done, total, note: None)
+    table = None if embeddings is None else check_embeddings(read_matrix(embeddings, "embeddings"))
+    path = data_file(data)
+    mark = _fingerprint(path)
+    asked = {
+        # What comes through a pipe is nothing to go on with: no later process knows whether it is the same.
+        "data": uuid4().hex if mark is None and path.exists() else mark,
+        "embeddings": None if table is None else sha256(table.E.tobytes()).hexdigest(),
+        "reading": {k: v for k, v in reading.items() if v is not None},
+        "dense": dense,
+        "versions": environment(),
+    }
+    with resumed_folder(place, "model", asked, scratch=("corpus", PART_RECORDS)) as work:
+        words, parts = _prepared(work / "corpus", data, mark, table, reading, engine, seconds, tell)
+        if dense:
+            check_dense(len(words), table)
+        records, resumed = _solved(work, parts, engine, seconds, tell)
+        numbers = [p.number for p in parts.parts]
+        arrays = dense_matrices(work, numbers, len(words), table) if dense else {}
+        if table is not None:
+            arrays["E"] = table.E
+        provenance = {
+            "data": str(data),
+            "reading": reading_record(reading, parts.ordering),
+            "command": command(),
+            "environment": environment(),
+            "set_aside": asdict(parts.set_aside),
+        }
+        summary = write_head(work, words, records, provenance, arrays)
+    seconds["total"] = time.perf_counter() - begin
+    return {
+        **summary,
+        "set_aside": asdict(parts.set_aside),
+        "reading": reading_record(reading, parts.ordering),
+        "parts": len(parts.parts),
+        "resumed_parts": resumed,
+        "engine": engine.name,
+        "workers": engine.workers,
+        "seconds": seconds,
+        "peak_memory_mb": peak_memory_mb(),
+        "model": str(out),
+        "replaced": place.replaced,
+    }
+
+
+def _fingerprint(path: Path) -> str | None:
+    """What a file holds, in a few letters; None where there is none (reading it says so), and of a pipe."""
+    if not path.is_file():
+        return None
+    digest = sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _prepared(
+    folder: Path,
+    data: Path | str,
+    mark: str | None,
+    table: Embeddings | None,
+    reading: Mapping[str, Any],
+    engine: Engine,
+    seconds: dict[str, float],
+    tell: Progress,
+) -> tuple[Vocabulary, Parts]:
+    """The data in parts: as an earlier process left them complete, or read now."""
+    done = folder / "parts.json"
+    if done.is_file():
+        Ledger(folder.parent).found("reading")
+        words, parts = _corpus(str(folder), done.stat().st_mtime_ns)
+        announce(data, parts.ordering)
+        return words, parts
+    folder = Path(os.path.abspath(folder))  # workers may stand elsewhere
+    folder.mkdir(exist_ok=True)
+
+    def run(work: Callable[[Any], Any], payloads: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        return engine.run(work, [Task(i, x) for i, x in enumerate(payloads)])
+
+    with _timed("read", seconds):
+        tell(0, 1, "reading")
+        # Embeddings that are not orthonormal couple all last tokens: then there is only one part.
+        coupled = table is not None and not table.orthonormal
+        words, parts = read_parts(
+            data, folder, size=EVERYTHING if coupled else PART,
+            vocabulary=None if table is None else Vocabulary(range(len(table.E))),
+            run=run, progress=lambda tokens: tell(0, 1, f"reading: {tokens:,} tokens gone through"),
+            **reading,
+        )  # fmt: skip
+        if _fingerprint(data_file(data)) != mark:
+            raise DataError(f"{data_file(data)}: {changed()}")
+        if table is not None:
+            write_arrays(folder / "embeddings.safetensors", {"E": table.E})
+        write_json(folder / "vocabulary.json", list(words.labels))
+        write_whole(done, lambda path: write_json(path, parts.record()))
+        Ledger(folder.parent).done("reading")
+        shutil.rmtree(folder / "shards", ignore_errors=True)
+    return words, parts
+
+
+def _solved(
+    work: Path,
+    parts: Parts,
+    engine: Engine,
+    seconds: dict[str, float],
+    tell: Progress,
+) -> tuple[list[dict[str, Any]], int]:
+    """The records of all parts, solved now or before, and how many were there."""
+    found = {p.number: finished_part(work, p.number) for p in parts.parts}
+    records = {number: record for number, record in found.items() if record is not None}
+    resumed = len(records)
+    total = sum(p.incidences for p in parts.parts)
+    done = sum(p.incidences for p in parts.parts if p.number in records)
+    tasks = [
+        Task(p.number, (os.path.abspath(work), p.number), int(PROCESS + BYTES * p.incidences))
+        for p in parts.parts
+        if p.number not in records
+    ]
+    ledger = Ledger(work)
+    for number in records:
+        ledger.found(f"part {number}")
+    with _timed("solve", seconds):
+        tell(done, total, f"part {resumed} of {len(parts.parts)}")
+        for number, answer in engine.run(solve_part, tasks):
+            records[number] = answer["record"]
+            ledger.done(f"part {number}")
+            for name, took in answer["seconds"].items():
+                seconds[name] = seconds.get(name, 0.0) + took
+            done += parts.parts[number].incidences
+            tell(done, total, f"part {len(records)} of {len(parts.parts)}")
+    return [records[p.number] for p in parts.parts], resumed
+
+
+def solve_part(task: tuple[str, int]) -> dict[str, Any]:
+    """Solve one part of a corpus and write it into the model, wherever this runs; its record and its times."""
+    work, number = Path(task[0]), task[1]
+    seconds: dict[str, float] = {}
+
+    def watch(name: str, took: float | None) -> None:
+        if took is not None:
+            seconds[name] = seconds.get(name, 0.0) + took
+
+    corpus = work / "corpus"
+    words, parts = _corpus(str(corpus), (corpus / "parts.json").stat().st_mtime_ns)
+    E = read_arrays(corpus / "embeddings.safetensors", ["E"]).get("E")
+    with _timed("bags", seconds):
+        samples = read_part(corpus, number, words, parts)
+    limit = solve_limit(samples, None if E is None else check_embeddings(E), watch)
+    with _timed("write", seconds):
+        record = write_part(work, number, limit)
+    return {"record": record, "seconds": seconds}
+
+
+@lru_cache(maxsize=1)  # a worker solves many parts of one corpus
+def _corpus(folder: str, written: int) -> tuple[Vocabulary, Parts]:
+    """The vocabulary and the table of a corpus in parts; `written` tells one from another at the same place."""
+    words, table = Path(folder) / "vocabulary.json", Path(folder) / "parts.json"
+    return (
+        Vocabulary.from_record(read_json(words), words),
+        Parts.from_record(read_json(table), table),
+    )
+
+
+@contextmanager
+def _timed(name: str, seconds: dict[str, float]) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - begin

@@ -1,0 +1,175 @@
+"""Published experiments by name: run, judged, and left behind with their figure and data."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attomaton.claims.published import Figure
+from attomaton.claims.registry import Claim, figures
+from attomaton.disk.formats import AGAIN, expect, read_json, write_columns, write_json
+from attomaton.disk.provenance import environment, provenance, to_toml
+from attomaton.disk.storage import (
+    Checkpoint,
+    check_folder,
+    check_place,
+    new_folder,
+    resumed_folder,
+    seal,
+)
+from attomaton.errors import AttomatonError, DataError, UsageError, nearest
+from attomaton.report.figures.canvas import save
+from attomaton.report.figures.published import DRAWINGS
+
+Result = dict[str, Any]
+
+
+def find_preset(name: str) -> tuple[Claim, Figure]:
+    """The published experiment of this name, or an error that suggests one."""
+    known = figures()
+    claim = known.get(name)
+    if claim is None or claim.figure is None:
+        raise UsageError(f"no preset {name!r}{nearest(name, known)} Known: {', '.join(known)}.")
+    return claim, claim.figure
+
+
+def reproduce_run(
+    name: str,
+    out: Path,
+    seeds: int | None = None,
+    quick: bool = False,
+    progress: Callable[[int, int, float], object] | None = None,
+    force: bool = False,
+) -> Result:
+    """Run a preset and leave a folder with its summary, data, figure and verdict.
+
+    One that takes long and is broken off leaves what it has finished beside the place, and goes on from there when it
+    is run again. What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
+    """
+    claim, figure = find_preset(name)
+    if seeds is not None and (figure.seeds is None or seeds < 1):
+        why = "at least 1 is needed" if figure.seeds else f"{name} has no seeds to vary"
+        raise UsageError(f"seeds={seeds}: {why}.")
+    if quick and not claim.long:
+        known = ", ".join(k for k, c in figures().items() if c.long)
+        raise UsageError(f"{name} has no quick version; these have: {known}.")
+    config = _config(name, seeds, quick)
+    place = check_place(out, "run", force=force)
+    if not figure.kept:
+        with new_folder(place, "run") as work:
+            summary = _leave(claim, config, _result(figure, config), work, out)
+        return {**summary, "replaced": place.replaced}
+    with resumed_folder(place, "run", config) as work:
+        kept = Checkpoint(work / "checkpoints")
+        options: dict[str, Any] = {"checkpoint": kept, "progress": progress}
+        options |= {"quick": quick} if claim.long else {}
+        summary = _leave(claim, config, _result(figure, config, **options), work, out)
+        shutil.rmtree(kept.folder, ignore_errors=True)
+    return {**summary, "replaced": place.replaced}
+
+
+def reproduce_all(
+    out: Path,
+    seeds: int | None = None,
+    quick: bool = False,
+    progress: Callable[[int, int, str], object] | None = None,
+    force: bool = False,
+) -> Result:
+    """Run every preset into a folder of its own below `out`; one that ends in an error does not stop the others.
+
+    `seeds` goes to those that have seeds, `quick` to those that have a quick version. One that is there already, with
+    the same settings and versions, is taken as it is unless `force` says otherwise.
+    """
+    rows = []
+    known = figures()
+    for done, (name, claim) in enumerate(known.items()):
+        if progress is not None:
+            progress(done, len(known), name)
+        row: Result = {"preset": name, "title": claim.title}
+        draws = seeds if find_preset(name)[1].seeds else None
+        try:
+            ended = (
+                None if force else _finished(out / name, _config(name, draws, quick and claim.long))
+            )
+            row["found"] = ended is not None
+            if ended is None:
+                ended = reproduce_run(name, out / name, draws, quick and claim.long, force=force)
+            replaced = ended.get("replaced")
+            rows.append({**row, "verdict": ended["verdict"], "replaced": replaced})
+        except AttomatonError as error:
+            rows.append({**row, "verdict": "error", "error": str(error)})
+    good = all(row["verdict"] == "holds" for row in rows)
+    return {"presets": rows, "verdict": "holds" if good else "fails", "run": str(out)}
+
+
+def _config(name: str, seeds: int | None, quick: bool) -> dict[str, Any]:
+    return {"preset": name, "seeds": seeds or find_preset(name)[1].seeds, "quick": quick or None}
+
+
+def _finished(folder: Path, config: Mapping[str, Any]) -> Result | None:
+    """The summary of a run that was made with these settings under these versions, if there is one."""
+    try:
+        check_folder(folder, "run")
+        same = (folder / "config.toml").read_text(encoding="utf-8") == to_toml(config)
+        summary = read_json(folder / "summary.json")
+        expect(folder / "summary.json", summary, {"verdict": str})
+        return summary if same and read_json(folder / "env.json") == environment() else None
+    except (DataError, OSError):
+        return None  # it is made anew, or the place is refused with its reason
+
+
+def _result(figure: Figure, config: Mapping[str, Any], **options: Any) -> Result:
+    """What the experiment returns."""
+    if figure.seeds:
+        options["seeds"] = config["seeds"]
+    return figure.make(**options)
+
+
+def _leave(
+    claim: Claim, config: Mapping[str, Any], result: Result, work: Path, out: Path
+) -> Result:
+    """Write what came out into the folder; returns the summary."""
+    _, figure = find_preset(claim.name)
+    summary = {
+        "preset": claim.name,
+        "title": claim.title,
+        "asked": f"{claim.statement} Within: {result.get('tolerance', figure.tolerance)}.",
+        **{key: value for key, value in result.items() if key not in figure.big},
+        "run": str(out),
+    }
+    if figure.seeds:
+        summary["seeds"] = config["seeds"]
+    # Hours of work are not thrown away because a package is missing.
+    undrawn = claim.long and find_spec("matplotlib") is None
+    if undrawn:
+        summary["figure"] = "not drawn: matplotlib is missing; draw_run draws it later"
+    provenance(work, config, summary)
+    write_columns(work / "data.parquet", figure.table(result))
+    if claim.long:
+        write_json(work / "result.json", result)
+    if not undrawn:
+        save(DRAWINGS[claim.name](result), work / "figures", claim.name)
+    return summary
+
+
+def draw_run(folder: Path | str) -> list[Path]:
+    """Draw the figure of a long preset's run folder (again), from the numbers it holds."""
+    name, figure = run_figure(folder)
+    drawn = save(figure, Path(folder) / "figures", name)
+    seal(Path(folder))
+    return drawn
+
+
+def run_figure(folder: Path | str) -> tuple[str, Any]:
+    """The preset of a long preset's run folder, and its figure."""
+    folder = check_folder(folder, "run")
+    expect(folder / "summary.json", said := read_json(folder / "summary.json"), {"preset": str})
+    (claim, _), result = find_preset(said["preset"]), read_json(folder / "result.json")
+    try:
+        figure = DRAWINGS[claim.name](result)
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise DataError(
+            f"{folder / 'result.json'}: does not hold the numbers of this figure ({error!r:.100}); {AGAIN}."
+        ) from error
+    return said["preset"], figure

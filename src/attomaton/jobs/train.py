@@ -1,0 +1,281 @@
+"""Runs: what a command line asks for, done, and left behind as a folder of plain files.
+
+RUN/attomaton.json       what this folder is
+    config.toml          every setting, resolved
+    command.txt          the command that made it
+    env.json             versions and device
+    summary.json         the results a person would quote
+    status.json          how it ended
+    log.jsonl            when it was started, taken up again and ended
+    metrics.parquet      one row per seed and recorded step
+    state.safetensors    the trained parameters
+    figures/  index.html where a run draws pictures
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.corpus.ordering import reading_record
+from attomaton.corpus.readers import read_windows
+from attomaton.corpus.samples import Samples
+from attomaton.corpus.vocabulary import Vocabulary, fingerprint
+from attomaton.corpus.windows import Windows
+from attomaton.disk.formats import (
+    damaged,
+    read_checkpoint,
+    read_matrix,
+    write_arrays,
+    write_columns,
+    write_json,
+)
+from attomaton.disk.ledger import Ledger
+from attomaton.disk.provenance import environment, provenance
+from attomaton.disk.storage import (
+    check_place,
+    discard,
+    is_folder,
+    new_folder,
+    work_folder,
+    write_whole,
+)
+from attomaton.errors import UsageError, whole_number
+from attomaton.folders.model import open_model, read_record
+from attomaton.folders.run import metric_columns
+from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.experiment.arguments import DEFAULTS, INITS, MOST, resolved
+from attomaton.mechanics.experiment.train import Checkpoint, Progress, Training, Watch, train
+from attomaton.mechanics.theory.limit import Limit, solve_limit
+
+W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
+
+
+def load_windows(
+    data: Path | str, embeddings: Path | str | None = None, **reading: Any
+) -> tuple[Windows, Embeddings | None]:
+    """The windows of a file, and the embeddings whose rows its integer tokens name."""
+    if embeddings is None:
+        return read_windows(data, **reading), None
+    table = check_embeddings(read_matrix(embeddings, "embeddings"))
+    return read_windows(data, vocabulary=Vocabulary(range(len(table.E))), **reading), table
+
+
+def train_beside_theory(
+    limit: Limit,
+    *,
+    loss: str = DEFAULTS["loss"],
+    seeds: int = DEFAULTS["seeds"],
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    checkpoint: Checkpoint | None = None,
+    **options: Any,
+) -> Training:
+    """Train the layer on a limit's own samples, measuring on the way how far it still is from the limit.
+
+    `options` are those of `train`, with its defaults. `progress` is told how far it is, `watch` all that was
+    measured so far, both as `train` tells them.
+    """
+    from attomaton.claims.measure import measure, yardstick
+
+    return train(
+        limit.samples,
+        embeddings=limit.embeddings,
+        loss=loss,
+        seeds=seeds,
+        loss_floor=limit.finite.loss_floor if loss == "log" else None,
+        record=measure,
+        context=yardstick(limit, whole_number("seeds", seeds, least=1, most=MOST)),
+        progress=progress,
+        watch=watch,
+        checkpoint=checkpoint,
+        **options,
+    )
+
+
+def train_run(
+    data: Path | str,
+    out: Path | str,
+    *,
+    embeddings: Path | str | None = None,
+    init: str = DEFAULTS["init"],
+    reading: Mapping[str, Any],
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    force: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Train on a data set, or on the samples of a model, and write the run; the summary of `attomaton train`.
+
+    `options` are those of `train_beside_theory`; `watch` is told the records as `metrics.parquet` will hold
+    them. A run that was interrupted goes on when the same is asked again, and ends as if nothing had happened.
+    What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
+    """
+    place = check_place(out, "run", (data, embeddings, init, reading.get("tokenizer")), force)
+    limit, how = _limit_to_reach(data, embeddings, reading)
+    samples = limit.samples
+    start: str | np.ndarray = init
+    options = resolved(init=init, **options)
+    del options["init"]
+    if init not in INITS:
+        start = read_matrix(init, "init")
+        if limit.embeddings is None:
+            limit = solve_limit(samples, _standard_basis(samples, start))
+    config = {
+        "data": str(data),
+        "embeddings": None if embeddings is None else str(embeddings),
+        "init": init,
+        **reading,
+        **options,
+    }
+    table = limit.embeddings
+    given = [x for x in (start, None if table is None else table.E) if isinstance(x, np.ndarray)]
+    bags = (
+        samples.last,
+        samples.label,
+        samples.weight,
+        samples.start,
+        samples.token,
+        samples.count,
+    )
+    asked = {"samples": fingerprint(samples.vocabulary, *bags, *given), **config,
+             "versions": environment()}  # fmt: skip
+    with work_folder(place, asked) as work:
+        kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
+        run = train_beside_theory(
+            limit, init=start, progress=progress, checkpoint=kept,
+            watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
+            **options,
+        )  # fmt: skip
+        summary = {**_train_summary(run, limit, options, out), "reading": how}
+        with new_folder(place, "run") as folder:
+            provenance(folder, config, summary)
+            records = training_records(run, limit)
+            write_columns(folder / "metrics.parquet", metric_columns(records, len(run.status)))
+            write_arrays(folder / "state.safetensors", _state(run, limit))
+            write_json(folder / "vocabulary.json", list(samples.vocabulary.labels))
+            write_json(folder / "status.json", {"status": run.status})
+            ended = "interrupted" if "interrupted" in run.status else "ended"
+            ledger.note(ended, step=int(run.steps[-1]), resumed_at_step=kept.found)
+            shutil.copy(ledger.path, folder)
+        if "interrupted" not in run.status:
+            discard(work)
+    # What a run that goes on takes the place of is its own beginning.
+    replaced = None if kept.found else place.replaced
+    return {**summary, "resumed_at_step": kept.found, "replaced": replaced}
+
+
+def _limit_to_reach(
+    data: Path | str, embeddings: Path | str | None, reading: Mapping[str, Any]
+) -> tuple[Limit, dict[str, Any]]:
+    """The limit of a data set, solved here, or of a model, solved before; and how the data were read."""
+    if not is_folder(data, "model"):
+        windows, table = load_windows(data, embeddings, **reading)
+        return solve_limit(windows.samples(), table), reading_record(reading, windows.ordering)
+    named = [f"--{k}" for k, v in {**reading, "embeddings": embeddings}.items() if v is not None]
+    if named:
+        raise UsageError(
+            f"{data} is a model, whose data were read when it was fitted: leave out {', '.join(named)}."
+        )
+    return open_model(data), read_record(data).get("reading", {})
+
+
+class _Kept:
+    """A training run's checkpoint: one file, replaced as a whole."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.found = 0  # the step a run was taken up at
+
+    def load(self) -> dict[str, np.ndarray] | None:
+        if not self.path.is_file():
+            return None
+        saved = read_checkpoint(self.path, finite=False)
+        step = saved.get("step", np.zeros(0))
+        if step.dtype.kind != "i" or not step.size:
+            raise damaged(self.path)
+        self.found = int(step.max())
+        return saved
+
+    def save(self, arrays: dict[str, np.ndarray]) -> None:
+        write_whole(self.path, lambda path: write_arrays(path, arrays))
+
+
+def _train_summary(
+    run: Training, limit: Limit, options: Mapping[str, Any], out: Path | str
+) -> dict[str, Any]:
+    samples, records = limit.samples, training_records(run, limit)
+    return {
+        "samples": int(samples.rows.sum()),
+        "dropped": samples.set_aside.rows,
+        "loss_floor": limit.finite.loss_floor,
+        "svm_norm": limit.svm.norm,
+        "finite_norm": limit.finite.norm,
+        "steps": int(run.steps[-1]),
+        "settings": {k: v for k, v in options.items() if v is not None},
+        "status": run.status,
+        "final": [
+            {"seed": i, **{k: float(v[i, -1]) for k, v in records.items() if k != "steps"}, **local}
+            for i, local in enumerate(_local_cosines(run, limit, options))
+        ],
+        "seconds": run.seconds,
+        "run": str(out),
+    }
+
+
+def _local_cosines(
+    run: Training, limit: Limit, options: Mapping[str, Any]
+) -> list[dict[str, float]]:
+    """Per seed, for heads and losses that may settle in a local direction, the cosine with it."""
+    if (options.get("head", "identity"), options.get("loss", "log")) == ("identity", "log"):
+        return [{} for _ in run.status]
+    from attomaton.claims.local_protocol import local_cosine
+
+    params = run.W if run.W is not None else run.scores
+    assert params is not None
+    return [{"cosine_local": local_cosine(limit, x)} for x in params]
+
+
+def _standard_basis(samples: Samples, start: np.ndarray) -> Embeddings:
+    """Explicit orthonormal embeddings, for a start W(0) given as a matrix over the vocabulary."""
+    K = len(samples.vocabulary)
+    if start.shape[-2:] != (K, K):
+        raise UsageError(
+            f"init: without --embeddings W is {K}×{K} (one row and column per token), the file "
+            f"holds shape {start.shape}."
+        )
+    return check_embeddings(np.eye(K))
+
+
+def training_records(run: Training, limit: Limit) -> dict[str, np.ndarray]:
+    """What was measured on the way, with loss − L* added: (seeds, records) arrays and the steps."""
+    return {"steps": run.steps, **_with_gap(run.records, limit)}
+
+
+def _with_gap(records: Mapping[str, np.ndarray], limit: Limit) -> dict[str, np.ndarray]:
+    return {**records, "loss_gap": records["loss"] - limit.finite.loss_floor}
+
+
+def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
+    """W, one per seed (without the leading axis for a single seed); the pair scores where W is never built."""
+
+    def single(x: np.ndarray) -> np.ndarray:
+        return x[0] if len(run.status) == 1 else x
+
+    if run.W is not None:
+        return {"W": single(run.W)}
+    assert run.scores is not None
+    graph = limit.graph
+    state = {
+        "scores": single(run.scores),
+        "pair_last": graph.pair_last,
+        "pair_token": graph.pair_token,
+    }
+    K = len(graph.vocabulary)
+    if K <= W_WIDTH:
+        W = np.zeros((len(run.status), K, K))
+        W[:, graph.pair_token, graph.pair_last] = run.scores
+        state["W"] = single(W)
+    return state

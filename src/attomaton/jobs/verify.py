@@ -1,0 +1,378 @@
+"""Every claim put to the test by one call: on its own data, or on a user's; and left behind as a report.
+
+    RUN/summary.json      verdicts, key figures and seconds of all claims
+        claims/ID.json    one piece of evidence each: prediction, measurement, control, pictures as data
+        panels.parquet    the points of all pictures
+        report.html .md   the same for people
+
+A claim's piece is written when it is done, so a verification that was broken off goes on with the next claim.
+"""
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.claims.cases import Given, not_applicable
+from attomaton.claims.registry import CLAIMS, Claim, find_claims
+from attomaton.corpus.ordering import reading_record
+from attomaton.corpus.readers import read_windows
+from attomaton.corpus.vocabulary import fingerprint
+from attomaton.corpus.windows import Windows
+from attomaton.disk.formats import (
+    AGAIN,
+    expect,
+    plain,
+    read_json,
+    write_columns,
+    write_json,
+    write_text,
+)
+from attomaton.disk.ledger import Ledger, command
+from attomaton.disk.provenance import environment, provenance
+from attomaton.disk.storage import check_place, resumed_folder, write_whole
+from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.errors import AttomatonError, DataError, counted
+from attomaton.results import Assumption, Evidence, Verdict
+
+Record = dict[str, Any]
+Progress = Callable[[int, int, str], object]
+
+A1 = "A1: every label occurs in its context"
+
+
+def verify_run(
+    only: Sequence[str] | None = None,
+    quick: bool = True,
+    out: Path | str = "runs/verify",
+    progress: Progress | None = None,
+    data: Path | str | None = None,
+    reading: Mapping[str, Any] | None = None,
+    engine: Engine | None = None,
+    force: bool = False,
+) -> Record:
+    """Check the claims and leave a folder with the evidence and a report; the summary.
+
+    With `data`, a file read as `reading` says takes the place of the claims' own data wherever they speak of it. The
+    `engine` says where claims are checked; on this process, one after the other. What may lie at `out` already, and
+    what `force` replaces, says `disk.storage.check_place`.
+    """
+    ids, engine = find_claims(only), engine or Here()
+    place = check_place(out, "verification", (data, (reading or {}).get("tokenizer")), force)
+    windows = None if data is None else read_windows(data, **(reading or {}))
+    mark = None if windows is None else _remember(windows)
+    how = None if windows is None else reading_record(reading or {}, windows.ordering)
+    config = {
+        "claims": ids, "named": bool(only), "quick": quick, "data": mark, "versions": environment(),
+    }  # fmt: skip
+    with resumed_folder(place, "verification", config) as work:
+        pieces, ledger = work / "claims", Ledger(work)
+        pieces.mkdir(exist_ok=True)
+        there = [name for name in ids if (pieces / f"{name}.json").is_file()]
+        records = {name: read_evidence(pieces / f"{name}.json") for name in there}
+        for name in there:
+            ledger.found(name)
+        tasks = [
+            Task(
+                i,
+                (os.path.abspath(pieces), name, quick, bool(only), data, dict(reading or {}), mark),
+            )
+            for i, name in enumerate(ids)
+            if name not in records
+        ]
+        if progress is not None and tasks:
+            progress(len(records), len(ids), ids[tasks[0].number])
+        for i, record in engine.run(check_claim, tasks):
+            records[ids[i]] = record
+            if "error" in record:
+                ledger.note("failed", piece=ids[i])
+            else:
+                ledger.done(ids[i])
+            following = next((x for x in ids if x not in records), ids[i])
+            if progress is not None and len(records) < len(ids):
+                progress(len(records), len(ids), following)
+        told = [records[name] for name in ids]
+        summary = {**_summary(told, quick, data, out), "reading": how}
+        _leave(work, told, summary)
+    return {**summary, "replaced": place.replaced}
+
+
+# A user's data
+
+_seen: dict[
+    str, tuple[Given | None, Assumption]
+] = {}  # the one data set this process has read last
+
+
+def _remember(windows: Windows) -> str:
+    """Keep a user's data for the claims that are checked in this process; what they hold, in a few letters."""
+    places = (windows.ids, windows.left, windows.length, windows.label, windows.weight)
+    mark = fingerprint(windows.vocabulary, *places)
+    if mark not in _seen:
+        _seen.clear()
+        _seen[mark] = _given(windows)
+    return mark
+
+
+def _given(windows: Windows) -> tuple[Given | None, Assumption]:
+    """The data as claims take them (None where the theorems speak about none of it), and what breaks A1."""
+    bad = np.flatnonzero(~windows.realizable)
+    total, kept = len(windows), len(windows) - len(bad)
+    if not len(bad):
+        found = f"all {counted(total, 'sample')}"
+    else:
+        named = windows.set_aside.examples
+        more = f"; … and {len(bad) - 5} more" if len(bad) > 5 else ""
+        tested = f"the others ({kept}) are tested" if kept else "nothing is left to test"
+        found = f"{len(bad)} of {total} samples lack it and are set aside, {tested}: {'; '.join(named)}{more}"
+    realizable = Assumption(A1, not len(bad), found)
+    return (Given(windows.samples(), realizable) if kept else None), realizable
+
+
+# One claim
+
+
+def check_claim(task: tuple[str, str, bool, bool, Path | str | None, Record, str | None]) -> Record:
+    """Check one claim, wherever this is, and write its piece; the record of it."""
+    folder, name, quick, named, data, reading, mark = task
+    given, realizable = None, None
+    if mark is not None:
+        if mark not in _seen and _remember(read_windows(str(data), **reading)) != mark:
+            raise DataError(f"{data}: was changed while it was being verified; start again.")
+        given, realizable = _seen[mark]
+    record = _record(name, _run(name, quick, named, given, realizable), data, quick)
+    # What ended in an error is tried again by the next process; all else is done.
+    if "error" not in record:
+        write_whole(Path(folder) / f"{name}.json", lambda path: write_json(path, record))
+    return plain(record)
+
+
+def _run(
+    name: str, quick: bool, named: bool, given: Given | None, realizable: Assumption | None
+) -> tuple[Evidence, float, str | None]:
+    """The evidence, the seconds it took, and the error that took its place, if one did."""
+    claim = CLAIMS[name]
+    begin = time.perf_counter()
+    try:
+        evidence = claim.named(_evidence(claim, quick, named, given, realizable))
+        return evidence, time.perf_counter() - begin, None
+    except AttomatonError as fault:
+        error = f"{type(fault).__name__}: {fault}"
+    except Exception:  # a fault of ours in one claim must not lose the others
+        error = traceback.format_exc()
+    unknown = Verdict.INCONCLUSIVE
+    evidence = claim.named(Evidence(unknown, unknown, "", {}, {}))
+    return evidence, time.perf_counter() - begin, error
+
+
+def _evidence(
+    claim: Claim,
+    quick: bool,
+    named: bool,
+    given: Given | None,
+    realizable: Assumption | None,
+) -> Evidence:
+    if realizable is not None:
+        if claim.data is None:
+            why = Assumption("speaks about data like these", False, f"this claim {claim.why}")
+            return not_applicable(why)
+        if given is None:
+            return not_applicable(realizable)
+        if not given.cases:
+            why = Assumption(
+                "there is something to learn", False, "every context holds one distinct token only"
+            )
+            return not_applicable(realizable, why)
+        return claim.run(**claim.data, given=given)
+    if claim.long and quick and not named:
+        said = f"takes minutes; attomaton verify --only {claim.name}, or --full, runs it"
+        return not_applicable(Assumption("quick enough", False, said))
+    arguments = claim.quick if quick or (claim.long and not _on_gpu()) else claim.full
+    return claim.run(**arguments)
+
+
+def _on_gpu() -> bool:
+    import jax
+
+    return jax.default_backend() == "gpu"
+
+
+def _record(
+    name: str, ended: tuple[Evidence, float, str | None], data: Path | str | None, quick: bool
+) -> Record:
+    evidence, seconds, error = ended
+    asked = f"attomaton verify --only {name}{'' if quick else ' --full'}"
+    return {
+        **asdict(evidence),
+        "seconds": seconds,
+        "command": asked if data is None else f"{asked} --data {data}",
+        **({} if error is None else {"error": error}),
+    }
+
+
+# What was left behind
+
+_NUMBER = (float, None, "inf", "-inf")
+_LINE = {
+    "x": [_NUMBER], "y": [_NUMBER], "low?": [_NUMBER], "high?": [_NUMBER], "error?": [float], "label?": (str, None),
+    "style?": str, "colour?": int, "ink?": str,
+}  # fmt: skip
+_PANEL = {
+    "title?": str, "xlabel?": str, "ylabel?": str, "lines?": [_LINE], "heat?": [[_NUMBER]], "xticks?": list,
+    "yticks?": list, "marks?": [{"x": _NUMBER, "label?": (str, None)}], "low?": float, "high?": float,
+}  # fmt: skip
+_EVIDENCE = {
+    **dict.fromkeys(("claim", "statement", "verdict", "control", "tolerance", "title", "reason", "command"), str),
+    **dict.fromkeys(("measured", "control_measured", "prediction", "settings"), dict),
+    "formula": str, "assumptions": [{"name": str, "holds": bool, "found": str}], "panels": [_PANEL],
+    "seconds": float, "error?": str,
+}  # fmt: skip
+
+
+def read_evidence(path: Path) -> Record:
+    """The evidence of one claim, as a verification left it."""
+    record = read_json(path)
+    expect(path, record, _EVIDENCE)
+    for panel in record["panels"]:
+        sizes = [
+            {len(v) for v in line.values() if isinstance(v, list)}
+            for line in panel.get("lines", ())
+        ]
+        heat = panel.get("heat", ())
+        sizes.append(
+            {len(row) for row in heat} | {len(x) for x in [panel.get("xticks")] if x is not None}
+        )
+        sizes.append({len(x) for x in (heat, panel.get("yticks", heat))})
+        if max(map(len, sizes)) > 1:
+            raise DataError(f"{path}: a picture's lists are of unlike lengths; {AGAIN}.")
+    return record
+
+
+# What is left behind
+
+
+def is_red(record: Record) -> bool:
+    """Whether a claim counts against the verification: it fails, decides nothing, or its control does not fail."""
+    verdict, control = record["verdict"], record["control"]
+    if verdict == Verdict.NOT_APPLICABLE:
+        return False
+    return "error" in record or verdict != Verdict.HOLDS or control != Verdict.FAILS
+
+
+def _summary(
+    records: list[Record], quick: bool, data: Path | str | None, out: Path | str
+) -> Record:
+    counts = {v.value: sum(r["verdict"] == v for r in records) for v in Verdict}
+    red = [r["claim"] for r in records if is_red(r)]
+    none = counts["not applicable"] == len(records)
+    rows = [
+        {
+            **{k: r[k] for k in ("claim", "title", "verdict", "control")},
+            "figures": key_figures(r["measured"]),
+            "seconds": r["seconds"],
+            **({"reason": r["reason"]} if r["verdict"] == Verdict.NOT_APPLICABLE else {}),
+            **({"error": r["error"]} if "error" in r else {}),
+        }
+        for r in records
+    ]
+    broken: dict[str, list[str]] = {}
+    for r in records:
+        for a in r["assumptions"]:
+            if not a["holds"]:
+                broken.setdefault(f"{a['name']}: {a['found']}", []).append(r["claim"])
+    return {
+        "verdict": "not applicable" if none else "fails" if red else "holds",
+        "counts": counts,
+        "red": red,
+        "broken_assumptions": [{"what": k, "claims": v} for k, v in broken.items()],
+        "quick": quick,
+        "data": None if data is None else str(data),
+        "claims": rows,
+        "seconds": sum(r["seconds"] for r in records),
+        "run": str(out),
+    }
+
+
+def key_figures(measured: Mapping[str, Any], most: int = 2) -> dict[str, str]:
+    """The first few measured numbers in short: lists by their least and largest.
+
+    >>> key_figures({"cosine": [0.99, 0.995], "steps": 10, "more": 1})
+    {'cosine': '0.99 … 0.995', 'steps': '10'}
+    """
+    found: dict[str, str] = {}
+    for name, value in measured.items():
+        if isinstance(value, Mapping):
+            said = next((f"{k} {v}" for k, v in key_figures(value, 1).items()), None)
+        else:
+            said = _short(value)
+        if said is not None and len(found) < most:
+            found[name] = said
+    return found
+
+
+def _short(value: Any) -> str | None:
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not values or not all(isinstance(x, (int, float)) for x in values):
+        return None
+    low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+    return low if low == high else f"{low} … {high}"
+
+
+def _leave(work: Path, records: list[Record], summary: Record) -> None:
+    from attomaton.report.verification import report_figures, report_markdown, report_page
+
+    header = {
+        "command": command(),
+        "quick": summary["quick"],
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "device": _device(),
+        "data": summary["data"] or "each claim's own",
+        "versions": environment(),
+        "seconds": summary["seconds"],
+    }
+    provenance(work, {k: summary[k] for k in ("quick", "data")}, summary)
+    for record in records:
+        write_json(work / "claims" / f"{record['claim']}.json", record)
+    write_columns(work / "panels.parquet", panel_columns(records))
+    figures = report_figures(records)
+    (work / "figures").mkdir(exist_ok=True)
+    for name, svg in figures.items():
+        write_text(work / "figures" / name, svg)
+    page, text = report_page(records, header, figures), report_markdown(records, header, figures)
+    write_text(work / "report.html", page)
+    write_text(work / "report.md", text)
+
+
+def _device() -> str:
+    import jax
+
+    return ", ".join(str(d) for d in jax.devices())
+
+
+def panel_columns(records: Sequence[Record]) -> dict[str, list[Any]]:
+    """The points of all pictures as long columns."""
+    columns: dict[str, list[Any]] = {
+        k: [] for k in ("claim", "panel", "line", "label", "style", "x", "y")
+    }
+    for record in records:
+        for panel in record["panels"]:
+            for number, line in enumerate(panel.get("lines", ())):
+                size = len(line["x"])
+                head = (
+                    record["claim"],
+                    panel["title"],
+                    number,
+                    line.get("label") or "",
+                    line["style"],
+                )
+                for name, value in zip(columns, head, strict=False):
+                    columns[name] += [value] * size
+                columns["x"] += map(float, line["x"])
+                columns["y"] += map(float, line["y"])
+    return columns

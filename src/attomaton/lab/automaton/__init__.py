@@ -1,0 +1,1 @@
+"""The screen that answers typed contexts."""

@@ -1,0 +1,366 @@
+"""The automaton screen: type a context and see what the limit of training makes of it."""
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from nicegui import ui
+
+from attomaton.corpus.vocabulary import Label
+from attomaton.errors import UsageError
+from attomaton.lab.automaton import tokens
+from attomaton.lab.automaton import why as why_not
+from attomaton.lab.automaton.norm import CSS as NORM_CSS
+from attomaton.lab.automaton.norm import Norm
+from attomaton.lab.kit.charts import icon_button, numbers
+from attomaton.lab.kit.contexts import (
+    MOST,
+    check_length,
+    commands,
+    companions,
+    continued,
+    first_context,
+    read_context,
+    visible,
+    write_context,
+)
+from attomaton.lab.opened import Opened
+from attomaton.lab.view import Screen, View, in_thread
+from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Automaton, Explanation, Fate
+
+LONGEST = 100  # tokens drawn at once
+SEEDS = 2**31
+CSS = """
+.stack { display: flex; flex-direction: column; gap: 1rem; min-width: 0; }
+.stack > .card:last-child { flex: 1; }
+.q-field.short { width: 7.5rem; }
+@media (max-width: 600px) { .numbers th, .numbers td { padding: 4px 5px !important; } }
+"""
+
+
+async def build(view: View) -> None:
+    """Fill the page."""
+    ui.add_css(CSS + tokens.CSS + why_not.CSS + NORM_CSS)
+    ui.label("What comes next, and why").classes("title").props('role="heading" aria-level="1"')
+    model = await view.model()
+    if model is not None:
+        await _Page(view, model).start()
+
+
+class _Page:
+    """One context on one page, and everything that is shown of it."""
+
+    def __init__(self, view: View, model: Opened):
+        self.view, self.model = view, model
+        self.words: list[Label] = []
+        self.drawn = 0  # how many of the words, at the end, were drawn
+        self.undone: list[tuple[list[Label], int]] = []
+        norm = float(model.summary["svm_norm"])
+        self.norm = Norm(norm, view.number("radius", math.inf), self._remember)
+        self.why = view.get("why")
+        seed = view.number("seed", 0)
+        self.seed = int(seed) if 0 <= seed < SEEDS else 0
+        self.automaton: Automaton
+        self.explained: Explanation | None = None
+        self.undo: ui.button
+        self.length: ui.number
+        self.turn = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Build the page's parts, then fill them for the context in the address."""
+        text = self.view.get("context") or await self._first()
+        self._context_card(text)
+        with ui.element("div").classes("contents") as self.below:
+            with ui.element("div").classes("side"):
+                with ui.element("div").classes("stack"):
+                    self._hard_card()
+                    self._soft_card()
+                self.why_card = ui.element("section").classes("card").props('aria-label="Why"')
+            self.norm.build()
+            with _card("Every token of the context"):
+                ui.label("As `attomaton explain` prints it; choose a row to see why.").classes(
+                    "note"
+                )
+                self.table = ui.element("div").classes("twin")
+        self.below.set_visibility(False)
+        with self.view.checked(self.wrong):
+            words = read_context(text, self.model.vocabulary)
+            await self._show(words, await self._really_drawn(words))
+            if self.drawn:
+                self.undone.append((words[: -self.drawn], 0))
+                self.undo.set_enabled(True)
+
+    async def _first(self) -> str:
+        last = self.view.get("last") or self.model.heaviest()
+        limit = await in_thread(self.model.limit, last)
+        return write_context(first_context(limit, self.model.read(last)), self.model.vocabulary)
+
+    async def _really_drawn(self, words: list[Label]) -> int:
+        """How many words the address says were drawn, if drawing them again gives the same."""
+        n = self.view.number("drawn", 0)
+        if not 0 < n < min(len(words), MOST):
+            return 0
+        again = await in_thread(continued, self.model, words[: -int(n)], self.seed, int(n))
+        return int(n) if again == words[-int(n) :] else 0
+
+    # Parts of the page
+
+    def _context_card(self, text: str) -> None:
+        with _card("Context"):
+            self.field = ui.input(
+                "Context: tokens between spaces, the last one last; or a JSON array", value=text
+            )
+            self.field.props('outlined dense input-class="mono" autocomplete="off"').classes(
+                "w-full"
+            )
+            self.field.on("keydown.enter", self._typed).on("blur", self._typed)
+            self.wrong = ui.element("div").classes("w-full")
+            self.adders = ui.element("div").classes("adders")
+            with ui.element("div").classes("abreast"):
+                ui.button(
+                    "Draw the next token", icon="casino", on_click=lambda: self._draw(1)
+                ).props("unelevated no-caps")
+                ui.button(
+                    "Continue by",
+                    icon="fast_forward",
+                    on_click=lambda: self._draw(self.length.value),
+                ).props("outline no-caps")
+                self.length = ui.number("tokens", value=5, min=1, max=LONGEST, precision=0)
+                self.seed_field = ui.number("seed", value=self.seed, min=0, precision=0)
+                for field in (self.length, self.seed_field):
+                    field.props("dense outlined").classes("short")
+                self.seed_field.on_value_change(self._reseeded)
+                self.undo = icon_button("undo", "Undo the last change of the context", self._undo)
+                self.undo.set_enabled(False)
+            self.drawn_note = ui.label().classes("note")
+
+    def _hard_card(self) -> None:
+        with _card("1 · Hard retrieval"):
+            self.chips = (
+                ui.element("div")
+                .classes("tokens")
+                .props('role="group" aria-label="Tokens of the context"')
+            )
+            self.note = ui.label().classes("lead")
+            ui.label(
+                "Bold with a tick: retrieved, the highest score of W_svm in this context. The others are left "
+                "behind, for the reason below them; a question mark and a broken frame: the model does not know this "
+                "token. Choose a token to see why."
+            ).classes("note")
+
+    def _soft_card(self) -> None:
+        with _card("2 · Soft composition"):
+            ui.label("Among the retrieved tokens, each gets a share ∝ count × e^soft.").classes(
+                "note"
+            )
+            self.shares = ui.element("div").classes("twin")
+
+    # What can be done; one change after the other, each on what the one before has left
+
+    async def _typed(self) -> None:
+        async with self.turn:
+            with self.view.checked(self.wrong):
+                await self._take_up()
+
+    async def _take_up(self) -> None:
+        """What stands in the field is the context, if it was not yet."""
+        words = read_context(self.field.value, self.model.vocabulary)
+        if words != self.words or not words:
+            await self._change(words)
+
+    async def _edit(self, edit: Callable[[list[Label]], list[Label]]) -> None:
+        async with self.turn:
+            with self.view.checked(self.wrong):
+                await self._change(edit(self.words))
+
+    async def _draw(self, length: int | float | None) -> None:
+        async with self.turn:
+            with self.view.checked(self.wrong):
+                await self._take_up()  # a click may come before the field says that it was left
+                self.seed, n = self._read_seed(), int(length or 0)
+                if n > LONGEST:
+                    raise UsageError(f"length must be at most {LONGEST} on this page, not {n}.")
+                typed = self.words[: len(self.words) - self.drawn]
+                # What was drawn before is drawn again: n draws and one more are n + 1 of the same seed.
+                all_ = n + self.drawn if n > 0 else n
+                tail = await in_thread(continued, self.model, typed, self.seed, all_)
+                if not tail:
+                    last = visible(typed[-1])
+                    raise UsageError(f"nothing can be drawn after ‘{last}’: no sample ends in it.")
+                await self._change([*typed, *tail], len(tail))
+
+    async def _undo(self) -> None:
+        async with self.turn:
+            if self.undone:
+                with self.view.checked(self.wrong):
+                    await self._show(*self.undone.pop())
+                    self._remember()
+                self.undo.set_enabled(bool(self.undone))
+
+    async def _change(self, words: list[Label], drawn: int = 0) -> None:
+        """Another context, which can be undone."""
+        check_length(words)
+        before = (self.words, self.drawn)
+        await self._show(words, drawn)
+        if before[0]:
+            self.undone.append(before)
+            self.undo.set_enabled(True)
+        self._remember()
+
+    def _reseeded(self) -> None:
+        """With another seed, what was drawn so far counts as given."""
+        with self.view.checked(self.wrong):
+            self.seed, self.drawn = self._read_seed(), 0
+            if self.explained is not None:
+                self._tell_drawn()
+                self._show_chips()
+                self._remember()
+
+    def _choose(self, word: Label) -> None:
+        self.why = str(word)
+        self._show_chips()
+        self._show_why()
+        self._remember()
+
+    # What is shown
+
+    async def _show(self, words: list[Label], drawn: int) -> None:
+        """Explain a context and show it; an error leaves the page as it was."""
+        last = words[-1] if words else self.model.heaviest()
+        automaton = await in_thread(self.model.automaton, last)
+        explained = await in_thread(automaton.explain, words)
+        near = await in_thread(companions, automaton.limit, last, tokens.CHIPS)
+        self.words, self.drawn, self.automaton, self.explained = words, drawn, automaton, explained
+        self.below.set_visibility(True)
+        self._write_field()
+        self._tell_drawn()
+        self._show_adders(near)
+        self._show_chips()
+        self.note.set_text(explained.note)
+        self._show_why()
+        self.norm.show(automaton, words, explained)
+        self._show_tables()
+        self._say()
+
+    def _write_field(self) -> None:
+        self.field.set_value(write_context(self.words, self.model.vocabulary))
+
+    def _show_adders(self, near: list[Label]) -> None:
+        self.adders.clear()
+        with self.adders:
+            tokens.adders(
+                self.model, self.words[-1], near,
+                before=lambda word: self._edit(lambda words: [*words[:-1], word, *words[-1:]]),
+                end=lambda word: self._edit(lambda words: [*words, word]),
+            )  # fmt: skip
+
+    def _show_chips(self) -> None:
+        assert self.explained is not None
+        self.chips.clear()
+        with self.chips:
+            tokens.chips(
+                self.explained, self.words, self.drawn, self._asked_fate(), self._choose,
+                remove=lambda i: self._edit(lambda words: words[:i] + words[i + 1 :]),
+                replace=lambda i, word: self._edit(lambda words: [*words[:i], word, *words[i + 1 :]]),
+            )  # fmt: skip
+
+    def _asked_fate(self) -> Fate:
+        """The token whose fate is explained: the chosen one, else an unknown one, else one that was left behind."""
+        assert self.explained is not None
+        fates = self.explained.fates
+        lost = [fate for fate in fates if fate.reason != "retrieved"]
+        lost.sort(key=lambda fate: fate.reason != NOT_A_TOKEN)
+        return next((f for f in fates if str(f.token) == self.why), (lost or fates)[0])
+
+    def _show_why(self) -> None:
+        assert self.explained is not None
+        self.why_card.clear()
+        with self.why_card:
+            why_not.show(self.view, self.explained, self._asked_fate())
+
+    def _show_tables(self) -> None:
+        assert self.explained is not None
+        fates = self.explained.fates
+        self.shares.clear()
+        with self.shares:
+            if self.explained.prediction is None:
+                ui.label("No token is retrieved: there is nothing to share.").classes("note")
+            else:
+                numbers(
+                    ["token", "count", "soft", "count × e^soft", "share"],
+                    [[visible(f.token), f.count, f.finite_score, f.count * math.exp(f.finite_score), f.probability]
+                     for f in fates if f.reason == "retrieved"],
+                )  # fmt: skip
+        self.table.clear()
+        with self.table:
+            numbers(
+                ["token", "count", "p", "hard", "soft", "why"],
+                [[visible(f.token), f.count, *_scores(f), why_not.reason(f)] for f in fates],
+                on_row=lambda i: self._choose(fates[i].token),
+            )  # fmt: skip
+
+    def _tell_drawn(self) -> None:
+        n = self.drawn
+        tail = " ".join(map(visible, self.words[len(self.words) - n :]))
+        self.drawn_note.set_text(f"Drawn with seed {self.seed}: {tail}")
+        self.drawn_note.set_visibility(bool(n))
+
+    # The address and the commands
+
+    def _read_seed(self) -> int:
+        value = self.seed_field.value
+        if value is None or not 0 <= value < SEEDS:
+            raise UsageError(f"seed must be a number from 0 to {SEEDS - 1:,}, not {value}.")
+        return int(value)
+
+    def _remember(self) -> None:
+        with self.below:  # what was clicked may be gone, and nothing can be sent from there
+            self.view.put(
+                context=write_context(self.words, self.model.vocabulary), last=None, why=self.why,
+                radius=None if math.isinf(self.norm.radius) else f"{self.norm.radius:g}",
+                drawn=self.drawn or None, seed=self.seed or None,
+            )  # fmt: skip
+        self._say()
+
+    def _say(self) -> None:
+        folder = self.view.lab.shelf.model_folder(self.view.item).resolve()
+        shown = self.words, self.norm.radius, self.drawn, self.seed
+        self.view.says(*commands(folder, self.model.vocabulary, *shown))
+
+
+def _scores(fate: Fate) -> tuple[object, object, object]:
+    """Probability and scores; of a token without, nothing rather than a number."""
+    if fate.probability is None:
+        return None, None, None
+    return fate.probability, fate.svm_score, fate.finite_score
+
+
+def _card(title: str) -> ui.element:
+    card = ui.element("section").classes("card").props(f'aria-label="{title}"')
+    with card:
+        ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
+    return card
+
+
+HELP = """
+A context goes in, the next token comes out: the layer at the end of training as an automaton of two steps. Let *q* be
+the last token and *m_x* how often *x* is in the context.
+
+**1. Hard retrieval** keeps the tokens with the largest score *e_xᵀ W_svm e_q*. Where the priority graph of *q* relates
+two tokens, the higher one has the larger score by at least 1.
+
+**2. Soft composition** chooses among the kept tokens: p(x) ∝ m_x · exp(*e_xᵀ W_fin e_q*).
+
+**On the way there** W = W_fin + r · W_svm/‖W_svm‖: the slider sets r, ∞ is the limit.
+
+**Why not this token?** *Outranked*: a path leads down to it from a retrieved token, each edge made by samples.
+*Lower score*: the graph does not relate them, W_svm's scores decide. *Never seen with the last token*: its score is 0.
+*Not in the vocabulary* (question mark, broken frame): no sample holds this token. It has no probability and counts for
+nothing; choose what you meant instead.
+
+Type a context, click tokens into it, take them out with ×; click a token to ask why. Drawing uses the limit (r = ∞);
+the same seed draws what `attomaton predict --sample` draws.
+
+*Mechanics of next token prediction with self-attention* (Li et al., 2024), Theorem 1.
+"""
+SCREEN = Screen("/automaton", "Automaton", "precision_manufacturing", build, HELP)

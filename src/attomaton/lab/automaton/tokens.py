@@ -1,0 +1,127 @@
+"""The tokens of a context as chips with their fates, and chips that put another token in."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nicegui import ui
+
+from attomaton.corpus.vocabulary import Label
+from attomaton.lab.kit.contexts import visible
+from attomaton.lab.opened import Opened
+from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Explanation, Fate
+
+CHIPS = 16  # of one row
+ICONS = {
+    "retrieved": "check_circle",
+    "outranked": "south",
+    "lower score": "trending_down",
+    "never seen with the last token": "visibility_off",
+    NOT_A_TOKEN: "help",
+}
+CSS = """
+.tokens { display: flex; flex-wrap: wrap; gap: .45rem; }
+.token { display: inline-flex; border: 1px solid var(--line); border-radius: 10px; background: var(--fill);
+  align-items: stretch; max-width: 100%; }
+.token > button { background: none; border: 0; color: inherit; font: inherit; cursor: pointer; padding: .25rem .5rem;
+  border-radius: 10px; text-align: left; min-height: 24px; min-width: 24px; }
+.token .word { display: flex; gap: .25rem; align-items: center; }
+.token .reason { font-size: .72rem; color: var(--soft); }
+.token.lost .word { color: var(--soft); font-style: italic; }
+.token.retrieved { border: 2px solid var(--link); background: var(--paper); }
+.token.retrieved .word { font-weight: 700; color: var(--link); }
+.token.unknown { border: 2px dashed var(--hot); }
+.token.unknown .word .q-icon { color: var(--hot); }
+.token.unknown .meant { padding-left: 0; font-size: .8rem; color: var(--link); text-decoration: underline; }
+.token.asked { box-shadow: 0 0 0 3px var(--hot); }
+button.chip { cursor: pointer; font: inherit; font-size: .88rem; min-height: 24px; }
+.adders { display: grid; gap: .5rem; }
+"""
+
+Do = Callable[..., Any]
+
+
+def chips(
+    explained: Explanation,
+    words: Sequence[Label],
+    drawn: int,
+    asked: Fate,
+    choose: Callable[[Label], Any],
+    remove: Callable[[int], Any],
+    replace: Callable[[int, Label], Any],
+) -> None:
+    """The words in order: retrieved ones stand out by tick, weight and frame, the others say why they lost.
+
+    A token the model does not know has a question mark and a broken frame; the nearest one it knows can be put there.
+    """
+    fates = {fate.token: fate for fate in explained.fates}
+    meant = {x.token: x.nearest for x in explained.unknown}
+    for i, word in enumerate(words):
+        fate = fates[word]
+        kind = {"retrieved": "retrieved", NOT_A_TOKEN: "unknown lost"}.get(fate.reason, "lost")
+        with ui.element("span").classes(f"token {kind}" + " asked" * (fate is asked)):
+            with _button(lambda word=word: choose(word)):
+                with ui.element("div").classes("word"):
+                    ui.icon(ICONS[fate.reason]).props('aria-hidden="true"')
+                    ui.label(visible(word))
+                    if i >= len(words) - drawn:
+                        ui.icon("casino").props('title="drawn" aria-label="drawn"')
+                last = "last token, " if i == len(words) - 1 else ""
+                seen = "never seen here" if fate.reason.startswith("never") else fate.reason
+                ui.label(last + seen).classes("reason")
+            if (near := meant.get(word)) is not None:
+                with _button(lambda i=i, near=near: replace(i, near)).classes("meant"):
+                    ui.label(f"did you mean ‘{visible(near)}’?")
+            if len(words) > 1:
+                with _button(lambda i=i: remove(i)).props('aria-label="Remove this token"'):
+                    ui.label("×")
+
+
+def adders(
+    model: Opened,
+    last: Label,
+    near: Sequence[Label],
+    before: Callable[[Label], Any],
+    end: Callable[[Label], Any],
+) -> None:
+    """Tokens to put before the last one (those seen with it), or after it, to be the last one then."""
+    with ui.element("div").classes("abreast"):
+        ui.label(f"Put before ‘{visible(last)}’").classes("note")
+        for word in near:
+            _adder(word, before)
+        if not near:
+            ui.label("(it was never a last token in the data)").classes("note")
+    with ui.element("div").classes("abreast"):
+        ui.label("End with").classes("note")
+        for row in model.search("", CHIPS // 2):
+            _adder(row["last"], end)
+        field = ui.input("search a token").props("dense outlined debounce=250").classes("short")
+        place = ui.element("div").classes("abreast found")
+
+    def look() -> None:
+        place.clear()
+        with place:
+            for word in held(model.vocabulary, field.value or ""):
+                _adder(word, end)
+
+    field.on_value_change(look)
+
+
+def held(vocabulary: Sequence[Label], text: str, most: int = CHIPS) -> list[Label]:
+    """Tokens that hold what is typed: those that begin with it first, short ones first.
+
+    >>> held(["steam", "tea", "teapot", 7], "TEA")
+    ['tea', 'teapot', 'steam']
+    """
+    wanted = text.strip().casefold()
+    found = [x for x in vocabulary if wanted in str(x).casefold()] if wanted else []
+    found.sort(key=lambda x: (not str(x).casefold().startswith(wanted), len(str(x))))
+    return found[:most]
+
+
+def _adder(word: Label, do: Callable[[Label], Any]) -> None:
+    with _button(lambda: do(word)).classes("chip can"):
+        ui.label(visible(word))
+
+
+def _button(do: Do) -> ui.element:
+    return ui.element("button").props('type="button"').on("click", do)

@@ -1,0 +1,129 @@
+"""Why a token of a context was retrieved or lost: the path that blocks it, edge by edge, with its samples."""
+
+from typing import Any
+
+from nicegui import ui
+
+from attomaton.lab.kit.contexts import visible
+from attomaton.lab.view import View
+from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Edge, Explanation, Fate
+
+CSS = """
+.way { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
+.way .stop { border: 1px solid var(--line); border-radius: 8px; padding: .2rem .6rem; background: var(--fill); }
+.way .stop.top { border: 2px solid var(--link); color: var(--link); font-weight: 700; }
+.way .stop.end { border: 2px solid var(--hot); }
+.way .arrow { display: flex; flex-direction: column; align-items: center; line-height: 1; color: var(--soft);
+  font-size: .75rem; }
+.way .arrow .q-icon { font-size: 1.3rem; }
+.evidence { list-style: none; margin: 0; padding: 0 0 0 .6rem; border-left: 3px solid var(--line); display: grid;
+  gap: .2rem; font-size: .88rem; }
+"""
+
+
+def show(view: View, explained: Explanation, fate: Fate) -> None:
+    """Fill the card of one token."""
+    word = visible(fate.token)
+    kept = fate.reason == "retrieved"
+    ui.label(f"Why ‘{word}’?" if kept else f"Why not ‘{word}’?").classes("card-title").props(
+        'role="heading" aria-level="2"'
+    )
+    ui.label(in_words(explained, fate)).classes("note why-words")
+    if fate.path:
+        _way(fate.path)
+        for edge in fate.path:
+            _evidence(edge)
+    if explained.known_last and fate.reason != NOT_A_TOKEN:
+        settings: dict[str, Any] = {"last": explained.last, "chosen": fate.token}
+        ui.link("See it in the priority graph", view.link("/graph", **settings)).classes(
+            "graph-link"
+        )
+
+
+def in_words(explained: Explanation, fate: Fate) -> str:
+    """The reason in a sentence or two, with the scores that decided."""
+    word, last = visible(fate.token), visible(explained.last)
+    if fate.reason == NOT_A_TOKEN:
+        near = next((x.nearest for x in explained.unknown if x.token == fate.token), None)
+        meant = "" if near is None else f" The nearest one it knows is ‘{visible(near)}’."
+        rest = "the other tokens are weighed as if it were not there"
+        if explained.prediction is None:
+            rest = f"there is no prediction, since nothing was learned about contexts that end in ‘{last}’"
+        return (
+            f"‘{word}’ is not in the vocabulary: no sample holds it. It has no score and no probability, and "
+            f"{rest}.{meant}"
+        )
+    if explained.prediction is None:
+        return (
+            f"No sample ends in ‘{last}’, so nothing was learned about what follows it: no token of this context has "
+            "a score or a probability."
+        )
+    top = max(f.svm_score for f in explained.fates if f.probability is not None)
+    kept = [f"‘{visible(f.token)}’" for f in explained.fates if f.reason == "retrieved"]
+    best = ", ".join(kept[:3]) + f" and {len(kept) - 3} more" * (len(kept) > 3)
+    if fate.reason == "retrieved":
+        return (
+            f"Its hard score {score(fate.svm_score)} is the highest in this context. Its count {fate.count} and soft "
+            f"score {score(fate.finite_score)} give it {fate.probability:.4g} of the probability."
+        )
+    if fate.reason == "outranked":
+        return (
+            f"After ‘{last}’, the data put ‘{visible(fate.path[0].winner)}’ above it: a path of edges leads down to "
+            f"it and none back. Its hard score is {score(fate.svm_score)}, the highest is {score(top)}."
+        )
+    if fate.reason == "lower score":
+        return (
+            f"After ‘{last}’, no path of the data leads from {best} to it, so the scores of W_svm decide: it has "
+            f"{score(fate.svm_score)}, the highest is {score(top)}."
+        )
+    return (
+        f"No sample that ends in ‘{last}’ holds ‘{word}’, so its hard score is {score(fate.svm_score)}; the highest "
+        f"is {score(top)} ({best})."
+    )
+
+
+def score(x: float) -> str:
+    """A score for the eye; what is far below any margin is 0.
+
+    >>> score(-1.5), score(1.1e-15)
+    ('-1.5', '0')
+    """
+    return f"{round(x, 9) + 0.0:.4g}"
+
+
+def reason(fate: Fate) -> str:
+    """The reason as `attomaton explain` prints it."""
+    if not fate.path:
+        return fate.reason
+    way = [fate.path[0].winner, *(edge.loser for edge in fate.path)]
+    return f"outranked: {' → '.join(map(visible, way))}"
+
+
+def _way(path: tuple[Edge, ...]) -> None:
+    """Boxes from the retrieved token down, an arrow between two with the weight of its samples."""
+    with (
+        ui.element("div")
+        .classes("way")
+        .props('role="img" aria-label="path from a retrieved token down"')
+    ):
+        ui.label(visible(path[0].winner)).classes("stop top")
+        for i, edge in enumerate(path):
+            with ui.element("div").classes("arrow"):
+                ui.label(f"×{edge.weight:g}")
+                ui.icon("arrow_forward")
+            ui.label(visible(edge.loser)).classes("stop" + " end" * (i == len(path) - 1))
+
+
+def _evidence(edge: Edge) -> None:
+    ui.label(
+        f"‘{visible(edge.winner)}’ came next where ‘{visible(edge.loser)}’ was there too:"
+    ).classes("note")
+    with ui.element("ul").classes("evidence"):
+        for sample in edge.evidence:
+            bag = " ".join(visible(x) for x, n in sample["tokens"].items() for _ in range(n))
+            with ui.element("li"):
+                ui.label(f"{{{bag}}} → {visible(sample['next'])} ×{sample['weight']:g}")
+        more = edge.weight - sum(sample["weight"] for sample in edge.evidence)
+        if more > 0:
+            with ui.element("li"):
+                ui.label(f"and {more:g} more").classes("note")

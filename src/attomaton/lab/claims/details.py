@@ -1,0 +1,131 @@
+"""One claim in full: its statement, prediction beside measurement, pictures, control, and how to check it again."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from attomaton.disk.formats import to_json
+from attomaton.lab.claims.panels import draw_panel
+from attomaton.lab.claims.records import Record
+from attomaton.report.figures.verification import words
+from attomaton.report.text.verification import Block, Mark, blocks, plain, slugs
+
+CSS = """
+.claim-mark { display: inline-block; font-weight: 600; white-space: nowrap; padding: 0 .5rem; line-height: 1.5;
+  border: 1.5px solid; border-radius: 99px; font-size: .85rem; color: var(--soft); }
+.claim-mark.good { color: var(--good); } .claim-mark.bad { color: var(--hot); }
+.claim-mark.met { color: var(--ink); }
+.claim-formula { padding: .6rem .9rem; background: var(--fill); border-radius: 8px; white-space: pre-wrap;
+  font: 1.05rem/1.6 "STIX Two Math", "Cambria Math", "Latin Modern Math", Georgia, "DejaVu Serif", serif; }
+.claim-code { padding: .5rem .8rem; background: var(--fill); border-radius: 8px; white-space: pre-wrap; }
+.claim-values { max-height: 22rem; overflow: auto; }
+.claim-heading { font-weight: 600; margin-top: .6rem; }
+.claim-scroll { overflow-x: auto; max-width: 100%; }
+.claim-table { border-collapse: collapse; font-size: .9rem; }
+.claim-table th, .claim-table td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0;
+  border-bottom: 1px solid var(--line); min-width: 6rem; overflow-wrap: break-word; }
+.claim-table thead th { color: var(--soft); font-weight: 600; }
+.claim-table tbody th { font-weight: 500; }
+"""
+
+
+def show_details(record: Record) -> None:
+    """All blocks of the report about a claim."""
+    record = plain(record)
+    for block in blocks(record, slugs([record])[0]):
+        _SHOWN[block["kind"]](block)
+
+
+def _text(block: Block) -> None:
+    ui.label(words(block["text"])).classes("whitespace-pre-wrap")
+
+
+def _term(block: Block) -> None:
+    with ui.element("div"):
+        ui.label(f"{block['term']}.").classes("inline font-semibold mr-1")
+        ui.label(words(block["text"])).classes("inline")
+
+
+def _mark(block: Block) -> None:
+    with ui.element("div").classes("abreast"):
+        show_mark(block["mark"], control=True)
+        ui.label(block["text"]).classes("note")
+
+
+def show_mark(mark: Mark, control: bool = False) -> None:
+    """A verdict as a symbol and words; green is kept for claims that hold."""
+    kind = "met" if control and mark.kind == "good" else mark.kind
+    ui.label(str(mark)).classes(f"claim-mark {kind}")
+
+
+def _table(block: Block) -> None:
+    with (
+        ui.element("div").classes("claim-scroll").props('tabindex="0" role="region"') as box,
+        ui.element("table").classes("claim-table"),
+    ):
+        box.props["aria-label"] = block["name"]
+        with ui.element("thead"), ui.element("tr"):
+            for title in block["header"]:
+                with ui.element("th").props('scope="col"'):
+                    ui.label(title)
+        with ui.element("tbody"):
+            for row in block["rows"]:
+                with ui.element("tr"):
+                    for j, cell in enumerate(row):
+                        with ui.element("td" if j else "th").props("" if j else 'scope="row"'):
+                            _cell(cell)
+
+
+def _cell(cell: Any) -> None:
+    if isinstance(cell, Mark):
+        show_mark(cell, control=True)
+    else:
+        for line in cell if isinstance(cell, list) else [cell]:
+            ui.label(words(str(line)))
+
+
+def _beside(block: Block) -> None:
+    with ui.element("div").classes("grid2"):
+        for table in block["tables"]:
+            _table(table)
+
+
+def _panels(block: Block) -> None:
+    with ui.element("div").classes("grid2"):
+        for one in block["panels"]:
+            draw_panel(one["panel"], one["name"])
+
+
+def _values(block: Block) -> None:
+    """Every digit, sent to the page when it is asked for."""
+    with ui.expansion("Every value, at full precision").classes("w-full") as box:
+        place = ui.element("div")
+
+    def opened() -> None:
+        if box.value and not place.default_slot.children:
+            with place:
+                _code({"text": to_json(block["values"])}, "claim-values")
+
+    box.on_value_change(opened)
+
+
+def _code(block: Block, more: str = "") -> None:
+    ui.label(block["text"]).classes(f"mono claim-code {more}")
+
+
+# How each kind of block of the report looks here.
+_SHOWN: dict[str, Callable[[Block], object]] = {
+    "heading": lambda b: (
+        ui.label(b["text"]).classes("claim-heading").props('role="heading" aria-level="3"')
+    ),
+    "text": _text,
+    "formula": lambda b: ui.label(b["text"]).classes("claim-formula"),
+    "code": _code,
+    "term": _term,
+    "mark": _mark,
+    "table": _table,
+    "beside": _beside,
+    "values": _values,
+    "panels": _panels,
+}

@@ -1,0 +1,183 @@
+"""What is known about the claims: the evidence of one verification, or the newest of all that were run in the lab."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from attomaton.claims.registry import CLAIMS, find_claims
+from attomaton.corpus.files import READING
+from attomaton.disk.formats import expect, read_json, read_text
+from attomaton.disk.storage import check_folder
+from attomaton.errors import DataError
+from attomaton.jobs.verify import key_figures, read_evidence
+from attomaton.report.figures.verification import words
+from attomaton.report.text.verification import control_mark, outcome, verdict_mark
+
+Record = dict[str, Any]
+
+NOT_RUN = "not run"
+ENDINGS = ("holds", "fails", "inconclusive", "not applicable", "error", NOT_RUN)
+LONGEST = 60  # characters of a folder's name that lists its claims
+
+
+class Evidence:
+    """Evidence as it lies on the disk, read again only where a file has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[int, Record]] = {}
+
+    def of_folder(self, folder: Path) -> list[Record]:
+        """The evidence of one verification, in its order."""
+        check_folder(folder, "verification")
+        ids = [row["claim"] for row in _summary(folder)["claims"]]
+        unknown = [name for name in ids if name not in CLAIMS]
+        if unknown:
+            raise DataError(f"{folder}: holds claims nobody knows here: {', '.join(unknown)}.")
+        return [self._read(folder / "claims" / f"{name}.json") for name in ids]
+
+    def of_lab(self, workspace: Path) -> list[Record]:
+        """Every claim with its newest evidence, finished or being made; those that were never run say so."""
+        newest: dict[str, Path] = {}
+        runs = workspace / "runs"
+        for pattern in ("verify*/claims/*.json", ".verify*.partial/claims/*.json"):
+            for path in runs.glob(pattern):
+                if path.stem in CLAIMS and _age(path) > _age(newest.get(path.stem)):
+                    newest[path.stem] = path
+        return [self._found(newest[name]) if name in newest else not_run(name) for name in CLAIMS]
+
+    def _found(self, path: Path) -> Record:
+        try:
+            return self._read(path)
+        except DataError:  # its folder was being given its name
+            return not_run(path.stem)
+
+    def _read(self, path: Path) -> Record:
+        age = _age(path)
+        if path not in self._known or self._known[path][0] != age:
+            self._known[path] = (age, read_evidence(path))
+        return self._known[path][1]
+
+
+def _age(path: Path | None) -> int:
+    try:
+        return 0 if path is None else path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def not_run(name: str) -> Record:
+    """A claim nobody has put to the test here."""
+    said = {"title": CLAIMS[name].title, "statement": CLAIMS[name].statement}
+    return {"claim": name, **{k: words(v.replace("\\,", " ")) for k, v in said.items()}}
+
+
+def ending(record: Record) -> str:
+    """How a claim ended, one of `ENDINGS`.
+
+    >>> ending({"claim": "T1"}), ending({"claim": "T1", "verdict": "holds"})
+    ('not run', 'holds')
+    """
+    return outcome(record) if "verdict" in record else NOT_RUN
+
+
+def table_row(record: Record) -> Record:
+    """One row of the table of claims, in words."""
+    run = ending(record) != NOT_RUN
+    verdict, control = verdict_mark(record), control_mark(record)
+    figures = key_figures(record["measured"]) if run else {}
+    return {
+        "claim": record["claim"],
+        "title": words(record["title"]),
+        "verdict": f"{verdict.symbol} {verdict.words}" if run else f"– {NOT_RUN} yet",
+        "verdict_kind": verdict.kind if run else "open",
+        "control": str(control) if run else "",
+        "control_kind": control.kind if run else "open",
+        "figures": "\n".join(f"{k}: {v}" for k, v in figures.items()),
+        "seconds": round(record["seconds"], 1) if run else None,
+    }
+
+
+def shown(records: Sequence[Record], verdict: str, text: str) -> list[Record]:
+    """The records with this ending (any, where it is none of ours) that hold the text."""
+    wanted = text.strip().casefold()
+
+    def has(record: Record) -> bool:
+        said = f"{record['claim']} {words(record['title'])} {record.get('statement', '')}"
+        return wanted in said.casefold()
+
+    return [r for r in records if verdict not in ENDINGS or ending(r) == verdict if has(r)]
+
+
+def asked_claims(text: str) -> list[str] | None:
+    """Claims as they are typed, with commas; None for all of them."""
+    wanted = [x.strip() for x in text.split(",") if x.strip()]
+    return find_claims(wanted) if wanted else None
+
+
+def run_folder(workspace: Path, only: Sequence[str] | None) -> Path:
+    """Where a verification of these claims is written; its name is made of ids of ours."""
+    listed = "-".join(only or ())
+    if len(listed) > LONGEST:
+        listed = f"{len(only or ())}-{sha256(listed.encode()).hexdigest()[:8]}"
+    return workspace / "runs" / (f"verify-{listed}" if listed else "verify")
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether an earlier run was stopped before its end."""
+    return folder.with_name(f".{folder.name}.partial").is_dir()
+
+
+# The same by hand
+
+
+def code(
+    only: Sequence[str] | None,
+    quick: bool = True,
+    data: str | None = None,
+    reading: Mapping[str, Any] | None = None,
+) -> tuple[str, str]:
+    """The command and the Python code that verify these claims, on their own data or on a file."""
+    said = ["attomaton", "verify", "--quick" if quick else "--full"]
+    said += ["--only", ",".join(only)] if only else []
+    asked = f"{list(only) if only else None}, quick={quick}"
+    if data is not None:
+        given = dict(reading or {})
+        said += ["--data", data, *(w for k, v in given.items() for w in (f"--{k}", str(v)))]
+        asked += f", data={data!r}, reading={given}"
+    begin = "from attomaton.jobs.verify import verify_run\n"
+    return shlex.join(said), f"{begin}print(verify_run({asked}))"
+
+
+def folder_code(folder: Path, only: Sequence[str] | None = None) -> tuple[str, str]:
+    """The command and the Python code that make a verification again, or some of its claims."""
+    summary = _summary(folder)
+    ids = only or [row["claim"] for row in summary["claims"]]
+    try:
+        reading = _reading(shlex.split(read_text(folder / "command.txt")))
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{folder}: its command.txt cannot be read ({error}).") from error
+    return code(
+        None if ids == list(CLAIMS) else ids, summary["quick"], summary.get("data"), reading
+    )
+
+
+def _summary(folder: Path) -> Record:
+    path = folder / "summary.json"
+    form = {"claims": [{"claim": str}], "quick": bool, "data": (str, None)}
+    expect(path, found := read_json(path), form)
+    return found
+
+
+def _reading(command: Sequence[str]) -> dict[str, Any]:
+    """How a command says its data are read."""
+    found: dict[str, Any] = {}
+    for word, after in zip(command, [*command[1:], ""], strict=False):
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in READING:
+            said = value if equals else after
+            found[name] = int(said) if name == "context" else said
+    return found

@@ -1,0 +1,146 @@
+"""Rows of a data set in words, a page at a time, all of them or those that end in one token."""
+
+from collections.abc import Awaitable, Callable
+
+from nicegui import ui
+
+from attomaton.lab.data.looked import Looked
+from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.view import View, in_thread
+
+PAGE = 20
+CSS = """
+.preview td { white-space: normal !important; vertical-align: top; }
+.preview .bag { display: flex; flex-wrap: wrap; gap: .15rem .3rem; }
+.preview .tok { border: 1px solid var(--line); border-radius: 6px; padding: 0 .3rem; background: var(--fill); }
+.preview .tok.here { border-color: var(--link); font-weight: 700; color: var(--link); }
+.preview .tok sub { color: var(--soft); font-size: .68rem; margin-left: .2rem; }
+.preview .absent { border-style: dashed; border-color: var(--hot); }
+.marked { list-style: none; margin: 0; padding: 0; display: grid; gap: .4rem; }
+.marked li { display: flex; gap: .5rem; align-items: flex-start; line-height: 1.45; }
+.marked .worry { color: var(--hot); font-size: 1.2rem; } .marked .fine { color: var(--good); font-size: 1.2rem; }
+.marked .told { color: var(--link); font-size: 1.2rem; }
+.aside-examples { margin: 0; padding-left: 1.1rem; display: grid; gap: .3rem; max-height: 15rem; overflow-y: auto; }
+.facts { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: .4rem 1rem; margin: 0; line-height: 1.45; }
+.facts dt { color: var(--soft); } .facts dd { margin: 0; }
+.preview td:first-child { white-space: nowrap !important; } .preview td:last-child { min-width: 7rem; }
+@media (min-width: 700px) { .preview th:nth-child(2) { width: 80%; } }
+.q-field.find { width: 13rem; max-width: 100%; }
+@media (max-width: 600px) { .numbers th, .numbers td { padding: 4px 5px !important; } }
+"""
+COLUMNS = [
+    {"name": "source", "label": "row", "field": "source", "align": "left"},
+    {"name": "context", "label": "context", "field": "context", "align": "left"},
+    {"name": "next", "label": "next", "field": "next", "align": "left"},
+]
+# Words come in by interpolation, so nothing of the data is ever read as HTML.
+CONTEXT = """<q-td :props="props"><div class="bag"><span v-if="props.row.hidden" class="note">… {{ props.row.hidden }}
+before</span><span v-for="(t, i) in props.row.context" :key="i" class="tok" :class="{here: t[1] === props.row.next[1]}"
+:title="'id ' + t[1]">{{ t[0] }}<sub v-if="props.row.ids">{{ t[1] }}</sub></span></div></q-td>"""
+NEXT = """<q-td :props="props"><span class="tok" :class="{here: props.row.kept, absent: !props.row.kept}"
+:title="'id ' + props.row.next[1]">{{ props.row.next[0] }}<sub v-if="props.row.ids">{{ props.row.next[1] }}</sub></span>
+<span v-if="props.row.weight !== 1" class="note"> ×{{ props.row.weight }}</span>
+<div v-if="!props.row.kept" class="note">set aside: label absent from the context</div></q-td>"""
+
+
+class Preview:
+    """The card with the rows; `last` is the token they end in, `filtered` is called when that changes."""
+
+    def __init__(self, view: View, looked: Looked):
+        self.view, self.looked = view, looked
+        self.last: int | None = None
+        self.filtered: Callable[[], Awaitable[None]] | None = None
+        row = view.number("row", 0)
+        self.first = int(row) if 0 <= row < len(looked.windows) else 0
+        self.aside, self.ids = view.get("aside") == "1", view.get("ids") == "1"
+
+    async def build(self) -> None:
+        """Make the card and fill it."""
+        with (
+            ui.element("section").classes("card preview").props('aria-label="Preview" id="preview"')
+        ):
+            ui.label("Preview").classes("card-title").props('role="heading" aria-level="2"')
+            with ui.element("div").classes("abreast"):
+                self.field = ui.input("last token", value=self.view.get("last"))
+                self.field.props("dense outlined clearable").classes("find")
+                self.field.on("keydown.enter", self._find).on("blur", self._find).on(
+                    "clear", self._clear
+                )
+                ui.switch(
+                    "only set aside",
+                    value=self.aside,
+                    on_change=lambda e: self._switch("aside", e.value),
+                )
+                ui.switch("ids", value=self.ids, on_change=lambda e: self._switch("ids", e.value))
+            self.wrong = ui.element("div").classes("w-full")
+            self.table = ui.table(
+                columns=COLUMNS, rows=[], row_key="id", pagination={"rowsPerPage": 0}
+            )
+            self.table.props("dense flat hide-pagination").classes("numbers")
+            self.table.add_slot("body-cell-context", CONTEXT)
+            self.table.add_slot("body-cell-next", NEXT)
+            with ui.element("div").classes("abreast"):
+                self.back = [
+                    icon_button("first_page", "First rows", lambda: self._turn(0)),
+                    icon_button(
+                        "chevron_left", "Rows before", lambda: self._turn(self.first - PAGE)
+                    ),
+                ]
+                self.where = ui.label().classes("note where").props('aria-live="polite"')
+                self.on = [
+                    icon_button(
+                        "chevron_right", "Rows after", lambda: self._turn(self.first + PAGE)
+                    ),
+                    icon_button("last_page", "Last rows", lambda: self._turn(len(self.rows) - 1)),
+                ]
+        with self.view.checked(self.wrong):
+            if self.field.value:
+                self.last = await in_thread(self.looked.last_id, self.field.value)
+        self.rows = self.looked.rows(self.last, self.aside)
+        self._show()
+
+    async def _find(self) -> None:
+        word = (self.field.value or "").strip()
+        if word == self.view.get("last"):
+            return
+        with self.view.checked(self.wrong):
+            self.last = await in_thread(self.looked.last_id, word) if word else None
+            self.view.put(last=word)
+            await self._again()
+
+    async def _clear(self) -> None:
+        self.field.set_value("")
+        await self._find()
+
+    async def _switch(self, name: str, value: bool) -> None:
+        setattr(self, name, value)
+        self.view.put(**{name: 1 if value else None})
+        if name == "ids":
+            self._show()
+        else:
+            await self._again()
+
+    async def _again(self) -> None:
+        """Other rows, from the first."""
+        self.rows = self.looked.rows(self.last, self.aside)
+        self._turn(0)
+        if self.filtered is not None:
+            await self.filtered()
+
+    def _turn(self, first: int) -> None:
+        self.first = max(first, 0)
+        self._show()
+        self.view.put(row=self.first or None)
+
+    def _show(self) -> None:
+        n = len(self.rows)
+        self.first = min(self.first, max(n - 1, 0)) // PAGE * PAGE
+        shown = self.rows[self.first : self.first + PAGE]
+        self.table.rows = [{**self.looked.row(int(i)), "ids": self.ids} for i in shown]
+        self.where.set_text(
+            f"rows {self.first + 1:,}–{self.first + len(shown):,} of {n:,}" if n else "no such row"
+        )
+        for button in self.back:
+            button.set_enabled(self.first > 0)
+        for button in self.on:
+            button.set_enabled(self.first + PAGE < n)

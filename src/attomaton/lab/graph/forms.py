@@ -1,0 +1,80 @@
+"""A priority graph in its other forms: tables below the picture, and files of all of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from attomaton.lab.graph.data import Part, TokenGraph
+from attomaton.lab.graph.drawing import Drawing
+from attomaton.lab.graph.tables import Table, edge_table, node_table
+from attomaton.lab.kit.charts import icon_button, numbers, save_csv
+from attomaton.lab.view import in_thread
+
+ROWS = 2000  # of a table on the page
+TABLES: dict[str, Callable[..., Table]] = {"Nodes": node_table, "Edges": edge_table}
+
+
+class Forms:
+    """The buttons for tables and files, and the tables; a row chooses what it is about."""
+
+    def __init__(self, drawing: Callable[[], Drawing], choose: Callable[[tuple[int, ...]], Any]):
+        self.drawing, self.choose = drawing, choose
+        icon_button("table_rows", "Show the numbers as tables", self._toggle)
+        with icon_button("download", "Save this graph"), ui.menu():
+            ui.menu_item("SVG, as on screen", lambda: self._save("svg"))
+            ui.menu_item("PNG, as on screen", lambda: self._save("png"))
+            ui.menu_item("GraphML, all of it", self._graphml)
+            for title in TABLES:
+                ui.menu_item(f"{title} as CSV", lambda title=title: self._csv(title))
+
+    def place(self) -> None:
+        """Where the tables stand, once they are asked for."""
+        self.tables = ui.element("section").classes("card pg-tables").props('aria-label="Tables"')
+        self.tables.set_visibility(False)
+
+    async def show(self, graph: TokenGraph, part: Part, stem: str) -> None:
+        """Stand for another graph, or another part of it; `stem` begins the names of its files."""
+        self.graph, self.part, self.stem = graph, part, stem
+        if self.tables.visible:
+            await self._fill()
+
+    async def _toggle(self) -> None:
+        self.tables.set_visibility(not self.tables.visible)
+        if self.tables.visible:
+            await self._fill()
+
+    async def _fill(self) -> None:
+        graph, part = self.graph, self.part
+        found = {t: await in_thread(make, graph, part, ROWS) for t, make in TABLES.items()}
+        if part is not self.part:
+            return  # another part was asked for meanwhile
+        self.tables.clear()
+        with self.tables, ui.element("div").classes("grid2"):
+            for title, (header, rows, ends, total) in found.items():
+                with ui.element("div").classes("twin"):
+                    some = f"the {ROWS:,} heaviest of " if total > ROWS else ""
+                    head = ui.label(f"{title}: {some}{total:,}").classes("card-title")
+                    head.props('role="heading" aria-level="2"')
+                    numbers(header, rows, on_row=self._chosen(ends))
+
+    def _chosen(self, ends: list[tuple[int, ...]]) -> Callable[[int], Any]:
+        return lambda row: self.choose(ends[row])
+
+    async def _csv(self, title: str) -> None:
+        table = await in_thread(TABLES[title], self.graph, self.part)
+        save_csv(f"{self.stem}-{title.lower()}", table.header, table.rows)
+
+    def _save(self, kind: str) -> None:
+        self.drawing().run_method("save", kind, f"{self.stem}.{kind}")
+
+    async def _graphml(self) -> None:
+        from attomaton.mechanics.theory.view import graph_view
+        from attomaton.report.graphs import EXPORTS
+
+        with self.tables:  # the menu may be gone by the time a large file is written
+            busy = ui.notification("Writing GraphML …", spinner=True, timeout=None)
+            drawn = await in_thread(graph_view, self.graph.limit, self.graph.last)
+            text = await in_thread(EXPORTS["graphml"], drawn)
+            busy.dismiss()
+            ui.download.content(text, f"{self.stem}.graphml", "application/graphml+xml")

@@ -1,0 +1,280 @@
+"""The side panel of the priority graph: a token, an edge, a component or a relation, with numbers and samples."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from nicegui import ui
+
+from attomaton.lab.graph.data import Part, TokenGraph
+from attomaton.lab.graph.scene import number_text
+from attomaton.lab.graph.tables import sample_rows
+from attomaton.lab.kit.charts import icon_button, numbers
+from attomaton.lab.kit.contexts import write_context
+from attomaton.lab.view import View
+from attomaton.mechanics.theory.automaton import samples_behind
+from attomaton.report.graphs import is_active
+
+MOST_EDGES, MOST_SAMPLES, MOST_TIED = 200, 12, 16  # of a list; what is left out is said
+
+Choose = Callable[[tuple[int, ...]], Any]  # told a token, or the two tokens of an edge
+
+
+class Panel:
+    """Details of what is chosen; `choose` is called with whatever is clicked in them."""
+
+    def __init__(self, view: View, choose: Choose, expand: Choose, centre: Callable[[int], Any]):
+        self.view, self.choose, self.expand, self.centre = view, choose, expand, centre
+        self.card = (
+            ui.element("section")
+            .classes("card pg-panel")
+            .props('aria-label="Details" aria-live="polite"')
+        )
+
+    def show(self, graph: TokenGraph, part: Part, chosen: tuple[int, ...]) -> None:
+        """Fill it: nothing chosen, a token (by number), or an edge (winner, loser)."""
+        self.graph, self.part = graph, part
+        self.card.clear()
+        with self.card:
+            if not chosen:
+                self._whole()
+            elif len(chosen) == 1 and part.condensed and len(self._tied(chosen[0])) > 1:
+                self._component(chosen[0])
+            elif len(chosen) == 1:
+                self._token(chosen[0])
+            elif part.condensed:
+                self._relation(*chosen)
+            else:
+                self._edge(*chosen)
+
+    # What can be chosen
+
+    def _whole(self) -> None:
+        graph = self.graph
+        size = np.bincount(graph.net.component) if len(graph) else np.zeros(0, np.int64)
+        self._head(f"After “{self._last()}”", close=False)
+        self._figures(
+            ("samples", float(graph.samples.weight.sum())), ("tokens", len(graph)),
+            ("edges", len(graph.net.weight)), ("components", graph.components),
+            ("of several tokens", int((size > 1).sum())),
+            ("levels", int(graph.net.level.max(initial=-1)) + 1),
+        )  # fmt: skip
+        ui.label("Choose a token or an edge in the picture to see what it stands on.").classes(
+            "note"
+        )
+        self._title("Came next most often")
+        heavy = np.argsort(-graph.net.as_next, kind="stable")[:12]
+        heavy = heavy[graph.net.as_next[heavy] > 0]
+        self._chips(
+            [(int(i), f"{graph.name[i]} {number_text(graph.net.as_next[i])}") for i in heavy]
+        )
+
+    def _token(self, i: int) -> None:
+        graph, net = self.graph, self.graph.net
+        self._head(graph.name[i])
+        tied = self._tied(i)
+        self._figures(
+            ("level", int(net.level[i])), ("component", int(net.component[i])),
+            ("W_svm score", float(net.score[i])), ("log π", float(graph.log_pi[i])),
+            ("soft odds", float(graph.share[i])), ("came next", float(net.as_next[i])),
+            ("in samples", float(graph.present[i])),
+        )  # fmt: skip
+        if graph.token[i] == graph.last:
+            ui.label("This is the last token itself: it can come next once more.").classes("note")
+        self._links(i)
+        if len(tied) > 1:
+            self._title(f"Tied with {len(tied) - 1:,}")
+            others = [int(j) for j in tied if j != i]
+            self._chips([(j, f"{graph.name[j]} {graph.share[j]:.3g}") for j in others[:MOST_TIED]])
+            self._left_out(len(others), MOST_TIED, "likeliest")
+        self._edge_table("Won over", np.flatnonzero(net.source == i), net.target)
+        self._edge_table("Lost to", np.flatnonzero(net.target == i), net.source)
+        self._samples(
+            f"Samples in which {graph.name[i]} came next", np.flatnonzero(graph.labels == i)
+        )
+
+    def _edge(self, i: int, j: int) -> None:
+        graph, net = self.graph, self.graph.net
+        found = np.flatnonzero((net.source == i) & (net.target == j))
+        self._head(f"{graph.name[i]} over {graph.name[j]}")
+        self._chips([(i, graph.name[i]), (j, graph.name[j])])
+        if not len(found):
+            ui.label("No sample says so directly.").classes("note")
+            return
+        e = int(found[0])
+        margin = float(net.score[i] - net.score[j])
+        inner = net.component[i] == net.component[j]
+        self._figures(("weight", float(net.weight[e])), ("margin", margin))
+        ui.label(
+            "Both are tied: other samples say the opposite, so the hard part keeps both and the soft part mixes them."
+            if inner
+            else "The margin is active: exactly 1, it holds W_svm up." if is_active(margin)
+            else "The margin is slack: more than the 1 that is asked for."
+        ).classes("note")  # fmt: skip
+        rows = samples_behind(
+            graph.limit.samples, graph.last, int(graph.token[i]), int(graph.token[j])
+        )
+        self._samples(
+            f"Samples where {graph.name[i]} came next and {graph.name[j]} was there",
+            rows - graph.first_sample,
+        )
+
+    def _component(self, i: int) -> None:
+        graph, net = self.graph, self.part.net
+        tied, c = self._tied(i), int(graph.net.component[i])
+        self._head(f"{len(tied):,} tied tokens")
+        self._figures(
+            ("level", int(net.level[c])), ("component", c), ("W_svm score", float(net.score[c])),
+            ("came next", float(net.as_next[c])),
+        )  # fmt: skip
+        ui.label(
+            "Each outranks the other along some way; choose one to see it among the others."
+        ).classes("note")
+        rows = [
+            [graph.name[j], float(graph.share[j]), float(graph.net.as_next[j])]
+            for j in tied[:MOST_EDGES]
+        ]
+        self._table(
+            ["token", "soft odds", "came next"],
+            rows,
+            lambda k: self.expand((int(tied[k]),)),
+            len(tied),
+        )
+        for title, here, there in (
+            ("Outranks", net.source, net.target),
+            ("Outranked by", net.target, net.source),
+        ):
+            edges = np.flatnonzero(here == c)
+            self._relations(title, edges[np.argsort(-net.weight[edges], kind="stable")], there)
+
+    def _relation(self, i: int, j: int) -> None:
+        graph, net = self.graph, self.graph.net
+        a, b = net.component[i], net.component[j]
+        between = np.flatnonzero(
+            (net.component[net.source] == a) & (net.component[net.target] == b)
+        )
+        ranked = between[np.argsort(-net.weight[between], kind="stable")]
+        self._head(f"Component {a} over {b}")
+        self._figures(
+            ("weight", float(net.weight[between].sum())), ("edges", len(between)),
+            ("margin", float(net.score[i] - net.score[j])),
+        )  # fmt: skip
+        ui.label("Choose an edge to see the samples that made it.").classes("note")
+        ends = [(int(net.source[e]), int(net.target[e])) for e in ranked[:MOST_EDGES]]
+        rows = [
+            [graph.name[s], graph.name[t], float(net.weight[e])]
+            for (s, t), e in zip(ends, ranked, strict=False)
+        ]
+        self._table(
+            ["winner", "loser", "weight"], rows, lambda k: self.expand(ends[k]), len(between)
+        )
+
+    # Pieces
+
+    def _last(self) -> str:
+        graph = self.graph
+        at = int(np.searchsorted(graph.token, graph.last))
+        there = at < len(graph) and graph.token[at] == graph.last
+        return graph.name[at] if there else str(graph.limit.graph.vocabulary[graph.last])
+
+    def _tied(self, i: int) -> Int[np.ndarray, " members"]:
+        return self.graph.members(int(self.graph.net.component[i]))
+
+    def _head(self, text: str, close: bool = True) -> None:
+        with ui.element("div").classes("abreast pg-head"):
+            ui.label(text).classes("card-title").props('role="heading" aria-level="2"')
+            if close:
+                icon_button("close", "Close the details", lambda: self.choose(()))
+
+    def _title(self, text: str) -> None:
+        ui.label(text).classes("pg-title").props('role="heading" aria-level="3"')
+
+    def _figures(self, *pairs: tuple[str, float]) -> None:
+        with ui.element("div").classes("figures"):
+            for name, value in pairs:
+                with ui.element("div"):
+                    ui.label(number_text(value)).classes("figure-value").props(
+                        f'data-figure="{name}"'
+                    )
+                    ui.label(name).classes("figure-name")
+
+    def _links(self, i: int) -> None:
+        words = self.graph.limit.graph.vocabulary
+        last = words[self.graph.last]
+        with ui.element("div").classes("abreast"):
+            context = write_context([self.graph.word[i], last], words)
+            ui.link("In the automaton", self.view.link("/automaton", context=context)).classes(
+                "chip"
+            )
+            ui.link("Under the lens", self.view.link("/lens", last=last)).classes("chip")
+            if self.part.centre is not None:
+                ui.button("Centre here", on_click=lambda: self.centre(i)).props(
+                    "flat dense no-caps size=sm"
+                )
+
+    def _chips(self, items: Sequence[tuple[int, str]]) -> None:
+        with ui.element("div").classes("abreast pg-chips"):
+            for i, text in items:
+                with ui.element("button").classes("chip can") as chip:
+                    ui.label(text)
+                chip.on("click", lambda _, i=i: self.choose((i,)))
+
+    def _edge_table(
+        self, title: str, edges: Int[np.ndarray, " edges"], ends: Int[np.ndarray, " all"]
+    ) -> None:
+        """Edges in or out of a token; a row chooses the token at the other end."""
+        if not len(edges):
+            return
+        graph, net = self.graph, self.graph.net
+        ranked = edges[np.argsort(-net.weight[edges], kind="stable")]
+        self._title(f"{title} ({len(edges):,})")
+        other = ends[ranked[:MOST_EDGES]]
+        margin = net.margin(ranked[:MOST_EDGES])
+        rows = [
+            [graph.name[j], float(net.weight[e]), round(float(m), 6)]
+            for j, e, m in zip(other, ranked, margin, strict=False)
+        ]
+        self._table(
+            ["token", "weight", "margin"], rows, lambda k: self.choose((int(other[k]),)), len(edges)
+        )
+
+    def _relations(
+        self, title: str, edges: Int[np.ndarray, " edges"], ends: Int[np.ndarray, " all"]
+    ) -> None:
+        if not len(edges):
+            return
+        graph, net = self.graph, self.part.net
+        self._title(f"{title} ({len(edges):,})")
+        first = [int(graph.members(int(ends[e]))[0]) for e in edges[:MOST_EDGES]]
+        rows = [[graph.name[j], float(net.weight[e])] for j, e in zip(first, edges, strict=False)]
+        self._table(
+            ["component of", "weight"], rows, lambda k: self.choose((first[k],)), len(edges)
+        )
+
+    def _table(
+        self, header: list[str], rows: list[list[Any]], on_row: Callable[[int], Any], total: int
+    ) -> None:
+        numbers(header, rows, on_row=on_row, page=8)
+        self._left_out(total, MOST_EDGES)
+
+    def _samples(self, title: str, rows: Int[np.ndarray, " rows"]) -> None:
+        """Evidence, heaviest first; `rows` are numbers of this last token's own samples."""
+        if not len(rows):
+            return
+        self._title(f"{title} ({len(rows):,})")
+        with ui.element("ol").classes("pg-samples"):
+            for tokens, label, weight, source in sample_rows(
+                self.graph.samples, rows, MOST_SAMPLES
+            ):
+                with ui.element("li"):
+                    with ui.element("div").classes("pg-sample"):
+                        ui.label(tokens)
+                        ui.label(f"→ {label}").classes("pg-next")
+                    times = "" if weight == 1 else f", weight {number_text(weight)}"
+                    ui.label(f"row {source:,}{times}").classes("note")
+        self._left_out(len(rows), MOST_SAMPLES)
+
+    def _left_out(self, total: int, most: int, kind: str = "heaviest") -> None:
+        if total > most:
+            ui.label(f"The {most:,} {kind} of {total:,}.").classes("note")

@@ -1,0 +1,147 @@
+"""What the browser is sent of a priority graph: the picture, with places and words."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.lab.graph import layout
+from attomaton.lab.graph.data import CAP, Part, TokenGraph
+from attomaton.report.graphs import is_active
+
+
+def scene(graph: TokenGraph, part: Part) -> dict[str, Any]:
+    """What the browser draws: nodes with their places and what hovering says, boxes, bands, edges."""
+    net, nodes = part.net, _in_order(graph, part)
+    number = np.full(len(net.level), -1)
+    number[nodes] = np.arange(len(nodes))
+    source, target = number[net.source[part.edges]], number[net.target[part.edges]]
+    names = [node_name(graph, part, int(i)) for i in nodes]
+    drawn = [layout.shortened(name) for name in names]
+    width = np.array([layout.node_width(name) for name in drawn])
+    several = np.bincount(graph.net.component)[net.component[nodes]] > 1
+    boxed = several & (not part.condensed)
+    placed = layout.place(width, net.level[nodes], net.component[nodes], source, target, boxed)
+    thickness = _thickness(net.weight)[part.edges].round(2)
+    margin = net.margin(part.edges)
+    itself = -1 if part.condensed else int(np.searchsorted(graph.token, graph.last))
+    return {
+        "nodes": [
+            {"id": node_id(part, int(i)), "name": names[k], "drawn": drawn[k], "w": float(width[k]),
+             "x": float(placed.x[k]), "y": float(placed.y[k]), "level": int(net.level[i]),
+             "box": int(net.component[i]), "several": bool(several[k]) and part.condensed,
+             "last": bool(i == itself and graph.token[i] == graph.last),
+             "tip": _tip(graph, part, int(i))}
+            for k, i in enumerate(nodes)
+        ],
+        "edges": [
+            [int(a), int(b), float(thick), float(bow), edge_kind(m, inner),
+             f"weight {number_text(w)} · " + ("tied" if inner else f"margin {number_text(m)}")]
+            for a, b, w, thick, bow, m, inner in zip(
+                source, target, net.weight[part.edges], thickness, placed.bow, margin,
+                net.component[net.source[part.edges]] == net.component[net.target[part.edges]], strict=True)
+        ],
+        "boxes": _boxes(graph, part, nodes),
+        "bands": [{"level": b.level, "top": b.top, "bottom": b.bottom} for b in placed.bands],
+        "width": placed.width,
+        "size": {"height": layout.HEIGHT, "pad": layout.PAD, "title": layout.TITLE, "bend": layout.BEND},
+    }  # fmt: skip
+
+
+def said(graph: TokenGraph, part: Part) -> str:
+    """How much of the whole is drawn, and how to see more."""
+    nodes, edges = part.all
+    names = ("components", "relations") if part.condensed else ("tokens", "edges")
+    text = f"Shown {len(part.nodes):,} of {nodes:,} {names[0]}, {len(part.edges):,} of {edges:,} {names[1]}."
+    if part.centre is not None:
+        centre = graph.name[graph.members(part.centre)[0] if part.condensed else part.centre]
+        text += (
+            f" More than {CAP:,} elements are too many for one picture, so this is the neighbourhood of “{centre}”: "
+            "its strongest edges in and out, and theirs. To see more, raise the minimum count, draw more elements, or "
+            "choose another token to look around."
+        )
+    elif not len(part.nodes):
+        text += " No edge is as heavy as the minimum count; lower it."
+    elif not edges:
+        text += " There are no edges: nothing else was ever seen beside the label."
+    return text
+
+
+def node_id(part: Part, node: int) -> str:
+    """The name under which the browser knows a node: tokens by number, components as c0, c1, …"""
+    return f"c{node}" if part.condensed else str(node)
+
+
+def number_text(x: float) -> str:
+    """A number as labels show it: whole where it is whole, else five digits; solver dust around 0 reads as 0."""
+    x = float(x)
+    return f"{x:,.0f}" if x.is_integer() else f"{0.0 if abs(x) < 5e-7 else x:.5g}".replace("-", "−")
+
+
+def _in_order(graph: TokenGraph, part: Part) -> Int[np.ndarray, " drawn"]:
+    """The nodes from the highest level down, in a component the likeliest first: the order of the Tab key."""
+    if part.condensed:
+        return part.nodes
+    inside: Bool[np.ndarray, " nodes"] = np.zeros(len(graph), bool)
+    inside[part.nodes] = True
+    return graph.order[inside[graph.order]]  # components are numbered by level
+
+
+def node_name(graph: TokenGraph, part: Part, node: int) -> str:
+    """A node in words: a token, or the likeliest tokens of a component."""
+    if not part.condensed:
+        return graph.name[node]
+    members = graph.members(node)
+    few = ", ".join(graph.name[i] for i in members[:3])
+    return few if len(members) <= 3 else f"{few} +{len(members) - 3:,}"
+
+
+def _tip(graph: TokenGraph, part: Part, node: int) -> list[str]:
+    net = part.net
+    score = number_text(net.score[node])
+    if part.condensed:
+        members = graph.members(node)
+        several = f"{len(members):,} tied tokens" if len(members) > 1 else "one token"
+        return [
+            f"level {net.level[node]}, {several}",
+            f"score {score}",
+            f"came next {_counted(net.as_next[node], 'time')}",
+        ]
+    tied = len(graph.members(int(net.component[node]))) - 1
+    beside = f", tied with {tied:,} other{'s' * (tied > 1)}" if tied else ""
+    return [
+        f"level {net.level[node]}, component {net.component[node]}{beside}",
+        f"score {score}, log π {number_text(graph.log_pi[node])}",
+        f"came next {_counted(net.as_next[node], 'time')}",
+        f"in {_counted(graph.present[node], 'sample')}",
+    ]  # fmt: skip
+
+
+def _counted(x: float, noun: str) -> str:
+    return f"{number_text(x)} {noun}" if x == 1 else f"{number_text(x)} {noun}s"
+
+
+def _boxes(graph: TokenGraph, part: Part, nodes: Int[np.ndarray, " drawn"]) -> list[dict[str, Any]]:
+    """Components of several tokens, by the places of their members among the nodes drawn."""
+    if part.condensed:
+        return []
+    members: dict[int, list[int]] = {}
+    for k, c in enumerate(part.net.component[nodes].tolist()):
+        members.setdefault(c, []).append(k)
+    boxes = []
+    for c, inside in members.items():
+        size = len(graph.members(c))
+        if size > 1:
+            some = "" if size == len(inside) else f"{len(inside):,} of "
+            boxes.append({"id": c, "members": inside, "title": f"tied: {some}{size:,}"})
+    return boxes
+
+
+def _thickness(weight: Float[np.ndarray, " edges"]) -> Float[np.ndarray, " edges"]:
+    """Line widths by weight, on a logarithmic scale: up to 3.2, less where all are light."""
+    return 0.8 + 2.4 * np.log1p(weight) / np.log1p(weight.max(initial=20.0))
+
+
+def edge_kind(margin: float, inner: bool | np.bool_) -> str:
+    """What an edge says: inside a component nothing but a tie, else an order with the margin 1 or more."""
+    return "tie" if inner else "active" if is_active(float(margin)) else "slack"

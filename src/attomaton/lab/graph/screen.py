@@ -1,0 +1,329 @@
+"""The priority graph of one last token: who outranks whom, who is tied, and which samples say so."""
+
+import shlex
+from typing import Any
+
+import numpy as np
+from nicegui import ui
+
+from attomaton.errors import AttomatonError
+from attomaton.lab.graph.data import CAP, TokenGraph, part_of, thresholds
+from attomaton.lab.graph.drawing import CSS, Drawing, drawing_key
+from attomaton.lab.graph.forms import Forms
+from attomaton.lab.graph.panel import Panel
+from attomaton.lab.graph.scene import node_id, number_text, said, scene
+from attomaton.lab.kit.find import Find, Found
+from attomaton.lab.opened import Opened
+from attomaton.lab.view import Screen, View, in_thread
+from attomaton.report.graphs import readable
+
+AROUND = 400  # elements of a neighbourhood, unless more are asked for
+SIZES = (100, 200, AROUND, 1000, CAP)
+FAR = 1e6  # how far from the middle a node can be put
+
+
+async def build(view: View) -> None:
+    """Fill the page."""
+    ui.add_css(CSS)
+    model = await view.model()
+    if model is not None:
+        await _Page(view, model).build()
+
+
+class _Page:
+    """One tab's view of a graph: what is set in its fields, and what is drawn of it."""
+
+    def __init__(self, view: View, model: Opened):
+        self.view, self.model = view, model
+        self.least = _positive(view.number("min", 0.0))
+        self.condensed = view.get("condensed") == "1"
+        self.most = int(min(max(_positive(view.number("most", AROUND)), 10), CAP))
+        self.chosen: tuple[int, ...] = ()
+        self.centre: int | None = None
+        self.graph: TokenGraph | None = None
+        self.turn = 0  # of drawing: what was asked for meanwhile wins
+
+    async def build(self) -> None:
+        view, model = self.view, self.model
+        last = view.get("last", str(model.heaviest()))
+        self.title = (
+            ui.label("Priority graph").classes("title").props('role="heading" aria-level="1"')
+        )
+        with ui.element("div").classes("abreast pg-controls"):
+            self.last_field = Find("Last token", last, self._lasts, self.open)
+            self._filter()
+            self.fold = ui.switch(
+                "One node per component",
+                value=self.condensed,
+                on_change=lambda e: self._fold(e.value),
+            )
+            with ui.element("div").classes("abreast") as self.around:
+                self.centre_field = Find("Around", "", self._tokens, self._around)
+                self.size = ui.select({n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}, value=self.most,
+                                      label="Draw at most", on_change=lambda e: self._widen(e.value))  # fmt: skip
+                self.size.props("dense outlined options-dense").classes("w-48")
+        self.wrong = ui.element("div").classes("w-full")
+        with ui.element("div").classes("w-full") as self.body:
+            with ui.element("div").classes("side"):
+                self._picture()
+                self.panel = Panel(view, self.choose, self._expand, self._recentre)
+            self.forms.place()
+        self.body.set_visibility(False)
+        self.around.set_visibility(False)
+        await self.open(last, first=True)
+
+    # Pieces of the page
+
+    def _filter(self) -> None:
+        with ui.element("div").classes("pg-least"):
+            self.count = ui.number(
+                "Minimum count",
+                value=self.least,
+                min=0,
+                on_change=lambda e: self._filtered(e.value),
+            )
+            self.count.props('dense outlined debounce=300 aria-label="Minimum count"')
+            self.slider = ui.slider(min=0, max=1, step=1, value=0).props(
+                'snap aria-label="Minimum count, in steps"'
+            )
+            self.slider.on(
+                "change",
+                lambda: self.count.set_value(
+                    self.steps[min(int(self.slider.value), len(self.steps) - 1)]
+                ),
+            )
+
+    def _picture(self) -> None:
+        with ui.element("section").classes("card").props('aria-label="Graph"'):
+            with ui.row().classes("card-head"):
+                self.shown = ui.label().classes("note pg-said").props('role="status"')
+                self.forms = Forms(lambda: self.drawing, self.choose)
+            self.drawing = Drawing()
+            self.drawing.on("choose", lambda e: self.choose(self._read(e.args)))
+            self.drawing.on("moved", lambda e: self._moved(e.args))
+            self.drawing.on("reset", self._put_back)
+            drawing_key()
+
+    # What is looked at
+
+    async def open(self, text: str, first: bool = False) -> None:
+        """Show the graph of a last token; the first time, with the rest of what the address asks for."""
+        view, model = self.view, self.model
+        self.wrong.clear()
+        try:
+            last = model.last_id(text)
+        except AttomatonError as error:
+            with self.wrong:
+                view.problem(str(error))
+                self._instead(text)
+            return
+        self.graph = None  # what is clicked until the new one is drawn means nothing
+        limit = await in_thread(model.limit, model.vocabulary[last])
+        graph = await in_thread(TokenGraph, limit, last)
+        self.last, self.centre, self.chosen = model.vocabulary[last], None, ()
+        if first:
+            with view.checked(self.wrong):
+                self.centre = graph.find(view.get("centre")) if view.get("centre") else None
+                if view.get("chosen"):
+                    over = [view.get("over")] if view.get("over") else []
+                    self.chosen = tuple(map(graph.find, [view.get("chosen"), *over]))
+        self.kept = view.lab.kept.setdefault(f"graph {view.item.id} {last}", {})
+        self.stem = "graph-" + "".join(c if c.isalnum() else "_" for c in str(self.last))[:40]
+        self.last_field.set_value(str(self.last))
+        self.title.set_text(f"Priority graph after “{readable([self.last])[self.last]}”")
+        self.steps = thresholds(graph.net.weight)
+        self.slider._props["max"] = max(len(self.steps) - 1, 1)
+        folder = view.lab.shelf.model_folder(view.item).resolve()
+        view.says(*graph_code(str(folder), str(self.last)))
+        self.body.set_visibility(True)
+        await self.draw(graph)
+
+    def _instead(self, text: str) -> None:
+        """Last tokens that begin like an unknown one, or the heaviest."""
+        rows: list[Any] = []
+        while not rows:
+            rows = self.model.search(text, 8)
+            text = text[:-1]
+        with ui.element("div").classes("abreast"):
+            ui.label("Known last tokens:").classes("note")
+            for row in rows:
+                name = readable([row["last"]])[row["last"]]
+                ui.link(name, self.view.link(last=row["last"])).classes("chip")
+
+    async def draw(self, graph: TokenGraph | None = None) -> None:
+        """Lay out and draw what the fields ask for, and say how much of the whole it is."""
+        graph = graph or self.graph
+        if graph is None:
+            return
+        self.turn += 1
+        turn = self.turn
+        first = self.chosen[0] if self.chosen else None
+        centre = first if self.centre is None else self.centre
+        part = await in_thread(part_of, graph, self.least, self.condensed, centre, self.most)
+        drawn = await in_thread(scene, graph, part)
+        if turn != self.turn:
+            return
+        self.graph, self.part = graph, part
+        shown = {n["id"] for n in drawn["nodes"]}
+        moved = {id: at for id, at in self.kept.items() if id in shown}
+        label = f"{self.title.text}; + and − zoom, 0 shows all, arrows move"
+        self.drawing.show({**drawn, "moved": moved, "chosen": self._ids(self.chosen)}, label)
+        self.slider.set_value(int(np.searchsorted(self.steps, self.least, "right")) - 1)
+        self.around.set_visibility(part.centre is not None)
+        if part.centre is not None:
+            self.centre = self._token_of(part.centre)
+            self.centre_field.set_value(str(graph.word[self.centre]))
+        self.shown.set_text(said(graph, part))
+        self.panel.show(graph, part, self.chosen)
+        self._address(graph)
+        await self.forms.show(graph, part, self.stem)
+
+    def choose(self, chosen: tuple[int, ...]) -> Any:
+        """Show the details of a token or an edge; nothing takes them away."""
+        if (graph := self.graph) is None:
+            return None
+        self.chosen = chosen
+        if self.part.centre is not None and chosen and self._node(chosen[0]) not in self.part.nodes:
+            self.centre = chosen[0]
+            return self.draw()
+        self.drawing.run_method("mark", self._ids(chosen))
+        self.panel.show(graph, self.part, chosen)
+        self._address(graph)
+        return None
+
+    async def _expand(self, chosen: tuple[int, ...]) -> None:
+        self.chosen = chosen
+        self.fold.set_value(False)
+
+    async def _recentre(self, token: int) -> None:
+        self.centre = token
+        await self.draw()
+
+    async def _around(self, text: str) -> None:
+        with self.view.checked(self.wrong):
+            if self.graph is not None:
+                self.centre = self.graph.find(text)
+                await self.draw()
+
+    async def _widen(self, most: int) -> None:
+        self.most = int(most)
+        await self.draw()
+
+    async def _fold(self, condensed: bool) -> None:
+        self.condensed = bool(condensed)
+        await self.draw()
+
+    async def _filtered(self, least: float | None) -> None:
+        if (wanted := _positive(least or 0.0)) != self.least:
+            self.least = wanted
+            await self.draw()
+
+    def _moved(self, places: Any) -> None:
+        """Keep where nodes were dropped: of nodes that are drawn, and only numbers."""
+        known = self._known()
+        for place in places if isinstance(places, list) else ():
+            match place:
+                case [str(id), int() | float() as x, int() | float() as y] if id in known:
+                    at = np.clip(np.nan_to_num([x, y]), -FAR, FAR)
+                    self.kept[id] = at.tolist()
+
+    def _put_back(self) -> None:
+        self.kept.clear()
+
+    # Nodes by their names in the browser
+
+    def _known(self) -> dict[str, int]:
+        return {node_id(self.part, int(i)): int(i) for i in self.part.nodes} if self.graph else {}
+
+    def _node(self, token: int) -> int:
+        return int(self.graph.net.component[token]) if self.part.condensed and self.graph else token
+
+    def _token_of(self, node: int) -> int:
+        return int(self.graph.members(node)[0]) if self.part.condensed and self.graph else node
+
+    def _ids(self, chosen: tuple[int, ...]) -> list[str]:
+        return [node_id(self.part, self._node(token)) for token in chosen]
+
+    def _read(self, ids: Any) -> tuple[int, ...]:
+        known = self._known()
+        names = [id for id in ids if isinstance(id, str)] if isinstance(ids, list) else []
+        return tuple(self._token_of(known[id]) for id in names[:2] if id in known)
+
+    def _lasts(self, text: str) -> list[Found]:
+        return [
+            (
+                str(r["last"]),
+                readable([r["last"]])[r["last"]],
+                f"{r['samples']:,} samples, {r['tokens']:,} tokens",
+            )
+            for r in self.model.search(text, 12)
+        ]
+
+    def _tokens(self, text: str) -> list[Found]:
+        graph = self.graph
+        if graph is None:
+            return []
+        return [
+            (
+                str(graph.word[i]),
+                graph.name[i],
+                f"next {number_text(graph.net.as_next[i])}, in {number_text(graph.present[i])}",
+            )
+            for i in graph.search(text)
+        ]
+
+    def _address(self, graph: TokenGraph) -> None:
+        words = [str(graph.word[i]) for i in self.chosen]
+        centre = (
+            None if self.part.centre is None else str(graph.word[self._token_of(self.part.centre)])
+        )
+        with self.body:  # what was clicked may be gone by now
+            self.view.put(
+                last=str(self.last), min=self.least or None, condensed=1 if self.condensed else None, centre=centre,
+                most=self.most if self.most != AROUND else None, chosen=words[0] if words else None,
+                over=words[1] if len(words) > 1 else None,
+            )  # fmt: skip
+
+
+def graph_code(folder: str, last: str) -> tuple[str, str]:
+    """The command and the Python code that give the graph of one last token."""
+    option = [f"--last={last}"] if last.startswith("-") else ["--last", last]
+    return shlex.join(["attomaton", "graph", folder, *option]), (
+        "from attomaton import open_model\nfrom attomaton.mechanics.theory.view import graph_view\n"
+        f"limit = open_model({folder!r}, [{last!r}])\n"
+        f"last = limit.graph.vocabulary.read({last!r})\n"
+        "print(graph_view(limit, limit.graph.vocabulary.id_of(last)))"
+    )
+
+
+def _positive(x: float) -> float:
+    return float(x) if np.isfinite(x) and x > 0 else 0.0
+
+
+SCREEN = Screen(
+    "/graph",
+    "Priority graph",
+    "hub",
+    build,
+    """
+After a last token *k*, every sample whose label *i* came next while *j* stood in the context adds the edge *i → j*:
+*i* was preferred to *j*.
+
+**Tied** (*i ≍ j*): ways lead from *i* to *j* and back. Tied tokens form a component, drawn as a dashed box; the soft
+part mixes them with odds ∝ m·π, where m counts the token in the context and log π is the fit of Luce's choice model.
+
+**Outranks** (*i ⇒ j*): a way leads down and none back. W_svm is the smallest matrix with
+
+(eᵢ − eⱼ)ᵀ W e_k ≥ 1 where *i ⇒ j*, and = 0 where *i ≍ j*.
+
+The left side is the **margin**; solid edges have margin 1 and hold W_svm up. **Level** 0 is outranked by nothing;
+every other level by some token of the one above.
+
+**Using it.** Hover for counts, click for details and samples. Drag a token or a box to move it (places are kept until
+*Reset*), drag the background to pan, turn the wheel to zoom. On the keyboard: + − 0 and arrows; Tab and arrows go from
+token to token, Enter chooses, Escape lets go. The minimum count hides edges of less weight, and
+tokens that have no other.
+
+Li et al. (2024), *Mechanics of next token prediction with self-attention*.
+""",
+)

@@ -1,0 +1,1 @@
+"""The screen that tells what was learned."""

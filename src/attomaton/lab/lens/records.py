@@ -1,0 +1,249 @@
+"""What the lens shows, as the records of `attomaton summary`: of a model, one of its last tokens, or a document."""
+
+import re
+import shlex
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attomaton.corpus.documents import SPLITS, Documents, read_documents
+from attomaton.corpus.terms import MAX_DF
+from attomaton.corpus.text import EOS
+from attomaton.errors import DataError, UsageError
+from attomaton.lab.opened import Opened
+
+Record = dict[str, Any]
+Progress = Callable[[int, int, object], object]
+
+TOP = 20  # rows of each table, as on the command line
+KEPT = 64  # records that stay in memory
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is under the lens: a last token, a document (by number or title), or, with neither, the whole model."""
+
+    last: str = ""
+    document: str = ""
+    split: str = ""
+    top: int = TOP
+    max_df: float = MAX_DF
+
+    def checked(self) -> "Subject":
+        """The same, if the command line would take it."""
+        if self.last and self.document:
+            raise UsageError("--last and --document ask for two lenses; name one.")
+        if self.top < 1:
+            raise UsageError(f"--top must be at least 1, not {self.top}.")
+        if not 0 < self.max_df <= 1:
+            raise UsageError(
+                f"max_df is a share of the documents above 0 and up to 1, not {self.max_df}."
+            )
+        return self
+
+
+class Records:
+    """The newest records and the documents of a lab; one text is read once for all pages."""
+
+    def __init__(self) -> None:
+        self._records: OrderedDict[tuple[Path, Subject], Record] = OrderedDict()
+        self._documents: dict[tuple[Path, str], Documents] = {}
+
+    def find(self, model: Opened, subject: Subject) -> Record | None:
+        """The record of a subject, if it was made before."""
+        return self._records.get((model.folder, subject))
+
+    def make(self, model: Opened, subject: Subject, progress: Progress) -> bool:
+        """Make and keep the record of a subject; seconds for a large model, so from a job only."""
+        progress(0, 2, "reading")
+        if subject.document:
+            made = document_record(model, self.documents(model, subject.split), subject, progress)
+        else:
+            whole = model.whole
+            progress(1, 2, "comparing last tokens" if subject.last else "counting")
+            made = _last_or_model(model, whole, subject)
+        self._records[model.folder, subject] = made
+        while len(self._records) > KEPT:
+            self._records.popitem(last=False)
+        return True
+
+    def documents(self, model: Opened, split: str) -> Documents:
+        """The documents of the text a model was fitted on."""
+        if (model.folder, split) not in self._documents:
+            self._documents[model.folder, split] = _read(model, split)
+        return self._documents[model.folder, split]
+
+
+def token_id(model: Opened, last: str) -> int:
+    """The id of a last token, or the error that `attomaton summary` gives."""
+    from attomaton.summaries import find_last_token
+
+    return find_last_token(model.vocabulary, model.lasts["last"], last)
+
+
+def part_record(model: Opened, subject: Subject) -> Record:
+    """The lens on a last token from its own samples alone: at once, but right only where others do not matter."""
+    return _last_or_model(model, model.limit(subject.last), subject)
+
+
+def _last_or_model(model: Opened, limit: Any, subject: Subject) -> Record:
+    from attomaton.report.text.summary import in_words
+    from attomaton.summaries import last_token_lens, model_summary
+
+    if subject.last:
+        made = last_token_lens(limit, token_id(model, subject.last), subject.top, subject.max_df)
+    else:
+        made = model_summary(limit, subject.top)
+    return {"model": str(model.folder), **made, "in_words": in_words(made)}
+
+
+# Documents
+
+
+def text_path(model: Opened) -> Path:
+    """The text a model was fitted on, as its own record names it; an error says why there is none."""
+    given = model.record.get("data")
+    if not given:
+        raise UsageError(
+            "this model does not say which text it was fitted on, so it has no documents."
+        )
+    path = Path(given)
+    if path.suffix.lower() in (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"):
+        raise UsageError(
+            f"documents are parts of a plain text; this model was fitted on {path.suffix}."
+        )
+    if not path.is_file():
+        raise UsageError(
+            f"{path}: the text this model was fitted on is not there, so its documents cannot be shown."
+        )
+    return path
+
+
+def splits(model: Opened) -> tuple[str, ...]:
+    """How the text of a model can be cut into documents; one fitted on lines or paragraphs has these alone."""
+    fitted = _fitted(model)
+    return SPLITS if fitted == "stream" else (fitted,)
+
+
+def first_split(model: Opened, records: Records) -> str:
+    """How to cut a text nobody has cut yet: at headings if there are any, else into the first that gives several."""
+    for split in splits(model):
+        try:
+            found = records.documents(model, split)
+        except DataError:
+            continue
+        if split == "articles" or len(found) > 1:
+            return split
+    return splits(model)[-1]
+
+
+def document_record(
+    model: Opened, documents: Documents, subject: Subject, progress: Progress
+) -> Record:
+    """The lens on one document, as `attomaton summary --document` has it."""
+    from attomaton.folders.model import open_model
+    from attomaton.report.text.summary import in_words
+    from attomaton.summaries import document_lens
+
+    i = documents.find(subject.document)
+    limit = open_model(
+        model.folder, lasts=documents.lasts(i)
+    )  # all that is needed of a large model
+    if not len(limit.graph.last_tokens):
+        limit = model.whole
+    progress(1, 2, "weighing words")
+    context = model.record.get("reading", {}).get("context")
+    made = document_lens(limit, documents, i, subject.top, subject.max_df, context)
+    head = {"model": str(model.folder), "data": str(text_path(model)), "split": subject.split}
+    return {**head, **made, "in_words": in_words(made)}
+
+
+def document_name(documents: Documents, i: int) -> str:
+    """What finds a document: its number, or its title where another document is called by that number."""
+    return str(i) if str(i) not in documents.titles else documents.titles[i]
+
+
+def _fitted(model: Opened) -> str:
+    return str(model.record.get("reading", {}).get("split", "stream"))
+
+
+def _read(model: Opened, split: str) -> Documents:
+    fitted = _fitted(model)
+    if split not in splits(model) and fitted != "stream":
+        raise UsageError(
+            f"--split {split}: this model was fitted on {fitted}, so its documents are {fitted}."
+        )
+    return read_documents(
+        text_path(model),
+        split,
+        tokenizer=model.record.get("reading", {}).get("tokenizer", "words"),
+        line_ends=EOS in model.vocabulary,
+        apart=fitted != "stream",
+        format=model.record.get("reading", {}).get("format"),
+    )
+
+
+# The same by hand
+
+
+def code(model: Opened, subject: Subject) -> tuple[str, str]:
+    """The command and the Python code that give a record."""
+    folder = str(model.folder.resolve())
+    words, python = _about(model, subject, folder)
+    if subject.top != TOP:
+        words += ["--top", str(subject.top)]
+    if subject.max_df != MAX_DF and (subject.last or subject.document):
+        words += ["--max-df", str(subject.max_df)]
+    return shlex.join(["attomaton", "summary", folder, *words]), f"{python}print(record)"
+
+
+def _about(model: Opened, subject: Subject, folder: str) -> tuple[list[str], str]:
+    """What names the subject on the command line, and the Python code."""
+    top, begin = f"top={subject.top}", "from attomaton import open_model\n"
+    if subject.last:
+        return ["--last", subject.last], (
+            f"{begin}from attomaton.summaries import last_token_lens\n"
+            f"limit = open_model({folder!r})\n"
+            f"last = limit.graph.vocabulary.id_of({model.vocabulary.read(subject.last)!r})\n"
+            f"record = last_token_lens(limit, last, {top}, max_df={subject.max_df})\n"
+        )
+    if not subject.document:
+        return [], (
+            f"{begin}from attomaton.summaries import model_summary\n"
+            f"record = model_summary(open_model({folder!r}), {top})\n"
+        )
+    text, reading = str(text_path(model).resolve()), model.record.get("reading", {})
+    return ["--document", subject.document, "--data", text, "--split", subject.split], (
+        f"{begin}from attomaton.corpus.documents import read_documents\n"
+        "from attomaton.summaries import document_lens\n"
+        f"documents = read_documents({text!r}, {subject.split!r}, tokenizer={reading.get('tokenizer', 'words')!r}, "
+        f"line_ends={EOS in model.vocabulary}, apart={_fitted(model) != 'stream'})\n"
+        f"i = documents.find({subject.document!r})\n"
+        f"record = document_lens(open_model({folder!r}), documents, i, {top}, max_df={subject.max_df}, "
+        f"context={reading.get('context')!r})\n"
+    )
+
+
+def page_name(record: Record) -> str:
+    """The name of a record's page as a file."""
+    about = {
+        "model": "model",
+        "last token": f"after {record.get('last')}",
+        "document": str(record.get("title")),
+    }
+    plain = re.sub(r"[^\w-]+", "-", about[record["subject"]]).strip("-")[:60]
+    return f"{plain or 'lens'}.html"
+
+
+def page(record: Record, command: str) -> str:
+    """The page `command --html FILE` writes; the footer says so."""
+    from attomaton.disk.provenance import package_version
+    from attomaton.report.figures import canvas
+    from attomaton.report.figures.summary import summary_figure
+    from attomaton.report.html.summary import summary_page
+
+    svg = canvas.to_svg(summary_figure(record)) if package_version("matplotlib") else None
+    footer = f"attomaton {package_version('attomaton')} · {command} --html {shlex.quote(page_name(record))}"
+    return summary_page(record, svg, footer)

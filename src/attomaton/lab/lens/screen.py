@@ -1,0 +1,195 @@
+"""The lens: what was learned, told to a person, of the whole model, one last token or one document."""
+
+from collections.abc import Iterable
+
+from nicegui import ui
+
+from attomaton.errors import AttomatonError
+from attomaton.lab.jobs import FAILED, RUNNING, STOPPED, Job
+from attomaton.lab.kit import linked
+from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.lens import choices as lens_choices
+from attomaton.lab.lens.charts import draw_levels, draw_probability, draw_ranks, draw_shares
+from attomaton.lab.lens.choices import PATIENCE, Choices
+from attomaton.lab.lens.records import (
+    Record,
+    Records,
+    Subject,
+    code,
+    page,
+    page_name,
+    part_record,
+    text_path,
+    token_id,
+)
+from attomaton.lab.lens.tables import Cells, linked_cells, own_sections
+from attomaton.lab.opened import Opened
+from attomaton.lab.view import Screen, View, in_thread
+from attomaton.report.text.summary import Section, sections, title
+
+NARROW = 6  # columns of a table that may stand beside another one
+LONG = 60  # characters of a cell that needs a wide table
+
+CSS = """
+.lens { display: flex; flex-direction: column; gap: 1rem; min-width: 0; }
+.lens .lead { max-width: 62rem; color: var(--ink); }
+.lens-beside { columns: 26rem; column-gap: 1rem; }
+.lens-beside:has(> :only-child) { columns: auto; }
+.lens-beside > * { break-inside: avoid; margin-bottom: 1rem; }
+"""
+
+
+async def build(view: View) -> None:
+    """Fill the page."""
+    ui.add_css(linked.CSS + lens_choices.CSS + CSS)
+    model = await view.model()
+    if model is not None:
+        await Page(view, model).fill()
+
+
+class Page:
+    """One page of the lens: choices above, what is under the lens below."""
+
+    def __init__(self, view: View, model: Opened):
+        self.view, self.model = view, model
+        self.records: Records = view.lab.kept.setdefault("lens", Records())
+        self.choices = Choices(view, model, self.records)
+
+    async def fill(self) -> None:
+        """Both halves."""
+        await self.choices.fill(self.look)
+        self.place = ui.element("div").classes("lens")
+        await self.look()
+
+    async def look(self) -> None:
+        """What is under the lens, as soon as it is known."""
+        view, model, subject = self.view, self.model, self.choices.subject
+        with view.checked(self.place):
+            if not self._there(subject.checked()):
+                return
+            view.says(*code(model, subject))
+            if self.records.find(model, subject) is None:
+                job = view.lab.jobs.start(
+                    f"lens {model.folder} {subject}", "Looking",
+                    lambda job: self.records.make(model, subject, job.progress),
+                )  # fmt: skip
+                await in_thread(job.wait, PATIENCE)
+                if job.state == RUNNING:
+                    await self._wait(job, subject)
+                    return
+                if job.state == FAILED:
+                    raise AttomatonError(job.error)
+            self._show(subject)
+
+    def _there(self, subject: Subject) -> bool:
+        """Whether the subject can be looked at now; an error where it never can."""
+        if subject.last:
+            token_id(self.model, subject.last)
+        if subject.document:
+            text_path(self.model)
+            if self.choices.documents is None:
+                return False  # they are being read, or cannot be: either is said above
+            self.choices.documents.find(subject.document)
+        return True
+
+    async def _wait(self, job: Job, subject: Subject) -> None:
+        """Progress, and meanwhile what a last token's own samples say."""
+
+        def ended(_: Job) -> None:
+            if subject == self.choices.subject and self.records.find(self.model, subject):
+                self.place.clear()
+                self._show(subject)
+            elif job.state == STOPPED:
+                with self.place:
+                    ui.label("Stopped. Open the page again to go on.").classes("note")
+
+        with self.place:
+            self.view.watch(job, ended)
+        if subject.last:
+            record = await in_thread(part_record, self.model, subject)
+            if job.state == RUNNING and subject == self.choices.subject:
+                with self.place:
+                    _heading(title(record))
+                    self._tables(record, own_sections(record))
+
+    def _show(self, subject: Subject) -> None:
+        record = self.records.find(self.model, subject)
+        if record is None:
+            return
+        command, _ = code(self.model, subject)
+
+        async def save() -> None:
+            text = await in_thread(page, record, command)
+            ui.download.content(text, page_name(record), "text/html")
+
+        with self.place:
+            with ui.row().classes("card-head"):
+                _heading(title(record))
+                ui.space()
+                icon_button("save_alt", "Save as page", save)
+            ui.label(record["in_words"]).classes("lead").props('id="in-words"')
+            with ui.element("div").classes("lens-beside"):
+                draw_shares(record)
+                if record["subject"] == "model":
+                    draw_probability(record)
+                if record["levels"]:
+                    draw_levels(record)
+            if record.get("points"):
+                draw_ranks(record, self._open)
+            self._tables(record, range(len(sections(record))))
+
+    def _tables(self, record: Record, chosen: Iterable[int]) -> None:
+        """The tables: narrow ones side by side."""
+        every, cells = sections(record), linked_cells(record, self.choices.links())
+        beside = None
+        for i in chosen:
+            s = every[i]
+            if _is_wide(s, cells[i]):
+                beside = None
+            elif beside is None:
+                beside = ui.element("div").classes("lens-beside")
+            with self.place if beside is None else beside:
+                linked.linked_table(
+                    s["heading"], s["note"], s["header"], s["rows"], cells[i], name=f"table-{i + 1}"
+                )
+
+    def _open(self, token: str | int) -> None:
+        links, last = self.choices.links(), self.choices.subject.last
+        ui.navigate.to(links.lens(token) or links.graph(last, token) or self.view.link("/lens"))
+
+
+def _is_wide(section: Section, cells: Cells) -> bool:
+    """Whether a table needs all of the page: many columns, several links in a cell, or much text."""
+    several = any(len(parts) > 1 for parts in cells.values())
+    long = any(isinstance(x, str) and len(x) > LONG for row in section["rows"] for x in row)
+    return several or long or len(section["header"]) > NARROW
+
+
+def _heading(text: str) -> None:
+    ui.label(text).classes("title").props('role="heading" aria-level="1"')
+
+
+SCREEN = Screen(
+    "/lens",
+    "Lens",
+    "search",
+    build,
+    """
+The lens tells in words and tables what was learned: by the whole model, after one last token, or in one document.
+
+**Hard, soft.** A window is *hard* when retrieval leaves its label alone, *soft* when it leaves the label among tied
+tokens, *lost* when it leaves only others, *absent* when the label is not in the context. On the samples of a fit
+nothing is lost.
+
+**TF-IDF.** count × (ln((1 + N)/(1 + n)) + 1) for a term in n of N documents, each document scaled to length 1. The
+document of a last token q is the pool of its contexts with their labels.
+
+**Priority.** The score e_xᵀ W_svm e_q; equal scores are ordered by log π. *Distinct* tokens were seen with one label
+only, *common* ones with several (*Scan and Snap*, Tian et al., 2023).
+
+**Use.** Choose a last token or a document above. A token leads to its own lens; the small graph beside it leads to
+its place in the priority graph. The arrow at the title saves the page that `attomaton summary --html` writes.
+
+*Mechanics of next token prediction with self-attention* (Li et al., 2024).
+""",
+)

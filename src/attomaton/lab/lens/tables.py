@@ -1,0 +1,142 @@
+"""The tables of a summary with every token, last token and document in them a link."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attomaton.lab.kit.linked import Part
+from attomaton.lab.lens.records import Record
+from attomaton.lab.opened import Opened
+from attomaton.lab.view import View
+from attomaton.report.graphs import readable
+
+Cells = dict[tuple[int, int], Sequence[Part]]
+Row = Mapping[str, Any]
+
+
+class Links:
+    """Where the words of one model lead."""
+
+    def __init__(self, view: View, model: Opened, document: Callable[[int], str] = str):
+        self.view, self.model, self.document_name = view, model, document
+        self._lasts = frozenset(model.lasts["last"].tolist())
+        self.kept: dict[str, Any] = {
+            k: view.get(k) for k in ("top", "max_df")
+        }  # a chosen size of tables goes along
+
+    def is_last(self, token: str | int) -> bool:
+        """Whether contexts of the model end in this token."""
+        return self.model.vocabulary.id_of(self.model.read(token)) in self._lasts
+
+    def lens(self, token: str | int) -> str:
+        """The lens on a last token; nowhere for a token that never is one."""
+        return self.view.link("/lens", last=token, **self.kept) if self.is_last(token) else ""
+
+    def graph(self, last: str | int, token: str | int | None = None) -> str:
+        """The graph of a last token, and in it a token."""
+        return self.view.link("/graph", last=last, chosen=token) if self.is_last(last) else ""
+
+    def token(self, token: str | int, last: str | int | None = None, after: str = "") -> Part:
+        """A token seen after `last`; without one it is a last token itself."""
+        place = self.graph(token) if last is None else self.graph(last, token)
+        return Part(readable([token])[token], self.lens(token), place, after)
+
+    def term(self, row: Row) -> Part:
+        """A term of a document: of two words, the second after the first."""
+        first, _, second = row["term"].partition(" ")
+        if row["words"] == 1:
+            return self.token(row["term"])
+        if self.model.vocabulary.id_of(self.model.read(second)) is None:
+            return Part(row["term"])
+        return Part(row["term"], self.lens(second), self.graph(first, second))
+
+    def document(self, number: int, text: str) -> Part:
+        """A document of the same text."""
+        settings = {
+            "doc": self.document_name(number),
+            "split": self.view.get("split"),
+            **self.kept,
+        }
+        return Part(text, self.view.link("/lens", **settings))
+
+
+def linked_cells(record: Record, links: Links) -> list[Cells]:
+    """The cells with links of each table of `report.summary_text.sections`, in its order."""
+    subject = {"model": _model, "last token": _last, "document": _document}[record["subject"]]
+    return [
+        {(i, j): parts(row) for i, row in enumerate(rows) for j, parts in columns.items()}
+        for rows, columns in subject(record, links)
+    ]
+
+
+Columns = dict[int, Callable[[Row], Sequence[Part]]]
+NONE: tuple[Sequence[Row], Columns] = ((), {})
+
+
+def _model(r: Record, to: Links) -> list[tuple[Sequence[Row], Columns]]:
+    last: Columns = {0: lambda row: [to.token(row["last"])]}
+    return [
+        NONE,
+        NONE,
+        NONE,
+        (r["priorities"], {**last, 1: lambda e: [to.token(e["winner"], e["last"])],
+                           2: lambda e: [to.token(e["loser"], e["last"])]}),
+        (r["token_priorities"], {0: lambda e: [to.token(e["winner"])], 1: lambda e: [to.token(e["loser"])]}),
+        (r["components"], {**last, 4: lambda c: [
+            to.token(m["token"], c["last"], f" ({m['log_pi']:+.2f})") for m in c["members"]]}),
+        (r["last_tokens"], {**last, 7: lambda row: _weighted(to, row["next"], row["last"])}),
+    ]  # fmt: skip
+
+
+def _last(r: Record, to: Links) -> list[tuple[Sequence[Row], Columns]]:
+    own = r["last"]
+    winner: Columns = {0: lambda e: [to.token(e["winner"], own)]}
+    token: Columns = {0: lambda t: [to.token(t["token"], own)]}
+    last: Columns = {0: lambda row: [to.token(row["last"])]}
+    return [
+        NONE,
+        (r["levels"], {5: lambda row: _weighted(to, row["leading"], own)}),
+        (
+            r["terms"],
+            {0: lambda t: [Part(t["term"], to.lens(t["token"]), to.graph(own, t["token"]))]},
+        ),
+        (r["disagreement"]["text_over_attention"], token),
+        (r["disagreement"]["attention_over_text"], token),
+        (r["strongest_edges"], {**winner, 1: lambda e: [to.token(e["loser"], own)]}),
+        (r["outrank_it"], winner),
+        (r["outranked_by_it"], {0: lambda e: [to.token(e["loser"], own)]}),
+        (r["similar"]["by_attention"], last),
+        (r["similar"]["by_text"], last),
+    ]
+
+
+def _document(r: Record, to: Links) -> list[tuple[Sequence[Row], Columns]]:
+    token: Columns = {0: lambda t: [to.token(t["token"])]}
+    edge: Columns = {
+        0: lambda e: [to.token(e["last"])],
+        1: lambda e: [to.token(e["winner"], e["last"])],
+        2: lambda e: [to.token(e["loser"], e["last"])],
+    }
+    return [
+        NONE,
+        NONE,
+        (r["terms"], {0: lambda t: [to.term(t)]}),
+        (r["disagreement"]["text_over_attention"], token),
+        (r["disagreement"]["attention_over_text"], token),
+        (r["strongest_edges"], edge),
+        (r["similar"], {1: lambda d: [to.document(d["document"], d["title"])]}),
+    ]
+
+
+def _weighted(to: Links, rows: Sequence[Row], last: str | int) -> list[Part]:
+    """Tokens with how often they came next, where they did."""
+
+    def often(weight: float) -> str:
+        whole = float(weight).is_integer()
+        return f" ({int(weight) if whole else weight:,})" if weight else ""
+
+    return [to.token(x["token"], last, often(x["weight"])) for x in rows]
+
+
+def own_sections(record: Record) -> list[int]:
+    """Which tables of a last token need no other last token: outcomes, levels, and edges in and out."""
+    return [0, 1, 5, 6, 7] if record["subject"] == "last token" else []

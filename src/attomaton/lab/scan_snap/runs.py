@@ -1,0 +1,292 @@
+"""What the scan-and-snap screen asks of the levels: read from an address, computed in a job, kept for the next page."""
+
+import shlex
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from attomaton.disk.formats import read_toml
+from attomaton.errors import AttomatonError, UsageError
+from attomaton.lab.jobs import Job
+from attomaton.lab.shelf import Item
+from attomaton.lab.view import Lab, number
+from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.families import conditions, family
+from attomaton.scan_snap.levels import OPTIONS, check_options, memory_mb, run_level
+from attomaton.scan_snap.trajectory import LEVELS, Dynamics
+
+if TYPE_CHECKING:
+    from attomaton.scan_snap.theory.phase import Phases
+
+CLASSES, RATE, UNTIL = "syn-small", 1.0, 1e4
+ORDER = (
+    "reduced",
+    "limit",
+    "sampled",
+)  # the quickest first, so that something is on screen at once
+FIRST = ("reduced", "limit")
+# Options of `attomaton dynamics`: what a value has to be, and what the levels take when there is none.
+KINDS: dict[str, type] = {
+    "until": float, "steps": int, "T": int, "batch": int, "optimizer": str, "start": str,
+    "mixing": str, "seeds": int, "seed": int,
+}  # fmt: skip
+USUAL: dict[str, Any] = {"steps": 100, "T": 128, "batch": 128, "seeds": 1}
+FLAGS = {"T": "--length"}
+MOST_MB = 1000  # of one question: all its levels and rates together
+MOST_TOKENS, MOST_AT_ONCE = 3e9, 4e6  # drawn by the sampled level in all, and for one step
+KEPT, KEPT_MB, FEWEST = 20, 1500, 6  # results that stay; one question has at most six
+
+Rates = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question: classes, levels, one or two pairs of learning rates (η_Y, η_Z), options that were set."""
+
+    classes: str
+    levels: tuple[str, ...]
+    rates: tuple[Rates, ...]
+    options: tuple[tuple[str, Any], ...]
+
+    def of(self, level: str) -> dict[str, Any]:
+        """The options this level has."""
+        return {k: v for k, v in self.options if k in OPTIONS.get(level, {})}
+
+    def uses(self, option: str) -> bool:
+        """Whether some chosen level has this option."""
+        return any(option in OPTIONS.get(level, {}) for level in self.levels)
+
+    def key(self, level: str, rates: Rates) -> str:
+        """What tells one result from another."""
+        return repr((self.classes, level, rates, sorted(self.of(level).items())))
+
+    def check(self) -> SequenceClasses:
+        """The classes; refuses what no level knows and what would take too long or too much memory."""
+        classes = family(self.classes)
+        for level in self.levels or ("",):
+            check_options(level, self.of(level))
+        needed = len(self.rates) * sum(self._megabytes(level, classes) for level in self.levels)
+        if needed > MOST_MB:
+            raise UsageError(
+                f"this would take about {needed:,.0f} MB of memory, and a page may take {MOST_MB:,} MB: ask for "
+                "fewer steps, seeds or levels, or run `attomaton dynamics`."
+            )
+        if "sampled" in self.levels:
+            self._check_draws()
+        return classes
+
+    def _megabytes(self, level: str, classes: SequenceClasses) -> float:
+        given = self.of(level)
+        steps = given.get("steps") if level == "limit" else None
+        records = {"sampled": 102}.get(level, 201) if steps is None else steps + 1
+        rest = {k: v for k, v in given.items() if k == "batch"}
+        return memory_mb(level, classes, given.get("seeds", 1), records, **rest)
+
+    def _check_draws(self) -> None:
+        given = USUAL | self.of("sampled")
+        at_once = given["T"] * given["batch"]
+        tokens = at_once * given["steps"] * given["seeds"] * len(self.rates)
+        if at_once > MOST_AT_ONCE or tokens > MOST_TOKENS:
+            raise UsageError(
+                f"this would draw {tokens:.3g} tokens, {at_once:.3g} at a step; a page may draw {MOST_TOKENS:.0e} and "
+                f"{MOST_AT_ONCE:.0e}: ask for a smaller T, batch, steps or seeds, or run `attomaton dynamics`."
+            )
+
+    def command(self) -> str:
+        """The same question on the command line, a line for each pair of rates."""
+        used = [(k, v) for k, v in self.options if self.uses(k)]
+        more = [word for k, v in used for word in (FLAGS.get(k, f"--{k}"), worded(v))]
+        return "\n".join(
+            shlex.join(
+                ["attomaton", "dynamics", self.classes, "--level", ",".join(self.levels),
+                 "--eta-y", worded(y), "--eta-z", worded(z), *more]
+            )
+            for y, z in self.rates
+        )  # fmt: skip
+
+    def python(self) -> str:
+        """The same question in Python."""
+        lines = [
+            "from attomaton.scan_snap.levels import run_level",
+            "from attomaton.scan_snap.families import family",
+            "from attomaton.scan_snap.theory.phase import gain_transition, measure_phases",
+            "",
+            f"classes = family({self.classes!r})",
+            f"for eta_y, eta_z in {list(self.rates)!r}:",
+            "    print(eta_y, eta_z, 'predicted snap', gain_transition(eta_y, classes.K, classes.M))",
+        ]
+        for level in self.levels:
+            given = "".join(f", {k}={v!r}" for k, v in self.of(level).items())
+            lines += [
+                f"    run = run_level({level!r}, classes, eta_y, eta_z{given})",
+                "    print(run.level, run.entropy[:, -1].mean(), [p.transition for p in measure_phases(run)])",
+            ]
+        return "\n".join(lines)
+
+
+def worded(value: object) -> str:
+    """A value as it is typed: 1.0 as 1, 0.1 as 0.1.
+
+    >>> worded(1.0), worded(10000.0), worded(0.125), worded("zero"), worded(7)
+    ('1', '10000', '0.125', 'zero', '7')
+    """
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def read_asked(settings: Mapping[str, str]) -> Asked:
+    """The question of an address; what is no number there counts as not said.
+
+    >>> read_asked({"eta_y": "2", "levels": "limit,reduced", "T": "x"})
+    Asked(classes='syn-small', levels=('reduced', 'limit'), rates=((2.0, 1.0),), options=(('until', 10000.0),))
+    """
+    said = dict.fromkeys(settings.get("levels", ",".join(FIRST)).split(","))
+    levels = [level for level in ORDER if level in said] + [x for x in said if x and x not in ORDER]
+    rates = [(_rate(settings, "eta_y"), _rate(settings, "eta_z"))]
+    if beside(settings):
+        rates.append(
+            (
+                _rate(settings, "beside_eta_y", rates[0][0]),
+                _rate(settings, "beside_eta_z", rates[0][1]),
+            )
+        )
+    found = {"until": UNTIL} | {
+        k: v for k in KINDS if (v := _value(settings.get(k), KINDS[k])) is not None
+    }
+    return Asked(
+        settings.get("classes") or CLASSES, tuple(levels), tuple(rates), tuple(found.items())
+    )
+
+
+def beside(settings: Mapping[str, str]) -> bool:
+    """Whether a second pair of rates stands beside the first."""
+    return "beside_eta_y" in settings or "beside_eta_z" in settings
+
+
+def _rate(settings: Mapping[str, str], name: str, otherwise: float = RATE) -> float:
+    found = _value(settings.get(name), float)
+    return otherwise if found is None else found
+
+
+def _value(text: str | None, kind: type) -> Any:
+    if not text or kind is str:
+        return text or None
+    found = number(text)
+    if found is None or kind is float:
+        return found
+    return int(found) if found == int(found) else None
+
+
+def run_settings(item: Item) -> dict[str, str]:
+    """The settings of a run of `attomaton dynamics`; of anything else, and of classes from a file, none."""
+    levels = [level for level in LEVELS if (item.path / f"{level}.parquet").is_file()]
+    if item.kind != "run" or not levels:
+        return {}
+    try:
+        config = read_toml(item.path / "config.toml")
+        family(str(config.get("classes")))
+    except AttomatonError:
+        return {}
+    known = ("classes", "eta_y", "eta_z", *KINDS)
+    said = {k: worded(v) for k, v in config.items() if k in known}
+    # Without `--until` the levels go to 10⁶, further than this page does by itself.
+    return {"until": worded(1e6), **said, "levels": ",".join(levels)}
+
+
+# What comes back
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One level's dynamics for one pair of rates, and the phases measured on them."""
+
+    run: Dynamics
+    phases: "list[Phases]"
+
+    @property
+    def megabytes(self) -> float:
+        """What it holds in memory: logits and attention, mostly."""
+        return 2 * self.run.z.nbytes / 1e6
+
+
+class Results:
+    """The newest results of a lab, by what was asked."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, Result] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: str) -> Result | None:
+        """A result that is still here."""
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+            return self._found.get(key)
+
+    def keep(self, key: str, result: Result) -> None:
+        """Keep one more; the oldest go, in numbers and in megabytes."""
+        with self._lock:
+            self._found[key] = result
+            while len(self._found) > KEPT or (
+                len(self._found) > FEWEST
+                and sum(r.megabytes for r in self._found.values()) > KEPT_MB
+            ):
+                self._found.popitem(last=False)
+
+
+def results_of(lab: Lab) -> Results:
+    """The results all pages of a lab share."""
+    return lab.kept.setdefault("scan-snap", Results())
+
+
+def found(lab: Lab, asked: Asked) -> list[dict[str, Result]]:
+    """For each pair of rates the levels that are there; a level counts once every pair has it."""
+    kept = results_of(lab)
+    rows = {
+        level: [kept.get(asked.key(level, rates)) for rates in asked.rates]
+        for level in asked.levels
+    }
+    return [
+        {level: row[i] for level, row in rows.items() if all(row)}  # type: ignore[misc]
+        for i in range(len(asked.rates))
+    ]
+
+
+def compute(lab: Lab, asked: Asked) -> Job:
+    """Start what is missing, or join the job that is at it; it ends early when no page waits for it any more."""
+    lab.may_start()
+    classes, kept = asked.check(), results_of(lab)
+    wanted = [(level, rates) for level in asked.levels for rates in asked.rates]
+
+    def work(job: Job) -> None:
+        from attomaton.scan_snap.theory.phase import measure_phases
+
+        for done, (level, rates) in enumerate(wanted):
+            if job.seen.get("pages", 1) < 1:
+                return
+            job.progress(
+                done, len(wanted), f"{level}, η_Y = {worded(rates[0])}, η_Z = {worded(rates[1])}"
+            )
+            key = asked.key(level, rates)
+            if kept.get(key) is None:
+                run = run_level(level, classes, *rates, **asked.of(level))
+                kept.keep(key, Result(run, measure_phases(run)))
+        job.done = job.total
+
+    job = lab.jobs.start(f"scan-snap {asked!r}", "Computing", work)
+    job.seen["pages"] = job.seen.get("pages", 0) + 1
+    return job
+
+
+def predicted(classes: SequenceClasses, rates: Rates) -> dict[str, Any]:
+    """The times and conditions `attomaton dynamics` reports."""
+    from attomaton.scan_snap.theory.phase import gain_transition, scanning_end, snapping_start
+
+    y, K, M = rates[0], classes.K, classes.M
+    return {
+        "scanning_end": float(scanning_end(y, K, M)),
+        "transition": float(gain_transition(y, K, M)),
+        "snapping_start": float(snapping_start(y, K, M)),
+        "conditions": conditions(classes, y),
+    }

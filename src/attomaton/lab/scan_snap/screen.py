@@ -1,0 +1,270 @@
+"""The scan-and-snap screen: how attention drops tokens, then freezes, at a time the two learning rates decide."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from nicegui import ui
+
+from attomaton.lab.jobs import DONE, RUNNING, STOPPED, Job
+from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.scan_snap import charts as draw
+from attomaton.lab.scan_snap import panels
+from attomaton.lab.scan_snap.runs import Result, compute, found, read_asked, run_settings
+from attomaton.lab.scan_snap.settings import Settings
+from attomaton.lab.view import Screen, View
+from attomaton.scan_snap.data import SequenceClasses
+
+PAUSE = 0.3  # seconds after the last change of a setting before it is computed
+SETTLED = 0.4  # seconds after the last move of the scrubber before it goes into the address
+FRAME = 1 / 15  # seconds between two pictures while it plays
+CSS = """
+.scrub { position: sticky; top: 50px; z-index: 5; }
+.scrub .q-slider { flex: 1 1 12rem; min-width: 8rem; }
+.scrub .when { min-width: 6.5rem; font-variant-numeric: tabular-nums; }
+"""
+
+
+class Page:
+    """One tab on this screen. The address holds every setting; what is drawn follows from it."""
+
+    def __init__(self, view: View):
+        self.view, self.asked = view, read_asked(view.settings)
+        self.job: Job | None = None
+        self.changes: dict[str, Any] = {}
+        self.timers: dict[Callable[[], Any], ui.timer] = {}
+        self.sides: list[dict[str, Result]] = []
+        self.columns: list[panels.Column] = []
+        self.shown, self.n, self.now = "", 0, 0  # level and class of the attention, recorded time
+        self.drawn = 0  # levels of the present question that are on screen
+        self.numbered: object = None  # what the table of numbers shows
+
+    def build(self) -> None:
+        """Put the page together and ask for what its address says."""
+        ui.add_css(CSS + panels.CSS)
+        title = ui.label("Scan and snap: how attention gets to its end point").classes("title")
+        title.props('role="heading" aria-level="1"')
+        ui.label(
+            "Training first scans: attention leaves the tokens that many classes share and gathers on the likeliest "
+            "tokens of each class. Then it snaps: the decoder has learned, its signal fades, attention stays as it is. "
+            "The learning rates of decoder (η_Y) and attention (η_Z) decide when, and how far it got."
+        ).classes("lead")
+        self.settings = Settings(self.asked, self.change)
+        self.clock = ui.element("div").classes("hidden")
+        self.status = ui.element("div").classes("pile")
+        self.area = ui.element("div").classes("pile")
+        with self.clock:
+            self.play = ui.timer(FRAME, self._step, active=False)
+        self.compute()
+
+    # What is asked: a change goes into the address, then the question is read from there again
+
+    def change(self, **settings: Any) -> None:
+        """Take note of new settings; they are computed when nothing more has changed for a moment."""
+        self.changes |= settings
+        self._later(PAUSE, self._changed)
+
+    def _changed(self) -> None:
+        self.view.put(**self.changes)
+        self.changes.clear()
+        self.asked = read_asked(self.view.settings)
+        self.settings.follow(self.asked)
+        self.compute()
+
+    def _later(self, seconds: float, do: Callable[[], Any]) -> None:
+        """Do something once nothing has asked for it again for a while."""
+        if do in self.timers:
+            self.timers[do].cancel()
+        with self.clock:
+            self.timers[do] = ui.timer(seconds, do, once=True)
+
+    # What is computed: results of before are there at once
+
+    def compute(self) -> None:
+        """Show what is known for the present settings, and start what is not."""
+        if self.job is not None and self.job.state == RUNNING:
+            self.job.seen["pages"] -= 1
+        self.job, self.drawn = None, 0
+        self.status.clear()
+        with self.status, self.view.checked():
+            self._draw()
+            if self.drawn < len(self.asked.levels) or not self.asked.levels:
+                self.job = compute(self.view.lab, self.asked)
+                self.view.watch(self.job, self._ended, self._looked)
+                return
+        if not self.drawn:
+            self._forget()
+
+    def _looked(self, job: Job) -> None:
+        if job is self.job and self.drawn < job.done // len(self.asked.rates):
+            self._draw()
+
+    def _ended(self, job: Job) -> None:
+        if job is not self.job:
+            return
+        self._draw()
+        if job.state == DONE and self.drawn < len(self.asked.levels):
+            self.compute()  # another page had given it up half-way
+        elif job.state == STOPPED:
+            with self.status:
+                again = ui.button("Compute", icon="play_arrow", on_click=self.compute)
+                again.props("unelevated no-caps dense")
+        elif job.state != DONE:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Take away what does not belong to the present settings."""
+        self.play.deactivate()
+        self.area.clear()
+        self.sides, self.columns = [], []
+
+    # What is drawn
+
+    def _draw(self) -> None:
+        """Draw the levels that are there; as long as there is none, what was drawn before stays."""
+        self.view.says(self.asked.command(), self.asked.python())
+        sides = found(self.view.lab, self.asked)
+        if not sides[0]:
+            return
+        if len(self.columns) != len(sides):
+            self._lay_out(len(sides))
+        self.sides, self.drawn = sides, len(sides[0])
+        asked = self.view.get("shown", "limit")
+        self.shown = asked if asked in sides[0] else list(sides[0])[-1]
+        classes = sides[0][self.shown].run.classes
+        self.now = _whole(self.view.get("t"), self._last(), self._last())
+        self.n = _whole(self.view.get("class"), 0, classes.K - 1)
+        self._follow(classes)
+        scales = draw.scales_of(sides, self.shown, self.n)
+        for rates, side, column in zip(self.asked.rates, sides, self.columns, strict=True):
+            column.show(rates, side, self.shown, self.n, self.now, scales)
+
+    def _lay_out(self, count: int) -> None:
+        self.area.clear()
+        self.numbered = None
+        with self.area:
+            self.numbers = ui.element("div").classes("w-full")
+            with ui.element("section").classes("card scrub").props('aria-label="Time and class"'):
+                self._scrubber()
+            with ui.element("div").classes("grid2"):
+                self.columns = [panels.Column(count > 1) for _ in range(count)]
+
+    def _scrubber(self) -> None:
+        with ui.element("div").classes("abreast"):
+            self.button = icon_button("play_arrow", "Play or pause", self._play)
+            self.slider = ui.slider(min=0, max=1, value=0)
+            self.slider.props('dense aria-label="Recorded time"')
+            self.when = ui.label().classes("when")
+            self.of_class = ui.select({}, label="class")
+            self.of_level = ui.select([], label="attention on level")
+        for field in (self.of_class, self.of_level):
+            field.props("dense outlined options-dense").classes("choose")
+        self.slider.on_value_change(lambda e: self._move(int(e.value)))
+        self.of_class.on_value_change(lambda e: self._choose("class", self.n, e.value))
+        self.of_level.on_value_change(lambda e: self._choose("shown", self.shown, e.value))
+
+    def _follow(self, classes: SequenceClasses) -> None:
+        """Bring scrubber, choices and numbers in line with what is drawn."""
+        self.slider.props(f"max={self._last()}")
+        self.slider.set_value(self.now)
+        self._say_when()
+        of = [
+            f"{n}: {classes.names[q]} → {classes.names[x]}"
+            for n, (q, x) in enumerate(zip(classes.query_of, classes.next_of, strict=True))
+        ]
+        self.of_class.set_options(dict(enumerate(of)), value=self.n)
+        self.of_level.set_options(list(self.sides[0]), value=self.shown)
+        if self.numbered != (self.asked, self.drawn):
+            self.numbered = self.asked, self.drawn
+            self.numbers.clear()
+            with self.numbers:
+                panels.show_numbers(self.asked, self.sides)
+
+    def _choose(self, name: str, before: object, after: object) -> None:
+        if after is not None and after != before:
+            self.view.put(**{name: after})
+            self._draw()
+
+    # Time
+
+    def _last(self) -> int:
+        return len(self.sides[0][self.shown].run.t) - 1
+
+    def _say_when(self) -> None:
+        self.when.set_text(f"t = {draw.moment(self.sides[0][self.shown].run.t[self.now])}")
+
+    def _move(self, now: int) -> None:
+        """Another moment: only markers and bars change, and once the scrubber rests, the address."""
+        if self.sides and now != self.now:
+            self.now = now
+            for column in self.columns:
+                column.move(now)
+            self._say_when()
+            self._later(SETTLED, self._settle)
+
+    def _settle(self) -> None:
+        """The moment goes into the address, and into the tables and files of the bars."""
+        self.view.put(t=self.now)
+        for column in self.columns:
+            column.settle(self.now)
+
+    def _play(self) -> None:
+        self.play.active = bool(self.sides) and not self.play.active
+        self.button.props(f"icon={'pause' if self.play.active else 'play_arrow'}")
+        if self.play.active and self.now == self._last():
+            self.slider.set_value(0)
+
+    async def _step(self) -> None:
+        if self.now >= self._last():
+            self._play()
+            return
+        self.slider.set_value(self.now + 1)
+        with suppress(TimeoutError):  # a slow browser is not sent more pictures than it draws
+            await ui.run_javascript("true", timeout=5.0)
+
+
+def _whole(text: str, otherwise: int, most: int) -> int:
+    """A whole number of an address between 0 and `most`.
+
+    >>> _whole("3", 0, 9), _whole("30", 0, 9), _whole("-3", 5, 9), _whole("x", 5, 9)
+    (3, 9, 5, 5)
+    """
+    return min(int(text[:9]), most) if text.isascii() and text.isdigit() else otherwise
+
+
+def build(view: View) -> None:
+    """Fill the page; a run of `attomaton dynamics` that is open gives the settings of a bare address."""
+    if "classes" not in view.settings:
+        view.settings = {**run_settings(view.item), **view.settings}
+    Page(view).build()
+
+
+SCREEN = Screen(
+    "/scan-snap",
+    "Scan and snap",
+    "center_focus_strong",
+    build,
+    """
+Classes of sequences, one self-attention layer with decoder Y and attention logits Z, and what happens on the way. A
+class n draws its context tokens from P(l|n), ends in the query ψ(n) and is followed by its own next token. A token is
+*distinct* when one class has it, *common* when several have it.
+
+**Attention.** c_l|n ∝ P(l|n) · exp z_ml with m = ψ(n). Distinct tokens gain, the likeliest most; common ones lose.
+
+**Three levels.** *sampled*: mini-batches of sequences of length T. *limit*: the differential equation of infinitely
+many, infinitely long ones. *reduced*: the theory, in which the decoder is replaced by its closed form (dashed).
+
+**Scan, then snap.** The decoder's gain is γ(t) = (M−1)² h / (M − 1 + exp Mh) with h at t/K. It grows until
+t₀′ = K ln M/η_Y (scanning: B grows like ½ ln t) and fades from t₀ = 2 t₀′ on (snapping: like ½ ln ln t). In between
+the exponent t γ/∫γ falls below 1: that time is predicted, and measured, as the *snap*. Levels record from t = 1 on, so
+a snap before about 2 is read too late.
+
+**Learning rates.** A larger η_Y snaps earlier. A larger η_Z scans further before that. With η_Y/η_Z fixed, larger
+rates make attention sparser.
+
+**Use.** Move η_Y and η_Z, add levels, compare two pairs of rates on equal scales, drag the time or play it. The bars
+are attention at that time: filled for distinct tokens, hollow for common ones, a mark where each began.
+
+*Scan and Snap*, Tian, Wang, Chen and Du, NeurIPS 2023, arXiv 2305.16380.
+""",
+)

@@ -1,0 +1,186 @@
+"""A sweep as a heat map: two of its settings as axes, the others held, one measured quantity as colour."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import Any
+
+from attomaton.folders.sweep import MEASURED, Mean, Sweep, cell_means
+from attomaton.lab.kit.charts import POINTS, VIRIDIS
+
+LABELLED = 80  # cells up to which each shows its number
+NAMES = {
+    "entropy": "entropy of attention (nats)",
+    "largest_attention": "largest attention",
+    "loss": "loss",
+    "y_norm": "norm of Y",
+}
+NONE = ""  # no second axis
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What is looked at: settings along x and y, the quantity, and the values of the settings held."""
+
+    x: str
+    y: str
+    value: str
+    held: dict[str, Any]
+
+
+def settings_of(sweep: Sweep) -> dict[str, list[Any]]:
+    """The settings that vary, with their values; the learning rate of Z where none does."""
+    every = {"classes": list(sweep.classes), **sweep.grid}
+    varying = {name: values for name, values in every.items() if len(values) > 1}
+    return varying or {"eta_z": sweep.grid["eta_z"]}
+
+
+def read_axes(sweep: Sweep, asked: Mapping[str, str]) -> Axes:
+    """Axes from the settings of an address; what makes no sense there becomes the usual."""
+    settings = settings_of(sweep)
+    names = list(settings)
+    usual: list[str] = [name for name in ("eta_z", "eta_y", "ratio") if name in names]
+    usual += [name for name in names if name not in usual]
+    x = asked.get("x", "") if asked.get("x") in names else usual[0]
+    rest = [name for name in usual if name != x]
+    y = asked.get("y", "") if asked.get("y") in rest else rest[0] if rest else NONE
+    value = asked.get("value", "") if asked.get("value") in MEASURED else MEASURED[0]
+    held = {}
+    for name in names:
+        if name not in (x, y):
+            words = {str(v): v for v in settings[name]}
+            held[name] = words.get(asked.get(f"at_{name}", ""), settings[name][0])
+    return Axes(x, y, value, held)
+
+
+def cells_on(sweep: Sweep, axes: Axes) -> dict[tuple[int, int], int]:
+    """The cell at each place (column, row) of the map."""
+    settings = settings_of(sweep)
+    columns = {_key(v): i for i, v in enumerate(settings[axes.x])}
+    rows = {_key(v): i for i, v in enumerate(settings[axes.y])} if axes.y else {}
+    found = {}
+    for number, cell in enumerate(sweep.cells):
+        if all(cell[name] == value for name, value in axes.held.items()):
+            found[columns[_key(cell[axes.x])], rows[_key(cell[axes.y])] if axes.y else 0] = number
+    return found
+
+
+def state_of(sweep: Sweep, means: Mapping[int, Mean], cell: int) -> str:
+    """How a cell ended, in one word."""
+    if cell in means:
+        return "finished"
+    return "failed" if cell in sweep.failed else "missing" if cell in sweep.missing else "diverged"
+
+
+def drawn(
+    sweep: Sweep, axes: Axes, chosen: int | None
+) -> tuple[dict[str, Any], list[str], list[list[Any]], str]:
+    """Options, table and note of the map; the chosen cell is framed."""
+    settings, means, places = (
+        settings_of(sweep),
+        cell_means(sweep, axes.value),
+        cells_on(sweep, axes),
+    )
+    # The chosen one comes last, so that no neighbour covers its frame.
+    shown = dict(sorted(list(places.items())[:POINTS], key=lambda pair: pair[1] == chosen))
+    values = [means[c].mean for c in shown.values() if c in means]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    high = high if high > low else low + max(abs(low), 1.0) * 1e-9
+    data = [
+        _square(sweep, axes, place, cell, means.get(cell), state_of(sweep, means, cell),
+                (low, high), len(shown) <= LABELLED, cell == chosen)
+        for place, cell in shown.items()
+    ]  # fmt: skip
+    decimals = min(max(2 - floor(log10(high - low)), 0), 15)
+    options: dict[str, Any] = {
+        "animation": False,
+        "grid": {"left": 16, "right": 16, "top": 34, "bottom": 92, "containLabel": True},
+        "tooltip": {"formatter": "{b}"},
+        "xAxis": _axis(axes.x, settings[axes.x]) | {"nameLocation": "middle", "nameGap": 30},
+        "yAxis": _axis(axes.y, settings[axes.y] if axes.y else [""]),
+        "visualMap": {
+            "show": len(set(values)) > 1, "min": low, "max": high, "calculable": True, "precision": decimals,
+            "orient": "horizontal", "left": "center", "bottom": 0, "inRange": {"color": VIRIDIS},
+            "itemHeight": 180, "itemWidth": 14,
+            "text": ["high", "low"],
+        },
+        "series": [{"type": "heatmap", "data": data,
+                    "emphasis": {"itemStyle": {"borderColor": "$ink", "borderWidth": 2}}}],
+    }  # fmt: skip
+    names = list(settings)
+    header = ["cell", *names, axes.value, "± (95 %)", "seeds", "ended"]
+    rows = [
+        [c, *(sweep.cells[c][n] for n in names), *_numbers(means.get(c)), state_of(sweep, means, c)]
+        for c in places.values()
+    ]
+    return options, header, rows, _note(sweep, axes, places, means, len(shown))
+
+
+def _square(
+    sweep: Sweep, axes: Axes, place: tuple[int, int], cell: int, mean: Mean | None, state: str,
+    span: tuple[float, float], labelled: bool, chosen: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """One cell: coloured by its mean, or hatched with the word for what became of it."""
+    where = [f"{n} {sweep.cells[cell][n]}" for n in (axes.x, axes.y) if n]
+    frame = {"borderColor": "$vermilion" if chosen else "$paper", "borderWidth": 4 if chosen else 1}
+    if mean is None:
+        looks = {
+            "failed": ("$vermilion", "✕"),
+            "diverged": ("$purple", "∞"),
+            "missing": ("$fill", "…"),
+        }
+        colour, sign = looks[state]
+        hatch = {"color": "$paper" if state != "missing" else "$line", "rotation": -0.785,
+                 "dashArrayX": [1, 0], "dashArrayY": [3, 5]}  # fmt: skip
+        return {
+            "value": [*place, 0], "visualMap": False, "name": ", ".join([*where, state]),
+            "itemStyle": {"color": colour, "decal": hatch, **frame},
+            "label": {"show": labelled, "formatter": sign, "color": "$ink", "fontSize": 14, "fontWeight": "bold"},
+        }  # fmt: skip
+    error = "" if mean.half is None else f" ± {mean.half:.2g}"
+    said = f"{axes.value} {mean.mean:.6g}{error} ({mean.seeds} seed{'s' * (mean.seeds > 1)})"
+    # Dark words on the bright half of the scale.
+    ink = "#1b1f24" if (mean.mean - span[0]) / (span[1] - span[0]) > 0.45 else "#ffffff"
+    # As many digits as tell the ends of the scale apart.
+    digits = min(max(2 + ceil(log10(max(map(abs, span)) / (span[1] - span[0]))), 3), 6)
+    return {
+        "value": [*place, mean.mean],
+        "name": ", ".join([*where, said]),
+        "itemStyle": frame,
+        "label": {"show": labelled, "formatter": f"{mean.mean:.{digits}g}", "color": ink},
+    }
+
+
+def _axis(name: str, values: list[Any]) -> dict[str, Any]:
+    return {
+        "type": "category",
+        "name": name,
+        "data": [str(v) for v in values],
+        "splitArea": {"show": False},
+    }
+
+
+def _key(value: Any) -> tuple[str, Any]:
+    """A value as a key of its own: 1 and true are different settings."""
+    return type(value).__name__, value
+
+
+def _numbers(mean: Mean | None) -> list[Any]:
+    if mean is None:
+        return ["–", "–", 0]
+    return [mean.mean, "–" if mean.half is None else mean.half, mean.seeds]
+
+
+def _note(
+    sweep: Sweep, axes: Axes, places: Mapping[Any, int], means: Mapping[int, Mean], shown: int
+) -> str:
+    states = [state_of(sweep, means, cell) for cell in places.values()]
+    parts = [
+        f"{n} {word}" for word in ("failed", "diverged", "missing") if (n := states.count(word))
+    ]
+    held = "; held: " + ", ".join(f"{k} {v}" for k, v in axes.held.items()) if axes.held else ""
+    some = (
+        f"; {shown:,} of {len(places):,} drawn, all are in the table" if shown < len(places) else ""
+    )
+    signs = " (✕ failed, ∞ diverged, … missing)" if parts else ""
+    return f"Mean over seeds; {len(places):,} cells{', ' + ', '.join(parts) if parts else ''}{signs}{held}{some}."

@@ -1,0 +1,139 @@
+"""What a run of training is asked for in the page: fields, checked as the command line checks its options."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from attomaton.errors import UsageError, one_of
+from attomaton.lab.opened import Opened
+from attomaton.lab.view import View
+from attomaton.mechanics.experiment.arguments import (
+    HEADS,
+    INITS,
+    LOSSES,
+    OPTIMIZERS,
+    check_options,
+    learning_rate,
+    loss_floors,
+    step_sizes,
+)
+
+CHOICES = {
+    "optimizer": OPTIMIZERS,
+    "init": INITS,
+    "head": HEADS,
+    "loss": LOSSES,
+    "every": ("log", "even"),
+}
+USUAL = {"optimizer": "gd", "lr": "", "steps": "4000", "seeds": "3", "seed": "0", "init": "uniform",
+         "loss": "log", "head": "identity", "batch_size": "", "every": "log"}  # fmt: skip
+LABELS = {"lr": "lr (empty: usual)", "batch_size": "batch size", "every": "records"}
+LARGE = 200_000  # pairs from which opening a model takes seconds and gigabytes
+PAIRS_A_SECOND, BYTES_A_PAIR = 1e6, 850  # measured on 5.8 million pairs
+MOST_STEPS, MOST_SEEDS = 10**9, 100  # in the page
+
+
+class Form:
+    """The fields; each is in the address, so that it brings the form back."""
+
+    def __init__(
+        self, view: View, model: Opened, start: Callable[[], Any], changed: Callable[[], Any]
+    ):
+        self.view, self.model, self._changed = view, model, changed
+        self.fields: dict[str, Any] = {}
+        with ui.element("section").classes("card").props('aria-label="A new run"'):
+            ui.label("A new run").classes("card-title").props('role="heading" aria-level="2"')
+            with ui.element("div").classes("abreast fields"):
+                for name in USUAL:
+                    self._field(name)
+                large = self.pairs > LARGE
+                button = ui.button(
+                    "Start anyway" if large else "Start", icon="play_arrow", on_click=start
+                )
+                button.props("unelevated no-caps")
+            if large:
+                ui.label(self._warning()).classes("note warning").props('role="note"')
+            self.wrong = ui.element("div").classes("place")
+
+    @property
+    def pairs(self) -> int:
+        """Parameters: pairs of a last token and a token of its contexts."""
+        return int(self.model.summary["pairs"])
+
+    def asked(self) -> dict[str, Any]:
+        """The options of `train_run`, or the error the command line would give."""
+        said = {name: str(field.value or "").strip() for name, field in self.fields.items()}
+        for name, choices in CHOICES.items():
+            one_of(name, said[name], choices)
+        counts = {name: _whole(name, said[name]) for name in ("steps", "seeds", "batch_size")}
+        for name in ("steps", "seeds"):
+            if counts[name] is None:
+                raise UsageError(f"{name}: a whole number is needed.")
+        seed = _whole("seed", said["seed"]) or 0
+        lr = _number("lr", said["lr"])
+        check_options(
+            optimizer=said["optimizer"], head=said["head"], loss=said["loss"], counts=counts, seed=seed
+        )  # fmt: skip
+        rate = learning_rate(said["optimizer"], lr)
+        step_sizes(1.0 if rate is None else rate, 1)
+        loss_floors(0.0 if said["loss"] == "log" else None, said["optimizer"], 1)
+        for name, most in (("steps", MOST_STEPS), ("seeds", MOST_SEEDS)):
+            if (counts[name] or 0) > most:
+                raise UsageError(
+                    f"{name}={counts[name]}: at most {most:,} in the page; use `attomaton train`."
+                )
+        return {
+            "init": said["init"], "optimizer": said["optimizer"], "lr": lr, "steps": counts["steps"],
+            "every": "log" if said["every"] == "log" else None, "head": said["head"], "loss": said["loss"],
+            "batch_size": counts["batch_size"], "seeds": counts["seeds"], "seed": seed,
+        }  # fmt: skip
+
+    def _field(self, name: str) -> None:
+        label, asked = LABELS.get(name, name), self.view.get(name, USUAL[name])[:40]
+        if name in CHOICES:
+            known = asked if asked in CHOICES[name] else USUAL[name]
+            field: Any = ui.select(list(CHOICES[name]), value=known, label=label).props(
+                "options-dense"
+            )
+        else:
+            field = ui.input(label, value=asked).props('inputmode="decimal"')
+        field.props("dense outlined").classes(f"field-{name}")
+        field.on_value_change(lambda: self._put(name))
+        self.fields[name] = field
+
+    def _put(self, name: str) -> None:
+        value = str(self.fields[name].value or "").strip()
+        self.view.put(**{name: None if value == USUAL[name] else value})
+        self._changed()
+
+    def _warning(self) -> str:
+        seconds, gigabytes = self.pairs / PAIRS_A_SECOND, self.pairs * BYTES_A_PAIR / 1e9
+        return (
+            f"This model has {self.pairs:,} pairs: opening it takes about {seconds:.0f} s, training it about "
+            f"{gigabytes:.1f} GB, and every step goes over all its samples. Begin with few steps and one seed."
+        )
+
+
+def _whole(name: str, text: str) -> int | None:
+    try:
+        return int(text.replace(",", "").replace("_", "")) if text else None
+    except ValueError as error:
+        raise UsageError(f"{name}={text}: a whole number is needed.") from error
+
+
+def _number(name: str, text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError as error:
+        raise UsageError(f"{name}={text}: a number is needed.") from error
+
+
+CSS = """
+.place { width: 100%; } .place:empty { display: none; }
+.fields > .q-field { width: 8.2rem; flex: 0 1 auto; }
+.warning { border-left: 4px solid var(--hot); padding-left: .6rem; }
+.beside { width: 17rem; max-width: 100%; }
+@media (max-width: 600px) { .place { width: 100%; } .place:empty { display: none; }
+.fields > .q-field { width: calc(50% - .3rem); } }
+"""

@@ -1,0 +1,1 @@
+"""What theory computes without training."""

@@ -1,0 +1,430 @@
+r"""The automaton attention becomes: retrieve the highest priority (hard), mix what is tied (soft).
+
+Given a context $X$ with last token $q$, the layer in the limit of training
+
+1. *hard retrieval*: keeps the tokens of $X$ with the largest score $e_x^\top W_{svm} e_q$. On tokens that the
+   priority graph of $q$ relates this is its highest component present in $X$; between unrelated components the
+   scores decide, equal scores keep both;
+2. *soft composition*: chooses among the kept tokens with probability $\propto m_x e^{e_x^\top W_{fin} e_q}$.
+
+What the data do not speak about is said in the answer. A token outside the vocabulary has no vector: it is named, left
+out and gets no probability. A last token that never was one has taught nothing: there is no answer. A token never
+seen with $q$ keeps the score 0 it had at the start (orthonormal embeddings), so it loses to what $q$ ranks above 0 and
+beats what $q$ ranks below. With other embeddings the scores of both follow from the vectors.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.samples import Samples, read_context
+from attomaton.corpus.vocabulary import Label
+from attomaton.errors import DataError, UsageError, number, visible, whole_number
+from attomaton.mechanics.theory.limit import Limit, expect_limit
+from attomaton.numerics import sorted_unique
+
+NOT_A_TOKEN = "not in the vocabulary"
+NEVER_LAST = "never a last token"
+NEVER_TOGETHER = "never seen with the last token"
+NO_ANSWER = "Nothing was learned about contexts that end in the last token: there is no prediction."
+SUGGESTED = 5  # unknown tokens of a context for which the nearest known one is looked up
+TIE = 1e-6  # scores this close are equal: far above the solvers' residuals, far below any margin
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One step of a path, `winner` over `loser`, with the samples that made it."""
+
+    winner: Label
+    loser: Label
+    weight: float
+    evidence: tuple[dict, ...]
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A token of a context that a model does not know: `why` is `NOT_A_TOKEN` or, of a last token, `NEVER_LAST`."""
+
+    token: Label
+    nearest: Label | None
+    why: str
+
+
+class Answer(dict[Label, float]):
+    """Probabilities of the known tokens of a context, in their order; and what the model does not know of it.
+
+    It is empty where nothing was learned about contexts that end in this last token. `unknown` are the tokens outside
+    the vocabulary, `unseen` the known ones that were never seen with the last token, and `known_last` says whether
+    that was ever a last token.
+    """
+
+    def __init__(
+        self,
+        probability: Mapping[Label, float],
+        unknown: tuple[Label, ...] = (),
+        unseen: tuple[Label, ...] = (),
+        known_last: bool = True,
+    ):
+        super().__init__(probability)
+        self.unknown, self.unseen, self.known_last = unknown, unseen, known_last
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Answer, (dict(self), self.unknown, self.unseen, self.known_last)
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of one token of the context, and why.
+
+    `reason` is one of `retrieved`, `outranked` (then `path` leads down from a retrieved token),
+    `lower score` (unrelated in the graph; W_svm's scores decide), `never seen with the last token` and
+    `not in the vocabulary`. `probability` is None where there is none: of a token outside the vocabulary, and of
+    all where there is no answer. `seen` says whether the data hold the token together with the last token: of one
+    that is retrieved without, nothing was learned but that the others are worse.
+    """
+
+    token: Label
+    count: int
+    probability: float | None
+    reason: str
+    svm_score: float
+    finite_score: float
+    path: tuple[Edge, ...] = ()
+    seen: bool = True
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A prediction with its reasons; `fates` come in order of falling probability, then score.
+
+    `prediction` is None where nothing was learned about contexts that end in this last token. `unknown` names what the
+    model does not know, with the nearest it does.
+    """
+
+    context: tuple[Label, ...]
+    last: Label
+    prediction: Label | None
+    known_last: bool
+    undetermined: bool
+    fates: tuple[Fate, ...]
+    soft_to_hard: tuple[tuple[float, dict[Label, float]], ...]
+    note: str
+    unknown: tuple[Unknown, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """All of it as plain data, tables instead of dictionaries keyed by token."""
+        record = asdict(self)
+        record["unknown"] = list(record["unknown"])
+        record["soft_to_hard"] = [
+            {"radius": radius, "probability": [{"token": k, "p": v} for k, v in p.items()]}
+            for radius, p in self.soft_to_hard
+        ]
+        for fate in record["fates"]:
+            for edge in fate["path"]:
+                for sample in edge["evidence"]:
+                    sample["tokens"] = [
+                        {"token": k, "count": m} for k, m in sample["tokens"].items()
+                    ]
+        return record
+
+
+class Automaton:
+    """Predictions of a fitted limit, and their reasons."""
+
+    def __init__(self, limit: Limit):
+        expect_limit(limit)
+        self.limit = limit
+
+    def predict_proba(self, context: Sequence[Label], radius: float = np.inf) -> Answer:
+        """Next-token probabilities over the distinct known tokens of the context.
+
+        `radius` is ‖W‖ along W_svm: infinite is the limit of training, smaller values show the layer on
+        its way there, W = W_fin + radius · W_svm/‖W_svm‖.
+        """
+        seen = self._look_up(context)
+        p = self._mix(seen, radius)
+        unseen = [word for word, pair in zip(seen.words, seen.pairs, strict=True) if pair < 0]
+        return Answer(
+            dict(zip(seen.words, p.tolist(), strict=True)) if seen.answered else {},
+            tuple(seen.unknown),
+            tuple(unseen),
+            seen.known_last,
+        )
+
+    def predict(self, context: Sequence[Label]) -> Label | None:
+        """The likeliest next token (the first in the context among equals); None where there is no answer."""
+        probability = self.predict_proba(context)
+        return max(probability, key=probability.__getitem__) if probability else None
+
+    def sample(
+        self, context: Sequence[Label], rng: np.random.Generator, length: int = 1
+    ) -> list[Label]:
+        """A continuation drawn token by token; each drawn token becomes the next last token.
+
+        It ends early, or is empty, where the last token never was one in the data: nothing was learned about
+        what follows it.
+        """
+        whole_number("length", length, least=1)
+        expect_generator(rng)
+        # What is drawn stands in the context already: no step changes which tokens there are, only how often.
+        seen = self._look_up(context)
+        count, place = seen.count.copy(), {x: i for i, x in enumerate(seen.words)}
+        after: dict[Label, _Seen] = {}  # the context by its last token
+        drawn: list[Label] = []
+        while seen.answered and seen.words and len(drawn) < length:
+            p = self._mix(replace(seen, count=count), np.inf)
+            edges = p.cumsum()
+            i = int((edges / edges[-1]).searchsorted(rng.random(), side="right"))
+            drawn.append(word := seen.words[i])
+            count[place[word]] += 1
+            if word not in after:
+                after[word] = self._look_up([*seen.words, word])
+            seen = after[word]
+        return drawn
+
+    def explain(self, context: Sequence[Label], evidence: int = 3) -> Explanation:
+        """The prediction for a context, and for every token of it why it won or lost.
+
+        `evidence` is the number of samples shown for each edge of a path, heaviest first.
+        """
+        whole_number("evidence", evidence, least=0)
+        seen = self._look_up(context)
+        words, tokens = seen.words, seen.tokens
+        unknown = tuple(self._unknown(seen))
+        nobody = [
+            Fate(x, m, None, NOT_A_TOKEN, 0.0, 0.0, seen=False) for x, m in seen.unknown.items()
+        ]
+        p = self._mix(seen, np.inf)
+        kept = np.flatnonzero(p > 0)
+        # A token never seen with the last one is a component of its own.
+        parts = {
+            self.limit.graph.component[i] if (i := seen.pairs[k]) >= 0 else -1 - k for k in kept
+        }
+        lost = self._why_lost(seen, tokens[kept], tokens[p == 0], evidence)
+        fates = []
+        for i, word in enumerate(words):
+            reason, path = ("retrieved", ()) if p[i] > 0 else next(lost)
+            share: float | None = float(p[i])
+            if not seen.answered:
+                reason, share = NEVER_TOGETHER, None
+            values = int(seen.count[i]), share, reason, float(seen.svm[i]), float(seen.finite[i])
+            fates.append(Fate(word, *values, path, bool(seen.pairs[i] >= 0)))
+        order = sorted(range(len(words)), key=lambda i: (-p[i], -seen.svm[i]))
+        radii = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0]) * max(self.limit.svm.norm, 1.0)
+        return Explanation(
+            tuple(seen.context),
+            seen.context[-1],
+            words[int(np.argmax(p))] if seen.answered else None,
+            seen.known_last,
+            len(parts) > 1 or not seen.answered,
+            tuple([*(fates[i] for i in order), *nobody]),
+            tuple((float(r), dict(zip(words, self._mix(seen, r).tolist(), strict=True)))
+                  for r in radii if seen.answered),
+            self._note(seen, unknown, len(parts), [words[k] for k in kept if seen.pairs[k] < 0]),
+            unknown,
+        )  # fmt: skip
+
+    def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
+        """What the model does not know of a context, with the nearest it does (looked up for the first few)."""
+        return tuple(self._unknown(self._look_up(context)))
+
+    def _unknown(self, seen: "_Seen") -> Iterator[Unknown]:
+        nearest = self.limit.graph.vocabulary.nearest
+        for i, word in enumerate(seen.unknown):
+            yield Unknown(word, nearest(word) if i < SUGGESTED else None, NOT_A_TOKEN)
+        if not seen.known_last and seen.context[-1] not in seen.unknown:
+            yield Unknown(seen.context[-1], None, NEVER_LAST)
+
+    def _look_up(self, context: Sequence[Label]) -> "_Seen":
+        """What the model knows of a context."""
+        words = read_context(context)
+        if not words:
+            raise DataError("the context is empty; a prediction needs at least one token.")
+        counted: dict[Label, int] = {}
+        for x in words:
+            counted[x] = counted.get(x, 0) + 1
+        limit, vocabulary = self.limit, self.limit.graph.vocabulary
+        known = [x for x in counted if x in vocabulary]
+        tokens = np.array([vocabulary.id_of(x) for x in known], np.int64)
+        q = vocabulary.id_of(words[-1])
+        last = np.full(len(known), -1 if q is None else q)
+        pairs_of = limit.graph.pairs_of(-1 if q is None else q)
+        known_last = pairs_of.stop > pairs_of.start
+        coupled = limit.embeddings is not None and not limit.embeddings.orthonormal
+        return _Seen(
+            words,
+            {x: m for x, m in counted.items() if x not in vocabulary},
+            known,
+            q,
+            known_last,
+            known_last or (coupled and q is not None),
+            tokens,
+            np.array([counted[x] for x in known], np.int64),
+            limit.graph.pairs(last, tokens),
+            limit.scores(limit.svm.coefficient, last, tokens),
+            limit.scores(limit.finite.coefficient, last, tokens),
+        )
+
+    def _mix(self, seen: "_Seen", radius: float) -> Float[np.ndarray, " known"]:
+        """The shares of one bag's tokens; see `mixing_scores`."""
+        radius = number("radius", radius, least=0)
+        if not seen.words:
+            return np.zeros(0)
+        whole, norm = np.array([0, len(seen.words)]), self.limit.svm.norm
+        score = mixing_scores(whole, seen.count, seen.svm, seen.finite, radius, norm)
+        e = np.exp(score - score.max())
+        return e / e.sum()
+
+    def _why_lost(
+        self,
+        seen: "_Seen",
+        winners: Int[np.ndarray, " kept"],
+        losers: Int[np.ndarray, " lost"],
+        evidence: int,
+    ) -> Iterator[tuple[str, tuple[Edge, ...]]]:
+        """The reason of each loser, with the shortest path down to it from a winner."""
+        q = seen.q
+        if q is None:
+            return
+        ways = self.limit.graph.paths(q, winners.tolist(), losers.tolist())
+        for loser, way in zip(losers, ways, strict=True):
+            if self.limit.graph.pair(q, int(loser)) is None:
+                yield NEVER_TOGETHER, ()
+            elif way is None:
+                yield "lower score", ()
+            else:
+                yield "outranked", tuple(self._edge(q, i, k, evidence) for i, k in pairwise(way))
+
+    def _note(
+        self, seen: "_Seen", unknown: Sequence[Unknown], parts: int, unseen: Sequence[Label]
+    ) -> str:
+        """What an answer rests on, in sentences: unknown tokens first."""
+        said = [unknown_note(unknown, seen.answered)] if unknown else []
+        if not seen.answered:
+            return said[0]
+        if parts > 1:
+            said.append(
+                "Tokens the data leave unrelated share the highest score: the theorem keeps them all "
+                "but leaves the odds between them to the start of training; those of a start at zero "
+                "are shown."
+            )
+        if unseen:
+            coupled = self.limit.embeddings is not None and not self.limit.embeddings.orthonormal
+            why = "follow from the embeddings" if coupled else "are the 0 of the start"
+            names = ", ".join(f"‘{visible(x)}’" for x in unseen[:SUGGESTED])
+            more = f" and {len(unseen) - SUGGESTED} more" if len(unseen) > SUGGESTED else ""
+            said.append(
+                f"Retrieved, but {NEVER_TOGETHER}: {names}{more}; nothing was learned about it there, "
+                f"its scores {why}."
+            )
+        if parts == 1 and not unseen:
+            said.append("One component is retrieved; the theorem fixes all odds.")
+        return " ".join(said)
+
+    def _edge(self, q: int, i: int, j: int, evidence: int) -> Edge:
+        samples, vocabulary = self.limit.samples, self.limit.graph.vocabulary
+        rows = samples_behind(samples, q, i, j)
+        heaviest = rows[np.argsort(-samples.weight[rows], kind="stable")][:evidence]
+        return Edge(
+            vocabulary[i],
+            vocabulary[j],
+            float(samples.weight[rows].sum()),
+            tuple(
+                {
+                    "tokens": samples.bag(int(r)),
+                    "next": vocabulary[samples.label[r]],
+                    "weight": float(samples.weight[r]),
+                    "source": int(samples.source[r]),
+                }
+                for r in heaviest
+            ),
+        )
+
+
+def expect_generator(rng: object) -> None:
+    """Refuse what draws nothing."""
+    if not isinstance(rng, (np.random.Generator, np.random.RandomState)):
+        raise UsageError(
+            f"rng={rng!r:.60}: a NumPy generator is needed, such as numpy.random.default_rng(0)."
+        )
+
+
+def mixing_scores(
+    start: Int[np.ndarray, " bags_and_one"],
+    count: Int[np.ndarray, " entries"],
+    svm: Float[np.ndarray, " entries"],
+    finite: Float[np.ndarray, " entries"],
+    radius: float = np.inf,
+    norm: float = 1.0,
+) -> Float[np.ndarray, " entries"]:
+    r"""The score of every token of many bags: its softmax over a bag is what the automaton predicts.
+
+    $\log m_x + e_x^\top W_{fin} e_q$ for the tokens with the highest score of $W_{svm}$ and −∞ for all others; on the
+    way there, $W_{svm}$'s unit scores times `radius` are added instead (`norm` is $\|W_{svm}\|$).
+
+    >>> mixing_scores(np.array([0, 3]), np.array([1, 1, 1]), np.array([1.0, 1.0, 0.0]), np.zeros(3)).tolist()
+    [0.0, 0.0, -inf]
+    """
+    score = np.log(count) + finite
+    if np.isinf(radius):
+        top = np.repeat(np.maximum.reduceat(svm, start[:-1]), np.diff(start)) if len(svm) else svm
+        return np.where(svm >= top - TIE, score, -np.inf)
+    return score + radius * svm / norm if norm > 0 else score
+
+
+def samples_behind(samples: Samples, last: int, i: int, j: int) -> Int[np.ndarray, " rows"]:
+    """The samples that made the edge i → j in the graph of `last`: its label is i, it holds j."""
+    lo, hi = np.searchsorted(samples.last, [last, last + 1])
+    lo, hi = lo + np.searchsorted(samples.label[lo:hi], [i, i + 1])
+    part = samples.take(np.arange(lo, hi))
+    return lo + sorted_unique(part.sample_of[part.token == j])
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A context as a model sees it: its known tokens in order of appearance, with their scores."""
+
+    context: list[Label]
+    unknown: dict[Label, int]  # tokens outside the vocabulary, with their counts
+    words: list[Label]
+    q: int | None  # the last token
+    known_last: bool
+    answered: bool  # whether anything was learned about contexts that end in q
+    tokens: Int[np.ndarray, " known"]
+    count: Int[np.ndarray, " known"]
+    pairs: Int[np.ndarray, " known"]  # −1 where never seen with q
+    svm: Float[np.ndarray, " known"]
+    finite: Float[np.ndarray, " known"]
+
+
+def unknown_note(unknown: Sequence[Unknown], answered: bool) -> str:
+    """What a model does not know of a context, and what came of it, in sentences; nothing where it knows all.
+
+    >>> print(unknown_note([Unknown("teq", "tea", NOT_A_TOKEN)], True))
+    ‘teq’ is not in the vocabulary; did you mean ‘tea’? It was left out.
+    """
+    said = [naming(unknown)] if unknown else []
+    out = sum(x.why == NOT_A_TOKEN for x in unknown)
+    if not answered:
+        said.append(NO_ANSWER)
+    elif out:
+        said.append("It was left out." if out == 1 else "They were left out.")
+    if answered and len(unknown) > out:
+        said.append("Its scores follow from the embeddings.")
+    return " ".join(said)
+
+
+def naming(unknown: Sequence[Unknown]) -> str:
+    """The tokens that a model does not know, each in a sentence, with the nearest that it does."""
+    said = []
+    for x in unknown[:SUGGESTED]:
+        near = "." if x.nearest is None else f"; did you mean ‘{visible(x.nearest)}’?"
+        is_not = f"was {x.why} in the data." if x.why == NEVER_LAST else f"is {x.why}{near}"
+        said.append(f"‘{visible(x.token)}’ {is_not}")
+    if len(unknown) > SUGGESTED:
+        said.append(f"Nor are {len(unknown) - SUGGESTED} more.")
+    return " ".join(said)

@@ -1,0 +1,656 @@
+r"""The finite component: what training mixes softly, as Luce-choice maximum likelihood per component.
+
+Keep, of each sample, the tokens in its label's component: the *cyclic* data. There every component is a
+Luce model with a finite maximum-likelihood answer $\pi$,
+
+$$p(y \mid X) = \frac{m_y \pi_y}{\sum_{x \in X} m_x \pi_x},$$
+
+and $W_{fin}$ is the smallest $W$ with $(e_i - e_j)^\top W e_k = \log \pi_i/\pi_j$ inside components. It lives in
+$S_{fin} = \mathrm{span}\{(e_i - e_j)e_k^\top : i \asymp j\}$, and the loss of the cyclic data at $\pi$, over all
+samples, is the floor $L^*$ of the loss of training.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.corpus.samples import Samples, merge_samples
+from attomaton.errors import SolverError, UsageError, visible
+from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.mechanics.theory.laplacian import EPS, balance, newton_step, tree_bound
+from attomaton.numerics import inner, ragged_indices, row_pointer, sum_by, unit_scale
+
+CONVERGED = 1e-12  # gradient of a component's mean loss at which Newton stops
+CERTIFIED = 1e-9  # gradient above which an answer is an error
+KNOWN = 1e-3  # nats by which log-odds may be off before an answer is an error
+SURE = 1e-9  # nats at which the bound of a large component is good enough
+SETTLED = 1e-12  # nats a careful step may still move where rounding is finer than that
+CAREFUL = 512  # tokens in a component up to which steps can be taken carefully
+PADDED = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+HURRIED = (
+    20  # quick steps, and halvings of one, after which a small component is left to careful ones
+)
+LEAPS = 20  # first steps that may balance flows
+FAR = 0.1  # nats of a step, or of doubt about it, that make them do so
+STEPPED = 1 << 20  # entries of all matrices that take a careful step together
+LONGEST_STEP = 5.0  # a full Newton step from zero can overshoot by far
+MATCHED = 1e-7  # relative error of W_fin's scores above which embeddings are too close to dependent
+BASIS_ENTRIES = 10**8  # numbers in a written-out basis of S_fin
+DENSE = (
+    64  # tokens in a component above which conjugate gradients beat a factorisation and its threads
+)
+
+Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Luce choices among items: who won, against whom, with which multiplicities.
+
+    Items are numbered so that each group (component) is a contiguous range; every choice stays inside
+    one group and has at least two different items.
+    """
+
+    start: Int[np.ndarray, " choices_and_one"]
+    item: Int[np.ndarray, " entries"]
+    log_count: Float[np.ndarray, " entries"]
+    winner: Int[np.ndarray, " choices"]
+    weight: Float[np.ndarray, " choices"]
+    group: Int[np.ndarray, " items"]
+
+    @cached_property
+    def choice_of(self) -> Int[np.ndarray, " entries"]:
+        """The choice each entry belongs to."""
+        return np.repeat(np.arange(len(self.winner)), np.diff(self.start))
+
+    @cached_property
+    def group_of_choice(self) -> Int[np.ndarray, " choices"]:
+        """The group each choice is made in."""
+        return self.group[self.winner]
+
+    @cached_property
+    def winner_at(self) -> Int[np.ndarray, " choices"]:
+        """The entry of each choice that is its winner."""
+        return np.flatnonzero(self.item == self.winner[self.choice_of])
+
+    @cached_property
+    def entry_weight(self) -> Float[np.ndarray, " entries"]:
+        """The weight of the choice each entry belongs to."""
+        return self.weight[self.choice_of]
+
+    @cached_property
+    def wins(self) -> Float[np.ndarray, " items"]:
+        """Total weight of the choices each item won."""
+        return sum_by(self.winner, self.weight, len(self.group))
+
+    @cached_property
+    def group_weight(self) -> Float[np.ndarray, " groups"]:
+        """Total weight of the choices made in each group."""
+        return sum_by(self.group_of_choice, self.weight, int(self.group.max(initial=-1)) + 1)
+
+    def restrict(self, groups: Bool[np.ndarray, " groups"]) -> tuple["Choices", np.ndarray]:
+        """The choices made in these groups, renumbered, and the items that remain."""
+        items = np.flatnonzero(groups[self.group])
+        number = np.full(len(self.group), -1)
+        number[items] = np.arange(len(items))
+        rows = np.flatnonzero(groups[self.group_of_choice])
+        size = np.diff(self.start)[rows]
+        at = ragged_indices(self.start[rows], size)
+        new_group = np.unique(self.group[items], return_inverse=True)[1]
+        return Choices(
+            row_pointer(size), number[self.item[at]], self.log_count[at],
+            number[self.winner[rows]], self.weight[rows], new_group,
+        ), items  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteComponent:
+    """W_fin and the loss floor, with what certifies them.
+
+    `gradient` is the largest slope of a component's mean loss; `error` bounds how far any log-odds log π_i/π_j
+    may be off, in nats (None in models written before it was kept). `log_pi` holds log π on every observed pair,
+    centred inside each component (0 where a pair is tied with nothing); `coefficient` and `score` give W_fin as in
+    `GraphSVM`.
+    """
+
+    log_pi: Float[np.ndarray, " pairs"]
+    coefficient: Float[np.ndarray, " pairs"]
+    score: Float[np.ndarray, " pairs"]
+    loss_floor: float
+    gradient: float
+    cyclic_samples: int
+    norm: float  # ‖W_fin‖_F
+    error: float | None = None
+
+
+def finite_component(
+    graph: PriorityGraph, samples: Samples, embeddings: Embeddings | None = None
+) -> FiniteComponent:
+    """The soft part of the limit for all last tokens: Luce fits, W_fin and L*."""
+    cyclic = cyclic_samples(graph, samples)
+    items = np.flatnonzero(graph.cyclic)
+    items = items[np.argsort(graph.component[items], kind="stable")]
+    scale = unit_scale(samples.weight.max(keepdims=True))
+    choices = _choices(graph, replace(cyclic, weight=cyclic.weight * scale), items)
+    theta, error = luce_fit(choices)
+    look = luce_loss(choices, theta)
+    # The certificate is taken component by component, each on its own scale: the strictest reading.
+    worst = float(np.abs(look.gradient / choices.group_weight[choices.group]).max(initial=0.0))
+    off = float(error.max(initial=0.0))
+    if not (worst <= CERTIFIED and off <= KNOWN):
+        _refuse(graph, items, choices, int(np.argmax(error)) if len(error) else 0, worst, off)
+    log_pi = np.zeros(len(graph.pair_last))
+    log_pi[items] = theta
+    subspace = FiniteSubspace(graph, embeddings)
+    coefficient = subspace.coefficients(log_pi)
+    score = subspace.scores(coefficient)
+    return FiniteComponent(
+        log_pi,
+        coefficient,
+        score,
+        float(look.loss.sum()) / float((samples.weight * scale).sum()),
+        worst,
+        int(cyclic.rows.sum()),
+        float(np.sqrt(max(0.0, inner(coefficient, score)))),
+        off,
+    )
+
+
+def _refuse(
+    graph: PriorityGraph,
+    items: Int[np.ndarray, " items"],
+    choices: Choices,
+    group: int,
+    gradient: float,
+    error: float,
+) -> NoReturn:
+    """Say which component's odds are not known, and what its weights are like."""
+    inside = items[choices.group == group]
+    weight = choices.weight[choices.group_of_choice == group]
+    words = ", ".join(visible(repr(graph.vocabulary[x])) for x in graph.pair_token[inside[:3]])
+    raise SolverError(
+        f"Luce fit: after last token {visible(repr(graph.vocabulary[graph.pair_last[inside[0]]]))} the odds of "
+        f"{len(inside):,} tied tokens ({words}{', …' if len(inside) > 3 else ''}) are known to {error:.1e} nats only, "
+        f"{KNOWN:.0e} is needed (gradient {gradient:.1e}, at most {CERTIFIED:.0e}). The weights that tie them "
+        f"differ by a factor of {weight.max() / weight.min():.1e}; drop the lightest samples."
+    )
+
+
+def cyclic_samples(graph: PriorityGraph, samples: Samples) -> Samples:
+    """The cyclic data: of each sample the tokens tied with its label; nothing else left, no sample."""
+    owner = samples.sample_of
+    label = graph.component[graph.pairs(samples.last, samples.label)]
+    pair = graph.pairs(samples.last[owner], samples.token)
+    kept = graph.component[pair] == label[owner]
+    size = np.bincount(owner[kept], minlength=len(samples))
+    some = np.flatnonzero(size > 1)
+    kept &= (size > 1)[owner]
+    restricted = Samples(
+        samples.vocabulary, samples.last[some], samples.label[some], samples.weight[some],
+        row_pointer(size[some]), samples.token[kept], samples.count[kept], samples.rows[some],
+        samples.source[some], samples.set_aside, samples.tokens, samples.windows,
+    )  # fmt: skip
+    return merge_samples(restricted)
+
+
+def _choices(graph: PriorityGraph, cyclic: Samples, items: Int[np.ndarray, " items"]) -> Choices:
+    """The cyclic data as choices among `items`, pair indices sorted by component."""
+    number = np.full(len(graph.pair_last), -1)
+    number[items] = np.arange(len(items))
+    return Choices(
+        cyclic.start,
+        number[graph.pairs(cyclic.last[cyclic.sample_of], cyclic.token)],
+        np.log(cyclic.count),
+        number[graph.pairs(cyclic.last, cyclic.label)],
+        cyclic.weight,
+        np.unique(graph.component[items], return_inverse=True)[1],
+    )
+
+
+class Look(NamedTuple):
+    """The weighted −log-likelihood at one θ: per choice, its gradient, and the choice probabilities."""
+
+    loss: Float[np.ndarray, " choices"]
+    gradient: Float[np.ndarray, " items"]
+    p: Float[np.ndarray, " entries"]
+
+
+def luce_loss(choices: Choices, theta: Float[np.ndarray, " items"]) -> Look:
+    """The weighted −log-likelihood of every choice at θ = log π, with its gradient."""
+    head = choices.start[:-1]
+    if not len(head):
+        return Look(np.zeros(0), np.zeros(len(theta)), np.zeros(0))
+    score = theta[choices.item] + choices.log_count
+    top = np.maximum.reduceat(score, head)
+    p = np.exp(score - top[choices.choice_of])
+    won = p[choices.winner_at]
+    p[choices.winner_at] = 0.0
+    lost = np.add.reduceat(p, head)
+    total = lost + won
+    with np.errstate(divide="ignore", over="ignore"):
+        # As exact for a choice nearly sure as for any other; a winner without a chance has no such ratio.
+        surprise = np.where(
+            won > 0, np.log1p(lost / won), top + np.log(total) - score[choices.winner_at]
+        )
+    share = 1.0 / total
+    p *= share[choices.choice_of]
+    # What a winner lacks is what the others hold: summed from them, it keeps its digits near certainty.
+    flow = choices.entry_weight * p
+    flow[choices.winner_at] = -choices.weight * (lost * share)
+    p[choices.winner_at] = won * share
+    return Look(choices.weight * surprise, sum_by(choices.item, flow, len(theta)), p)
+
+
+class Fit(NamedTuple):
+    """Maximum-likelihood θ, mean 0 in each group, and a bound on its error in each group."""
+
+    theta: Float[np.ndarray, " items"]
+    error: Float[np.ndarray, " groups"]
+
+
+def luce_fit(choices: Choices) -> Fit:
+    r"""Maximum-likelihood $\theta = \log\pi$ with a bound, in nats, on the error of any difference in a group.
+
+    The bound. Write $|v|$ for the largest difference of two entries of $v$, $\delta$ for the Newton step at θ and
+    $v$ for the way to the optimum. On it $p_i p_j$ changes by a factor within $e^{\pm 2|v|}$, so its mean Hessian
+    $\bar H$ has conductances within these factors of $C$, those at θ, and $\bar H (v - \delta) = (H - \bar H)\delta$ is
+    a flow of at most $(e^{2|v|} - 1)\,C_{ij}\,|\delta|$ on each edge. A flow of ε between i and j moves differences by
+    at most ε times the effective resistance $R_{ij}$, and $\sum C_{ij} R_{ij} = s - 1$ over the edges of a graph of
+    s nodes (Foster 1949):
+
+    $$|v| \le |\delta| \, \big(1 + (s - 1)\, e^{2|v|} (e^{2|v|} - 1)\big).$$
+
+    Along the way on which the gradient shrinks evenly $|v|$ grows continuously from 0, so it never reaches
+    $2|\delta|$ if $(s - 1)\, e^{4|\delta|}(e^{4|\delta|} - 1) < 1$. For large groups $|\delta|$ comes from a flow along
+    a tree, and energies instead of Foster's sum give the same 2 where $e^{4|\delta|} < 2$.
+    """
+    groups = len(choices.group_weight)
+    most = np.zeros(groups)
+    np.maximum.at(most, choices.group_of_choice, choices.weight)
+    # Groups share nothing: each in units of its own heaviest choice.
+    choices = replace(choices, weight=choices.weight * unit_scale(most)[choices.group_of_choice])
+    theta = luce_mle(choices)
+    size = np.bincount(choices.group, minlength=groups)
+    error = np.full(groups, np.inf)
+    for group in np.flatnonzero(size > DENSE):
+        part, items = choices.restrict(np.arange(groups) == group)
+        error[group] = _large_error(part, theta[items])
+    careful = (size <= DENSE) | (~(error <= SURE) & (size <= CAREFUL))
+    part, items = choices.restrict(careful)
+    theta[items], error[careful] = _settle(part, theta[items])
+    return Fit(theta, error + 4 * EPS * np.abs(theta).max(initial=0.0))
+
+
+def _noise(part: Choices, theta: Float[np.ndarray, " items"]) -> Float[np.ndarray, " groups"]:
+    """The relative rounding error of a choice probability, at most, in each group."""
+    score = np.abs(theta[part.item]) + part.log_count
+    largest = np.zeros(len(part.group_weight))
+    np.maximum.at(largest, part.group[part.item], 4 * score)
+    longest = np.zeros(len(part.group_weight))
+    np.maximum.at(longest, part.group_of_choice, np.diff(part.start))
+    return EPS * (16 + largest + longest)
+
+
+def _large_error(part: Choices, theta: Float[np.ndarray, " items"]) -> float:
+    """The bound of one group that is too large to eliminate."""
+    p = luce_loss(part, theta).p
+    won = p[part.winner_at]
+    p[part.winner_at] = 0.0
+    enters = part.entry_weight * p
+    leaves = part.weight * np.add.reduceat(p, part.start[:-1])
+    # Sorted by item, sums are added up pairwise: their rounding does not grow with their length.
+    enters, leaves = (
+        _pairwise(part.item, enters, len(theta)),
+        _pairwise(part.winner, leaves, len(theta)),
+    )
+    noise = (_noise(part, theta)[0] + 64 * EPS) * (enters + leaves)
+    losers = np.flatnonzero(p > 0)
+    of = part.choice_of[losers]
+    conductance = part.weight[of] * p[losers] * won[of]
+    bound = tree_bound(part.item[losers], part.winner[of], conductance, enters - leaves, noise)
+    return 2 * bound if 4 * bound < np.log(2) else np.inf
+
+
+def _pairwise(
+    index: Int[np.ndarray, " n"], value: Float[np.ndarray, " n"], size: int
+) -> Float[np.ndarray, " size"]:
+    """As `sum_by`, each sum added up in halves."""
+    order = np.argsort(index, kind="stable")
+    head = np.flatnonzero(np.diff(index[order], prepend=-1))
+    answer = np.zeros(size)
+    answer[index[order[head]]] = np.add.reduceat(value[order], head)
+    return answer
+
+
+def _settle(choices: Choices, theta: Float[np.ndarray, " items"], most: int = 2000) -> Fit:
+    r"""Careful Newton steps until rounding is all that is left, and the bound there.
+
+    A step is shortened by $\ln(1 + d)/d$, where d is its largest difference inside one choice: third derivatives are at
+    most d times second ones, so the loss falls for certain (Sun and Tran-Dinh 2019). Comparing losses would not
+    do: they may differ in digits that float64 does not have. Groups that are far away begin again at even odds,
+    where all flows are seen, and balance them for the first few steps.
+    """
+    error = np.full(len(choices.group_weight), np.inf)
+    part, items, groups = choices, np.arange(len(theta)), np.arange(len(error))
+    for n in range(most):
+        if not len(items):
+            break
+        size = np.bincount(part.group)
+        step, doubt, leap = _careful_step(part, theta[items], n < LEAPS)
+        width = _group_max(part, step) + _group_max(part, -step)
+        error[groups] = _distance(width + doubt, size)
+        moving = leap | (width > np.maximum(SETTLED, doubt))
+        head = part.start[:-1]
+        inside = np.maximum.reduceat(step[part.item], head) - np.minimum.reduceat(
+            step[part.item], head
+        )
+        d = np.full(len(size), 1e-300)
+        np.maximum.at(d, part.group_of_choice, inside)
+        moved = theta[items] + np.where(leap, 1.0, np.log1p(d) / d)[part.group] * step
+        if n == 0:
+            moved[leap[part.group]] = 0.0
+        moved -= (sum_by(part.group, moved, len(size)) / size)[part.group]
+        theta[items] = np.where(moving[part.group], moved, theta[items])
+        part, kept = part.restrict(moving)
+        items, groups = items[kept], groups[moving]
+    return Fit(theta, error)
+
+
+def _distance(
+    step: Float[np.ndarray, " groups"], size: Int[np.ndarray, " groups"]
+) -> Float[np.ndarray, " groups"]:
+    """A bound on the distance to the optimum from one on the Newton step; infinite where the step is too long."""
+    with np.errstate(over="ignore"):
+        change = (size - 1) * np.exp(4 * step) * np.expm1(4 * step)
+    return np.where(change < 1, 2 * step, np.inf)
+
+
+def _careful_step(
+    part: Choices, theta: Float[np.ndarray, " items"], leaping: bool = False
+) -> tuple[Float[np.ndarray, " items"], Float[np.ndarray, " groups"], Bool[np.ndarray, " groups"]]:
+    """The Newton step of every group from its flows and conductances, and what rounding may have done to it.
+
+    With `leaping`, groups whose step is long balance their flows instead; the third array tells which did.
+    """
+    p = luce_loss(part, theta).p
+    size = np.bincount(part.group)
+    first = row_pointer(size)[:-1]
+    padded = np.array(PADDED)[np.searchsorted(PADDED, size)]
+    order = np.argsort(padded, kind="stable")
+    base = np.empty(len(size), np.int64)
+    base[order] = row_pointer(padded[order] ** 2)[:-1]
+    total = int((padded**2).sum())
+
+    def place(i: Int[np.ndarray, " n"], j: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        group = part.group[i]
+        return base[group] + (i - first[group]) * padded[group] + j - first[group]
+
+    losers = np.flatnonzero(part.item != part.winner[part.choice_of])
+    at = place(part.item[losers], part.winner[part.choice_of[losers]])
+    flow = sum_by(at, (part.entry_weight * p)[losers], total)
+    noise = EPS * np.bincount(at, minlength=total)
+    noise += np.repeat(_noise(part, theta)[order], padded[order] ** 2)
+    half = _half(part, p)
+    H = (half.T @ half).tocoo()
+    between = H.row != H.col
+    conductance = np.zeros(total)
+    conductance[place(*(x[between].astype(np.int64) for x in (H.row, H.col)))] = H.data[between]
+    step, doubt, leap = np.empty(len(theta)), np.empty(len(size)), np.zeros(len(size), bool)
+    lo = 0
+    for s in np.unique(padded):
+        same = np.flatnonzero(padded == s)
+        many = max(1, STEPPED // int(s) ** 2)
+        for few in np.split(same, range(many, len(same), many)):
+            hi = lo + len(few) * s * s
+            C, A, rounding = (x[lo:hi].reshape(-1, s, s) for x in (conductance, flow, noise))
+            real = np.arange(s) < size[few][:, None]
+            answer = newton_step(C, A, rounding, real)
+            leap[few] = far = leaping & ~(np.ptp(answer.step, axis=1) + answer.error < FAR)
+            answer.step[far] = balance(A[far], real[far])
+            step[(first[few][:, None] + np.arange(s))[real]] = answer.step[real]
+            doubt[few] = answer.error
+            lo = hi
+    return step, doubt, leap
+
+
+def luce_mle(choices: Choices, most: int = 200) -> Float[np.ndarray, " items"]:
+    r"""Maximum-likelihood $\theta = \log\pi$, mean 0 in each group, all groups at once.
+
+    Damped Newton on $\sum_n w_n(\log\sum_x m_x e^{\theta_x} - \theta_y)$ with Hessian
+    $\sum_n w_n(\mathrm{diag}\,p_n - p_n p_n^\top)$. Groups never meet in a choice, so each has its own step length
+    and leaves the computation when it is done. The answer is finite because each group is strongly
+    connected (Ford 1957). A gradient of ε leaves an error of about ε times the ratio of the weights in θ: where it
+    matters, `luce_fit` goes on from here.
+    """
+    theta = np.zeros(len(choices.group))
+    part, items = choices, np.arange(len(theta))
+    look = luce_loss(part, theta)
+    for n in range(most):
+        if not len(items):
+            break
+        theta[items], look, done = _newton_step(part, theta[items], look)
+        if n >= HURRIED:
+            done |= np.bincount(part.group) <= DENSE  # careful steps are the quicker way from here
+        if done.any():
+            part, kept = part.restrict(~done)
+            items = items[kept]
+            look = luce_loss(part, theta[items])
+    return theta
+
+
+def _newton_step(
+    part: Choices, theta: Float[np.ndarray, " items"], look: Look
+) -> tuple[Float[np.ndarray, " items"], Look, Bool[np.ndarray, " groups"]]:
+    """One damped step for every group: the new θ, the loss there, and which groups have arrived."""
+    groups = len(part.group_weight)
+    scale = part.group_weight[part.group]
+    arrived = _group_max(part, np.abs(look.gradient) / scale) <= CONVERGED
+    # A group that has arrived still takes this last step: a small gradient is a smaller one afterwards.
+    step = -_solve_hessian(part, look.gradient, look.p)
+    longest = np.maximum(_group_max(part, np.abs(step)), 1e-300)
+    step *= np.minimum(1.0, LONGEST_STEP / longest)[part.group]
+    before = sum_by(part.group_of_choice, look.loss, groups)
+    slope = sum_by(part.group, look.gradient * step, groups)
+    noise = 1e-14 * (np.abs(before) + part.group_weight)
+    t = np.ones(groups)
+    waits = np.bincount(part.group) > DENSE
+    for n in range(60):
+        there = luce_loss(part, theta + t[part.group] * step)
+        after = sum_by(part.group_of_choice, there.loss, groups)
+        # Written so that a NaN loss counts as too large.
+        enough = after <= before + 1e-4 * t * slope + noise
+        if (enough | (~waits & (n >= HURRIED))).all():
+            break
+        t[~enough] /= 2
+    if not enough.all():
+        # What found no shorter step has met the limit of float64 and stays; the certificate judges it.
+        step = np.where(enough[part.group], step, 0.0)
+        there = luce_loss(part, theta + t[part.group] * step)
+    theta = theta + t[part.group] * step
+    mean = sum_by(part.group, theta, groups) / np.bincount(part.group)
+    return theta - mean[part.group], there, arrived | ~enough
+
+
+def _group_max(part: Choices, value: Float[np.ndarray, " items"]) -> Float[np.ndarray, " groups"]:
+    """The largest value in each group."""
+    head = np.flatnonzero(np.diff(part.group, prepend=-1))
+    return np.maximum.reduceat(value, head) if len(head) else np.zeros(0)
+
+
+def _half(part: Choices, p: Float[np.ndarray, " entries"]) -> Sparse:
+    """√w p, a row for each choice: the Hessian is a diagonal minus its square."""
+    from scipy.sparse import csr_array
+
+    shape = (len(part.winner), len(part.group))
+    return csr_array((np.sqrt(part.entry_weight) * p, part.item, part.start), shape=shape)
+
+
+def _solve_hessian(
+    part: Choices, gradient: Float[np.ndarray, " items"], p: Float[np.ndarray, " entries"]
+) -> Float[np.ndarray, " items"]:
+    """H⁻¹ g group by group; groups of one size share a batched dense solve, large ones use CG."""
+    from scipy.sparse import diags_array
+
+    n = len(gradient)
+    half = _half(part, p)
+    diagonal = sum_by(part.item, part.entry_weight * p, n)
+    size = np.bincount(part.group)
+    first = row_pointer(size)[:-1]
+    step = np.empty(n)
+    large = size > DENSE
+    for group in np.flatnonzero(large):
+        of_group = slice(first[group], first[group] + size[group])
+        rows = half[part.group_of_choice == group][:, of_group]
+        scale = part.group_weight[group]
+        step[of_group] = _solve_sparse(rows, diagonal[of_group], gradient[of_group], scale)
+    if large.all():
+        return step
+    small = half[~large[part.group_of_choice]]
+    H = (diags_array(diagonal) - small.T @ small).tocsr()
+    for s in np.unique(size[~large]):
+        groups = np.flatnonzero(size == s)
+        rows = first[groups][:, None] + np.arange(s)
+        block = _dense_blocks(H, rows)
+        # Scores are known up to a constant per group; the constant direction is filled in, and since the
+        # gradient has no part in it, the step has none either.
+        block += (np.trace(block, axis1=1, axis2=2) / s**2)[:, None, None]
+        try:
+            step[rows] = np.linalg.solve(block, gradient[rows][..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            # Weights unlike by more than 16 digits: whatever this step is worth, careful ones follow.
+            inverse = np.linalg.pinv(block, hermitian=True)
+            step[rows] = (inverse @ gradient[rows][..., None])[..., 0]
+    return step
+
+
+def _dense_blocks(
+    H: Sparse, rows: Int[np.ndarray, "groups size"]
+) -> Float[np.ndarray, "groups size size"]:
+    """The diagonal blocks of a block-diagonal sparse matrix, each over consecutive rows."""
+    groups, s = rows.shape
+    flat = rows.ravel()
+    length = H.indptr[flat + 1] - H.indptr[flat]
+    at = ragged_indices(H.indptr[flat].astype(np.int64), length.astype(np.int64))
+    row = np.repeat(np.arange(groups * s), length)
+    block = np.zeros((groups * s, s))
+    block[row, H.indices[at] - np.repeat(rows[:, 0], s)[row]] = H.data[at]
+    return block.reshape(groups, s, s)
+
+
+def _solve_sparse(
+    half: Sparse,
+    diagonal: Float[np.ndarray, " size"],
+    g: Float[np.ndarray, " size"],
+    scale: float,
+) -> Float[np.ndarray, " size"]:
+    """One group's step by conjugate gradients, the constant direction filled in as in the dense case.
+
+    The Hessian is diagonal − halfᵀ half and never built. Far from the answer three digits of a Newton step are
+    worth having (with one, an item that wins most of its choices runs away); near it, enough for the steps to
+    converge faster than any fixed rate.
+    """
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    n, fill = len(g), diagonal.mean()
+    flip = half.T.tocsr()
+    filled = LinearOperator(
+        (n, n),
+        matvec=lambda v: diagonal * v - flip @ (half @ v) + fill * v.mean(),
+        dtype=np.float64,
+    )
+    digits = float(np.clip(np.abs(g).max() / scale, 1e-8, 1e-3))
+    x, _ = cg(filled, g, rtol=digits, maxiter=10 * n, M=diags_array(1.0 / diagonal))
+    return x
+
+
+class FiniteSubspace:
+    """S_fin: the span of (e_i − e_j) e_kᵀ for tied i, j, and the orthogonal projection onto it.
+
+    A member is kept as coefficients on the observed pairs that vanish outside components of two or more
+    tokens and sum to 0 inside each.
+    """
+
+    def __init__(self, graph: PriorityGraph, embeddings: Embeddings | None = None):
+        self.graph = graph
+        self.coupled = embeddings is not None and not embeddings.orthonormal
+        self.embeddings = embeddings
+        self.items = np.flatnonzero(graph.cyclic)
+
+    @cached_property
+    def dimension(self) -> int:
+        """Number of independent directions: tied tokens minus components that tie them."""
+        return len(self.items) - len(np.unique(self.graph.component[self.items]))
+
+    def coefficients(self, value: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
+        """The member whose score differences inside components are those of `value`."""
+        group = np.unique(self.graph.component[self.items], return_inverse=True)[1]
+        inside = value[self.items]
+        answer = np.zeros_like(value)
+        if not self.coupled:
+            mean = np.bincount(group, inside) / np.bincount(group) if len(group) else inside
+            answer[self.items] = inside - mean[group]
+        elif len(self.items):
+            # Scores H M match `value` up to one constant c per component, and M sums to 0 in each.
+            assert self.embeddings is not None
+            B = (group[:, None] == np.arange(group.max() + 1)).astype(float)
+            try:
+                X = np.linalg.solve(self._gram, np.column_stack([inside, B]))
+                c = -np.linalg.solve(B.T @ X[:, 1:], B.T @ X[:, 0])
+            except np.linalg.LinAlgError as error:
+                raise self.embeddings.too_close("no W_fin") from error
+            answer[self.items] = X[:, 0] + X[:, 1:] @ c
+            off = self._gram @ answer[self.items] - inside
+            off -= (B.T @ off / B.sum(axis=0))[group]
+            if not np.abs(off).max() <= MATCHED * max(1.0, np.abs(inside).max()):
+                raise self.embeddings.too_close(
+                    f"W_fin misses its log-odds by {np.abs(off).max():.1e} nats"
+                )
+        return answer
+
+    @cached_property
+    def _gram(self) -> Float[np.ndarray, "items items"]:
+        assert self.embeddings is not None
+        G = self.embeddings.gram
+        q, x = self.graph.pair_last[self.items], self.graph.pair_token[self.items]
+        return G[np.ix_(q, q)] * G[np.ix_(x, x)]
+
+    def scores(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
+        """The scores of a member on all observed pairs."""
+        if not self.coupled:
+            return coefficient
+        assert self.embeddings is not None
+        G, items, graph = self.embeddings.gram, self.items, self.graph
+        return (
+            G[np.ix_(graph.pair_last, graph.pair_last[items])]
+            * G[np.ix_(graph.pair_token, graph.pair_token[items])]
+        ) @ coefficient[items]
+
+    @cached_property
+    def basis(self) -> Float[np.ndarray, "directions width width"]:
+        """An orthonormal basis of S_fin as dense d×d matrices, for small d."""
+        graph, K = self.graph, len(self.graph.vocabulary)
+        d = K if self.embeddings is None else self.embeddings.E.shape[1]
+        if self.dimension * d * d > BASIS_ENTRIES:
+            raise UsageError(
+                f"a basis of {self.dimension:,} matrices of width {d:,} is too large to write out; "
+                "`coefficients` projects without one."
+            )
+        E = np.eye(K) if self.embeddings is None else self.embeddings.E
+        component = graph.component[self.items]
+        order = self.items[np.argsort(component, kind="stable")]
+        follows = graph.component[order[1:]] == graph.component[order[:-1]]
+        a, b = order[1:][follows], order[:-1][follows]
+        span = np.einsum(
+            "na,nb->nab", E[graph.pair_token[a]] - E[graph.pair_token[b]], E[graph.pair_last[a]]
+        )
+        q, _ = np.linalg.qr(span.reshape(len(a), d * d).T)
+        return q.T.reshape(len(a), d, d)
+
+    def project(self, W: Float[np.ndarray, "width width"]) -> Float[np.ndarray, "width width"]:
+        """The part of W inside S_fin."""
+        return np.einsum("nab,n->ab", self.basis, np.einsum("nab,ab->n", self.basis, W))

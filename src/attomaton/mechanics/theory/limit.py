@@ -1,0 +1,215 @@
+"""The exact end point of training on a data set: direction, finite part, loss floor, certificates."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.samples import Samples, expect_samples
+from attomaton.errors import DataError, SolverError, UsageError
+from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
+from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
+from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
+
+DENSE_WIDTH = (
+    5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
+)
+
+Table = Embeddings | np.ndarray | Sequence[Any]
+
+ADDING = (
+    "samples", "distinct_samples", "last_tokens", "pairs", "edges", "components",
+    "cyclic_components", "pairs_in_cyclic", "cyclic_samples",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """What a self-attention layer learns from these samples, in the limit of training.
+
+    W(τ)/‖W(τ)‖ tends to `svm`'s direction (hard retrieval), the part of W(τ) inside S_fin to `finite`
+    (soft composition), and the loss to `finite.loss_floor`. `embeddings` is None for the standard basis.
+    """
+
+    samples: Samples
+    graph: PriorityGraph
+    svm: GraphSVM
+    finite: FiniteComponent
+    embeddings: Embeddings | None = None
+
+    def dense(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, "width width"]:
+        """Σ_p M_p e_x e_kᵀ written out: W_svm from `svm.coefficient`, W_fin from `finite.coefficient`."""
+        graph = self.graph
+        check_dense(len(graph.vocabulary), self.embeddings)
+        return dense_matrix(
+            len(graph.vocabulary), self.embeddings, graph.pair_last, graph.pair_token, coefficient
+        )
+
+    def scores(
+        self,
+        coefficient: Float[np.ndarray, " pairs"],
+        last: Int[np.ndarray, " n"],
+        token: Int[np.ndarray, " n"],
+    ) -> Float[np.ndarray, " n"]:
+        """e_xᵀ W e_q for many last tokens q and tokens x, seen together or not.
+
+        −1 stands for a token outside the vocabulary: its vector is unknown to W, so its score is 0. With
+        orthonormal embeddings the same holds for tokens never seen together.
+        """
+        graph, K = self.graph, len(self.graph.vocabulary)
+        if self.embeddings is None or self.embeddings.orthonormal:
+            pair = graph.pairs(last, token)
+            score = np.zeros(len(pair))
+            score[pair >= 0] = coefficient[pair[pair >= 0]]
+            return score
+        from scipy.sparse import csr_array
+
+        G = self.embeddings.gram
+        M = csr_array((coefficient, (graph.pair_last, graph.pair_token)), shape=(K, K))
+        lasts, which = np.unique(last, return_inverse=True)
+        S = (G[lasts] @ M) @ G
+        return np.where((last >= 0) & (token >= 0), S[which, token], 0.0)
+
+    def summary(self) -> dict[str, Any]:
+        """The data set and its limit in counts: what `attomaton fit` prints."""
+        samples, graph = self.samples, self.graph
+        big = graph.component_size > 1
+        return {
+            "tokens": samples.tokens,
+            "vocab": len(graph.vocabulary),
+            "windows": samples.windows,
+            "samples": int(samples.rows.sum()),
+            "distinct_samples": len(samples),
+            "dropped": samples.set_aside.rows,
+            "last_tokens": len(graph.last_tokens),
+            "pairs": len(graph.pair_last),
+            "edges": len(graph.edge_from),
+            "components": len(graph.level),
+            "cyclic_components": int(big.sum()),
+            "pairs_in_cyclic": int(graph.cyclic.sum()),
+            "largest_component": int(graph.component_size.max()),
+            "levels": int(graph.level.max()) + 1,
+            "cyclic_samples": self.finite.cyclic_samples,
+            "loss_floor": self.finite.loss_floor,
+            "svm_norm": self.svm.norm,
+            "finite_norm": self.finite.norm,
+            "certificates": {
+                "svm_primal": self.svm.certificate.primal,
+                "svm_dual": self.svm.certificate.dual,
+                "svm_gap": self.svm.certificate.gap,
+                "luce_gradient": self.finite.gradient,
+                **({} if self.finite.error is None else {"luce_error": self.finite.error}),
+            },
+        }
+
+
+def expect_limit(x: object) -> None:
+    """Refuse what was passed where a limit is needed, with how to get one."""
+    if not isinstance(x, Limit):
+        raise UsageError(
+            f"limit: {type(x).__name__} is no Limit. Make one with solve_limit(samples), or open_model(folder)."
+        )
+
+
+def check_dense(K: int, embeddings: Embeddings | None) -> None:
+    """Refuse to write out a matrix over K tokens that nobody could hold."""
+    width = K if embeddings is None else embeddings.E.shape[1]
+    if max(K, width) > DENSE_WIDTH:
+        raise UsageError(
+            f"a dense matrix of width {width:,} over {K:,} tokens is refused (limit "
+            f"{DENSE_WIDTH:,}); the scores on the observed pairs hold the same answer."
+        )
+
+
+def dense_matrix(
+    K: int,
+    embeddings: Embeddings | None,
+    last: Int[np.ndarray, " pairs"],
+    token: Int[np.ndarray, " pairs"],
+    coefficient: Float[np.ndarray, " pairs"],
+) -> Float[np.ndarray, "width width"]:
+    """Σ_p M_p e_x e_kᵀ over pairs of a last token k and a token x."""
+    M = np.zeros((K, K))
+    M[token, last] = coefficient
+    return M if embeddings is None else embeddings.E.T @ M @ embeddings.E
+
+
+def merge_summaries(parts: Sequence[tuple[float, dict[str, Any]]]) -> dict[str, Any]:
+    """The summary of a whole corpus from those of its parts, each with its total weight.
+
+    Parts hold whole last tokens, so counts add up, squared norms too, and the worst certificate is the whole's.
+    """
+    weights, summaries = zip(*parts, strict=True)
+    whole = dict(
+        summaries[0]
+    )  # tokens, vocab, windows and dropped speak of the corpus in every part
+    for name in ADDING:
+        whole[name] = sum(s[name] for s in summaries)
+    for name in ("largest_component", "levels"):
+        whole[name] = max(s[name] for s in summaries)
+    for name in ("svm_norm", "finite_norm"):
+        whole[name] = math.sqrt(sum(s[name] ** 2 for s in summaries))
+    whole["loss_floor"] = math.fsum(
+        w * s["loss_floor"] for w, s in zip(weights, summaries, strict=True)
+    ) / math.fsum(weights)
+    told = [s["certificates"] for s in summaries]
+    worst = {k: max(c[k] for c in told) for k in told[0] if all(k in c for c in told)}
+    return {**whole, "certificates": worst}
+
+
+def solve_limit(
+    samples: Samples,
+    embeddings: Table | None = None,
+    stage: Callable[[str, float | None], None] = lambda name, seconds: None,
+) -> Limit:
+    """The limit of training on these samples.
+
+    `embeddings` are a matrix, one row per token; without them the tokens are the standard basis.
+    `stage(name, None)` is called when a stage begins and `stage(name, seconds)` when it ends.
+
+    >>> from attomaton.corpus.windows import samples_from_sequences
+    >>> limit = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
+    >>> limit.svm.score.round(9).tolist(), limit.finite.loss_floor
+    ([1.0, 0.0, -1.0], 0.0)
+    """
+    expect_samples(samples)
+    if embeddings is not None and not isinstance(embeddings, Embeddings):
+        embeddings = check_embeddings(embeddings, len(samples.vocabulary))
+    if embeddings is not None and len(embeddings.E) != len(samples.vocabulary):
+        raise DataError(
+            f"embeddings: {len(embeddings.E)} rows for a vocabulary of {len(samples.vocabulary)} "
+            "tokens; one each is needed."
+        )
+
+    def timed(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        stage(name, None)
+        begin = time.perf_counter()
+        answer = function(*arguments)
+        stage(name, time.perf_counter() - begin)
+        return answer
+
+    graph = timed("graph", build_graph, samples)
+    finite = timed("luce", finite_component, graph, samples, embeddings)
+    svm = timed("svm", graph_svm, graph, samples, embeddings)
+    _check_finite(graph, finite, svm)
+    return Limit(samples, graph, svm, finite, embeddings)
+
+
+def _check_finite(graph: PriorityGraph, finite: FiniteComponent, svm: GraphSVM) -> None:
+    """Refuse an answer that holds a number no file could: a certificate can be right about the rest."""
+    found: dict[str, Any] = {
+        "loss floor": finite.loss_floor, "‖W_fin‖": finite.norm, "‖W_svm‖": svm.norm,
+        "log π": finite.log_pi, "scores of W_fin": finite.score, "coefficients of W_fin": finite.coefficient,
+        "scores of W_svm": svm.score, "coefficients of W_svm": svm.coefficient, "multipliers": svm.multiplier,
+        "weights of edges": graph.edge_weight,
+    }  # fmt: skip
+    wrong = [name for name, value in found.items() if not np.isfinite(value).all()]
+    if wrong:
+        raise SolverError(
+            f"limit: numbers beyond float64 in {', '.join(wrong)}. Rescale weights and embeddings towards 1."
+        )

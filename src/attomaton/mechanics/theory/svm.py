@@ -1,0 +1,409 @@
+r"""Graph-SVM: the direction in which training grows without bound, with its optimality certificate.
+
+$$W_{svm} = \arg\min \|W\|_F \ \text{ s.t. } (e_i - e_j)^\top W e_k = 0 \ (i \asymp j), \quad \ge 1 \ (i \Rightarrow j)
+\quad\text{in } G^{(k)}.$$
+
+The solution lives on the observed pairs, $W = \sum_p M_p\, e_{x_p} e_{k_p}^\top$, so it is kept as its
+coefficients $M$; its scores are $s = H M$ with $H_{pp'} = G_{k_p k_{p'}} G_{x_p x_{p'}}$. Stationarity says: the
+coefficients of a component sum to the multipliers on its outgoing DAG edges minus those on its incoming
+ones. For orthonormal embeddings $H = I$ and the problem splits by last token into
+
+$$\min_u \tfrac12 \sum_C |C|\, u_C^2 \quad\text{s.t. } u_A - u_B \ge 1 \text{ for every DAG edge } A \to B.$$
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.corpus.samples import Samples
+from attomaton.errors import SolverError, UsageError
+from attomaton.mechanics.data import Embeddings, row_lengths
+from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.numerics import inner, row_pointer, scramble, sum_by
+from attomaton.results import KKT
+
+CERTIFIED = 1e-8  # residual above which an answer is an error
+NEAR = (1e-4, 1e-5, 1e-6)  # slacks and multipliers below this may be exactly 0: tried in this order
+POLISHED = 1e-11  # residual at which an active set counts as the right one
+DEEP = 1000  # levels above which a program is solved in units of its depth
+BATCH = (
+    4000  # components solved together: amortises the solver's set-up over many small last tokens
+)
+COUPLED_PAIRS = (
+    6000  # pairs above which the coupled program's dense matrices no longer fit in memory
+)
+
+Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSVM:
+    """W_svm as coefficients and scores on the observed pairs, with one multiplier per DAG edge."""
+
+    coefficient: Float[np.ndarray, " pairs"]
+    score: Float[np.ndarray, " pairs"]
+    multiplier: Float[np.ndarray, " dag_edges"]
+    certificate: KKT
+    norm: float  # ‖W_svm‖_F; 0 where no token outranks another
+
+
+def graph_svm(
+    graph: PriorityGraph, samples: Samples, embeddings: Embeddings | None = None
+) -> GraphSVM:
+    """The Graph-SVM solution for all last tokens, certified against the samples themselves."""
+    if embeddings is None or embeddings.orthonormal:
+        coefficient, multiplier = _solve_by_last_token(graph)
+        score = coefficient
+    else:
+        H = pair_gram(graph, embeddings)
+        # Solved in units of the embeddings' own length, so that tolerances mean the same for all.
+        unit = float(np.mean(np.diag(H)))
+        try:
+            coefficient, multiplier = (x / unit for x in _solve_coupled(graph, H / unit))
+        except np.linalg.LinAlgError as error:
+            raise embeddings.too_close("no Graph-SVM") from error
+        score = H @ coefficient
+    certificate = certify(graph, samples, coefficient, score, multiplier)
+    if not certificate.worst <= CERTIFIED:
+        if embeddings is None or embeddings.orthonormal:
+            cause = (
+                f"The deepest priority graph has {int(graph.level.max()) + 1:,} levels; thousands of them, or "
+                "components of very unlike sizes, cause this. Fit fewer samples at a time."
+            )
+        else:
+            length = row_lengths(embeddings.E)
+            cause = (
+                f"Embeddings cause this that are nearly dependent (condition number {embeddings.condition:.1e}) or of "
+                f"unlike lengths ({length.min():.1e} to {length.max():.1e}); use better separated ones of one length."
+            )
+        raise SolverError(
+            f"Graph-SVM: no certified answer (residuals: primal {certificate.primal:.1e}, dual "
+            f"{certificate.dual:.1e}, gap {certificate.gap:.1e}; at most {CERTIFIED:.0e} is needed). {cause}"
+        )
+    norm = float(np.sqrt(max(0.0, inner(coefficient, score))))
+    return GraphSVM(coefficient, score, multiplier, certificate, norm)
+
+
+def pair_gram(graph: PriorityGraph, embeddings: Embeddings) -> Float[np.ndarray, "pairs pairs"]:
+    """H: inner products of the matrices e_x e_kᵀ of all observed pairs."""
+    P = len(graph.pair_last)
+    if P > COUPLED_PAIRS:
+        raise UsageError(
+            f"non-orthonormal embeddings couple all {P:,} pairs (last token, token) into one dense "
+            f"problem of about {3e-9 * 8 * P * P:.0f} GB; the limit is {COUPLED_PAIRS:,} pairs. "
+            "Use orthonormal embeddings (the default) for data of this size."
+        )
+    G = embeddings.gram
+    return (
+        G[np.ix_(graph.pair_last, graph.pair_last)] * G[np.ix_(graph.pair_token, graph.pair_token)]
+    )
+
+
+def certify(
+    graph: PriorityGraph,
+    samples: Samples,
+    coefficient: Float[np.ndarray, " pairs"],
+    score: Float[np.ndarray, " pairs"],
+    multiplier: Float[np.ndarray, " dag_edges"],
+) -> KKT:
+    """Residuals of the optimality conditions, margins taken sample by sample from the raw data."""
+    owner = samples.sample_of
+    winner = graph.pairs(samples.last, samples.label)[owner]
+    other = graph.pairs(samples.last[owner], samples.token)
+    margin = score[winner] - score[other]
+    tied = graph.component[winner] == graph.component[other]
+    violation = np.where(tied, np.abs(margin), 1.0 - margin)
+    flow = _divergence(graph, multiplier)
+    if not all(np.isfinite(x).all() for x in (score, flow, coefficient)):
+        return KKT(np.inf, np.inf, np.inf)  # `max` passes over a NaN
+    stationarity = _component_sum(graph, coefficient) - flow
+    # Relative, so that the scale of the embeddings cancels; 0 only where nothing outranks anything. A token above
+    # thousands has as many small multipliers: what they add up to is the scale, not the largest of them.
+    objective = inner(coefficient, score)
+    size = float(max(np.abs(multiplier).max(initial=0.0), np.abs(flow).max(initial=0.0))) or 1.0
+    return KKT(
+        primal=float(max(0.0, violation.max(initial=0.0))),
+        dual=float(max(np.abs(stationarity).max(initial=0.0), -multiplier.min(initial=0.0)) / size),
+        gap=float(abs(objective - multiplier.sum()) / (objective or 1.0)),
+    )
+
+
+def _component_sum(
+    graph: PriorityGraph, value: Float[np.ndarray, " pairs"]
+) -> Float[np.ndarray, " components"]:
+    """Coefficients summed over each component."""
+    return sum_by(graph.component, value, len(graph.level))
+
+
+def _divergence(
+    graph: PriorityGraph, multiplier: Float[np.ndarray, " dag_edges"]
+) -> Float[np.ndarray, " components"]:
+    """Multipliers leaving each component minus those entering it."""
+    a, b = graph.dag
+    n = len(graph.level)
+    return sum_by(a, multiplier, n) - sum_by(b, multiplier, n)
+
+
+def _solve_by_last_token(
+    graph: PriorityGraph,
+) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " dag_edges"]]:
+    """Orthonormal case: independent programs, many last tokens to one solver call."""
+    a, b = graph.dag
+    node = _merge_leaves(graph)
+    count = int(node.max(initial=-1)) + 1
+    size = np.bincount(node, graph.component_size, count).astype(np.int64)
+    last = np.zeros(count, np.int64)
+    last[node] = graph.component_last
+    levels = np.zeros(int(last.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(levels, graph.component_last, graph.level + 1)
+    # Multipliers grow like the square of the depth, and the solver takes large ones for a program without answer.
+    unit = np.where(levels > DEEP, levels, 1)[last]
+    edge, which = np.unique(node[a] * count + node[b], return_inverse=True)
+    u, multiplier = np.zeros(count), np.zeros(len(edge))
+    start, end = edge // max(count, 1), edge % max(count, 1)
+    for lo, hi in _batches(last):
+        first, stop = np.searchsorted(start, [lo, hi])
+        if stop > first:
+            part = slice(first, stop)
+            u[lo:hi], multiplier[part] = _solve_batch(
+                size[lo:hi], start[part] - lo, end[part] - lo, last[lo:hi], unit[lo:hi]
+            )
+    # Leaves that were merged share the multiplier of their edge by size: each is then balanced itself.
+    share = graph.component_size[b] / size[node[b]]
+    return u[node][graph.component], multiplier[which] * share
+
+
+def _merge_leaves(graph: PriorityGraph) -> Int[np.ndarray, " components"]:
+    """A number for each component, the same for leaves below the same components, ascending by last token.
+
+    A leaf outranks nothing, so all that binds it is what outranks it: leaves below the same components have the
+    same score, and one of their joint size can stand for them. On text most tokens are leaves, and few of them are
+    unlike. Equal sets are told by a fingerprint; were it ever wrong, the certificate would say so.
+    """
+    a, b = graph.dag
+    n = len(graph.level)
+    into = np.bincount(b, minlength=n)
+    leaf = (np.bincount(a, minlength=n) == 0) & (into > 0)
+    order = np.argsort(b, kind="stable")
+    order = order[leaf[b[order]]]
+    mark = np.arange(n, dtype=np.uint64)  # unlike for all that are no leaves
+    mark[leaf] = np.add.reduceat(scramble(a[order]), row_pointer(into[leaf])[:-1])
+    order = np.lexsort((mark, leaf, graph.component_last))
+    same = (
+        leaf[order[1:]] & (np.diff(mark[order]) == 0) & (np.diff(graph.component_last[order]) == 0)
+    )
+    node = np.empty(n, np.int64)
+    node[order] = np.cumsum(np.concatenate([[True], ~(same & leaf[order[:-1]])])) - 1
+    return node
+
+
+def _batches(last: Int[np.ndarray, " nodes"]) -> Iterator[tuple[int, int]]:
+    """Ranges of nodes that hold whole last tokens, about `BATCH` nodes each."""
+    ends = np.flatnonzero(np.diff(last, append=-1)) + 1
+    lo = 0
+    for hi in ends:
+        if hi - lo >= BATCH or hi == ends[-1]:
+            yield lo, int(hi)
+            lo = int(hi)
+
+
+def _solve_batch(
+    size: Int[np.ndarray, " components"],
+    a: Int[np.ndarray, " dag_edges"],
+    b: Int[np.ndarray, " dag_edges"],
+    block: Int[np.ndarray, " components"],
+    unit: Int[np.ndarray, " components"],
+) -> tuple[Float[np.ndarray, " components"], Float[np.ndarray, " dag_edges"]]:
+    """min ½ Σ |C| u_C², u_A − u_B ≥ 1, by a sparse interior-point method; u and the multipliers.
+
+    `block` numbers the last token of each component: programs that share nothing but this call. `unit` is the same
+    for all components of a block; its objective is divided by it while it is solved.
+    """
+    import piqp
+    from scipy.sparse import csc_matrix, diags
+
+    m, n = len(a), len(size)
+    A = _incidence(a, b, n)
+    solver = piqp.SparseSolver()
+    _tighten(solver, float(unit.max()))
+    solver.setup(csc_matrix(diags(size / unit)), np.zeros(n), G=A, h_l=np.ones(m))
+    solver.solve()
+    multiplier = np.maximum(solver.result.z_l, 0.0) * unit[a]
+    # u = D⁻¹ Aᵀ λ: stationarity holds exactly, and the solver's error is all in the margins.
+    u = (A.T @ multiplier) / size
+    _polish_batch(A, size, block, u, multiplier)
+    return u, multiplier
+
+
+def _incidence(
+    a: Int[np.ndarray, " dag_edges"], b: Int[np.ndarray, " dag_edges"], n: int
+) -> Sparse:
+    """The matrix A with A u = u_a − u_b, one row per edge."""
+    from scipy.sparse import csc_matrix
+
+    row = np.tile(np.arange(len(a)), 2)
+    value = np.repeat([1.0, -1.0], len(a))
+    return csc_matrix((value, (row, np.concatenate([a, b]))), shape=(len(a), n))
+
+
+def _polish_batch(
+    A: Sparse,
+    size: Int[np.ndarray, " components"],
+    block: Int[np.ndarray, " components"],
+    u: Float[np.ndarray, " components"],
+    multiplier: Float[np.ndarray, " dag_edges"],
+) -> None:
+    """Replace, in place, each doubtful block's answer by the exact one on its active set.
+
+    Doubtful are degenerate blocks, and deep ones whose scores are small differences of large multipliers.
+
+    An interior point leaves an active margin whose multiplier is 0 undecided by the square root of its
+    tolerance, and ties between scores then look like differences. On the edges with (almost) no slack
+    the scores are known up to one constant per connected group, and the weighted mean of a group is 0.
+    The multipliers of edges that carry (almost) none become 0; the others balance the rest.
+    """
+    rows = A.tocsr()
+    edge_block = block[rows.indices[::2]]
+    for near in NEAR:
+        slack = rows @ u - 1.0
+        doubtful = np.unique(
+            edge_block[((slack < near) & (multiplier < near)) | (slack < -POLISHED)]
+        )
+        nodes = np.flatnonzero(np.isin(block, doubtful))
+        edges = np.flatnonzero(np.isin(edge_block, doubtful))
+        if not len(edges):
+            return
+        part, weight, carried = rows[edges][:, nodes], size[nodes], multiplier[edges] > near
+        exact = _potential(part, weight, part @ u[nodes] - 1.0 < near)
+        flow = np.where(carried, multiplier[edges], 0.0)
+        for _ in range(2):  # the second time against the rounding of the first
+            flow += _flow(part, carried, weight * exact - part.T @ flow)
+        fault, most = np.zeros(block.max() + 1), np.ones(block.max() + 1)
+        np.maximum.at(most, edge_block[edges], flow)
+        left = np.abs(weight * exact - part.T @ flow) / weight
+        np.maximum.at(fault, block[nodes], left / most[block[nodes]])
+        np.maximum.at(fault, edge_block[edges], -flow / most[edge_block[edges]])
+        np.maximum.at(fault, edge_block[edges], 1.0 - part @ exact)
+        right = fault <= POLISHED
+        good = right[block[nodes]]
+        u[nodes[good]] = exact[good]
+        good = right[edge_block[edges]]
+        multiplier[edges[good]] = np.maximum(flow[good], 0.0)
+
+
+def _potential(
+    A: Sparse, size: Int[np.ndarray, " components"], active: Bool[np.ndarray, " dag_edges"]
+) -> Float[np.ndarray, " components"]:
+    """Scores with margin 1 on every active edge and weighted mean 0 on every group they connect."""
+    from scipy.sparse.csgraph import connected_components
+
+    rows = A[np.flatnonzero(active)]
+    count, group = connected_components(rows.T @ rows, directed=False)
+    # Margins of 1 make whole numbers of the differences: rounding them takes the solver's own rounding away.
+    p = np.rint(_solve_laplacian(rows, group, rows.T @ np.ones(rows.shape[0])))
+    mean = sum_by(group, size * p, count) / np.bincount(group, size, count)
+    return p - mean[group]
+
+
+def _flow(
+    A: Sparse,
+    carried: Bool[np.ndarray, " dag_edges"],
+    balance: Float[np.ndarray, " components"],
+) -> Float[np.ndarray, " dag_edges"]:
+    """The smallest change on the carrying edges that brings every component's balance to 0."""
+    from scipy.sparse.csgraph import connected_components
+
+    rows = A[np.flatnonzero(carried)]
+    group = connected_components(rows.T @ rows, directed=False)[1]
+    change = np.zeros(len(carried))
+    change[carried] = rows @ _solve_laplacian(rows, group, balance)
+    return change
+
+
+def _solve_laplacian(
+    rows: Sparse, group: Int[np.ndarray, " components"], right: Float[np.ndarray, " components"]
+) -> Float[np.ndarray, " components"]:
+    """x with AᵀA x = right on every group, x = 0 at its first member."""
+    from scipy.sparse import csc_matrix, diags
+    from scipy.sparse.linalg import splu
+
+    ground = np.zeros(len(group))
+    ground[np.unique(group, return_index=True)[1]] = 1.0
+    L = csc_matrix(rows.T @ rows + diags(ground))
+    factor = splu(L)
+    x = factor.solve(right)
+    return x + factor.solve(right - L @ x)
+
+
+def _tighten(solver: Any, unit: float = 1.0) -> None:
+    """Absolute tolerances well below what the certificate asks for; its verdict, not the status, decides."""
+    solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-11 * unit
+    solver.settings.eps_rel = solver.settings.eps_duality_gap_rel = 0.0
+    solver.settings.max_iter = 60
+
+
+def _solve_coupled(
+    graph: PriorityGraph, H: Float[np.ndarray, "pairs pairs"]
+) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " dag_edges"]]:
+    """Any independent embeddings: one dense program in whitened coordinates w, s = L w with H = L Lᵀ."""
+    import piqp
+
+    a, b = graph.dag
+    P, m = len(H), len(a)
+    if not m:
+        return np.zeros(P), np.zeros(0)
+    root = np.unique(graph.component, return_index=True)[1]
+    ties = np.setdiff1d(np.arange(P), root)
+    L = np.linalg.cholesky(H)
+    equal = L[ties] - L[root[graph.component[ties]]]
+    above = L[root[a]] - L[root[b]]
+    solver = piqp.DenseSolver()
+    _tighten(solver)
+    equality = {"A": equal, "b": np.zeros(len(ties))} if len(ties) else {}
+    solver.setup(np.eye(P), np.zeros(P), **equality, G=above, h_l=np.ones(m))
+    solver.solve()
+    multiplier = np.maximum(solver.result.z_l, 0.0)
+    free = -solver.result.y if len(ties) else np.zeros(0)
+    free, multiplier = _polish_coupled(equal, above, free, multiplier)
+    coefficient = np.zeros(P)
+    for index, value in (
+        (ties, free),
+        (root[graph.component[ties]], -free),
+        (root[a], multiplier),
+        (root[b], -multiplier),
+    ):
+        np.add.at(coefficient, index, value)
+    return coefficient, multiplier
+
+
+def _polish_coupled(
+    equal: Float[np.ndarray, "ties pairs"],
+    above: Float[np.ndarray, "dag_edges pairs"],
+    free: Float[np.ndarray, " ties"],
+    multiplier: Float[np.ndarray, " dag_edges"],
+) -> tuple[Float[np.ndarray, " ties"], Float[np.ndarray, " dag_edges"]]:
+    """As `_polish_batch`, in whitened coordinates: exact on the active set, where that certifies."""
+    w = equal.T @ free + above.T @ multiplier
+    for near in NEAR:
+        active = np.flatnonzero(above @ w - 1.0 < near)
+        carried = np.flatnonzero(multiplier > near)
+        target = np.concatenate([np.zeros(len(equal)), np.ones(len(active))])
+        exact = np.linalg.lstsq(np.concatenate([equal, above[active]]), target, rcond=None)[0]
+        rows = np.concatenate([equal, above[carried]])
+        now = np.concatenate([free, multiplier[carried]])
+        now = now + np.linalg.lstsq(rows.T, exact - rows.T @ now, rcond=None)[0]
+        reached = rows.T @ now
+        fault = max(
+            np.abs(equal @ reached).max(initial=0.0),
+            (1.0 - above @ reached).max(),
+            -now[len(equal) :].min(initial=0.0),
+            np.abs(reached - exact).max(),
+        )
+        if fault <= POLISHED * max(1.0, np.abs(now).max()):
+            answer = np.zeros(len(multiplier))
+            answer[carried] = np.maximum(now[len(equal) :], 0.0)
+            return now[: len(equal)], answer
+    return free, multiplier

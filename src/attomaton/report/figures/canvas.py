@@ -1,0 +1,176 @@
+"""The drawing board: our matplotlib style, colours, widths of words, and figures as files."""
+
+import io
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+from attomaton.disk.formats import write_text
+from attomaton.disk.storage import check_file, write_whole
+from attomaton.errors import UsageError
+from attomaton.report.graphs import Label, Real, readable
+
+Figure = Any  # matplotlib.figure.Figure; matplotlib is imported where it is used
+Point = tuple[float, float]
+
+FIGURES = (".svg", ".png")  # suffixes of their files
+COMPONENT_CAP = 40  # components in one priority figure
+LEVEL_CAP = 12  # components of one level, while a capped figure still has deeper levels to show
+TOKEN_CAP = 8  # tokens inside one component's box
+BAR_CAP = 16  # tokens in a prediction figure
+CURVE_CAP = 7  # curves told apart by colour and marker
+
+BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+SKY, PURPLE, BLACK, GREY, PALE = "#56B4E9", "#CC79A7", "#000000", "#595959", "#F3F5F7"
+CURVES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+MARKERS = "osD^vPX"
+SVM, FIN, S_FIN = (
+    rf"${a}_{{\mathrm{{{b}}}}}$" for a, b in (("W", "svm"), ("W", "fin"), ("S", "fin"))
+)
+
+# DejaVu Sans comes with matplotlib and is wider than what browsers put in its place, so text that
+# fits here fits there; the others fill in scripts that it lacks, where they are installed.
+_FONTS = (
+    "DejaVu Sans",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "WenQuanYi Zen Hei",
+    "Arial Unicode MS",
+    "Noto Emoji",
+)
+_DRAWING = threading.RLock()  # matplotlib's settings are one per process
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Our matplotlib settings for as long as the block runs, one block at a time."""
+    try:
+        import matplotlib
+    except ImportError as missing:
+        raise UsageError("figures need matplotlib; install attomaton[plot].") from missing
+    settings: dict[Any, Any] = {
+        "axes.axisbelow": True,
+        "axes.edgecolor": GREY,
+        "axes.grid": True,
+        "axes.labelsize": 9,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlelocation": "left",
+        "axes.titlesize": 10,
+        "figure.facecolor": "white",
+        "figure.constrained_layout.h_pad": 0.08,
+        "figure.constrained_layout.w_pad": 0.08,
+        "font.family": "sans-serif",
+        "font.sans-serif": list(_installed_fonts()),
+        "font.size": 9,
+        "grid.color": "#DDDDDD",
+        "grid.linewidth": 0.6,
+        "hatch.linewidth": 0.8,
+        "legend.fontsize": 8,
+        "legend.frameon": False,
+        "svg.fonttype": "none",  # text stays text: selectable, searchable, read aloud
+        "svg.hashsalt": "attomaton",  # the same figure gives the same bytes
+        "xtick.labelsize": 8,
+        "ytick.labelsize": 8,
+    }
+    with _DRAWING, matplotlib.rc_context(settings), warnings.catch_warnings():
+        # A script no installed font holds: SVG leaves it to the reader's fonts, PNG shows a frame.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def drawn(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, run inside our style."""
+
+    @wraps(function)
+    def styled(*arguments: Any, **options: Any) -> Any:
+        with style():
+            return function(*arguments, **options)
+
+    return styled
+
+
+@cache
+def _installed_fonts() -> tuple[str, ...]:
+    from matplotlib.font_manager import fontManager
+
+    there = set(fontManager.get_font_names())
+    return tuple(name for name in _FONTS if name in there)
+
+
+@drawn
+def to_svg(figure: Figure) -> str:
+    """The figure as SVG text, the same bytes for the same figure."""
+    out = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(out, format="svg", metadata={**nothing, "Title": figure.get_label() or None})
+    return out.getvalue()
+
+
+@drawn
+def write(figure: Figure, path: str | Path) -> None:
+    """Writes one file, SVG or PNG by its suffix, whole or not at all."""
+    path = check_file(path, FIGURES)
+    if path.suffix.lower() == ".svg":
+        text = to_svg(figure)
+        write_whole(path, lambda file: write_text(file, text))
+    else:
+        look: dict[str, Any] = {"format": "png", "dpi": 200, "metadata": {"Software": None}}
+        write_whole(path, lambda file: figure.savefig(file, **look))
+
+
+@drawn
+def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
+    """Writes `name.svg` and `name.png` into the folder, made if need be; returns the two paths."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    svg, png = folder / f"{name}.svg", folder / f"{name}.png"
+    for path in (svg, png):
+        write(figure, path)
+    return [svg, png]
+
+
+def put_text(axes: Any, x: Real, y: Real, text: str, size: Real, **look: Any) -> None:
+    """One line of text; dollar signs are dollar signs."""
+    look = {"ha": "center", "va": "center_baseline", **look}
+    axes.text(x, y, text, fontsize=size, parse_math=False, **look)
+
+
+@cache
+def text_width(text: str, size: Real) -> float:
+    """Width in inches in the present font."""
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.font_manager import FontProperties
+
+    renderer = RendererAgg(1, 1, 72)
+    width, _, _ = renderer.get_text_width_height_descent(text, FontProperties(size=size), False)
+    return float(width) / 72
+
+
+def short(text: str, most: int) -> str:
+    """The text, cut to at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def mention(token: Label) -> str:
+    """A token in running words, in quotes."""
+    shown = readable([token])[token]
+    return f"“{short(shown, 24)}”"
+
+
+def times(count: int) -> str:
+    """How often, where that is more than once."""
+    return f"  ×{count}" if count > 1 else ""
+
+
+def percent(share: Real) -> str:
+    """A share of 1 in per cent, to the digits that matter."""
+    if 0 < share < 0.001:
+        return "<0.1%"
+    return f"{100 * share:.0f}%" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}%"

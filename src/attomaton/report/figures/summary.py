@@ -1,0 +1,184 @@
+"""Pictures of what was learned: shares and levels of a model; levels, and TF-IDF against priority, of a lens."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attomaton.report.figures.canvas import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    SKY,
+    SVM,
+    VERMILION,
+    Figure,
+    drawn,
+    mention,
+    percent,
+    put_text,
+    short,
+)
+from attomaton.report.graphs import readable
+from attomaton.report.text.summary import mention_title
+
+Record = Mapping[str, Any]
+
+# Each outcome and kind by colour and hatch, so that either alone tells them apart.
+_LOOK = {
+    "hard": (BLUE, ""),
+    "soft": (ORANGE, "////"),
+    "mixed": (SKY, ".."),
+    "lost": (VERMILION, "xx"),
+    "absent": ("#DDDDDD", ""),
+}
+LABELLED = 12  # tokens named in a scatter plot
+LEVELS = 12  # levels drawn
+
+
+@drawn
+def summary_figure(record: Record) -> Figure:
+    """The picture of a record of `summaries`, whatever it is about."""
+    from matplotlib.figure import Figure as NewFigure
+
+    if record["subject"] == "model":
+        title = "hard and soft, by last tokens and by windows"
+        figure = NewFigure(figsize=(9.2, 5.4), layout="constrained", label=title)
+        axes = figure.subplots(2, 2)
+        _draw_kinds(axes[0, 0], record["last_token_kinds"])
+        _draw_outcomes(axes[0, 1], record["predictions"])
+        _draw_probability(axes[1, 0], record["predictions"])
+        _draw_levels(axes[1, 1], record["levels"], "tokens", "tokens (log scale)")
+    else:
+        last = record["subject"] == "last token"
+        name = mention(record["last"]) if last else mention_title(short(record["title"], 50))
+        title = f"{'after ' if last else ''}{name}: what attention learned"
+        figure = NewFigure(figsize=(9.2, 4.6), layout="constrained", label=title)
+        left, right = figure.subplots(1, 2, width_ratios=[1, 1.8])
+        count = ("tokens", "tokens (log scale)") if last else ("windows", "windows (log scale)")
+        _draw_levels(left, record["levels"], *count)
+        _draw_scatter(right, record)
+    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
+    return figure
+
+
+def _stack(axes: Any, y: int, parts: Sequence[tuple[str, float]]) -> None:
+    """One bar of shares, each written inside where there is room."""
+    left = 0.0
+    for name, share in parts:
+        colour, hatch = _LOOK[name]
+        axes.barh(y, share, left=left, height=0.6, fc=colour, hatch=hatch, ec="white", lw=0.8,
+                  gid=f"share-{name}-{y}")  # fmt: skip
+        if share > 0.09:
+            put_text(axes, left + share / 2, y, percent(share), 8,
+                     bbox={"fc": "white", "ec": "none", "pad": 1.2, "alpha": 0.92})  # fmt: skip
+        left += share
+
+
+def _key(axes: Any, names: Sequence[str]) -> None:
+    from matplotlib.patches import Patch
+
+    patches = [Patch(fc=_LOOK[n][0], hatch=_LOOK[n][1], ec="white", label=n) for n in names]
+    axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4,
+                handlelength=1.6, columnspacing=1.2)  # fmt: skip
+
+
+def _share_axis(axes: Any, rows: Sequence[str]) -> None:
+    axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
+    axes.grid(axis="y", visible=False)
+
+
+def _draw_kinds(axes: Any, kinds: Sequence[Record]) -> None:
+    axes.set_title("what a last token's graph is")
+    for y, key in enumerate(("share", "weight_share")):
+        _stack(axes, y, [(row["kind"], row[key]) for row in kinds])
+    _share_axis(axes, ["last tokens", "samples"])
+    _key(axes, [row["kind"] for row in kinds])
+
+
+def _draw_outcomes(axes: Any, predictions: Record) -> None:
+    axes.set_title("how windows are decided")
+    rows = predictions["outcomes"]
+    _stack(axes, 0, [(row["outcome"], row["share_of_windows"] or 0.0) for row in rows])
+    held = [row for row in rows if row["share_of_realizable"] is not None]
+    _stack(axes, 1, [(row["outcome"], row["share_of_realizable"]) for row in held])
+    _share_axis(axes, ["all", "label in\nthe context"])
+    _key(axes, [row["outcome"] for row in rows if row["weight"] or row["outcome"] != "lost"])
+
+
+def _draw_probability(axes: Any, predictions: Record) -> None:
+    axes.set_title("the label's probability in the limit")
+    bins = predictions["label_probability"]["bins"]
+    hard = next(r for r in predictions["outcomes"] if r["outcome"] == "hard")["share_of_realizable"]
+    x = [(b["from"] + b["to"]) / 2 for b in bins]
+    soft = [b["soft"] or 0.0 for b in bins]
+    width = 0.9 / len(bins)
+    colour, hatch = _LOOK["soft"]
+    axes.bar(x, soft, width, fc=colour, hatch=hatch, ec="white", label="soft")
+    axes.bar(1 + 0.5 / len(bins), hard or 0.0, width, fc=_LOOK["hard"][0], label="hard: exactly 1")
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
+    axes.set(xlabel="probability of the label", ylabel="share of samples", xlim=(0, 1.12))
+    axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.0f}%")
+    axes.grid(axis="x", visible=False)
+    axes.legend(loc="upper left")
+
+
+def _draw_levels(axes: Any, levels: Sequence[Record], key: str, words: str) -> None:
+    axes.set_title("levels of priority")
+    shown = levels[:LEVELS]
+    for y, row in enumerate(shown):
+        axes.barh(y, max(row[key], 0.6), height=0.62, fc=GREEN, gid=f"level-{y}")
+        axes.text(max(row[key], 0.6) * 1.12, y, f"{row[key]:,}", va="center", fontsize=8)
+    most = max((row[key] for row in shown), default=1)
+    axes.set(xscale="log", xlim=(0.5, max(most, 2) ** 1.25 * 1.5), xlabel=words,
+             ylim=(max(len(shown), 6) - 0.4, -0.6))  # fmt: skip
+    names = ["unseen" if row["level"] is None else str(row["level"]) for row in shown]
+    axes.set_yticks(range(len(shown)), names)
+    axes.set_ylabel("level" if len(shown) == len(levels) else f"level (first {LEVELS} shown)")
+    axes.grid(axis="y", visible=False)
+
+
+def _draw_scatter(axes: Any, record: Record) -> None:
+    """Every token by its TF-IDF and its score; those on which the two disagree most are named."""
+    axes.set_title("TF-IDF against attention")
+    points = record["points"]
+    for kind, colour, marker in ((False, VERMILION, "s"), (True, BLUE, "o")):
+        if part := [p for p in points if p["distinct"] is kind]:
+            axes.plot([p["tfidf"] for p in part], [p["svm_score"] for p in part], marker,
+                      color=colour, ms=4, alpha=0.55, mew=0, label="distinct" if kind else "common",
+                      gid=f"points-{'distinct' if kind else 'common'}")  # fmt: skip
+    apart = record["disagreement"]
+    half = LABELLED // 2
+    first = sorted(points, key=lambda p: p["priority_place"])[: half // 2]
+    chosen = {p["token"]: p for p in [*first, *sorted(points, key=lambda p: -p["tfidf"])[:half]]}
+    for name in ("attention_over_text", "text_over_attention"):
+        chosen |= {p["token"]: p for p in apart[name][:half]}
+    axes.margins(x=0.12, y=0.12)
+    least = min((p["tfidf"] for p in points if p["tfidf"] > 0), default=1.0)
+    axes.set_xscale("symlog", linthresh=least, linscale=0.25)  # 0 has a place of its own
+    most = 2 * max([p["tfidf"] for p in points] + [least])
+    decades = [10.0**e for e in range(-8, 1) if least <= 10.0**e <= most]
+    axes.set_xticks([0, *decades], ["0", *(f"{x:g}" for x in decades)])
+    axes.set_xlim(-least / 2, most)
+    axes.axvline(least / 2, color=GREY, lw=0.8, ls=":")
+    _name_points(axes, list(chosen.values()))
+    axes.set(xlabel="TF-IDF (log scale; 0 where a token is in too many documents)",
+             ylabel=f"score by attention ({SVM})")  # fmt: skip
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
+
+
+def _name_points(axes: Any, points: Sequence[Record]) -> None:
+    """Names beside points; of names that would lie on each other only the first is written."""
+    names = readable([p["token"] for p in points])
+    place = axes.transData.transform([(p["tfidf"], p["svm_score"]) for p in points] or [(0, 0)])
+    wide, high = axes.bbox.width, axes.bbox.height
+    taken: list[tuple[float, float]] = []
+    for p, (x, y) in zip(points, place, strict=False):
+        if any(abs(x - a) < 0.17 * wide and abs(y - b) < 0.05 * high for a, b in taken):
+            continue
+        taken.append((x, y))
+        axes.annotate(short(names[p["token"]], 18), (p["tfidf"], p["svm_score"]), (4, 3),
+                      textcoords="offset points", fontsize=8, color=BLACK, parse_math=False)  # fmt: skip

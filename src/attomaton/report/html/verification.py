@@ -1,0 +1,329 @@
+"""The report of a verification as one page that needs nothing else: no network, light, dark and print."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from attomaton.report.figures.canvas import short
+from attomaton.report.figures.verification import (
+    BAD_PANEL,
+    Panel,
+    Table,
+    full,
+    panel_or_fault,
+    panel_table,
+    themed,
+    words,
+)
+from attomaton.report.html.markup import (
+    Html,
+    code_box,
+    document,
+    escape,
+    escaped,
+    figure_box,
+    paragraphs,
+    scrolling,
+    table_box,
+)
+from attomaton.report.text.spreadsheets import csv_text
+from attomaton.report.text.verification import (
+    COLUMNS,
+    HOW_TO_READ,
+    TITLE,
+    Block,
+    Mark,
+    Record,
+    applies,
+    blocks,
+    control_mark,
+    control_telling,
+    facts,
+    heading,
+    headline,
+    made_by,
+    overall,
+    plain,
+    seconds,
+    slugs,
+    stands,
+    telling,
+    verdict_mark,
+)
+
+MOST_ROWS, MOST_COLUMNS = 50, 16  # of a panel's numbers that the page shows; its CSV has all
+
+
+def report_page(
+    records: Sequence[Record], header: Record, figures: Mapping[str, str] | None = None
+) -> str:
+    """The whole report as one HTML document; `figures` are those of `report_figures`, if drawn already."""
+    records, header = plain(list(records)), plain(header)
+    names = slugs(records)
+    whole = overall(records)
+    body = [
+        '<a class="skip" href="#claims">Skip to the claims</a>',
+        '<p class="above">attomaton verify</p>',
+        f"<h1>{TITLE}</h1>",
+        f'<p class="sentence {whole.kind}"><span aria-hidden="true">{whole.symbol}</span> '
+        f"{escape(headline(records))}</p>",
+        f'<p class="facts">{escape(facts(records, header))}</p>',
+        paragraphs(HOW_TO_READ),
+        '<section aria-labelledby="claims">',
+        '<h2 id="claims" tabindex="-1">Claims</h2>',
+        _BUTTONS,
+        _overview(records, names),
+        "</section>",
+        *(_claim(r, name, figures or {}) for r, name in zip(records, names, strict=True)),
+        '<section aria-labelledby="made-by">',
+        '<h2 id="made-by">What made this page</h2>',
+        table_box({"header": ["what", "which"], "rows": made_by(header)}, "what made this page"),
+        "</section>",
+    ]
+    return document(f"{TITLE}: {headline(records)}", body, style=_STYLE, script=_SCRIPT)
+
+
+def _overview(records: Sequence[Record], names: Sequence[str]) -> str:
+    """The table of claims, each leading to its section."""
+    rows = []
+    for record, name in zip(records, names, strict=True):
+        link = f'<a href="#{name}">{escape(str(record["claim"]))}</a>'
+        title = record.get("title") or record.get("statement") or ""
+        control = [_marked(control_mark(record)), *map(_small, control_telling(record))]
+        cells = ([link, *([_small(short(title, 160))] if title else [])], [_marked(verdict_mark(record))],
+                 map(escape, telling(record)), control, [f'<span class="right">{seconds(record)}</span>'])  # fmt: skip
+        rows.append([Html("<br>".join(lines)) for lines in cells])
+    return table_box({"header": COLUMNS, "rows": rows}, "claims", kind="claims")
+
+
+def _claim(record: Record, name: str, figures: Mapping[str, str]) -> str:
+    title = f"{escape(heading(record))} {_marked(verdict_mark(record))}"
+    group = "stands" if stands(record) else "falls" if applies(record) else "silent"
+    return "\n".join(
+        [
+            f'<section class="claim" data-group="{group}" aria-labelledby="{name}">',
+            f'<h2 id="{name}" tabindex="-1">{title}</h2>',
+            *(_BLOCKS[block["kind"]](block, figures) for block in blocks(record, name)),
+            '<p class="up"><a href="#claims">Back to the claims</a></p>',
+            "</section>",
+        ]
+    )
+
+
+def _table(block: Block) -> str:
+    rows = [[_marked(x) if isinstance(x, Mark) else x for x in row] for row in block["rows"]]
+    return table_box({"header": block["header"], "rows": rows}, block["name"], kind="figures")
+
+
+def _beside(block: Block) -> str:
+    return "\n".join(['<div class="beside">', *map(_table, block["tables"]), "</div>"])
+
+
+def _values(block: Block) -> str:
+    return _details(
+        "Every value, at full precision", code_box(_json(block["values"]), block["name"])
+    )
+
+
+def _panels(block: Block, figures: Mapping[str, str]) -> str:
+    drawn = [_panel(one["panel"], one["name"], figures) for one in block["panels"]]
+    return "\n".join(['<div class="panels">', *drawn, "</div>"])
+
+
+# How each kind of block looks.
+_BLOCKS: dict[str, Any] = {
+    "heading": lambda b, _: f"<h3>{escape(b['text'])}</h3>",
+    "text": lambda b, _: paragraphs(b["text"]),
+    "formula": lambda b, _: scrolling("div", escaped(b["text"]), b["name"], "formula"),
+    "code": lambda b, _: code_box(b["text"], b["name"]),
+    "term": lambda b, _: f"<p><strong>{escape(b['term'])}.</strong> {escape(b['text'])}</p>",
+    "mark": lambda b, _: f"<p>{_marked(b['mark'])} {escape(b['text'])}</p>",
+    "table": lambda b, _: _table(b),
+    "beside": lambda b, _: _beside(b),
+    "values": lambda b, _: _values(b),
+    "panels": _panels,
+}
+
+
+def _panel(panel: Panel, name: str, figures: Mapping[str, str]) -> str:
+    """A picture, where it can be drawn, with its numbers and its two downloads."""
+    title = words(str(panel.get("title") or name))
+    svg, fault = figures.get(f"{name}.svg", ""), ""
+    if not svg:
+        svg, fault = panel_or_fault(panel)
+    links: list[str] = []
+    parts: list[str] = []
+    if svg:
+        parts.append(figure_box(themed(svg), f"{name}-", title, kind="card drawn"))
+        links.append(_download(svg, "image/svg+xml", f"{name}.svg", "SVG", title))
+    else:
+        parts.append(paragraphs(f"{title}: no picture ({fault})."))
+    try:
+        table = panel_table(panel)
+    except BAD_PANEL as why:
+        return f'<div class="panel">{"".join(parts)}<p>No numbers ({escape(repr(why))}).</p></div>'
+    links.append(_download(csv_text(*table), "text/csv", f"{name}.csv", "CSV", title))
+    parts.append(f'<p class="downloads">{" ".join(links)}</p>')
+    parts.append(_details("Data", _numbers(table, title)))
+    return f'<div class="panel">{"".join(parts)}</div>'
+
+
+def _numbers(table: Table, title: str) -> str:
+    """A panel's numbers with all their digits, evenly thinned where there are many."""
+    header, rows = table
+    down, across = _even(len(rows), MOST_ROWS), _even(len(header), MOST_COLUMNS)
+    cut = [
+        f"{len(kept)} of {count} {what}"
+        for kept, count, what in ((down, len(rows), "rows"), (across, len(header), "columns"))
+        if len(kept) < count
+    ]
+    shown = {
+        "header": [header[j] for j in across],
+        "rows": [[full(rows[i][j]) for j in across] for i in down],
+    }
+    caption = f"{', '.join(cut)}; the CSV has all." if cut else ""
+    return table_box(shown, f"data of {title}", caption, kind="data")
+
+
+def _even(count: int, most: int) -> list[int]:
+    """At most so many places, evenly spaced, the first and the last among them."""
+    if count <= most:
+        return list(range(count))
+    return [round(i * (count - 1) / (most - 1)) for i in range(most)]
+
+
+def _download(content: str, kind: str, name: str, word: str, title: str) -> str:
+    data = quote(content, safe=" !$&'()*+,-./:;=?@[]^_`{|}~>")
+    return (
+        f'<a download="{escape(name)}" href="data:{kind};charset=utf-8,{escape(data)}" '
+        f'aria-label="Download {word} of {escape(title)}">{word}</a>'
+    )
+
+
+def _details(summary: str, content: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def _marked(mark: Mark) -> Html:
+    return Html(f'<span class="mark {mark.kind}">{escape(str(mark))}</span>')
+
+
+def _small(text: str) -> str:
+    return f"<small>{escape(text)}</small>"
+
+
+def _json(value: Any) -> str:
+    """JSON, what is not finite as text, a list of plain entries on one line."""
+
+    def strict(x: Any) -> Any:
+        if isinstance(x, dict):
+            return {name: strict(part) for name, part in x.items()}
+        if isinstance(x, list):
+            return [strict(part) for part in x]
+        return str(x) if isinstance(x, float) and not math.isfinite(x) else x
+
+    text = json.dumps(strict(value), indent=1, ensure_ascii=False, default=str)
+    return re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\s*\n\s*", " ", found[0]), text)
+
+
+# Shown by the script alone: without it nothing here would work.
+_BUTTONS = (
+    '<p class="buttons" hidden><button type="button" data-show="all" aria-pressed="true">All</button> '
+    '<button type="button" data-show="stands" aria-pressed="false">Stand</button> '
+    '<button type="button" data-show="falls" aria-pressed="false">Do not stand</button> '
+    '<button type="button" data-show="silent" aria-pressed="false">Not applicable</button> '
+    '<button type="button" data-open aria-pressed="false">Open all data</button></p>'
+)
+
+_SCRIPT = """
+const bar = document.querySelector(".buttons"), sections = [...document.querySelectorAll(".claim")];
+const rows = [...document.querySelectorAll(".claims tbody tr")];
+bar.hidden = false;
+bar.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if (button.dataset.open !== undefined) {
+    const open = button.getAttribute("aria-pressed") === "false";
+    button.setAttribute("aria-pressed", open);
+    document.querySelectorAll("details").forEach((one) => { one.open = open; });
+    return;
+  }
+  bar.querySelectorAll("[data-show]").forEach((one) => one.setAttribute("aria-pressed", one === button));
+  sections.forEach((section, i) => {
+    section.hidden = rows[i].hidden = ![section.dataset.group, "all"].includes(button.dataset.show);
+  });
+});
+""".strip()
+
+_STYLE = """
+:root { --good: #00704f; --bad: #a83a00; --open: #57606a; --grid: #dddddd; }
+@media (prefers-color-scheme: dark) { :root { --good: #3fd0a3; --bad: #ff9457; --open: #aeb8c3;
+  --grid: #343d47; } }
+main { max-width: 76rem; }
+a { color: var(--link); }
+:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
+[hidden] { display: none !important; }
+.skip { position: absolute; left: -999rem; }
+.skip:focus { left: 1rem; top: .5rem; padding: .4rem .8rem; background: var(--paper); z-index: 1; }
+.above { margin: 0; color: var(--soft); font: .9rem/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+h1 { margin-top: .2rem; }
+h2 .mark { font-size: 1rem; margin-left: .3rem; vertical-align: .08em; }
+h3 { font-size: 1rem; margin: 1.6rem 0 .3rem; }
+.sentence { font-size: clamp(1.15rem, 1rem + .8vw, 1.5rem); line-height: 1.35; font-weight: 650;
+  padding: .7rem 1rem; border-left: 6px solid; background: var(--fill); max-width: none; }
+.facts, small { color: var(--soft); }
+small { font-size: .84rem; }
+.good { color: var(--good); } .bad { color: var(--bad); } .open { color: var(--open); }
+.mark { display: inline-block; font-size: .9rem; font-weight: 650; white-space: nowrap;
+  padding: 0 .5rem; border: 1.5px solid; border-radius: 99px; line-height: 1.5; }
+.claim { border-top: 1px solid var(--line); margin-top: 2.8rem; }
+.claim h2 { margin-top: 1.6rem; scroll-margin-top: .5rem; }
+.formula { padding: .7rem 1rem; margin: 1rem 0; white-space: pre-wrap; background: var(--fill); border: 0;
+  font: 1.1rem/1.6 "STIX Two Math", "Cambria Math", "Latin Modern Math", Georgia, "DejaVu Serif", serif; }
+.claims td, .claims th, .figures td, .figures th { min-width: 0; }
+.claims tbody th { font-weight: 650; min-width: 11rem; }
+.claims tbody th small { font-weight: 400; }
+.claims td:nth-child(3), .claims td:nth-child(4) { min-width: 15rem; }
+.claims td:nth-child(3) { font-size: .9rem; }
+.claims th, .claims td { line-height: 1.4; }
+tbody th, td { overflow-wrap: break-word; max-width: 34rem; }
+.right { display: block; text-align: right; }
+.figures tbody th { font-weight: 500; }
+.figures td + td, .figures tbody th { min-width: 8rem; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 1.5rem; align-items: start; }
+@media (min-width: 64rem) { .beside { flex-wrap: nowrap; } }
+.panels { display: grid; gap: 1.2rem; margin: 1.4rem 0; align-items: start;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); }
+.panel { min-width: 0; max-width: 38rem; }
+.panel figure { margin: 0; }
+.drawn { background: var(--paper); padding: .4rem; }
+.drawn svg { width: 100% !important; min-width: 18rem !important; }
+.downloads { margin: .4rem 0; font-size: .9rem; display: flex; gap: 1rem; }
+details { margin: .4rem 0; }
+summary { cursor: pointer; width: fit-content; color: var(--link); font-size: .9rem; }
+.data { max-height: 22rem; overflow: auto; margin: .5rem 0; font-size: .8rem; }
+.data td, .data th { min-width: 0; padding: .15rem .6rem; white-space: nowrap; }
+.data td, .data thead th + th { text-align: right; }
+.data tbody th { font-weight: 400; }
+.data thead th { position: sticky; top: 0; }
+details pre { max-height: 22rem; overflow: auto; }
+.buttons { display: flex; flex-wrap: wrap; gap: .5rem; }
+button { font: inherit; font-size: .9rem; padding: .2rem .8rem; color: var(--ink); background: var(--fill);
+  border: 1px solid var(--line); border-radius: 6px; cursor: pointer; }
+button[aria-pressed="true"] { border-color: var(--link); box-shadow: inset 0 0 0 1px var(--link); }
+.up { font-size: .9rem; }
+@media print { :root { --good: #00553c; --bad: #7a2a00; --open: #333; --link: #000; --grid: #ddd; }
+  .buttons, .downloads, details, .skip, .up { display: none; }
+  .panel, .formula { break-inside: avoid; }
+  .beside { display: block; }
+  .panels { grid-template-columns: 1fr 1fr; }
+  .claims td:nth-child(n), .claims tbody th, .figures td, .figures tbody th { min-width: 0 !important; }
+  .claims table { width: 100%; }
+  .claims td:nth-child(3), .claims small { font-size: inherit; }
+  .claims td:nth-child(3), .claims td:nth-child(4) { width: 30%; }
+  .claims .mark { font-size: 8pt; padding: 0 .3rem; }
+  h3 { break-after: avoid; } }
+""".strip()

@@ -1,0 +1,115 @@
+"""The report of a verification as Markdown: the page's words and tables, pictures as links to files."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attomaton.report.figures.verification import words
+from attomaton.report.text.verification import (
+    COLUMNS,
+    HOW_TO_READ,
+    TITLE,
+    Block,
+    Record,
+    blocks,
+    control_mark,
+    control_telling,
+    facts,
+    heading,
+    headline,
+    made_by,
+    plain,
+    seconds,
+    slugs,
+    telling,
+    verdict_mark,
+)
+
+
+def report_markdown(
+    records: Sequence[Record],
+    header: Record,
+    figures: Mapping[str, str] | None = None,
+    folder: str = "figures",
+) -> str:
+    """The whole report as Markdown; `figures` (of `report_figures`) are linked as files in `folder`."""
+    records, header = plain(list(records)), plain(header)
+    names = slugs(records)
+    files = {name: f"{folder}/{name}" for name in figures or ()}
+    lines = [f"# {TITLE}", "", f"**{_kept(headline(records))}**", "", _kept(facts(records, header)), "",
+             HOW_TO_READ, "", "## Claims", "", *_overview(records, names), ""]  # fmt: skip
+    for record, name in zip(records, names, strict=True):
+        lines += [f'<a id="{name}"></a>', "", f"## {_kept(heading(record))}", ""]
+        lines += [f"**{verdict_mark(record)}**", ""]
+        for block in blocks(record, name):
+            shown = _BLOCKS[block["kind"]](block, files)
+            lines += [*shown, ""] if shown else []
+    lines += ["## What made this page", "", *_table(["what", "which"], made_by(header)), ""]
+    return "\n".join(lines)
+
+
+class _Link(str):
+    """Markdown already; every other text is kept as it is."""
+
+    __slots__ = ()
+
+
+def _overview(records: Sequence[Record], names: Sequence[str]) -> list[str]:
+    """The table of claims, each leading to its section."""
+    rows = [
+        [
+            _Link(f"[{_kept(heading(record))}](#{name})"),
+            verdict_mark(record),
+            telling(record),
+            [str(control_mark(record)), *control_telling(record)],
+            seconds(record),
+        ]
+        for record, name in zip(records, names, strict=True)
+    ]
+    return _table(COLUMNS, rows)
+
+
+def _kept(text: Any) -> str:
+    """Text that Markdown leaves as it is, on one line."""
+    if isinstance(text, _Link):
+        return text
+    marked = re.sub(r"([\\`*_\[\]|$~#])", r"\\\1", " ".join(str(text).split()))
+    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    def line(cells: Sequence[Any]) -> str:
+        lines = [cell if isinstance(cell, list) else [cell] for cell in cells]
+        return "| " + " | ".join("<br>".join(map(_kept, part)) for part in lines) + " |"
+
+    return [line(header), "|" + " --- |" * len(header), *map(line, rows)]
+
+
+def _fenced(code: str) -> list[str]:
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return [fence, *code.splitlines(), fence]
+
+
+def _pictures(block: Block, files: Mapping[str, str]) -> list[str]:
+    return [
+        f"![{_kept(words(str(one['panel'].get('title') or one['name'])))}]({files[file]})"
+        for one in block["panels"]
+        if (file := f"{one['name']}.svg") in files
+    ]
+
+
+# How each kind of block looks; values at full precision are left to the JSON.
+_BLOCKS: dict[str, Any] = {
+    "heading": lambda b, _: [f"### {_kept(b['text'])}"],
+    "text": lambda b, _: [_kept(b["text"])],
+    "formula": lambda b, _: _fenced(b["text"]),
+    "code": lambda b, _: _fenced(b["text"]),
+    "term": lambda b, _: [f"**{_kept(b['term'])}.** {_kept(b['text'])}"],
+    "mark": lambda b, _: [f"**{b['mark']}.** {_kept(b['text'])}"],
+    "table": lambda b, _: _table(b["header"], b["rows"]),
+    "beside": lambda b, _: [
+        line for t in b["tables"] for line in ("", *_table(t["header"], t["rows"]))
+    ][1:],
+    "values": lambda b, _: [],
+    "panels": _pictures,
+}

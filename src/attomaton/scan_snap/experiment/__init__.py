@@ -1,0 +1,1 @@
+"""The two matrices, simulated."""

@@ -1,0 +1,1 @@
+"""The reduced dynamics in closed form."""
