@@ -41,7 +41,13 @@ def _read(app: Any, name: str, source: list[str]) -> None:
 def _readme() -> str:
     """README, which stands one folder up and calls the notebook by its file."""
     text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    return text.replace("](docs/", "](").replace("tutorial.ipynb)", "tutorial.md)")
+    for there, here in (
+        ("docs/", ""),
+        ("CONTRIBUTING", "contributing"),
+        ("CHANGELOG", "changelog"),
+    ):
+        text = text.replace(f"]({there}", f"]({here}")
+    return text.replace("tutorial.ipynb)", "tutorial.md)")
 
 
 def tutorial(notebook: dict[str, Any]) -> str:

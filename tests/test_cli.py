@@ -461,3 +461,9 @@ def test_what_a_model_does_not_know_is_named_with_the_nearest(call, tmp_path):
     for command in ("graph", "summary"):
         code, _, err = call(command, tmp_path / "m", "--last", "bel")
         assert (code, "did you mean 'bell'?" in err) == (2, True)
+
+
+def test_the_version_is_told(call):
+    import attomaton
+
+    assert call("--version") == (0, f"attomaton {attomaton.__version__}\n", "")

@@ -77,6 +77,28 @@ app = typer.Typer(
 data_app = typer.Typer(help="Look at data, or draw some.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
+
+def _tell_version(asked: bool) -> bool:
+    if asked:
+        from attomaton import __version__
+
+        print(f"attomaton {__version__}")
+        raise typer.Exit
+    return asked
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_tell_version, help="Print the version, and stop."
+        ),
+    ] = False,
+) -> None:
+    """What a self-attention layer learns from next-token prediction, exactly, on your data."""
+
+
 Data = Annotated[
     Path,
     typer.Argument(
