@@ -197,7 +197,7 @@ def import_all() -> None:
 
     import attomaton.cli.main
 
-    root = Path(attomaton.cli.__file__).parent
+    root = Path(attomaton.__file__).parent
     for path in sorted(root.rglob("*.py")):
         if "lab" in path.relative_to(root).parts or path.stem == "__main__":
             continue
