@@ -367,7 +367,7 @@ def test_unknown_preset_last_token_and_format(call, chain, tmp_path):
 
 def modules_after(*arguments):
     code = (
-        "import sys\nfrom attomaton import cli\nsys.argv = ['attomaton', *sys.argv[1:]]\n"
+        "import sys\nfrom attomaton.cli import main as cli\nsys.argv = ['attomaton', *sys.argv[1:]]\n"
         "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
         "print(*[m for m in ('jax', 'matplotlib', 'sklearn') if m in sys.modules], file=sys.stderr)"
     )

@@ -26,7 +26,6 @@ from attomaton.disk.storage import (
 from attomaton.errors import StorageError, UsageError
 from attomaton.folders.model import save_model
 from attomaton.folders.remove import removable, remove
-from attomaton.jobs import train as runs
 from attomaton.jobs.fit import fit_run
 from attomaton.jobs.sweep import sweep_run
 from attomaton.mechanics.theory.limit import solve_limit
@@ -557,7 +556,7 @@ def test_a_place_no_file_can_be_written_to_is_said_before_the_work(
     def too_late(*_, **__):
         raise AssertionError
 
-    for module in ("models.open_model", "numerics.named_rng"):
+    for module in ("folders.model.open_model", "numerics.named_rng"):
         monkeypatch.setattr(f"attomaton.{module}", too_late)
     for place, said in (
         (f"nowhere/{file}", "there is no folder nowhere"),
@@ -676,7 +675,7 @@ def test_a_name_by_time_that_is_taken_is_counted_up(here, monkeypatch):
         def now(cls, tz=None):
             return cls(2026, 1, 1, tzinfo=tz)
 
-    monkeypatch.setattr(runs, "datetime", Stopped)
+    monkeypatch.setattr(provenance, "datetime", Stopped)
     places = []
     for work in (False, True, False):
         places.append(provenance.run_folder("a", {}))

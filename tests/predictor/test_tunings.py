@@ -16,7 +16,7 @@ from tests.predictor import parts
 from attomaton.disk.formats import write_columns
 from attomaton.disk.ledger import read_ledger
 from attomaton.disk.manifest import MANIFEST
-from attomaton.errors import DataError
+from attomaton.errors import DataError, UsageError
 from attomaton.jobs import tune as tunings
 from attomaton.predictor import fit, stages
 from attomaton.predictor.fit import Fitted, Judged, Setting, Work, over_parts
@@ -139,17 +139,19 @@ def test_progress_counts_what_was_found(files):
     assert seen[2:5] == [("priors", 2, 2), ("grid", 2, 6), ("grid", 3, 6)]
 
 
-def test_other_data_or_settings_begin_anew(files):
+def test_other_data_or_settings_begin_anew_by_force_alone(files):
     stop_after(5)
     assert tuned()["resumed_pieces"] == 5  # Control: the same go on.
     for changes in ({"lambdas": [1.0, 2.0]}, {"thetas": [0.5]}, {"priors": ["main"]},
                     {"reading": {"context": 5}}):  # fmt: skip
         stop_after(3)
-        assert tuned(**changes)["resumed_pieces"] == 0
+        with pytest.raises(UsageError, match="begun with other settings"):
+            tuned(**changes)
+        assert tuned(**changes, force=True)["resumed_pieces"] == 0
     for name in ("train.txt", "valid.txt"):
         stop_after(3)
         Path(name).write_text(Path(name).read_text() + " w1 w2 w1")
-        assert tuned()["resumed_pieces"] == 0
+        assert tuned(force=True)["resumed_pieces"] == 0
 
 
 def test_one_that_nobody_goes_on_with_can_be_deleted(files, call):
