@@ -168,17 +168,22 @@ class Bench:
                 raise RuntimeError(f"{case.name}: {ended.told}")
             # What is needed on the way is more than what is left in the end.
             most = calm.used() * (1.0 if case.out != OUT else 1.5)
-            for share in FILLED if filled is None else filled:
-                folder = self.arena / f"{name}-{share}"
-                self._fill_up(case, calm.folder, folder, int(share * most), tally)
+            for i, share in enumerate(FILLED if filled is None else filled):
+                folder, size = self.arena / f"{name}-{share}", int(share * most)
+                # A single file is written where one lies already every second time.
+                over = i % 2 == 0 if case.out != OUT else size > 0
+                self._fill_up(case, calm.folder, folder, size, over, tally)
             self._refuse(case, self.arena / f"{name}-read-only", tally)
         return tally
 
-    def _fill_up(self, case: Case, calm: Path, folder: Path, size: int, tally: Tally) -> None:
-        """A disk with too little space, with and without an earlier result on it; then with enough."""
+    def _fill_up(
+        self, case: Case, calm: Path, folder: Path, size: int, over: bool, tally: Tally
+    ) -> None:
+        """A disk with too little space, with (`over`) and without an earlier result on it; then with enough."""
         with disk(folder) as place:
-            earlier = self._earlier(case, folder) if size else None
-            place.resize(place.used() + max(size // PAGE, 1) * PAGE)
+            earlier = self._earlier(case, folder) if over else None
+            # No size at all would be one without a limit.
+            place.resize(max(place.used() + size // PAGE * PAGE, PAGE))
             ended = self.run(case.line, folder)
             if ended.code == 0:
                 return  # it was enough

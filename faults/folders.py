@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.disk.formats import read_arrays, read_json
+from attomaton.disk.holdings import _FINISHED
 from attomaton.disk.ledger import LEDGER, read_ledger
 from attomaton.disk.manifest import MANIFEST, changes
 from attomaton.disk.storage import LOCK_FILE
 from attomaton.errors import DataError
 
+SECONDS = ("seconds", "seconds_detail")  # keys
 TIMED = ("summary.json", "claims/*.json")  # hold seconds, which are not compared
 # These tell how and when it came about, and are not compared.
 TOLD = (LEDGER, MANIFEST, "report.html", "report.md")
@@ -28,6 +30,12 @@ def unreadable(folder: Path) -> list[str]:
     """The files of a folder that cannot be read as what their names say, or are not what its manifest says."""
     faults = [f"{path}: {fault}" for path in files(folder) if (fault := _fault(path)) is not None]
     return faults + (changes(folder) if (folder / MANIFEST).is_file() else [])
+
+
+def unreadable_pieces(work: Path) -> list[str]:
+    """The finished pieces of unfinished work that cannot be read; what else is torn there is written anew."""
+    pieces = {path for pattern in _FINISHED for path in work.glob(pattern)}
+    return [f"{path}: {fault}" for path in sorted(pieces) if (fault := _fault(path)) is not None]
 
 
 def _fault(path: Path) -> str | None:
@@ -73,7 +81,7 @@ def _same(a: Path, b: Path) -> bool:
 def _timeless(value: Any) -> Any:
     """A record without its seconds, wherever they stand in it."""
     if isinstance(value, dict):
-        return {k: _timeless(v) for k, v in value.items() if k != "seconds"}
+        return {k: _timeless(v) for k, v in value.items() if k not in SECONDS}
     return [_timeless(v) for v in value] if isinstance(value, list) else value
 
 

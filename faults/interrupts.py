@@ -223,8 +223,8 @@ class Arena:
         temporary = [str(p) for p in (self.place / TEMPORARY).iterdir()]
         for name in beside + temporary:
             self._fault(tally, "files", folder, f"{blow}: {name}")
-        for name in (OUT, f".{OUT}.partial"):
-            tally.faults["unreadable"] += folders.unreadable(folder / name)
+        tally.faults["unreadable"] += folders.unreadable(folder / OUT)
+        tally.faults["unreadable"] += folders.unreadable_pieces(folder / f".{OUT}.partial")
         if not ours:
             tally.before += 1
             return

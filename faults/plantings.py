@@ -408,6 +408,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=1000, help="plantings (default 1000)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--controls", type=int, default=CONTROLS, help="around the stand-in")
     parser.add_argument("--control", action="store_true", help="the careless stand-in alone")
     parser.add_argument("--replay", type=int, metavar="NUMBER", help="one planting again")
     asked = parser.parse_args(arguments)
@@ -418,7 +419,7 @@ def main(arguments: list[str]) -> int:
         return 0
     begin = time.monotonic()
     careless_counts, losses = run(
-        asked.count if asked.control else CONTROLS, asked.seed, 1, control=True
+        asked.count if asked.control else asked.controls, asked.seed, 1, control=True
     )
     counts, findings = ({}, []) if asked.control else run(asked.count, asked.seed, asked.workers)
     endings = ("answered", "refused", "fault", "crash", "hang")

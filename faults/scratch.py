@@ -185,10 +185,10 @@ def _copy(a: Path, b: Path) -> None:
             elif stat.S_ISLNK(mode):
                 to.symlink_to(os.readlink(entry.path))
             elif stat.S_ISREG(mode):
-                shutil.copyfile(entry.path, to)
+                shutil.copy2(entry.path, to)  # with its times: lists are sorted by them
             else:
                 os.mknod(to, stat.S_IMODE(mode) | stat.S_IFMT(mode))
-    b.chmod(stat.S_IMODE(a.stat().st_mode))
+    shutil.copystat(a, b)
 
 
 def import_all() -> None:

@@ -11,10 +11,11 @@ from faults.scratch import forked
 
 
 def test_nothing_of_others_is_lost_and_a_command_without_care_loses_files():
-    command = [sys.executable, "-m", "faults", "plantings", "--count", "25", "--workers", "1"]
+    counts = ["--count", "12", "--controls", "40", "--workers", "1"]
+    command = [sys.executable, "-m", "faults", "plantings", *counts]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "25 plantings, 0 faults" in done.stdout
+    assert "12 plantings, 0 faults" in done.stdout
     (control,) = (x for x in done.stdout.splitlines() if x.startswith("control: "))
     assert FAULTS[0] in control
     assert FAULTS[1] in control
@@ -32,7 +33,7 @@ def ground(tmp_path):
         ("link to folder", "out", FAULTS[0]),
         ("folder", ".out.partial", FAULTS[1]),
         ("folder", "out", FAULTS[1]),
-        ("pipe", ".out.partial/cells", FAULTS[1]),
+        ("pipe", ".out.partial/notes.txt", FAULTS[1]),
         ("folder", "elsewhere", None),
         ("link to file", ".out.tmp", None),
     ],
