@@ -467,3 +467,16 @@ def test_the_version_is_told(call):
     import attomaton
 
     assert call("--version") == (0, f"attomaton {attomaton.__version__}\n", "")
+
+
+@pytest.mark.parametrize("words", [["-n", 2**63], ["-K", 10**30], ["-n", 10**6, "-T", 10**6]])
+def test_data_beyond_memory_are_not_drawn(call, tmp_path, words):
+    code, _, err = call("data", "synth", "-o", tmp_path / "a.jsonl", *words)
+    assert (code, "at most 100,000,000" in err) == (2, True), err
+    assert not (tmp_path / "a.jsonl").exists()
+
+
+@pytest.mark.parametrize("words", [["runs", "ls", "\0x"], ["summary", "a\0"], ["tune", "\0"]])
+def test_zero_bytes_are_refused(call, words):
+    code, _, err = call(*words)
+    assert (code, "zero byte" in err) == (2, True), err

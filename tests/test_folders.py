@@ -17,6 +17,7 @@ from attomaton.disk.holdings import KNOWN
 from attomaton.disk.ledger import asked_as
 from attomaton.disk.provenance import environment, provenance
 from attomaton.disk.storage import KIND_FILE, new_folder, seal, work_folder
+from attomaton.folders import sweep as sweeps_folder
 from attomaton.folders.differ.models import model_difference
 from attomaton.folders.look import STATES, look, scan
 from attomaton.folders.model import open_model
@@ -220,7 +221,7 @@ def test_a_sweep_that_was_broken_off_tells_its_cells_and_goes_on(here, call, mon
         done.append(1)
         return level(*arguments, **options)
 
-    monkeypatch.setattr(sweeps, "PIECE", 2)
+    monkeypatch.setattr(sweeps_folder, "PIECE", 2)
     monkeypatch.setattr(sweeps, "run_level", run)
     grid = ("syn-small", "eta_z=1,2,3", "ratio=1", "until=100.0", "--level", "reduced")
     assert call("sweep", *grid, "-o", "runs/s")[0] == 130

@@ -83,7 +83,7 @@ def wait_for(met, process):
 
 @BOTH
 @pytest.mark.parametrize(
-    "module", ["attomaton.cli.main.main", "typer", "attomaton.jobs.demo", "numpy", "jax"]
+    "module", ["attomaton.cli.main", "typer", "attomaton.jobs.demo", "numpy", "jax"]
 )
 def test_while_modules_load(module, number, tmp_path):
     done = run("demo", "-o", "d", beside=LOADING.format(module=module), number=number, cwd=tmp_path)

@@ -192,7 +192,9 @@ def test_other_data_do_not_resume(tmp_path, small_parts, monkeypatch):
         fit_run(text, tmp_path / "m", context=8)
     monkeypatch.setattr(fits, "write_head", head)
     write_text(tmp_path / "text.txt", seed=1)
-    assert fit_run(text, tmp_path / "m", context=8)["resumed_parts"] == 0
+    with pytest.raises(UsageError, match="begun with other settings"):
+        fit_run(text, tmp_path / "m", context=8)
+    assert fit_run(text, tmp_path / "m", context=8, force=True)["resumed_parts"] == 0
 
 
 def test_two_processes_cannot_write_one_model(tmp_path):
@@ -231,9 +233,9 @@ def test_every_engine_writes_the_same_model(tmp_path, small_parts, engine):
 
 DRIVER = """
 import sys
-from attomaton import fits
-from attomaton.mechanics import train
-fits.PART = 2000
+from attomaton.jobs import fit
+from attomaton.mechanics.experiment import train
+fit.PART = 2000
 train.KEEP_EVERY = 0.0
 from attomaton.cli.main import main
 sys.argv = ["attomaton", *sys.argv[1:]]

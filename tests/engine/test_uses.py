@@ -9,6 +9,7 @@ from attomaton.disk.ledger import read_ledger
 from attomaton.disk.storage import only_one
 from attomaton.engine.choose import open_engine
 from attomaton.errors import UsageError
+from attomaton.folders import sweep as sweeps_folder
 from attomaton.jobs import fit as fits
 from attomaton.jobs import sweep as sweeps
 from attomaton.jobs import verify
@@ -34,7 +35,7 @@ def pieces_done(folder):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(sweeps, "PIECE", 2)
+    monkeypatch.setattr(sweeps_folder, "PIECE", 2)
 
 
 def test_a_sweep_does_not_depend_on_the_order_of_its_pieces(tmp_path, small_pieces):

@@ -221,7 +221,7 @@ def test_a_worker_that_dies_is_told_in_words(text):
 
 DRIVER = f"""
 import sys
-from attomaton import tunings
+from attomaton.jobs import tune as tunings
 tunings.PART = {PART}
 from attomaton.cli.main import main
 sys.argv = ["attomaton", *sys.argv[1:]]

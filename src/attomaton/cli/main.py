@@ -36,8 +36,9 @@ from attomaton.cli.console import (
     token_typed,
     tokens_typed,
 )
-from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError, visible
+from attomaton.errors import UNKNOWN_TOKENS, AttomatonError, UsageError, visible, whole_number
 
+MOST_SYNTH = 100_000_000  # tokens of a data set that is drawn in memory
 MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
 
 # What the library of the command line raises where words make no sense; it lies elsewhere in each version.
@@ -575,6 +576,8 @@ def data_synth(
     usual = (24, 200, 50) if kind == "sessions" else (6, 6, 4)
     given = (vocab, samples, length)
     K, n, T = (u if x is None else x for x, u in zip(given, usual, strict=True))
+    for name, value in (("vocab", K), ("samples", n), ("length", T), ("samples × length", n * T)):
+        whole_number(name, value, most=MOST_SYNTH)
     if kind == "sessions":
         from attomaton.corpus.sessions import draw_sessions, write_sessions
 
@@ -686,6 +689,8 @@ def main() -> None:
     debug = "--debug" in sys.argv
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     try:
+        if any("\0" in word for word in arguments):
+            raise UsageError("a zero byte stands in the command; no file or token has one.")
         app(args=arguments, prog_name="attomaton")
     except AttomatonError as error:
         if debug:
