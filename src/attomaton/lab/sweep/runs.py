@@ -80,7 +80,8 @@ def sweep_code(
         level,
     ]
     return shlex.join(words), (
-        "from attomaton.jobs.sweep import cell_means, read_sweep, sweep_run\n\n"
+        "from attomaton.folders.sweep import cell_means, read_sweep\n"
+        "from attomaton.jobs.sweep import sweep_run\n\n"
         f"sweep_run({str(out)!r}, {dict(grid)!r}, {list(classes)!r}, {level!r})\n"
         f"print(cell_means(read_sweep({str(out)!r}), {value!r}))"
     )
