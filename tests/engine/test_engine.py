@@ -218,3 +218,17 @@ def _alive(pid):
 def test_engines_that_cannot_be(name, options, said):
     with pytest.raises(UsageError, match=said), open_engine(name, **options):
         pass
+
+
+def test_no_worker_hears_of_ctrl_c_not_even_the_first():
+    """In a process of its own: Python starts a helper with the first worker, once."""
+    code = (
+        "from tests.engine import work\nfrom attomaton.engine.choose import open_engine\n"
+        "from attomaton.engine.tasks import Task\n"
+        "with open_engine('processes', 2) as engine:\n"
+        "    print(sorted(engine.run(work.deaf, [Task(i, i) for i in range(6)])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str([(i, True) for i in range(6)])

@@ -74,3 +74,8 @@ def fail_beside(folder):
 
 def sleep(seconds):
     time.sleep(seconds)
+
+
+def deaf(x):
+    """Whether Ctrl-C is blocked in this process."""
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, set())

@@ -13,7 +13,8 @@ import select
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 CODE = 130
@@ -36,6 +37,20 @@ def watch() -> None:
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_wait, args=(reader,), name="signals", daemon=True).start()
+
+
+@contextmanager
+def blocked() -> Iterator[None]:
+    """A block whose processes never hear of Ctrl-C: it is the first one's to handle, also while they start."""
+    from multiprocessing import resource_tracker
+
+    # Python starts this one with the first worker, and some versions unblock the signal when they have done so.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def too_late() -> None:

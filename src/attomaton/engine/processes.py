@@ -3,13 +3,13 @@
 import contextlib
 import importlib
 import os
-import signal
 import threading
 from collections.abc import Iterator, Sequence
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from attomaton.base import interrupts
 from attomaton.disk.doors import available_memory
 from attomaton.engine.tasks import Backlog, Task, Work
 from attomaton.errors import UsageError
@@ -94,13 +94,11 @@ class _Worker:
         self.task: Task | None = None
         before = {name: os.environ.get(name) for name in _SETTINGS}
         os.environ.update(_SETTINGS)
-        # Ctrl-C is the first process's to handle: blocked here, it is blocked there from the very start.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            self.process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
-            self.process.start()
+            with interrupts.blocked():
+                self.process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
+                self.process.start()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         theirs.close()

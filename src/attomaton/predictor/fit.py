@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base import interrupts
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError
@@ -202,7 +203,10 @@ def _answered(
         return
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _receive, (work,))
     try:
-        jobs = {pool.submit(_do, task, rows, argument): number for number, rows in parts.items()}
+        with interrupts.blocked():  # the workers start with the first job
+            jobs = {
+                pool.submit(_do, task, rows, argument): number for number, rows in parts.items()
+            }
         for job in as_completed(jobs):
             yield jobs[job], job.result()
     except BrokenProcessPool as error:
