@@ -146,8 +146,13 @@ class Line(NamedTuple):
 
     @property
     def writes(self) -> list[str]:
-        """The places it names for writing."""
-        return [p.words[-1] for p in self.pieces if p.name in WRITES and len(p.words) > 1]
+        """The places it names for writing; an option without its value takes the word behind it."""
+        behind = [*(p.words[0] for p in self.pieces[1:]), ""]
+        return [
+            p.words[-1] if len(p.words) > 1 else word
+            for p, word in zip(self.pieces, behind, strict=True)
+            if p.name in WRITES
+        ]
 
 
 @cache
@@ -293,10 +298,13 @@ def of_the_disk(told: str) -> bool:
 
 
 def _asks_for_json(line: Line) -> bool:
-    plain = not any(
-        w in ("--", "--help", "--json") for p in line.pieces for w in p.words if p.name != "json"
+    """Whether a line says `--json`, and no word before may have taken it for its value."""
+    before = ["", *(p.words[-1] for p in line.pieces)]
+    words = [w for p in line.pieces if p.name != "json" for w in p.words]
+    return not {"--", "--help", "--json"} & set(words) and any(
+        p.name == "json" and not word.startswith("-")
+        for p, word in zip(line.pieces, before, strict=False)
     )
-    return plain and any(p.name == "json" for p in line.pieces)
 
 
 def _one_object(raw: bytes) -> bool:
@@ -310,15 +318,12 @@ def _unasked(line: Line, ended: Ended, changes: dict[str, str]) -> dict[str, str
     """The changes a line did not ask for."""
     fine = ended.code == 0 or (ended.code in (4, 5, 6, 130))
     allowed = [f"{HERE}/runs"]
-    read = {os.path.normpath(p.words[-1]) for p in line.pieces if p.name not in WRITES and p.words}
+    words = [p.words[-1] for p in line.pieces if p.name not in WRITES]
+    read = {os.path.normpath(w) for w in words if not w.startswith("-")}
     for place in line.writes:
         path = os.path.normpath(f"{HERE}/{place}") if place else HERE
         inside = path.startswith(f"{HERE}/")
-        if (
-            inside
-            and os.path.normpath(place) not in read
-            and (fine or "." in os.path.basename(path) or True)
-        ):
+        if inside and os.path.normpath(place) not in read:
             allowed.append(path)
             if not fine or "sweep" in line.command:  # what is done is kept there to go on with
                 allowed.append(f"{os.path.dirname(path)}/.{os.path.basename(path)}.partial")
