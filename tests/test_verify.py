@@ -63,6 +63,18 @@ def test_the_list_of_claims_says_what_each_one_is():
     assert len({claim.title for claim in CLAIMS.values()}) == len(CLAIMS)
 
 
+def test_claims_are_named_where_python_drops_docstrings():
+    """`python -OO` has none: titles must not come from them."""
+    code = (
+        "from attomaton.claims.registry import CLAIMS\n"
+        "print(sum(bool(c.title and c.statement) for c in CLAIMS.values()) == len(CLAIMS))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "True"
+
+
 @pytest.mark.parametrize(
     ("ends", "verdict", "code"),
     [
