@@ -150,7 +150,7 @@ class Line(NamedTuple):
         behind = [*(p.words[0] for p in self.pieces[1:]), ""]
         return [
             p.words[-1] if len(p.words) > 1 else word
-            for p, word in zip(self.pieces, behind, strict=True)
+            for p, word in zip(self.pieces, behind, strict=False)
             if p.name in WRITES
         ]
 

@@ -75,6 +75,13 @@ def test_good_endings_are_not():
     assert faults_of(OUT, refused, {}) == []
 
 
+def test_a_line_of_no_words_and_an_option_without_its_value_are_judged_too():
+    assert faults_of(Line((), ()), FINE._replace(code=2, out=b"", err=b"Usage"), {}) == []
+    short = Line(("data", "synth"), (Piece("out", ("-o",)), Piece("json", ("--json",))))
+    done = FINE._replace(out=b"6 samples in --json\n")
+    assert faults_of(short, done, {f"{HERE}/--json": "new"}) == []
+
+
 def test_a_world_notices_what_changes_in_it_and_is_put_back(tmp_path):
     world = World(tmp_path)
     assert world.changes() == {}
