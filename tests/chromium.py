@@ -170,8 +170,8 @@ class Browser:
         self.mouse("moved", at["x"], at["y"])
 
     def click(self, selector):
-        """A real click on the middle of an element; once more where it fell on something else."""
-        for _ in range(3):
+        """A real click on the middle of an element; again where it fell elsewhere: pages move while they load."""
+        for _ in range(9):
             at = self.box(selector)
             self.value(f"({_CLICKED})({json.dumps(selector)})")
             self.mouse("moved", at["x"], at["y"])
