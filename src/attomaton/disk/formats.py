@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from mmap import PROT_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -43,19 +44,35 @@ _NPY = {
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # in JSON, half of a character beyond the first 65,536
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON can hold it: NumPy types unwrapped, infinite numbers as strings, NaN as null."""
+def plain(value: Any) -> Any:  # noqa: PLR0911 - a line for each kind
+    """A value as JSON can hold it: NumPy types unwrapped, infinite numbers as strings, NaN as null.
+
+    Of a frozen record every field (see `disk.records`), and of what has a `record()`, that.
+    """
+    if isinstance(value, (str, int)) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
+    if callable(getattr(value, "record", None)):
+        return plain(value.record())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            key_of(one.name): plain(found)
+            for one in fields(value)
+            if (found := getattr(value, one.name)) is not None or not one.metadata.get("absent")
+        }
+    return str(value) if isinstance(value, Path) else value
+
+
+def key_of(name: str) -> str:
+    """The name of a record's field as it is written: `lambda_` is `lambda`."""
+    return name.removesuffix("_")
 
 
 def to_json(value: Any, indent: int | None = 2) -> str:
