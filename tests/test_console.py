@@ -146,7 +146,7 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys, monkeypatc
     with console.progress_bar("fitting \x1b") as progress:
         while "fitting \\x1b: " not in said:
             said += capsys.readouterr().err
-        progress(1200, 4000, 0.25)
+        progress(1200, 4000, "loss 0.25")
         while "1,200 of 4,000, loss 0.25, " not in said:
             said += capsys.readouterr().err
         progress(3, 4, "part \x1b")

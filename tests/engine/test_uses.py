@@ -46,7 +46,7 @@ def test_a_sweep_does_not_depend_on_the_order_of_its_pieces(tmp_path, small_piec
     )  # fmt: skip
     results = [(tmp_path / x / "results.parquet").read_bytes() for x in "ab"]
     assert results[0] == results[1]
-    assert told == [(0, 2), (1, 2), (2, 2)]
+    assert told == [(0, 2, "pieces"), (1, 2, "pieces"), (2, 2, "pieces")]
     assert set(pieces_done(tmp_path / "b").values()) == {1}
     assert [line["event"] for line in read_ledger(tmp_path / "b")] == ["started", "done", "done", "ended"]  # fmt: skip
 

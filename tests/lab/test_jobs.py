@@ -45,7 +45,7 @@ def test_work_that_keeps_what_it_has_on_a_stop_is_done():
     def work(job):
         try:
             while True:
-                job.progress(1, 2, 0.5)
+                job.progress(1, 2, "loss 0.5")
         except KeyboardInterrupt:
             return "half"
 

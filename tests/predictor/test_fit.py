@@ -110,7 +110,7 @@ def test_several_processes_give_what_one_gives(work):
     one = list(over_parts(judge_part, work, parts, settings))
     two = list(over_parts(judge_part, work, parts, settings, 2, lambda *step: seen.append(step)))
     assert one == two
-    assert seen == [(i + 1, len(parts)) for i in range(len(parts))]
+    assert seen == [(i + 1, len(parts), "") for i in range(len(parts))]
 
 
 def test_judging_by_parts_is_judging_the_answer(work):

@@ -25,7 +25,7 @@ def test_the_least_log_loss_is_chosen_and_reported(text):
     best = min(grid["theta_lambda"], key=lambda row: row["log_loss"])
     assert best == {k: chosen[k] for k in best}
     assert made.theta == chosen["theta"]
-    assert {stage for stage, _, _ in seen} == {"counts", "priors", "grid", "fit"}
+    assert {stage for _, _, stage in seen} == {"counts", "priors", "grid", "fit"}
     assert made.record["train"]["parts"] > 2
     assert made.record["certificates"]["gradient"] <= 1e-8
     # The figures of the grid are those of the predictor that comes out, up to the loose residual.

@@ -69,7 +69,7 @@ def stop_after(pieces, **changes):
     """A tuning that is interrupted when so many more pieces are finished."""
     left = [pieces]
 
-    def progress(stage, done, total):
+    def progress(done, total, stage):
         if stage != "counts":
             left[0] -= 1
         if left[0] == 0:
@@ -136,7 +136,7 @@ def test_progress_counts_what_was_found(files):
     stop_after(4)
     seen = []
     tuned(progress=lambda *step: seen.append(step))
-    assert seen[2:5] == [("priors", 2, 2), ("grid", 2, 6), ("grid", 3, 6)]
+    assert seen[2:5] == [(2, 2, "priors"), (2, 6, "grid"), (3, 6, "grid")]
 
 
 def test_other_data_or_settings_begin_anew_by_force_alone(files):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.claims.text_attention import Checkpoint
 from attomaton.errors import DataError
 from attomaton.results import Verdict
@@ -24,7 +25,6 @@ from attomaton.scan_snap.experiment.train import train_sampled
 from attomaton.scan_snap.families import syn_medium, syn_small
 from attomaton.scan_snap.trajectory import Dynamics
 
-Progress = Callable[[int, int, str], object]
 STEPS, MOMENTUM = 100, 0.9
 QUERIES = (1, 3, 5, 10)
 ETA_Z = (0.5, 1.0, 2.0, 3.0)
@@ -172,7 +172,7 @@ def _rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) ->
 
 
 def fig6(
-    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress = quiet
 ) -> dict[str, Any]:
     """Entropy of attention over distinct tokens on *Syn-Medium*, for 64 cells of queries and learning rates.
 
@@ -220,14 +220,14 @@ def fig6(
 
 
 def fig11(
-    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress = quiet
 ) -> dict[str, Any]:
     """Recall of distinct tokens against η_Y/η_Z, with η_Z = 1; kept and told of as `fig6`."""
     return _recall_figure((1.0,), RATIOS, seeds, _Kept(checkpoint, progress, 3))
 
 
 def fig12(
-    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+    seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress = quiet
 ) -> dict[str, Any]:
     """Recall of distinct tokens against η_Z, with η_Y/η_Z = 1; kept and told of as `fig6`."""
     return _recall_figure(ETA_Z, (1.0,), seeds, _Kept(checkpoint, progress, 3))
@@ -284,7 +284,7 @@ def _recall_figure(
 class _Kept:
     """Panels of a figure that are finished: found again where they were kept, and told of."""
 
-    def __init__(self, checkpoint: Checkpoint | None, progress: Progress | None, panels: int):
+    def __init__(self, checkpoint: Checkpoint | None, progress: Progress, panels: int):
         self._checkpoint, self._progress, self._panels, self._done = checkpoint, progress, panels, 0
 
     def panel(self, name: str, classes: SequenceClasses, train: Callable[[], Dynamics]) -> Dynamics:
@@ -295,8 +295,7 @@ class _Kept:
         if saved is None and self._checkpoint is not None and finished:
             self._checkpoint.save(name, _packed(run))
         self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._panels, name)
+        self._progress(self._done, self._panels, name)
         return run
 
 

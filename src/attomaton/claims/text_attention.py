@@ -7,7 +7,7 @@ words, the width, the steps and the seeds, so that two CPU cores finish them in 
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.progress import Progress, quiet, shifted
 from attomaton.corpus.datasets import dataset_files
 from attomaton.errors import UsageError
 from attomaton.results import Verdict
@@ -32,8 +33,6 @@ VISIBLE = 0.1  # the least fall of the entropy's share that counts as becoming s
 SETTLED = 0.05  # entropy is frozen when it moves over the last third by at most this part of its whole fall
 PICTURES = (0, 500, 1000, 1500)  # steps of the published maps; the last step is shown besides
 VISIBLE_NATS = 0.02  # the least fall of the entropy from the smallest to the largest rate
-
-Progress = Callable[[int, int, float], object]
 
 
 @runtime_checkable
@@ -73,7 +72,7 @@ FIG10_QUICK = Size(1_000, 32, 800, 100, 40, 0, 0, "float32", False)
 
 
 def fig7(
-    quick: bool = False, checkpoint: Checkpoint | None = None, progress: Progress | None = None
+    quick: bool = False, checkpoint: Checkpoint | None = None, progress: Progress = quiet
 ) -> dict[str, Any]:
     """First-layer attention of a 1- and a 3-layer model: sparse, and with a settled entropy, after 6,000 steps.
 
@@ -103,8 +102,7 @@ def fig7(
     data = (text, shown, valid, probes)
     rows, curves, maps = [], [], []
     for at, layers in enumerate(DEPTHS):
-        part = _part(progress, at, len(DEPTHS))
-        run = _train(size, layers, (RATE,), 1, data, checkpoint, part)
+        run = _train(size, layers, (RATE,), 1, data, checkpoint, shifted(progress, at, len(DEPTHS)))
         rows.append({"layers": layers, **_fig7_row(run)})
         curves.append({"layers": layers, **_fig7_curve(run, probes, kinds)})
         pictures = _pictures(run)
@@ -112,7 +110,7 @@ def fig7(
             {"layers": layers, "steps": run.marks[pictures].tolist(),
              "attention": run.records["maps"][0, pictures, 0, 0].tolist()}
         )  # fmt: skip
-    slow = _train(size._replace(steps=6 * size.every), 1, (STILL * RATE,), 1, data, None, None)
+    slow = _train(size._replace(steps=6 * size.every), 1, (STILL * RATE,), 1, data, None, quiet)
     still = [{"layers": 1, **_fig7_row(slow)}]
     return {
         "size": _said(size, text),
@@ -209,7 +207,7 @@ def fig10(
     seeds: int = 5,
     quick: bool = False,
     checkpoint: Checkpoint | None = None,
-    progress: Progress | None = None,
+    progress: Progress = quiet,
 ) -> dict[str, Any]:
     """Mean attention entropy on the validation text after training one layer at rates 1 to 5.
 
@@ -229,7 +227,7 @@ def fig10(
     data = (text, shown, valid, None)
     run = _train(size, 1, RATES, seeds, data, checkpoint, progress)
     slow = tuple(STILL * rate for rate in RATES)
-    still = _train(control_size, 1, slow, seeds, data, None, None)
+    still = _train(control_size, 1, slow, seeds, data, None, quiet)
     measured, control = _trend(run, seeds, 1.0), _trend(still, seeds, STILL)
     recorded = ("entropy", "entropy_share", "valid_loss")
     entropy, share, loss = (_by_rate(run, name, seeds) for name in recorded)
@@ -326,13 +324,6 @@ def _said(size: Size, text: Text) -> str:
     )  # fmt: skip
 
 
-def _part(progress: Progress | None, at: int, parts: int) -> Progress | None:
-    """Progress of one of several parts of equal length, as progress of the whole."""
-    if progress is None:
-        return None
-    return lambda done, total, loss: progress(at * total + done, parts * total, loss)
-
-
 def _train(
     size: Size,
     layers: int,
@@ -340,7 +331,7 @@ def _train(
     seeds: int,
     data: tuple[Text, np.ndarray, np.ndarray, np.ndarray | None],
     checkpoint: Checkpoint | None,
-    progress: Progress | None,
+    progress: Progress,
 ) -> Run:
     """One training, taken up where it was left."""
     from attomaton.transformer.model import Settings

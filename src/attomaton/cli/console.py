@@ -8,13 +8,14 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
 
 from attomaton.base import interrupts
+from attomaton.base.progress import Progress
 from attomaton.corpus.files import READING
 from attomaton.errors import StorageError, UsageError, as_text, visible
 
@@ -61,7 +62,6 @@ Force = Annotated[
         help="Replace what is there of another kind, and unfinished work with other settings.",
     ),
 ]
-Progress = Callable[[int, int, Any], None]
 MOST_MEMORY = 1e9  # GB
 LONGEST = 1000  # characters in a line of a message, whatever a file had in it
 FIRST_LINE, NEXT_LINE = 3.0, 15.0  # seconds, of progress where there is no terminal
@@ -213,7 +213,7 @@ def _silence() -> None:
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress]:
-    """A callback `progress(done, total, note)`; a number as note is a loss.
+    """A callback `progress(done, total, words)`.
 
     On a terminal it draws a bar. Elsewhere it says now and then how far the work is, also while nothing calls it.
     """
@@ -231,8 +231,8 @@ def _bar(title: str) -> Iterator[Progress]:
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(visible(title), total=None, note="")
 
-    def progress(done: int, total: int, note: float | str) -> None:
-        bar.update(task, completed=done, total=total, note=_note(note))
+    def progress(done: int, total: int, note: str) -> None:
+        bar.update(task, completed=done, total=total, note=visible(note))
 
     interrupts.drawing = True
     try:
@@ -247,10 +247,9 @@ def _lines(title: str) -> Iterator[Progress]:
     began, ended = time.monotonic(), threading.Event()
     latest = ""
 
-    def progress(done: int, total: int, note: float | str) -> None:
+    def progress(done: int, total: int, note: str) -> None:
         nonlocal latest
-        said = _note(note)
-        latest = f"{done:,} of {total:,}{f', {said}' if said else ''}, "
+        latest = f"{done:,} of {total:,}{f', {visible(note)}' if note else ''}, "
 
     def tell() -> None:
         pause = FIRST_LINE
@@ -265,10 +264,6 @@ def _lines(title: str) -> Iterator[Progress]:
     finally:
         ended.set()
         teller.join()
-
-
-def _note(note: float | str) -> str:
-    return visible(note) if isinstance(note, str) else f"loss {note:.6g}"
 
 
 def fail(kind: str, message: str, code: int) -> None:

@@ -74,10 +74,10 @@ def tune(
             grid[name] = _numbers(name, text)
     if widen is not None:
         grid["widen"] = widen
-    with progress_bar("tuning") as bar:
+    with progress_bar("tuning") as progress:
         record = tune_run(
             data, validate, out, reading=asked, workers=workers, force=force, **grid,
-            progress=lambda stage, done, total: bar(done, total, stage),
+            progress=progress,
         )  # fmt: skip
     say_replaced(record)
     chosen = record["chosen"]

@@ -129,11 +129,11 @@ def sweep(
     bytes_at_a_time = bytes_of(memory)
     with (
         open_engine(engine, workers, bytes_at_a_time, address) as where,
-        progress_bar("sweep") as bar,
+        progress_bar("sweep") as progress,
     ):
         summary = sweep_run(
             out, parse_grid(grid), classes.split(","), level,
-            lambda done, total: bar(done, total, "pieces"), say, where, force,
+            progress, say, where, force,
         )  # fmt: skip
     say_replaced(summary)
     text = (

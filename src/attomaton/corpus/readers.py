@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.datasets import DATASETS, data_file
 from attomaton.corpus.events import read_events
 from attomaton.corpus.files import EVENTS, LOGS, check_content, format_of, unchanged
@@ -110,7 +111,7 @@ def read_parts(
     size: int = PART,
     vocabulary: Vocabulary | None = None,
     run: Run = one_after_the_other,
-    progress: Callable[[int], object] = lambda done: None,
+    progress: Progress = quiet,
     **reading: Any,
 ) -> tuple[Vocabulary, Parts]:
     """The windows of `read_windows`, written into a folder in parts of about `size` incidences.

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.base.progress import Progress
 from attomaton.corpus.parts import Parts, Tally, cut_into_parts, has_run, write_run
 from attomaton.corpus.text import add_text, no_words
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
@@ -67,7 +68,7 @@ def read_shards(
     vocabulary: Vocabulary | None,
     size: int,
     run: Run,
-    progress: Callable[[int], object],
+    progress: Progress,
 ) -> tuple[Vocabulary, Parts]:
     """Cut a plain text into parts of about `size` incidences; `progress` is told the tokens gone through.
 
@@ -81,7 +82,7 @@ def read_shards(
             (str(folder), i, str(path), a, b, split, tokenizer) for i, (a, b) in enumerate(ranges)
         ]
         heads = _gathered(
-            run(write_shard, texts), lambda head: head["tokens"], progress, len(ranges)
+            run(write_shard, texts), lambda head: head["tokens"], progress, 0, len(ranges)
         )
         words = _merged_words(folder, len(ranges))
     else:  # tokens outside it are told with their lines: by one reader, who counts them
@@ -96,31 +97,33 @@ def read_shards(
     shards = TextShards(str(folder), tokens, len(words), context, partial)
     total = sum(tokens)
     tallies = _gathered(
-        run(tally_shard, [(shards, i) for i in shards.numbers]), lambda x: x.tokens,
-        lambda n: progress(total + n), len(tokens),
+        run(tally_shard, [(shards, i) for i in shards.numbers]), lambda x: x.tokens, progress, total, len(tokens)
     )  # fmt: skip
     part_of, parts = cut_into_parts(tallies, words, "position", size)
     write_whole(folder / "part_of", lambda file: file.write_bytes(part_of.astype("<i8").data))
     _gathered(
-        run(sort_shard, [(shards, i) for i in shards.numbers]), int,
-        lambda n: progress(2 * total + n), len(tokens),
-    )  # fmt: skip
+        run(sort_shard, [(shards, i) for i in shards.numbers]),
+        int,
+        progress,
+        2 * total,
+        len(tokens),
+    )
     return words, parts
 
 
 def _gathered(
     results: Iterable[tuple[int, Any]],
     tokens: Callable[[Any], int],
-    progress: Callable[[int], object],
+    progress: Progress,
+    done: int,
     count: int,
 ) -> list[Any]:
-    """Results in the order of the shards, however they come."""
+    """Results in the order of the shards, however they come; `done` tokens were gone through before."""
     found: list[Any] = [None] * count
-    done = 0
     for i, result in results:
         found[i] = result
         done += tokens(result)
-        progress(done)
+        progress(0, 1, f"reading: {done:,} tokens gone through")
     return found
 
 

@@ -1,8 +1,9 @@
 """Whether folders are still what was written: every byte of every file against the manifest."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.disk.manifest import changes
 from attomaton.errors import DataError
 from attomaton.folders.look import Folder, is_marked, scan
@@ -11,7 +12,7 @@ SOUND, CHANGED, UNFINISHED = "sound", "changed", "not finished"
 
 
 def checked(
-    roots: Iterable[Path], progress: Callable[[int, int, str], object] | None = None
+    roots: Iterable[Path], progress: Progress = quiet
 ) -> list[tuple[Folder, str, list[str]]]:
     """Every folder below the roots with its verdict (a state of `look`, or one of the above) and the reasons.
 
@@ -20,8 +21,7 @@ def checked(
     folders = scan(roots)
     done, total, found = 0, sum(f.bytes for f in folders), []
     for folder in folders:
-        if progress is not None:
-            progress(done, total, folder.path.name)
+        progress(done, total, folder.path.name)
         found.append((folder, *_verdict(folder)))
         done += folder.bytes
     return found

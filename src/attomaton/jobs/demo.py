@@ -6,6 +6,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+from attomaton.base.progress import Progress
 from attomaton.corpus.example import example_samples
 from attomaton.disk.formats import write_columns, write_json, write_text
 from attomaton.disk.ledger import command
@@ -14,7 +15,6 @@ from attomaton.disk.storage import check_place, new_folder
 from attomaton.folders.model import save_model
 from attomaton.folders.run import metric_columns
 from attomaton.jobs.train import train_beside_theory, training_records
-from attomaton.mechanics.experiment.train import Progress
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.mechanics.theory.view import graph_view

@@ -4,7 +4,7 @@ A level that was finished is kept: an experiment that was broken off goes on wit
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.disk.formats import damaged, to_json, write_arrays, write_columns, write_json
 from attomaton.disk.ledger import Ledger
 from attomaton.disk.provenance import environment, package_version, provenance
@@ -40,7 +41,7 @@ def dynamics_run(
     eta_y: float,
     eta_z: float,
     out: Path | str,
-    progress: Callable[[int, int, str], object] | None = None,
+    progress: Progress = quiet,
     force: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
@@ -73,8 +74,7 @@ def dynamics_run(
         kept, ledger = Checkpoint(work / "checkpoints", finite=False), Ledger(work)
         runs = {}
         for i, level in enumerate(levels):
-            if progress is not None:
-                progress(i, len(levels), level)
+            progress(i, len(levels), level)
             found = _kept_level(kept, level, classes)
             if found is None:
                 found = run_level(level, classes, eta_y, eta_z, **given[level])

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.files import changed
 from attomaton.corpus.ordering import announce, reading_record
@@ -48,8 +49,6 @@ from attomaton.mechanics.theory.limit import check_dense, solve_limit
 PROCESS, BYTES = 150e6, 90
 EVERYTHING = 1 << 62  # size of a part that holds all
 
-Progress = Callable[[int, int, str], None]  # incidences done, in all, and what is being done
-
 
 def fit_run(
     data: Path | str,
@@ -58,19 +57,19 @@ def fit_run(
     embeddings: Path | str | None = None,
     dense: bool = False,
     engine: Engine | None = None,
-    progress: Progress | None = None,
+    progress: Progress = quiet,
     force: bool = False,
     **reading: Any,
 ) -> dict[str, Any]:
     """Fit a data set part by part and write the model; the summary of `attomaton fit`.
 
+    `progress` is told the incidences that are done, and all there are.
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
     begin = time.perf_counter()
     place = check_place(out, "model", (data, embeddings, reading.get("tokenizer")), force)
     engine = Here() if engine is None else engine
     seconds: dict[str, float] = {}
-    tell = progress or (lambda done, total, note: None)
     table = None if embeddings is None else check_embeddings(read_matrix(embeddings, "embeddings"))
     path = data_file(data)
     mark = _fingerprint(path)
@@ -83,10 +82,12 @@ def fit_run(
         "versions": environment(),
     }
     with resumed_folder(place, "model", asked, scratch=("corpus", PART_RECORDS)) as work:
-        words, parts = _prepared(work / "corpus", data, mark, table, reading, engine, seconds, tell)
+        words, parts = _prepared(
+            work / "corpus", data, mark, table, reading, engine, seconds, progress
+        )
         if dense:
             check_dense(len(words), table)
-        records, resumed = _solved(work, parts, engine, seconds, tell)
+        records, resumed = _solved(work, parts, engine, seconds, progress)
         numbers = [p.number for p in parts.parts]
         arrays = dense_matrices(work, numbers, len(words), table) if dense else {}
         if table is not None:
@@ -134,7 +135,7 @@ def _prepared(
     reading: Mapping[str, Any],
     engine: Engine,
     seconds: dict[str, float],
-    tell: Progress,
+    progress: Progress,
 ) -> tuple[Vocabulary, Parts]:
     """The data in parts: as an earlier process left them complete, or read now."""
     done = folder / "parts.json"
@@ -150,14 +151,13 @@ def _prepared(
         return engine.run(work, [Task(i, x) for i, x in enumerate(payloads)])
 
     with _timed("read", seconds):
-        tell(0, 1, "reading")
+        progress(0, 1, "reading")
         # Embeddings that are not orthonormal couple all last tokens: then there is only one part.
         coupled = table is not None and not table.orthonormal
         words, parts = read_parts(
             data, folder, size=EVERYTHING if coupled else PART,
             vocabulary=None if table is None else Vocabulary(range(len(table.E))),
-            run=run, progress=lambda tokens: tell(0, 1, f"reading: {tokens:,} tokens gone through"),
-            **reading,
+            run=run, progress=progress, **reading,
         )  # fmt: skip
         if _fingerprint(data_file(data)) != mark:
             raise DataError(f"{data_file(data)}: {changed()}")
@@ -175,7 +175,7 @@ def _solved(
     parts: Parts,
     engine: Engine,
     seconds: dict[str, float],
-    tell: Progress,
+    progress: Progress,
 ) -> tuple[list[dict[str, Any]], int]:
     """The records of all parts, solved now or before, and how many were there."""
     found = {p.number: finished_part(work, p.number) for p in parts.parts}
@@ -192,14 +192,14 @@ def _solved(
     for number in records:
         ledger.found(f"part {number}")
     with _timed("solve", seconds):
-        tell(done, total, f"part {resumed} of {len(parts.parts)}")
+        progress(done, total, f"part {resumed} of {len(parts.parts)}")
         for number, answer in engine.run(solve_part, tasks):
             records[number] = answer["record"]
             ledger.done(f"part {number}")
             for name, took in answer["seconds"].items():
                 seconds[name] = seconds.get(name, 0.0) + took
             done += parts.parts[number].incidences
-            tell(done, total, f"part {len(records)} of {len(parts.parts)}")
+            progress(done, total, f"part {len(records)} of {len(parts.parts)}")
     return [records[p.number] for p in parts.parts], resumed
 
 

@@ -1,11 +1,12 @@
 """Published experiments by name: run, judged, and left behind with their figure and data."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.claims.published import Figure
 from attomaton.claims.registry import Claim, figures
 from attomaton.disk.formats import AGAIN, expect, read_json, write_columns, write_json
@@ -39,7 +40,7 @@ def reproduce_run(
     out: Path,
     seeds: int | None = None,
     quick: bool = False,
-    progress: Callable[[int, int, float], object] | None = None,
+    progress: Progress = quiet,
     force: bool = False,
 ) -> Result:
     """Run a preset and leave a folder with its summary, data, figure and verdict.
@@ -73,7 +74,7 @@ def reproduce_all(
     out: Path,
     seeds: int | None = None,
     quick: bool = False,
-    progress: Callable[[int, int, str], object] | None = None,
+    progress: Progress = quiet,
     force: bool = False,
 ) -> Result:
     """Run every preset into a folder of its own below `out`; one that ends in an error does not stop the others.
@@ -84,8 +85,7 @@ def reproduce_all(
     rows = []
     known = figures()
     for done, (name, claim) in enumerate(known.items()):
-        if progress is not None:
-            progress(done, len(known), name)
+        progress(done, len(known), name)
         row: Result = {"preset": name, "title": claim.title}
         draws = seeds if find_preset(name)[1].seeds else None
         try:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.disk.formats import read_json, write_columns, write_json
 from attomaton.disk.holdings import clear_torn
 from attomaton.disk.ledger import Ledger, command, read_ledger
@@ -49,15 +50,13 @@ from attomaton.scan_snap.levels import (
 )
 from attomaton.scan_snap.trajectory import Dynamics
 
-Progress = Callable[[int, int], object]
-
 
 def sweep_run(
     out: Path | str,
     grid: Mapping[str, Sequence[Any]],
     classes: Sequence[str],
     level: str,
-    progress: Progress | None = None,
+    progress: Progress = quiet,
     announce: Callable[[str], object] = lambda text: None,
     engine: Engine | None = None,
     force: bool = False,
@@ -105,7 +104,7 @@ def _do_pieces(
     cells: Sequence[Any],
     pieces: Sequence[Piece],
     engine: Engine,
-    progress: Progress | None,
+    progress: Progress,
     announce: Callable[[str], object],
 ) -> int:
     """Do what is not done yet; how many pieces were there already."""
@@ -118,8 +117,7 @@ def _do_pieces(
         if piece not in todo:
             ledger.found(piece.name)
             done += 1
-    if progress is not None:
-        progress(done, len(pieces))
+    progress(done, len(pieces), "pieces")
     tasks = [
         Task(i, (os.path.abspath(out / "pieces"), piece), int(1e6 * memory_needed([piece])))
         for i, piece in enumerate(todo)
@@ -130,8 +128,7 @@ def _do_pieces(
         else:
             ledger.note("failed", piece=todo[i].name)
         done += 1
-        if progress is not None:
-            progress(done, len(pieces))
+        progress(done, len(pieces), "pieces")
     return len(pieces) - len(todo)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.progress import Progress
 from attomaton.corpus.ordering import reading_record
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.samples import Samples
@@ -47,7 +48,7 @@ from attomaton.folders.model import open_model, read_record
 from attomaton.folders.run import metric_columns
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.experiment.arguments import DEFAULTS, INITS, MOST, resolved
-from attomaton.mechanics.experiment.train import Checkpoint, Progress, Training, Watch, train
+from attomaton.mechanics.experiment.train import Checkpoint, Training, Watch, train
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix

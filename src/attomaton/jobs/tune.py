@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.ordering import reading_record
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.vocabulary import fingerprint
@@ -23,7 +24,7 @@ from attomaton.disk.ledger import Ledger, command
 from attomaton.disk.provenance import environment
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
 from attomaton.errors import DataError
-from attomaton.predictor.stages import Columns, Form, Progress
+from attomaton.predictor.stages import Columns, Form
 from attomaton.predictor.tune import LAMBDAS, PRIORS, THETAS, WIDEN, pieces_in, tune
 
 
@@ -38,7 +39,7 @@ def tune_run(
     thetas: Sequence[float] = THETAS,
     widen: int = WIDEN,
     workers: int = 1,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = quiet,
     force: bool = False,
 ) -> dict[str, Any]:
     """Tune a predictor and write it; the record of `attomaton tune`.

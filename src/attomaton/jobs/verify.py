@@ -11,7 +11,7 @@ A claim's piece is written when it is done, so a verification that was broken of
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.claims.cases import Given, not_applicable
 from attomaton.claims.registry import CLAIMS, Claim, find_claims
 from attomaton.corpus.ordering import reading_record
@@ -42,7 +43,6 @@ from attomaton.errors import AttomatonError, DataError, counted
 from attomaton.results import Assumption, Evidence, Verdict
 
 Record = dict[str, Any]
-Progress = Callable[[int, int, str], object]
 
 A1 = "A1: every label occurs in its context"
 
@@ -51,7 +51,7 @@ def verify_run(
     only: Sequence[str] | None = None,
     quick: bool = True,
     out: Path | str = "runs/verify",
-    progress: Progress | None = None,
+    progress: Progress = quiet,
     data: Path | str | None = None,
     reading: Mapping[str, Any] | None = None,
     engine: Engine | None = None,
@@ -86,7 +86,7 @@ def verify_run(
             for i, name in enumerate(ids)
             if name not in records
         ]
-        if progress is not None and tasks:
+        if tasks:
             progress(len(records), len(ids), ids[tasks[0].number])
         for i, record in engine.run(check_claim, tasks):
             records[ids[i]] = record
@@ -95,7 +95,7 @@ def verify_run(
             else:
                 ledger.done(ids[i])
             following = next((x for x in ids if x not in records), ids[i])
-            if progress is not None and len(records) < len(ids):
+            if len(records) < len(ids):
                 progress(len(records), len(ids), following)
         told = [records[name] for name in ids]
         summary = {**_summary(told, quick, data, out), "reading": how}

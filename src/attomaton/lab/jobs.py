@@ -37,10 +37,9 @@ class Job:
     _stop: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
 
-    def progress(self, done: int, total: int, note: object = "") -> None:
+    def progress(self, done: int, total: int, note: str = "") -> None:
         """What long calls are given as `progress`: keeps what they say, and ends them when a stop was asked."""
-        self.done, self.total = done, total
-        self.note = f"loss {note:.6g}" if isinstance(note, float) else str(note)
+        self.done, self.total, self.note = done, total, note
         if self._stop.is_set():
             raise Stopped
 

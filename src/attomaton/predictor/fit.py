@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base import interrupts
+from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError
@@ -168,7 +169,7 @@ def over_parts(
     parts: Sequence[np.ndarray],
     argument: Any,
     workers: int = 1,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = quiet,
     known: Mapping[int, Any] | None = None,
     keep: Callable[[int, Any], None] = lambda number, answer: None,
 ) -> list[Any]:
@@ -179,12 +180,12 @@ def over_parts(
     """
     answers = dict(known or {})
     if answers:
-        progress(len(answers), len(parts))
+        progress(len(answers), len(parts), "")
     rest = {i: rows for i, rows in enumerate(parts) if i not in answers}
     for number, answer in _answered(task, work, rest, argument, workers):
         keep(number, answer)
         answers[number] = answer
-        progress(len(answers), len(parts))
+        progress(len(answers), len(parts), "")
     return [answers[number] for number in range(len(parts))]
 
 

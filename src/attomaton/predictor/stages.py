@@ -9,11 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from attomaton.base.progress import Progress
 from attomaton.predictor.fit import Fitted, Judged, Setting, Work, fit_part, judge_part, over_parts
 
 Columns = Mapping[str, np.ndarray]
 Form = Mapping[str, tuple[str, tuple[int | None, ...]]]  # as `disk.formats.expect_arrays` takes it
-Progress = Callable[[str, int, int], None]
 
 
 @runtime_checkable
@@ -61,7 +61,7 @@ class Stage:
         kept = {i: pieces.load(name, self.form) for i, name in enumerate(names)}
         return over_parts(
             self.task, work, parts, self.argument, workers,
-            progress=lambda done, total: progress(self.name, done, total),
+            progress=lambda done, total, what: progress(done, total, self.name),
             known={i: self.from_columns(x) for i, x in kept.items() if x is not None},
             keep=lambda i, answer: pieces.save(names[i], self.to_columns(answer)),
         )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import PART, Windows
 from attomaton.errors import DataError, SolverError, UsageError
 from attomaton.predictor.backoff import fit_gate
@@ -20,7 +21,7 @@ from attomaton.predictor.counts import Counts
 from attomaton.predictor.fit import LOOSE, TIGHT, Fitted, Judged, Setting, Work, judge
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.priors import fit_prior, measure_features, parse_prior
-from attomaton.predictor.stages import Forgotten, Pieces, Progress, Stage, fitting, judging
+from attomaton.predictor.stages import Forgotten, Pieces, Stage, fitting, judging
 
 PRIORS = ("zero", "odds", "main", "main+bigram", "main+bigram+kin")
 LAMBDAS = (0.5, 1.0, 2.0, 4.0)
@@ -41,7 +42,7 @@ def tune(
     workers: int = 1,
     part_size: int = PART,
     pieces: Pieces | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = quiet,
 ) -> Predictor:
     """The predictor fitted on `train` that suits `valid` best.
 
@@ -56,14 +57,14 @@ def tune(
         if not windows.realizable.any():
             raise DataError(f"none of the {name} windows contains its own label.")
     wanted = {name: parse_prior(name) for name in dict.fromkeys(priors)}
-    progress("counts", 0, 1)
+    progress(0, 1, "counts")
     baselines = fit_baselines(train, valid)
     features = measure_features(train, sorted({f for names in wanted.values() for f in names}))
     judged_on = bags_of(valid, np.flatnonzero(valid.realizable))
     fitted = [fit_prior({f: features[f] for f in names}, judged_on) for names in wanted.values()]
     work = Work(train, valid, fitted)
     parts = train.parts(part_size)
-    progress("counts", 1, 1)
+    progress(1, 1, "counts")
 
     def over(stage: Stage, some: Sequence[np.ndarray]) -> list[Any]:
         return stage.over(work, some, workers, pieces or Forgotten(), progress)

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from attomaton.base.programs import compiled_program
+from attomaton.base.progress import Progress, quiet
 from attomaton.errors import DataError, SolverError, UsageError, listed, one_of
 from attomaton.numerics import float64
 
@@ -36,7 +37,6 @@ CLIP_EPSILON = 1e-6  # added to the gradient's norm before it divides
 SAVE_SECONDS = 60.0  # a run is saved at the first record after so many seconds
 
 Rates = float | int | Sequence[float] | np.ndarray
-Progress = Callable[[int, int, float], object]
 Arrays = dict[str, np.ndarray]
 
 
@@ -86,7 +86,7 @@ def train(
     seed: int = 0,
     saved: Mapping[str, np.ndarray] | None = None,
     save: Callable[[Arrays], object] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = quiet,
 ) -> Run:
     """Train every learning rate from `seeds` starts on the windows, in order and over again.
 
@@ -402,7 +402,7 @@ def _run(
     course: _Course,
     saved: Mapping[str, np.ndarray] | None,
     save: Callable[[Arrays], object] | None,
-    progress: Progress | None,
+    progress: Progress,
 ) -> Run:
     """All segments and records of a training, from the start or from where it was saved."""
     import jax
@@ -452,8 +452,7 @@ def _run(
         seconds["run"] += perf_counter() - clock
         _check_finite(losses[-1], done, lr, index)
         done += plan.every
-        if progress is not None:
-            progress(done, course.steps, float(losses[-1].mean()))
+        progress(done, course.steps, f"loss {losses[-1].mean():.6g}")
     return Run(
         lr, index, np.concatenate(losses, axis=1), np.arange(0, course.steps + 1, plan.every),
         _stacked(kept), jax.device_get(state.params), seconds,

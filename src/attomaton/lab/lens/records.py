@@ -3,11 +3,11 @@
 import re
 import shlex
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attomaton.base.progress import Progress
 from attomaton.corpus.documents import SPLITS, Documents, read_documents
 from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
@@ -15,7 +15,6 @@ from attomaton.errors import DataError, UsageError
 from attomaton.lab.opened import Opened
 
 Record = dict[str, Any]
-Progress = Callable[[int, int, object], object]
 
 TOP = 20  # rows of each table, as on the command line
 KEPT = 64  # records that stay in memory

@@ -49,7 +49,7 @@ def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job:
         try:
             return sweep_run(
                 out, asked.grid, asked.classes, asked.level,
-                lambda done, total: job.progress(done, total, f"{done} of {total} pieces"),
+                lambda done, total, what: job.progress(done, total, f"{done} of {total} {what}"),
                 lambda text: there.set(),
             )  # fmt: skip
         finally:

@@ -224,8 +224,8 @@ def _launch(
         with asked_as(train_words(data, out, {**options, **asked})):
             return train_run(
                 data, out, reading=asked, **options,
-                progress=lambda done, total, loss: job.progress(
-                    done, total, f"step {done:,} of {total:,}, loss {loss:.8g}"
+                progress=lambda done, total, said: job.progress(
+                    done, total, f"step {done:,} of {total:,}, {said}"
                 ),
                 watch=lambda steps, records: job.seen.update(so_far={"steps": steps, **records}),
             )  # fmt: skip

@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.programs import compiled_program
+from attomaton.base.progress import Progress
 from attomaton.corpus.samples import Samples, expect_samples, list_of
 from attomaton.errors import DataError, UsageError, one_of, whole_number
 from attomaton.mechanics.experiment.arguments import (
@@ -51,7 +52,6 @@ CHUNKS = 50  # pieces a run is cut into when somebody watches it
 KEEP_EVERY = 5.0  # seconds between checkpoints
 
 Record = Callable[..., dict]
-Progress = Callable[[int, int, float], object]
 Arrays = dict[str, np.ndarray]
 Watch = Callable[[np.ndarray, Arrays], object]
 
@@ -120,7 +120,7 @@ def train(
     `record(params, context)`: a function JAX can trace, best one of a module (each new function is
     compiled anew), and a tree of arrays whose leading axis is the problems.
 
-    `progress(done_steps, steps, mean_loss)` is called some fifty times on the way; a keyboard
+    `progress(done_steps, steps, words)`, the mean loss in words, is called some fifty times on the way; a keyboard
     interrupt then ends the run early with what was computed so far. `watch(steps, records)` is called as
     often, just before, with all records so far, as `Training` will hold them. A `checkpoint` keeps where
     the run stands, and a run that finds one goes on from there: with the same data and options it ends in
@@ -475,7 +475,8 @@ def _course(
                 watch(*_joined(parts, stops, marks))
             if progress is not None:
                 done = min(first + size, len(stops)) - 1
-                progress(int(stops[done]), int(stops[-1]), float(values["loss"][:, -1].mean()))
+                said = f"loss {values['loss'][:, -1].mean():.6g}"
+                progress(int(stops[done]), int(stops[-1]), said)
             if checkpoint is not None and perf_counter() - kept > KEEP_EVERY:
                 checkpoint.save(_packed(jax.device_get(state), parts))
                 kept = perf_counter()

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.base.programs import compiled_program
+from attomaton.base.progress import Progress
 from attomaton.errors import UsageError, one_of, whole_number
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import SequenceClasses
@@ -39,7 +40,6 @@ CHUNKS = 50  # pieces a run is cut into when somebody watches it
 Number = float | int
 Numbers = Sequence[Number] | np.ndarray
 Rate = Number | Numbers
-Progress = Callable[[int, int, float], object]
 
 
 def run_limit(
@@ -70,7 +70,7 @@ def run_limit(
 
     Records besides z: `loss`, `y_norm`, `gamma`, `xi` and `B`. B moves as z does: by the solver, to its tolerances, or
     by the same discrete steps (with momentum). A run that ceases to be finite, or cannot be continued to the
-    tolerances, is NaN from then on; the others go on. `progress(records_done, records, mean_loss)` is called on
+    tolerances, is NaN from then on; the others go on. `progress` is told the records done and the mean loss on
     the way.
 
     Two tokens, two classes, each with a token of its own: nothing to scan, so attention stays where it is.
@@ -374,7 +374,7 @@ def _run(
         parts.append({name: np.asarray(value) for name, value in values.items()})
         if progress is not None:
             done = min(first + size, len(t))
-            progress(done, len(t), float(parts[-1]["loss"][:, -1].mean()))
+            progress(done, len(t), f"loss {parts[-1]['loss'][:, -1].mean():.6g}")
     seconds = {"compile": compiled - begin, "run": perf_counter() - compiled}
     records = {
         name: np.concatenate([p[name] for p in parts], axis=1)[:, : len(t)] for name in parts[0]

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.programs import compiled_program
+from attomaton.base.progress import Progress, quiet
 from attomaton.errors import UsageError, one_of, visible
 from attomaton.numerics import float64, named_rng
 from attomaton.scan_snap.data import SequenceClasses
@@ -41,7 +42,6 @@ AT_ONCE = {"cpu": 32}
 AT_ONCE_ELSEWHERE = 1024
 
 Rates = float | int | Sequence[float] | np.ndarray
-Progress = Callable[[int, int, float], object]
 
 
 def train_sampled(
@@ -62,7 +62,7 @@ def train_sampled(
     bias: np.ndarray | None = None,
     precision: str = "float32",
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = quiet,
 ) -> Dynamics:
     r"""Train every pair of learning rates (a *cell*) on `seeds` streams of contexts.
 
@@ -78,7 +78,7 @@ def train_sampled(
     (ascending), z includes it.
 
     A run that is no longer finite is "diverged at step N": its records from then on are NaN, the others go on.
-    `progress(done_runs, runs, mean_loss)` is called after every group of runs.
+    `progress` is told the runs done and the mean loss after every group of them.
 
     >>> from attomaton.scan_snap.data import sequence_classes
     >>> P = [[0.5, 0.5, 0, 0, 0, 0], [0, 0.5, 0.5, 0, 0, 0]]
@@ -353,7 +353,7 @@ def _groups(
 
 
 def _run(
-    course: _Course, progress: Progress | None
+    course: _Course, progress: Progress
 ) -> tuple[dict[str, np.ndarray], Int[np.ndarray, "cells seeds"], dict[str, float]]:
     """Every cell on every stream, group after group; records as (cells, seeds, times, …)."""
     import jax
@@ -386,9 +386,8 @@ def _run(
             )
             whole[c[:, None], s] = np.moveaxis(value, 2, 0)
         failed[c[:, None], s] = ended.T
-        if progress is not None:
-            done = len(eta_y) * seeds if at == len(groups) - 1 else (at + 1) * len(c) * len(s)
-            progress(done, len(eta_y) * seeds, float(values["loss"][:, -1].mean()))
+        done = len(eta_y) * seeds if at == len(groups) - 1 else (at + 1) * len(c) * len(s)
+        progress(done, len(eta_y) * seeds, f"loss {values['loss'][:, -1].mean():.6g}")
     seconds["run"] = perf_counter() - begin - seconds["compile"]
     return kept, failed, seconds
 
