@@ -32,7 +32,7 @@ KNOW_ONLY = {
     "report": {"base", "disk"},
     "scan_snap": {"base", "disk"},
     "corpus": {"base", "disk"},
-    "mechanics": {"base", "corpus"},
+    "mechanics": {"base", "corpus", "disk"},
     "transformer": {"base", "corpus"},
     "claims": {"base", "corpus", "mechanics", "scan_snap", "transformer"},
 }

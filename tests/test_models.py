@@ -15,6 +15,7 @@ import pytest
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import samples_from_sequences
+from attomaton.disk.formats import plain
 from attomaton.disk.storage import seal
 from attomaton.engine.choose import open_engine
 from attomaton.errors import DataError, StorageError, UsageError
@@ -99,7 +100,7 @@ def test_parts_give_what_all_at_once_gives(tmp_path, small_parts):
     assert summary["parts"] > 5
     limit = solve_limit(read_windows(text, context=8).samples())
     same_limit(open_model(tmp_path / "m"), limit)
-    whole = limit.summary()
+    whole = plain(limit.summary())
     for name in ("svm_norm", "finite_norm", "loss_floor"):
         assert summary[name] == pytest.approx(whole.pop(name), rel=1e-10)
     whole.pop("certificates")
@@ -109,10 +110,10 @@ def test_parts_give_what_all_at_once_gives(tmp_path, small_parts):
 def test_summaries_of_parts_add_up():
     parts = [solve_limit(draw_samples(named_rng("parts", i), 9, 30, 5)) for i in range(3)]
     merged = merge_summaries([(p.samples.total_weight, p.summary()) for p in parts])
-    assert merged["pairs"] == sum(len(p.graph.pair_last) for p in parts)
-    assert merged["levels"] == max(p.graph.level.max() + 1 for p in parts)
+    assert merged.pairs == sum(len(p.graph.pair_last) for p in parts)
+    assert merged.levels == max(p.graph.level.max() + 1 for p in parts)
     mean = sum(p.finite.loss_floor * p.samples.total_weight for p in parts) / 90
-    assert merged["loss_floor"] == pytest.approx(mean, rel=1e-12)
+    assert merged.loss_floor == pytest.approx(mean, rel=1e-12)
 
 
 def test_a_model_opened_by_last_token_answers_as_the_whole(tmp_path, small_parts):
@@ -292,5 +293,5 @@ def test_models_without_a_bound_on_their_odds_stay_readable(tmp_path):
     assert record["summary"]["certificates"].pop("luce_error") == limit.finite.error
     path.write_text(json.dumps(record))
     seal(tmp_path / "m")
-    assert "luce_error" not in open_model(tmp_path / "m").summary()["certificates"]
+    assert "luce_error" not in plain(open_model(tmp_path / "m").summary())["certificates"]
     assert "log-odds" not in fit_text(read_record(tmp_path / "m")["summary"])

@@ -3,6 +3,7 @@
 import json
 import math
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -166,9 +167,9 @@ def test_summaries_of_last_tokens_add_up(raw):
         part = solved(pick(raw, [i for i, row in enumerate(raw.rows) if row[-1] == q]))
         parts.append((part.samples.total_weight, part.summary()))
     merged = merge_summaries(parts)
-    for name, value in whole.items():
+    for name, value in asdict(whole).items():
         if name not in ("tokens", "windows", "certificates"):
-            assert math.isclose(merged[name], value, rel_tol=1e-6, abs_tol=1e-9), name
+            assert math.isclose(getattr(merged, name), value, rel_tol=1e-6, abs_tol=1e-9), name
 
 
 @holds_for(st.dictionaries(words, st.lists(values, min_size=1, max_size=3), max_size=3))

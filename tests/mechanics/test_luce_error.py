@@ -103,7 +103,7 @@ def test_odds_of_two_tokens(odds, scale):
         context.prec = DIGITS
         ratio = Decimal(odds * scale).ln() - Decimal(scale).ln()
     true = spread(limit.finite.log_pi, {0: ratio, 1: Decimal(0)})
-    bound = limit.summary()["certificates"]["luce_error"]
+    bound = limit.summary().certificates.luce_error
     assert true <= bound <= AIM
     # L* = −Σ w log(w / Σ w) / Σ w, to all digits even where it is tiny.
     share = 1 / (1 + odds)

@@ -56,7 +56,7 @@ def plain_loss(limit: Limit, log_pi: np.ndarray) -> float:
 
 def test_counts(limit):
     summary = limit.summary()
-    assert {name: summary[name] for name in COUNTS} == COUNTS
+    assert {name: getattr(summary, name) for name in COUNTS} == COUNTS
 
 
 def test_loss_floor_and_certificates(limit):

@@ -33,12 +33,19 @@ from attomaton.disk.formats import (
     write_columns,
     write_json,
 )
+from attomaton.disk.records import as_record
 from attomaton.disk.storage import check_folder, check_place, new_folder, write_whole
 from attomaton.errors import DataError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.finite import FiniteComponent
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.mechanics.theory.limit import Limit, dense_matrix, expect_limit, merge_summaries
+from attomaton.mechanics.theory.limit import (
+    Limit,
+    Summary,
+    dense_matrix,
+    expect_limit,
+    merge_summaries,
+)
 from attomaton.mechanics.theory.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
@@ -124,7 +131,7 @@ def finished_part(work: Path, number: int) -> dict[str, Any] | None:
     expect(path, record, {**_PART, "weight": float, "summary": _SUMMARY})
     if not record["weight"] > 0:
         raise DataError(f"{path}: a part without weight; {AGAIN}.")
-    return record
+    return {**record, "summary": as_record(Summary, record["summary"], path)}
 
 
 def _part_record(work: Path, number: int) -> Path:
@@ -137,7 +144,7 @@ def write_head(
     parts: Sequence[dict[str, Any]],
     record: dict[str, Any],
     arrays: dict[str, np.ndarray],
-) -> dict[str, Any]:
+) -> Summary:
     """Write what holds the parts together; returns the summary of the whole."""
     summary = merge_summaries([(p["weight"], p["summary"]) for p in parts])
     table = [{k: p[k] for k in ("part", "first_last", "final_last", "weight")} for p in parts]
@@ -265,7 +272,7 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     """
     folder = check_folder(folder, "model")
     record = read_record(folder)
-    summary = record["summary"]
+    summary = as_record(Summary, record["summary"], folder / "model.json")
     vocabulary = read_vocabulary(folder)
     arrays = read_arrays(folder / "arrays.safetensors", ["E"])
     if "E" in arrays:
@@ -289,21 +296,21 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     pairs = rows("pairs", PAIRS + COUPLED * coupled)
     graph = _graph(folder, vocabulary, pairs, edges := rows("edges", EDGES))
     samples = _samples(folder, vocabulary, rows("samples", SAMPLES), summary)
-    told, seen = (
+    seen, paired = (
         x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (samples.last, graph.pair_last)
     )
-    if not np.array_equal(told, seen):
+    if not np.array_equal(seen, paired):
         raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
-    seen = summary["certificates"]
+    told = summary.certificates
     score, log_pi = pairs["svm_score"], pairs["log_pi"]
     svm = GraphSVM(
         pairs["svm_coefficient"] if coupled else score, score, _multiplier(graph, edges),
-        KKT(seen["svm_primal"], seen["svm_dual"], seen["svm_gap"]), summary["svm_norm"],
+        KKT(told.svm_primal, told.svm_dual, told.svm_gap), summary.svm_norm,
     )  # fmt: skip
     finite = FiniteComponent(
         log_pi, pairs["finite_coefficient"] if coupled else log_pi,
-        pairs["finite_score"] if coupled else log_pi, summary["loss_floor"], seen["luce_gradient"],
-        summary["cyclic_samples"], summary["finite_norm"], seen.get("luce_error"),
+        pairs["finite_score"] if coupled else log_pi, summary.loss_floor, told.luce_gradient,
+        summary.cyclic_samples, summary.finite_norm, told.luce_error,
     )  # fmt: skip
     return Limit(samples, graph, svm, finite, embeddings)
 
@@ -373,7 +380,7 @@ def _multiplier(graph: PriorityGraph, edges: dict[str, Any]) -> np.ndarray:
 
 
 def _samples(
-    folder: Path, vocabulary: Vocabulary, columns: dict[str, Any], summary: dict[str, Any]
+    folder: Path, vocabulary: Vocabulary, columns: dict[str, Any], summary: Summary
 ) -> Samples:
     place, K = folder / "samples", len(vocabulary)
     if not all(isinstance(columns[name], tuple) for name in ("tokens", "counts")):
@@ -398,6 +405,5 @@ def _samples(
     return Samples(
         vocabulary, columns["last"], columns["label"], columns["weight"], row_pointer(length),
         tokens, columns["counts"][0], columns["rows"], columns["source"],
-        SetAside(summary["dropped"], float(summary["dropped"])), summary["tokens"],
-        summary["windows"],
+        SetAside(summary.dropped, float(summary.dropped)), summary.tokens, summary.windows,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from attomaton.base.progress import Progress
 from attomaton.corpus.example import example_samples
-from attomaton.disk.formats import write_columns, write_json, write_text
+from attomaton.disk.formats import plain, write_columns, write_json, write_text
 from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment, package_version, provenance, run_folder
 from attomaton.disk.storage import check_place, new_folder
@@ -38,7 +38,7 @@ def demo_run(
     views = [graph_view(limit, int(k)) for k in limit.graph.last_tokens]
     theory = {"loss_floor": limit.finite.loss_floor, "norm_rate": limit.svm.norm}
     summary = {
-        **limit.summary(),
+        **plain(limit.summary()),
         "training": {"status": run.status, "seconds": run.seconds}
         | {name: records[name][:, -1] for name in SHOWN},
         "explanation": explanation.record(),

@@ -29,7 +29,14 @@ from attomaton.corpus.parts import Parts, read_part
 from attomaton.corpus.readers import read_parts
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART
-from attomaton.disk.formats import read_arrays, read_json, read_matrix, write_arrays, write_json
+from attomaton.disk.formats import (
+    plain,
+    read_arrays,
+    read_json,
+    read_matrix,
+    write_arrays,
+    write_json,
+)
 from attomaton.disk.ledger import Ledger, command
 from attomaton.disk.provenance import environment, peak_memory_mb
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
@@ -102,7 +109,7 @@ def fit_run(
         summary = write_head(work, words, records, provenance, arrays)
     seconds["total"] = time.perf_counter() - begin
     return {
-        **summary,
+        **plain(summary),
         "set_aside": asdict(parts.set_aside),
         "reading": reading_record(reading, parts.ordering),
         "parts": len(parts.parts),

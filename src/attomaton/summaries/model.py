@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
+from attomaton.disk.formats import plain
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import sum_by
@@ -36,7 +37,7 @@ def model_summary(limit: Limit, top: int = 20) -> dict[str, Any]:
     weight = sum_by(at, samples.weight, len(kind))
     return {
         "subject": "model",
-        "counts": limit.summary(),
+        "counts": plain(limit.summary()),
         "last_token_kinds": [
             {
                 "kind": name,

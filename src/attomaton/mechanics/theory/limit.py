@@ -3,13 +3,14 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples, expect_samples
+from attomaton.disk.records import absent
 from attomaton.errors import DataError, SolverError, UsageError
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
@@ -26,6 +27,42 @@ ADDING = (
     "samples", "distinct_samples", "last_tokens", "pairs", "edges", "components",
     "cyclic_components", "pairs_in_cyclic", "cyclic_samples",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """How far an answer can be trusted, recomputed from the samples; all 0 is a proof."""
+
+    svm_primal: float
+    svm_dual: float
+    svm_gap: float
+    luce_gradient: float
+    luce_error: float | None = absent()  # models written before it was kept have none
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A data set and its limit in counts; `windows` are the contexts looked at, `dropped` those set aside."""
+
+    tokens: int
+    vocab: int
+    windows: int
+    samples: int
+    distinct_samples: int
+    dropped: int
+    last_tokens: int
+    pairs: int
+    edges: int
+    components: int
+    cyclic_components: int
+    pairs_in_cyclic: int
+    largest_component: int
+    levels: int
+    cyclic_samples: int
+    loss_floor: float
+    svm_norm: float
+    finite_norm: float
+    certificates: Certificates
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,37 +112,33 @@ class Limit:
         S = (G[lasts] @ M) @ G
         return np.where((last >= 0) & (token >= 0), S[which, token], 0.0)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         """The data set and its limit in counts: what `attomaton fit` prints."""
-        samples, graph = self.samples, self.graph
-        big = graph.component_size > 1
-        return {
-            "tokens": samples.tokens,
-            "vocab": len(graph.vocabulary),
-            "windows": samples.windows,
-            "samples": int(samples.rows.sum()),
-            "distinct_samples": len(samples),
-            "dropped": samples.set_aside.rows,
-            "last_tokens": len(graph.last_tokens),
-            "pairs": len(graph.pair_last),
-            "edges": len(graph.edge_from),
-            "components": len(graph.level),
-            "cyclic_components": int(big.sum()),
-            "pairs_in_cyclic": int(graph.cyclic.sum()),
-            "largest_component": int(graph.component_size.max()),
-            "levels": int(graph.level.max()) + 1,
-            "cyclic_samples": self.finite.cyclic_samples,
-            "loss_floor": self.finite.loss_floor,
-            "svm_norm": self.svm.norm,
-            "finite_norm": self.finite.norm,
-            "certificates": {
-                "svm_primal": self.svm.certificate.primal,
-                "svm_dual": self.svm.certificate.dual,
-                "svm_gap": self.svm.certificate.gap,
-                "luce_gradient": self.finite.gradient,
-                **({} if self.finite.error is None else {"luce_error": self.finite.error}),
-            },
-        }
+        samples, graph, svm, finite = self.samples, self.graph, self.svm, self.finite
+        return Summary(
+            tokens=samples.tokens,
+            vocab=len(graph.vocabulary),
+            windows=samples.windows,
+            samples=int(samples.rows.sum()),
+            distinct_samples=len(samples),
+            dropped=samples.set_aside.rows,
+            last_tokens=len(graph.last_tokens),
+            pairs=len(graph.pair_last),
+            edges=len(graph.edge_from),
+            components=len(graph.level),
+            cyclic_components=int((graph.component_size > 1).sum()),
+            pairs_in_cyclic=int(graph.cyclic.sum()),
+            largest_component=int(graph.component_size.max()),
+            levels=int(graph.level.max()) + 1,
+            cyclic_samples=finite.cyclic_samples,
+            loss_floor=finite.loss_floor,
+            svm_norm=svm.norm,
+            finite_norm=finite.norm,
+            certificates=Certificates(
+                svm.certificate.primal, svm.certificate.dual, svm.certificate.gap,
+                finite.gradient, finite.error,
+            ),
+        )  # fmt: skip
 
 
 def expect_limit(x: object) -> None:
@@ -139,27 +172,27 @@ def dense_matrix(
     return M if embeddings is None else embeddings.E.T @ M @ embeddings.E
 
 
-def merge_summaries(parts: Sequence[tuple[float, dict[str, Any]]]) -> dict[str, Any]:
+def merge_summaries(parts: Sequence[tuple[float, Summary]]) -> Summary:
     """The summary of a whole corpus from those of its parts, each with its total weight.
 
     Parts hold whole last tokens, so counts add up, squared norms too, and the worst certificate is the whole's.
     """
     weights, summaries = zip(*parts, strict=True)
-    whole = dict(
-        summaries[0]
-    )  # tokens, vocab, windows and dropped speak of the corpus in every part
-    for name in ADDING:
-        whole[name] = sum(s[name] for s in summaries)
-    for name in ("largest_component", "levels"):
-        whole[name] = max(s[name] for s in summaries)
-    for name in ("svm_norm", "finite_norm"):
-        whole[name] = math.sqrt(sum(s[name] ** 2 for s in summaries))
-    whole["loss_floor"] = math.fsum(
-        w * s["loss_floor"] for w, s in zip(weights, summaries, strict=True)
-    ) / math.fsum(weights)
-    told = [s["certificates"] for s in summaries]
-    worst = {k: max(c[k] for c in told) for k in told[0] if all(k in c for c in told)}
-    return {**whole, "certificates": worst}
+    worst: list[Any] = [  # None where a part was written before it was kept
+        None if None in told else max(told)
+        for told in zip(*(astuple(s.certificates) for s in summaries), strict=True)
+    ]
+    floors = (w * s.loss_floor for w, s in zip(weights, summaries, strict=True))
+    return replace(
+        summaries[0],  # tokens, vocab, windows and dropped speak of the corpus in every part
+        **{name: sum(getattr(s, name) for s in summaries) for name in ADDING},
+        largest_component=max(s.largest_component for s in summaries),
+        levels=max(s.levels for s in summaries),
+        loss_floor=math.fsum(floors) / math.fsum(weights),
+        svm_norm=math.sqrt(sum(s.svm_norm**2 for s in summaries)),
+        finite_norm=math.sqrt(sum(s.finite_norm**2 for s in summaries)),
+        certificates=Certificates(*worst),
+    )
 
 
 def solve_limit(
@@ -202,7 +235,7 @@ def solve_limit(
 
 def _check_finite(graph: PriorityGraph, finite: FiniteComponent, svm: GraphSVM) -> None:
     """Refuse an answer that holds a number no file could: a certificate can be right about the rest."""
-    found: dict[str, Any] = {
+    found: dict[str, float | np.ndarray] = {
         "loss floor": finite.loss_floor, "‖W_fin‖": finite.norm, "‖W_svm‖": svm.norm,
         "log π": finite.log_pi, "scores of W_fin": finite.score, "coefficients of W_fin": finite.coefficient,
         "scores of W_svm": svm.score, "coefficients of W_svm": svm.coefficient, "multipliers": svm.multiplier,
