@@ -85,10 +85,11 @@ def listed(heading: str, faults: Sequence[str], cure: str, most: int = 5) -> str
 def counted(n: int, noun: str) -> str:
     """A number of things, in words.
 
-    >>> counted(1, "fault"), counted(3, "fault")
-    ('1 fault', '3 faults')
+    >>> counted(1, "fault"), counted(3, "fault"), counted(2, "query")
+    ('1 fault', '3 faults', '2 queries')
     """
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{n} {noun if n == 1 else many}"
 
 
 def one_of(name: str, value: object, choices: Sequence[str]) -> None:
@@ -216,6 +217,27 @@ def _pieces(text: str, keep: str) -> Iterable[str]:
     for i, c in enumerate(text):
         shown = c.isprintable() or c in keep or i in joiners
         yield c if shown else c.encode("unicode_escape").decode()
+
+
+def cut(text: str, most: int) -> str:
+    """A text, cut where it is too long.
+
+    >>> cut("attomaton", 5), cut("atom", 5)
+    ('atto…', 'atom')
+    """
+    return text if len(text) <= most else text[: max(most - 1, 0)] + "…"
+
+
+def size_text(n: float | int, digits: int = 2) -> str:
+    """Bytes as a person says them.
+
+    >>> size_text(999), size_text(12_345), size_text(3_400_000), size_text(10_780_000_000, digits=3)
+    ('999 B', '12 kB', '3.4 MB', '10.8 GB')
+    """
+    value, units = float(n), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 999.5 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{round(value, max(0, digits - len(f'{value:.0f}'))):,g} {units[0]}"
 
 
 def slips(one: str, two: str) -> int:

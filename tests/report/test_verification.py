@@ -15,8 +15,9 @@ from tests import chromium
 
 from attomaton.disk.formats import to_json
 from attomaton.report.figures.verification import panel_svg, panel_table, themed, words
-from attomaton.report.text.verification import headline, leaves, number, plain, said, slugs
+from attomaton.report.text.verification import headline, leaves, plain, said, slugs
 from attomaton.report.verification import report_figures, report_markdown, report_page
+from attomaton.report.words import number
 from attomaton.results import Assumption, Evidence, Verdict
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}

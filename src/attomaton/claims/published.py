@@ -12,7 +12,7 @@ import numpy as np
 
 from attomaton.claims.cases import not_applicable
 from attomaton.claims.picture import level, line, panel
-from attomaton.errors import AttomatonError
+from attomaton.errors import AttomatonError, counted
 from attomaton.results import Assumption, Evidence, Verdict
 
 Result = dict[str, Any]
@@ -177,9 +177,7 @@ def fig6_panels(r: Result) -> list[dict[str, Any]]:
             own = [c for c in cells if c["ratio"] == ratio]
             x, y, e = ([c[k] for c in own] for k in ("eta_z", "entropy_mean", "entropy_std"))
             lines.append(line(x, y, f"η_Y/η_Z = {ratio:g}", error=e))
-        panels.append(
-            panel(f"{q} {'query' if q == 1 else 'queries'}", "η_Z", "entropy (nats)", lines)
-        )
+        panels.append(panel(counted(q, "query"), "η_Z", "entropy (nats)", lines))
     return panels
 
 
@@ -222,7 +220,7 @@ def recall_panels(over: str, xlabel: str) -> Callable[[Result], list[dict[str, A
         for q in sorted({x["queries"] for x in rows}):
             own = [x for x in rows if x["queries"] == q]
             x, y, e = ([c[k] for c in own] for k in (over, "recall_mean", "recall_std"))
-            lines.append(line(x, y, f"{q} {'query' if q == 1 else 'queries'}", error=e))
+            lines.append(line(x, y, counted(q, "query"), error=e))
         return [panel("Recall of distinct tokens over 1/M", xlabel, "recall", lines)]
 
     return draw

@@ -9,7 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from attomaton.cli.console import Json, emit, progress_bar
-from attomaton.errors import DataError, StorageError, UsageError, counted, one_of, visible
+from attomaton.errors import (
+    DataError,
+    StorageError,
+    UsageError,
+    counted,
+    one_of,
+    size_text,
+    visible,
+)
 
 _program = typer.Typer()  # the whole command line, to which these commands belong
 HOME = Path("runs")  # where runs lie that were not told where to lie
@@ -49,7 +57,7 @@ def ls(
 ) -> None:
     """Models, runs, sweeps, verifications below a folder, the newest first; interrupted ones tell how to go on."""
     from attomaton.folders.look import KINDS, STATES, scan
-    from attomaton.report.text.folders import list_text, size_text
+    from attomaton.report.text.folders import list_text
 
     for name, value, known in (("--kind", kind, KINDS), ("--state", state, STATES)):
         if value is not None:
@@ -191,7 +199,7 @@ def rm(
     """Delete folders: ours alone, not in use, without foreign files in them; asks first."""
     from attomaton.folders.look import is_work
     from attomaton.folders.remove import left_over, removable, remove
-    from attomaton.report.text.folders import removal_text, size_text
+    from attomaton.report.text.folders import removal_text
 
     if not folders and not interrupted:
         raise UsageError("name folders to delete, or say --interrupted.")

@@ -22,7 +22,7 @@ from attomaton.cli.console import (
     reading,
     say_replaced,
 )
-from attomaton.errors import UsageError
+from attomaton.errors import UsageError, cut
 
 
 def register(app: typer.Typer) -> None:
@@ -81,7 +81,7 @@ def verify(
         summary = verify_run(wanted, quick, place, progress, data, asked, where, force)
     say_replaced(summary)
     rows = [
-        [r["claim"], _cut(r["title"], 46), r["verdict"], r["control"], _figures(r), round(r["seconds"], 1)]
+        [r["claim"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r), round(r["seconds"], 1)]
         for r in summary["claims"]
         if r["verdict"] != "not applicable"
     ]  # fmt: skip
@@ -99,9 +99,5 @@ def verify(
         raise typer.Exit(code)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _figures(row: dict[str, Any]) -> str:
-    return _cut("; ".join(f"{k} {v}" for k, v in row["figures"].items()), 70)
+    return cut("; ".join(f"{k} {v}" for k, v in row["figures"].items()), 70)

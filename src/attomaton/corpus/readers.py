@@ -39,7 +39,7 @@ from attomaton.corpus.windows import (
 )
 from attomaton.disk.doors import check_memory
 from attomaton.disk.storage import check_file, write_whole
-from attomaton.errors import DataError, UsageError, counted, listed, nearest, one_of
+from attomaton.errors import DataError, UsageError, counted, cut, listed, nearest, one_of
 
 ROW, VALUE = 500, 72  # bytes a row takes once it is read, and each value in it
 CHECKED = 1 << 12  # rows after which they are added up
@@ -373,4 +373,4 @@ def _shown(x: object) -> str:
         text = json.dumps(x, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
     except RecursionError:
         text = "[[[…"
-    return text if len(text) <= 40 else text[:39] + "…"
+    return cut(text, 40)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import DataError, UsageError, size_text
 
 MEMORY = (
     "ATTOMATON_MEMORY"  # GB that the contents of a file may take; whoever sets it knows the file
@@ -46,7 +46,7 @@ def opened(
         size = os.fstat(file.fileno()).st_size
         if most is not None and size > most:
             raise DataError(
-                f"{path}: {_large(size)}, larger than the {_large(most)} such a file may have."
+                f"{path}: {size_text(size, 3)}, larger than the {size_text(most, 3)} such a file may have."
             )
         with enough_memory(path):
             yield file
@@ -124,23 +124,12 @@ def available_memory() -> int | None:
 def check_memory(path: Path | str, needed: int, size: int | None = None) -> None:
     """Refuse what would take more memory than is free or, where their size is given, than such files may."""
     if needed > FLOOR and needed > (allowed := allowance(size)):
-        whole = "it" if size is None else f"its {_large(size)}"
+        whole = "it" if size is None else f"its {size_text(size, 3)}"
         raise DataError(
-            f"{path}: {whole} would take at least {_large(needed)} of memory, more than the {_large(allowed)} "
-            f"allowed. If you trust it and have the memory, say so: {MEMORY}={-(-needed // 10**9)} (in GB)."
+            f"{path}: {whole} would take at least {size_text(needed, 3)} of memory, more than the "
+            f"{size_text(allowed, 3)} allowed. If you trust it and have the memory, say so: "
+            f"{MEMORY}={-(-needed // 10**9)} (in GB)."
         )
-
-
-def _large(n: int) -> str:
-    """A number of bytes in words.
-
-    >>> _large(900), _large(33_000), _large(10_800_000_000)
-    ('900 bytes', '33 kB', '10.8 GB')
-    """
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if n >= unit:
-            return f"{n / unit:.3g} {name}"
-    return f"{n} bytes"
 
 
 # Data that a user names

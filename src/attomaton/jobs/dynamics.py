@@ -20,6 +20,7 @@ from attomaton.disk.storage import Checkpoint, check_place, resumed_folder
 from attomaton.errors import UsageError
 from attomaton.report.figures.canvas import save
 from attomaton.report.figures.panels import panels_figure
+from attomaton.report.words import tick
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import conditions
 from attomaton.scan_snap.levels import OPTIONS, check_options, find_classes, run_level, settings_of
@@ -210,7 +211,7 @@ def _panels(classes: SequenceClasses, runs: dict[str, Dynamics]) -> list[dict[st
                 "heat": c.T,
                 "xlabel": "time",
                 "ylabel": "token",
-                "xticks": [f"{t:.0f}" if t >= 10 else f"{t:.2g}" for t in run.t],
+                "xticks": [tick(t) for t in run.t],
                 "yticks": [classes.names[l] for l in tokens],
                 "colour": "attention",
                 "low": 0.0,

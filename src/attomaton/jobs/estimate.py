@@ -20,9 +20,10 @@ from attomaton.corpus.text import add_text
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.windows import PART, Windows, windows_from_streams
 from attomaton.engine.processes import available_cores
-from attomaton.errors import DataError, UsageError, counted
+from attomaton.errors import DataError, UsageError, counted, size_text
 from attomaton.jobs.fit import BYTES, PROCESS
 from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.report.words import count_text, time_text
 
 LARGE = 50e6  # bytes of a text whose fit takes minutes
 SLICES, SLICE = 4, 1 << 18  # places looked at, and the bytes read there
@@ -50,9 +51,9 @@ class Estimate:
     def text(self) -> str:
         """In one sentence."""
         return (
-            f"about {_count(self.tokens)} tokens, {_count(self.samples)} samples: {_time(self.seconds)} with "
-            f"{counted(self.workers, 'worker')}, {_size(self.memory)} of memory, {_size(self.disk)} of disk on "
-            f"the way, a model of {_size(self.model)}"
+            f"about {count_text(self.tokens)} tokens, {count_text(self.samples)} samples: "
+            f"{time_text(self.seconds)} with {counted(self.workers, 'worker')}, {size_text(self.memory)} of memory, "
+            f"{size_text(self.disk)} of disk on the way, a model of {size_text(self.model)}"
         )
 
 
@@ -157,27 +158,3 @@ def _slices(path: Path, split: str, tokenizer: str, context: int) -> list[_Slice
             f"{path}: none of the {SLICES} places looked at {what}, so what a fit takes cannot be said before."
         )
     return found
-
-
-def _count(n: float | int) -> str:
-    for unit, word in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, "k")):
-        if n >= unit:
-            return f"{_digits(n / unit)}{word}"
-    return f"{n:.0f}"
-
-
-def _size(n: float | int) -> str:
-    for unit, word in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
-        if n >= unit:
-            return f"{_digits(n / unit)} {word}"
-    return f"{n / 1e3:.0f} kB"
-
-
-def _digits(x: float) -> str:
-    return f"{x:.0f}" if x >= 10 else f"{x:.1f}"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

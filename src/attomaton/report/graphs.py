@@ -13,6 +13,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from attomaton.errors import visible
+from attomaton.report.words import signed
 
 Label = str | int
 View = dict[str, Any]
@@ -53,16 +54,6 @@ def readable(tokens: Iterable[Label]) -> dict[Label, str]:
         return text if bare else f'"{text}"'
 
     return {x: shown(x) for x in tokens}
-
-
-def signed(score: Real) -> str:
-    """A score with its sign and two decimals; solver dust around 0 reads as 0.
-
-    >>> signed(1.5), signed(-0.6), signed(-4e-7)
-    ('+1.50', '−0.60', '0.00')
-    """
-    score = round(score, 2)
-    return f"{score:+.2f}".replace("-", "−") if score else "0.00"
 
 
 def to_json(view: View) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from attomaton.errors import cut
 from attomaton.lab.kit.charts import Chart
 from attomaton.lab.lens.records import Record
-from attomaton.report.figures.canvas import short
 from attomaton.report.graphs import readable
 
 # Each kind by colour and, inside its bar, by name.
@@ -175,7 +175,7 @@ def draw_ranks(record: Record, choose: Callable[[Any], object]) -> Chart:
             "label": {"formatter": "{b}", "position": "top", "color": "$ink", "textBorderColor": "$paper",
                       "textBorderWidth": 2, "fontSize": 11},
             "data": [
-                {"name": short(text[p["token"]], 24), "label": {"show": p["token"] in named},
+                {"name": cut(text[p["token"]], 24), "label": {"show": p["token"] in named},
                  "value": [p["tfidf_place"], p["priority_place"], p["tfidf"], p["svm_score"]]}
                 for p in part
             ],

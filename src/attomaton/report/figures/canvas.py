@@ -11,7 +11,7 @@ from typing import Any
 
 from attomaton.disk.formats import write_text
 from attomaton.disk.storage import check_file, write_whole
-from attomaton.errors import UsageError
+from attomaton.errors import UsageError, cut
 from attomaton.report.graphs import Label, Real, readable
 
 Figure = Any  # matplotlib.figure.Figure; matplotlib is imported where it is used
@@ -153,24 +153,12 @@ def text_width(text: str, size: Real) -> float:
     return float(width) / 72
 
 
-def short(text: str, most: int) -> str:
-    """The text, cut to at most so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def mention(token: Label) -> str:
     """A token in running words, in quotes."""
     shown = readable([token])[token]
-    return f"“{short(shown, 24)}”"
+    return f"“{cut(shown, 24)}”"
 
 
 def times(count: int) -> str:
     """How often, where that is more than once."""
     return f"  ×{count}" if count > 1 else ""
-
-
-def percent(share: Real) -> str:
-    """A share of 1 in per cent, to the digits that matter."""
-    if 0 < share < 0.001:
-        return "<0.1%"
-    return f"{100 * share:.0f}%" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}%"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.errors import cut
 from attomaton.report.figures.canvas import (
     BLACK,
     BLUE,
@@ -22,12 +23,11 @@ from attomaton.report.figures.canvas import (
     Real,
     drawn,
     mention,
-    percent,
     put_text,
-    short,
     text_width,
 )
-from attomaton.report.graphs import View, is_active, readable, signed
+from attomaton.report.graphs import View, is_active, readable
+from attomaton.report.words import percent, signed
 
 # All lengths are inches, and data coordinates are inches too.
 _ROW_WIDTH = 6.6  # a level wider than this continues on another row
@@ -126,9 +126,7 @@ def _boxes(view: View) -> tuple[list[_Box], int]:
     for c, inside in nodes.items():
         share = np.exp([node["log_pi"] for node in inside])
         order = np.argsort(-share, kind="stable")
-        lines = [
-            (short(names[inside[i]["token"]], 18), float(share[i] / share.sum())) for i in order
-        ]
+        lines = [(cut(names[inside[i]["token"]], 18), float(share[i] / share.sum())) for i in order]
         keep = TOKEN_CAP if len(lines) > TOKEN_CAP + 1 else len(lines)
         first = inside[0]
         box = _Box(c, first["level"], first["svm_score"], weight[c], lines[:keep])

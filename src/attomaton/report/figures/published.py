@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report.figures.canvas import Figure, short
+from attomaton.errors import counted, cut
+from attomaton.report.figures.canvas import Figure
 from attomaton.report.figures.panels import panels_figure
 from attomaton.report.figures.training import protocol_figure
 from attomaton.report.graphs import readable
@@ -81,7 +82,7 @@ def fig6(result: Result) -> Figure:
     """Entropy of attention over distinct tokens, by the two learning rates and the number of queries."""
     panels = [
         {
-            "title": f"{queries} quer{'y' if queries == 1 else 'ies'}",
+            "title": counted(queries, "query"),
             "lines": _series(
                 [c for c in result["cells"] if c["queries"] == queries],
                 "ratio", "entropy", "eta_z", ETA_Z, result["cells"][0]["seeds"],
@@ -104,10 +105,10 @@ def fig7(result: Result) -> Figure:
         for step, attention in zip(part["steps"], part["attention"], strict=True):
             panels.append(
                 {
-                    "title": f"{_depth(part['layers'])}, step {step:,}",
+                    "title": f"{counted(part['layers'], 'layer')}, step {step:,}",
                     "heat": np.asarray(attention) ** 0.5,
                     "xticks": [""] * len(words),
-                    "yticks": [short(word, 12) for word in words],
+                    "yticks": [cut(word, 12) for word in words],
                     "xlabel": "key (earlier token)",
                     "ylabel": "query",
                     "colour": "√attention",
@@ -122,14 +123,14 @@ def fig7(result: Result) -> Figure:
         ("valid_loss", "loss on validation (nats)"),
     ):
         lines = [
-            {"x": c["step"], "y": [np.nan if y is None else y for y in c[name]], "label": _depth(c["layers"])}
+            {"x": c["step"], "y": [np.nan if y is None else y for y in c[name]], "label": counted(c["layers"], "layer")}
             for c in curves
         ]  # fmt: skip
         panels.append({"title": "model" if name == "valid_loss" else "first layer; dotted: the last third",
                        "lines": lines, "xlabel": "step", "ylabel": label,
                        "marks": [] if name == "valid_loss" else [{"x": curves[0]["step"][-1] * 2 / 3}]})  # fmt: skip
     received = [
-        {"title": f"who receives it, {_depth(c['layers'])}",
+        {"title": f"who receives it, {counted(c['layers'], 'layer')}",
          "lines": [{"x": c["step"], "y": np.asarray(c[kind]) / even, "label": kind}
                    for kind, even in result["even"].items() if even > 0],
          "xlabel": "step", "ylabel": "attention / even attention"}
@@ -140,10 +141,6 @@ def fig7(result: Result) -> Figure:
         f"first-layer attention while a transformer learns ({result['size']})", panels,
         columns=len(result["maps"][0]["steps"]),
     )  # fmt: skip
-
-
-def _depth(layers: int) -> str:
-    return f"{layers} layer{'' if layers == 1 else 's'}"
 
 
 def fig10(result: Result) -> Figure:
@@ -218,7 +215,7 @@ def recall_over(name: str, label: str) -> Callable[[Result], Figure]:
     def draw(result: Result) -> Figure:
         panels = [
             {
-                "title": f"{queries} quer{'y' if queries == 1 else 'ies'}",
+                "title": counted(queries, "query"),
                 "lines": _series(
                     [r for r in result["rows"] if r["queries"] == queries],
                     name, "recall", "threshold", "threshold · M", None,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attomaton.errors import cut
 from attomaton.report.figures.canvas import (
     BLACK,
     BLUE,
@@ -15,12 +16,11 @@ from attomaton.report.figures.canvas import (
     Figure,
     drawn,
     mention,
-    percent,
     put_text,
-    short,
 )
 from attomaton.report.graphs import readable
 from attomaton.report.text.summary import mention_title
+from attomaton.report.words import percent
 
 Record = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ def summary_figure(record: Record) -> Figure:
         _draw_levels(axes[1, 1], record["levels"], "tokens", "tokens (log scale)")
     else:
         last = record["subject"] == "last token"
-        name = mention(record["last"]) if last else mention_title(short(record["title"], 50))
+        name = mention(record["last"]) if last else mention_title(cut(record["title"], 50))
         title = f"{'after ' if last else ''}{name}: what attention learned"
         figure = NewFigure(figsize=(9.2, 4.6), layout="constrained", label=title)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.8])
@@ -180,5 +180,5 @@ def _name_points(axes: Any, points: Sequence[Record]) -> None:
         if any(abs(x - a) < 0.17 * wide and abs(y - b) < 0.05 * high for a, b in taken):
             continue
         taken.append((x, y))
-        axes.annotate(short(names[p["token"]], 18), (p["tfidf"], p["svm_score"]), (4, 3),
+        axes.annotate(cut(names[p["token"]], 18), (p["tfidf"], p["svm_score"]), (4, 3),
                       textcoords="offset points", fontsize=8, color=BLACK, parse_math=False)  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.errors import counted, cut
 from attomaton.report.figures.canvas import (
     BAR_CAP,
     BLACK,
@@ -28,11 +29,10 @@ from attomaton.report.figures.canvas import (
     Figure,
     drawn,
     mention,
-    percent,
-    short,
     times,
 )
-from attomaton.report.graphs import Label, readable, signed
+from attomaton.report.graphs import Label, readable
+from attomaton.report.words import percent, signed, tick
 
 # --- convergence ---------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ def convergence_figure(records: Mapping[str, Any]) -> Figure:
     panels = [p for p in _PANELS if any(name in measured for name, _ in p.curves)]
     columns = min(3, len(panels)) if len(panels) != 4 else 2
     lines = -(-len(panels) // columns)
-    title = f"training approaches its limit ({len(loss)} seed{'s' if len(loss) > 1 else ''})"
+    title = f"training approaches its limit ({counted(len(loss), 'seed')})"
     size = (max(3.3 * columns + 0.4, 4.8), 2.6 * lines + 0.5)
     figure = NewFigure(figsize=size, layout="constrained", label=title)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
@@ -269,7 +269,7 @@ def _draw_fates(axes: Any, fates: list[dict[str, Any]], names: dict[Label, str])
             color="white" if inside else BLACK,
         )  # fmt: skip
     axes.set_yticks(range(len(shown)))
-    labels = [short(names[fate["token"]], 16) + times(fate["count"]) for fate in shown]
+    labels = [cut(names[fate["token"]], 16) + times(fate["count"]) for fate in shown]
     axes.set_yticklabels(labels, fontsize=9, parse_math=False)
     axes.set(xlim=(0, 1.02), ylim=(max(len(shown), 4) - 0.4, -0.6), xlabel="probability")
     axes.grid(axis="y", visible=False)
@@ -286,7 +286,7 @@ def _fate_word(fate: Mapping[str, Any], names: dict[Label, str]) -> str:
         return percent(fate["probability"])
     if fate["reason"] == "outranked" and fate["path"]:
         winner = fate["path"][0]["winner"]
-        return f"outranked by {short(names.get(winner, str(winner)), 16)}"
+        return f"outranked by {cut(names.get(winner, str(winner)), 16)}"
     if fate["reason"] == "lower score":
         return f"lower score, {signed(fate['svm_score'])}"
     return str(fate["reason"])
@@ -310,7 +310,7 @@ def _draw_soft_to_hard(axes: Any, explanation: Mapping[str, Any], names: dict[La
             ms=8.5 - i, mfc="none", mew=1.5, lw=1.8 if kept else 1.2, clip_on=False,
             label=f"curve {i}", gid=f"curve-{i}",
         )  # fmt: skip
-    ticks = [f"{r:.2g}" if r < 10 else f"{r:.0f}" for r, _ in finite] + ["limit"]
+    ticks = [tick(r) for r, _ in finite] + ["limit"]
     axes.set_xticks(range(len(ticks)), ticks)
     axes.axvline(len(ticks) - 1, color=GREY, lw=0.8, ls=":")
     axes.set(ylim=(0, 1.02), xlim=(0, len(ticks) - 1))
@@ -318,7 +318,7 @@ def _draw_soft_to_hard(axes: Any, explanation: Mapping[str, Any], names: dict[La
     key = axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), title_fontsize=8)
     for i, text in enumerate(key.get_texts()):
         text.set_parse_math(False)
-        text.set_text(short(names[fates[i]["token"]], 16))
+        text.set_text(cut(names[fates[i]["token"]], 16))
     if len(fates) > CURVE_CAP:
         key.set_title(f"{CURVE_CAP} of {len(fates):,} tokens")
 
@@ -330,7 +330,7 @@ def _tail(context: Sequence[Label], most: int = 40) -> str:
     for x in reversed(context):
         if words and len(" ".join([*words, names[x]])) > most:
             return f"“… {' '.join(reversed(words))}”"
-        words.append(short(names[x], 24))
+        words.append(cut(names[x], 24))
     return f"“{' '.join(reversed(words))}”"
 
 
@@ -360,7 +360,7 @@ def protocol_figure(
 
     published = published or {}
     names = [name for name in _FINALS if name in rows[0]]
-    title = f"{len(rows)} seed{'s' if len(rows) != 1 else ''} of the published protocol"
+    title = f"{counted(len(rows), 'seed')} of the published protocol"
     columns = len(names) + bool(curves)
     figure = NewFigure(figsize=(3.2 * columns + 0.4, 3.1), layout="constrained", label=title)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from attomaton.errors import UsageError, visible
+from attomaton.report.words import value_text
 
 _REFERENCE = re.compile(r"url\(\s*['\"]?#([^)'\"]+)['\"]?\s*\)")
 _OUTSIDE = re.compile(r"url\(\s*['\"]?(?!#)|@import", re.IGNORECASE)
@@ -184,7 +185,7 @@ def _shown(x: Any) -> str:
     """A cell's words: integers with thousands marks, other numbers to six digits."""
     if isinstance(x, bool) or not _is_number(x):
         return x if isinstance(x, Html) else "" if x is None else visible(x, WIDEST, keep="\n\t")
-    return f"{x:,}" if isinstance(x, int) else f"{x:.6g}"
+    return value_text(x, digits=6)
 
 
 def figure_box(svg: str, prefix: str, name: str, caption: str = "", kind: str = "card") -> Html:

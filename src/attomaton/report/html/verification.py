@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from attomaton.report.figures.canvas import short
+from attomaton.errors import cut
 from attomaton.report.figures.verification import (
     BAD_PANEL,
     Panel,
@@ -47,12 +47,12 @@ from attomaton.report.text.verification import (
     made_by,
     overall,
     plain,
-    seconds,
     slugs,
     stands,
     telling,
     verdict_mark,
 )
+from attomaton.report.words import seconds_text
 
 MOST_ROWS, MOST_COLUMNS = 50, 16  # of a panel's numbers that the page shows; its CSV has all
 
@@ -93,8 +93,9 @@ def _overview(records: Sequence[Record], names: Sequence[str]) -> str:
         link = f'<a href="#{name}">{escape(str(record["claim"]))}</a>'
         title = record.get("title") or record.get("statement") or ""
         control = [_marked(control_mark(record)), *map(_small, control_telling(record))]
-        cells = ([link, *([_small(short(title, 160))] if title else [])], [_marked(verdict_mark(record))],
-                 map(escape, telling(record)), control, [f'<span class="right">{seconds(record)}</span>'])  # fmt: skip
+        took = f'<span class="right">{seconds_text(record.get("seconds"))}</span>'
+        cells = ([link, *([_small(cut(title, 160))] if title else [])], [_marked(verdict_mark(record))],
+                 map(escape, telling(record)), control, [took])  # fmt: skip
         rows.append([Html("<br>".join(lines)) for lines in cells])
     return table_box({"header": COLUMNS, "rows": rows}, "claims", kind="claims")
 

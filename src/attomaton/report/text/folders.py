@@ -4,47 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from attomaton.errors import counted, visible
+from attomaton.errors import counted, cut, size_text, visible
 from attomaton.report.text.terminal import table
+from attomaton.report.words import setting_text, value_text, when_text
 
 Record = Mapping[str, Any]
 LEAST, ROOMY = 12, 30  # characters of a command that are worth a column, and that say enough
 FEW = 6  # tokens of a component that are named
-DIGEST = 64  # letters of a hash
 WIDEST = 1000  # characters of a line: a command that is to be copied is not cut
 SHOWN = 12  # lines of a log that a person looks through
-
-
-def size_text(n: int) -> str:
-    """Bytes as a person says them.
-
-    >>> size_text(999), size_text(12_345), size_text(3_400_000)
-    ('999 B', '12 kB', '3.4 MB')
-    """
-    if n < 1000:
-        return f"{n} B"
-    value, units = n / 1000, ["kB", "MB", "GB", "TB"]
-    while value >= 999.5 and len(units) > 1:
-        value, units = value / 1000, units[1:]
-    return f"{value:.1f} {units[0]}" if value < 9.95 else f"{value:.0f} {units[0]}"
-
-
-def when_text(moment: str) -> str:
-    """A moment to the minute.
-
-    >>> when_text("2026-01-31T12:00:05Z")
-    '2026-01-31 12:00'
-    """
-    return moment[:16].replace("T", " ")
-
-
-def cut(text: str, most: int) -> str:
-    """A text, cut where it is too long.
-
-    >>> cut("attomaton", 5)
-    'atto…'
-    """
-    return text if len(text) <= most else text[: max(most - 1, 0)] + "…"
 
 
 def _line(text: str) -> str:
@@ -176,43 +144,6 @@ def _anew(unlike: Sequence[str]) -> list[str]:
 def _pairs(record: Record, text: Callable[[Any], str]) -> list[str]:
     width = max((len(name) for name in record), default=0)
     return [f"{name:<{width}}  {text(value)}" for name, value in record.items()]
-
-
-def setting_text(value: Any) -> str:
-    """A setting as it was typed; what a file held is known by its first letters.
-
-    >>> setting_text(40000), setting_text("0123456789ab" + 52 * "f"), setting_text(None)
-    ('40000', 'content 0123456789ab…', '–')
-    """
-    if isinstance(value, str) and len(value) == DIGEST and not value.strip("0123456789abcdef"):
-        return f"content {value[:12]}…"
-    return (
-        value_text(value) if value is None or isinstance(value, (bool, list, dict)) else str(value)
-    )
-
-
-def value_text(value: Any) -> str:
-    """A value in a few letters; none is a dash.
-
-    >>> value_text(0.46415761884), value_text(1234567), value_text(None), value_text(["a", "b"])
-    ('0.4641576', '1,234,567', '–', 'a, b')
-    """
-    match value:
-        case None:
-            text = "–"
-        case bool():
-            text = "yes" if value else "no"
-        case int():
-            text = f"{value:,}"
-        case float():
-            text = f"{value:.7g}"
-        case list():
-            text = ", ".join(map(value_text, value))
-        case dict():
-            text = ", ".join(f"{k} {value_text(v)}" for k, v in value.items())
-        case _:
-            text = str(value)
-    return text
 
 
 def _log(log: Record) -> list[str]:

@@ -19,11 +19,11 @@ from attomaton.report.text.verification import (
     headline,
     made_by,
     plain,
-    seconds,
     slugs,
     telling,
     verdict_mark,
 )
+from attomaton.report.words import seconds_text
 
 
 def report_markdown(
@@ -62,7 +62,7 @@ def _overview(records: Sequence[Record], names: Sequence[str]) -> list[str]:
             verdict_mark(record),
             telling(record),
             [str(control_mark(record)), *control_telling(record)],
-            seconds(record),
+            seconds_text(record.get("seconds")),
         ]
         for record, name in zip(records, names, strict=True)
     ]

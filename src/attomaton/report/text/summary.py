@@ -6,9 +6,10 @@ A section is `{"heading", "note", "header", "rows"}`: the terminal and the page 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attomaton.errors import visible
+from attomaton.errors import counted, visible
 from attomaton.report.figures.canvas import mention
 from attomaton.report.text.terminal import table
+from attomaton.report.words import share_text
 
 Record = Mapping[str, Any]
 Section = dict[str, Any]
@@ -64,13 +65,13 @@ def _model_words(r: Record) -> str:
     kind = {row["kind"]: row for row in r["last_token_kinds"]}
     p = r["predictions"]
     share, weight = (
-        {k: _share(row[x]) for k, row in kind.items()} for x in ("share", "weight_share")
+        {k: share_text(row[x]) for k, row in kind.items()} for x in ("share", "weight_share")
     )
     return (
         f"Of {r['counts']['last_tokens']:,} last tokens, {share['hard']} are purely hard, "
         f"{share['soft']} purely soft and {share['mixed']} mixed (by samples {weight['hard']}, "
         f"{weight['soft']} and {weight['mixed']}). Of {_number(p['windows']):,} windows, "
-        f"{_share(p['realizable_share'])} hold their label; {_decided(p)}"
+        f"{share_text(p['realizable_share'])} hold their label; {_decided(p)}"
     )
 
 
@@ -79,13 +80,13 @@ def _decided(p: Record) -> str:
     share = {row["outcome"]: row["share_of_realizable"] for row in p["outcomes"]}
     if share["hard"] is None:
         return "no window holds its label, so there is nothing to judge."
-    lost = f", {_share(share['lost'])} are lost" if share["lost"] else ""
+    lost = f", {share_text(share['lost'])} are lost" if share["lost"] else ""
     mean = p["label_probability"]["mean_where_soft"]
     mixed = "" if mean is None else f" (the label then gets {mean:.2f} on average)"
     return (
-        f"of those, {_share(share['hard'])} are decided by retrieval alone and "
-        f"{_share(share['soft'])} by mixing{mixed}{lost}. The likeliest token is the label in "
-        f"{_share(p['right'])}."
+        f"of those, {share_text(share['hard'])} are decided by retrieval alone and "
+        f"{share_text(share['soft'])} by mixing{mixed}{lost}. The likeliest token is the label in "
+        f"{share_text(p['right'])}."
     )
 
 
@@ -99,8 +100,8 @@ def _last_words(r: Record) -> str:
     levels = len(r["levels"])
     return (
         f"After {mention(r['last'])} ({_number(r['weight']):,} samples, "
-        f"{_share(r['weight_share'])} of all) attention ranks {r['tokens']:,} tokens on {levels} "
-        f"level{'s' if levels > 1 else ''}, {kind}; what comes next most often is {follow}. "
+        f"{share_text(r['weight_share'])} of all) attention ranks {r['tokens']:,} tokens on "
+        f"{counted(levels, 'level')}, {kind}; what comes next most often is {follow}. "
         f"Of its samples, {_decided(r['predictions']).removeprefix('of those, ')} "
         f"{r['distinct_tokens']:,} of its tokens are distinct (seen with one label only). "
         f"{_agreement(r)}"
@@ -115,7 +116,7 @@ def _document_words(r: Record) -> str:
         f"{mention_title(r['title'])} is document {r['document']} of {r['documents']:,}, with "
         f"{r['words']:,} words, {r['distinct_words']:,} of them different; its key terms are "
         f"{terms or 'none'}. Of {_number(p['windows']):,} windows, "
-        f"{_share(p['realizable_share'] or 0)} hold their label; {_decided(p)} {_agreement(r)}{near}"
+        f"{share_text(p['realizable_share'] or 0)} hold their label; {_decided(p)} {_agreement(r)}{near}"
     )
 
 
@@ -204,7 +205,7 @@ def _last_sections(r: Record) -> list[Section]:
         _section(
             "Key terms: TF-IDF beside attention",
             f"The document is the pool of all contexts before {word}, with their labels; two-word terms are "
-            f"{word} and the label. Terms in more than {_share(r['max_df'])} of the documents are left out. "
+            f"{word} and the label. Terms in more than {share_text(r['max_df'])} of the documents are left out. "
             f"A two-word term has the priority of its second word. {LABELS}",
             ["term", "TF-IDF", "count", "documents", "level", "score", "log π", "labels",
              "% first"],
@@ -256,7 +257,7 @@ def _document_sections(r: Record) -> list[Section]:
         ),
         _section(
             "Key terms: TF-IDF beside attention",
-            f"Terms in more than {_share(r['max_df'])} of the documents are left out. What attention makes of a "
+            f"Terms in more than {share_text(r['max_df'])} of the documents are left out. What attention makes of a "
             "term is a mean over the windows that hold it; of two words, over those whose last token is the first. "
             f"{LABELS}",
             ["term", "TF-IDF", "count", "documents", "windows", "level", "score", "% retrieved",
@@ -351,13 +352,6 @@ def _number(x: Any) -> Any:
     if x is None:
         return ""
     return int(x) if isinstance(x, float) and x.is_integer() else x
-
-
-def _share(share: float | int | None) -> str:
-    """A share of 1 in per cent, to the digits that matter."""
-    if share is None:
-        return "none"
-    return f"{100 * share:.{2 if share < 0.01 else 3}g}%"
 
 
 def _percent(share: float | int | None) -> float | int | None:

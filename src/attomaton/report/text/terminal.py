@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attomaton.errors import visible
+from attomaton.report.words import NONE
 
-NONE = "–"  # where a number would stand
 WIDEST = 200  # characters of a cell, or of an example in a line of its own
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report.figures.canvas import short
+from attomaton.errors import cut
+from attomaton.report.words import number, seconds_text
 
 Record = Mapping[str, Any]
 Block = dict[str, Any]
@@ -33,7 +34,6 @@ ERROR = "error"
 FEW = 3  # numbers of a list that are shown one by one
 NAMED = 5  # claims that a sentence names; more are counted
 TELLING = 2  # figures of a claim that stand in the table of claims
-EXACT_INTEGER = 10**15  # integers below keep every digit
 
 
 @dataclass(frozen=True)
@@ -76,29 +76,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset | range):
         return [plain(v) for v in value]
     return float(value) if value in ("inf", "-inf") else value
-
-
-def number(x: int | float) -> str:
-    """A number as a reader wants it: four digits, integers whole, a real minus sign.
-
-    >>> number(0.992662247), number(-2.220446e-16), number(289), number(123456.0)
-    ('0.9927', '−2.220e−16', '289', '123,500')
-    """
-    if isinstance(x, bool):
-        return "yes" if x else "no"
-    if isinstance(x, int) and abs(x) < EXACT_INTEGER:
-        text = f"{x:,}"
-    elif isinstance(x, float) and not math.isfinite(x):
-        text = "NaN" if math.isnan(x) else "∞" if x > 0 else "-∞"
-    elif abs(x) > float(10**300):  # an integer may be larger than any float
-        text = f"about 10^{len(str(abs(x))) - 1}" if isinstance(x, int) else f"{x:.4g}"
-    elif 1e3 <= abs(x) < 1e6:
-        text = f"{float(f'{x:.4g}'):,.0f}"
-    else:
-        text = f"{x:.4g}"
-        if float(text) != x:  # 0.99996 is not 1: what was rounded shows all its digits
-            text = f"{x:#.4g}"
-    return re.sub(r"e\+?(-?)0*(\d+)$", r"e\1\2", text).replace("-", "−")
 
 
 def said(value: Any, brief: bool = False) -> str:
@@ -235,13 +212,13 @@ def headline(records: Sequence[Record]) -> str:
             first += f", {'its control' if n == 1 else every} fails"
         parts.append(first + ".")
     for kind, (one, many) in _ENDED.items():
-        names = [short(r["claim"], 40) for r in records if outcome(r) == kind]
+        names = [cut(r["claim"], 40) for r in records if outcome(r) == kind]
         if names:
             parts.append(f"{_names(names)} {one if len(names) == 1 else many}.")
     for r in loose:
         ended = "holds" if r.get("control") == "holds" else "does not fail"
         parts.append(
-            f"The control of {short(r['claim'], 40)} {ended}, so its agreement proves nothing."
+            f"The control of {cut(r['claim'], 40)} {ended}, so its agreement proves nothing."
         )
     return " ".join(parts) or "No claim was checked."
 
@@ -282,7 +259,7 @@ def telling(record: Record) -> list[str]:
     """The first figures of a claim, those with a prediction before the others; or why there are none."""
     if not _was_run(record):
         why = str(record.get("error") or record.get("reason") or "").strip()
-        return [short(why.splitlines()[-1], 160)] if why else []
+        return [cut(why.splitlines()[-1], 160)] if why else []
     predicted = dict(leaves(record.get("prediction", {})))
     measured = list(leaves(record.get("measured", {})))
     measured.sort(key=lambda one: one[0] not in predicted)
@@ -299,12 +276,6 @@ def control_telling(record: Record) -> list[str]:
     return [f"{first[0]}: {said(first[1], brief=True)}"] if first and _was_run(record) else []
 
 
-def seconds(record: Record) -> str:
-    """How long the check took."""
-    value = record.get("seconds")
-    return "" if value is None else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
 def facts(records: Sequence[Record], header: Record) -> str:
     """What was run, when and where, in one line."""
     parts = []
@@ -313,7 +284,7 @@ def facts(records: Sequence[Record], header: Record) -> str:
     parts += [str(header[name]) for name in ("mode", "date", "device") if header.get(name)]
     parts += [f"data: {header['data']}"] if header.get("data") else []
     spent = sum(r.get("seconds") or 0.0 for r in records)
-    return " · ".join([*parts, f"checked in {seconds({'seconds': spent})} s"])
+    return " · ".join([*parts, f"checked in {seconds_text(spent)} s"])
 
 
 def made_by(header: Record) -> list[list[str]]:
@@ -423,8 +394,8 @@ def _again(record: Record) -> list[Block]:
     settings = [f"{name} = {exact(value)}" for name, value in leaves(record.get("settings", {}))]
     if settings:
         parts.append({"kind": "term", "term": "Settings", "text": "; ".join(settings)})
-    if record.get("seconds") is not None:
-        parts.append(_text(f"It took {seconds(record)} s."))
+    if took := seconds_text(record.get("seconds")):
+        parts.append(_text(f"It took {took} s."))
     kept = ("prediction", "measured", "control_measured")
     values = {key: record[key] for key in kept if record.get(key)}
     if values:
