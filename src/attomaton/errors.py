@@ -237,7 +237,7 @@ def size_text(n: float | int, digits: int = 2) -> str:
     value, units = float(n), ["B", "kB", "MB", "GB", "TB"]
     while value >= 999.5 and len(units) > 1:
         value, units = value / 1000, units[1:]
-    return f"{round(value, max(0, digits - len(f'{value:.0f}'))):,g} {units[0]}"
+    return f"{round(value, max(0, digits - len(str(int(value))))):,g} {units[0]}"
 
 
 def slips(one: str, two: str) -> int:
