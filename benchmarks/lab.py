@@ -106,6 +106,7 @@ def seconds_to_suggestions(folder: Path, model: Path) -> list[float]:
 
 def wikitext_model(folder: Path) -> Path | None:
     """The model of WikiText-2's train.txt, fitted now; None where the text is not at hand."""
+    from attomaton.corpus.reading import Reading
     from attomaton.jobs.fit import fit_run
 
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -114,7 +115,7 @@ def wikitext_model(folder: Path) -> Path | None:
         say("lab: WikiText-2 is not at hand")
         return None
     say("lab: fitting WikiText-2")
-    fit_run(text, folder / "model", context=32)
+    fit_run(text, folder / "model", reading=Reading(context=32))
     return folder / "model"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from attomaton.corpus import documents, inspect, readers
 from attomaton.corpus.parts import Parts, read_part
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.text import SPLITS, read_stream
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.disk.formats import read_json, read_matrix, to_json
@@ -57,13 +58,13 @@ def _text(folder: Path, rng: Random) -> None:
         "split": rng.choice(SPLITS),
         "tokenizer": rng.choice(("words", "lower", "chars")),
     }
-    windows = readers.read_windows(path, **how)
+    windows = readers.read_windows(path, Reading(**how))
     inspect.inspect_windows(windows)
     inspect.length_counts(windows, 10)
     to_json(list(windows.vocabulary.labels)).encode()
     if rng.random() < 0.3:
         known = Vocabulary(range(20)) if rng.random() < 0.5 else windows.vocabulary
-        readers.read_windows(path, **how, vocabulary=known)
+        readers.read_windows(path, Reading(**how), known)
 
 
 def _documents(folder: Path, rng: Random) -> None:
@@ -71,7 +72,8 @@ def _documents(folder: Path, rng: Random) -> None:
     read_stream(path)
     apart = rng.random() < 0.3
     split = rng.choice(documents.SPLITS[1:] if apart else documents.SPLITS)
-    found = documents.read_documents(path, split, line_ends=rng.random() < 0.5, apart=apart)
+    how = Reading(split=split if apart else None)
+    found = documents.read_documents(path, split, how, line_ends=rng.random() < 0.5)
     _ = found.terms, found.lasts(0), found.find(found.titles[-1])
 
 
@@ -87,14 +89,16 @@ def _rows(folder: Path, rng: Random) -> None:
 
 def _events(kind: str, folder: Path, rng: Random) -> None:
     path = folder / f"a{kind}"
-    windows = readers.read_windows(path, context=rng.choice((1, 3)))
+    windows = readers.read_windows(path, Reading(context=rng.choice((1, 3))))
     inspect.inspect_windows(windows)
     to_json(list(windows.vocabulary.labels)).encode()
 
 
 def _tokenizer(folder: Path, rng: Random) -> None:
     name = rng.choice(("words.json", "pairs.json", "shares.json"))
-    windows = readers.read_windows(folder / "a.txt", context=3, tokenizer=folder / name)
+    windows = readers.read_windows(
+        folder / "a.txt", Reading(context=3, tokenizer=str(folder / name))
+    )
     to_json(list(windows.vocabulary.labels)).encode()
 
 
@@ -213,7 +217,7 @@ def _checkpoint(folder: Path, rng: Random) -> None:
 
 def _parts(folder: Path, rng: Random) -> None:
     words = Vocabulary.from_record(read_json(folder / "vocabulary.json"), folder)
-    table = Parts.from_record(read_json(folder / "parts.json"))
+    table = Parts.read(folder / "parts.json")
     for part in table.parts[:2]:
         read_part(folder, part.number, words, table)
 
@@ -236,7 +240,7 @@ def _workspace(folder: Path, rng: Random) -> None:
     for item in seen.items():
         if item.kind == "data" and item.id != shelf.EXAMPLE:
             item.windows()
-            shelf.reading_options(item.reading)
+            _ = item.reading.words
         is_folder(item.path, "model")
     lab = SimpleNamespace(shelf=seen, jobs=SimpleNamespace(find=lambda name: None))
     for run in training_runs.all_runs(lab):  # type: ignore[arg-type]

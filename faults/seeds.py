@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from attomaton.corpus.readers import read_parts, read_samples, read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.sessions import draw_sessions, write_sessions
 from attomaton.disk.formats import write_arrays, write_columns, write_json
 from attomaton.disk.provenance import provenance
@@ -152,9 +153,9 @@ def predictor(folder: Path) -> None:
     """A tuned predictor with every feature a prior may have."""
     path = folder / "a.txt"
     path.write_text(TEXT.lower() * 3, encoding="utf-8")
-    windows = read_windows(path, context=5)
+    windows = read_windows(path, Reading(context=5))
     tuned = tune(
-        windows, windows, reading={"context": 5}, priors=["main+bigram+odds"], lambdas=[1.0], thetas=[1.0],
+        windows, windows, reading=Reading(context=5), priors=["main+bigram+odds"], lambdas=[1.0], thetas=[1.0],
     )  # fmt: skip
     # By hand: singular vectors of a small matrix are rounding noise, never the same bytes twice.
     kin = Kin(*np.full((2, len(windows.vocabulary), 3), 0.5, np.float32))
@@ -262,8 +263,8 @@ def checkpoint(folder: Path) -> None:
 def parts(folder: Path) -> None:
     """What an interrupted fit keeps: a corpus in parts, one of them solved."""
     text(folder)
-    windows = read_windows(folder / "a.txt", context=6)
-    words, table = read_parts(folder / "a.txt", folder, size=40, context=6)
+    windows = read_windows(folder / "a.txt", Reading(context=6))
+    words, table = read_parts(folder / "a.txt", folder, Reading(context=6), size=40)
     write_json(folder / "parts.json", table.record())
     write_json(folder / "vocabulary.json", list(words.labels))
     work = folder / "work"

@@ -12,6 +12,7 @@ import pytest
 
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.disk.formats import read_arrays, read_json, read_rows, read_table, write_columns
 from attomaton.disk.pages import read_footer
@@ -118,7 +119,7 @@ def test_texts_by_their_beginning_are_read_where_they_are_short(tmp_path):
         pa.table({"sequence": np.zeros(5000, np.int64), "item": items}), path,
         use_dictionary=False, column_encoding=how,
     )  # fmt: skip
-    windows = read_windows(path, context=2)
+    windows = read_windows(path, Reading(context=2))
     assert [windows.vocabulary[i] for i in windows.ids] == items
 
 
@@ -305,4 +306,4 @@ def test_a_footer_that_is_none_is_refused(tmp_path):
 def test_a_row_of_separated_values_without_an_end_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("sequence,item\n1," + "a" * 3_000_000)
     with pytest.raises(DataError, match=r"a\.csv: cannot be read as an event log"):
-        read_windows(tmp_path / "a.csv", context=2)
+        read_windows(tmp_path / "a.csv", Reading(context=2))

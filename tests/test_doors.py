@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from attomaton.cli.main import app
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.disk import doors
 from attomaton.disk.formats import read_arrays, read_json, read_matrix, write_arrays, write_columns
 from attomaton.disk.ledger import TAIL, Ledger, read_ledger
@@ -222,7 +223,7 @@ def test_a_pipe_that_nobody_writes_to_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(doors, "PATIENCE", 0.2)
     os.mkfifo(tmp_path / "a.txt")
     with pytest.raises(DataError, match=r"a\.txt: a pipe that nobody writes to"):
-        read_windows(tmp_path / "a.txt", context=2)
+        read_windows(tmp_path / "a.txt", Reading(context=2))
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl"])
@@ -234,7 +235,7 @@ def test_a_pipe_that_somebody_writes_to_is_read_as_a_file(tmp_path, suffix):
     writer = threading.Thread(target=lambda: pipe.write_bytes(content))
     writer.start()
     how = {"context": 2} if suffix == ".txt" else {}
-    told, seen = read_windows(pipe, **how), read_windows(path, **how)
+    told, seen = read_windows(pipe, Reading(**how)), read_windows(path, Reading(**how))
     writer.join()
     assert np.array_equal(told.ids, seen.ids)
     assert len(told.ids) > 0
@@ -244,7 +245,7 @@ def test_an_event_log_is_no_pipe(tmp_path):
     for suffix in (".csv", ".parquet"):
         os.mkfifo(tmp_path / f"a{suffix}")
         with pytest.raises(DataError, match="a pipe"):
-            read_windows(tmp_path / f"a{suffix}", context=2)
+            read_windows(tmp_path / f"a{suffix}", Reading(context=2))
 
 
 def test_what_a_file_may_take_is_said_by_its_size_or_by_the_user(monkeypatch):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from attomaton.corpus.reading import Reading
 from attomaton.errors import DataError, UsageError
 from attomaton.jobs import estimate as estimates
 from attomaton.jobs.estimate import Estimate, estimate_fit, is_large
@@ -29,11 +30,11 @@ def short_slices(monkeypatch):
 
 @pytest.fixture(scope="module")
 def fitted(text):
-    return fit_run(text, text.parent / "model", context=8)
+    return fit_run(text, text.parent / "model", reading=Reading(context=8))
 
 
 def test_counts_are_close_to_what_is_there(text, fitted):
-    said = estimate_fit(text, context=8)
+    said = estimate_fit(text, Reading(context=8))
     assert said.tokens == pytest.approx(fitted["tokens"], rel=0.01)
     assert said.samples == pytest.approx(fitted["samples"], rel=0.1)
     assert said.incidences == pytest.approx(8 * fitted["samples"], rel=0.1)
@@ -41,14 +42,14 @@ def test_counts_are_close_to_what_is_there(text, fitted):
 
 def test_the_model_is_about_as_large_as_was_said(text, fitted):
     size = sum(f.stat().st_size for f in (text.parent / "model").rglob("*") if f.is_file())
-    said = estimate_fit(text, context=8).model
+    said = estimate_fit(text, Reading(context=8)).model
     assert said / 3 < size < 3 * said
 
 
 def test_memory_grows_with_workers_up_to_what_is_allowed(text, monkeypatch):
     monkeypatch.setattr(estimates, "PART", 1000)
     one, two, bound = (
-        estimate_fit(text, context=8, engine="processes", workers=n, memory=m).memory
+        estimate_fit(text, Reading(context=8), engine="processes", workers=n, memory=m).memory
         for n, m in ((1, None), (2, None), (2, 1))
     )
     assert one < two
@@ -63,12 +64,12 @@ def test_time_is_that_of_the_slices_many_times_over_and_a_little_more(text, monk
     more = text.stat().st_size / looked
     # Reading a slice takes a second, cutting its windows twice another two; solving all of them takes one.
     by_hand = (4 * 3 + (4 * more) ** 0.06) * more
-    assert estimate_fit(text, context=8).seconds == pytest.approx(by_hand, rel=0.01)
+    assert estimate_fit(text, Reading(context=8)).seconds == pytest.approx(by_hand, rel=0.01)
 
 
 def test_reading_options_are_heeded(text):
-    lines = estimate_fit(text, context=8, split="lines")
-    chars = estimate_fit(text, context=8, tokenizer="chars")
+    lines = estimate_fit(text, Reading(context=8, split="lines"))
+    chars = estimate_fit(text, Reading(context=8, tokenizer="chars"))
     assert lines.tokens == pytest.approx(100_000, rel=0.01)
     assert chars.tokens == pytest.approx(text.stat().st_size, rel=0.01)
 
@@ -95,7 +96,7 @@ def test_only_texts_have_one(tmp_path):
         estimate_fit(tmp_path / "a.jsonl")
     (tmp_path / "a.txt").write_text("a b c")
     with pytest.raises(DataError, match="none of the 4 places"):
-        estimate_fit(tmp_path / "a.txt", context=8)
+        estimate_fit(tmp_path / "a.txt", Reading(context=8))
     assert not is_large(tmp_path / "a.jsonl")
     assert not is_large(tmp_path / "nowhere.txt")
 
@@ -132,5 +133,5 @@ def test_an_estimate_is_no_fit_of_one_long_line(tmp_path, monkeypatch):
     real = estimates.add_text
     monkeypatch.setattr(estimates, "add_text", lambda *a: read.append(a[5]) or real(*a))
     with pytest.raises(DataError):
-        estimate_fit(tmp_path / "a.txt", context=2, split="lines")
+        estimate_fit(tmp_path / "a.txt", Reading(context=2, split="lines"))
     assert read == []

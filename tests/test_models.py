@@ -14,6 +14,7 @@ import pytest
 
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.disk.formats import plain
 from attomaton.disk.storage import seal
@@ -96,9 +97,9 @@ def test_embeddings_travel_too(tmp_path):
 
 def test_parts_give_what_all_at_once_gives(tmp_path, small_parts):
     text = write_text(tmp_path / "text.txt")
-    summary = fit_run(text, tmp_path / "m", context=8)
+    summary = fit_run(text, tmp_path / "m", reading=Reading(context=8))
     assert summary["parts"] > 5
-    limit = solve_limit(read_windows(text, context=8).samples())
+    limit = solve_limit(read_windows(text, Reading(context=8)).samples())
     same_limit(open_model(tmp_path / "m"), limit)
     whole = plain(limit.summary())
     for name in ("svm_norm", "finite_norm", "loss_floor"):
@@ -118,7 +119,7 @@ def test_summaries_of_parts_add_up():
 
 def test_a_model_opened_by_last_token_answers_as_the_whole(tmp_path, small_parts):
     text = write_text(tmp_path / "text.txt")
-    fit_run(text, tmp_path / "m", context=8)
+    fit_run(text, tmp_path / "m", reading=Reading(context=8))
     whole = open_model(tmp_path / "m")
     words = text.read_text(encoding="utf-8").split()
     for at in range(100, 2000, 300):
@@ -178,9 +179,9 @@ def test_a_full_disk_leaves_no_half_model_and_loses_no_part(tmp_path, small_part
 
     monkeypatch.setattr(models, "write_columns", fails)
     with pytest.raises(StorageError, match=r"No space left on device\)\.\n.*run the same"):
-        fit_run(text, tmp_path / "m", context=8)
+        fit_run(text, tmp_path / "m", reading=Reading(context=8))
     assert not (tmp_path / "m").exists()
-    summary = fit_run(text, tmp_path / "m", context=8)
+    summary = fit_run(text, tmp_path / "m", reading=Reading(context=8))
     assert summary["resumed_parts"] == 3
     assert not (tmp_path / ".m.partial").exists()
 
@@ -190,12 +191,14 @@ def test_other_data_do_not_resume(tmp_path, small_parts, monkeypatch):
     head = fits.write_head
     monkeypatch.setattr(fits, "write_head", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        fit_run(text, tmp_path / "m", context=8)
+        fit_run(text, tmp_path / "m", reading=Reading(context=8))
     monkeypatch.setattr(fits, "write_head", head)
     write_text(tmp_path / "text.txt", seed=1)
     with pytest.raises(UsageError, match="begun with other settings"):
-        fit_run(text, tmp_path / "m", context=8)
-    assert fit_run(text, tmp_path / "m", context=8, force=True)["resumed_parts"] == 0
+        fit_run(text, tmp_path / "m", reading=Reading(context=8))
+    assert (
+        fit_run(text, tmp_path / "m", reading=Reading(context=8), force=True)["resumed_parts"] == 0
+    )
 
 
 def test_two_processes_cannot_write_one_model(tmp_path):
@@ -215,9 +218,9 @@ def test_every_engine_writes_the_same_model(tmp_path, small_parts, engine):
     if engine == "ray":
         pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
     text = write_text(tmp_path / "text.txt")
-    here = fit_run(text, tmp_path / "here", context=8)
+    here = fit_run(text, tmp_path / "here", reading=Reading(context=8))
     with open_engine(engine, 2) as where:
-        there = fit_run(text, tmp_path / "there", context=8, engine=where)
+        there = fit_run(text, tmp_path / "there", reading=Reading(context=8), engine=where)
     assert there["engine"] == engine
     for name in ("certificates", "loss_floor", "svm_norm", "finite_norm", "pairs", "edges"):
         assert there[name] == here[name], name

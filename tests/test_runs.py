@@ -22,7 +22,6 @@ OPTIONS = {
     "every": 10,
     "seeds": 2,
     "optimizer": "gd",
-    "reading": {},
 }
 
 
@@ -74,7 +73,7 @@ def test_a_run_is_watched_and_leaves_its_records_and_its_command(model, tmp_path
 
 @pytest.mark.parametrize(("optimizer", "lr"), [("gd", 1.0), ("adam", 0.01), ("polyak", None)])
 def test_a_run_records_its_defaults(model, tmp_path, optimizer, lr):
-    told = train_run(model, tmp_path / "run", reading={}, optimizer=optimizer, steps=250)
+    told = train_run(model, tmp_path / "run", optimizer=optimizer, steps=250)
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text(encoding="utf-8"))
     usual = {
         "optimizer": optimizer,

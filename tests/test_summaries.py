@@ -10,6 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from attomaton import samples_from_sequences
 from attomaton.corpus.documents import read_documents
 from attomaton.corpus.readers import read_samples
+from attomaton.corpus.reading import Reading
 from attomaton.errors import UsageError
 from attomaton.mechanics.synthetic import draw_samples
 from attomaton.mechanics.theory.automaton import Automaton
@@ -430,7 +431,7 @@ def test_windows_of_documents_fitted_apart(tmp_path, split, tokenizer):
         "\nThe cup and the pot\nand the cup  \n \n\nA boat on a lake and a boat\r\non a sea"
     )
     limit = solve_limit(read_samples(path, context=4, split=split, tokenizer=tokenizer))
-    documents = read_documents(path, split, tokenizer=tokenizer, apart=True)
+    documents = read_documents(path, split, Reading(split=split, tokenizer=tokenizer))
     assert len(documents.ids) == limit.samples.tokens
     whole = {r["outcome"]: r["weight"] for r in model_summary(limit)["predictions"]["outcomes"]}
     parts = Counter()

@@ -9,6 +9,7 @@ import pytest
 from attomaton.corpus import datasets as room
 from attomaton.corpus.datasets import cache_folder, data_file, dataset_files
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.errors import DataError, UsageError
 
 TEXT = " \n = Boats = \n \n a boat is a boat \n"  # as the original files look: blank lines hold a space
@@ -196,7 +197,7 @@ def test_commands_take_the_name(call, monkeypatch, tmp_path):
     folder(tmp_path / "wikitext-2")
     monkeypatch.setenv("ATTOMATON_DATA", str(tmp_path))
     monkeypatch.chdir("/")
-    windows = read_windows("wikitext-2:valid", context=2)
+    windows = read_windows("wikitext-2:valid", Reading(context=2))
     assert windows.vocabulary[0] == "valid.txt"
     code, out, err = call("data", "inspect", "wikitext-2", "--context", 4)
     assert (code, err) == (0, "")

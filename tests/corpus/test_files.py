@@ -21,6 +21,7 @@ from attomaton.corpus import events, files, readers, shards, text
 from attomaton.corpus.documents import read_documents
 from attomaton.corpus.files import text_format
 from attomaton.corpus.readers import read_parts, read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.errors import DataError, UsageError
 from attomaton.jobs.fit import fit_run
 
@@ -64,7 +65,7 @@ def in_sqlite(folder):
 
 def refusal(path, **options):
     with pytest.raises(DataError) as caught:
-        read_windows(path, **{"context": 2, **options})
+        read_windows(path, Reading(**{"context": 2, **options}))
     return str(caught.value).removeprefix(f"{path}: ")
 
 
@@ -130,7 +131,7 @@ def test_a_text_that_is_plainly_something_else_is_refused(tmp_path, name, conten
     message = refusal(path)
     assert said in message
     assert message.endswith("To read it as words all the same, say --format text.")
-    assert len(read_windows(path, context=1, format="text", tokenizer="chars"))
+    assert len(read_windows(path, Reading(context=1, format="text", tokenizer="chars")))
 
 
 @pytest.mark.parametrize(
@@ -172,23 +173,25 @@ def test_a_format_goes_before_the_suffix(tmp_path):
     ):
         path = tmp_path / name
         path.write_text(content)
-        windows = read_windows(path, format=format, context=None if format == "jsonl" else 2)
+        windows = read_windows(
+            path, Reading(format=format, context=None if format == "jsonl" else 2)
+        )
         path = path.rename(tmp_path / f"same.{format}")
-        same = read_windows(path, context=None if format == "jsonl" else 2)
+        same = read_windows(path, Reading(context=None if format == "jsonl" else 2))
         assert np.array_equal(windows.ids, same.ids)
     (tmp_path / "d.dat").write_bytes(in_parquet())
-    assert len(read_windows(tmp_path / "d.dat", format="parquet", context=2))
+    assert len(read_windows(tmp_path / "d.dat", Reading(format="parquet", context=2)))
     (tmp_path / "e.csv").write_text("a b a b")
-    assert len(read_windows(tmp_path / "e.csv", format="text", context=2))
+    assert len(read_windows(tmp_path / "e.csv", Reading(format="text", context=2)))
     with pytest.raises(UsageError, match="did you mean 'jsonl'"):
-        read_windows(tmp_path / "e.csv", format="json", context=2)
+        read_windows(tmp_path / "e.csv", Reading(format="json", context=2))
 
 
 def test_documents_are_checked_as_well(tmp_path):
     (tmp_path / "a.txt").write_text(ROWS)
     with pytest.raises(DataError, match="--format jsonl"):
         read_documents(tmp_path / "a.txt", "lines")
-    assert len(read_documents(tmp_path / "a.txt", "lines", format="text")) == 3
+    assert len(read_documents(tmp_path / "a.txt", "lines", Reading(format="text"))) == 3
 
 
 def test_links_in_circles_and_names_that_are_far_away(tmp_path):
@@ -259,7 +262,7 @@ def test_a_text_that_changes_between_its_shards(tmp_path, monkeypatch):
     folder.mkdir()
     after_first(monkeypatch, shards, "shard_ranges", path)
     with pytest.raises(DataError, match=CHANGED):
-        read_parts(path, folder, context=2)
+        read_parts(path, folder, Reading(context=2))
 
 
 def test_a_document_that_changes(tmp_path, monkeypatch):
@@ -319,7 +322,7 @@ def test_what_comes_through_a_pipe_is_read_once(tmp_path, caplog):
     os.write(write, b"a b a b a")
     os.close(write)
     with caplog.at_level(logging.WARNING, "attomaton"):
-        assert len(read_windows(f"/dev/fd/{read}", context=2)) == 3
+        assert len(read_windows(f"/dev/fd/{read}", Reading(context=2))) == 3
     assert caplog.messages == [
         f"/dev/fd/{read}: a pipe, read as words; --format says what else it is."
     ]

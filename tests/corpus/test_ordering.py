@@ -14,7 +14,9 @@ from pyarrow import parquet
 from attomaton.corpus.ordering import Ordering, likely
 from attomaton.corpus.parts import Parts
 from attomaton.corpus.readers import read_parts, read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.times import read_times
+from attomaton.disk.formats import to_json
 from attomaton.errors import DataError, UsageError
 
 HEAD = ("sequence", "item", "order")
@@ -47,13 +49,13 @@ def quoted(x):
 
 def in_order(path, **options):
     """The items of a log of one sequence, in the order they were read."""
-    windows = read_windows(path, context=2, **options)
+    windows = read_windows(path, Reading(context=2, **options))
     return "".join(str(windows.vocabulary[i]) for i in windows.ids)
 
 
 def refusal(path, **options):
     with pytest.raises(DataError) as caught:
-        read_windows(path, context=2, **options)
+        read_windows(path, Reading(context=2, **options))
     return str(caught.value).replace(f"{path.parent}/", "")
 
 
@@ -94,7 +96,7 @@ def refusal(path, **options):
 @pytest.mark.parametrize("name", ["log.csv", "log.tsv", "log.parquet"])
 def test_times_sort_by_time(log, order, form, name):
     path = log(order, name=name)
-    windows = read_windows(path, context=2)
+    windows = read_windows(path, Reading(context=2))
     assert "".join(windows.vocabulary[i] for i in windows.ids) == "bca"
     found = windows.ordering
     assert (found.kind, found.form, found.column) == ("times", form, "order")
@@ -119,7 +121,7 @@ def test_times_sort_by_time(log, order, form, name):
 def test_numbers_sort_by_size_to_the_last_digit(log, order, name):
     path = log(order, name=name)
     assert in_order(path) == "bca"
-    assert read_windows(path, context=2).ordering.kind == "numbers"
+    assert read_windows(path, Reading(context=2)).ordering.kind == "numbers"
 
 
 DAY = datetime.date(2024, 1, 9)
@@ -143,7 +145,7 @@ HOUR = datetime.timedelta(hours=1)
 def test_typed_columns_of_parquet(log, order, kind):
     path = log(order, name="log.parquet")
     assert in_order(path) == "bca"
-    assert read_windows(path, context=2).ordering.kind == kind
+    assert read_windows(path, Reading(context=2)).ordering.kind == kind
 
 
 # Day or month first
@@ -166,24 +168,27 @@ def test_the_two_ways(log):
     assert in_order(log(AMBIGUOUS), dates="day-first") == "acb"
     assert in_order(log(AMBIGUOUS), dates="month-first") == "bac"
     with pytest.raises(UsageError, match="did you mean 'day-first'"):
-        read_windows(log(AMBIGUOUS), context=2, dates="dayfirst")
+        read_windows(log(AMBIGUOUS), Reading(context=2, dates="dayfirst"))
     assert "13/1/2024" in refusal(log(["1/1/2024", "13/1/2024", "2/2/2024"]), dates="month-first")
 
 
 def test_two_ways_with_one_order_are_no_question(log):
     path = log(["1/9/2024", "1/10/2024", "1/11/2024"])
-    assert read_windows(path, context=2).ordering.form == "D/M/YYYY or M/D/YYYY, in the same order"
+    assert (
+        read_windows(path, Reading(context=2)).ordering.form
+        == "D/M/YYYY or M/D/YYYY, in the same order"
+    )
     # Between sequences the ways may differ: only the order inside each counts.
     path = log(
         ["1/2/2024", "2/1/2024", "3/3/2024", "3/3/2024"], items="aabb", sequence=list("uvuv")
     )
-    assert len(read_windows(path, context=2)) == 2
+    assert len(read_windows(path, Reading(context=2))) == 2
 
 
 def test_dates_are_an_option_of_event_logs_only(tmp_path):
     (tmp_path / "a.txt").write_text("a b a b")
     with pytest.raises(UsageError, match="--dates says how an event log"):
-        read_windows(tmp_path / "a.txt", context=1, dates="day-first")
+        read_windows(tmp_path / "a.txt", Reading(context=1, dates="day-first"))
 
 
 @settings(max_examples=60)
@@ -236,14 +241,14 @@ def test_typed_columns_that_are_no_order(log, order):
 def test_codes_of_one_width_sort_as_they_count(log):
     path = log(["A-010", "A-009", "A-011"])
     assert in_order(path) == "bac"
-    assert read_windows(path, context=2).ordering.kind == "codes"
+    assert read_windows(path, Reading(context=2)).ordering.kind == "codes"
 
 
 # What is said
 
 
 def test_ties_keep_the_order_of_the_file_and_are_counted(log):
-    windows = read_windows(log(["1", "2", "1", "1", "3"], items="abcab"), context=2)
+    windows = read_windows(log(["1", "2", "1", "1", "3"], items="abcab"), Reading(context=2))
     assert windows.ordering.ties == 3
     assert "".join(windows.vocabulary[i] for i in windows.ids) == "acabb"
     assert windows.ordering.text() == (
@@ -252,7 +257,7 @@ def test_ties_keep_the_order_of_the_file_and_are_counted(log):
     )
     # Events of two sequences at one time are no tie.
     path = log(["1", "1", "2", "2"], items="aaaa", sequence=list("uvuv"))
-    assert read_windows(path, context=2).ordering.ties == 0
+    assert read_windows(path, Reading(context=2)).ordering.ties == 0
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
@@ -270,7 +275,7 @@ def test_without_an_order_the_file_decides_and_a_column_is_named(
 ):
     path = log(values, items="aa", name=name, head=("sequence", "item", column))
     with caplog.at_level(logging.WARNING, "attomaton"):
-        found = read_windows(path, context=2).ordering
+        found = read_windows(path, Reading(context=2)).ordering
     assert (found.kind, found.column) == ("file", None)
     said = "events are in the order of the file's rows. Name the column that says when they happened: --order COLUMN"
     assert caplog.messages == [f"{path}: {said}{hint}"]
@@ -310,7 +315,7 @@ def test_shuffled_rows_give_the_same_windows(log, name, form):
     def read(events):
         sequence, items, times = zip(*events, strict=True)
         path = log([form.format(t) for t in times], items=items, name=name, sequence=list(sequence))
-        return read_windows(path, context=3)
+        return read_windows(path, Reading(context=3))
 
     one = read(EVENTS)
     for seed in range(3):
@@ -321,7 +326,7 @@ def test_shuffled_rows_give_the_same_windows(log, name, form):
 
 
 def test_rows_of_the_file_are_named_not_places_in_the_order(log):
-    windows = read_windows(log(["3", "1", "2"], items="cab"), context=2)
+    windows = read_windows(log(["3", "1", "2"], items="cab"), Reading(context=2))
     assert windows.set_aside.examples == (
         "row 3: label 'b', tokens ['a']",
         "row 1: label 'c', tokens ['a', 'b']",
@@ -331,9 +336,10 @@ def test_rows_of_the_file_are_named_not_places_in_the_order(log):
 def test_parts_keep_how_rows_were_ordered(log, tmp_path):
     path = log(["3", "1", "2"], items="aaa")
     (tmp_path / "parts").mkdir()
-    _, parts = read_parts(path, tmp_path / "parts", context=2)
+    _, parts = read_parts(path, tmp_path / "parts", Reading(context=2))
     assert parts.ordering == Ordering("numbers", "order", "", "1", "3", 0)
-    assert Parts.from_record(json.loads(json.dumps(parts.record()))) == parts
+    (tmp_path / "parts.json").write_text(to_json(parts))
+    assert Parts.read(tmp_path / "parts.json") == parts
 
 
 # On the command line

@@ -9,8 +9,10 @@ from attomaton.corpus import parts as parts_module
 from attomaton.corpus import shards, text
 from attomaton.corpus.parts import Parts, Tally, cut_into_parts, read_part, write_run
 from attomaton.corpus.readers import read_parts, read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.windows import windows_from_sequences
+from attomaton.disk.formats import to_json
 from attomaton.errors import AttomatonError, DataError
 
 COLUMNS = ("last", "label", "weight", "start", "token", "count", "rows", "source")
@@ -25,10 +27,11 @@ def backwards(work, tasks):
 def agree(folder, path, size=10**6, **reading):
     """Check that parts on disk are the parts of the windows in memory; the table."""
     folder.mkdir(exist_ok=True)
-    whole = read_windows(path, **reading)
-    words, parts = read_parts(path, folder, size=size, run=backwards, **reading)
+    whole = read_windows(path, Reading(**reading))
+    words, parts = read_parts(path, folder, Reading(**reading), size=size, run=backwards)
     assert list(words) == list(whole.vocabulary)
-    assert Parts.from_record(parts.record()) == parts
+    (folder / "parts.json").write_text(to_json(parts))
+    assert Parts.read(folder / "parts.json") == parts
     assert (parts.tokens, parts.windows) == (len(whole.ids), len(whole))
     assert (parts.documents, parts.too_short) == (whole.documents, whole.too_short)
     assert parts.set_aside == whole.set_aside
@@ -60,7 +63,7 @@ def test_shards_of_any_size_are_the_text_read_in_one_go(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "SHARD", shard)
         try:
-            read_windows(folder / "t.txt", **reading).samples()
+            read_windows(folder / "t.txt", Reading(**reading)).samples()
         except AttomatonError as error:
             fault = error
         else:
@@ -68,7 +71,7 @@ def test_shards_of_any_size_are_the_text_read_in_one_go(
             return
         (folder / "parts").mkdir()
         with pytest.raises(type(fault)) as said:
-            read_parts(folder / "t.txt", folder / "parts", size=size, **reading)
+            read_parts(folder / "t.txt", folder / "parts", Reading(**reading), size=size)
         assert str(said.value) == str(fault)
 
 
@@ -90,7 +93,7 @@ def test_parts_grow_where_there_would_be_too_many(tmp_path, monkeypatch):
     (tmp_path / "t.txt").write_text("a b c d " * 20)
     monkeypatch.setattr(parts_module, "MOST", 2)
     (tmp_path / "p").mkdir()
-    _, parts = read_parts(tmp_path / "t.txt", tmp_path / "p", size=1, context=4)
+    _, parts = read_parts(tmp_path / "t.txt", tmp_path / "p", Reading(context=4), size=1)
     assert len(parts.parts) == 2
 
 
@@ -123,11 +126,11 @@ def test_a_fault_in_a_later_shard_is_told_with_its_place_in_the_file(tmp_path, m
     path = tmp_path / "t.txt"
     path.write_bytes(b"a b\r\n" * 40 + b"a " + bad + b" b\n" + b"a b\n" * 40)
     with pytest.raises(DataError) as whole:
-        read_windows(path, context=2)
+        read_windows(path, Reading(context=2))
     monkeypatch.setattr(shards, "SHARD", 16)
     monkeypatch.setattr(text, "BLOCK", 7)
     with pytest.raises(DataError, match="line 41") as cut:
-        read_parts(path, tmp_path, context=2)
+        read_parts(path, tmp_path, Reading(context=2))
     assert str(cut.value) == str(whole.value)
 
 
@@ -144,8 +147,8 @@ def test_finished_shards_are_taken_as_they_are(tmp_path, monkeypatch):
     (folder / "shards").mkdir(parents=True)
     monkeypatch.setattr(shards, "SHARD", 40)
     ranges = shards.shard_ranges(path, "stream", named_tokeniser("words"))
-    for i, (a, b) in enumerate(ranges[:3]):
-        shards.write_shard((str(folder), i, str(path), a, b, "stream", "words"))
+    for i, span in enumerate(ranges[:3]):
+        shards.write_shard(shards.TextShard(str(folder), i, str(path), span, Reading(context=3)))
     read = []
     plain = shards.add_text
     monkeypatch.setattr(shards, "add_text", lambda *a: read.append(a[5]) or plain(*a))

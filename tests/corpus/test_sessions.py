@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.sessions import draw_sessions, write_sessions
 from attomaton.errors import UsageError
 from attomaton.mechanics.theory.limit import solve_limit
@@ -66,7 +67,7 @@ def test_recency_brings_back_what_was_just_there(log):
 def test_every_kind_of_file_holds_the_same_windows(log, tmp_path, name):
     context = 7 if name.endswith("jsonl") else None
     found = read_windows(
-        write_sessions(log, tmp_path / name, context), context=None if context else 7
+        write_sessions(log, tmp_path / name, context), Reading(context=None if context else 7)
     )
     v, rows = found.vocabulary, []
     for left, length, label in zip(found.left, found.length, found.label, strict=True):
@@ -82,7 +83,7 @@ def test_every_kind_of_file_holds_the_same_windows(log, tmp_path, name):
 def found(path, **rules):
     """What a fit says about 1,000 users: correlation with appeal and frequency, slope, the last item's excess."""
     log = draw_sessions(named_rng("synth", 0), users=1000, **rules)
-    limit = solve_limit(read_windows(write_sessions(log, path), context=20).samples())
+    limit = solve_limit(read_windows(write_sessions(log, path), Reading(context=20)).samples())
     graph, v = limit.graph, limit.graph.vocabulary
     name = {x: i for i, x in enumerate(log.names)}
     last = np.array([name[v[q]] for q in graph.pair_last])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from attomaton.corpus import text as room
 from attomaton.corpus.readers import read_samples, read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import DataError, UsageError
 
@@ -103,9 +104,9 @@ def test_every_split_and_tokeniser_against_plain_python(
         patch.setattr(room, "BLOCK", block)
         if not expected:
             with pytest.raises(DataError, match="no window"):
-                read_windows(path, context=context, split=split, tokenizer=tokenizer)
+                read_windows(path, Reading(context=context, split=split, tokenizer=tokenizer))
             return
-        w = read_windows(path, context=context, split=split, tokenizer=tokenizer)
+        w = read_windows(path, Reading(context=context, split=split, tokenizer=tokenizer))
     assert rows(w) == expected
     assert w.realizable.tolist() == [label in before for before, label in expected]
     if split == "stream":
@@ -121,7 +122,7 @@ TEXT = "a cat\nsaw\n \n\na cat and a dog\nran\n"
 
 
 def test_lines_by_hand():
-    w = read_windows(file(TEXT), context=3, split="lines")
+    w = read_windows(file(TEXT), Reading(context=3, split="lines"))
     assert rows(w) == [
         (["a"], "cat"),
         (["a"], "cat"), (["a", "cat"], "and"), (["a", "cat", "and"], "a"),
@@ -132,7 +133,7 @@ def test_lines_by_hand():
 
 
 def test_paragraphs_by_hand():
-    w = read_windows(file(TEXT), context=2, split="paragraphs")
+    w = read_windows(file(TEXT), Reading(context=2, split="paragraphs"))
     assert [w.vocabulary[x] for x in w.ids] == [
         "a", "cat", EOS, "saw", "a", "cat", "and", "a", "dog", EOS, "ran",
     ]  # fmt: skip
@@ -143,11 +144,11 @@ def test_paragraphs_by_hand():
 
 
 def test_a_stream_is_what_it_always_was():
-    w = read_windows(file(TEXT), context=2)
+    w = read_windows(file(TEXT), Reading(context=2))
     words = TEXT.replace("\n", f" {EOS} ").split()
     assert [w.vocabulary[x] for x in w.ids] == words
     assert rows(w) == list(cut([words], 2, partial=False))
-    same = read_windows(file(TEXT), context=2, split="stream", tokenizer="words")
+    same = read_windows(file(TEXT), Reading(context=2, split="stream", tokenizer="words"))
     assert rows(same) == rows(w)
 
 
@@ -163,7 +164,7 @@ def test_one_token_documents_are_left_out_and_counted(call):
 
 
 def test_a_context_longer_than_every_document_is_what_there_is():
-    w = read_windows(file("a b a\nb b\n"), context=10**12, split="lines")
+    w = read_windows(file("a b a\nb b\n"), Reading(context=10**12, split="lines"))
     assert rows(w) == [(["a"], "b"), (["a", "b"], "a"), (["b"], "b")]
 
 
@@ -191,10 +192,10 @@ def test_splits_and_tokenisers_are_for_plain_text(name):
 
 def test_tokens_of_a_given_vocabulary_in_documents():
     path = file("0 1 0\n\n1 1\n2\n")
-    w = read_windows(path, context=2, split="paragraphs", vocabulary=Vocabulary(range(3)))
+    w = read_windows(path, Reading(context=2, split="paragraphs"), vocabulary=Vocabulary(range(3)))
     assert rows(w) == [([0], 1), ([0, 1], 0), ([1], 1), ([1, 1], 2)]
     with pytest.raises(DataError, match=r"token 2 at line 4: the embeddings have 2 rows"):
-        read_windows(path, context=2, split="lines", vocabulary=Vocabulary(range(2)))
+        read_windows(path, Reading(context=2, split="lines"), vocabulary=Vocabulary(range(2)))
 
 
 # Tokenizer files
@@ -220,20 +221,20 @@ def word_file():
 
 def test_a_tokenizer_file_adds_nothing_and_cuts_nothing(word_file):
     path = file("cat saw cat! cat\ndog cat")
-    w = read_windows(path, context=2, tokenizer=word_file)
+    w = read_windows(path, Reading(context=2, tokenizer=word_file))
     assert [w.vocabulary[x] for x in w.ids] == [
         "cat", "saw", "cat", "!", "cat", EOS, "[UNK]", "cat",
     ]  # fmt: skip
-    assert rows(read_windows(path, context=5, split="lines", tokenizer=Path(word_file)))[-1] == (
+    assert rows(read_windows(path, Reading(context=5, split="lines", tokenizer=Path(word_file))))[-1] == (
         ["[UNK]"], "cat",
     )  # fmt: skip
 
 
 def test_a_tokenizer_file_never_sees_half_a_line(word_file, monkeypatch):
     path = file("cat saw cat! cat\ndog cat saw\n\ncat")
-    whole = rows(read_windows(path, context=2, tokenizer=word_file))
+    whole = rows(read_windows(path, Reading(context=2, tokenizer=word_file)))
     monkeypatch.setattr(room, "BLOCK", 3)
-    assert rows(read_windows(path, context=2, tokenizer=word_file)) == whole
+    assert rows(read_windows(path, Reading(context=2, tokenizer=word_file))) == whole
 
 
 def test_tokenizer_files_that_are_none(monkeypatch):
@@ -290,7 +291,7 @@ def test_unusual_separators_are_no_line_ends():
     """JSON may hold them inside a string, and a text's words are separated by them as by any space."""
     row = '{"tokens": ["a\u2028b", "c\x85d"], "next": "c\x85d"}\n'
     assert read_samples(file(row, "a.jsonl")).vocabulary.labels == ("a\u2028b", "c\x85d")
-    w = read_windows(file("a\u2028b\x85a b"), context=1)
+    w = read_windows(file("a\u2028b\x85a b"), Reading(context=1))
     assert w.vocabulary.labels == ("a", "b")
 
 
@@ -309,7 +310,7 @@ def test_no_realizable_window():
 def test_a_long_line_neither_hangs_nor_breaks(ending):
     path = file("ab" * 5_000_000 + ending + "c c c")
     begin = time.perf_counter()
-    w = read_windows(path, context=2)
+    w = read_windows(path, Reading(context=2))
     assert max(map(len, w.vocabulary)) == 10_000_000
     assert len(w.ids) == (5 if ending == "\n" else 4)
     # Linear is some hundredths of a second; joining all pieces again and again would take minutes.
@@ -322,7 +323,7 @@ def test_a_text_is_not_held_while_it_is_read(monkeypatch):
     monkeypatch.setattr(room, "BLOCK", 1 << 12)
     path = file("some words to read again\n" * (tokens // 6))
     tracemalloc.start()
-    w = read_windows(path, context=16)
+    w = read_windows(path, Reading(context=16))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(w.ids) == tokens
@@ -335,7 +336,7 @@ def test_reading_from_a_pipe(tmp_path):
     os.mkfifo("pipe")
     writer = threading.Thread(target=lambda: Path("pipe").write_text("a b a\n"))
     writer.start()
-    w = read_windows("pipe", context=2)
+    w = read_windows("pipe", Reading(context=2))
     writer.join()
     assert rows(w) == [(["a", "b"], "a"), (["b", "a"], EOS)]
 
@@ -374,7 +375,7 @@ def test_places_are_narrow_and_sums_are_not():
     """32-bit places, and samples as from 64-bit ones."""
     rng = np.random.default_rng(0)
     words = rng.integers(40, size=3000).astype(str)
-    s = read_windows(file(" ".join(words)), context=5)
+    s = read_windows(file(" ".join(words)), Reading(context=5))
     assert {s.ids.dtype, s.left.dtype, s.length.dtype, s.label.dtype} == {np.dtype(np.int32)}
     expected = sum(y in words[max(0, i - 5) : i] for i, y in enumerate(words) if i >= 5)
     assert s.samples().rows.sum() == expected

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from attomaton.corpus.reading import Reading
 from attomaton.disk.formats import read_json
 from attomaton.disk.ledger import read_ledger
 from attomaton.disk.storage import only_one
@@ -92,8 +93,8 @@ def test_a_fit_is_read_and_solved_in_any_order(tmp_path, monkeypatch):
     monkeypatch.setattr(fits, "PART", 200)
     monkeypatch.setattr("attomaton.corpus.shards.SHARD", 200)
     (tmp_path / "t.txt").write_text("the cat sat on the mat and the dog sat on the log\n" * 60)
-    fits.fit_run(tmp_path / "t.txt", tmp_path / "a", context=6)
-    fits.fit_run(tmp_path / "t.txt", tmp_path / "b", context=6, engine=Backwards())
+    fits.fit_run(tmp_path / "t.txt", tmp_path / "a", reading=Reading(context=6))
+    fits.fit_run(tmp_path / "t.txt", tmp_path / "b", reading=Reading(context=6), engine=Backwards())
     files = [p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*.parquet")]
     assert len(files) >= 9
     assert all(

@@ -11,6 +11,7 @@ import pytest
 from tests.lab.conftest import enter
 
 from attomaton.claims.registry import CLAIMS
+from attomaton.corpus.reading import Reading
 from attomaton.disk.storage import new_folder
 from attomaton.errors import DataError, UsageError
 from attomaton.lab.claims.panels import heat_options, line_options
@@ -280,7 +281,7 @@ def test_the_command_and_the_python_code(tmp_path, monkeypatch, verified):
     monkeypatch.setattr("attomaton.jobs.verify.verify_run", lambda *a, **k: asked.append((a, k)))
     exec(python, {})
     exec(code(["T3"])[1], {})
-    reading = {"context": 3, "split": "lines"}
+    reading = Reading(context=3, split="lines")
     assert asked[0] == ((None,), {"quick": False, "data": "my data.txt", "reading": reading})
     assert asked[1] == ((["T3"],), {"quick": True})
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.errors import AttomatonError
 from attomaton.lab.data.looked import BINS, KEPT, SHOWN, Looked, look_at
 from attomaton.lab.data.of_model import model_code, provenance
@@ -47,7 +48,7 @@ def _no_fault_in_the_server(request):
 def looked(events):
     from attomaton.corpus.inspect import inspect_windows
 
-    windows = read_windows(events, context=3)
+    windows = read_windows(events, Reading(context=3))
     return Looked(windows, inspect_windows(windows))
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.lab.conftest import enter
 
 from attomaton.corpus.documents import read_documents
+from attomaton.corpus.reading import Reading
 from attomaton.disk.formats import plain
 from attomaton.errors import DataError, UsageError
 from attomaton.lab.lens.choices import Choices
@@ -76,7 +77,7 @@ def model(told, tmp_path_factory):
     from attomaton.jobs.fit import fit_run
 
     folder = tmp_path_factory.mktemp("fitted") / "M"
-    fit_run(told, folder, context=8)
+    fit_run(told, folder, reading=Reading(context=8))
     return Opened(folder)
 
 
@@ -335,12 +336,12 @@ def test_a_text_without_headings_is_cut_into_what_gives_several_documents(tmp_pa
     ):
         file = tmp_path / f"{name}.txt"
         file.write_text(text)
-        fit_run(file, tmp_path / name, context=3)
+        fit_run(file, tmp_path / name, reading=Reading(context=3))
         opened = Opened(tmp_path / name)
         assert first_split(opened, Records()) == split
         with pytest.raises(DataError, match="no articles found"):
             Records().documents(opened, "articles")
-    fit_run(tmp_path / "lines.txt", tmp_path / "apart", context=3, split="lines")
+    fit_run(tmp_path / "lines.txt", tmp_path / "apart", reading=Reading(context=3, split="lines"))
     apart = Opened(tmp_path / "apart")
     assert splits(apart) == ("lines",)
     with pytest.raises(UsageError, match="this model was fitted on lines"):

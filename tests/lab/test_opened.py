@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from attomaton.corpus.reading import Reading
 from attomaton.errors import UsageError
 from attomaton.folders.model import open_model
 from attomaton.jobs import fit as fits
@@ -17,7 +18,7 @@ def folder(tmp_path_factory):
     (place / "t.txt").write_text(" ".join(f"w{i}" for i in words))
     size, fits.PART = fits.PART, 400
     try:
-        assert fit_run(place / "t.txt", place / "m", context=6)["parts"] > 5
+        assert fit_run(place / "t.txt", place / "m", reading=Reading(context=6))["parts"] > 5
     finally:
         fits.PART = size
     return place / "m"

@@ -9,7 +9,7 @@ from tests.lab.hostile import names
 
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.jobs.fit import fit_run
-from attomaton.lab.shelf import MOST_BYTES, Shelf, reading_options
+from attomaton.lab.shelf import MOST_BYTES, Shelf
 
 ROWS = b'{"tokens": ["a", "b"], "next": "a"}\n{"tokens": ["b", "a"], "next": "a"}\n'
 
@@ -195,4 +195,4 @@ def test_dates_of_an_event_log_are_read_as_the_page_says(shelf):
     item = shelf.add("log.csv", log, {"context": 2, "dates": "day-first"})
     windows = item.windows()
     assert [windows.vocabulary[i] for i in windows.ids] == ["a", "a", "b"]
-    assert reading_options(item.reading) == ["--context", "2", "--dates", "day-first"]
+    assert item.reading.words == ["--context", "2", "--dates", "day-first"]

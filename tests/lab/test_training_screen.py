@@ -113,7 +113,7 @@ def test_a_run_stopped_and_resumed_in_the_page_equals_one_never_disturbed(
     assert run_of(tab) == id
     options = {"init": "uniform", "optimizer": "gd", "lr": 5.0, "steps": 1_200_000, "every": "log"}
     model = lab.folder / "workspace" / "models" / "example"
-    calm = train_run(model, tmp_path / "calm", reading={}, seeds=2, **options)
+    calm = train_run(model, tmp_path / "calm", seeds=2, **options)
     assert (run / "metrics.parquet").read_bytes() == (
         tmp_path / "calm" / "metrics.parquet"
     ).read_bytes()
@@ -174,7 +174,7 @@ def two_runs(lab, tmp_path_factory):
     runs = []
     for name, options in (("short-gd", {"optimizer": "gd"}), ("short-adam", {"optimizer": "adam"})):
         out = lab.folder / "workspace" / "runs" / name
-        train_run(model, out, reading={}, init="zeros", steps=50, every=1, head="identity", loss="log",
+        train_run(model, out, init="zeros", steps=50, every=1, head="identity", loss="log",
                   batch_size=None, seeds=1, seed=0, lr=None, **options)  # fmt: skip
         runs.append(out)
     return runs
@@ -365,15 +365,9 @@ def test_the_code_gives_the_same_numbers(room, tmp_path, call, monkeypatch):
             exec(python, {})
         assert (tmp_path / out / "metrics.parquet").read_bytes() == wanted
     # A run records what was left to the defaults, too.
-    said = OPTIONS | {"lr": 0.5, "every": 1, **run_reading()}
+    said = OPTIONS | {"lr": 0.5, "every": 1}
     assert run.code() == train_code(str(model.resolve()), run.path.resolve(), said)
     assert set(shlex.split(run.command)) <= set(shlex.split(run.code()[0]))
-
-
-def run_reading():
-    return dict.fromkeys(
-        ("context", "sequence", "item", "order", "split", "tokenizer", "embeddings")
-    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attomaton.corpus.reading import Reading
 from attomaton.disk.storage import seal
 from attomaton.errors import DataError, UsageError
 from attomaton.predictor.bags import bags_of
@@ -19,7 +20,7 @@ WORDS = [f"w{i}" for i in range(8)]
 @pytest.fixture(scope="module")
 def predictor(text) -> Predictor:
     return tune(
-        text(0), text(1), reading={"context": 6}, priors=["main+bigram+kin"], lambdas=[1.0],
+        text(0), text(1), reading=Reading(context=6), priors=["main+bigram+kin"], lambdas=[1.0],
         thetas=[0.3],
     )  # fmt: skip
 
@@ -116,7 +117,7 @@ def test_a_word_never_seen_can_come_again(predictor):
 @pytest.mark.parametrize("prior", ["zero", "odds", "main+bigram+kin"])
 def test_round_trip(prior, text, tmp_path):
     made = tune(
-        text(0), text(1), reading={"context": 6}, priors=[prior], lambdas=[1.0], thetas=[0.3]
+        text(0), text(1), reading=Reading(context=6), priors=[prior], lambdas=[1.0], thetas=[0.3]
     )
     made.save(tmp_path / "predictor")
     opened = Predictor.open(tmp_path / "predictor")

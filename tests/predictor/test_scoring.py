@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.windows import windows_from_sequences
 from attomaton.errors import DataError
 from attomaton.mechanics.theory.automaton import Automaton
@@ -29,7 +30,7 @@ def predictor(text):
     return tune(
         text(0),
         text(1),
-        reading={"context": 6},
+        reading=Reading(context=6),
         priors=["main+bigram"],
         lambdas=[1.0],
         thetas=[0.3],

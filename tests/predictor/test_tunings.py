@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.predictor import parts
 
+from attomaton.corpus.reading import Reading
 from attomaton.disk.formats import write_columns
 from attomaton.disk.ledger import read_ledger
 from attomaton.disk.manifest import MANIFEST
@@ -61,7 +62,7 @@ def made(monkeypatch):
 
 def tuned(out="out", **changes):
     options: dict = {"priors": PRIORS, "lambdas": LAMBDAS, "thetas": THETAS, "widen": 0}
-    options["reading"] = {"context": 6}
+    options["reading"] = Reading(context=6)
     return tunings.tune_run("train.txt", "valid.txt", out, **options | changes)
 
 
@@ -143,7 +144,7 @@ def test_other_data_or_settings_begin_anew_by_force_alone(files):
     stop_after(5)
     assert tuned()["resumed_pieces"] == 5  # Control: the same go on.
     for changes in ({"lambdas": [1.0, 2.0]}, {"thetas": [0.5]}, {"priors": ["main"]},
-                    {"reading": {"context": 5}}):  # fmt: skip
+                    {"reading": Reading(context=5)}):  # fmt: skip
         stop_after(3)
         with pytest.raises(UsageError, match="begun with other settings"):
             tuned(**changes)

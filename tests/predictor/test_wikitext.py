@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.windows import windows_from_streams
 from attomaton.predictor.scoring import score_predictor
 from attomaton.predictor.tune import tune
@@ -17,10 +18,10 @@ def part(windows, begin, end):
 @pytest.mark.slow
 def test_beats_the_baselines_on_unseen_text(wikitext):
     text, unseen = (
-        read_windows(wikitext / f"{name}.txt", context=32) for name in ("valid", "test")
+        read_windows(wikitext / f"{name}.txt", Reading(context=32)) for name in ("valid", "test")
     )
     predictor = tune(
-        part(text, 0, 180_000), part(text, 180_000, None), reading={"context": 32},
+        part(text, 0, 180_000), part(text, 180_000, None), reading=Reading(context=32),
         priors=["main+bigram+kin"], lambdas=[1.0, 2.0, 4.0], thetas=[0.2],
     )  # fmt: skip
     result = score_predictor(predictor, part(unseen, 0, 120_000))["realizable"]

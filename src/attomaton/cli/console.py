@@ -10,14 +10,16 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attomaton.base import interrupts
 from attomaton.base.progress import Progress
-from attomaton.corpus.files import READING
 from attomaton.errors import StorageError, UsageError, as_text, visible
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Context = Annotated[
@@ -67,13 +69,15 @@ LONGEST = 1000  # characters in a line of a message, whatever a file had in it
 FIRST_LINE, NEXT_LINE = 3.0, 15.0  # seconds, of progress where there is no terminal
 
 
-def reading(given: dict[str, Any]) -> dict[str, Any]:
+def reading(given: dict[str, Any]) -> "Reading":
     """How a file is to be read, out of all that a command was given; what is said of it goes to stderr from now on."""
     log = logging.getLogger("attomaton")
     if not any(isinstance(x, _Said) for x in log.handlers):
         log.addHandler(_Said())
         log.setLevel(logging.INFO)
-    return {name: given[name] for name in READING}
+    from attomaton.corpus.reading import OPTIONS, Reading
+
+    return Reading(**{name: given[name] for name in OPTIONS})
 
 
 def bytes_of(memory: float | None) -> int | None:

@@ -180,7 +180,7 @@ def fit(
         try:
             with progress_bar("estimating"):
                 before = estimate_fit(
-                    data, engine=engine, workers=workers, memory=bytes_at_a_time, **options
+                    data, options, engine=engine, workers=workers, memory=bytes_at_a_time
                 )
         except AttomatonError as fault:
             if estimate:
@@ -207,7 +207,7 @@ def fit(
             engine=where,
             progress=progress,
             force=force,
-            **options,
+            reading=options,
         )
     say_replaced(summary)
     text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
@@ -516,13 +516,12 @@ def data_inspect(
     """What a file holds: samples, tokens, last tokens, what is set aside and why."""
     options = reading(locals())
     from attomaton.corpus.inspect import inspect_windows
-    from attomaton.corpus.ordering import reading_record
     from attomaton.corpus.readers import read_windows
     from attomaton.report.text.terminal import table
 
     with progress_bar("reading"):
-        windows = read_windows(data, **options)
-        record = {**inspect_windows(windows), "reading": reading_record(options, windows.ordering)}
+        windows = read_windows(data, options)
+        record = {**inspect_windows(windows), "reading": options.done(windows.ordering)}
     rows = [[r["token"], r["occurrences"], r["as_last"], r["as_label"]] for r in record["tokens"]]
     text = "\n".join(
         [

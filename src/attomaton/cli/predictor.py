@@ -2,7 +2,7 @@
 
 from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,9 @@ from attomaton.cli.console import (
     say_replaced,
 )
 from attomaton.errors import UsageError, counted
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
 
 
 def register(app: typer.Typer) -> None:
@@ -214,10 +217,12 @@ def _scored(
     limit: Path | None,
     data: Path | None,
     validate: Path | None,
-    asked: dict[str, Any],
+    asked: "Reading",
 ) -> dict[str, Any]:
     """A predictor or a limit on unseen data, read as the training data were unless told."""
     from attomaton.corpus.readers import read_windows
+    from attomaton.corpus.reading import ReadAs
+    from attomaton.disk.records import as_record
     from attomaton.disk.storage import is_folder
     from attomaton.folders.model import open_model, read_record
     from attomaton.predictor.scoring import score_limit, score_predictor
@@ -230,23 +235,19 @@ def _scored(
                 "a predictor keeps its baselines; --data and --validate are for limits."
             )
         predictor = Predictor.open(model)
-        known_reading = {
-            k: v if v is not None else predictor.record["reading"].get(k) for k, v in asked.items()
-        }
-        windows = read_windows(file, **known_reading)
+        how = asked.over(as_record(ReadAs, predictor.record["reading"], model))
+        windows = read_windows(file, how)
         return score_predictor(predictor, windows, None if limit is None else open_model(limit))
     if limit is not None:
         raise UsageError("--limit goes with a predictor; this model is a limit itself.")
     opened = open_model(model)
     known = read_record(model)
-    known_reading = {
-        k: v if v is not None else known.get("reading", {}).get(k) for k, v in asked.items()
-    }
+    how = asked.over(as_record(ReadAs, known.get("reading", {}), model))
     if data is None and Path(known.get("data", "")).is_file():
         data = Path(known["data"])
-    train = None if data is None else read_windows(data, **known_reading)
-    valid = None if validate is None else read_windows(validate, **known_reading)
-    windows = read_windows(file, **known_reading)
+    train = None if data is None else read_windows(data, how)
+    valid = None if validate is None else read_windows(validate, how)
+    windows = read_windows(file, how)
     return score_limit(opened, windows, train, valid)
 
 

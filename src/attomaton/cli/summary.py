@@ -37,7 +37,8 @@ def summary(
     json: Json = False,
 ) -> None:
     """What was learned, told to a person: the whole model, one last token, or one document."""
-    from attomaton.corpus.ordering import Ordering
+    from attomaton.corpus.reading import ReadAs
+    from attomaton.disk.records import as_record
     from attomaton.disk.storage import check_file
     from attomaton.folders.model import open_model, read_record
     from attomaton.report.figures.canvas import FIGURES
@@ -60,12 +61,11 @@ def summary(
             from attomaton.summaries import model_summary
 
             record = model_summary(open_model(model), top)
-        how = read_record(model).get("reading", {})
+        how = as_record(ReadAs, read_record(model).get("reading", {}), model)
         record = {"model": str(model), **record, "reading": how, "in_words": in_words(record)}
         written = _write(record, html, figure)
-    ordering = Ordering.from_record(how.get("ordering"))
-    if ordering is not None:
-        say(ordering.text())
+    if how.ordering is not None:
+        say(how.ordering.text())
     emit(record, summary_text(record), json)
     for path in written:
         say(f"written: {path}")
@@ -83,31 +83,29 @@ def _document(
 ) -> dict[str, Any]:
     """The lens on a document, read from its text as the model's own text was read."""
     from attomaton.corpus.documents import read_documents
+    from attomaton.corpus.reading import ReadAs
     from attomaton.corpus.text import EOS
+    from attomaton.disk.records import as_record
     from attomaton.folders.model import open_model, read_record
     from attomaton.summaries import document_lens
 
     fit = read_record(model)
-    path, reading = data or Path(fit["data"]), fit.get("reading", {})
-    fitted = reading.get("split", "stream")
+    path = data or Path(fit["data"])
+    reading = as_record(ReadAs, fit.get("reading", {}), model)
+    fitted = reading.splitting
     if split not in (None, fitted) and fitted != "stream":
         raise UsageError(
             f"--split {split}: this model was fitted on {fitted}, so its documents are {fitted}."
         )
-    how = {
-        "tokenizer": reading.get("tokenizer", "words"),
-        "apart": fitted != "stream",
-        "format": reading.get("format"),
-    }
     split = split or ("articles" if fitted == "stream" else fitted)
-    documents = read_documents(path, split, **how)
+    documents = read_documents(path, split, reading)
     i = documents.find(wanted)
     limit = open_model(model, lasts=documents.lasts(i))  # all that is needed of a large model
     if not len(limit.graph.last_tokens):
         limit = open_model(model)
     if EOS not in limit.graph.vocabulary:
-        documents = read_documents(path, split, line_ends=False, **how)
-    record = document_lens(limit, documents, i, top, max_df, reading.get("context"))
+        documents = read_documents(path, split, reading, line_ends=False)
+    record = document_lens(limit, documents, i, top, max_df, reading.context)
     return {"data": str(path), "split": split, **record}
 
 

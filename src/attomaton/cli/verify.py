@@ -62,13 +62,13 @@ def verify(
     json: Json = False,
 ) -> None:
     """Put every theorem and figure to the test, each with a control that must fail, and write a report."""
-    asked = {k: v for k, v in reading(locals()).items() if v is not None}
+    asked = reading(locals())
     from attomaton.engine.choose import open_engine
     from attomaton.jobs.verify import verify_run
     from attomaton.report.text.terminal import table
 
-    if asked and data is None:
-        said = ", ".join(f"--{name}" for name in asked)
+    if asked.given and data is None:
+        said = ", ".join(f"--{name}" for name in asked.given)
         raise UsageError(f"{said} says how to read a file: name one with --data.")
     place = (
         out or Path("runs") / f"verify{'' if quick else '-full'}{f'-{data.stem}' if data else ''}"

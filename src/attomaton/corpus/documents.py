@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.files import check_content, format_of, unchanged
+from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.text import EOS, decoded
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
@@ -94,26 +95,25 @@ class Terms:
 def read_documents(
     path: str | os.PathLike[str],
     split: str = "articles",
+    reading: Reading = AS_NAMED,
     *,
-    tokenizer: str | os.PathLike[str] = "words",
     line_ends: bool = True,
-    apart: bool = False,
-    format: str | None = None,
 ) -> Documents:
     """The documents of a plain text file, or of a data set by name.
 
     `articles` begin at a line ` = Title = `, `paragraphs` after a blank line, `lines` are lines that are
-    not blank. Without `line_ends` the stream has no `<eos>`, for models that know none. `apart` is for models fitted
-    on lines or paragraphs: no window crosses from one to the next, and no `<eos>` stands between them. `format` is
-    "text" for a text whose suffix or content looks like something else.
+    not blank. Without `line_ends` the stream has no `<eos>`, for models that know none. `reading` is how the text of a
+    model was read: where it was split into lines or paragraphs, no window crosses from one to the next, and no `<eos>`
+    stands between them.
     """
+    apart = reading.splitting != "stream"
     one_of("split", split, SPLITS[1:] if apart else SPLITS)
     path = data_file(path)
-    if format_of(path, format) != "text":
+    if format_of(path, reading.format) != "text":
         raise UsageError(f"{path}: documents are parts of a plain text, not of {path.suffix}.")
     try:
         with unchanged(path):
-            check_content(path, format)
+            check_content(path, reading.format)
             lines = "".join(decoded(path)).split("\n")
     except DataError as fault:
         raise DataError(f"{path}: {fault}") from None
@@ -128,7 +128,7 @@ def read_documents(
     full = [bool(line.strip()) for line in lines]
     if apart:
         lines = [line if there else "" for line, there in zip(lines, full, strict=True)]
-    words = [list(tokens) for tokens in named_tokeniser(os.fspath(tokenizer)).tokens(lines)]
+    words = [list(tokens) for tokens in named_tokeniser(reading.tokenising).tokens(lines)]
     if line_ends:
         for piece, (here, below) in zip(words[:-1], pairwise(full), strict=True):
             if not apart or (split == "paragraphs" and here and below):

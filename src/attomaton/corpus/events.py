@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from attomaton.corpus.ordering import Ordering, as_in_the_file, described, likely, ranked
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.tables import as_text, csv_table, first_rows, parquet_table
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
@@ -21,14 +22,9 @@ SAMPLE = 1000  # rows looked at to tell what a column holds
 
 
 def read_events(
-    path: Path,
-    format: str,
-    context: int,
-    asked: dict[str, str | None],
-    dates: str | None,
-    vocabulary: Vocabulary | None,
+    path: Path, format: str, reading: Reading, vocabulary: Vocabulary | None
 ) -> Windows:
-    """The windows of an event log; `asked` names the columns that play the roles sequence, item and order.
+    """The windows of an event log.
 
     Sequences come in the order of their first events, those that begin together by name, so that the rows of a log may
     stand in any order; without an order column, as the file has them.
@@ -40,7 +36,7 @@ def read_events(
             "an event log is read more than once, and a pipe cannot be; save it as a file."
         )
     try:
-        table, name, ordering = _read_table(path, format, asked)
+        table, name, ordering = _read_table(path, format, reading.columns)
         if not table.num_rows:
             raise DataError("no events: the file has no rows.")
         columns = {role: _plain(table.column(column)) for role, column in name.items()}
@@ -48,7 +44,7 @@ def read_events(
         coded = columns["sequence"].dictionary_encode()  # by first appearance
         group = coded.indices.to_numpy().astype(np.int64)
         if "order" in columns:
-            found = ranked(columns["order"], name["order"], dates, group)
+            found = ranked(columns["order"], name["order"], reading.dates, group)
             group = _by_first_event(group, found.rank, coded.dictionary)[group]
             at = np.lexsort((found.rank, group))  # stable: ties keep the file's order
             ordering = described(found, columns["order"], name["order"], at, group)
@@ -73,7 +69,9 @@ def read_events(
         vocabulary = Vocabulary(labels)
     else:
         ids = _known_ids(vocabulary, labels, ids, at)
-    windows = windows_from_streams(vocabulary, ids, row_pointer(length), context, partial=True)
+    windows = windows_from_streams(
+        vocabulary, ids, row_pointer(length), reading.window, partial=True
+    )
     return replace(windows, noun="row", numbers=at + 1, ordering=ordering)
 
 

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from attomaton.errors import DataError, one_of
 
-# The options that say how a file is read, everywhere.
-READING = ("context", "format", "sequence", "item", "order", "dates", "split", "tokenizer")
 SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
 }  # fmt: skip

@@ -8,7 +8,7 @@ import logging
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,26 +62,6 @@ class Ordering:
                 "and stay in the file's order"
             )
         return f"{said}."
-
-    def record(self) -> dict[str, Any]:
-        """Plain data; `from_record` reads it."""
-        return asdict(self)
-
-    @staticmethod
-    def from_record(record: Mapping[str, Any] | None) -> "Ordering | None":
-        """What `record` wrote; None where nothing was put in order."""
-        return None if record is None else Ordering(**{name: record[name] for name in FORM})
-
-
-FORM = {
-    "kind": str, "column": (str, None), "form": str, "first": str, "last": str, "ties": int, "hint": str,
-}  # fmt: skip
-
-
-def reading_record(reading: Mapping[str, Any], ordering: Ordering | None) -> dict[str, Any]:
-    """How a file was read, as plain data: the options that were given, and how rows were put in order."""
-    given = {name: value for name, value in reading.items() if value is not None}
-    return given if ordering is None else {**given, "ordering": ordering.record()}
 
 
 def announce(place: object, ordering: Ordering | None) -> None:

@@ -11,19 +11,18 @@ contexts, column after column; inside a part windows keep the order of the corpu
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
-from attomaton.corpus.ordering import FORM as ORDERING
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import Samples, SetAside, collect_bags
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART, Windows
-from attomaton.disk.formats import expect, read_matrix
+from attomaton.disk.formats import read_matrix
+from attomaton.disk.records import read_record
 from attomaton.disk.storage import write_whole
 from attomaton.errors import DataError
 from attomaton.numerics import ragged_indices, row_pointer
@@ -36,14 +35,6 @@ _COLUMNS = (("length", "<i4"), ("label", "<i4"), ("weight", "<f8"), ("source", "
 ROW_BYTES = sum(
     np.dtype(kind).itemsize for _, kind in _COLUMNS
 )  # and 4 for each token of a context
-_PART = ("number", "first_last", "final_last", "windows", "incidences")
-_COUNTS = ("runs", "tokens", "windows", "documents", "too_short")
-_FORM = {
-    "parts": [dict.fromkeys(_PART, int)],
-    **dict.fromkeys(_COUNTS, int),
-    "set_aside": {"rows": int, "weight": float, "examples": [str]},
-    "ordering?": (ORDERING, None),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,22 +61,15 @@ class Parts:
     set_aside: SetAside
     ordering: Ordering | None = None  # of the rows of an event log
 
-    def record(self) -> dict[str, Any]:
-        """Plain data; `from_record` reads it."""
-        return asdict(self)
-
     @staticmethod
-    def from_record(record: Any, place: Path = Path("parts.json")) -> "Parts":
-        """What `record` wrote, found at `place`."""
-        expect(place, record, _FORM)
-        parts = tuple(Part(**{k: p[k] for k in _PART}) for p in record["parts"])
-        if record["runs"] < 1 or [p.number for p in parts] != list(range(max(len(parts), 1))):
-            raise DataError(f"{place}: no runs, or parts that are not numbered from 0; {AGAIN}")
-        aside = record["set_aside"]
-        told = SetAside(aside["rows"], aside["weight"], tuple(aside["examples"]))
-        runs, tokens, windows, documents, too_short = (record[k] for k in _COUNTS)
-        ordering = Ordering.from_record(record.get("ordering"))
-        return Parts(parts, runs, tokens, windows, documents, too_short, told, ordering)
+    def read(path: Path) -> "Parts":
+        """The table that lies at a path."""
+        found = read_record(path, Parts)
+        if found.runs < 1 or [p.number for p in found.parts] != list(
+            range(max(len(found.parts), 1))
+        ):
+            raise DataError(f"{path}: no runs, or parts that are not numbered from 0; {AGAIN}")
+        return found
 
 
 # Counting

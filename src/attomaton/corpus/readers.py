@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,14 @@ import numpy as np
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.datasets import DATASETS, data_file
 from attomaton.corpus.events import read_events
-from attomaton.corpus.files import EVENTS, LOGS, check_content, format_of, unchanged
+from attomaton.corpus.files import LOGS, format_of, unchanged
 from attomaton.corpus.ordering import announce
 from attomaton.corpus.parts import Parts, Tally, cut_into_parts, write_run
+from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.samples import HEAVIEST, LIGHTEST, Samples
 from attomaton.corpus.shards import Run, one_after_the_other, read_shards
 from attomaton.corpus.tables import LONGEST
-from attomaton.corpus.text import SPLITS, line_blocks, read_text
-from attomaton.corpus.times import DATES
+from attomaton.corpus.text import line_blocks, read_text
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.vocabulary import Vocabulary, is_text, outside, unknown_tokens
 from attomaton.corpus.windows import (
@@ -39,7 +38,7 @@ from attomaton.corpus.windows import (
 )
 from attomaton.disk.doors import check_memory
 from attomaton.disk.storage import check_file, write_whole
-from attomaton.errors import DataError, UsageError, counted, cut, listed, nearest, one_of
+from attomaton.errors import DataError, counted, cut, listed, nearest
 
 ROW, VALUE = 500, 72  # bytes a row takes once it is read, and each value in it
 CHECKED = 1 << 12  # rows after which they are added up
@@ -49,33 +48,10 @@ KEYS = ("tokens", "next", "weight")
 
 def read_windows(
     path: str | os.PathLike[str],
-    *,
-    context: int | None = None,
-    format: str | None = None,
-    sequence: str | None = None,
-    item: str | None = None,
-    order: str | None = None,
-    dates: str | None = None,
-    split: str | None = None,
-    tokenizer: str | os.PathLike[str] | None = None,
+    reading: Reading = AS_NAMED,
     vocabulary: Vocabulary | None = None,
 ) -> Windows:
-    """The contexts of a file, or of a data set by name (`wikitext-2`, `wikitext-2:valid`).
-
-    The file's suffix says how it is read, unless `format` does ("text", "jsonl", "csv", "tsv" or "parquet"):
-
-    - `.jsonl`, `.ndjson`: one object `{"tokens": [...], "next": ..., "weight": ...}` a line, with
-      weight 1 where none is given. The rows are contexts already: `context` has no place here.
-    - `.csv`, `.tsv`, `.parquet`: an event log. `sequence`, `item` and `order` name its columns (by
-      default they are called just that). Events are sorted by `order` inside their sequence, numbers
-      by size and times by time, all of one form; `dates` ("day-first", "month-first") says what
-      2/3/2024 is. Without such a column the file's order counts. What was done is in `ordering`, and is
-      told to the logger "attomaton". A label's context is the up to `context` events before it in its
-      sequence. Integer items stay integers.
-    - anything else: plain text. `split` says what its documents are ("stream", "lines" or
-      "paragraphs", see `attomaton.corpus.text`), `tokenizer` what a token is ("words", "lower", "chars" or
-      a file, see `attomaton.corpus.tokenisers`). By default it is one stream of words with `<eos>` for each
-      line end, cut into windows of `context` words.
+    """The contexts of a file, or of a data set by name (`wikitext-2`, `wikitext-2:valid`), read as `Reading` says.
 
     A `vocabulary` fixes the ids and no token may lie outside it. Words of a plain text that it does
     not hold are then read as integers where they look like one, and line ends are mere white space
@@ -83,23 +59,19 @@ def read_windows(
     another format than its suffix says.
     """
     path = data_file(path)
-    columns = {"sequence": sequence, "item": item, "order": order}
-    cutting = {"split": split, "tokenizer": tokenizer}
     with _about(path):
         _check_exists(path)
         with unchanged(path):
-            kind = _checked_format(path, format, context, columns, dates, cutting)
+            kind = reading.check(path)
             if kind == "jsonl":
                 windows = _read_rows(path, vocabulary)
             elif kind in LOGS:
-                assert context is not None  # checked above
-                windows = read_events(path, kind, context, columns, dates, vocabulary)
+                windows = read_events(path, kind, reading, vocabulary)
             else:
-                assert context is not None
-                if format is None and not path.is_file() and not path.suffix:
+                if reading.format is None and not path.is_file() and not path.suffix:
                     _log.warning("%s: a pipe, read as words; --format says what else it is.", path)
-                tokeniser = named_tokeniser(os.fspath(tokenizer or "words"))
-                windows = read_text(path, context, vocabulary, split or "stream", tokeniser)
+                tokeniser = named_tokeniser(reading.tokenising)
+                windows = read_text(path, reading.window, vocabulary, reading.splitting, tokeniser)
     announce(path, windows.ordering)
     return replace(windows, origin=str(path))
 
@@ -107,12 +79,12 @@ def read_windows(
 def read_parts(
     path: str | os.PathLike[str],
     folder: Path,
+    reading: Reading = AS_NAMED,
     *,
     size: int = PART,
     vocabulary: Vocabulary | None = None,
     run: Run = one_after_the_other,
     progress: Progress = quiet,
-    **reading: Any,
 ) -> tuple[Vocabulary, Parts]:
     """The windows of `read_windows`, written into a folder in parts of about `size` incidences.
 
@@ -121,23 +93,15 @@ def read_parts(
     through.
     """
     path = data_file(path)
-    if format_of(path, reading.get("format")) != "text" or not path.is_file():
-        windows = read_windows(path, vocabulary=vocabulary, **reading)
+    if format_of(path, reading.format) != "text" or not path.is_file():
+        windows = read_windows(path, reading, vocabulary)
         tally = Tally.of(len(windows.ids), windows)
         part_of, parts = cut_into_parts([tally], windows.vocabulary, windows.noun, size)
         write_run(folder, 0, windows, part_of)
         return windows.vocabulary, _some(replace(parts, ordering=windows.ordering), path)
-    columns = {name: reading.get(name) for name in ("sequence", "item", "order")}
-    split, tokenizer = reading.get("split") or "stream", reading.get("tokenizer") or "words"
-    cutting = {"split": reading.get("split"), "tokenizer": reading.get("tokenizer")}
     with _about(path), unchanged(path):
-        context = reading.get("context")
-        format, dates = reading.get("format"), reading.get("dates")
-        _checked_format(path, format, context, columns, dates, cutting)
-        assert context is not None  # checked above
-        words, parts = read_shards(
-            path, folder, context, split, os.fspath(tokenizer), vocabulary, size, run, progress
-        )
+        reading.check(path)
+        words, parts = read_shards(path, folder, reading, vocabulary, size, run, progress)
     return words, _some(parts, path)
 
 
@@ -166,9 +130,23 @@ def _about(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
 
 
-def read_samples(path: str | os.PathLike[str], **reading: Any) -> Samples:
-    """The samples of a file: its realizable windows as merged bags, read as `read_windows` says."""
-    return read_windows(path, **reading).samples()
+def read_samples(
+    path: str | os.PathLike[str],
+    *,
+    context: int | None = None,
+    format: str | None = None,
+    sequence: str | None = None,
+    item: str | None = None,
+    order: str | None = None,
+    dates: str | None = None,
+    split: str | None = None,
+    tokenizer: str | os.PathLike[str] | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Samples:
+    """The samples of a file: its realizable windows as merged bags; the options are those of `Reading`."""
+    name = None if tokenizer is None else os.fspath(tokenizer)
+    reading = Reading(context, format, sequence, item, order, dates, split, name)
+    return read_windows(path, reading, vocabulary).samples()
 
 
 def write_jsonl(samples: Samples, path: str | os.PathLike[str]) -> Path:
@@ -209,62 +187,6 @@ def _check_exists(path: Path) -> None:
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         beside += DATASETS
         raise DataError(f"no such file{nearest(path.name, beside)}")
-
-
-def _checked_format(
-    path: Path,
-    format: str | None,
-    context: int | None,
-    columns: dict[str, str | None],
-    dates: str | None,
-    cutting: dict[str, Any],
-) -> str:
-    """The format of a file that holds what it should, and whose options make sense."""
-    _check_types(context, {"format": format, **columns, "dates": dates, **cutting})
-    kind = format_of(path, format)
-    check_content(path, format)
-    said = [f"--{name}" for name, value in cutting.items() if value is not None]
-    what = f"a {path.suffix.lower()} file" if format is None else f"--format {format}"
-    if said and kind != "text":
-        raise UsageError(
-            f"{path}: {', '.join(said)} says how to cut plain text, and {what} is cut already."
-        )
-    if cutting["split"] is not None:
-        one_of("split", cutting["split"], SPLITS)
-    if dates is not None:
-        one_of("dates", dates, DATES)
-    named = [f"--{role}" for role, name in columns.items() if name is not None]
-    if named and kind not in LOGS:
-        raise UsageError(
-            f"{path}: {', '.join(named)} names a column, and only event logs "
-            f"({', '.join(EVENTS)}) have columns."
-        )
-    if dates is not None and kind not in LOGS:
-        raise UsageError(
-            f"{path}: --dates says how an event log ({', '.join(EVENTS)}) writes its dates."
-        )
-    if kind == "jsonl":
-        if context is not None:
-            raise UsageError(
-                f"{path}: --context {context} has no meaning here, the rows of {what} "
-                "already are contexts. Leave it out."
-            )
-    elif context is None:
-        noun = "an event log" if kind in LOGS else "plain text"
-        raise UsageError(f"{path}: {noun} is cut into contexts of N tokens; say --context N.")
-    elif context < 1:
-        raise UsageError(f"{path}: --context must be at least 1, not {context}.")
-    return kind
-
-
-def _check_types(context: object, words: dict[str, Any]) -> None:
-    """What a program may pass by mistake and a command line cannot."""
-    for name, value in words.items():
-        kinds = (str, os.PathLike) if name == "tokenizer" else (str,)
-        if value is not None and not isinstance(value, kinds):
-            raise UsageError(f"{name}={value!r:.60}: a word is needed.")
-    if context is not None and (isinstance(context, bool) or not isinstance(context, Integral)):
-        raise UsageError(f"context={context!r:.60}: a whole number is needed.")
 
 
 # Rows of contexts

@@ -21,11 +21,13 @@ from jaxtyping import Int
 
 from attomaton.base.progress import Progress
 from attomaton.corpus.parts import Parts, Tally, cut_into_parts, has_run, write_run
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.text import add_text, no_words
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import Windows, no_window, previous_places
 from attomaton.disk.formats import fresh, read_json, write_json
+from attomaton.disk.records import as_record
 from attomaton.disk.storage import write_whole
 
 SHARD = 1 << 22  # bytes of text in a shard
@@ -33,6 +35,26 @@ MOST = 512  # shards of a text; beyond that they grow
 
 # Calls a function of a module for each of some plain tasks, anywhere and in any order: the number and result of each.
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[tuple[int, Any]]]
+
+
+@dataclass(frozen=True)
+class TextShard:
+    """One range of bytes of a text, for whoever cuts it into tokens."""
+
+    folder: str
+    number: int
+    path: str
+    span: tuple[int, int]
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Head:
+    """What was counted of a shard: its tokens, whether it was blank, its longest document."""
+
+    tokens: int
+    blank: bool
+    longest: int
 
 
 @dataclass(frozen=True)
@@ -62,9 +84,7 @@ def one_after_the_other(
 def read_shards(
     path: Path,
     folder: Path,
-    context: int,
-    split: str,
-    tokenizer: str,
+    reading: Reading,
     vocabulary: Vocabulary | None,
     size: int,
     run: Run,
@@ -75,23 +95,22 @@ def read_shards(
     Shards that an interrupted process finished are taken as they are.
     """
     (folder / "shards").mkdir(exist_ok=True)
-    partial = split != "stream"
+    context, partial = reading.window, reading.splitting != "stream"
+    heads: list[Head]
     if vocabulary is None:
-        ranges = shard_ranges(path, split, named_tokeniser(tokenizer))
+        ranges = shard_ranges(path, reading.splitting, named_tokeniser(reading.tokenising))
         texts = [
-            (str(folder), i, str(path), a, b, split, tokenizer) for i, (a, b) in enumerate(ranges)
+            TextShard(str(folder), i, str(path), span, reading) for i, span in enumerate(ranges)
         ]
-        heads = _gathered(
-            run(write_shard, texts), lambda head: head["tokens"], progress, 0, len(ranges)
-        )
+        heads = _gathered(run(write_shard, texts), lambda x: x.tokens, progress, 0, len(ranges))
         words = _merged_words(folder, len(ranges))
     else:  # tokens outside it are told with their lines: by one reader, who counts them
-        text = (str(folder), 0, str(path), 0, path.stat().st_size, split, tokenizer)
+        text = TextShard(str(folder), 0, str(path), (0, path.stat().st_size), reading)
         heads, words = [_write_shard(text, vocabulary)], vocabulary
-    if all(head["blank"] for head in heads):
+    if all(head.blank for head in heads):
         raise no_words(path)
-    tokens = tuple(head["tokens"] for head in heads)
-    longest = max(head["longest"] for head in heads) if partial else sum(tokens)
+    tokens = tuple(head.tokens for head in heads)
+    longest = max(head.longest for head in heads) if partial else sum(tokens)
     if longest < (2 if partial else context + 1):
         raise no_window(longest, context, partial)
     shards = TextShards(str(folder), tokens, len(words), context, partial)
@@ -162,34 +181,28 @@ def mark_after(file: Any, at: int, mark: re.Pattern[bytes], block: int = 1 << 16
     return file.tell()
 
 
-def write_shard(task: tuple[str, int, str, int, int, str, str]) -> dict[str, Any]:
-    """Cut the text of one shard into tokens; how many, whether it was blank, its longest document."""
-    folder, number = Path(task[0]), task[1]
-    done = _file(folder, number, "json")
-    return read_json(done)["head"] if done.is_file() else _write_shard(task, None)
+def write_shard(text: TextShard) -> Head:
+    """Cut the text of one shard into tokens, unless that is done."""
+    done = _file(Path(text.folder), text.number, "json")
+    if done.is_file():
+        return as_record(Head, read_json(done)["head"], done)
+    return _write_shard(text, None)
 
 
-def _write_shard(
-    task: tuple[str, int, str, int, int, str, str], vocabulary: Vocabulary | None
-) -> dict[str, Any]:
-    folder, number, path, begin, end, split, tokenizer = task
-    place = Path(folder)
-    with fresh(_file(place, number, "ids")).open("xb") as file:
+def _write_shard(text: TextShard, vocabulary: Vocabulary | None) -> Head:
+    place, tokeniser = Path(text.folder), named_tokeniser(text.reading.tokenising)
+    with fresh(_file(place, text.number, "ids")).open("xb") as file:
         read = add_text(
-            Path(path), vocabulary, split, named_tokeniser(tokenizer), file, (begin, end)
+            Path(text.path), vocabulary, text.reading.splitting, tokeniser, file, text.span
         )
         _push(file)
-    with fresh(_file(place, number, "ends")).open("xb") as file:
+    with fresh(_file(place, text.number, "ends")).open("xb") as file:
         file.write(np.ascontiguousarray(read.start[1:], "<i8").data)
         _push(file)
-    head = {
-        "tokens": int(read.start[-1]),
-        "blank": read.blank,
-        "longest": int(np.diff(read.start).max(initial=0)),
-    }
+    head = Head(int(read.start[-1]), read.blank, int(np.diff(read.start).max(initial=0)))
     words: Sequence[Label] = () if vocabulary is not None else read.vocabulary.labels
-    record = {"head": head, "words": list(words)}
-    write_whole(_file(place, number, "json"), lambda file: write_json(file, record))
+    record = {"head": head, "words": words}
+    write_whole(_file(place, text.number, "json"), lambda file: write_json(file, record))
     return head
 
 

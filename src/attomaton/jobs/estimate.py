@@ -8,13 +8,13 @@ solved at a time: a part, or all windows of the most frequent last token.
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.files import format_of
 from attomaton.corpus.parts import ROW_BYTES
+from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.shards import mark_after, shard_mark
 from attomaton.corpus.text import add_text
 from attomaton.corpus.tokenisers import named_tokeniser
@@ -65,20 +65,20 @@ def is_large(data: Path | str, format: str | None = None) -> bool:
 
 def estimate_fit(
     data: Path | str,
+    reading: Reading = AS_NAMED,
     *,
     engine: str = "local",
     workers: int | None = None,
     memory: int | None = None,
-    **reading: Any,
 ) -> Estimate:
     """What fitting a plain text takes on an engine (see `open_engine`), read as `read_windows` says."""
-    path, context = data_file(data), reading.get("context")
-    if not path.is_file() or format_of(path, reading.get("format")) != "text" or not context:
+    path, context = data_file(data), reading.context
+    if not path.is_file() or format_of(path, reading.format) != "text" or not context:
         raise UsageError(
             f"{data}: only of a plain text and its --context can be said what it takes."
         )
     many = 1 if engine == "local" else workers or available_cores()
-    split, tokenizer = reading.get("split") or "stream", str(reading.get("tokenizer") or "words")
+    split, tokenizer = reading.splitting, reading.tokenising
     return _extrapolated(
         _slices(path, split, tokenizer, context), path.stat().st_size, many, memory
     )

@@ -12,7 +12,7 @@ and a part that was finished by a process that was killed is taken as it is.
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache
@@ -24,9 +24,10 @@ from uuid import uuid4
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.datasets import data_file
 from attomaton.corpus.files import changed
-from attomaton.corpus.ordering import announce, reading_record
+from attomaton.corpus.ordering import announce
 from attomaton.corpus.parts import Parts, read_part
 from attomaton.corpus.readers import read_parts
+from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import PART
 from attomaton.disk.formats import (
@@ -66,7 +67,7 @@ def fit_run(
     engine: Engine | None = None,
     progress: Progress = quiet,
     force: bool = False,
-    **reading: Any,
+    reading: Reading = AS_NAMED,
 ) -> dict[str, Any]:
     """Fit a data set part by part and write the model; the summary of `attomaton fit`.
 
@@ -74,7 +75,7 @@ def fit_run(
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
     begin = time.perf_counter()
-    place = check_place(out, "model", (data, embeddings, reading.get("tokenizer")), force)
+    place = check_place(out, "model", (data, embeddings, reading.tokenizer), force)
     engine = Here() if engine is None else engine
     seconds: dict[str, float] = {}
     table = None if embeddings is None else check_embeddings(read_matrix(embeddings, "embeddings"))
@@ -84,7 +85,7 @@ def fit_run(
         # What comes through a pipe is nothing to go on with: no later process knows whether it is the same.
         "data": uuid4().hex if mark is None and path.exists() else mark,
         "embeddings": None if table is None else sha256(table.E.tobytes()).hexdigest(),
-        "reading": {k: v for k, v in reading.items() if v is not None},
+        "reading": reading,
         "dense": dense,
         "versions": environment(),
     }
@@ -101,7 +102,7 @@ def fit_run(
             arrays["E"] = table.E
         provenance = {
             "data": str(data),
-            "reading": reading_record(reading, parts.ordering),
+            "reading": reading.done(parts.ordering),
             "command": command(),
             "environment": environment(),
             "set_aside": asdict(parts.set_aside),
@@ -111,7 +112,7 @@ def fit_run(
     return {
         **plain(summary),
         "set_aside": asdict(parts.set_aside),
-        "reading": reading_record(reading, parts.ordering),
+        "reading": reading.done(parts.ordering),
         "parts": len(parts.parts),
         "resumed_parts": resumed,
         "engine": engine.name,
@@ -139,7 +140,7 @@ def _prepared(
     data: Path | str,
     mark: str | None,
     table: Embeddings | None,
-    reading: Mapping[str, Any],
+    reading: Reading,
     engine: Engine,
     seconds: dict[str, float],
     progress: Progress,
@@ -162,16 +163,16 @@ def _prepared(
         # Embeddings that are not orthonormal couple all last tokens: then there is only one part.
         coupled = table is not None and not table.orthonormal
         words, parts = read_parts(
-            data, folder, size=EVERYTHING if coupled else PART,
+            data, folder, reading, size=EVERYTHING if coupled else PART,
             vocabulary=None if table is None else Vocabulary(range(len(table.E))),
-            run=run, progress=progress, **reading,
+            run=run, progress=progress,
         )  # fmt: skip
         if _fingerprint(data_file(data)) != mark:
             raise DataError(f"{data_file(data)}: {changed()}")
         if table is not None:
             write_arrays(folder / "embeddings.safetensors", {"E": table.E})
         write_json(folder / "vocabulary.json", list(words.labels))
-        write_whole(done, lambda path: write_json(path, parts.record()))
+        write_whole(done, lambda path: write_json(path, parts))
         Ledger(folder.parent).done("reading")
         shutil.rmtree(folder / "shards", ignore_errors=True)
     return words, parts
@@ -236,7 +237,7 @@ def _corpus(folder: str, written: int) -> tuple[Vocabulary, Parts]:
     words, table = Path(folder) / "vocabulary.json", Path(folder) / "parts.json"
     return (
         Vocabulary.from_record(read_json(words), words),
-        Parts.from_record(read_json(table), table),
+        Parts.read(table),
     )
 
 

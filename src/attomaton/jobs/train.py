@@ -14,14 +14,15 @@ RUN/attomaton.json       what this folder is
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attomaton.base.progress import Progress
-from attomaton.corpus.ordering import reading_record
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import AS_NAMED, ReadAs, Reading
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary, fingerprint
 from attomaton.corpus.windows import Windows
@@ -35,6 +36,7 @@ from attomaton.disk.formats import (
 )
 from attomaton.disk.ledger import Ledger
 from attomaton.disk.provenance import environment, provenance
+from attomaton.disk.records import as_record
 from attomaton.disk.storage import (
     check_place,
     discard,
@@ -55,13 +57,13 @@ W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W 
 
 
 def load_windows(
-    data: Path | str, embeddings: Path | str | None = None, **reading: Any
+    data: Path | str, embeddings: Path | str | None, reading: Reading
 ) -> tuple[Windows, Embeddings | None]:
     """The windows of a file, and the embeddings whose rows its integer tokens name."""
     if embeddings is None:
-        return read_windows(data, **reading), None
+        return read_windows(data, reading), None
     table = check_embeddings(read_matrix(embeddings, "embeddings"))
-    return read_windows(data, vocabulary=Vocabulary(range(len(table.E))), **reading), table
+    return read_windows(data, reading, Vocabulary(range(len(table.E)))), table
 
 
 def train_beside_theory(
@@ -102,7 +104,7 @@ def train_run(
     *,
     embeddings: Path | str | None = None,
     init: str = DEFAULTS["init"],
-    reading: Mapping[str, Any],
+    reading: Reading = AS_NAMED,
     progress: Progress | None = None,
     watch: Watch | None = None,
     force: bool = False,
@@ -114,7 +116,7 @@ def train_run(
     them. A run that was interrupted goes on when the same is asked again, and ends as if nothing had happened.
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
-    place = check_place(out, "run", (data, embeddings, init, reading.get("tokenizer")), force)
+    place = check_place(out, "run", (data, embeddings, init, reading.tokenizer), force)
     limit, how = _limit_to_reach(data, embeddings, reading)
     samples = limit.samples
     start: str | np.ndarray = init
@@ -128,7 +130,7 @@ def train_run(
         "data": str(data),
         "embeddings": None if embeddings is None else str(embeddings),
         "init": init,
-        **reading,
+        **asdict(reading),
         **options,
     }
     table = limit.embeddings
@@ -169,18 +171,18 @@ def train_run(
 
 
 def _limit_to_reach(
-    data: Path | str, embeddings: Path | str | None, reading: Mapping[str, Any]
-) -> tuple[Limit, dict[str, Any]]:
+    data: Path | str, embeddings: Path | str | None, reading: Reading
+) -> tuple[Limit, ReadAs]:
     """The limit of a data set, solved here, or of a model, solved before; and how the data were read."""
     if not is_folder(data, "model"):
-        windows, table = load_windows(data, embeddings, **reading)
-        return solve_limit(windows.samples(), table), reading_record(reading, windows.ordering)
-    named = [f"--{k}" for k, v in {**reading, "embeddings": embeddings}.items() if v is not None]
+        windows, table = load_windows(data, embeddings, reading)
+        return solve_limit(windows.samples(), table), reading.done(windows.ordering)
+    named = [f"--{name}" for name in reading.given] + ["--embeddings"] * (embeddings is not None)
     if named:
         raise UsageError(
             f"{data} is a model, whose data were read when it was fitted: leave out {', '.join(named)}."
         )
-    return open_model(data), read_record(data).get("reading", {})
+    return open_model(data), as_record(ReadAs, read_record(data).get("reading", {}), data)
 
 
 class _Kept:

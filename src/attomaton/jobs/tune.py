@@ -8,15 +8,15 @@ Counts and priors are made again by a process that goes on: the smaller part of 
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.corpus.ordering import reading_record
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.vocabulary import fingerprint
 from attomaton.corpus.windows import PART, Windows
 from attomaton.disk.formats import damaged, expect_arrays, read_table, write_columns
@@ -33,7 +33,7 @@ def tune_run(
     validate: Path | str,
     out: Path | str,
     *,
-    reading: Mapping[str, Any],
+    reading: Reading,
     priors: Sequence[str] = PRIORS,
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
@@ -48,8 +48,8 @@ def tune_run(
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
     begin = time.perf_counter()
-    place = check_place(out, "predictor", (data, validate, reading.get("tokenizer")), force)
-    train, valid = (read_windows(path, **reading) for path in (data, validate))
+    place = check_place(out, "predictor", (data, validate, reading.tokenizer), force)
+    train, valid = (read_windows(path, reading) for path in (data, validate))
     grid: dict[str, Any] = {
         "priors": list(priors), "lambdas": list(lambdas), "thetas": list(thetas), "widen": widen,
     }  # fmt: skip
@@ -57,7 +57,7 @@ def tune_run(
     asked = {
         "train": _mark(train),
         "validate": _mark(valid),
-        "reading": {k: v for k, v in reading.items() if v is not None},
+        "reading": reading,
         **grid,
         "pieces": pieces_in(parts),
         "versions": environment(),
@@ -65,11 +65,10 @@ def tune_run(
     with resumed_folder(place, "predictor", asked, scratch=("pieces",)) as work:
         kept = _Pieces(work)
         predictor = tune(
-            train, valid, reading=dict(reading), workers=workers, part_size=PART, pieces=kept,
+            train, valid, reading=reading, workers=workers, part_size=PART, pieces=kept,
             progress=progress, **grid,
         )  # fmt: skip
         predictor.record.update(
-            reading=reading_record(reading, train.ordering),
             data={"train": str(data), "validate": str(validate)},
             command=command(),
             environment=environment(),

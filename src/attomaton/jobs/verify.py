@@ -22,8 +22,8 @@ import numpy as np
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.cases import Given, not_applicable
 from attomaton.claims.registry import CLAIMS, Claim, find_claims
-from attomaton.corpus.ordering import reading_record
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.vocabulary import fingerprint
 from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import (
@@ -53,7 +53,7 @@ def verify_run(
     out: Path | str = "runs/verify",
     progress: Progress = quiet,
     data: Path | str | None = None,
-    reading: Mapping[str, Any] | None = None,
+    reading: Reading = AS_NAMED,
     engine: Engine | None = None,
     force: bool = False,
 ) -> Record:
@@ -64,10 +64,10 @@ def verify_run(
     what `force` replaces, says `disk.storage.check_place`.
     """
     ids, engine = find_claims(only), engine or Here()
-    place = check_place(out, "verification", (data, (reading or {}).get("tokenizer")), force)
-    windows = None if data is None else read_windows(data, **(reading or {}))
+    place = check_place(out, "verification", (data, reading.tokenizer), force)
+    windows = None if data is None else read_windows(data, reading)
     mark = None if windows is None else _remember(windows)
-    how = None if windows is None else reading_record(reading or {}, windows.ordering)
+    how = None if windows is None else reading.done(windows.ordering)
     config = {
         "claims": ids, "named": bool(only), "quick": quick, "data": mark, "versions": environment(),
     }  # fmt: skip
@@ -81,7 +81,7 @@ def verify_run(
         tasks = [
             Task(
                 i,
-                (os.path.abspath(pieces), name, quick, bool(only), data, dict(reading or {}), mark),
+                (os.path.abspath(pieces), name, quick, bool(only), data, reading, mark),
             )
             for i, name in enumerate(ids)
             if name not in records
@@ -138,12 +138,14 @@ def _given(windows: Windows) -> tuple[Given | None, Assumption]:
 # One claim
 
 
-def check_claim(task: tuple[str, str, bool, bool, Path | str | None, Record, str | None]) -> Record:
+def check_claim(
+    task: tuple[str, str, bool, bool, Path | str | None, Reading, str | None],
+) -> Record:
     """Check one claim, wherever this is, and write its piece; the record of it."""
     folder, name, quick, named, data, reading, mark = task
     given, realizable = None, None
     if mark is not None:
-        if mark not in _seen and _remember(read_windows(str(data), **reading)) != mark:
+        if mark not in _seen and _remember(read_windows(str(data), reading)) != mark:
             raise DataError(f"{data}: was changed while it was being verified; start again.")
         given, realizable = _seen[mark]
     record = _record(name, _run(name, quick, named, given, realizable), data, quick)

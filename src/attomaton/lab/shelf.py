@@ -11,14 +11,14 @@ sends reaches the file system. Data that are pasted or uploaded are kept in the 
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from attomaton.corpus.files import READING
 from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import AS_NAMED, OPTIONS, Reading
 from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import read_json, to_json, write_json
 from attomaton.disk.storage import KIND_FILE, folder_kind, write_whole
@@ -41,13 +41,13 @@ class Item:
     kind: str
     title: str
     path: Path
-    reading: Mapping[str, Any] = field(default_factory=dict)
+    reading: Reading = AS_NAMED
 
     def windows(self) -> Windows:
         """The contexts of a data item; an error names the data by its title, not by where it is kept."""
         if self.kind != "data":
             raise UsageError(f"{self.title} is a {self.kind}, not a data set.")
-        return named(self, read_windows, self.path, **self.reading)
+        return named(self, read_windows, self.path, self.reading)
 
 
 class Shelf:
@@ -57,14 +57,14 @@ class Shelf:
         self.workspace = workspace
         self._opened: dict[str, Item] = {EXAMPLE: _example()}
 
-    def open(self, path: Path | str, reading: Mapping[str, Any] | None = None) -> Item:
+    def open(self, path: Path | str, reading: Reading = AS_NAMED) -> Item:
         """Put a file or one of our folders on the shelf; only the command line calls this."""
         path = Path(path)
         if not path.exists():
             raise DataError(f"{path}: no such file or folder.")
         if not path.is_dir() and not path.is_file():
             raise DataError(f"{path}: not a plain file; copy what it gives into one.")
-        item = _folder(path) if path.is_dir() else _file(path, reading or {})
+        item = _folder(path) if path.is_dir() else _file(path, reading)
         self._opened[item.id] = item
         return item
 
@@ -170,21 +170,15 @@ def named(item: Item, call: Any, *arguments: Any, **options: Any) -> Any:
         raise type(error)(str(error).replace(str(item.path), item.title)) from error
 
 
-def reading_options(reading: Mapping[str, Any]) -> list[str]:
-    """How a file is read, as options of the command line."""
-    return [word for name, value in reading.items() for word in (f"--{name}", str(value))]
-
-
 def _example() -> Item:
     with as_file(files("attomaton.corpus") / "example.jsonl") as path:
         return Item(EXAMPLE, "data", "Café counter (example)", Path(path))
 
 
-def _file(path: Path, reading: Mapping[str, Any]) -> Item:
+def _file(path: Path, reading: Reading) -> Item:
     seen = path.stat()
-    given = {k: v for k, v in reading.items() if v is not None}
-    key = to_json([str(path.resolve()), seen.st_size, seen.st_mtime_ns, given], indent=None)
-    return Item(sha256(key.encode()).hexdigest()[:16], "data", path.name, path, given)
+    key = to_json([str(path.resolve()), seen.st_size, seen.st_mtime_ns, reading], indent=None)
+    return Item(sha256(key.encode()).hexdigest()[:16], "data", path.name, path, reading)
 
 
 def _folder(path: Path) -> Item:
@@ -210,15 +204,16 @@ def _marked(root: Path, depth: int) -> Iterator[Path]:
                 yield from _marked(path, depth - 1)
 
 
-def _checked(reading: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(reading: Mapping[str, Any]) -> Reading:
     """Settings a page may ask for: names of columns, a number, a tokeniser of ours; never a file."""
     given = {k: v for k, v in reading.items() if v not in (None, "")}
-    unknown = set(given) - set(READING)
+    unknown = set(given) - set(OPTIONS)
     if unknown:
         raise UsageError(f"no such setting: {', '.join(sorted(unknown))}.")
     strange = [k for k, v in given.items() if type(v) is not (int if k == "context" else str)]
     if strange:
         raise UsageError(f"{', '.join(strange)}: context is a whole number, all else are words.")
-    if given.get("tokenizer", "words") not in TOKENISERS:
+    asked = Reading(**given)
+    if asked.tokenising not in TOKENISERS:
         raise UsageError(f"tokenizer: one of {', '.join(TOKENISERS)}.")
-    return given
+    return asked

@@ -40,15 +40,13 @@ def fit_code(item: Item) -> tuple[str, str]:
     """The command and the Python code that fit an item."""
     import shlex
 
-    from attomaton.lab.shelf import reading_options
-
     if item.kind != "data":
         folder = str(item.path)
         return f"attomaton summary {shlex.quote(folder)}", (
             f"from attomaton import open_model\nlimit = open_model({folder!r})\nprint(limit.summary())"
         )
-    words = ["attomaton", "fit", str(item.path), *reading_options(item.reading), "-o", "model"]
-    given = "".join(f", {k}={v!r}" for k, v in item.reading.items())
+    words = ["attomaton", "fit", str(item.path), *item.reading.words, "-o", "model"]
+    given = "".join(f", {k}={v!r}" for k, v in item.reading.given.items())
     return shlex.join(words), (
         "from attomaton import read_samples, solve_limit\n"
         f"limit = solve_limit(read_samples({str(item.path)!r}{given}))\nprint(limit.summary())"

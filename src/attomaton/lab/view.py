@@ -54,7 +54,13 @@ class Lab:
 
         def work(job: Job) -> dict[str, Any]:
             return named(
-                item, fit_run, item.path, folder, progress=job.progress, force=True, **item.reading
+                item,
+                fit_run,
+                item.path,
+                folder,
+                progress=job.progress,
+                force=True,
+                reading=item.reading,
             )
 
         return self.jobs.start(self.fit_key(item), f"Fitting {item.title}", work)

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.windows import PART, Windows
+from attomaton.disk.formats import plain
 from attomaton.errors import DataError, SolverError, UsageError
 from attomaton.predictor.backoff import fit_gate
 from attomaton.predictor.bags import aligned, bags_of
@@ -34,7 +36,7 @@ def tune(
     train: Windows,
     valid: Windows,
     *,
-    reading: dict[str, Any] | None = None,
+    reading: Reading = AS_NAMED,
     priors: Sequence[str] = PRIORS,
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
@@ -92,7 +94,7 @@ def tune(
     gate = fit_gate(train, valid, baselines.ngrams)
     names = list(wanted)
     record: dict[str, Any] = {
-        "reading": dict(reading or {}),
+        "reading": plain(reading.done(train.ordering)),
         "chosen": {
             "prior": names[prior],
             "weights": fitted[prior].weight,

@@ -1,13 +1,13 @@
 """What is known about the claims: the evidence of one verification, or the newest of all that were run in the lab."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from attomaton.claims.registry import CLAIMS, find_claims
-from attomaton.corpus.files import READING
+from attomaton.corpus.reading import AS_NAMED, OPTIONS, Reading
 from attomaton.disk.formats import expect, read_json, read_text
 from attomaton.disk.storage import check_folder
 from attomaton.errors import DataError
@@ -136,17 +136,17 @@ def code(
     only: Sequence[str] | None,
     quick: bool = True,
     data: str | None = None,
-    reading: Mapping[str, Any] | None = None,
+    reading: Reading = AS_NAMED,
 ) -> tuple[str, str]:
     """The command and the Python code that verify these claims, on their own data or on a file."""
     said = ["attomaton", "verify", "--quick" if quick else "--full"]
     said += ["--only", ",".join(only)] if only else []
     asked = f"{list(only) if only else None}, quick={quick}"
-    if data is not None:
-        given = dict(reading or {})
-        said += ["--data", data, *(w for k, v in given.items() for w in (f"--{k}", str(v)))]
-        asked += f", data={data!r}, reading={given}"
     begin = "from attomaton.jobs.verify import verify_run\n"
+    if data is not None:
+        said += ["--data", data, *reading.words]
+        asked += f", data={data!r}, reading={reading!r}"
+        begin = f"from attomaton.corpus.reading import Reading\n{begin}"
     return shlex.join(said), f"{begin}print(verify_run({asked}))"
 
 
@@ -172,12 +172,12 @@ def _summary(folder: Path) -> Record:
     return found
 
 
-def _reading(command: Sequence[str]) -> dict[str, Any]:
+def _reading(command: Sequence[str]) -> Reading:
     """How a command says its data are read."""
     found: dict[str, Any] = {}
     for word, after in zip(command, [*command[1:], ""], strict=False):
         name, equals, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in READING:
+        if word.startswith("--") and name in OPTIONS:
             said = value if equals else after
             found[name] = int(said) if name == "context" else said
-    return found
+    return Reading(**found)

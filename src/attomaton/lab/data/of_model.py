@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from nicegui import ui
 
-from attomaton.corpus.ordering import Ordering
+from attomaton.corpus.reading import ReadAs
 from attomaton.corpus.vocabulary import Label
+from attomaton.disk.records import as_record
 from attomaton.lab.kit.charts import numbers
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.opened import Opened
@@ -55,12 +56,11 @@ async def build_model(view: View) -> None:
 
 def provenance(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Where a model's data came from, by which command, under which versions."""
-    given = dict(record.get("reading", {}))
-    ordering = Ordering.from_record(given.pop("ordering", None))
-    reading = ", ".join(f"{k} = {v}" for k, v in given.items())
+    how = as_record(ReadAs, record.get("reading", {}), "model.json")
+    reading = ", ".join(f"{k} = {v}" for k, v in how.given.items())
     versions = ", ".join(f"{k} {v}" for k, v in record.get("environment", {}).items())
     rows = (("data", record.get("data")), ("read with", reading),
-            ("order", None if ordering is None else ordering.text()), ("command", record.get("command")),
+            ("order", None if how.ordering is None else how.ordering.text()), ("command", record.get("command")),
             ("versions", versions))  # fmt: skip
     return [(name, str(value)) for name, value in rows if value]
 

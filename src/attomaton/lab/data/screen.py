@@ -11,7 +11,7 @@ from attomaton.lab.data.preview import CSS, Preview
 from attomaton.lab.jobs import DONE, FAILED, STOPPED, Job
 from attomaton.lab.kit.charts import Chart, numbers
 from attomaton.lab.kit.contexts import visible
-from attomaton.lab.shelf import Item, reading_options
+from attomaton.lab.shelf import Item
 from attomaton.lab.view import Screen, View, in_thread
 
 TOP = 30  # tokens drawn as bars
@@ -126,12 +126,12 @@ def warnings(looked: Looked, record: dict[str, Any] | None) -> list[tuple[str, s
 def inspect_code(item: Item) -> tuple[str, str]:
     """The command and the Python code behind this page."""
     path = str(item.path.resolve())
-    words = ["attomaton", "data", "inspect", path, *reading_options(item.reading)]
-    given = "".join(f", {k}={v!r}" for k, v in item.reading.items())
+    words = ["attomaton", "data", "inspect", path, *item.reading.words]
     return shlex.join(words), (
         "from attomaton.corpus.inspect import inspect_windows\n"
-        "from attomaton.corpus.readers import read_windows\n\n"
-        f"print(inspect_windows(read_windows({path!r}{given})))"
+        "from attomaton.corpus.readers import read_windows\n"
+        "from attomaton.corpus.reading import Reading\n\n"
+        f"print(inspect_windows(read_windows({path!r}, {item.reading!r})))"
     )
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from attomaton.base.progress import Progress
 from attomaton.corpus.documents import SPLITS, Documents, read_documents
+from attomaton.corpus.reading import ReadAs
 from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
+from attomaton.disk.records import as_record
 from attomaton.errors import DataError, UsageError
 from attomaton.lab.opened import Opened
 
@@ -122,7 +124,7 @@ def text_path(model: Opened) -> Path:
 
 def splits(model: Opened) -> tuple[str, ...]:
     """How the text of a model can be cut into documents; one fitted on lines or paragraphs has these alone."""
-    fitted = _fitted(model)
+    fitted = _reading(model).splitting
     return SPLITS if fitted == "stream" else (fitted,)
 
 
@@ -153,7 +155,7 @@ def document_record(
     if not len(limit.graph.last_tokens):
         limit = model.whole
     progress(1, 2, "weighing words")
-    context = model.record.get("reading", {}).get("context")
+    context = _reading(model).context
     made = document_lens(limit, documents, i, subject.top, subject.max_df, context)
     head = {"model": str(model.folder), "data": str(text_path(model)), "split": subject.split}
     return {**head, **made, "in_words": in_words(made)}
@@ -164,23 +166,18 @@ def document_name(documents: Documents, i: int) -> str:
     return str(i) if str(i) not in documents.titles else documents.titles[i]
 
 
-def _fitted(model: Opened) -> str:
-    return str(model.record.get("reading", {}).get("split", "stream"))
+def _reading(model: Opened) -> ReadAs:
+    return as_record(ReadAs, model.record.get("reading", {}), model.folder)
 
 
 def _read(model: Opened, split: str) -> Documents:
-    fitted = _fitted(model)
+    fitted = _reading(model).splitting
     if split not in splits(model) and fitted != "stream":
         raise UsageError(
             f"--split {split}: this model was fitted on {fitted}, so its documents are {fitted}."
         )
     return read_documents(
-        text_path(model),
-        split,
-        tokenizer=model.record.get("reading", {}).get("tokenizer", "words"),
-        line_ends=EOS in model.vocabulary,
-        apart=fitted != "stream",
-        format=model.record.get("reading", {}).get("format"),
+        text_path(model), split, _reading(model), line_ends=EOS in model.vocabulary
     )
 
 
@@ -213,15 +210,16 @@ def _about(model: Opened, subject: Subject, folder: str) -> tuple[list[str], str
             f"{begin}from attomaton.summaries import model_summary\n"
             f"record = model_summary(open_model({folder!r}), {top})\n"
         )
-    text, reading = str(text_path(model).resolve()), model.record.get("reading", {})
+    text, reading = str(text_path(model).resolve()), _reading(model)
     return ["--document", subject.document, "--data", text, "--split", subject.split], (
         f"{begin}from attomaton.corpus.documents import read_documents\n"
+        "from attomaton.corpus.reading import Reading\n"
         "from attomaton.summaries import document_lens\n"
-        f"documents = read_documents({text!r}, {subject.split!r}, tokenizer={reading.get('tokenizer', 'words')!r}, "
-        f"line_ends={EOS in model.vocabulary}, apart={_fitted(model) != 'stream'})\n"
+        f"documents = read_documents({text!r}, {subject.split!r}, {reading!r}, "
+        f"line_ends={EOS in model.vocabulary})\n"
         f"i = documents.find({subject.document!r})\n"
         f"record = document_lens(open_model({folder!r}), documents, i, {top}, max_df={subject.max_df}, "
-        f"context={reading.get('context')!r})\n"
+        f"context={reading.context!r})\n"
     )
 
 

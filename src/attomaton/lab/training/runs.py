@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from attomaton.corpus.reading import AS_NAMED, Reading
+from attomaton.corpus.reading import OPTIONS as READING
 from attomaton.disk.formats import expect, read_json, read_text, read_toml
 from attomaton.disk.ledger import asked_as
 from attomaton.disk.provenance import run_folder
@@ -16,7 +18,7 @@ from attomaton.folders.model import read_record
 from attomaton.folders.run import read_metrics
 from attomaton.jobs.train import train_run
 from attomaton.lab.jobs import RUNNING, Job
-from attomaton.lab.shelf import READING, Item, folder_id
+from attomaton.lab.shelf import Item, folder_id
 from attomaton.lab.view import Lab
 from attomaton.mechanics.experiment.train import Arrays
 
@@ -78,7 +80,7 @@ class TrainingRun:
         out = self.path.resolve()
         if "data" in self.config:
             data, reading, options = arguments(self.config)
-            return train_code(data, out, {**reading, **options})
+            return train_code(data, out, options, reading)
         return self.command, (
             "from attomaton.folders.run import read_metrics\n\n"
             f"records = read_metrics({str(out)!r})\nprint(records)"
@@ -172,7 +174,9 @@ def start(lab: Lab, item: Item, model: Path, options: Mapping[str, Any]) -> Job:
     out = run_folder(
         "train", {"data": str(model), **options}, lab.shelf.workspace.resolve() / "runs"
     )
-    return _launch(lab, item, out, str(model.resolve()), {}, options, read_record(model)["summary"])
+    return _launch(
+        lab, item, out, str(model.resolve()), AS_NAMED, options, read_record(model)["summary"]
+    )
 
 
 def resume(lab: Lab, item: Item, run: TrainingRun) -> Job:
@@ -182,7 +186,7 @@ def resume(lab: Lab, item: Item, run: TrainingRun) -> Job:
     return _launch(lab, item, run.path, data, reading, options, theory)
 
 
-def arguments(config: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def arguments(config: Mapping[str, Any]) -> tuple[str, Reading, dict[str, Any]]:
     """What `train_run` was called with, from the settings it wrote: the data, how they are read, all options."""
     if not isinstance(config.get("data"), str):
         raise DataError("this run does not say which data it was trained on, so it cannot go on.")
@@ -190,7 +194,7 @@ def arguments(config: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str,
         kinds = KINDS.get(name, (str,))
         if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
             raise DataError(f"config.toml: {name} = {value!r} is not what a run writes there.")
-    reading = {name: config.get(name) for name in READING}
+    reading = Reading(**{name: config.get(name) for name in READING})
     options = {name: config.get(name) for name in (*OPTIONS, "embeddings")}
     missing = [
         k
@@ -207,23 +211,22 @@ def _launch(
     item: Item,
     out: Path,
     data: str,
-    reading: Mapping[str, Any],
+    reading: Reading,
     options: Mapping[str, Any],
     theory: Mapping[str, Any],
 ) -> Job:
     lab.may_start()
     if running(lab) is not None:
         raise UsageError("a training is running already: wait for its end, or stop it.")
-    asked = {name: reading.get(name) for name in READING}
     about = {"run": folder_id(out), "title": out.name, "item": item.id, "config": {"data": data, **options},
-             "theory": theory, "code": train_code(data, out, {**options, **asked})}  # fmt: skip
+             "theory": theory, "code": train_code(data, out, options, reading)}  # fmt: skip
 
     def work(job: Job) -> dict[str, Any]:
         job.seen.update(about)
         job.progress(0, options["steps"], "opening the model, compiling …")
-        with asked_as(train_words(data, out, {**options, **asked})):
+        with asked_as(train_words(data, out, options, reading)):
             return train_run(
-                data, out, reading=asked, **options,
+                data, out, reading=reading, **options,
                 progress=lambda done, total, said: job.progress(
                     done, total, f"step {done:,} of {total:,}, {said}"
                 ),
@@ -236,7 +239,9 @@ def _launch(
     return job
 
 
-def train_words(data: str, out: Path | str, options: Mapping[str, Any]) -> list[str]:
+def train_words(
+    data: str, out: Path | str, options: Mapping[str, Any], reading: Reading = AS_NAMED
+) -> list[str]:
     """The command line of a run."""
     given = [
         word
@@ -244,16 +249,17 @@ def train_words(data: str, out: Path | str, options: Mapping[str, Any]) -> list[
         if value is not None
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-    return ["attomaton", "train", data, "-o", str(out), *given]
+    return ["attomaton", "train", data, "-o", str(out), *given, *reading.words]
 
 
-def train_code(data: str, out: Path | str, options: Mapping[str, Any]) -> tuple[str, str]:
+def train_code(
+    data: str, out: Path | str, options: Mapping[str, Any], reading: Reading = AS_NAMED
+) -> tuple[str, str]:
     """The command and the Python code of a run."""
-    given = {k: v for k, v in options.items() if v is not None and k not in READING}
-    asked = {k: v for k, v in options.items() if v is not None and k in READING}
-    python = "".join(f"    {k}={v!r},\n" for k, v in given.items())
-    return shlex.join(train_words(data, out, options)), (
+    python = "".join(f"    {k}={v!r},\n" for k, v in options.items() if v is not None)
+    return shlex.join(train_words(data, out, options, reading)), (
+        "from attomaton.corpus.reading import Reading\n"
         "from attomaton.jobs.train import train_run\n\n"
-        f"summary = train_run(\n    {data!r},\n    {str(out)!r},\n    reading={asked!r},\n{python})\n"
+        f"summary = train_run(\n    {data!r},\n    {str(out)!r},\n    reading={reading!r},\n{python})\n"
         'print(*summary["final"], sep="\\n")'
     )
