@@ -265,7 +265,7 @@ def parts(folder: Path) -> None:
     text(folder)
     windows = read_windows(folder / "a.txt", Reading(context=6))
     words, table = read_parts(folder / "a.txt", folder, Reading(context=6), size=40)
-    write_json(folder / "parts.json", table.record())
+    write_json(folder / "parts.json", table)
     write_json(folder / "vocabulary.json", list(words.labels))
     work = folder / "work"
     work.mkdir()
