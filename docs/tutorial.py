@@ -118,8 +118,8 @@ Picture(priority.priority_figure(view))
 # Tokens are orthonormal here, so that the entry for (token, last token) is simply the token's score after `bell`.
 
 # %%
-hard = {node["token"]: node["svm_score"] for node in view["nodes"]}
-soft = {node["token"]: node["log_pi"] for node in view["nodes"]}
+hard = {node.token: node.svm_score for node in view.nodes}
+soft = {node.token: node.log_pi for node in view.nodes}
 scores = [[x, hard[x], soft[x]] for x in sorted(hard, key=hard.get, reverse=True)]
 print(terminal.table(["token", "W_svm", "W_fin"], scores))
 print(f"\nL* = {limit.finite.loss_floor:.6f}")

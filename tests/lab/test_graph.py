@@ -69,17 +69,16 @@ def token_graph(limit, last):
 @pytest.mark.parametrize("last", ["guest", "phone", "bell"])
 def test_the_arrays_are_those_of_the_library(limit, last):
     graph, view = token_graph(limit, last), graph_view(limit, limit.graph.vocabulary.id_of(last))
-    assert graph.word == [node["token"] for node in view["nodes"]]
+    assert graph.word == [node.token for node in view.nodes]
     for name, mine in (("component", graph.net.component), ("level", graph.net.level),
                        ("svm_score", graph.net.score), ("log_pi", graph.log_pi)):  # fmt: skip
-        assert mine.tolist() == [node[name] for node in view["nodes"]]
+        assert mine.tolist() == [getattr(node, name) for node in view.nodes]
     edges = np.arange(len(graph.net.weight))
     found = zip(
         graph.net.source, graph.net.target, graph.net.weight, graph.net.margin(edges), strict=True
     )
     assert [tuple(map(float, e)) for e in found] == [
-        tuple(map(float, (e["source"], e["target"], e["weight"], e["margin"])))
-        for e in view["links"]
+        tuple(map(float, (e.source, e.target, e.weight, e.margin))) for e in view.links
     ]
 
 

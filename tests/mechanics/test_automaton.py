@@ -399,28 +399,25 @@ def test_view_counts_and_margins(fitted):
     for raw, limit in fitted:
         for q, arrows in oracle.edges(raw).items():
             view = graph_view(limit, q)
-            assert view["last"] == q
-            tokens = [node["token"] for node in view["nodes"]]
-            assert [node["id"] for node in view["nodes"]] == list(range(len(tokens)))
+            assert view.last == q
+            tokens = [node.token for node in view.nodes]
+            assert [node.id for node in view.nodes] == list(range(len(tokens)))
             assert set(tokens) == oracle.nodes(raw)[q]
-            found = {
-                (tokens[link["source"]], tokens[link["target"]]): link["weight"]
-                for link in view["links"]
-            }
+            found = {(tokens[link.source], tokens[link.target]): link.weight for link in view.links}
             assert found == pytest.approx(arrows)
             part = oracle.components(raw)[q]
-            assert {frozenset(c["tokens"]) for c in view["components"]} == set(part.values())
-            assert [c["id"] for c in view["components"]] == list(range(len(view["components"])))
-            for link in view["links"]:
-                i, j = view["nodes"][link["source"]], view["nodes"][link["target"]]
-                assert link["margin"] == pytest.approx(i["svm_score"] - j["svm_score"], abs=1e-15)
-                if i["component"] == j["component"]:
-                    assert link["margin"] == pytest.approx(0, abs=1e-9)
+            assert {frozenset(c.tokens) for c in view.components} == set(part.values())
+            assert [c.id for c in view.components] == list(range(len(view.components)))
+            for link in view.links:
+                i, j = view.nodes[link.source], view.nodes[link.target]
+                assert link.margin == pytest.approx(i.svm_score - j.svm_score, abs=1e-15)
+                if i.component == j.component:
+                    assert link.margin == pytest.approx(0, abs=1e-9)
                 else:
-                    assert link["margin"] >= 1 - 1e-9
-                    assert i["level"] < j["level"]
+                    assert link.margin >= 1 - 1e-9
+                    assert i.level < j.level
 
 
 def test_view_of_a_token_without_graph():
     view = graph_view(solve_limit(WORDS), 0)
-    assert (view["nodes"], view["links"], view["components"]) == ([], [], [])
+    assert (view.nodes, view.links, view.components) == ((), (), ())

@@ -1,6 +1,7 @@
 import dataclasses
 import re
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib
@@ -12,7 +13,7 @@ from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import UsageError
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
-from attomaton.mechanics.theory.view import graph_view
+from attomaton.mechanics.theory.view import Component, GraphView, Link, Node, graph_view
 from attomaton.report.figures.canvas import COMPONENT_CAP, save, to_svg, write
 from attomaton.report.figures.priority import priority_figure
 from attomaton.report.figures.training import convergence_figure, prediction_figure, protocol_figure
@@ -51,19 +52,16 @@ def view_of(limit, last):
 def chain_view(tokens):
     """Tokens in a chain, each over the next, with all the arrows that this implies."""
     count = len(tokens)
-    return {
-        "last": tokens[-1],
-        "nodes": [
-            {"id": i, "token": x, "component": i, "level": i, "svm_score": float(-i), "log_pi": 0.0}
-            for i, x in enumerate(tokens)
-        ],
-        "links": [
-            {"source": i, "target": j, "weight": 1.0, "margin": float(j - i)}
+    return GraphView(
+        last=tokens[-1],
+        nodes=tuple(Node(i, x, i, i, float(-i), 0.0) for i, x in enumerate(tokens)),
+        links=tuple(
+            Link(i, j, weight=1.0, margin=float(j - i))
             for i in range(count)
             for j in range(i + 1, count)
-        ],
-        "components": [{"id": i, "level": i, "tokens": [x]} for i, x in enumerate(tokens)],
-    }
+        ),
+        components=tuple(Component(i, i, (x,)) for i, x in enumerate(tokens)),
+    )
 
 
 def gids(figure, prefix):
@@ -93,9 +91,9 @@ def records(seeds=3, steps=(0, 1, 10, 100)):
 def test_priority_figure_has_a_box_per_component_and_an_arrow_per_relation(mixed):
     view = view_of(mixed, "d")
     figure = priority_figure(view)
-    assert set(gids(figure, "component-")) == {f"component-{c['id']}" for c in view["components"]}
-    top = next(c["id"] for c in view["components"] if len(c["tokens"]) == 2)
-    one = {c["tokens"][0]: c["id"] for c in view["components"] if len(c["tokens"]) == 1}
+    assert set(gids(figure, "component-")) == {f"component-{c.id}" for c in view.components}
+    top = next(c.id for c in view.components if len(c.tokens) == 2)
+    one = {c.tokens[0]: c.id for c in view.components if len(c.tokens) == 1}
     assert set(gids(figure, "arrow-")) == {
         f"arrow-{top}-{one['c']}", f"arrow-{top}-{one['d']}", f"arrow-{one['e']}-{one['d']}"
     }  # fmt: skip
@@ -106,7 +104,7 @@ def test_priority_figure_has_a_box_per_component_and_an_arrow_per_relation(mixed
 def test_higher_priority_stands_higher(mixed):
     view = view_of(mixed, "d")
     box = gids(priority_figure(view), "component-")
-    level = {c["id"]: c["level"] for c in view["components"]}
+    level = {c.id: c.level for c in view.components}
     low = {c: box[f"component-{c}"].get_y() for c in level}
     high = {c: low[c] + box[f"component-{c}"].get_height() for c in level}
     assert all(low[a] > high[b] for a in level for b in level if level[a] < level[b])
@@ -114,15 +112,14 @@ def test_higher_priority_stands_higher(mixed):
 
 def test_active_arrows_are_solid_and_slack_ones_dashed(mixed):
     view = view_of(mixed, "d")
-    component = {n["id"]: n["component"] for n in view["nodes"]}
+    component = {n.id: n.component for n in view.nodes}
     arrows = gids(priority_figure(view), "arrow-")
-    for link in view["links"]:
-        name = f"arrow-{component[link['source']]}-{component[link['target']]}"
+    for link in view.links:
+        name = f"arrow-{component[link.source]}-{component[link.target]}"
         if name in arrows:
             solid = arrows[name].get_linestyle() in ("-", "solid")
-            assert solid == (abs(link["margin"] - 1) < 1e-6)
-    slack = chain_view(["a", "b"])
-    slack["links"][0]["margin"] = 2.0
+            assert solid == (abs(link.margin - 1) < 1e-6)
+    slack = replace(chain_view(["a", "b"]), links=(Link(0, 1, weight=1.0, margin=2.0),))
     assert gids(priority_figure(slack), "arrow-")["arrow-0-1"].get_linestyle() not in ("-", "solid")
 
 
@@ -154,29 +151,27 @@ def test_large_graphs_are_capped_and_say_so():
 
 def test_wide_levels_leave_room_for_deeper_ones():
     view = chain_view([f"w{i}" for i in range(100)])
-    for node in view["nodes"]:
-        node["level"] = int(node["id"] >= 60)
-    for component in view["components"]:
-        component["level"] = int(component["id"] >= 60)
-    view["links"] = [{"source": i, "target": 60, "weight": 1.0, "margin": 1.0} for i in range(60)]
-    figure = priority_figure(view)
+    two_levels = replace(
+        view,
+        nodes=tuple(replace(node, level=int(node.id >= 60)) for node in view.nodes),
+        components=tuple(replace(c, level=int(c.id >= 60)) for c in view.components),
+        links=tuple(Link(i, 60, weight=1.0, margin=1.0) for i in range(60)),
+    )
+    figure = priority_figure(two_levels)
     assert len(gids(figure, "component-")) == COMPONENT_CAP
     assert "component-60" in gids(figure, "component-")
     assert {"28 of 60", "12 of 40"} <= set(words(figure))
 
 
 def test_large_components_show_their_likeliest_tokens():
-    view = chain_view(list(range(30)))
-    for node in view["nodes"]:
-        node.update(component=0, level=0, log_pi=-0.1 * node["id"])
-    view["components"] = [{"id": 0, "level": 0, "tokens": list(range(30))}]
-    view["links"] = []
+    nodes = tuple(Node(i, i, 0, 0, 0.0, log_pi=-0.1 * i) for i in range(30))
+    view = GraphView(29, nodes, (), (Component(0, 0, tuple(range(30))),))
     said = words(priority_figure(view))
     assert any(re.fullmatch(r"and 22 more, \d+% together", text) for text in said)
 
 
 def test_a_last_token_never_seen_gives_a_figure_that_says_so():
-    said = words(priority_figure({"last": "x", "nodes": [], "links": [], "components": []}))
+    said = words(priority_figure(GraphView("x", (), (), ())))
     assert any("nothing is learned" in text for text in said)
 
 

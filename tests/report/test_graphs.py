@@ -9,8 +9,10 @@ import networkx as nx
 import pytest
 
 from attomaton.corpus.windows import samples_from_sequences
+from attomaton.disk.formats import plain
+from attomaton.disk.records import as_record
 from attomaton.mechanics.theory.limit import solve_limit
-from attomaton.mechanics.theory.view import graph_view
+from attomaton.mechanics.theory.view import Component, GraphView, Link, Node, graph_view
 from attomaton.report.graphs import EXPORTS, readable, to_dot, to_graphml, to_json
 
 HOSTILE = [
@@ -26,24 +28,16 @@ def view_of(tokens):
     component = [0, 0, *range(1, count - 1)]
     level = component
     nodes = [
-        {"id": i, "token": x, "component": c, "level": v, "svm_score": 1.5 - c, "log_pi": 0.25 * i}
+        Node(id=i, token=x, component=c, level=v, svm_score=1.5 - c, log_pi=0.25 * i)
         for i, (x, c, v) in enumerate(zip(tokens, component, level, strict=True))
     ]
-    links = [{"source": 1, "target": 0, "weight": 2.0, "margin": 0.0}]
+    links = [Link(source=1, target=0, weight=2.0, margin=0.0)]
     links += [
-        {"source": i, "target": i + 1, "weight": 1.0 + i, "margin": float(i > 0)}
-        for i in range(count - 1)
+        Link(source=i, target=i + 1, weight=1.0 + i, margin=float(i > 0)) for i in range(count - 1)
     ]
-    members = {c: [n["token"] for n in nodes if n["component"] == c] for c in set(component)}
-    return {
-        "schema_version": 1,
-        "directed": True,
-        "multigraph": False,
-        "last": tokens[-1],
-        "nodes": nodes,
-        "links": links,
-        "components": [{"id": c, "level": c, "tokens": t} for c, t in members.items()],
-    }
+    members = {c: tuple(n.token for n in nodes if n.component == c) for c in set(component)}
+    components = tuple(Component(c, c, t) for c, t in members.items())
+    return GraphView(tokens[-1], tuple(nodes), tuple(links), components)
 
 
 @pytest.fixture
@@ -60,14 +54,14 @@ def test_json_comes_back_as_the_same_graph():
     view = view_of([*HOSTILE, *UNWRITABLE, ""])
     text = to_json(view)
     text.encode()
-    assert {k: v for k, v in json.loads(text).items() if k != "graph"} == view
+    assert {k: v for k, v in json.loads(text).items() if k != "graph"} == plain(view)
+    assert as_record(GraphView, json.loads(text), "it") == view
     graph = nx.node_link_graph(json.loads(text), edges="links")
     assert graph.is_directed()
     assert same_type(graph.graph["last"], "")
-    assert all(same_type(graph.nodes[n["id"]]["token"], n["token"]) for n in view["nodes"])
+    assert all(same_type(graph.nodes[n.id]["token"], n.token) for n in view.nodes)
     assert {(a, b): d for a, b, d in graph.edges(data=True)} == {
-        (x["source"], x["target"]): {"weight": x["weight"], "margin": x["margin"]}
-        for x in view["links"]
+        (x.source, x.target): {"weight": x.weight, "margin": x.margin} for x in view.links
     }
 
 
@@ -75,15 +69,15 @@ def test_graphml_comes_back_with_every_attribute():
     view = view_of(HOSTILE)
     graph = nx.read_graphml(io.BytesIO(to_graphml(view).encode()), node_type=int)
     assert graph.is_directed()
-    assert same_type(graph.graph["last"], view["last"])
-    for node in view["nodes"]:
-        expected = {k: v for k, v in node.items() if k != "id"}
-        assert graph.nodes[node["id"]] == expected
-        assert same_type(graph.nodes[node["id"]]["token"], node["token"])
-    assert len(graph.edges) == len(view["links"])
-    for link in view["links"]:
-        found = graph.edges[link["source"], link["target"]]
-        assert found == {"weight": link["weight"], "margin": link["margin"]}
+    assert same_type(graph.graph["last"], view.last)
+    for node in view.nodes:
+        expected = {k: v for k, v in plain(node).items() if k != "id"}
+        assert graph.nodes[node.id] == expected
+        assert same_type(graph.nodes[node.id]["token"], node.token)
+    assert len(graph.edges) == len(view.links)
+    for link in view.links:
+        found = graph.edges[link.source, link.target]
+        assert found == {"weight": link.weight, "margin": link.margin}
 
 
 def test_graphml_spells_out_what_xml_cannot_hold():
@@ -120,14 +114,14 @@ def test_dot_is_balanced_and_quoted():
         bare.count("{") == bare.count("}") == bare.count("subgraph") + bare.count("rank=same") + 1
     )
     assert re.fullmatch(r'[\w\s{}\[\]=;,.>"-]*', bare)
-    assert bare.count("subgraph cluster_") == len(view["components"])
-    assert len(re.findall(r"n\d+ -> n\d+", bare)) == len(view["links"])
+    assert bare.count("subgraph cluster_") == len(view.components)
+    assert len(re.findall(r"n\d+ -> n\d+", bare)) == len(view.links)
 
 
 def test_dot_puts_every_level_on_one_rank(chain):
     ranks = re.findall(r"\{ rank=same; level_(\d+); ([^}]*); \}", to_dot(chain))
     by_level = {int(level): set(members.split("; ")) for level, members in ranks}
-    assert by_level == {node["level"]: {f"n{node['id']}"} for node in chain["nodes"]}
+    assert by_level == {node.level: {f"n{node.id}"} for node in chain.nodes}
 
 
 def test_dot_tells_active_from_slack(chain):
@@ -149,9 +143,9 @@ def test_graphviz_reads_hostile_dot_and_keeps_the_labels():
         if group.get("class") == "node":
             label = group.find(f"{svg}text").text.replace("\xa0", " ")
             shown[group.find(f"{svg}title").text] = label
-    names = readable(node["token"] for node in view["nodes"])
-    for node in view["nodes"]:
-        assert shown[f"n{node['id']}"] == names[node["token"]]
+    names = readable(node.token for node in view.nodes)
+    for node in view.nodes:
+        assert shown[f"n{node.id}"] == names[node.token]
 
 
 def test_readable_names_are_distinct_and_visible():
@@ -164,12 +158,4 @@ def test_readable_names_are_distinct_and_visible():
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_an_empty_graph_exports(name):
-    view = {
-        "last": "x",
-        "directed": True,
-        "multigraph": False,
-        "nodes": [],
-        "links": [],
-        "components": [],
-    }
-    assert EXPORTS[name](view).strip()
+    assert EXPORTS[name](GraphView("x", (), (), ())).strip()

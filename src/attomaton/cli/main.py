@@ -405,7 +405,7 @@ def graph(
     json: Json = False,
 ) -> None:
     """The priority graph of one last token: who outranks whom, who is tied."""
-    from attomaton.disk.formats import write_text
+    from attomaton.disk.formats import plain, write_text
     from attomaton.disk.storage import check_file, write_whole
     from attomaton.folders.model import last_token_table
     from attomaton.mechanics.theory.view import graph_view
@@ -433,7 +433,7 @@ def graph(
     if out is None and format != "text" and not json:
         put_file(text)
     elif out is None:
-        emit(view, text, json)
+        emit(plain(view), text, json)
     else:
         write_whole(out, lambda path: write_text(path, text))
         emit({"written": str(out)}, f"written: {out}", json)

@@ -17,7 +17,7 @@ from attomaton.folders.run import metric_columns
 from attomaton.jobs.train import train_beside_theory, training_records
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
-from attomaton.mechanics.theory.view import graph_view
+from attomaton.mechanics.theory.view import GraphView, graph_view
 from attomaton.report.text.terminal import explanation_text, fit_text, graph_text, table
 
 TRAINING = {"init": "uniform", "optimizer": "gd", "lr": 5.0, "steps": 100_000, "seeds": 5}
@@ -77,7 +77,7 @@ def _training_text(records: dict[str, Any]) -> str:
 
 
 def _draw(
-    work: Path, views: list[dict], records: dict[str, Any], explanation: Any
+    work: Path, views: list[GraphView], records: dict[str, Any], explanation: Any
 ) -> dict[str, str]:
     """Figures as files, and as SVG text for the page; none where matplotlib is not installed."""
     if package_version("matplotlib") is None:
@@ -93,7 +93,7 @@ def _draw(
     return {name: canvas.to_svg(figure) for name, figure in drawn.items()}
 
 
-def _page(text: dict[str, str], views: list[dict], pictures: dict[str, str]) -> str:
+def _page(text: dict[str, str], views: list[GraphView], pictures: dict[str, str]) -> str:
     from attomaton.report.html.page import page
 
     sections: list[dict[str, Any]] = [
@@ -109,7 +109,7 @@ def _page(text: dict[str, str], views: list[dict], pictures: dict[str, str]) -> 
     for i, view in enumerate(views):
         sections.append(
             {
-                "heading": f"After “{view['last']}”",
+                "heading": f"After “{view.last}”",
                 "svg": pictures.get(f"graph-{i}"),
                 "code": graph_text(view),
             }

@@ -1,22 +1,20 @@
 """Exports of one last token's priority graph: node-link JSON, GraphML and DOT.
 
-Every function takes the plain dict of a graph view: `last`, `nodes` (`id`, `token`, `component`,
-`level`, `svm_score`, `log_pi`), `links` (`source`, `target`, `weight`, `margin`) and `components`
-(`id`, `level`, `tokens`). Nodes are named by number, never by token, so no token can break a file.
+Nodes are named by number, never by token, so no token can break a file.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any
 from xml.sax.saxutils import escape
 
+from attomaton.corpus.vocabulary import Label
+from attomaton.disk.formats import plain
 from attomaton.errors import visible
+from attomaton.mechanics.theory.view import GraphView, Link
 from attomaton.report.words import signed
 
-Label = str | int
-View = dict[str, Any]
 Real = float | int  # numbers that have been through JSON may have lost their decimal point
 
 # Interior-point solvers meet a weakly active constraint to about 3e-6 only; a margin that close to
@@ -56,9 +54,9 @@ def readable(tokens: Iterable[Label]) -> dict[Label, str]:
     return {x: shown(x) for x in tokens}
 
 
-def to_json(view: View) -> str:
+def to_json(view: GraphView) -> str:
     """Node-link JSON: `networkx.node_link_graph(json.loads(text), edges="links")` reads it."""
-    data = {**view, "graph": {"last": view["last"]}}
+    data = {**plain(view), "graph": {"last": view.last}}
     text = json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)
     try:
         text.encode()
@@ -67,7 +65,7 @@ def to_json(view: View) -> str:
     return text + "\n"
 
 
-def to_graphml(view: View) -> str:
+def to_graphml(view: GraphView) -> str:
     r"""GraphML with typed attributes on nodes, edges and the graph (`last`).
 
     A number and a word stay apart by their key's type. Characters that XML cannot hold are spelled
@@ -75,15 +73,15 @@ def to_graphml(view: View) -> str:
     """
     keys: dict[tuple[str, str, str], str] = {}
     body = ['  <graph edgedefault="directed">']
-    body += _data(keys, "graph", {"last": view["last"]}, "    ")
-    for node in view["nodes"]:
-        body.append(f'    <node id="{node["id"]}">')
-        body += _data(keys, "node", {k: v for k, v in node.items() if k != "id"}, "      ")
+    body += _data(keys, "graph", {"last": view.last}, "    ")
+    for node in view.nodes:
+        body.append(f'    <node id="{node.id}">')
+        body += _data(keys, "node", {k: v for k, v in vars(node).items() if k != "id"}, "      ")
         body.append("    </node>")
-    for link in view["links"]:
-        body.append(f'    <edge source="{link["source"]}" target="{link["target"]}">')
-        ends = ("source", "target")
-        body += _data(keys, "edge", {k: v for k, v in link.items() if k not in ends}, "      ")
+    for link in view.links:
+        body.append(f'    <edge source="{link.source}" target="{link.target}">')
+        said = {"weight": link.weight, "margin": link.margin}
+        body += _data(keys, "edge", said, "      ")
         body.append("    </edge>")
     declared = [
         f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}"/>'
@@ -96,10 +94,10 @@ def to_graphml(view: View) -> str:
     return "\n".join([*head, *declared, *body, "  </graph>", "</graphml>", ""])
 
 
-def to_dot(view: View) -> str:
+def to_dot(view: GraphView) -> str:
     """Graphviz DOT: components as clusters, levels as ranks, active margins solid, slack dashed."""
-    names = readable(node["token"] for node in view["nodes"])
-    last = readable([view["last"]])[view["last"]]
+    names = readable(node.token for node in view.nodes)
+    last = readable([view.last])[view.last]
     title = _quoted(f"after {last}: who outranks whom")
     lines = [
         "digraph priority {",
@@ -108,12 +106,15 @@ def to_dot(view: View) -> str:
     ]
     lines += _dot_clusters(view, names)
     lines += _dot_levels(view)
-    lines += [_dot_edge(link) for link in view["links"]]
+    lines += [_dot_edge(link) for link in view.links]
     return "\n".join([*lines, "}", ""])
 
 
 def _data(
-    keys: dict[tuple[str, str, str], str], scope: str, values: dict[str, Any], indent: str
+    keys: dict[tuple[str, str, str], str],
+    scope: str,
+    values: Mapping[str, Label | float],
+    indent: str,
 ) -> list[str]:
     """`<data>` elements of one node, edge or graph; `keys` learns every (scope, name, type)."""
     lines = []
@@ -133,53 +134,46 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _grouped(nodes: list[dict[str, Any]], key: str) -> dict[int, list[dict[str, Any]]]:
-    groups: dict[int, list[dict[str, Any]]] = {}
-    for node in nodes:
-        groups.setdefault(node[key], []).append(node)
-    return groups
-
-
-def _dot_clusters(view: View, names: dict[Label, str]) -> list[str]:
+def _dot_clusters(view: GraphView, names: dict[Label, str]) -> list[str]:
     lines = []
-    members = _grouped(view["nodes"], "component")
-    for component in view["components"]:
-        inside = members.get(component["id"], [])
-        lines.append(f"  subgraph cluster_{component['id']} {{")
-        score = f"score {signed(inside[0]['svm_score'])}" if inside else ""
+    members = view.members
+    for component in view.components:
+        inside = members.get(component.id, [])
+        lines.append(f"  subgraph cluster_{component.id} {{")
+        score = f"score {signed(inside[0].svm_score)}" if inside else ""
         lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
         lines += [
-            f"    n{node['id']} [label={_quoted(names[node['token']])}, level={node['level']}, "
-            f'svm_score="{node["svm_score"]!r}", log_pi="{node["log_pi"]!r}"];'
+            f"    n{node.id} [label={_quoted(names[node.token])}, level={node.level}, "
+            f'svm_score="{node.svm_score!r}", log_pi="{node.log_pi!r}"];'
             for node in inside
         ]
         lines.append("  }")
     return lines
 
 
-def _dot_levels(view: View) -> list[str]:
+def _dot_levels(view: GraphView) -> list[str]:
     """One invisible spine of level marks, and every node on the rank of its level's mark."""
-    members = _grouped(view["nodes"], "level")
+    members: dict[int, list[str]] = {}
+    for node in view.nodes:
+        members.setdefault(node.level, []).append(f"n{node.id}")
     levels = sorted(members)
     lines = [f'  level_{v} [shape=plaintext, label="level {v}", fontsize=10];' for v in levels]
     lines += [f"  level_{a} -> level_{b} [style=invis];" for a, b in pairwise(levels)]
-    for v in levels:
-        row = "; ".join(f"n{node['id']}" for node in members[v])
-        lines.append(f"  {{ rank=same; level_{v}; {row}; }}")
+    lines += [f"  {{ rank=same; level_{v}; {'; '.join(members[v])}; }}" for v in levels]
     return lines
 
 
-def _dot_edge(link: dict[str, Any]) -> str:
-    margin = link["margin"]
+def _dot_edge(link: Link) -> str:
+    margin = link.margin
     style = "dotted, color=gray" if margin < 0.5 else "solid" if is_active(margin) else "dashed"
     # Graphviz takes `weight` as a wish about edge lengths, so the samples' weight has its own name.
     return (
-        f"  n{link['source']} -> n{link['target']} "
-        f'[style={style}, sample_weight="{link["weight"]!r}", margin="{margin!r}"];'
+        f"  n{link.source} -> n{link.target} "
+        f'[style={style}, sample_weight="{link.weight!r}", margin="{margin!r}"];'
     )
 
 
-EXPORTS: dict[str, Callable[[View], str]] = {
+EXPORTS: dict[str, Callable[[GraphView], str]] = {
     "json": to_json,
     "graphml": to_graphml,
     "dot": to_dot,

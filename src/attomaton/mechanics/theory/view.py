@@ -1,61 +1,109 @@
 """One last token's priority graph as plain data, for exports, figures and pages."""
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attomaton.mechanics.theory.limit import Limit
+from attomaton.corpus.vocabulary import Label
+
+if TYPE_CHECKING:  # whoever only shows a graph needs no solver
+    from attomaton.mechanics.theory.limit import Limit
 
 
-def graph_view(limit: Limit, last: int) -> dict[str, Any]:
-    """The graph of one last token in node-link form, plain Python types throughout.
+@dataclass(frozen=True)
+class Node:
+    """A token; `svm_score` and `log_pi` are its hard and soft scores."""
 
-    Components are numbered from 0 within this graph, by level; `svm_score` and `log_pi` are the token's
-    hard and soft scores. An edge's `weight` is that of the samples behind it, its `margin` the difference of
-    svm scores (0 inside a component, at least 1 between components; 1 exactly where it is active).
+    id: int
+    token: Label
+    component: int
+    level: int
+    svm_score: float
+    log_pi: float
+
+
+@dataclass(frozen=True)
+class Link:
+    """An edge; `weight` is that of the samples behind it, `margin` the difference of svm scores along it.
+
+    The margin is 0 inside a component, at least 1 between components, and 1 exactly where it is active.
     """
+
+    source: int
+    target: int
+    weight: float
+    margin: float
+
+
+@dataclass(frozen=True)
+class Component:
+    """Tokens that are tied."""
+
+    id: int
+    level: int
+    tokens: tuple[Label, ...]
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """The graph of one last token in node-link form, components numbered from 0 by level."""
+
+    schema_version: int = field(default=1, init=False)
+    directed: bool = field(default=True, init=False)
+    multigraph: bool = field(default=False, init=False)
+    last: Label
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    components: tuple[Component, ...]
+
+    @property
+    def component_of(self) -> dict[int, int]:
+        """The component of each node."""
+        return {node.id: node.component for node in self.nodes}
+
+    @property
+    def members(self) -> dict[int, list[Node]]:
+        """The nodes of each component."""
+        found: dict[int, list[Node]] = {}
+        for node in self.nodes:
+            found.setdefault(node.component, []).append(node)
+        return found
+
+
+def graph_view(limit: "Limit", last: int) -> GraphView:
+    """The graph of one last token, plain Python types throughout."""
     graph, words = limit.graph, limit.graph.vocabulary
     pairs, edges = graph.pairs_of(last), graph.edges_of(last)
     component = graph.component[pairs]
     first = int(component.min()) if len(component) else 0
-    nodes = [
-        {
-            "id": i,
-            "token": words[graph.pair_token[p]],
-            "component": int(graph.component[p]) - first,
-            "level": int(graph.level[graph.component[p]]),
-            "svm_score": float(limit.svm.score[p]),
-            "log_pi": float(limit.finite.log_pi[p]),
-        }
+    nodes = tuple(
+        Node(
+            id=i,
+            token=words[graph.pair_token[p]],
+            component=int(graph.component[p]) - first,
+            level=int(graph.level[graph.component[p]]),
+            svm_score=float(limit.svm.score[p]),
+            log_pi=float(limit.finite.log_pi[p]),
+        )
         for i, p in enumerate(range(pairs.start, pairs.stop))
-    ]
-    links = [
-        {
-            "source": int(a) - pairs.start,
-            "target": int(b) - pairs.start,
-            "weight": float(w),
-            "margin": float(limit.svm.score[a] - limit.svm.score[b]),
-        }
+    )
+    links = tuple(
+        Link(
+            source=int(a) - pairs.start,
+            target=int(b) - pairs.start,
+            weight=float(w),
+            margin=float(limit.svm.score[a] - limit.svm.score[b]),
+        )
         for a, b, w in zip(
             graph.edge_from[edges], graph.edge_to[edges], graph.edge_weight[edges], strict=True
         )
-    ]
-    members: dict[int, list[Any]] = {}
+    )
+    members: dict[int, list[Label]] = {}
     for node in nodes:
-        members.setdefault(node["component"], []).append(node["token"])
-    return {
-        "schema_version": 1,
-        "directed": True,
-        "multigraph": False,
-        "last": words[last],
-        "nodes": nodes,
-        "links": links,
-        "components": [
-            {
-                "id": int(c) - first,
-                "level": int(graph.level[c]),
-                "tokens": members[int(c) - first],
-            }
-            for c in np.unique(component)
-        ],
-    }
+        members.setdefault(node.component, []).append(node.token)
+    components = tuple(
+        Component(int(c) - first, int(graph.level[c]), tuple(members[int(c) - first]))
+        for c in np.unique(component)
+    )
+    return GraphView(words[last], nodes, links, components)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.errors import cut
+from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.figures.canvas import (
     BLACK,
     BLUE,
@@ -26,7 +27,7 @@ from attomaton.report.figures.canvas import (
     put_text,
     text_width,
 )
-from attomaton.report.graphs import View, is_active, readable
+from attomaton.report.graphs import is_active, readable
 from attomaton.report.words import percent, signed
 
 # All lengths are inches, and data coordinates are inches too.
@@ -74,14 +75,14 @@ class _Arrow:
 
 
 @drawn
-def priority_figure(view: View) -> Figure:
+def priority_figure(view: GraphView) -> Figure:
     """Who outranks whom after one last token: components as boxes, highest priority on top.
 
     A component of several tokens shows each one's soft share. Arrows that others imply are left
     out. Solid ones have the margin 1, the smallest allowed (active); dashed ones more (slack). Above
     `COMPONENT_CAP` components the figure shows the heaviest of the top levels and says so.
     """
-    title = f"after {mention(view['last'])}: who outranks whom"
+    title = f"after {mention(view.last)}: who outranks whom"
     boxes, total = _boxes(view)
     if not boxes:
         return _empty_figure(title, "no sample ends in this token: nothing is learned about it")
@@ -111,25 +112,22 @@ def priority_figure(view: View) -> Figure:
     return figure
 
 
-def _boxes(view: View) -> tuple[list[_Box], int]:
+def _boxes(view: GraphView) -> tuple[list[_Box], int]:
     """The components to draw, measured, and how many there are in all."""
-    names = readable(node["token"] for node in view["nodes"])
-    nodes: dict[int, list[dict[str, Any]]] = {}
-    for node in view["nodes"]:
-        nodes.setdefault(node["component"], []).append(node)
-    component = {node["id"]: node["component"] for node in view["nodes"]}
+    names = readable(node.token for node in view.nodes)
+    nodes, component = view.members, view.component_of
     weight = dict.fromkeys(nodes, 0.0)
-    for link in view["links"]:
-        for end in ("source", "target"):
-            weight[component[link[end]]] += link["weight"]
+    for link in view.links:
+        for end in (link.source, link.target):
+            weight[component[end]] += link.weight
     boxes = []
     for c, inside in nodes.items():
-        share = np.exp([node["log_pi"] for node in inside])
+        share = np.exp([node.log_pi for node in inside])
         order = np.argsort(-share, kind="stable")
-        lines = [(cut(names[inside[i]["token"]], 18), float(share[i] / share.sum())) for i in order]
+        lines = [(cut(names[inside[i].token], 18), float(share[i] / share.sum())) for i in order]
         keep = TOKEN_CAP if len(lines) > TOKEN_CAP + 1 else len(lines)
         first = inside[0]
-        box = _Box(c, first["level"], first["svm_score"], weight[c], lines[:keep])
+        box = _Box(c, first.level, first.svm_score, weight[c], lines[:keep])
         box.more = len(lines) - keep
         boxes.append(box)
     chosen = _chosen(boxes)
@@ -164,14 +162,14 @@ def _measure(box: _Box) -> None:
     box.height = rows * _LINE + _PAD
 
 
-def _relations(view: View, shown: set[int]) -> list[_Arrow]:
+def _relations(view: GraphView, shown: set[int]) -> list[_Arrow]:
     """One arrow for each pair of shown components with an edge between them."""
-    component = {node["id"]: node["component"] for node in view["nodes"]}
+    component = view.component_of
     margin: dict[tuple[int, int], float] = {}
-    for link in view["links"]:
-        a, b = component[link["source"]], component[link["target"]]
+    for link in view.links:
+        a, b = component[link.source], component[link.target]
         if a != b and a in shown and b in shown:
-            margin[a, b] = min(link["margin"], margin.get((a, b), np.inf))
+            margin[a, b] = min(link.margin, margin.get((a, b), np.inf))
     return [_Arrow(a, b, m) for (a, b), m in sorted(margin.items())]
 
 
@@ -337,8 +335,8 @@ def _empty_figure(title: str, message: str) -> Figure:
     return figure
 
 
-def _level_counts(view: View) -> dict[int, int]:
-    levels = [component["level"] for component in view["components"]]
+def _level_counts(view: GraphView) -> dict[int, int]:
+    levels = [component.level for component in view.components]
     return {level: levels.count(level) for level in set(levels)}
 
 

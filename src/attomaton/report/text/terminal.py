@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attomaton.errors import visible
+from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.words import NONE
 
 WIDEST = 200  # characters of a cell, or of an example in a line of its own
@@ -66,20 +67,19 @@ def fit_text(s: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def graph_text(view: Mapping[str, Any]) -> str:
+def graph_text(view: GraphView) -> str:
     """One priority graph, level by level."""
-    tokens = {node["token"]: node for node in view["nodes"]}
-    links = len(view["links"])
-    lines = [f"after {_quoted(view['last'])}: {len(view['nodes'])} tokens, {links} edges"]
-    for component in view["components"]:
-        names = []
-        for token in component["tokens"]:
-            soft = tokens[token]["log_pi"]
-            shown = visible(token)
-            names.append(f"{shown} ({soft:+.3f})" if len(component["tokens"]) > 1 else shown)
-        score = tokens[component["tokens"][0]]["svm_score"]
+    lines = [
+        f"after {_quoted(view.last)}: {len(view.nodes)} tokens, {len(view.links)} edges",
+    ]
+    members = view.members
+    for component in view.components:
+        inside = members[component.id]
+        names = [visible(node.token) for node in inside]
+        if len(inside) > 1:
+            names = [f"{x} ({node.log_pi:+.3f})" for x, node in zip(names, inside, strict=True)]
         tied = " ~ ".join(names)
-        lines.append(f"  level {component['level']}  score {score:+.4f}  {tied}")
+        lines.append(f"  level {component.level}  score {inside[0].svm_score:+.4f}  {tied}")
     return "\n".join(lines)
 
 
