@@ -95,7 +95,7 @@ def leftovers(folder: Path, out: str) -> list[str]:
 def pieces(folder: Path) -> Counter[str]:
     """How often each piece is in the ledger: once it was done, or once it was found done by another process."""
     lines = read_ledger(folder)
-    return Counter(x["piece"] for x in lines if x["event"] in ("done", "found"))
+    return Counter(str(x.piece) for x in lines if x.event in ("done", "found"))
 
 
 def doubled(folder: Path) -> list[str]:
