@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.disk.formats import read_arrays, read_json
-from attomaton.disk.holdings import _FINISHED
+from attomaton.disk.holdings import finished_pieces
 from attomaton.disk.ledger import LEDGER, read_ledger
 from attomaton.disk.manifest import MANIFEST, changes
 from attomaton.disk.storage import LOCK_FILE
@@ -34,7 +34,7 @@ def unreadable(folder: Path) -> list[str]:
 
 def unreadable_pieces(work: Path) -> list[str]:
     """The finished pieces of unfinished work that cannot be read; what else is torn there is written anew."""
-    pieces = {path for pattern in _FINISHED for path in work.glob(pattern)}
+    pieces = finished_pieces(work)
     return [f"{path}: {fault}" for path in sorted(pieces) if (fault := _fault(path)) is not None]
 
 

@@ -171,10 +171,10 @@ def is_ours_to_empty(folder: Path) -> bool:
     return any(is_real_file(folder / name) for name in MARKS) or not os.listdir(folder)
 
 
-def has_finished_pieces(work: Path) -> bool:
-    """Whether unfinished work has pieces that are finished."""
+def finished_pieces(work: Path) -> set[Path]:
+    """The pieces of unfinished work that are finished."""
     patterns = {pattern for kind in KINDS.values() for pattern in kind.pieces}
-    return any(True for pattern in patterns for _ in work.glob(pattern))
+    return {path for pattern in patterns for path in work.glob(pattern)}
 
 
 def erase(folder: Path, kind: str | None = None, keep_lock: bool = False) -> None:

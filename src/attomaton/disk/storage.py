@@ -36,7 +36,7 @@ from attomaton.disk.holdings import (
     clear_torn,
     erase,
     erase_matching,
-    has_finished_pieces,
+    finished_pieces,
     is_ours_to_empty,
     is_real_file,
     is_real_folder,
@@ -398,7 +398,7 @@ def _taken_up(work: Path, path: Path, wanted: dict[str, Any], force: bool) -> bo
         if unnamed := isinstance(before, dict) and "maker" not in before:  # by an earlier attomaton
             before = {"maker": wanted["maker"], **before}
         resumed = before == wanted
-        if not resumed and not force and has_finished_pieces(work):
+        if not resumed and not force and finished_pieces(work):
             raise UsageError(_unlike(work, path, before, wanted))
     if resumed:
         if unnamed:
