@@ -103,7 +103,7 @@ class Mark:
 def check_place(
     path: Path | str,
     kind: str | None,
-    inputs: Sequence[Path | str | None] = (),
+    inputs: Sequence[str | os.PathLike[str] | None] = (),
     force: bool = False,
     replacing: bool = True,
 ) -> Place:
@@ -685,7 +685,7 @@ def _exchange(a: Path, b: Path) -> bool:
 def check_file(
     path: Path | str,
     suffixes: Sequence[str] = (),
-    inputs: Sequence[Path | str | None] = (),
+    inputs: Sequence[str | os.PathLike[str] | None] = (),
     force: bool = True,
 ) -> Path:
     """Whether a file may be written there, before the work is done: an error that says why not.
