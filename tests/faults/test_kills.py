@@ -76,7 +76,6 @@ def test_a_fit_on_ray_that_is_killed_or_loses_workers_is_the_undisturbed_fit(tmp
         assert clean(tally) == {}
 
 
-@pytest.mark.slow
 def test_ray_workers_killed_while_they_start_are_replaced(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
     prepare(tmp_path)
