@@ -132,7 +132,7 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
     write(figure, svg)
-    figure.set_layout_engine("none")  # everything has its place now; finding it takes half of the drawing
+    figure.set_layout_engine("none")  # finding places took half the time
     write(figure, png)
     return [svg, png]
 
