@@ -13,7 +13,6 @@ from attomaton.errors import AttomatonError
 from attomaton.lab.automaton import charts as automaton_charts
 from attomaton.lab.automaton import why as automaton_why
 from attomaton.lab.automaton.norm import Norm
-from attomaton.lab.kit.charts import shown
 from attomaton.lab.kit.contexts import (
     MOST,
     commands,
@@ -23,6 +22,7 @@ from attomaton.lab.kit.contexts import (
     read_context,
     write_context,
 )
+from attomaton.lab.kit.table import shown
 from attomaton.lab.opened import Opened
 from attomaton.numerics import named_rng
 

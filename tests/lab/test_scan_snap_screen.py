@@ -470,8 +470,8 @@ def test_a_job_that_no_page_waits_for_ends_early(tmp_path, monkeypatch):
     asked = read_asked({"classes": "symmetric", "levels": "reduced", "beside_eta_y": "7"})
     job, other = compute(lab, asked), compute(lab, asked)
     assert other is job
-    assert job.seen["pages"] == 2
-    job.seen["pages"] = 0  # both have gone on to another question
+    assert job.about.pages == 2
+    job.about.pages = 0  # both have gone on to another question
     go.set()
     assert job.wait(30.0)
     assert (job.state, asked_for) == ("done", [1.0])

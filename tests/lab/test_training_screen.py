@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
@@ -22,6 +23,7 @@ from attomaton.lab.training.curves import SEEDS, Shown, drawn
 from attomaton.lab.training.form import USUAL, Form
 from attomaton.lab.training.runs import (
     BROKEN,
+    Options,
     all_runs,
     arguments,
     find_run,
@@ -31,7 +33,7 @@ from attomaton.lab.training.runs import (
 )
 from attomaton.lab.view import Lab
 
-LONG = "/training?on=example&steps=1200000&lr=5&seeds=2"  # some seconds in about fifty chunks
+LONG = "/training?on=example&steps=1200000&lr=5&seeds=2&init=uniform"  # some seconds in about fifty chunks
 CHARTS = {
     "loss_gap": "Loss above its floor, L − L*",
     "cosine_svm": "Cosine of W with W_svm",
@@ -327,10 +329,10 @@ OPTIONS = {"init": "uniform", "optimizer": "gd", "lr": None, "steps": 40, "every
 
 def test_a_run_killed_with_its_process_is_listed_and_can_go_on(room, tmp_path):
     lab, model = room
-    job = start(lab, lab.shelf.find("example"), model, OPTIONS)
+    job = start(lab, lab.shelf.find("example"), model, Options(**OPTIONS))
     assert job.wait(60.0)
     (run,) = all_runs(lab)
-    assert (run.id, run.status, run.unfinished) == (job.seen["run"], ("finished",) * 2, False)
+    assert (run.id, run.status, run.unfinished) == (job.about.run.id, ("finished",) * 2, False)
     assert run.id == lab.shelf.find(run.id).id
     # What a killed process leaves: the work folder alone.
     killed = lab.shelf.workspace / "runs" / "killed"
@@ -340,7 +342,7 @@ def test_a_run_killed_with_its_process_is_listed_and_can_go_on(room, tmp_path):
             raise KeyboardInterrupt
 
     data, reading, options = arguments(run.config)
-    train_run(data, killed, reading=reading, progress=stop, **options)
+    train_run(data, killed, reading=reading, progress=stop, **asdict(options))
     shutil.rmtree(killed)
     (broken,) = [r for r in all_runs(lab) if r.status == (BROKEN,)]
     assert (broken.title, broken.unfinished, broken.records) == ("killed", True, {})
@@ -353,19 +355,19 @@ def test_a_run_killed_with_its_process_is_listed_and_can_go_on(room, tmp_path):
 def test_the_code_gives_the_same_numbers(room, tmp_path, call, monkeypatch):
     lab, model = room
     monkeypatch.chdir(tmp_path)
-    job = start(lab, lab.shelf.find("example"), model, OPTIONS | {"lr": 0.5})
+    job = start(lab, lab.shelf.find("example"), model, Options(**OPTIONS | {"lr": 0.5}))
     assert job.wait(60.0)
-    run = find_run(lab, job.seen["run"])
+    run = find_run(lab, job.about.run.id)
     wanted = (run.path / "metrics.parquet").read_bytes()
     for out in ("by_cli", "by_python"):
-        cli, python = train_code(str(model), out, OPTIONS | {"lr": 0.5})
+        cli, python = train_code(str(model), out, Options(**OPTIONS | {"lr": 0.5}))
         if out == "by_cli":
             assert call(*shlex.split(cli)[1:])[0] == 0
         else:
             exec(python, {})
         assert (tmp_path / out / "metrics.parquet").read_bytes() == wanted
     # A run records what was left to the defaults, too.
-    said = OPTIONS | {"lr": 0.5, "every": 1}
+    said = Options(**OPTIONS | {"lr": 0.5, "every": 1})
     assert run.code() == train_code(str(model.resolve()), run.path.resolve(), said)
     assert set(shlex.split(run.command)) <= set(shlex.split(run.code()[0]))
 
@@ -384,7 +386,7 @@ def test_a_lab_that_is_read_only_starts_nothing(room):
     lab, model = room
     lab.allow_run = False
     with pytest.raises(UsageError, match="read only"):
-        start(lab, lab.shelf.find("example"), model, OPTIONS)
+        start(lab, lab.shelf.find("example"), model, Options(**OPTIONS))
     assert not (lab.shelf.workspace / "runs").exists()
 
 
@@ -395,13 +397,14 @@ def some_records(seeds, count):
 
 
 def test_many_points_and_seeds_are_thinned_and_said():
-    run = Shown("a", some_records(SEEDS + 5, 5000), {"optimizer": "gd"}, {"svm_norm": 2.0})
-    options, header, rows, note = drawn("norm", [run], linear=True)
+    run = Shown("a", some_records(SEEDS + 5, 5000), {"optimizer": "gd"}, 2.0)
+    picture = drawn("norm", [run], linear=True)
+    options = picture.options()
     assert len(options["series"]) == SEEDS + 1
     assert max(len(s["data"]) for s in options["series"]) == 2000
     assert options["series"][0]["data"][-1][0] == 4999
-    assert f"{SEEDS} of {SEEDS + 5} seeds" in note
-    assert (len(header), len(rows)) == (4, (SEEDS + 5) * 5000)
+    assert f"{SEEDS} of {SEEDS + 5} seeds" in picture.note
+    assert (len(picture.header), len(picture.rows)) == (4, (SEEDS + 5) * 5000)
 
 
 def test_what_has_no_logarithm_is_left_out_and_nothing_at_all_is_said():
@@ -409,15 +412,15 @@ def test_what_has_no_logarithm_is_left_out_and_nothing_at_all_is_said():
     records["loss_gap"][0] = [0.5, 0.0, -1e-17, np.nan]
     records["distance_fin"][:] = 0.0
     records["cosine_svm"][:] = np.nan
-    run = Shown("a", records, {"optimizer": "gd"}, {"svm_norm": 0.0})
-    assert drawn("loss_gap", [run], linear=True)[0]["series"][0]["data"] == [
+    run = Shown("a", records, {"optimizer": "gd"}, 0.0)
+    assert drawn("loss_gap", [run], linear=True).options()["series"][0]["data"] == [
         [0, 0.5],
         [1, None],
         [2, None],
         [3, None],
     ]
     words = [
-        drawn(n, [run], linear=True)[0]["graphic"][0]["style"]["text"]
+        drawn(n, [run], linear=True).options()["graphic"][0]["style"]["text"]
         for n in ("distance_fin", "cosine_svm")
     ]
     assert words[0] == "0 throughout"
@@ -425,8 +428,8 @@ def test_what_has_no_logarithm_is_left_out_and_nothing_at_all_is_said():
 
 
 def test_the_line_of_theory_does_not_pull_the_axis_below_zero():
-    run = Shown("a", some_records(1, 11), {}, {"svm_norm": 500.0})
-    line = drawn("norm", [run], linear=False)[0]["series"][-1]
+    run = Shown("a", some_records(1, 11), {}, 500.0)
+    line = drawn("norm", [run], linear=False).options()["series"][-1]
     assert line["name"].startswith("theory")
     assert [y for _, y in line["data"]][-1] == pytest.approx(run.records["norm"][0, -1])
     assert all(y is None for _, y in line["data"][:-1])
@@ -442,7 +445,7 @@ def test_the_line_of_theory_does_not_pull_the_axis_below_zero():
     ],
 )
 def test_the_slope_of_theory_is_that_of_gradient_descent_alone(config, rate):
-    assert Shown("a", {}, config, {"svm_norm": 3.0}).rate == rate
+    assert Shown("a", {}, config, 3.0).rate == rate
 
 
 def test_a_broken_folder_does_not_hide_the_others(two_runs):

@@ -9,10 +9,11 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from attomaton.errors import AttomatonError
 
+About = TypeVar("About")
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
 
 
@@ -21,18 +22,18 @@ class Stopped(KeyboardInterrupt):
 
 
 @dataclass(eq=False)
-class Job:
-    """One piece of work; `key` says what work it is, `seen` is whatever it shows while it runs."""
+class Job(Generic[About]):
+    """One piece of work; `key` says what work it is, `about` is what pages want to know of it while it runs."""
 
     key: str
     title: str
+    about: About
     state: str = RUNNING
     done: int = 0
     total: int = 0
     note: str = ""
     error: str = ""
     result: Any = None
-    seen: dict[str, Any] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     _stop: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -67,24 +68,26 @@ class Jobs:
     """All jobs of a lab, by key; the newest of a key counts."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, Job[Any]] = {}
         self._lock = threading.Lock()
 
-    def start(self, key: str, title: str, work: Callable[[Job], Any]) -> Job:
+    def start(
+        self, key: str, title: str, work: Callable[[Job[Any]], Any], about: Any = None
+    ) -> Job[Any]:
         """Start this work, or join it where it is running already."""
         with self._lock:
             known = self._jobs.get(key)
             if known is not None and known.state == RUNNING:
                 return known
-            job = self._jobs[key] = Job(key, title)
+            job = self._jobs[key] = Job(key, title, about)
         threading.Thread(target=_do, args=(job, work), name=key, daemon=True).start()
         return job
 
-    def find(self, key: str) -> Job | None:
+    def find(self, key: str) -> Job[Any] | None:
         """The newest job of a key."""
         return self._jobs.get(key)
 
-    def running(self) -> list[Job]:
+    def running(self) -> list[Job[Any]]:
         """What is going on now."""
         return [job for job in self._jobs.values() if job.state == RUNNING]
 
@@ -96,7 +99,7 @@ class Jobs:
             job.wait(seconds)
 
 
-def _do(job: Job, work: Callable[[Job], Any]) -> None:
+def _do(job: Job[Any], work: Callable[[Job[Any]], Any]) -> None:
     try:
         job.result = work(job)
         job.state = STOPPED if job.stopping and job.result is None else DONE

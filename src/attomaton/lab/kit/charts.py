@@ -1,32 +1,256 @@
-"""A chart as the lab shows it: a title, the picture, its numbers as a table, and files of both."""
+"""Charts: what is drawn, in axes, series and marks; and the card that shows it, its numbers as a table, files of both.
 
-from collections.abc import Callable, Sequence
-from typing import Any
+No other module writes options of ECharts. `more` is for what one chart alone tells ECharts of a part. Colours are
+named "$blue", "$ink", "$soft", "$line" and so on, and follow the page.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from nicegui import ui
 from nicegui.elements.echart import EChart
 
-from attomaton.errors import visible
-from attomaton.report.text.spreadsheets import csv_text
+from attomaton.lab.kit.parts import card, heading, icon_button
+from attomaton.lab.kit.table import Rows, numbers, save_csv
 
-Rows = Sequence[Sequence[object]]
 POINTS = 2000  # of one series
-LONGEST = 500  # characters of a cell
+COLOURS = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$soft")
 # A scale that reads the same to every eye and in grey.
 VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58",
            "#b5de2b", "#fde725"]  # fmt: skip
+# What is said of what the mouse is on: of all series there, of a row of bars, of one point.
+ALONG, ROW, ONE = (
+    {"trigger": "axis"},
+    {"trigger": "axis", "axisPointer": {"type": "shadow"}},
+    {"trigger": "item"},
+)
+
+
+class Margins(NamedTuple):
+    """Pixels around what is drawn; those inside `labels` are left for the labels of the axes too."""
+
+    left: int
+    right: int
+    top: int
+    bottom: int
+    labels: bool = False
+
+
+USUAL = Margins(8, 16, 34, 26, labels=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of a chart."""
+
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Axis(Part):
+    """Numbers from `low` to `high`, their logarithms, or `names`; its own name stands in the middle, `gap` away."""
+
+    name: str = ""
+    log: bool = False
+    names: Sequence[str] | None = None
+    low: float | int | str | None = None
+    high: float | int | str | None = None
+    gap: int | None = 26  # None: the name stands at the end
+
+    def option(self) -> dict[str, Any]:
+        """As ECharts takes it."""
+        middle = {"nameLocation": "middle", "nameGap": self.gap} if self.gap and self.name else {}
+        kind = "category" if self.names is not None else "log" if self.log else "value"
+        said = {"name": self.name or None, "data": self.names, "min": self.low, "max": self.high}
+        return _said(type=kind, **said) | middle | dict(self.more)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line across the chart at one value of x or of y, with a few words beside it."""
+
+    text: str
+    x: float | int | None = None
+    y: float | int | None = None
+    colour: str = "$ink"
+    dash: str = "dashed"
+    place: str = "insideEndTop"
+    ink: str = "$soft"  # of the words
+    size: int = 12
+
+    def option(self) -> dict[str, Any]:
+        """As ECharts takes it."""
+        label = {
+            "formatter": "{b}",
+            "position": self.place,
+            "color": self.ink,
+            "fontSize": self.size,
+        }
+        style = {"color": self.colour, "type": self.dash, "width": 1.5}
+        return _said(xAxis=self.x, yAxis=self.y) | {
+            "name": self.text,
+            "lineStyle": style,
+            "label": label,
+        }
+
+
+@dataclass(frozen=True)
+class Span:
+    """A shaded stretch of the x axis, with its name above."""
+
+    text: str
+    low: float | int
+    high: float | int
+    colour: str
+
+
+@dataclass(frozen=True)
+class Series(Part):
+    """What is drawn together: `kind` is line, bar, scatter or heatmap."""
+
+    kind: str
+    data: Sequence[Any]
+    name: str = ""
+    colour: str = ""
+    dash: str | Sequence[int] = "solid"
+    width: float | int = 2
+    marks: Sequence[Mark] = ()
+    spans: Sequence[Span] = ()
+
+    def option(self) -> dict[str, Any]:
+        """As ECharts takes it."""
+        made = _said(type=self.kind, name=self.name or None, data=self.data)
+        if self.colour:
+            made["itemStyle"] = {"color": self.colour}
+        if self.kind == "line":
+            colour = {"color": self.colour} if self.colour else {}
+            made["lineStyle"] = {"width": self.width, "type": self.dash} | colour
+        still = {"silent": True, "animation": False}
+        if self.marks:
+            made["markLine"] = still | {"symbol": "none", "data": [x.option() for x in self.marks]}
+        if self.spans:
+            made["markArea"] = still | {
+                "itemStyle": {"opacity": 0.15},
+                "label": {"color": "$soft", "fontSize": 11, "position": "top"},
+                "data": [
+                    [{"name": s.text, "xAxis": s.low, "itemStyle": {"color": s.colour}}, {"xAxis": s.high}]
+                    for s in self.spans
+                ],
+            }  # fmt: skip
+        return made | dict(self.more)
+
+
+@dataclass(frozen=True)
+class Legend(Part):
+    """The names of series, above the chart; without `names`, of all."""
+
+    names: Sequence[str] | None = None
+
+    def option(self) -> dict[str, Any]:
+        """As ECharts takes it."""
+        return _said(type="scroll", top=0, data=self.names) | dict(self.more)
+
+
+@dataclass(frozen=True)
+class Shades(Part):
+    """Values as colours, from `low` to `high`, with a scale to read them by."""
+
+    low: float | int
+    high: float | int
+
+    def option(self) -> dict[str, Any]:
+        """As ECharts takes it."""
+        return {"min": self.low, "max": self.high, "inRange": {"color": VIRIDIS}} | dict(self.more)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A few words inside a chart, so many pixels from its edges."""
+
+    text: str
+    left: int | str | None = None
+    top: int | str | None = None
+    bottom: int | None = None
+
+    def option(self) -> dict[str, Any]:
+        """As ECharts takes it."""
+        place = _said(left=self.left, top=self.top, bottom=self.bottom)
+        style = {"text": self.text, "fill": "$soft", "fontSize": 12}
+        return {"type": "text", "silent": True, "style": style} | place
+
+
+@dataclass(frozen=True)
+class Picture(Part):
+    """A chart without its card: what is drawn, the table of its numbers, and what is said below."""
+
+    x: Axis = field(default_factory=Axis)
+    y: Axis = field(default_factory=Axis)
+    series: Sequence[Series] = ()
+    header: Sequence[str] = ()
+    rows: Rows = ()
+    note: str = ""
+    margins: Margins = USUAL
+    hover: Mapping[str, Any] = field(default_factory=lambda: ALONG)
+    legend: Legend | None = None
+    shades: Shades | None = None
+    words: Sequence[Word] = ()
+
+    def options(self) -> dict[str, Any]:
+        """As ECharts takes it."""
+        left, right, top, bottom, labels = self.margins
+        grid = {"left": left, "right": right, "top": top, "bottom": bottom}
+        made = _said(
+            grid=grid | ({"containLabel": True} if labels else {}),
+            tooltip=dict(self.hover),
+            xAxis=self.x.option(),
+            yAxis=self.y.option(),
+            series=[one.option() for one in self.series],
+            legend=self.legend and self.legend.option(),
+            visualMap=self.shades and self.shades.option(),
+            graphic=[word.option() for word in self.words] or None,
+        )
+        return made | dict(self.more)
+
+
+@dataclass(frozen=True)
+class _Given(Picture):
+    given: Any = None
+
+    def options(self) -> dict[str, Any]:
+        return self.given
+
+
+NOTHING = Picture()
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was clicked: the series and the place in its data; `value` as it was given."""
+
+    series: int
+    index: int
+    value: Sequence[object]
 
 
 class Canvas(EChart, component="chart.js"):
-    """ECharts in the colours of the page; options name colours as "$blue", "$ink", "$soft", "$line" and so on."""
+    """ECharts in the colours of the page."""
 
-    def __init__(self, options: dict[str, Any], label: str):
-        super().__init__(options)
+    def __init__(self, picture: Picture, label: str):
+        super().__init__(picture.options())
         self._props["label"] = label
 
-    def patch(self, options: dict[str, Any]) -> None:
-        """Change parts of what is drawn, in the browser alone; `options` stay what they were."""
-        self.run_method("patch", options)
+    def show(self, picture: Picture) -> None:
+        """Draw something else."""
+        self._props["options"] = picture.options()
+        self.update()
+
+    def patch(self, *series: Any) -> None:
+        """Change these series, which have an id, in the browser alone."""
+        if not isinstance(series[0], Series):
+            self.run_method("patch", series[0])
+            return
+        self.run_method("patch", {"series": [one.option() for one in series]})
 
 
 class Chart:
@@ -35,64 +259,59 @@ class Chart:
     def __init__(
         self,
         title: str,
-        options: dict[str, Any],
-        header: Sequence[str],
-        rows: Rows,
+        picture: Any = NOTHING,
+        header: Sequence[str] = (),
+        rows: Rows = (),
         *,
         name: str,
         height: str = "20rem",
         note: str = "",
-        on_click: Callable[[dict[str, Any]], Any] | None = None,
+        on_click: Callable[[Any], Any] | None = None,
     ):
-        self.name, self.header, self.rows = name, list(header), rows
+        old = not isinstance(picture, Picture)  # as long as some screens give options
+        picture = _Given(given=picture, header=header, rows=rows, note=note) if old else picture
+        self.name, self.picture = name, picture
         self._stale = True
         self.canvas: Canvas
-        with (
-            ui.element("section")
-            .classes("card")
-            .props(f'aria-label="{_quoted(title)}"') as self.card
-        ):
+        with card(label=title) as self.card:
             with ui.row().classes("card-head"):
-                self.title = (
-                    ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
-                )
+                self.title = heading(title)
                 ui.space()
-                self._twin_button = icon_button(
-                    "table_rows", "Show the numbers as a table", self._toggle
-                )
+                icon_button("table_rows", "Show the numbers as a table", self._toggle)
                 with icon_button("download", "Save this chart"), ui.menu():
+                    ui.menu_item("SVG", lambda: self._save("svg"))
+                    ui.menu_item("PNG", lambda: self._save("png"))
                     ui.menu_item(
-                        "SVG", lambda: self.canvas.run_method("save", "svg", f"{name}.svg")
+                        "CSV", lambda: save_csv(name, self.picture.header, self.picture.rows)
                     )
-                    ui.menu_item(
-                        "PNG", lambda: self.canvas.run_method("save", "png", f"{name}.png")
-                    )
-                    ui.menu_item("CSV", self.save_csv)
-            self.canvas = Canvas(options, title).style(f"height: {height}; width: 100%")
+            self.canvas = Canvas(picture, title).style(f"height: {height}; width: 100%")
             if on_click is not None:
-                self.canvas.on("point", lambda e: on_click(e.args))
-            self.note = ui.label(note).classes("note")
-            self.note.set_visibility(bool(note))
-            with ui.element("div").classes("twin") as self._twin:
-                pass
+                self.canvas.on(
+                    "point", lambda e: on_click(e.args) if old else _clicked(e.args, on_click)
+                )
+            self.note = ui.label().classes("note")
+            self._twin = ui.element("div").classes("twin")
             self._twin.set_visibility(False)
+        self._say()
 
     def show(
-        self, options: dict[str, Any], header: Sequence[str], rows: Rows, note: str | None = None
+        self, picture: Any, header: Sequence[str] = (), rows: Rows = (), note: str = ""
     ) -> None:
         """Draw something else in the same place."""
-        self.header, self.rows, self._stale = list(header), rows, True
-        self.canvas._props["options"] = options
-        self.canvas.update()
-        if note is not None:
-            self.note.set_text(note)
-            self.note.set_visibility(bool(note))
+        if not isinstance(picture, Picture):
+            picture = _Given(given=picture, header=header, rows=rows, note=note)
+        self.picture, self._stale = picture, True
+        self.canvas.show(picture)
+        self._say()
         if self._twin.visible:
             self._fill()
 
-    def save_csv(self) -> None:
-        """The numbers as a file."""
-        save_csv(self.name, self.header, self.rows)
+    def _say(self) -> None:
+        self.note.set_text(self.picture.note)
+        self.note.set_visibility(bool(self.picture.note))
+
+    def _save(self, kind: str) -> None:
+        self.canvas.run_method("save", kind, f"{self.name}.{kind}")
 
     def _toggle(self) -> None:
         self._twin.set_visibility(not self._twin.visible)
@@ -102,75 +321,8 @@ class Chart:
     def _fill(self) -> None:
         self._twin.clear()
         with self._twin:
-            numbers(self.header, self.rows)
+            numbers(self.picture.header, self.picture.rows)
         self._stale = False
-
-
-def numbers(
-    header: Sequence[str],
-    rows: Rows,
-    *,
-    on_row: Callable[[int], Any] | None = None,
-    page: int = 12,
-) -> ui.table:
-    """A table of values; floats to six digits, as the command line's JSON has them in full.
-
-    `on_row` is called with the number of a row that is chosen, by mouse or keyboard.
-    """
-    right = [
-        all(isinstance(row[j], (int, float)) or row[j] is None for row in rows) and bool(rows)
-        for j in range(len(header))
-    ]
-    columns = [
-        {
-            "name": f"c{j}",
-            "label": h,
-            "field": f"c{j}",
-            "sortable": True,
-            "align": "right" if right[j] else "left",
-        }
-        for j, h in enumerate(header)
-    ]
-    data = [
-        {"id": i, **{f"c{j}": shown(x) for j, x in enumerate(row)}} for i, row in enumerate(rows)
-    ]
-    paging = {"rowsPerPage": page if len(data) > page else 0}
-    table = ui.table(columns=columns, rows=data, row_key="id", pagination=paging)
-    table.classes("numbers").props("dense flat")
-    if len(data) <= page:
-        table.props("hide-pagination")
-    if on_row is not None:
-        table.classes("choosable")
-        table.add_slot(
-            "body",
-            """<q-tr :props="props" tabindex="0" @click="$parent.$emit('choose', props.row.id)"
-            @keyup.enter="$parent.$emit('choose', props.row.id)"><q-td v-for="col in props.cols" :key="col.name"
-            :props="props">{{ col.value }}</q-td></q-tr>""",
-        )
-        table.on("choose", lambda e: on_row(int(e.args)))
-    return table
-
-
-def shown(x: object) -> object:
-    """A value as a cell shows it; what there is not as a dash, text of a user with nothing hidden in it."""
-    if isinstance(x, float):
-        return float(f"{x:.6g}")
-    return x if isinstance(x, int) else "–" if x is None else visible(x, LONGEST, keep="\n")
-
-
-def save_csv(name: str, header: Sequence[str], rows: Rows) -> None:
-    """Rows as a CSV file for the one who asked."""
-    ui.download.content(csv_text(header, rows, "\r\n"), f"{name}.csv", "text/csv")
-
-
-def icon_button(icon: str, what: str, do: Callable[..., Any] | None = None) -> ui.button:
-    """A round button with a picture; what it does is said on hover and to a screen reader."""
-    button = ui.button(icon=icon, on_click=do).props(
-        f'flat round dense size="sm" aria-label="{_quoted(what)}"'
-    )
-    with button:
-        ui.tooltip(what)
-    return button
 
 
 def thinned(n: int, most: int = POINTS) -> list[int]:
@@ -182,5 +334,14 @@ def thinned(n: int, most: int = POINTS) -> list[int]:
     return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
 
 
-def _quoted(text: str) -> str:
-    return text.replace('"', "'")
+def _clicked(said: object, do: Callable[[Point], Any]) -> Any:
+    """Tell of a click, if it fell on something that is drawn: what a browser says is looked at first."""
+    match said:
+        case {"seriesIndex": int(series), "dataIndex": int(index), "value": value}:
+            return do(Point(series, index, value if isinstance(value, list) else [value]))
+    return None
+
+
+def _said(**options: Any) -> dict[str, Any]:
+    """Options that were given."""
+    return {name: value for name, value in options.items() if value is not None}

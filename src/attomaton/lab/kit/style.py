@@ -38,6 +38,7 @@ body.body--dark { --q-primary: #56b4e9 !important; }
   min-width: 0; width: 100%; display: flex; flex-direction: column; gap: .5rem; }
 .card-head { align-items: center; gap: .2rem; flex-wrap: nowrap; margin-bottom: .2rem; }
 .card-title { font-weight: 600; font-size: 1rem; line-height: 1.3; }
+.place { width: 100%; } .place:empty { display: none; }
 .note { color: var(--soft); font-size: .85rem; line-height: 1.45; }
 .twin { overflow-x: auto; margin-top: .5rem; }
 .grid2 { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
@@ -74,6 +75,14 @@ a.chip:hover, .chip.can:hover { border-color: var(--link); color: var(--link); c
 .numbers td, .numbers th { font-variant-numeric: tabular-nums; }
 .numbers.choosable tbody tr { cursor: pointer; }
 .numbers.choosable tbody tr:hover, .numbers.choosable tbody tr:focus-visible { background: var(--fill); }
+.linked-part { white-space: nowrap; }
+.linked-part + .linked-part { margin-left: .4rem; }
+.linked-part a { text-decoration: none; }
+.linked-part a:hover { text-decoration: underline; }
+.linked-place { margin-left: .25rem; font-size: .8rem; color: var(--soft); }
+.linked-place:hover, .linked-place:focus-visible { color: var(--link); }
+.linked td { white-space: normal; }
+.linked td.text-right { white-space: nowrap; }
 a { color: var(--link); }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 .mono, code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;

@@ -6,8 +6,8 @@ from nicegui import ui
 
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import FAILED, RUNNING, STOPPED, Job
-from attomaton.lab.kit import linked
 from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.kit.table import linked_table
 from attomaton.lab.lens import choices as lens_choices
 from attomaton.lab.lens.charts import draw_levels, draw_probability, draw_ranks, draw_shares
 from attomaton.lab.lens.choices import PATIENCE, Choices
@@ -41,7 +41,7 @@ CSS = """
 
 async def build(view: View) -> None:
     """Fill the page."""
-    ui.add_css(linked.CSS + lens_choices.CSS + CSS)
+    ui.add_css(lens_choices.CSS + CSS)
     model = await view.model()
     if model is not None:
         await Page(view, model).fill()
@@ -149,7 +149,7 @@ class Page:
             elif beside is None:
                 beside = ui.element("div").classes("lens-beside")
             with self.place if beside is None else beside:
-                linked.linked_table(
+                linked_table(
                     s["heading"], s["note"], s["header"], s["rows"], cells[i], name=f"table-{i + 1}"
                 )
 

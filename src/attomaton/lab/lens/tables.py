@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attomaton.lab.kit.linked import Part
+from attomaton.lab.kit.table import Part
 from attomaton.lab.lens.records import Record
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View

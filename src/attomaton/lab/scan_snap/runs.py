@@ -253,17 +253,24 @@ def found(lab: Lab, asked: Asked) -> list[dict[str, Result]]:
     ]
 
 
-def compute(lab: Lab, asked: Asked) -> Job:
+@dataclass(eq=False)
+class Waiting:
+    """How many pages wait for a job."""
+
+    pages: int = 1
+
+
+def compute(lab: Lab, asked: Asked) -> Job[Waiting]:
     """Start what is missing, or join the job that is at it; it ends early when no page waits for it any more."""
     lab.may_start()
     classes, kept = asked.check(), results_of(lab)
     wanted = [(level, rates) for level in asked.levels for rates in asked.rates]
 
-    def work(job: Job) -> None:
+    def work(job: Job[Waiting]) -> None:
         from attomaton.scan_snap.theory.phase import measure_phases
 
         for done, (level, rates) in enumerate(wanted):
-            if job.seen.get("pages", 1) < 1:
+            if job.about.pages < 1:
                 return
             job.progress(
                 done, len(wanted), f"{level}, η_Y = {worded(rates[0])}, η_Z = {worded(rates[1])}"
@@ -274,8 +281,9 @@ def compute(lab: Lab, asked: Asked) -> Job:
                 kept.keep(key, Result(run, measure_phases(run)))
         job.done = job.total
 
-    job = lab.jobs.start(f"scan-snap {asked!r}", "Computing", work)
-    job.seen["pages"] = job.seen.get("pages", 0) + 1
+    mine = Waiting()
+    job = lab.jobs.start(f"scan-snap {asked!r}", "Computing", work, mine)
+    job.about.pages += job.about is not mine
     return job
 
 

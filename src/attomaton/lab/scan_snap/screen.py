@@ -83,7 +83,7 @@ class Page:
     def compute(self) -> None:
         """Show what is known for the present settings, and start what is not."""
         if self.job is not None and self.job.state == RUNNING:
-            self.job.seen["pages"] -= 1
+            self.job.about.pages -= 1
         self.job, self.drawn = None, 0
         self.status.clear()
         with self.status, self.view.checked():

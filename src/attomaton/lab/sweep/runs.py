@@ -8,14 +8,12 @@ from threading import Event
 from typing import Any
 
 from attomaton.disk.provenance import run_folder
-from attomaton.errors import UsageError
 from attomaton.folders.sweep import Sweep, grid_words
 from attomaton.jobs.sweep import sweep_run
-from attomaton.lab.jobs import RUNNING, Job
+from attomaton.lab.jobs import Job
+from attomaton.lab.kit.work import Work
 from attomaton.lab.shelf import folder_id
 from attomaton.lab.view import Lab
-
-JOB = "sweep"  # one at a time
 
 
 @dataclass(frozen=True)
@@ -27,38 +25,35 @@ class Asked:
     level: str
 
 
-def running(lab: Lab) -> Job | None:
-    """The sweep that is going on."""
-    job = lab.jobs.find(JOB)
-    return job if job is not None and job.state == RUNNING else None
+@dataclass(frozen=True, eq=False)
+class Going:
+    """A sweep while it goes on, by its id and title; `there` says that its folder is."""
+
+    id: str
+    title: str
+    there: Event
 
 
-def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job:
-    """Do a sweep in a new folder of the workspace, or continue the one in `out`; `seen["there"]` says the folder is."""
-    lab.may_start()
-    if running(lab) is not None:
-        raise UsageError("a sweep is running already: wait for its end, or stop it.")
+WORK = Work[Going]("sweep")
+
+
+def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job[Going]:
+    """Do a sweep in a new folder of the workspace, or continue the one in `out`."""
     config = {"grid": asked.grid, "classes": asked.classes, "level": asked.level}
-    out = out or run_folder("sweep", config, lab.shelf.workspace.resolve() / "runs")
-    there = Event()  # the folder is
-    about = {"sweep": folder_id(out), "title": out.name, "there": there}
+    place = out or run_folder("sweep", config, lab.shelf.workspace.resolve() / "runs")
 
-    def work(job: Job) -> dict[str, Any]:
-        job.seen.update(about)
+    def work(job: Job[Going]) -> object:
         job.progress(0, 1, "starting, compiling …")
         try:
             return sweep_run(
-                out, asked.grid, asked.classes, asked.level,
+                place, asked.grid, asked.classes, asked.level,
                 lambda done, total, what: job.progress(done, total, f"{done} of {total} {what}"),
-                lambda text: there.set(),
+                lambda text: job.about.there.set(),
             )  # fmt: skip
         finally:
-            there.set()
+            job.about.there.set()
 
-    job = lab.jobs.start(JOB, "Sweep", work)
-    for name, value in about.items():
-        job.seen.setdefault(name, value)
-    return job
+    return WORK.start(lab, "Sweep", work, Going(folder_id(place), place.name, Event()))
 
 
 def sweep_code(

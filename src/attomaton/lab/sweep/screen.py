@@ -11,7 +11,7 @@ from attomaton.lab.jobs import DONE, Job
 from attomaton.lab.kit.charts import Chart, numbers
 from attomaton.lab.sweep.form import CSS, Form
 from attomaton.lab.sweep.map import NAMES, cells_on, drawn, read_axes, settings_of
-from attomaton.lab.sweep.runs import launch, running, sweep_code
+from attomaton.lab.sweep.runs import WORK, launch, sweep_code
 from attomaton.lab.view import Screen, View, in_thread
 
 
@@ -43,7 +43,7 @@ class Page:
             self._build_map(self.sweep)
         self._list()
         self.form = Form(view, self._start, self._says, opened=self.sweep is None)
-        job = running(self.lab)
+        job = WORK.running(self.lab)
         if job is not None:
             self._attach(job)
         self._says()
@@ -122,9 +122,9 @@ class Page:
         self._failures()
 
     def _about(self) -> None:
-        sweep, job = self.sweep, running(self.lab)
+        sweep, job = self.sweep, WORK.running(self.lab)
         assert sweep is not None
-        busy = job is not None and job.seen["sweep"] == self.view.item.id
+        busy = job is not None and job.about.id == self.view.item.id
         missing, failed, cells = len(sweep.missing), len(sweep.failed), len(sweep.cells)
         self.about_place.clear()
         with (
@@ -278,8 +278,8 @@ class Page:
         with self.view.checked(self.form.wrong):
             asked = self.form.asked()
             job = launch(self.lab, asked)
-            await in_thread(job.seen["there"].wait, 10.0)
-            self.view.go(item=self.lab.shelf.find(job.seen["sweep"]))
+            await in_thread(job.about.there.wait, 10.0)
+            self.view.go(item=self.lab.shelf.find(job.about.id))
 
     def _resume(self) -> None:
         assert self.sweep is not None
@@ -290,15 +290,15 @@ class Page:
     def _attach(self, job: Job) -> None:
         self.job_place.clear()
         with self.job_place:
-            if job.seen["sweep"] != self.view.item.id:
-                ui.link(f"{job.seen['title']} is being computed", f"./sweep?on={job.seen['sweep']}")
+            if job.about.id != self.view.item.id:
+                ui.link(f"{job.about.title} is being computed", f"./sweep?on={job.about.id}")
             self.view.watch(job, self._ended, self._step)
 
     def _step(self, job: Job) -> None:
         """Read and draw what came since the last look."""
         if (
             self.sweep is not None
-            and job.seen["sweep"] == self.view.item.id
+            and job.about.id == self.view.item.id
             and job.done != self.done_drawn
         ):
             self.done_drawn = job.done

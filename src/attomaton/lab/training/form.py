@@ -6,9 +6,12 @@ from typing import Any
 from nicegui import ui
 
 from attomaton.errors import UsageError, one_of
+from attomaton.lab.kit.parts import abreast, button, card, note, place
 from attomaton.lab.opened import Opened
+from attomaton.lab.training.runs import Options
 from attomaton.lab.view import View
 from attomaton.mechanics.experiment.arguments import (
+    DEFAULTS,
     HEADS,
     INITS,
     LOSSES,
@@ -26,8 +29,10 @@ CHOICES = {
     "loss": LOSSES,
     "every": ("log", "even"),
 }
-USUAL = {"optimizer": "gd", "lr": "", "steps": "4000", "seeds": "3", "seed": "0", "init": "uniform",
-         "loss": "log", "head": "identity", "batch_size": "", "every": "log"}  # fmt: skip
+# As Python and the command line have them, but for the records: the page draws steps on a log axis.
+USUAL = {name: str(DEFAULTS.get(name, "")) for name in
+         ("optimizer", "lr", "steps", "seeds", "seed", "init", "loss", "head", "batch_size")}  # fmt: skip
+USUAL["every"] = "log"
 LABELS = {"lr": "lr (empty: usual)", "batch_size": "batch size", "every": "records"}
 LARGE = 200_000  # pairs from which opening a model takes seconds and gigabytes
 PAIRS_A_SECOND, BYTES_A_PAIR = 1e6, 850  # measured on 5.8 million pairs
@@ -42,52 +47,47 @@ class Form:
     ):
         self.view, self.model, self._changed = view, model, changed
         self.fields: dict[str, Any] = {}
-        with ui.element("section").classes("card").props('aria-label="A new run"'):
-            ui.label("A new run").classes("card-title").props('role="heading" aria-level="2"')
-            with ui.element("div").classes("abreast fields"):
+        with card("A new run"):
+            with abreast().classes("fields"):
                 for name in USUAL:
                     self._field(name)
                 large = self.pairs > LARGE
-                button = ui.button(
-                    "Start anyway" if large else "Start", icon="play_arrow", on_click=start
-                )
-                button.props("unelevated no-caps")
+                button("Start anyway" if large else "Start", start)
             if large:
-                ui.label(self._warning()).classes("note warning").props('role="note"')
-            self.wrong = ui.element("div").classes("place")
+                note(self._warning()).classes("warning").props('role="note"')
+            self.wrong = place()
 
     @property
     def pairs(self) -> int:
         """Parameters: pairs of a last token and a token of its contexts."""
         return int(self.model.summary["pairs"])
 
-    def asked(self) -> dict[str, Any]:
+    def asked(self) -> Options:
         """The options of `train_run`, or the error the command line would give."""
         said = {name: str(field.value or "").strip() for name, field in self.fields.items()}
         for name, choices in CHOICES.items():
             one_of(name, said[name], choices)
-        counts = {name: _whole(name, said[name]) for name in ("steps", "seeds", "batch_size")}
-        for name in ("steps", "seeds"):
-            if counts[name] is None:
-                raise UsageError(f"{name}: a whole number is needed.")
+        steps, seeds = (_needed(name, said[name]) for name in ("steps", "seeds"))
+        batch_size = _whole("batch_size", said["batch_size"])
         seed = _whole("seed", said["seed"]) or 0
         lr = _number("lr", said["lr"])
+        counts = {"steps": steps, "seeds": seeds, "batch_size": batch_size}
         check_options(
             optimizer=said["optimizer"], head=said["head"], loss=said["loss"], counts=counts, seed=seed
         )  # fmt: skip
         rate = learning_rate(said["optimizer"], lr)
         step_sizes(1.0 if rate is None else rate, 1)
         loss_floors(0.0 if said["loss"] == "log" else None, said["optimizer"], 1)
-        for name, most in (("steps", MOST_STEPS), ("seeds", MOST_SEEDS)):
-            if (counts[name] or 0) > most:
+        for name, count, most in (("steps", steps, MOST_STEPS), ("seeds", seeds, MOST_SEEDS)):
+            if count > most:
                 raise UsageError(
-                    f"{name}={counts[name]}: at most {most:,} in the page; use `attomaton train`."
+                    f"{name}={count}: at most {most:,} in the page; use `attomaton train`."
                 )
-        return {
-            "init": said["init"], "optimizer": said["optimizer"], "lr": lr, "steps": counts["steps"],
-            "every": "log" if said["every"] == "log" else None, "head": said["head"], "loss": said["loss"],
-            "batch_size": counts["batch_size"], "seeds": counts["seeds"], "seed": seed,
-        }  # fmt: skip
+        return Options(
+            init=said["init"], optimizer=said["optimizer"], lr=lr, steps=steps,
+            every="log" if said["every"] == "log" else None, head=said["head"], loss=said["loss"],
+            batch_size=batch_size, seeds=seeds, seed=seed,
+        )  # fmt: skip
 
     def _field(self, name: str) -> None:
         label, asked = LABELS.get(name, name), self.view.get(name, USUAL[name])[:40]
@@ -122,6 +122,13 @@ def _whole(name: str, text: str) -> int | None:
         raise UsageError(f"{name}={text}: a whole number is needed.") from error
 
 
+def _needed(name: str, text: str) -> int:
+    found = _whole(name, text)
+    if found is None:
+        raise UsageError(f"{name}: a whole number is needed.")
+    return found
+
+
 def _number(name: str, text: str) -> float | None:
     try:
         return float(text) if text else None
@@ -130,10 +137,8 @@ def _number(name: str, text: str) -> float | None:
 
 
 CSS = """
-.place { width: 100%; } .place:empty { display: none; }
 .fields > .q-field { width: 8.2rem; flex: 0 1 auto; }
 .warning { border-left: 4px solid var(--hot); padding-left: .6rem; }
 .beside { width: 17rem; max-width: 100%; }
-@media (max-width: 600px) { .place { width: 100%; } .place:empty { display: none; }
-.fields > .q-field { width: calc(50% - .3rem); } }
+@media (max-width: 600px) { .fields > .q-field { width: calc(50% - .3rem); } }
 """

@@ -1,45 +1,68 @@
 """Runs of training as the lab finds, starts and resumes them."""
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.reading import OPTIONS as READING
-from attomaton.disk.formats import expect, read_json, read_text, read_toml
+from attomaton.disk.formats import read_json, read_text, read_toml
 from attomaton.disk.ledger import asked_as
 from attomaton.disk.provenance import run_folder
+from attomaton.disk.records import read_record
 from attomaton.disk.storage import check_folder, is_folder
 from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.folders.model import read_record
+from attomaton.folders.model import read_record as model_record
 from attomaton.folders.run import read_metrics
 from attomaton.jobs.train import train_run
 from attomaton.lab.jobs import RUNNING, Job
+from attomaton.lab.kit.work import Work
 from attomaton.lab.shelf import Item, folder_id
 from attomaton.lab.view import Lab
 from attomaton.mechanics.experiment.train import Arrays
 
-JOB = "train"  # one training at a time: a second would only slow down the first
+Setting = str | int | float | None
 BROKEN = "broken off"  # of a run whose process was killed: nothing but its checkpoint is there
-OPTIONS = (
-    "init",
-    "optimizer",
-    "lr",
-    "steps",
-    "every",
-    "head",
-    "loss",
-    "batch_size",
-    "seeds",
-    "seed",
-)
 KINDS: dict[str, tuple[type, ...]] = {
     "lr": (float, int), "steps": (int,), "every": (int, str), "batch_size": (int,), "seeds": (int,),
     "seed": (int,), "context": (int,),
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options:
+    """What training is asked for, as `train_run` takes it."""
+
+    init: str
+    optimizer: str
+    lr: float | int | None
+    steps: int
+    every: int | str | None
+    head: str
+    loss: str
+    batch_size: int | None
+    seeds: int
+    seed: int
+    embeddings: str | None = None
+
+
+OPTIONS = tuple(one.name for one in fields(Options))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the summary of a run says: its end point as theory has it, and the last values of every seed."""
+
+    samples: int | None = None
+    loss_floor: float | None = None
+    svm_norm: float | None = None
+    final: tuple[dict[str, int | float | None], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,15 +72,15 @@ class TrainingRun:
     id: str
     title: str
     path: Path
-    config: Mapping[str, Any]
+    config: Mapping[str, Setting]
     status: tuple[str, ...]
-    summary: Mapping[str, Any]
-    command: str
+    outcome: Outcome = Outcome()
+    command: str = ""
 
     @cached_property
     def records(self) -> Arrays:
-        """What was measured: steps and (seeds, records) arrays."""
-        if BROKEN in self.status:
+        """What was measured: steps and (seeds, records) arrays; nothing of a run that goes on or was broken off."""
+        if {BROKEN, RUNNING} & set(self.status):
             return {}
         found = read_metrics(self.path)
         if len(found["loss"]) != len(self.status):
@@ -86,20 +109,37 @@ class TrainingRun:
             f"records = read_metrics({str(out)!r})\nprint(records)"
         )
 
-    def finals(self) -> tuple[list[str], list[list[Any]]]:
+    def finals(self) -> tuple[list[str], list[list[object]]]:
         """The last values of every seed, as `attomaton train` prints them, and how each ended."""
-        final = self.summary.get("final")
+        final: Sequence[Mapping[str, int | float | None]] | None = self.outcome.final
         if final is None:
             names = [k for k in self.records if k != "steps"]
             final = [
                 {"seed": i, **{k: float(self.records[k][i, -1]) for k in names}}
                 for i in range(len(self.records["loss"]))
             ]
-        rows = [
-            [*("nan" if x is None else x for x in row.values()), state]
+        rows: list[list[object]] = [
+            [*("nan" if x is None else x if isfinite(x) else str(x) for x in row.values()), state]
             for row, state in zip(final, self.status, strict=True)
         ]
         return [*final[0], "status"], rows
+
+
+@dataclass(frozen=True)
+class _Status:
+    status: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class Going:
+    """A training while it goes on: its run, what is open where it was started, and what was measured so far."""
+
+    run: TrainingRun
+    item: str
+    so_far: Arrays | None = None
+
+
+WORK = Work[Going]("training")
 
 
 def read_run(item: Item) -> TrainingRun:
@@ -109,15 +149,11 @@ def read_run(item: Item) -> TrainingRun:
     path = item.path
     config = read_toml(path / "config.toml")
     command = read_text(path / "command.txt").strip()
-    expect(path / "status.json", status := read_json(path / "status.json"), {"status": [str]})
-    ended = status["status"]
-    number = (float, None, "inf", "-inf")
-    expect(path / "summary.json", summary := read_json(path / "summary.json"), {"final?": [dict]})
-    for row in summary.get("final", ()):
-        expect(path / "summary.json", list(row.values()), [number])
-    if not ended or len(summary.get("final", ended)) != len(ended):
+    ended = read_record(path / "status.json", _Status).status
+    outcome = read_record(path / "summary.json", Outcome)
+    if not ended or len(outcome.final or ended) != len(ended):
         raise DataError(f"{path}: status.json and summary.json speak of other numbers of seeds.")
-    return TrainingRun(item.id, item.title, path, config, tuple(ended), summary, command)
+    return TrainingRun(item.id, item.title, path, config, ended, outcome, command)
 
 
 def find_run(lab: Lab, id: str) -> TrainingRun:
@@ -143,11 +179,11 @@ def all_runs(lab: Lab) -> list[TrainingRun]:
 
 def _broken_off(lab: Lab) -> list[TrainingRun]:
     """Runs of the workspace of which a killed process left only the work folder."""
-    now = running(lab)
+    now = WORK.running(lab)
     found = []
     for work in (lab.shelf.workspace / "runs").glob(".*.partial"):
         path = work.with_name(work.name[1 : -len(".partial")])
-        busy = now is not None and now.seen.get("run") == folder_id(path)
+        busy = now is not None and now.about.run.id == folder_id(path)
         if busy or path.exists() or not (work / "config.json").is_file():
             continue
         try:
@@ -156,37 +192,34 @@ def _broken_off(lab: Lab) -> list[TrainingRun]:
             continue
         if isinstance(asked, dict) and "samples" in asked:
             config = {k: asked[k] for k in ("data", *OPTIONS) if asked.get(k) is not None}
-            found.append(TrainingRun(folder_id(path), path.name, path, config, (BROKEN,), {}, ""))
+            found.append(TrainingRun(folder_id(path), path.name, path, config, (BROKEN,)))
     return found
 
 
 # Starting and resuming
 
 
-def running(lab: Lab) -> Job | None:
-    """The training that is going on."""
-    job = lab.jobs.find(JOB)
-    return job if job is not None and job.state == RUNNING else None
-
-
-def start(lab: Lab, item: Item, model: Path, options: Mapping[str, Any]) -> Job:
+def start(lab: Lab, item: Item, model: Path, options: Options) -> Job[Going]:
     """Train on a model's samples, in a new folder of the workspace."""
-    out = run_folder(
-        "train", {"data": str(model), **options}, lab.shelf.workspace.resolve() / "runs"
-    )
-    return _launch(
-        lab, item, out, str(model.resolve()), AS_NAMED, options, read_record(model)["summary"]
-    )
+    runs = lab.shelf.workspace.resolve() / "runs"
+    asked = {k: v for k, v in asdict(options).items() if k != "embeddings"}
+    out = run_folder("train", {"data": str(model), **asked}, runs)
+    return _launch(lab, item, out, str(model.resolve()), AS_NAMED, options, _svm_norm(model))
 
 
-def resume(lab: Lab, item: Item, run: TrainingRun) -> Job:
+def resume(lab: Lab, item: Item, run: TrainingRun) -> Job[Going]:
     """Let a run go on that was stopped: the same is asked again, and ends as if nothing had happened."""
     data, reading, options = arguments(run.config)
-    theory = run.summary or (read_record(Path(data))["summary"] if is_folder(data, "model") else {})
-    return _launch(lab, item, run.path, data, reading, options, theory)
+    norm = run.outcome.svm_norm
+    norm = _svm_norm(Path(data)) if norm is None and is_folder(data, "model") else norm
+    return _launch(lab, item, run.path, data, reading, options, norm)
 
 
-def arguments(config: Mapping[str, Any]) -> tuple[str, Reading, dict[str, Any]]:
+def _svm_norm(model: Path) -> float:
+    return float(model_record(model)["summary"]["svm_norm"])
+
+
+def arguments(config: Mapping[str, Setting]) -> tuple[str, Reading, Options]:
     """What `train_run` was called with, from the settings it wrote: the data, how they are read, all options."""
     if not isinstance(config.get("data"), str):
         raise DataError("this run does not say which data it was trained on, so it cannot go on.")
@@ -194,58 +227,46 @@ def arguments(config: Mapping[str, Any]) -> tuple[str, Reading, dict[str, Any]]:
         kinds = KINDS.get(name, (str,))
         if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
             raise DataError(f"config.toml: {name} = {value!r} is not what a run writes there.")
-    reading = Reading(**{name: config.get(name) for name in READING})
-    options = {name: config.get(name) for name in (*OPTIONS, "embeddings")}
-    missing = [
-        k
-        for k in ("init", "optimizer", "steps", "head", "loss", "seeds", "seed")
-        if options[k] is None
-    ]
+    needed = ("init", "optimizer", "steps", "head", "loss", "seeds", "seed")
+    missing = [name for name in needed if config.get(name) is None]
     if missing:
         raise DataError(f"config.toml: lacks {', '.join(missing)}.")
-    return config["data"], reading, options
+    options: Any = {name: config.get(name) for name in OPTIONS}
+    reading: Any = {name: config.get(name) for name in READING}
+    return str(config["data"]), Reading(**reading), Options(**options)
 
 
 def _launch(
-    lab: Lab,
-    item: Item,
-    out: Path,
-    data: str,
-    reading: Reading,
-    options: Mapping[str, Any],
-    theory: Mapping[str, Any],
-) -> Job:
-    lab.may_start()
-    if running(lab) is not None:
-        raise UsageError("a training is running already: wait for its end, or stop it.")
-    about = {"run": folder_id(out), "title": out.name, "item": item.id, "config": {"data": data, **options},
-             "theory": theory, "code": train_code(data, out, options, reading)}  # fmt: skip
+    lab: Lab, item: Item, out: Path, data: str, reading: Reading, options: Options,
+    svm_norm: float | None,
+) -> Job[Going]:  # fmt: skip
+    config = {"data": data, **asdict(options), **reading.given}
+    run = TrainingRun(folder_id(out), out.name, out, config, (RUNNING,), Outcome(svm_norm=svm_norm))
 
-    def work(job: Job) -> dict[str, Any]:
-        job.seen.update(about)
-        job.progress(0, options["steps"], "opening the model, compiling …")
+    def work(job: Job[Going]) -> object:
+        job.progress(0, options.steps, "opening the model, compiling …")
+
+        def progress(done: int, total: int, said: str) -> None:
+            job.progress(done, total, f"step {done:,} of {total:,}, {said}")
+
+        def watch(steps: np.ndarray, records: Arrays) -> None:
+            job.about.so_far = {"steps": steps, **records}
+
         with asked_as(train_words(data, out, options, reading)):
             return train_run(
-                data, out, reading=reading, **options,
-                progress=lambda done, total, said: job.progress(
-                    done, total, f"step {done:,} of {total:,}, {said}"
-                ),
-                watch=lambda steps, records: job.seen.update(so_far={"steps": steps, **records}),
-            )  # fmt: skip
+                data, out, reading=reading, **asdict(options), progress=progress, watch=watch
+            )
 
-    job = lab.jobs.start(JOB, f"Training by {options['optimizer']}", work)
-    for name, value in about.items():
-        job.seen.setdefault(name, value)
-    return job
+    return WORK.start(lab, f"Training by {options.optimizer}", work, Going(run, item.id))
 
 
 def train_words(
-    data: str, out: Path | str, options: Mapping[str, Any], reading: Reading = AS_NAMED
+    data: str, out: Path | str, options: Options, reading: Reading = AS_NAMED
 ) -> list[str]:
     """The command line of a run."""
     given = [
         word
-        for name, value in options.items()
+        for name, value in asdict(options).items()
         if value is not None
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
@@ -253,10 +274,10 @@ def train_words(
 
 
 def train_code(
-    data: str, out: Path | str, options: Mapping[str, Any], reading: Reading = AS_NAMED
+    data: str, out: Path | str, options: Options, reading: Reading = AS_NAMED
 ) -> tuple[str, str]:
     """The command and the Python code of a run."""
-    python = "".join(f"    {k}={v!r},\n" for k, v in options.items() if v is not None)
+    python = "".join(f"    {k}={v!r},\n" for k, v in asdict(options).items() if v is not None)
     return shlex.join(train_words(data, out, options, reading)), (
         "from attomaton.corpus.reading import Reading\n"
         "from attomaton.jobs.train import train_run\n\n"

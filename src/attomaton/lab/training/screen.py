@@ -7,18 +7,23 @@ from nicegui import ui
 from attomaton.disk.storage import is_folder
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import Job
-from attomaton.lab.kit.charts import numbers
+from attomaton.lab.kit.fields import toggle
+from attomaton.lab.kit.page import Page
+from attomaton.lab.kit.parts import abreast, button, card, chip, heading, note, place
+from attomaton.lab.kit.table import numbers
+from attomaton.lab.kit.work import on_change, watch_in
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import Item
 from attomaton.lab.training.curves import Curves, Shown
 from attomaton.lab.training.form import CSS, Form
 from attomaton.lab.training.runs import (
+    WORK,
+    Going,
     TrainingRun,
     all_runs,
     find_run,
     read_run,
     resume,
-    running,
     start,
     train_code,
 )
@@ -28,29 +33,19 @@ AXES = {"log": "log steps", "linear": "linear steps"}
 COSINES = {"whole": "cosine of W", "outside": "of W outside S_fin"}
 
 
-async def build(view: View) -> None:
-    """Fill the page."""
-    await Page(view).build()
+class TrainingPage(Page):
+    """One run, and maybe another beside it; the run may be the one that is being computed."""
 
-
-class Page:
-    """The screen in one tab; what runs belongs to the lab, so another tab shows the same."""
+    TITLE = "Train the layer and see it approach its limit"
+    CSS = CSS
 
     def __init__(self, view: View):
-        self.view, self.lab = view, view.lab
-        self.run: TrainingRun | None = (
-            None  # whose curves are shown, unless they are still being computed
-        )
+        super().__init__(view)
+        self.run: TrainingRun | None = None
         self.beside: TrainingRun | None = None
-        self.live = ""  # id of the run that is being computed and shown
-        self.records_drawn = 0
 
-    async def build(self) -> None:
+    async def fill(self) -> None:
         """Form, progress, curves, results, list of runs."""
-        ui.add_css(CSS)
-        ui.label("Train the layer and see it approach its limit").classes("title").props(
-            'role="heading" aria-level="1"'
-        )
         item, model = self.view.item, None
         if item.kind in ("data", "model") or (
             item.kind == "run" and is_folder(item.path / "model", "model")
@@ -59,16 +54,14 @@ class Page:
             if model is None:
                 return
         self.form = self._form(model)
-        self.job_place, self.shown_place, self.wrong = (
-            ui.element("div").classes("place") for _ in range(3)
-        )
+        self.job_place, self.shown_place, self.wrong = place(), place(), place()
         self._controls()
         with ui.element("div").classes("grid2") as self.curves_place:
             self.curves = Curves()
-        self.out_place, self.runs_place = (ui.element("div").classes("place") for _ in range(2))
+        self.out_place, self.runs_place = place(), place()
         self.runs = await in_thread(all_runs, self.lab)
         self._choose_first(item)
-        job = running(self.lab)
+        job = WORK.running(self.lab)
         if job is not None:
             self._attach(job)
         self.refresh()
@@ -78,14 +71,11 @@ class Page:
     def _choose_first(self, item: Item) -> None:
         """The run the address names, the one going on, the item itself, or the newest on this model."""
         with self.view.checked(self.shown_place):
-            job = running(self.lab)
-            asked = self.view.get("run")
-            if (
-                job is not None
-                and asked in ("", job.seen["run"])
-                and (asked or job.seen["item"] == item.id)
+            job, asked = WORK.running(self.lab), self.view.get("run")
+            if job is not None and (
+                asked == job.about.run.id or (not asked and job.about.item == item.id)
             ):
-                self.live = job.seen["run"]
+                self.run = job.about.run
             elif asked:
                 self.run = find_run(self.lab, asked)
             elif item.kind == "run":
@@ -96,17 +86,20 @@ class Page:
             if self.view.get("beside"):
                 self.beside = find_run(self.lab, self.view.get("beside"))
 
+    def _going(self, run: TrainingRun | None) -> Going | None:
+        """A run as it goes on, if that is what is being computed."""
+        job = WORK.running(self.lab)
+        return job.about if job is not None and run and job.about.run.id == run.id else None
+
     def choose(self, run: TrainingRun) -> None:
         """Show a run that is over, or the one going on."""
-        job = running(self.lab)
-        here = job is not None and job.seen["run"] == run.id
-        self.run, self.live = (None, run.id) if here else (run, "")
+        going = self._going(run)
+        self.run = run if going is None else going.run
         self.view.put(run=run.id)
         self.refresh()
 
     def refresh(self) -> None:
         """Draw everything again."""
-        self.records_drawn = 0
         self._about()
         with self.view.checked(self.wrong):
             self.draw()
@@ -116,30 +109,23 @@ class Page:
 
     def draw(self) -> None:
         """The curves of what is shown."""
-        job = running(self.lab)
-        runs = []
-        if self.live and job is not None and "so_far" in job.seen:
-            seen = job.seen
-            runs.append(Shown(seen["title"], seen["so_far"], seen["config"], seen["theory"]))
-        elif self.run is not None and self.run.records:
-            runs.append(_shown(self.run))
-        if runs and self.beside is not None and self.beside.records:
-            runs.append(_shown(self.beside))
-        for place in (self.curves_place, self.controls):
-            place.set_visibility(bool(runs))
+        shown = [
+            _shown(run, self._going(run)) for run in (self.run, self.beside) if run is not None
+        ]
+        there = self.run is not None and bool(shown[0].records)  # nothing stands beside nothing
+        runs = [one for one in shown if one.records] if there else []
+        for part in (self.curves_place, self.controls):
+            part.set_visibility(bool(runs))
         if runs:
             self.curves.show(runs, self.axis.value == "linear", self.cosine.value == "outside")
 
     def _says(self) -> None:
         """The code of the run that is shown; where there is none, of the form."""
-        job = running(self.lab)
-        if self.run is not None:
-            with self.view.checked(self.wrong):
-                self.view.says(*self.run.code())
-        elif self.live and job is not None:
-            self.view.says(*job.seen["code"])
-        else:
+        if self.run is None:
             self._says_form()
+            return
+        with self.view.checked(self.wrong):
+            self.view.says(*self.run.code())
 
     def _says_form(self) -> None:
         if self.form is not None:
@@ -148,7 +134,8 @@ class Page:
             except AttomatonError:
                 self.view.says("", "")
             else:
-                self.view.says(*train_code(str(self.form.model.folder.resolve()), "run", options))
+                folder = str(self.form.model.folder.resolve())
+                self.view.says(*train_code(folder, "run", options))
 
     # Parts of the page
 
@@ -156,82 +143,43 @@ class Page:
         if model is not None:
             return Form(self.view, model, self._start, self._says_form)
         item = self.view.item
-        with ui.element("section").classes("card"):
-            ui.label(
+        with card():
+            note(
                 f"{item.title} is a {item.kind} without a model: to train anew, open a model or data."
-            ).classes("note")
+            )
         return None
 
     def _controls(self) -> None:
-        with ui.element("div").classes("abreast") as self.controls:
-            axis = self.view.get("axis")
-            self.axis = ui.toggle(AXES, value=axis if axis in AXES else "log")
-            cosine = self.view.get("cosine")
-            self.cosine = ui.toggle(COSINES, value=cosine if cosine in COSINES else "whole")
-            for toggle, name in ((self.axis, "Axis of steps"), (self.cosine, "Which cosine")):
-                toggle.props(f'dense no-caps unelevated toggle-color=primary aria-label="{name}"')
-            self.axis.on_value_change(
-                lambda e: self._set(axis=None if e.value == "log" else e.value)
-            )
-            zero = ui.label("Step 0 has no place on a log axis; it is in the tables.").classes(
-                "note"
-            )
+        with abreast() as self.controls:
+            self.axis = toggle(self.view, "axis", AXES, "Axis of steps", self.draw)
+            self.cosine = toggle(self.view, "cosine", COSINES, "Which cosine", self.draw)
+            zero = note("Step 0 has no place on a log axis; it is in the tables.")
             zero.bind_visibility_from(self.axis, "value", lambda axis: axis == "log")
-            self.cosine.on_value_change(
-                lambda e: self._set(cosine=None if e.value == "whole" else e.value)
-            )
-
-    def _set(self, **settings: str | None) -> None:
-        self.view.put(**settings)
-        self.draw()
 
     def _about(self) -> None:
         """What is shown: name, status, settings, a way to go on, a second run beside it."""
-        if self.run is None and not self.live:
+        run = self.run
+        if run is None:
             if not self.shown_place.default_slot.children:
                 with self.shown_place:
-                    ui.label("No run is shown yet: start one, or choose one of the list.").classes(
-                        "note"
-                    )
+                    note("No run is shown yet: start one, or choose one of the list.")
             return
         self.shown_place.clear()
-        run, job = self.run, running(self.lab)
-        config = (
-            job.seen["config"] if run is None and job is not None else run.config if run else {}
-        )
-        with (
-            self.shown_place,
-            ui.element("section").classes("card").props('aria-label="The run that is shown"'),
-        ):
-            with ui.element("div").classes("abreast"):
-                title = (
-                    job.seen["title"]
-                    if run is None and job is not None
-                    else run.title
-                    if run
-                    else ""
-                )
-                ui.label(f"A: {title}" if self.beside else title).classes("card-title").props(
-                    'role="heading" aria-level="2"'
-                )
-                ui.label(run.ended if run else "running").classes("chip status")
+        with self.shown_place, card(label="The run that is shown"):
+            with abreast():
+                heading(f"A: {run.title}" if self.beside else run.title)
+                chip(run.ended).classes("status")
                 ui.space()
-                if run is not None and run.unfinished and job is None:
-                    ui.button("Resume", icon="play_arrow", on_click=self._resume).props(
-                        "unelevated dense no-caps"
-                    )
+                if run.unfinished and WORK.running(self.lab) is None:
+                    button("Resume", self._resume, more="dense")
                 self._beside()
-            shown = {k: v for k, v in config.items() if k != "data" and v is not None}
-            ui.label(" · ".join(f"{k} {v}" for k, v in shown.items())).classes("note")
-            if run is not None and run.command:
-                ui.label(run.command).classes("mono note")
+            shown = {k: v for k, v in run.config.items() if k != "data" and v is not None}
+            note(" · ".join(f"{k} {v}" for k, v in shown.items()))
+            if run.command:
+                note(run.command).classes("mono")
 
     def _beside(self) -> None:
-        others = {
-            r.id: r.title
-            for r in self.runs
-            if r.id not in (self.live, self.run.id if self.run else "")
-        }
+        others = {r.id: r.title for r in self.runs if self.run is None or r.id != self.run.id}
         choice = self.beside.id if self.beside is not None and self.beside.id in others else None
         picker = ui.select(
             {"": "no other run", **others}, value=choice or "", label="compare with B"
@@ -251,16 +199,12 @@ class Page:
         self.out_place.clear()
         if self.run is None or not self.run.records:
             return
-        with (
-            self.out_place,
-            ui.element("section").classes("card results").props('aria-label="What comes out"'),
-        ):
-            ui.label("What comes out").classes("card-title").props('role="heading" aria-level="2"')
-            summary = self.run.summary
+        with self.out_place, card("What comes out", "results"):
+            outcome = self.run.outcome
             said = f"{int(self.run.records['steps'][-1]):,} steps"
-            said += f" on {summary['samples']:,} samples" if "samples" in summary else ""
-            said += f"; L* = {summary['loss_floor']:.8g}" if "loss_floor" in summary else ""
-            ui.label(said).classes("note")
+            said += "" if outcome.samples is None else f" on {outcome.samples:,} samples"
+            said += "" if outcome.loss_floor is None else f"; L* = {outcome.loss_floor:.8g}"
+            note(said)
             numbers(*self.run.finals())
 
     def _list(self) -> None:
@@ -275,8 +219,7 @@ class Page:
              r.config.get("optimizer", "–"), r.config.get("steps", "–"), r.config.get("seeds", 1), r.ended]
             for r in self.runs
         ]  # fmt: skip
-        with self.runs_place, ui.element("section").classes("card runs").props('aria-label="Runs"'):
-            ui.label("Runs").classes("card-title").props('role="heading" aria-level="2"')
+        with self.runs_place, card("Runs", "runs"):
             header = ("run", "data", "optimizer", "steps", "seeds", "ended")
             numbers(header, rows, on_row=lambda i: self.choose(self.runs[i]), page=8)
 
@@ -292,49 +235,46 @@ class Page:
         with self.view.checked(self.wrong):
             self._began(resume(self.lab, self.view.item, self.run))
 
-    def _began(self, job: Job) -> None:
-        self.run, self.live = None, job.seen["run"]
-        self.view.put(run=self.live)
+    def _began(self, job: Job[Going]) -> None:
+        self.run = job.about.run
+        self.view.put(run=self.run.id)
         self._attach(job)
         self.refresh()
 
-    def _attach(self, job: Job) -> None:
-        self.job_place.clear()
-        with self.job_place:
-            if job.seen["run"] != self.live:
-                ui.link(
-                    f"{job.seen['title']} is being computed", self.view.link(run=job.seen["run"])
-                )
-            self.view.watch(job, self._ended, self._step)
+    def _attach(self, job: Job[Going]) -> None:
+        run = job.about.run
+        here = self.run is not None and self.run.id == run.id
+        elsewhere = None if here else (run.title, self.view.link(run=run.id))
+        step = on_change(
+            lambda job: len(job.about.so_far["steps"]) if job.about.so_far else 0, self._step
+        )
+        watch_in(self.view, self.job_place, job, self._ended, step, elsewhere)
 
-    def _step(self, job: Job) -> None:
+    def _step(self, job: Job[Going]) -> None:
         """Draw what came since the last look."""
-        if self.live == job.seen["run"] and "so_far" in job.seen:
-            count = len(job.seen["so_far"]["steps"])
-            if count != self.records_drawn:
-                self.draw()
-                self.records_drawn = count
+        if self._going(self.run) is job.about:
+            self.draw()
 
-    def _ended(self, job: Job) -> None:
+    def _ended(self, job: Job[Going]) -> None:
         self.runs = all_runs(self.lab)
-        if self.live == job.seen["run"]:
-            self.live = ""
-            self.run = next((r for r in self.runs if r.id == job.seen["run"]), None)
+        if self.run is job.about.run:
+            self.run = next((r for r in self.runs if r.id == job.about.run.id), None)
             if self.run is None:  # it failed; the reason is said where its progress was
                 self.view.put(run=None)
                 self.shown_place.clear()
         self.refresh()
 
 
-def _shown(run: TrainingRun) -> Shown:
-    return Shown(run.title, run.records, run.config, run.summary)
+def _shown(run: TrainingRun, going: Going | None) -> Shown:
+    records = run.records if going is None else going.so_far or {}
+    return Shown(run.title, records, run.config, run.outcome.svm_norm)
 
 
 SCREEN = Screen(
     "/training",
     "Training",
     "show_chart",
-    build,
+    TrainingPage.build,
     """
 One layer of self-attention with weights W is trained on the samples, and measured against the limit that was computed
 without it.

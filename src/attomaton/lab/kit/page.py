@@ -1,0 +1,56 @@
+"""One tab on a screen: its title and styles, the model it needs, errors of ours as a sentence."""
+
+from collections.abc import Awaitable
+from typing import Any, ClassVar
+
+from nicegui import ui
+
+from attomaton.lab.kit.parts import title
+from attomaton.lab.opened import Opened
+from attomaton.lab.view import View
+
+
+class Page:
+    """What a screen shows in one tab; work belongs to the lab, settings to the address, so a reload finds both."""
+
+    TITLE: ClassVar[str] = ""
+    CSS: ClassVar[str] = ""
+
+    def __init__(self, view: View):
+        self.view, self.lab = view, view.lab
+
+    @classmethod
+    async def build(cls, view: View) -> None:
+        """Fill the page; a `Screen` is given this."""
+        ui.add_css(cls.CSS)
+        if cls.TITLE:
+            title(cls.TITLE)
+        page = await cls.opened(view)
+        if page is not None:
+            with view.checked():
+                filled = page.fill()
+                if isinstance(filled, Awaitable):
+                    await filled
+
+    @classmethod
+    async def opened(cls, view: View) -> "Page | None":
+        """The page, once what it needs is there."""
+        return cls(view)
+
+    def fill(self) -> Any:
+        """Put the parts of the page together, awaited where that takes a while."""
+        raise NotImplementedError
+
+
+class ModelPage(Page):
+    """A page on a model; while it is being fitted, progress is shown instead."""
+
+    def __init__(self, view: View, model: Opened):
+        super().__init__(view)
+        self.model = model
+
+    @classmethod
+    async def opened(cls, view: View) -> Page | None:
+        """The page, once the model is there."""
+        model = await view.model()
+        return None if model is None else cls(view, model)

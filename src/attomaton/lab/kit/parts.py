@@ -1,0 +1,72 @@
+"""Small parts every page is put together from; their looks are in `style`."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nicegui import ui
+
+
+def title(text: str) -> ui.label:
+    """What a page is about: its first heading."""
+    return ui.label(text).classes("title").props('role="heading" aria-level="1"')
+
+
+def heading(text: str = "") -> ui.label:
+    """The heading of a card."""
+    return ui.label(text).classes("card-title").props('role="heading" aria-level="2"')
+
+
+def card(name: str = "", classes: str = "", *, label: str = "") -> ui.element:
+    """A frame with a heading; `label` names it to a screen reader where it has none, or another."""
+    made = ui.element("section").classes(f"card {classes}")
+    if label or name:
+        made.props["aria-label"] = label or name
+    if name:
+        with made:
+            heading(name)
+    return made
+
+
+def abreast() -> ui.element:
+    """Parts that stand side by side while there is room."""
+    return ui.element("div").classes("abreast")
+
+
+def place() -> ui.element:
+    """Where something will be shown; takes no room while it is empty."""
+    return ui.element("div").classes("place")
+
+
+def note(text: str = "") -> ui.label:
+    """Something said beside the matter."""
+    return ui.label(text).classes("note")
+
+
+def chip(text: str, to: str = "") -> ui.label | ui.link:
+    """A word in a frame; where it leads somewhere, a link."""
+    return (ui.link(text, to) if to else ui.label(text)).classes("chip")
+
+
+def figures(values: Iterable[tuple[str, str]]) -> None:
+    """Numbers, each with its name below."""
+    with ui.element("div").classes("figures"):
+        for name, value in values:
+            with ui.element("div"):
+                ui.label(value).classes("figure-value")
+                ui.label(name).classes("figure-name")
+
+
+def button(
+    text: str, do: Callable[..., Any], icon: str = "play_arrow", *, more: str = ""
+) -> ui.button:
+    """A button that does what is asked for most on its card."""
+    return ui.button(text, icon=icon, on_click=do).props(f"unelevated no-caps {more}")
+
+
+def icon_button(icon: str, what: str, do: Callable[..., Any] | None = None) -> ui.button:
+    """A round button with a picture; what it does is said on hover and to a screen reader."""
+    made = ui.button(icon=icon, on_click=do).props('flat round dense size="sm"')
+    made.props["aria-label"] = what
+    with made:
+        ui.tooltip(what)
+    return made
