@@ -5,6 +5,7 @@ Writes docs/images/architecture.svg and the table between two marks in docs/arch
 
 import ast
 import re
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -18,6 +19,7 @@ BASE = ("base", "errors", "numerics", "results")
 Arrows = dict[str, set[str]]  # by room: the rooms it imports from
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Every module by its dotted name below the package."""
     found = {}
@@ -27,9 +29,10 @@ def modules() -> dict[str, Path]:
     return {name: path for name, path in found.items() if name}
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """The modules of the package that a file imports, wherever in it."""
-    known, found = modules_known(), set()
+    known, found = modules(), set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attomaton"):
@@ -44,11 +47,6 @@ def imports(path: Path) -> set[str]:
             ]
         found |= {name for name in names if name}
     return found
-
-
-def modules_known() -> set[str]:
-    """Names of all modules and folders."""
-    return set(modules())
 
 
 def room(module: str) -> str:

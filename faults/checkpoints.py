@@ -77,7 +77,7 @@ def step_of(arrays: dict[str, np.ndarray]) -> int:
 
 
 def write_checkpoints(place: Path, first: int, saved: Saved) -> None:
-    with work_folder(place / "run", {"kept": "checkpoints"}) as work:
+    with work_folder(place / "run", "train", {"kept": "checkpoints"}) as work:
         kept = _Kept(work / "checkpoint.safetensors")
         for step in count(first):
             kept.save(state(step))
@@ -102,14 +102,14 @@ def _fill(work: Path, step: int) -> None:
 
 def write_folders(place: Path, first: int, saved: Saved) -> None:
     for step in count(first):
-        with new_folder(place / "run", "run") as work:
+        with new_folder(place / "run", "train") as work:
             _fill(work, step)
         saved(step)
 
 
 def write_resumed(place: Path, first: int, saved: Saved) -> None:
     for step in count(first):
-        with resumed_folder(place / "run", "run", {"step": step}) as work:
+        with resumed_folder(place / "run", "train", {"step": step}) as work:
             _fill(work, step)
         saved(step)
 

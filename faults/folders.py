@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.disk.formats import read_arrays, read_json
-from attomaton.disk.holdings import _FINISHED
+from attomaton.disk.holdings import finished_pieces
 from attomaton.disk.ledger import LEDGER, read_ledger
 from attomaton.disk.manifest import MANIFEST, changes
 from attomaton.disk.storage import LOCK_FILE
@@ -34,7 +34,7 @@ def unreadable(folder: Path) -> list[str]:
 
 def unreadable_pieces(work: Path) -> list[str]:
     """The finished pieces of unfinished work that cannot be read; what else is torn there is written anew."""
-    pieces = {path for pattern in _FINISHED for path in work.glob(pattern)}
+    pieces = finished_pieces(work)
     return [f"{path}: {fault}" for path in sorted(pieces) if (fault := _fault(path)) is not None]
 
 
@@ -95,7 +95,7 @@ def leftovers(folder: Path, out: str) -> list[str]:
 def pieces(folder: Path) -> Counter[str]:
     """How often each piece is in the ledger: once it was done, or once it was found done by another process."""
     lines = read_ledger(folder)
-    return Counter(x["piece"] for x in lines if x["event"] in ("done", "found"))
+    return Counter(str(x.piece) for x in lines if x.event in ("done", "found"))
 
 
 def doubled(folder: Path) -> list[str]:

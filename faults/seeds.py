@@ -128,7 +128,7 @@ def model(folder: Path) -> None:
     """A model of two parts."""
     rows(folder)
     windows = read_windows(folder / "a.jsonl")
-    with new_folder(folder / "model", "model") as work:
+    with new_folder(folder / "model", "fit") as work:
         made = [
             write_part(work, i, solve_limit(windows.samples(part)))
             for i, part in enumerate(windows.parts(12))
@@ -185,7 +185,7 @@ def training(folder: Path) -> None:
               "loss": "log", "seeds": 2, "seed": 0}  # fmt: skip
     summary = {"samples": 8, "loss_floor": 0.1, "svm_norm": 1.0, "status": run.status,
                "final": [{"seed": 0, "loss": 0.25}, {"seed": 1, "loss": None}]}  # fmt: skip
-    with new_folder(folder / "run", "run") as work:
+    with new_folder(folder / "run", "train") as work:
         provenance(work, config, summary)
         write_columns(work / "metrics.parquet", metric_columns(training_records(run, limit), 2))
         write_json(work / "status.json", {"status": run.status})
@@ -195,7 +195,7 @@ def training(folder: Path) -> None:
 def dynamics(folder: Path) -> None:
     """A run of scan and snap."""
     run = run_level("reduced", find_classes("syn-small"), 1.0, 1.0, until=10.0)
-    with new_folder(folder / "run", "run") as work:
+    with new_folder(folder / "run", "train") as work:
         provenance(work, {"classes": "syn-small", "eta_y": 1.0, "eta_z": 1.0, "until": 10.0}, {})
         write_columns(work / "reduced.parquet", dynamics_columns(run))
 
@@ -214,7 +214,7 @@ def verification(folder: Path) -> None:
             (panel, heat), {"seeds": 2},
         )  # fmt: skip
         records.append(_record(name, (evidence, 1.5, None), None, True))
-    with new_folder(folder / "run", "verification") as work:
+    with new_folder(folder / "run", "verify") as work:
         (work / "claims").mkdir()
         provenance(work, {"quick": True}, _summary(records, True, None, "run"))
         for record in records:
@@ -231,7 +231,7 @@ def published(folder: Path) -> None:
             {"lr": lr, "step": [0, 10], "entropy": [3.0, 2.0 - lr], "valid_loss": [3.0, 1.0]} for lr in rates
         ],
     }  # fmt: skip
-    with new_folder(folder / "run", "run") as work:
+    with new_folder(folder / "run", "train") as work:
         provenance(work, {}, {"preset": "scan-snap-fig10", "title": "t"})
         write_json(work / "result.json", result)
 

@@ -15,39 +15,69 @@ settings.register_profile("commit", ORDINARY, derandomize=True, deadline=None)
 settings.register_profile("nightly", ORDINARY, max_examples=10_000, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "commit"))
 
-# By far the longest files, the longest first: pages in a browser, processes that are killed, programs to compile.
-LONGEST = (
+# Files and folders of tests that take long, the longest first: pages in a browser, processes that are killed, programs
+# to compile, many random problems. They are begun first, and `make quick` (`-m "not slow"`) leaves them out.
+LONG = (
     "tests/lab/test_scan_snap_screen.py",
     "tests/lab/test_training_screen.py",
-    "tests/lab/test_start.py",
-    "tests/transformer/test_train.py",
-    "tests/claims/test_attention_entropy.py",
-    "tests/claims/test_scan_snap_theorems.py",
+    "tests/lab",
+    "tests/transformer",
+    "tests/claims",
     "tests/scan_snap/test_train.py",
-    "tests/test_docs.py",
-    "tests/lab/test_graph.py",
-    "tests/lab/test_sweep_screen.py",
-    "tests/lab/test_automaton_screen.py",
+    "tests/test_docs.py::test_readme_commands_run",
     "tests/scan_snap/test_limit.py",
-    "tests/faults/test_kills.py",
-    "tests/claims/test_long_sequences.py",
+    "tests/faults",
     "tests/mechanics/test_train.py",
     "tests/test_mutations.py",
-    "tests/lab/test_lens_screen.py",
-    "tests/engine/test_engine.py",
+    "tests/engine",
     "tests/test_dynamics.py",
     "tests/test_verify.py",
+    "tests/predictor/test_tunings.py",
     "tests/scan_snap/test_reduced.py",
     "tests/mechanics/test_whole.py",
-    "tests/claims/test_theorems.py",
     "tests/test_models.py",
-    "tests/lab/test_claims_screen.py",
-    "tests/claims/test_protocols.py",
     "tests/mechanics/test_svm.py",
     "tests/mechanics/test_finite.py",
-    "tests/claims/test_text_attention.py",
     "tests/test_tutorial.py",
+    "tests/test_console.py",
+    "tests/test_interrupts.py",
+    "tests/test_places.py",
+    "tests/mechanics/test_automaton.py",
+    "tests/mechanics/test_luce_error.py",
+    "tests/mechanics/test_graph.py",
+    "tests/mechanics/test_model.py",
+    "tests/report/test_verification.py",
+    "tests/report/test_figures.py",
+    "tests/scan_snap/test_model.py",
+    "tests/scan_snap/test_population.py",
+    "tests/predictor/test_model.py",
+    "tests/predictor/test_cli.py",
+    "tests/predictor/test_ngrams.py",
+    "tests/predictor/test_tune.py",
+    "tests/predictor/test_wikitext.py",
+    "tests/corpus/test_sessions.py",
+    "tests/test_sweeps.py",
+    "tests/test_estimates.py",
+    "tests/test_estimator.py",
+    "tests/test_cli.py",
+    "tests/test_cli_summary.py",
+    "tests/test_escapes.py",
+    "tests/test_folders.py",
+    "tests/test_bombs.py",
+    "tests/invariants",
+    "tests/test_docs.py::test_commands_of_the_other_pages_run",
 )
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def place(name):
+    """How early the tests of this name are begun: by the first entry of LONG that is the name or lies above it."""
+    above = (
+        i
+        for i, entry in enumerate(LONG)
+        if name == entry or name.startswith((f"{entry}/", f"{entry}::"))
+    )
+    return next(above, len(LONG))
 
 
 def pytest_configure(config):
@@ -68,10 +98,20 @@ def pytest_configure(config):
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Whole files of long tests are not even imported where those are not asked for."""
+    name = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
+    if config.option.markexpr == "not slow" and place(name) < len(LONG):
+        return True
+    return None
+
+
 def pytest_collection_modifyitems(items):
     """Long files first, so that no process works on one while the others have nothing left to do."""
-    place = {name: i for i, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.nodeid.split("::")[0], len(place)))
+    for item in items:
+        if place(item.nodeid) < len(LONG):
+            item.add_marker("slow")
+    items.sort(key=lambda item: place(item.nodeid.split("::")[0]))
 
 
 @pytest.fixture(scope="session")

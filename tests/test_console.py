@@ -112,7 +112,9 @@ def test_json_keeps_every_character_and_shows_none_that_steers(model):
     assert done.stdout.decode().replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("words", [["--help"], ["doctor"], ["doctor", "--json"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["--help"], ["runs", "ls"], ["runs", "ls", "--json"]], ids=" ".join
+)
 def test_a_reader_that_leaves_is_no_error(words):
     reader, writer = os.pipe()
     os.close(reader)
@@ -121,7 +123,9 @@ def test_a_reader_that_leaves_is_no_error(words):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["doctor"], ["doctor", "--json"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["--help"], ["runs", "ls"], ["runs", "ls", "--json"]], ids=" ".join
+)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_under_the_output_is_told(words):
     with Path("/dev/full").open("w") as full:
@@ -131,7 +135,7 @@ def test_a_full_disk_under_the_output_is_told(words):
 
 
 def test_outputs_that_are_closed_are_no_error():
-    line = f"{sys.executable} -m attomaton doctor"
+    line = f"{sys.executable} -m attomaton runs ls"
     for closed in (">&-", "2>&-", ">&- 2>&-"):
         assert subprocess.run(f"{line} {closed}", shell=True, check=False).returncode == 0
 

@@ -54,7 +54,7 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("made")
     save_model(solve_limit(example_samples()), root / "model", {"data": "example"})
     Ledger(root / "model").note("ended")
-    with new_folder(root / "run", "run") as work:
+    with new_folder(root / "run", "train") as work:
         provenance(work, {"data": "a.txt"}, {"loss": 0.5})
         write_arrays(work / "state.safetensors", {"W": np.eye(3)})
         write_columns(work / "metrics.parquet", {"seed": np.arange(50)})
@@ -148,14 +148,14 @@ def test_of_a_ledger_beyond_all_measure_the_end_is_read(tmp_path):
     ledger.note("started")
     os.truncate(ledger.path, HOURS)
     ledger.note("ended")
-    assert [line["event"] for line in read_ledger(tmp_path)] == ["ended"]
+    assert [line.event for line in read_ledger(tmp_path)] == ["ended"]
 
 
 def test_a_line_of_a_long_ledger_that_is_cut_is_none(tmp_path):
     ledger = Ledger(tmp_path)
     line = b'{"event": "%09d"}\n'
     ledger.path.write_bytes(b"".join(line % i for i in range(TAIL // 20 + 10)))
-    events = [int(line["event"]) for line in read_ledger(tmp_path)]
+    events = [int(line.event) for line in read_ledger(tmp_path)]
     assert events[-1] == TAIL // 20 + 9
     assert events == list(range(events[0], events[-1] + 1))
     assert events[0] > 0

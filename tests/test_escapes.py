@@ -126,7 +126,7 @@ def test_the_command_as_it_was_typed_is_offered(call, tmp_path, monkeypatch):
 
 def _interrupted(typed):
     config = {"preset": "scan-snap-fig7", "seeds": None, "quick": True}
-    with pytest.raises(KeyboardInterrupt), asked_as(typed), work_folder("w", config):
+    with pytest.raises(KeyboardInterrupt), asked_as(typed), work_folder("w", "reproduce", config):
         raise KeyboardInterrupt
 
 

@@ -13,13 +13,15 @@ import pytest
 
 import attomaton
 from attomaton.disk.formats import write_arrays, write_columns, write_json
-from attomaton.disk.holdings import KNOWN
+from attomaton.disk.holdings import is_known
+from attomaton.disk.kinds import KINDS, Kind
 from attomaton.disk.ledger import asked_as
 from attomaton.disk.provenance import environment, provenance
 from attomaton.disk.storage import KIND_FILE, new_folder, seal, work_folder
+from attomaton.errors import UsageError
 from attomaton.folders import sweep as sweeps_folder
 from attomaton.folders.differ.models import model_difference
-from attomaton.folders.look import STATES, look, scan
+from attomaton.folders.look import STATES, UNNAMED, look, scan
 from attomaton.folders.model import open_model
 from attomaton.folders.run import metric_columns
 from attomaton.jobs import fit as fits
@@ -44,7 +46,7 @@ def training_run(path, losses=(3.0, 2.0, 1.0), status="finished", **settings):
     config = {"data": "chain.jsonl", "optimizer": "gd", "steps": 20, **settings}
     summary = {"steps": 20, "status": [status], "final": [{"seed": 0, "loss": losses[-1]}],
                "seconds": {"compile": 1.5, "run": 0.5}, "run": str(path)}  # fmt: skip
-    with new_folder(path, "run") as folder:
+    with new_folder(path, "train") as folder:
         provenance(folder, config, summary)
         write_columns(folder / "metrics.parquet", metric_columns(records, 1))
         write_arrays(folder / "state.safetensors", {"W": np.full((2, 2), losses[-1])})
@@ -55,7 +57,7 @@ def unfinished(path, config=None):
     """A work folder that a process left."""
     config = config or {"preset": "scan-snap-fig7", "seeds": None, "quick": True}
     typed = ["attomaton", "reproduce", "scan-snap-fig7", "-o", str(path)]
-    with pytest.raises(KeyboardInterrupt), asked_as(typed), work_folder(path, config):
+    with pytest.raises(KeyboardInterrupt), asked_as(typed), work_folder(path, "reproduce", config):
         raise KeyboardInterrupt
     return Path(path).with_name(f".{Path(path).name}.partial")
 
@@ -148,10 +150,118 @@ def test_another_format_version_is_told_apart(here, call):
     assert (look(Path("m")).kind, look(Path("m")).state) == ("nebula", "other-version")
 
 
+def test_a_new_kind_is_one_record(here, call, monkeypatch):
+    kind = Kind("notebook", 1, ("note", "draw"), {"pages": r"\d+\.txt", "cover.parquet": ""})
+
+    def written(path, maker="note", page="first"):
+        with asked_as(["attomaton", maker, "-o", path]), new_folder(path, maker) as work:
+            provenance(work, {"ink": "blue"}, {"words": 7})
+            write_columns(work / "cover.parquet", {"red": [1, 2]})
+            (work / "pages").mkdir()
+            (work / "pages" / "1.txt").write_text(page)
+
+    with pytest.raises(LookupError, match="made by 'note'"):
+        written("runs/before")  # the control: nobody knows of such folders
+    monkeypatch.setitem(KINDS, "notebook", kind)
+    for name, maker in (("n", "note"), ("same", "note"), ("d", "draw")):
+        written(f"runs/{name}", maker)
+    with suppress(KeyboardInterrupt), work_folder("runs/w", "note", {"ink": "red"}) as work:
+        (work / "pages").mkdir()
+        raise KeyboardInterrupt
+    found = listed(call, "--kind", "notebook")
+    assert {n: (f["kind"], f["maker"], f["state"]) for n, f in found.items()} == {
+        "n": ("notebook", "note", "finished"),
+        "same": ("notebook", "note", "finished"),
+        "d": ("notebook", "draw", "finished"),
+        ".w.partial": ("notebook", "note", "interrupted"),
+    }
+    assert found["n"]["command"] == "attomaton note -o runs/n"
+    assert "notebook of note, finished" in call("runs", "show", "runs/n")[1]
+    told = json.loads(call("runs", "show", "runs/n", "--json")[1])
+    assert (told["settings"], told["figures"]) == ({"ink": "blue"}, {"words": 7})
+    assert "no difference" in call("runs", "diff", "runs/n", "runs/same")[1]
+    assert "notebook of draw" in call("runs", "diff", "runs/n", "runs/d")[2]
+    verdicts = [f["verdict"] for f in json.loads(call("runs", "check", "--json")[1])["folders"]]
+    assert sorted(verdicts) == ["not finished", "sound", "sound", "sound"]
+    Path("runs/n/pages/1.txt").write_text("other")
+    assert "pages/1.txt was changed" in call("runs", "check")[1]
+    Path("runs/d/pages/mine.txt").write_text("precious")
+    code, _, err = call("runs", "rm", "runs/d", "--yes")
+    assert (code, "pages/mine.txt" in err) == (2, True)
+    assert call("runs", "rm", "runs/n", "runs/same", "runs/w", "--yes")[0] == 0
+    assert [p.name for p in Path("runs").iterdir()] == ["d"]
+
+
+def test_the_maker_is_written_into_every_folder_while_it_is_made_and_when_it_is_finished(
+    here, call
+):
+    call("fit", "chain.jsonl", "-o", "runs/m")
+    call("train", "chain.jsonl", "-o", "runs/t", "--steps", "2")
+    call("dynamics", "syn-small", "--level", "reduced", "--until", "5", "-o", "runs/d")
+    call(
+        "sweep",
+        "syn-small",
+        "eta_z=1",
+        "ratio=1",
+        "until=5.0",
+        "--level",
+        "reduced",
+        "-o",
+        "runs/s",
+    )
+    call("verify", "--only", "luce", "-o", "runs/v")
+    call("reproduce", "scan-snap-fig3", "-o", "runs/p")
+    makers = {
+        "m": "fit",
+        "t": "train",
+        "d": "dynamics",
+        "s": "sweep",
+        "v": "verify",
+        "p": "reproduce",
+    }
+    for name, maker in makers.items():
+        assert json.loads(Path("runs", name, KIND_FILE).read_text())["maker"] == maker
+    assert {n: f["maker"] for n, f in listed(call).items()} == makers
+    config = json.loads((unfinished("runs/w") / "config.json").read_text())
+    assert config["maker"] == "reproduce"
+
+
+def test_folders_that_do_not_say_their_maker_are_read_and_it_is_said(here, call):
+    training_run("runs/old")
+    Path("runs/old", KIND_FILE).write_text('{"schema_version": 2, "kind": "run"}')
+    call("fit", "chain.jsonl", "-o", "runs/m")
+    Path("runs/m", KIND_FILE).write_text('{"schema_version": 3, "kind": "model"}')
+    config = {"preset": "scan-snap-fig7", "seeds": None, "quick": True}
+    work = unfinished("runs/w", config)
+    write_json(work / "config.json", config)
+    (work / "checkpoints").mkdir()
+    write_arrays(work / "checkpoints" / "a.safetensors", {"step": np.array([3])})
+    found = listed(call)
+    assert (found["old"]["maker"], found["old"]["state"]) == (None, "finished")
+    assert found["old"]["note"] == found[".w.partial"]["note"] == UNNAMED
+    assert (found["m"]["maker"], found["m"]["note"]) == ("fit", "")  # nobody else makes models
+    assert (found[".w.partial"]["kind"], found[".w.partial"]["go_on"]) == ("unknown", None)
+    assert "run, finished" in call("runs", "show", "runs/old")[1]
+    # The command that began it goes on with it, and writes down that it did.
+    with suppress(KeyboardInterrupt), work_folder("runs/w", "reproduce", config):
+        assert (work / "checkpoints" / "a.safetensors").is_file()
+        raise KeyboardInterrupt
+    assert listed(call)[".w.partial"]["maker"] == "reproduce"
+    with (
+        pytest.raises(UsageError, match="maker: reproduce, now train"),
+        work_folder("runs/w", "train", config),
+    ):
+        pass
+
+
 def test_work_is_running_while_its_lock_is_held_and_interrupted_after(here):
     config = {"preset": "scan-snap-fig7", "seeds": None, "quick": True}
     typed = ["attomaton", "reproduce", "scan-snap-fig7", "--quick", "-o", "w"]
-    with suppress(KeyboardInterrupt), asked_as(typed), work_folder("w", config) as work:
+    with (
+        suppress(KeyboardInterrupt),
+        asked_as(typed),
+        work_folder("w", "reproduce", config) as work,
+    ):
         assert look(work).state == "running"
         assert look(work).go_on is None
         raise KeyboardInterrupt
@@ -509,7 +619,7 @@ def test_work_in_use_is_not_deleted_and_interrupted_work_is(here, call):
     unfinished("runs/old")
     training_run("runs/done")
     config = {"preset": "scan-snap-fig7", "seeds": 1, "quick": None}
-    with suppress(KeyboardInterrupt), work_folder("runs/now", config) as work:
+    with suppress(KeyboardInterrupt), work_folder("runs/now", "reproduce", config) as work:
         assert call("runs", "rm", "runs/now", "--yes")[0] == 2
         assert call("runs", "rm", "--interrupted", "--yes")[0] == 0
         assert work.is_dir()
@@ -524,7 +634,7 @@ def test_work_in_use_is_not_deleted_and_interrupted_work_is(here, call):
 def test_what_a_killed_process_was_writing_is_left_over_and_what_is_being_written_is_not(
     here, call
 ):
-    with suppress(KeyboardInterrupt), new_folder("runs/r", "run") as work:
+    with suppress(KeyboardInterrupt), new_folder("runs/r", "train") as work:
         (work / "summary.json").write_text("{}")
         copy = work.with_name(work.name[:-8] + "killed_1")
         copy.mkdir()
@@ -571,7 +681,7 @@ def test_every_file_our_commands_write_into_a_folder_is_known_to_rm():
         for name in re.findall(r'\bwork / "([^"]+)"', path.read_text(encoding="utf-8"))
     }
     assert len(written) > 20
-    assert written <= KNOWN
+    assert [name for name in written if not is_known(name)] == []
 
 
 def test_states_are_those_the_help_names(call):

@@ -1,5 +1,7 @@
 """The ledger of long work: only added to, and readable whatever was killed."""
 
+import json
+
 import pytest
 
 from attomaton.disk.ledger import Ledger, read_ledger
@@ -7,7 +9,7 @@ from attomaton.errors import StorageError
 
 
 def events(folder):
-    return [(line["event"], line.get("piece")) for line in read_ledger(folder)]
+    return [(line.event, line.piece) for line in read_ledger(folder)]
 
 
 def test_lines_come_back_in_order_with_their_facts(tmp_path):
@@ -15,9 +17,12 @@ def test_lines_come_back_in_order_with_their_facts(tmp_path):
     ledger.note("started", engine="ray")
     ledger.done("part 1", seconds=2)
     first, second = read_ledger(tmp_path)
-    assert first["engine"] == "ray"
-    assert second["seconds"] == 2
-    assert first["time"] <= second["time"]
+    assert (first.event, second.piece) == ("started", "part 1")
+    assert first.time <= second.time
+    written = [json.loads(line) for line in ledger.path.read_text().splitlines()]
+    assert written[0]["engine"] == "ray"
+    assert written[1]["seconds"] == 2
+    assert [line["time"] for line in written] == [first.time, second.time]
 
 
 def test_a_folder_without_a_ledger_has_no_lines(tmp_path):

@@ -31,7 +31,7 @@ ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # SHA-
 @pytest.fixture
 def folder(tmp_path):
     """A run with a file of every kind, one of them in a folder of its own."""
-    with new_folder(tmp_path / "r", "run") as work:
+    with new_folder(tmp_path / "r", "train") as work:
         provenance(work, {"data": "a.txt"}, {"loss": 0.5})
         (work / "command.txt").write_text("abc")
         write_arrays(work / "state.safetensors", {"W": np.eye(3)})
@@ -194,7 +194,7 @@ def test_a_piece_that_was_deleted_comes_back_with_the_same_sweep(tmp_path):
 
 def test_check_tells_every_folder_below(folder, model, tmp_path, call, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with suppress(KeyboardInterrupt), work_folder("w", {"preset": "scan-snap-fig7"}):
+    with suppress(KeyboardInterrupt), work_folder("w", "reproduce", {"preset": "scan-snap-fig7"}):
         raise KeyboardInterrupt
     code, out, _ = call("runs", "check", ".")
     assert code == 0
@@ -223,7 +223,7 @@ def test_check_where_there_is_nothing_says_so(tmp_path, call):
 
 def test_what_a_kill_leaves_of_a_replaced_folder_does_not_pass_for_one(tmp_path, monkeypatch):
     def fill(step):
-        with resumed_folder(tmp_path / "r", "run", {"step": step}) as work:
+        with resumed_folder(tmp_path / "r", "train", {"step": step}) as work:
             write_json(work / "step.json", step)
 
     def killed_when_it_is_there(*_):

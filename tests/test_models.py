@@ -206,9 +206,9 @@ def test_two_processes_cannot_write_one_model(tmp_path):
 
     here = tmp_path / "m"
     with (
-        work_folder(here, {}),
+        work_folder(here, "train", {}),
         pytest.raises(UsageError, match="another process"),
-        work_folder(here, {}),
+        work_folder(here, "train", {}),
     ):
         pass
 

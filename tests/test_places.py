@@ -14,6 +14,7 @@ import pytest
 from attomaton.corpus.example import example_samples
 from attomaton.disk import holdings, provenance, storage
 from attomaton.disk.formats import read_json, write_arrays, write_columns, write_json
+from attomaton.disk.kinds import KINDS
 from attomaton.disk.ledger import Ledger, read_ledger
 from attomaton.disk.storage import (
     check_folder,
@@ -62,7 +63,7 @@ def everything(folder):
 
 
 def filled(path, kind="run", name="summary.json", value=1):
-    with new_folder(path, kind) as work:
+    with new_folder(path, KINDS[kind].makers[0]) as work:
         write_json(work / name, value)
 
 
@@ -114,7 +115,7 @@ def test_a_work_folder_that_somebody_else_filled_is_refused(here, call, command,
     "name", ["corpus", "log.jsonl", "config.json", "samples/000.parquet", ".lock"]
 )
 def test_links_inside_a_work_folder_are_refused_and_not_followed(here, name):
-    with pytest.raises(KeyboardInterrupt), work_folder("out", {"dense": 1}):
+    with pytest.raises(KeyboardInterrupt), work_folder("out", "train", {"dense": 1}):
         raise KeyboardInterrupt
     planted = Path(".out.partial") / name
     planted.parent.mkdir(exist_ok=True)
@@ -143,7 +144,7 @@ def test_special_files_in_a_work_folder_are_refused_and_no_lock_waits_for_them(h
 @pytest.mark.parametrize("plant", [os.mkfifo, lambda path: path.symlink_to("nowhere")])
 def test_what_is_planted_in_a_work_folder_meanwhile_is_waited_for_by_nobody(here, plant):
     def work_on():
-        with resumed_folder("out", "run", {}) as work:
+        with resumed_folder("out", "train", {}) as work:
             write_json(work / "summary.json", 1)
             if meanwhile is not None:
                 meanwhile(work / "state.safetensors")
@@ -212,13 +213,13 @@ def test_a_left_folder_is_deleted_only_if_it_is_ours(here):
 
 
 def test_a_work_folder_of_another_user_is_not_taken_up(here, monkeypatch):
-    with pytest.raises(KeyboardInterrupt), work_folder("out", {}):
+    with pytest.raises(KeyboardInterrupt), work_folder("out", "train", {}):
         raise KeyboardInterrupt
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with work_folder("out", {}):  # as on file systems where all we make is another's
+    with work_folder("out", "train", {}):  # as on file systems where all we make is another's
         pass
     monkeypatch.setattr(storage, "_made_as", lambda folder: 12346)
-    with pytest.raises(UsageError, match="another user"), work_folder("out", {}):
+    with pytest.raises(UsageError, match="another user"), work_folder("out", "train", {}):
         pass
 
 
@@ -261,12 +262,12 @@ def test_what_is_put_there_meanwhile_stays_and_the_result_lies_beside(
         monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
 
     def work_on(make):
-        with make("out", "run") as work:
+        with make("out", "train") as work:
             write_json(work / "summary.json", "result")
             change()
             there.append((everything(here / "out"), Path("out").lstat().st_ino))
 
-    for make in (new_folder, lambda path, kind: resumed_folder(path, kind, {})):
+    for make in (new_folder, lambda path, maker: resumed_folder(path, maker, {})):
         there = []
         if before:
             filled("out", value="earlier")
@@ -317,7 +318,7 @@ def test_what_is_put_into_the_replaced_folder_while_it_is_deleted_stays(here, mo
             file.write("mine")
 
     monkeypatch.setattr(holdings, "_empty", late)
-    with pytest.raises(StorageError, match="is written, but"), new_folder("out", "run") as work:
+    with pytest.raises(StorageError, match="is written, but"), new_folder("out", "train") as work:
         write_json(work / "summary.json", "result")
     assert read_json(Path("out/summary.json")) == "result"
     assert [p.read_text() for p in here.glob(".out.*/notes.txt")] == ["mine"]
@@ -339,7 +340,7 @@ def test_nothing_our_commands_write_is_a_stranger(here, call, words, monkeypatch
     assert call(*words, "-o", "out")[0] in (0, 4)
     assert seen
     assert set(map(tuple, seen)) == {()}
-    assert check_place("out", None).replaced["command"].startswith("attomaton")
+    assert check_place("out", None).replaced.command.startswith("attomaton")
 
 
 # What is replaced, and what is not
@@ -405,7 +406,7 @@ def test_functions_keep_to_the_same_rule(here):
 
 def test_what_is_read_is_not_replaced(here, call):
     assert call("fit", "chain.jsonl", "-o", "m")[0] == 0
-    with new_folder("run", "run"):
+    with new_folder("run", "train"):
         pass
     shutil.copytree("m", "run/model")
     Path("again").symlink_to("m")
@@ -456,7 +457,7 @@ def test_a_data_file_is_replaced_by_force_alone(here, call):
 
 
 def unfinished(config, *pieces):
-    with suppress(KeyboardInterrupt), work_folder("out", config) as work:
+    with suppress(KeyboardInterrupt), work_folder("out", "train", config) as work:
         for name in pieces:
             (work / name).parent.mkdir(exist_ok=True)
             write_json(work / name, 1)
@@ -472,7 +473,7 @@ def test_finished_pieces_are_not_thrown_away_because_a_setting_differs(here, pie
     work = unfinished(config, piece)
     before = everything(work)
     other = {**config, "reading": {"context": 80}, "data": "b" * 64}
-    with pytest.raises(UsageError) as caught, work_folder("out", other):
+    with pytest.raises(UsageError) as caught, work_folder("out", "train", other):
         pass
     said = str(caught.value)
     assert "reading.context: 8, now 80" in said
@@ -480,17 +481,17 @@ def test_finished_pieces_are_not_thrown_away_because_a_setting_differs(here, pie
     assert "lr" not in said
     assert "--force" in said
     assert everything(work) == before
-    with suppress(KeyboardInterrupt), work_folder("out", config) as work:
+    with suppress(KeyboardInterrupt), work_folder("out", "train", config) as work:
         assert (work / piece).is_file()
         raise KeyboardInterrupt
-    with work_folder(check_place("out", "run", force=True), other) as work:
+    with work_folder(check_place("out", "run", force=True), "train", other) as work:
         assert not (work / piece).exists()
 
 
 def test_work_of_which_nothing_is_finished_gives_way(here):
     unfinished({"context": 8}, "corpus/vocabulary.json")
-    with work_folder("out", {"context": 4}) as work:
-        assert read_json(work / "config.json") == {"context": 4}
+    with work_folder("out", "train", {"context": 4}) as work:
+        assert read_json(work / "config.json") == {"maker": "train", "context": 4}
 
 
 # Files
@@ -615,7 +616,7 @@ def test_of_two_sweeps_that_make_their_folder_at_once_one_makes_it(here, monkeyp
     monkeypatch.setattr(storage, "_unfinished_folder", late)
     second = sweep_run("s", grid, ["syn-small"], "reduced")
     assert (first[1]["skipped_pieces"], second["skipped_pieces"]) == (0, 1)
-    done = [line["piece"] for line in read_ledger(Path("s")) if line["event"] == "done"]
+    done = [line.piece for line in read_ledger(Path("s")) if line.event == "done"]
     assert len(done) == len(set(done)) == 1
     assert {p.name for p in here.iterdir()} == {"chain.jsonl", "mine", "s"}
 
@@ -645,7 +646,7 @@ def test_a_lock_that_was_moved_away_while_one_waited_for_it_is_taken_anew(here, 
         return handle
 
     monkeypatch.setattr(storage, "_open_lock", late)
-    with work_folder("out", {}) as work:
+    with work_folder("out", "train", {}) as work:
         assert storage.is_locked(work / ".lock")
         assert not storage.is_locked(Path("elsewhere/.lock"))
 

@@ -192,7 +192,7 @@ def test_arrays_of_another_shape_or_kind_are_refused(tmp_path):
 
 @pytest.mark.parametrize("mark", ["[]", "3", '{"kind": 3, "schema_version": 1}', '{"kind": "run"}'])
 def test_a_folder_whose_mark_is_damaged_is_named(tmp_path, mark):
-    with new_folder(tmp_path / "r", "run"):
+    with new_folder(tmp_path / "r", "train"):
         pass
     assert check_folder(tmp_path / "r", "run") == tmp_path / "r"
     (tmp_path / "r" / "attomaton.json").write_text(mark)
@@ -204,7 +204,7 @@ def test_work_in_progress_is_known_until_it_has_ended(tmp_path):
     work = tmp_path / ".run.partial"
 
     def ends(how=None):
-        with work_folder(tmp_path / "run", {}):
+        with work_folder(tmp_path / "run", "train", {}):
             assert in_progress() == [work]
             if how is not None:
                 raise how

@@ -67,7 +67,6 @@ def said(monkeypatch, capsys, call):
     return lambda: "".join([*kept, capsys.readouterr().out])
 
 
-@pytest.mark.slow
 def test_every_cell_runs_without_any_data_at_hand(monkeypatch, tmp_path, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTOMATON_DATA", raising=False)

@@ -15,7 +15,6 @@ def test_which_tokens_attention_picks(figure):
         np.testing.assert_allclose(np.sum(row["attention"], axis=-1), 1, rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_figure_6_as_published_has_64_cells_and_falls_with_eta_z():
     found = figures.fig6()
     assert (found["verdict"], found["control"]) == ("holds", "fails")

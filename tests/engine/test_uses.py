@@ -31,7 +31,7 @@ class Backwards:
 
 
 def pieces_done(folder):
-    return Counter(line["piece"] for line in read_ledger(folder) if line["event"] == "done")
+    return Counter(line.piece for line in read_ledger(folder) if line.event == "done")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_sweep_does_not_depend_on_the_order_of_its_pieces(tmp_path, small_piec
     assert results[0] == results[1]
     assert told == [(0, 2, "pieces"), (1, 2, "pieces"), (2, 2, "pieces")]
     assert set(pieces_done(tmp_path / "b").values()) == {1}
-    assert [line["event"] for line in read_ledger(tmp_path / "b")] == ["started", "done", "done", "ended"]  # fmt: skip
+    assert [line.event for line in read_ledger(tmp_path / "b")] == ["started", "done", "done", "ended"]  # fmt: skip
 
 
 def test_a_sweep_is_written_by_one_process_at_a_time(tmp_path, small_pieces):
@@ -63,7 +63,7 @@ def test_a_sweep_is_written_by_one_process_at_a_time(tmp_path, small_pieces):
 
 def test_a_failed_piece_is_noted_as_such_and_not_as_done(tmp_path):
     sweeps.sweep_run(tmp_path / "a", GRID | {"mixing": ["nothing"]}, ["syn-small"], "reduced")
-    events = [line["event"] for line in read_ledger(tmp_path / "a")]
+    events = [line.event for line in read_ledger(tmp_path / "a")]
     assert events == ["started", "failed", "ended"]
 
 

@@ -41,7 +41,7 @@ def test_a_folder_is_there_at_every_moment_while_it_is_replaced(tmp_path):
     place, missing, looked, stop = tmp_path / "run", 0, 0, threading.Event()
 
     def fill(step):
-        with new_folder(place, "run") as work:
+        with new_folder(place, "train") as work:
             write_json(work / "step.json", {"step": step})
 
     def look():
@@ -66,7 +66,7 @@ def test_a_folder_is_there_at_every_moment_while_it_is_replaced(tmp_path):
 def test_without_the_exchange_of_names_a_folder_is_still_replaced(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
     for step in range(2):
-        with new_folder(tmp_path / "run", "run") as work:
+        with new_folder(tmp_path / "run", "train") as work:
             write_json(work / "step.json", {"step": step})
     assert read_json(tmp_path / "run" / "step.json") == {"step": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
@@ -81,9 +81,9 @@ def test_what_a_killed_process_left_is_deleted_and_what_a_living_one_fills_is_no
     for other in others:
         other.mkdir()
         (other / "summary.json").touch()
-    with new_folder(tmp_path / "run", "run") as living:
+    with new_folder(tmp_path / "run", "train") as living:
         assert not killed.exists()
-        with suppress(KeyboardInterrupt), new_folder(tmp_path / "run", "run"):
+        with suppress(KeyboardInterrupt), new_folder(tmp_path / "run", "train"):
             assert living.is_dir()
             raise KeyboardInterrupt
         write_json(living / "who.json", "first")
@@ -93,7 +93,7 @@ def test_what_a_killed_process_left_is_deleted_and_what_a_living_one_fills_is_no
 
 def test_of_two_processes_that_fill_one_place_neither_loses_its_result(tmp_path):
     def fill(who, meanwhile=lambda: None):
-        with new_folder(tmp_path / "run", "run") as work:
+        with new_folder(tmp_path / "run", "train") as work:
             write_json(work / "who.json", who)
             meanwhile()
 
@@ -118,10 +118,10 @@ def test_a_full_disk_leaves_the_earlier_file_and_the_earlier_folder(tmp_path):
     with pytest.raises(StorageError, match=r"a\.json: writing failed \(No space left"):
         write_whole(tmp_path / "a.json", half)
     assert read_json(tmp_path / "a.json") == 1
-    with new_folder(tmp_path / "run", "run") as work:
+    with new_folder(tmp_path / "run", "train") as work:
         write_json(work / "step.json", 1)
     said = r"run: writing failed .*; nothing was left behind"
-    with pytest.raises(StorageError, match=said), new_folder(tmp_path / "run", "run") as work:
+    with pytest.raises(StorageError, match=said), new_folder(tmp_path / "run", "train") as work:
         half(work / "step.json")
     assert read_json(tmp_path / "run" / "step.json") == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "run"]
@@ -143,7 +143,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("mine")
     with (
         pytest.raises(UsageError, match="cannot write there"),
-        new_folder(tmp_path / "file" / "run", "run"),
+        new_folder(tmp_path / "file" / "run", "train"),
     ):
         pass
 

@@ -76,7 +76,6 @@ def test_a_fit_on_ray_that_is_killed_or_loses_workers_is_the_undisturbed_fit(tmp
         assert clean(tally) == {}
 
 
-@pytest.mark.slow
 def test_ray_workers_killed_while_they_start_are_replaced(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
     prepare(tmp_path)
@@ -110,7 +109,7 @@ def test_a_worker_whose_driver_dies_while_it_starts_leaves():
 
 def test_work_is_kept_when_workers_die_again_and_again_but_not_when_the_data_are_wrong(tmp_path):
     def work_until(error):
-        with work_folder(tmp_path / "m", {}) as work:
+        with work_folder(tmp_path / "m", "train", {}) as work:
             write_json(work / "result.json", 1)
             raise error("as it happens")
 
@@ -127,21 +126,21 @@ def full_disk(*_):
 
 
 def test_what_is_left_of_work_that_was_being_thrown_away_is_never_taken_up(tmp_path, monkeypatch):
-    with work_folder(tmp_path / "m", {}) as work:
+    with work_folder(tmp_path / "m", "train", {}) as work:
         write_json(work / "result.json", 1)
     with monkeypatch.context() as patched:
         patched.setattr(holdings, "_empty", full_disk)  # it came no further than that
         discard(work)
     assert (work / "result.json").exists()
-    with work_folder(tmp_path / "m", {}) as work:
+    with work_folder(tmp_path / "m", "train", {}) as work:
         assert not (work / "result.json").exists()
 
 
 def test_what_killed_processes_were_writing_does_not_stay_in_a_finished_folder(tmp_path):
-    with resumed_folder(tmp_path / "m", "run", {}, scratch=("pieces", "part-*.json")) as work:
+    with resumed_folder(tmp_path / "m", "fit", {}) as work:
         for name in (".result.json.77", ".tmpa1B2c3", f".result.json.{'0' * 16}.attomaton"):
             (work / name).touch()
-        (work / "pieces").mkdir()
+        (work / "corpus").mkdir()
         for name in ("part-0.json", "result.json"):
             write_json(work / name, 1)
     assert sorted(p.name for p in (tmp_path / "m").iterdir()) == [

@@ -192,13 +192,13 @@ def test_a_ledger_cut_anywhere_loses_its_last_line_at_most(events, pieces, kept)
         raw = book.path.read_bytes() if events else b""
         book.path.write_bytes(raw[:kept])
         whole = raw[:kept].count(b"\n")
-        left = [line["event"] for line in read_ledger(Path(at))]
+        left = [line.event for line in read_ledger(Path(at))]
         # A line that lacks nothing but its line end is whole.
         assert left in (events[:whole], events[: whole + 1])
         Ledger(Path(at)).note("ended")
         lines = read_ledger(Path(at))
-        assert [line["event"] for line in lines] == [*left, "ended"]
-        assert [line.get("piece") for line in lines] == [*pieces[: len(left)], None]
+        assert [line.event for line in lines] == [*left, "ended"]
+        assert [line.piece for line in lines] == [*pieces[: len(left)], None]
 
 
 # Controls

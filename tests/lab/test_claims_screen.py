@@ -222,7 +222,7 @@ def test_evidence_is_the_newest_of_each_claim(tmp_path, verified):
 def test_a_folder_with_strange_claims_is_refused(tmp_path, verified):
     summary = json.loads((verified / "summary.json").read_text())
     summary["claims"][0]["claim"] = "../../secret"
-    with new_folder(tmp_path / "v", "verification") as work:
+    with new_folder(tmp_path / "v", "verify") as work:
         (work / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(DataError, match="holds claims nobody knows here"):
         Evidence().of_folder(tmp_path / "v")

@@ -117,9 +117,9 @@ def test_what_was_finished_is_not_made_again_and_nothing_tells_that_it_was_inter
     assert MANIFEST in contents("out")
     assert not WORK.exists()
     lines = read_ledger(Path("out"))
-    names = [line["piece"] for line in lines if "piece" in line]
+    names = [line.piece for line in lines if line.piece is not None]
     assert len(names) == len(set(names)) == PIECES
-    assert [x["event"] for x in lines if "piece" not in x] == ["started", "resumed", "ended"]
+    assert [x.event for x in lines if x.piece is None] == ["started", "resumed", "ended"]
     # Control: a folder that does differ is seen to.
     tuned("other", lambdas=[1.0, 5.0])
     assert contents("other") != contents("quiet")

@@ -1,7 +1,6 @@
 """WikiText-2: fitted on most of `valid.txt`, chosen on the rest, judged on the head of `test.txt`."""
 
 import numpy as np
-import pytest
 
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
@@ -15,7 +14,6 @@ def part(windows, begin, end):
     return windows_from_streams(windows.vocabulary, ids, np.array([0, len(ids)]), 32, partial=False)
 
 
-@pytest.mark.slow
 def test_beats_the_baselines_on_unseen_text(wikitext):
     text, unseen = (
         read_windows(wikitext / f"{name}.txt", Reading(context=32)) for name in ("valid", "test")

@@ -142,9 +142,9 @@ def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
 def say_replaced(record: Mapping[str, Any]) -> None:
     """Say which earlier folder a result took the place of."""
     if (old := record.get("replaced")) is not None:
-        made = visible(old["made"][:16].replace("T", " "))
-        by = f" ({visible(old['command'], 200)})" if old["command"] else ""
-        say(f"replaced: {old['kind']} of {made}{by}")
+        made = visible(old.made[:16].replace("T", " "))
+        by = f" ({visible(old.command, 200)})" if old.command else ""
+        say(f"replaced: {old.kind} of {made}{by}")
 
 
 def put_file(text: str) -> None:

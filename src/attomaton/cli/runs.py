@@ -56,10 +56,11 @@ def ls(
     json: Json = False,
 ) -> None:
     """Models, runs, sweeps, verifications below a folder, the newest first; interrupted ones tell how to go on."""
-    from attomaton.folders.look import KINDS, STATES, scan
+    from attomaton.disk.kinds import KINDS
+    from attomaton.folders.look import STATES, scan
     from attomaton.report.text.folders import list_text
 
-    for name, value, known in (("--kind", kind, KINDS), ("--state", state, STATES)):
+    for name, value, known in (("--kind", kind, tuple(KINDS)), ("--state", state, STATES)):
         if value is not None:
             one_of(name, value, known)
     places = _places(roots)
@@ -119,6 +120,8 @@ def _offered(record: dict[str, Any]) -> dict[str, Any]:
     """
     if record["go_on"] is None or _goes_on(record):
         return record
+    if record["maker"] is None:
+        return {**record, "go_on": None}  # its note says why
     said = "its log names no command of attomaton that would go on with it"
     return {**record, "go_on": None, "note": "; ".join(filter(None, (record["note"], said)))}
 

@@ -144,8 +144,7 @@ def read_samples(
     vocabulary: Vocabulary | None = None,
 ) -> Samples:
     """The samples of a file: its realizable windows as merged bags; the options are those of `Reading`."""
-    name = None if tokenizer is None else os.fspath(tokenizer)
-    reading = Reading(context, format, sequence, item, order, dates, split, name)
+    reading = Reading(context, format, sequence, item, order, dates, split, tokenizer)
     return read_windows(path, reading, vocabulary).samples()
 
 

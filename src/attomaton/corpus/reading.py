@@ -47,7 +47,7 @@ class Reading:
     order: str | None = absent()
     dates: str | None = absent()
     split: str | None = absent()
-    tokenizer: str | None = absent()
+    tokenizer: str | os.PathLike[str] | None = absent()  # kept as a text
 
     def __post_init__(self) -> None:
         """Refuse what a program may pass by mistake and a command line cannot."""
@@ -99,7 +99,7 @@ class Reading:
     @property
     def tokenising(self) -> str:
         """What a token of a text is."""
-        return self.tokenizer or "words"
+        return os.fspath(self.tokenizer or "words")
 
     @property
     def columns(self) -> dict[str, str | None]:

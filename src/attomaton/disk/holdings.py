@@ -1,7 +1,8 @@
 """What folders of ours hold, by name, and deleting exactly that: what somebody else put there is named, never touched.
 
-A finished folder holds what its manifest lists; one that is being filled, or is a sweep, holds names from the tables
-below. No link is ever followed: one that lies where a file or folder of ours should be is somebody else's.
+A finished folder holds what its manifest lists; one that is being filled, or that grows where it lies, holds names that
+the makers of its kind write (`disk.kinds`). No link is ever followed: one that lies where a file or folder of ours
+should be is somebody else's.
 """
 
 import errno
@@ -13,6 +14,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from attomaton.disk.kinds import KINDS
 from attomaton.disk.ledger import LEDGER
 from attomaton.disk.manifest import MANIFEST, listed_names
 from attomaton.errors import AttomatonError, visible
@@ -30,43 +32,6 @@ UNLISTED = (
 LONGEST = 200  # bytes of a name to which something can still be added
 CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY  # a new file, whatever lies there
 
-# Everything our commands write at the top of a folder, whatever its kind.
-KNOWN = {
-    *MARKS, MANIFEST, LEDGER,
-    # every run and verification
-    "config.toml", "command.txt", "env.json", "summary.json", "status.json", "figures", "index.html",
-    # models and their making; predictors
-    "model.json", "vocabulary.json", "samples", "pairs", "edges", "arrays.safetensors", "corpus",
-    "predictor.json", "pairs.safetensors", "prior.safetensors", "ngrams.safetensors",
-    # training, demo, dynamics
-    "metrics.parquet", "state.safetensors", "checkpoint.safetensors", "model",
-    *(f"{level}.{suffix}" for level in ("sampled", "limit", "reduced") for suffix in ("parquet", "safetensors")),
-    # published experiments, verifications, sweeps
-    "data.parquet", "result.json", "checkpoints", "claims", "panels.parquet", "report.html", "report.md",
-    "sweep.json", "pieces", "results.parquet",
-}  # fmt: skip
-# What lies in those of them that are folders; a model in a run is a folder of ours again.
-_TREES = {
-    "figures": r"[^/]+\.(svg|png)",
-    **dict.fromkeys(("samples", "pairs", "edges"), r"\d+\.parquet"),
-    "claims": r"[^/]+\.json",
-    "pieces": r"[^/]+\.(parquet|json)",
-    "checkpoints": r"[^/]+\.safetensors",
-    "corpus": r"(parts|vocabulary)\.json|embeddings\.safetensors|part_of|runs|runs/\d+\.(run|at\.npy)|"
-    r"shards|shards/\d+\.(ids|ends|map|json)",
-}
-_FOLDERS = re.compile(rf"(model/)?({'|'.join(_TREES)}|model|corpus/runs|corpus/shards)")
-_PART = re.compile(r"part-\d+\.json")
-# What is needed for the work alone; a process killed in its last act may have left it in a finished folder.
-_PASSING = re.compile(
-    r"config\.json|part-\d+\.json|checkpoints|checkpoints/.*|corpus|corpus/.*|pieces|pieces/.*"
-)
-_SWEEP = re.compile(r"sweep\.json|results\.parquet|pieces|pieces/\d+-[0-9a-f]{12}\.(parquet|json)")
-# Finished pieces of unfinished work: what nobody throws away without being told to.
-_FINISHED = (
-    "part-*.json", "corpus/parts.json", "pieces/*.parquet", "claims/*.json", "checkpoint.safetensors",
-    "checkpoints/*.safetensors",
-)  # fmt: skip
 _TORN = re.compile(r"((?:.*/)?)\.([^/]+)\.[0-9a-f]{16}\.attomaton")  # while `write_whole` writes it
 # What safetensors writes before it is renamed; in work folders alone, where nobody else writes.
 _TORN_ARRAYS = re.compile(r"((model|checkpoints|corpus)/)?\.tmp[A-Za-z0-9]{6}")
@@ -85,6 +50,7 @@ class _Names:
 
     def __init__(self, folder: Path, kind: str | None):
         self.kind = kind  # of a finished folder
+        self.growing = found if (found := KINDS.get(kind or "")) and found.grows else None
         try:
             self.listed = set(listed_names(folder))
         except AttomatonError:
@@ -98,21 +64,34 @@ class _Names:
             return True
         if (torn := _TORN.fullmatch(name) or _TORN_BEFORE.fullmatch(name)) is not None:
             return torn[1] + torn[2] in self
-        if self.kind == "sweep":
-            return _SWEEP.fullmatch(name) is not None
-        if self.kind is not None and self.listed and not _FOLDERS.fullmatch(name):
-            return _PASSING.fullmatch(name) is not None and _known(name)
-        return _known(name) or _TORN_ARRAYS.fullmatch(name) is not None
+        if self.growing is not None:
+            return self.growing.holds(name)
+        if self.kind is not None and self.listed and not _is_tree(name):
+            return _is_passing(name) and is_known(name)
+        return is_known(name) or _TORN_ARRAYS.fullmatch(name) is not None
 
 
-def _known(name: str) -> bool:
+def is_known(name: str) -> bool:
     """Whether our commands write a file or folder of this name, which is relative to the folder of a command."""
     top, _, rest = name.partition("/")
-    if not rest:
-        return top in KNOWN or _PART.fullmatch(top) is not None
-    if top == "model":
-        return _known(rest)
-    return top in _TREES and re.fullmatch(_TREES[top], rest) is not None
+    if rest and any(top in kind.inner for kind in KINDS.values()):
+        return is_known(rest)
+    return name in (*MARKS, MANIFEST, LEDGER) or any(kind.holds(name) for kind in KINDS.values())
+
+
+def _is_tree(name: str) -> bool:
+    """Whether our commands make a folder of this name, which no manifest lists; also in an inner folder of ours."""
+    last = name.rpartition("/")[2]
+    return is_known(name) and any(
+        last in kind.inner or kind.files.get(last) for kind in KINDS.values()
+    )
+
+
+def _is_passing(name: str) -> bool:
+    """Whether this is needed for the work alone; a process killed in its last act may leave it in a finished folder."""
+    top = name.partition("/")[0]
+    scratch = (pattern for kind in KINDS.values() for pattern in kind.scratch)
+    return name == CONFIG_FILE or any(fnmatchcase(top, pattern) for pattern in scratch)
 
 
 def strangers(folder: Path, kind: str | None = None) -> list[str]:
@@ -137,9 +116,9 @@ def planted(folder: Path) -> list[str]:
     ]
 
 
-def own_files(folder: Path) -> list[str]:
-    """The files of a folder that belong into its manifest, by their relative names."""
-    names = _Names(folder, "sweep" if is_real_file(folder / "sweep.json") else None)
+def own_files(folder: Path, kind: str) -> list[str]:
+    """The files of a folder of this kind that belong into its manifest, by their relative names."""
+    names = _Names(folder, kind if kind in KINDS and KINDS[kind].grows else None)
     return [
         name
         for name, entry in _below(folder)
@@ -192,9 +171,10 @@ def is_ours_to_empty(folder: Path) -> bool:
     return any(is_real_file(folder / name) for name in MARKS) or not os.listdir(folder)
 
 
-def has_finished_pieces(work: Path) -> bool:
-    """Whether unfinished work has pieces that are finished."""
-    return any(True for pattern in _FINISHED for _ in work.glob(pattern))
+def finished_pieces(work: Path) -> set[Path]:
+    """The pieces of unfinished work that are finished."""
+    patterns = {pattern for kind in KINDS.values() for pattern in kind.pieces}
+    return {path for pattern in patterns for path in work.glob(pattern)}
 
 
 def erase(folder: Path, kind: str | None = None, keep_lock: bool = False) -> None:
@@ -241,7 +221,7 @@ def clear_torn(folder: Path, work: bool = False) -> None:
     """Delete files that killed processes were writing; in a `work` folder also those that only there are ours."""
     for name, entry in list(_below(folder)):
         torn = _TORN.fullmatch(name) or (work and _TORN_BEFORE.fullmatch(name))
-        ours = _known(torn[1] + torn[2]) if torn else work and _TORN_ARRAYS.fullmatch(name)
+        ours = is_known(torn[1] + torn[2]) if torn else work and _TORN_ARRAYS.fullmatch(name)
         if ours and entry.is_file(follow_symlinks=False):
             Path(entry.path).unlink(missing_ok=True)
 

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,16 +30,25 @@ TAIL = 1 << 24  # bytes from its end that are read: some hundred thousand lines
 _asked: ContextVar[str] = ContextVar("asked", default="")  # a command other than the process's own
 
 
+@dataclass(frozen=True)
+class Line:
+    """One line of a ledger, as far as others ask for it: a process tells its command, a piece its name."""
+
+    event: str
+    time: str | None = None
+    piece: str | None = None
+    command: str | None = None
+
+
 class Ledger:
     """The ledger of one folder, open for adding."""
 
     def __init__(self, folder: Path):
         self.path = folder / LEDGER
         try:
-            told = [line.get("piece") for line in read_ledger(folder)]
+            self._noted = {line.piece for line in read_ledger(folder)}
         except DataError as error:
             raise StorageError(f"{self.path}: writing failed ({error})") from error
-        self._noted = {piece for piece in told if isinstance(piece, str)}
 
     def note(self, event: str, **facts: Any) -> None:
         """Add a line; when this returns it is on the disk."""
@@ -91,7 +101,7 @@ def _opened(path: Path) -> int:
     return handle
 
 
-def read_ledger(folder: Path) -> list[dict[str, Any]]:
+def read_ledger(folder: Path) -> list[Line]:
     """The lines of a folder's ledger, none where it has none; what was torn by a kill is passed over.
 
     Of a ledger beyond all measure, which no work of ours writes, only the end is read.
@@ -111,9 +121,16 @@ def read_ledger(folder: Path) -> list[dict[str, Any]]:
             line = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and isinstance(line.get("event"), str):
-            lines.append(line)
+        if isinstance(line, dict):
+            # Whoever writes other things into a ledger loses those, not the line.
+            words = {f.name: x for f in fields(Line) if isinstance(x := line.get(f.name), str)}
+            lines += [Line(**words)] if "event" in words else []
     return lines
+
+
+def last_command(lines: Sequence[Line]) -> str | None:
+    """The command that was typed last for the work of a ledger, if it knows one."""
+    return next((line.command for line in reversed(lines) if line.command is not None), None)
 
 
 def command() -> str:

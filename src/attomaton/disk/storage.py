@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.disk.formats import (
-    expect,
     read_checkpoint,
     read_json,
     to_json,
@@ -37,7 +36,7 @@ from attomaton.disk.holdings import (
     clear_torn,
     erase,
     erase_matching,
-    has_finished_pieces,
+    finished_pieces,
     is_ours_to_empty,
     is_real_file,
     is_real_folder,
@@ -49,8 +48,10 @@ from attomaton.disk.holdings import (
     strangers,
     torn_name,
 )
-from attomaton.disk.ledger import Ledger, command, read_ledger
+from attomaton.disk.kinds import KINDS, made_by
+from attomaton.disk.ledger import Ledger, command, last_command, read_ledger
 from attomaton.disk.manifest import MANIFEST, check_manifest, write_manifest
+from attomaton.disk.records import absent, read_record
 from attomaton.errors import (
     AttomatonError,
     DataError,
@@ -61,7 +62,6 @@ from attomaton.errors import (
 )
 
 UNFINISHED = ".unfinished-"  # in the name of a folder that is being filled in one go
-VERSIONS = {"model": 3, "run": 2, "sweep": 2, "verification": 2, "predictor": 2}  # format of each
 _held: dict[Path, None] = {}  # by this process, in the order they were taken up
 _passing: dict[Path, "Identity | None"] = {}  # what it writes under temporary names; of files, None
 
@@ -78,16 +78,32 @@ class Place:
     path: Path
     found: Identity | None = None  # of the folder there
     kind: str | None = None  # of that folder, if it is one of ours
-    replaced: dict[str, Any] | None = (
-        None  # what will be lost: kind, when it was made, by which command
-    )
+    replaced: "Replaced | None" = None  # what will be lost
     force: bool = False  # replace other kinds too, and throw unlike work away
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What a person would want to know of a folder before it is gone."""
+
+    kind: str
+    made: str
+    command: str | None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the mark of a folder says: what the folder holds, and which command made it (not in earlier folders)."""
+
+    schema_version: int
+    kind: str
+    maker: str | None = absent()
 
 
 def check_place(
     path: Path | str,
     kind: str | None,
-    inputs: Sequence[Path | str | None] = (),
+    inputs: Sequence[str | os.PathLike[str] | None] = (),
     force: bool = False,
     replacing: bool = True,
 ) -> Place:
@@ -137,7 +153,7 @@ def _looked_at(path: Path, kind: str | None, force: bool, replacing: bool) -> Pl
         raise UsageError(
             f"{path}: holds a {there}, not a {kind}; choose another place, or say --force to replace it."
         )
-    if there == "sweep" and is_locked(path / LOCK_FILE):
+    if there in KINDS and KINDS[there].grows and is_locked(path / LOCK_FILE):
         raise UsageError(f"{path}: another process is writing it right now.")
     return Place(path, found, there, _told(path, there), force)
 
@@ -145,25 +161,20 @@ def _looked_at(path: Path, kind: str | None, force: bool, replacing: bool) -> Pl
 def kind_there(path: Path) -> str:
     """What a marked folder holds, also where its mark is damaged."""
     try:
-        return visible(folder_kind(path), 20)
+        return visible(read_mark(path).kind, 20)
     except DataError:
         return "damaged folder"
 
 
-def _told(path: Path, kind: str) -> dict[str, Any]:
-    """What a person would want to know of a folder before it is gone."""
+def _told(path: Path, kind: str) -> Replaced:
     lines = read_ledger(path)
-    times = [line["time"] for line in lines if isinstance(line.get("time"), str)]
     written = datetime.fromtimestamp((path / KIND_FILE).lstat().st_mtime, UTC)
-    typed = [line["command"] for line in lines if isinstance(line.get("command"), str)]
-    if not typed and is_real_file(path / "command.txt"):
+    typed = last_command(lines)
+    if typed is None and is_real_file(path / "command.txt"):
         with suppress(OSError, ValueError):
-            typed = [(path / "command.txt").read_text(encoding="utf-8").strip()]
-    return {
-        "kind": kind,
-        "made": times[-1] if times else written.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": typed[-1] if typed else None,
-    }
+            typed = (path / "command.txt").read_text(encoding="utf-8").strip()
+    made = next((line.time for line in reversed(lines) if line.time is not None), None)
+    return Replaced(kind, made or written.strftime("%Y-%m-%dT%H:%M:%SZ"), typed)
 
 
 def check_not_above(path: Path) -> None:
@@ -225,13 +236,15 @@ def _identity(path: Path) -> Identity | None:
 
 
 @contextmanager
-def new_folder(path: Path | str | Place, kind: str, keep: bool = True) -> Iterator[Path]:
+def new_folder(path: Path | str | Place, maker: str, keep: bool = True) -> Iterator[Path]:
     """A folder to fill: it appears at `path` complete, when the block ends without an error, or not at all.
+
+    `maker` is the command whose folder it is: what kind of folder that is says `disk.kinds`.
 
     What may lie there already says `check_place`. Where that changed meanwhile the new folder gets a name beside it,
     if it is to be kept, and an error says so (`taken`).
     """
-    place = path if isinstance(path, Place) else check_place(path, kind)
+    place = path if isinstance(path, Place) else check_place(path, made_by(maker).name)
     path = place.path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -240,7 +253,7 @@ def new_folder(path: Path | str | Place, kind: str, keep: bool = True) -> Iterat
         raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
     try:
         yield work
-        _move_into_place(work, place, kind, keep=keep)
+        _move_into_place(work, place, maker, keep=keep)
     except OSError as error:
         raise StorageError(
             f"{path}: writing failed ({error.strerror or error}); nothing was left behind."
@@ -315,24 +328,25 @@ def _hold(folder: Path, fresh: bool) -> int | None:
 
 @contextmanager
 def resumed_folder(
-    path: Path | str | Place, kind: str, config: Mapping[str, Any], scratch: Sequence[str] = ()
+    path: Path | str | Place, maker: str, config: Mapping[str, Any]
 ) -> Iterator[Path]:
     """A folder to fill piece by piece: it appears at `path` complete, or not at all.
 
-    Until then it is a `work_folder`; write each piece with `write_whole`. What was needed for the work alone (names or
-    patterns in `scratch`) is deleted when the folder is in its place: a process killed before has lost nothing.
+    Until then it is a `work_folder`; write each piece with `write_whole`. What was needed for the work alone is deleted
+    when the folder is in its place: a process killed before has lost nothing.
     """
-    place = path if isinstance(path, Place) else check_place(path, kind)
-    with work_folder(place, config) as work:
+    kind = made_by(maker)
+    place = path if isinstance(path, Place) else check_place(path, kind.name)
+    with work_folder(place, maker, config) as work:
         yield work
         clear_torn(work, work=True)
         Ledger(work).note("ended")
-        _move_into_place(work, place, kind, (CONFIG_FILE, LOCK_FILE, *scratch))
+        _move_into_place(work, place, maker, (CONFIG_FILE, LOCK_FILE, *kind.scratch))
 
 
 @contextmanager
-def work_folder(path: Path | str | Place, config: Mapping[str, Any]) -> Iterator[Path]:
-    """The folder `.NAME.partial` beside `path`, for work that may take several processes to finish.
+def work_folder(path: Path | str | Place, maker: str, config: Mapping[str, Any]) -> Iterator[Path]:
+    """The folder `.NAME.partial` beside `path`, for work of a command that may take several processes to finish.
 
     A process that is killed, interrupted or meets a full disk leaves it there, and the next one with the same
     `config` finds what was finished. Finished pieces of an unlike config are thrown away if the place is taken by force
@@ -350,7 +364,8 @@ def work_folder(path: Path | str | Place, config: Mapping[str, Any]) -> Iterator
             raise UsageError(
                 f"{path}: changed in the moment this command started; look at it and start again."
             )
-        resumed = _taken_up(work, path, json.loads(to_json(config)), place.force)
+        wanted = {"maker": maker, **json.loads(to_json(config))}
+        resumed = _taken_up(work, path, wanted, place.force)
         try:
             Ledger(work).note("resumed" if resumed else "started", command=command())
             yield work
@@ -366,7 +381,7 @@ def work_folder(path: Path | str | Place, config: Mapping[str, Any]) -> Iterator
             raise
 
 
-def _taken_up(work: Path, path: Path, wanted: Any, force: bool) -> bool:
+def _taken_up(work: Path, path: Path, wanted: dict[str, Any], force: bool) -> bool:
     """Make a work folder ready for what is wanted; whether it holds what an earlier process finished of it."""
     if others := strangers(work):
         raise UsageError(
@@ -374,16 +389,20 @@ def _taken_up(work: Path, path: Path, wanted: Any, force: bool) -> bool:
             "kept there."
         )
     known = work / CONFIG_FILE
-    resumed = False
+    resumed = unnamed = False
     if is_real_file(known):
         try:
             before = read_json(known)
         except DataError:
             before = None
+        if unnamed := isinstance(before, dict) and "maker" not in before:  # by an earlier attomaton
+            before = {"maker": wanted["maker"], **before}
         resumed = before == wanted
-        if not resumed and not force and has_finished_pieces(work):
+        if not resumed and not force and finished_pieces(work):
             raise UsageError(_unlike(work, path, before, wanted))
     if resumed:
+        if unnamed:
+            write_whole(known, lambda file: write_json(file, wanted))
         _unmark(work)  # a process may have been killed just before it gave the folder its name
         clear_torn(work, work=True)
         return True
@@ -403,8 +422,8 @@ def _unlike(work: Path, path: Path, before: Any, wanted: Any) -> str:
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
-    typed = [line["command"] for line in read_ledger(work) if isinstance(line.get("command"), str)]
-    again = f" ({visible(typed[-1], 200)})" if typed else ""
+    typed = last_command(read_ledger(work))
+    again = "" if typed is None else f" ({visible(typed, 200)})"
     return listed(
         f"{path}: unfinished work for this place was begun with other settings:",
         differ or ["its settings cannot be read"],
@@ -535,7 +554,7 @@ def in_progress() -> list[Path]:
 
 
 def _move_into_place(
-    work: Path, place: Place, kind: str, passing: Sequence[str] = (), keep: bool = True
+    work: Path, place: Place, maker: str, passing: Sequence[str] = (), keep: bool = True
 ) -> None:
     """The last act: list what the folder holds, mark it, push it to the disk, give it its name.
 
@@ -546,7 +565,8 @@ def _move_into_place(
             f"{work}: holds what attomaton did not write ({named(others)}); move it away."
         )
     write_manifest(work, work / MANIFEST, (*UNLISTED, *passing))
-    write_json(work / KIND_FILE, {"schema_version": VERSIONS[kind], "kind": kind})
+    kind = made_by(maker)
+    write_json(work / KIND_FILE, Mark(kind.version, kind.name, maker))
     if LOCK_FILE not in passing:
         (work / LOCK_FILE).unlink()  # before others can take it: a sweep has one where it lies
     work.chmod(0o755)
@@ -665,7 +685,7 @@ def _exchange(a: Path, b: Path) -> bool:
 def check_file(
     path: Path | str,
     suffixes: Sequence[str] = (),
-    inputs: Sequence[Path | str | None] = (),
+    inputs: Sequence[str | os.PathLike[str] | None] = (),
     force: bool = True,
 ) -> Path:
     """Whether a file may be written there, before the work is done: an error that says why not.
@@ -747,21 +767,18 @@ class Checkpoint:
 
 def seal(folder: Path, *names: str) -> None:
     """List anew what a folder holds, for whoever changes one that has its name already: all, or these files alone."""
-    files = names or own_files(folder)
+    files = names or own_files(folder, kind_there(folder))
     write_whole(folder / MANIFEST, lambda file: write_manifest(folder, file, (), files))
 
 
 def is_folder(path: Path | str, kind: str) -> bool:
     """Whether a folder of this kind is there."""
-    return (Path(path) / KIND_FILE).is_file() and folder_kind(path) == kind
+    return (Path(path) / KIND_FILE).is_file() and read_mark(path).kind == kind
 
 
-def folder_kind(path: Path | str) -> str:
-    """What a folder of ours says that it holds."""
-    marked = Path(path) / KIND_FILE
-    found = read_json(marked)
-    expect(marked, found, {"kind": str, "schema_version": int})
-    return found["kind"]
+def read_mark(path: Path | str) -> Mark:
+    """What a folder of ours says of itself."""
+    return read_record(Path(path) / KIND_FILE, Mark)
 
 
 def check_folder(path: Path | str, kind: str) -> Path:
@@ -780,10 +797,10 @@ def check_folder(path: Path | str, kind: str) -> Path:
 
 def check_version(path: Path, kind: str) -> None:
     """Refuse a folder of another kind, or of a format that this version does not read."""
-    if (found := folder_kind(path)) != kind:
-        raise DataError(f"{path}: holds a {found}, not a {kind}.")
-    version, ours = read_json(path / KIND_FILE)["schema_version"], VERSIONS[kind]
-    if version != ours:
+    mark, ours = read_mark(path), KINDS[kind].version
+    if mark.kind != kind:
+        raise DataError(f"{path}: holds a {mark.kind}, not a {kind}.")
+    if (version := mark.schema_version) != ours:
         older = version < ours
         raise DataError(
             f"{path}: format version {version} is {'older' if older else 'newer'} than the version {ours} this "

@@ -6,108 +6,114 @@ Every kind keeps them in files of its own; here they all look alike.
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attomaton.disk.formats import read_json, read_text, read_toml
-from attomaton.errors import AttomatonError, DataError
+from attomaton.disk.records import as_record
+from attomaton.folders.unfinished import Done
 
-Record = dict[str, Any]
+Figure = str | int | float | bool  # of a summary
+Versions = dict[str, str | None]
 # What a summary holds besides figures: where it lies, what it is called, what is told elsewhere.
 NO_FIGURES = ("run", "model", "sweep", "schema_version", "seconds", "explanation", "title", "asked")
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a folder says of itself; `maker` is the command that makes such folders."""
+    """What a folder says of itself; of work that was stopped on the way, also how much of it is `done`."""
 
-    maker: str
-    settings: Record
-    versions: Record
+    settings: dict[str, Any]
+    versions: Versions
     command: str | None
-    figures: Record
+    figures: dict[str, Figure]
     seconds: float | None = None
-    status: list[str] = field(default_factory=list)
+    state: str = "finished"  # or diverged, or interrupted
+    done: Done | None = None
+    note: str = ""
 
 
-def read_contents(folder: Path, kind: str) -> Contents:
-    """The contents of a folder of this kind; `DataError` where a file is missing or broken."""
-    reader = {"model": _model, "sweep": _sweep, "predictor": _predictor}.get(kind, _run)
-    try:
-        return reader(folder)
-    except AttomatonError:
-        raise
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise DataError(f"{folder}: its files do not fit together ({error!r}).") from error
-
-
-def _model(folder: Path) -> Contents:
+def model_contents(folder: Path) -> Contents:
+    """Of a model."""
     record = read_json(folder / "model.json")
     return Contents(
-        "fit",
         {"data": record["data"], **flat(record.get("reading", {}))},
-        {**record.get("environment", {})},
+        _versions(folder / "model.json", record.get("environment", {})),
         record.get("command"),
         flat(record["summary"]),
     )
 
 
-def _predictor(folder: Path) -> Contents:
+def predictor_contents(folder: Path) -> Contents:
+    """Of a predictor."""
     record = read_json(folder / "predictor.json")
     chosen, told = record["chosen"], ("train", "gate", "certificates")
     data = record.get("data", {})
     return Contents(
-        "tune",
         {**data, **flat({k: v for k, v in record.get("reading", {}).items() if v is not None})},
-        {**record.get("environment", {})},
+        _versions(folder / "predictor.json", record.get("environment", {})),
         record.get("command"),
         flat({**chosen, **{k: record[k] for k in told if k in record}}),
         float(record["seconds"]) if "seconds" in record else None,
     )
 
 
-def _sweep(folder: Path) -> Contents:
-    from attomaton.folders.sweep import cells_of, grid_words
+def sweep_contents(folder: Path) -> Contents:
+    """Of a sweep, which may still be under way."""
+    from attomaton.folders.sweep import cells_of, grid_words, pieces_of, read_grid
 
-    asked = read_json(folder / "sweep.json")
-    grid, classes, level = asked["grid"], asked["classes"], asked["level"]
-    words = ["attomaton", "sweep", ",".join(classes), *grid_words(grid), "-o", str(folder)]
+    asked = read_grid(folder)
+    words = ["attomaton", "sweep", ",".join(asked.classes), *grid_words(asked.grid)]
+    cells = cells_of(asked.grid, asked.classes, asked.level)
+    there = {path.stem for path in (folder / "pieces").iterdir()}
+    ended = sum(len(p.cells) for p in pieces_of(cells, asked.level) if p.name in there)
+    failed = sum(len(read_json(path)["cells"]) for path in (folder / "pieces").glob("*.json"))
+    whole = ended == len(cells) and (failed == ended or (folder / "results.parquet").is_file())
     return Contents(
-        "sweep",
-        {"classes": ",".join(classes), "level": level,
-         **{name: ",".join(map(str, values)) for name, values in grid.items()}},
+        {"classes": ",".join(asked.classes), "level": asked.level,
+         **{name: ",".join(map(str, values)) for name, values in asked.grid.items()}},
         {},
-        shlex.join([*words, "--level", level]),
-        {"cells": len(cells_of(grid, classes, level))},
+        shlex.join([*words, "-o", str(folder), "--level", asked.level]),
+        {"cells": len(cells), "failed": failed},
+        state="finished" if whole else "interrupted",
+        done=Done(ended, len(cells), "cells"),
+        note=f"{failed} cells failed" if failed else "",
     )  # fmt: skip
 
 
-def _run(folder: Path) -> Contents:
-    """A run of any command, or a verification."""
+def run_contents(folder: Path) -> Contents:
+    """Of a run of any command, or a verification: of all that `disk.provenance` writes."""
     summary = read_json(folder / "summary.json")
     settings = read_toml(folder / "config.toml")
     status = folder / "status.json"
     ended = read_json(status) if status.is_file() else {}
+    words = [str(word) for words in ended.values() for word in words]
+    stopped = [word for word in words if word != "finished"]
+    state, done, note = "finished", None, ""
+    if "interrupted" in stopped:
+        state, done = "interrupted", Done(int(summary["steps"]), int(settings["steps"]), "steps")
+    elif stopped:
+        state, note = "diverged", f"{len(stopped)} of {len(words)}: {stopped[0]}"
     return Contents(
-        _maker(settings),
         settings,
-        {**read_json(folder / "env.json")},
+        _versions(folder / "env.json", read_json(folder / "env.json")),
         read_text(folder / "command.txt").strip(),
         flat(summary),
         _seconds(summary),
-        [str(word) for words in ended.values() for word in words],
+        state,
+        done,
+        note,
     )
 
 
-def _maker(settings: Mapping[str, Any]) -> str:
-    """The command whose settings these are."""
-    if "quick" in settings and "preset" not in settings:
-        return "verify"
-    for name, maker in (("preset", "reproduce"), ("classes", "dynamics"), ("data", "train")):
-        if name in settings:
-            return maker
-    return "demo"
+@dataclass(frozen=True)
+class _Under:
+    versions: Versions
+
+
+def _versions(path: Path, value: Any) -> Versions:
+    return as_record(_Under, {"versions": value}, path).versions
 
 
 def _seconds(summary: Mapping[str, Any]) -> float | None:
@@ -123,7 +129,7 @@ def _seconds(summary: Mapping[str, Any]) -> float | None:
     return float(sum(found)) if found else None
 
 
-def flat(summary: Mapping[str, Any], above: str = "") -> Record:
+def flat(summary: Mapping[str, Any], above: str = "") -> dict[str, Figure]:
     """The figures of a summary as names and single values.
 
     Values of several seeds are told by their mean, words by how often each occurs, claims by their verdict.
@@ -133,7 +139,7 @@ def flat(summary: Mapping[str, Any], above: str = "") -> Record:
     >>> flat({"status": ["finished", "finished"], "claims": [{"claim": "T1", "verdict": "holds"}]})
     {'status': '2 finished', 'T1': 'holds'}
     """
-    figures: Record = {}
+    figures: dict[str, Figure] = {}
     for name, value in summary.items():
         if name in NO_FIGURES:
             continue
@@ -146,7 +152,7 @@ def flat(summary: Mapping[str, Any], above: str = "") -> Record:
     return figures
 
 
-def _of_list(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+def _of_list(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Figure]]:
     if values and all(isinstance(x, Mapping) for x in values):
         if all("claim" in x and "verdict" in x for x in values):
             yield from ((str(x["claim"]), x["verdict"]) for x in values)

@@ -7,8 +7,9 @@ from typing import Any
 
 from attomaton.disk.ledger import read_ledger
 from attomaton.errors import DataError
-from attomaton.folders.contents import read_contents
-from attomaton.folders.look import KINDS, files_below, is_work, look, work_config
+from attomaton.folders.kinds import read_contents
+from attomaton.folders.look import files_below, is_marked, is_work, look
+from attomaton.folders.unfinished import read_asked
 
 Record = dict[str, Any]
 
@@ -28,15 +29,13 @@ def details(path: Path) -> Record:
     if folder.state in ("unreadable", "other-version"):
         return record
     if is_work(path):
-        config = work_config(path)
-        versions = config.pop("versions", {})
-        settings = {k: v for k, v in config.items() if v is not None}
+        asked = read_asked(path)
         return record | {
-            "settings": settings,
-            "versions": versions,
-            "begins_anew": _unlike(versions),
+            "settings": {k: v for k, v in asked.settings.items() if v is not None},
+            "versions": asked.versions,
+            "begins_anew": _unlike(asked.versions),
         }
-    if folder.kind in KINDS:
+    if is_marked(path):
         said = read_contents(path, folder.kind)
         took = _took(path) if said.seconds is None else said.seconds
         record |= {"settings": said.settings, "versions": said.versions, "seconds": took}
@@ -45,14 +44,14 @@ def details(path: Path) -> Record:
 
 def _took(path: Path) -> float | None:
     """Seconds from the start to the end by the ledger, if one process did all of it."""
-    lines = [line for line in read_ledger(path) if "piece" not in line]
-    if [line["event"] for line in lines] != ["started", "ended"]:
+    lines = [line for line in read_ledger(path) if line.piece is None]
+    if [line.event for line in lines] != ["started", "ended"]:
         return None
     try:
-        begin, end = (datetime.fromisoformat(str(line["time"])) for line in lines)
+        begin, end = (datetime.fromisoformat(line.time or "") for line in lines)
         took = (end - begin).total_seconds()
         return took if took >= 0 else None  # a clock that was put back in between
-    except (KeyError, ValueError, TypeError):
+    except (ValueError, TypeError):
         return None
 
 
@@ -77,11 +76,9 @@ def _log(path: Path) -> Record:
     except DataError:
         lines = []  # `look` has said why
     processes = [
-        {"time": str(line.get("time", "")), "event": line["event"]}
-        for line in lines
-        if "piece" not in line
+        {"time": line.time or "", "event": line.event} for line in lines if line.piece is None
     ]
-    pieces = Counter(line["event"] for line in lines if "piece" in line)
+    pieces = Counter(line.event for line in lines if line.piece is not None)
     return {"processes": processes, "pieces": dict(pieces)}
 
 

@@ -14,27 +14,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attomaton.disk.formats import read_json
-from attomaton.disk.holdings import KIND_FILE, LOCK_FILE, MARKS
-from attomaton.disk.ledger import read_ledger
+from attomaton.disk.holdings import CONFIG_FILE, KIND_FILE, LOCK_FILE, MARKS
+from attomaton.disk.kinds import KINDS
+from attomaton.disk.ledger import last_command, read_ledger
 from attomaton.disk.manifest import check_manifest
-from attomaton.disk.storage import UNFINISHED, VERSIONS, is_locked
+from attomaton.disk.storage import UNFINISHED, Mark, is_locked, read_mark
 from attomaton.errors import AttomatonError, DataError
-from attomaton.folders.contents import Contents, read_contents
-from attomaton.folders.unfinished import (
-    MAKERS,
-    Done,
-    failed_cells,
-    maker_of,
-    sweep_done,
-    work_command,
-    work_done,
-)
+from attomaton.folders.contents import Figure
+from attomaton.folders.kinds import read_contents, work_done, work_kind
+from attomaton.folders.unfinished import Done, read_asked
 
-KINDS = ("model", "run", "sweep", "verification", "predictor")
 STATES = ("finished", "diverged", "interrupted", "running", "unreadable", "other-version")
 DEPTH = 4  # folders below a root that are looked through
-WORK = "config.json"  # marks a work folder
+UNNAMED = "which command made it is not written in it, as in folders of earlier versions"
 REMOVED = ".removed"  # ends the name of a folder that is being deleted
 # What reading a file can raise that holds something else than we wrote.
 _FAULTS = (AttomatonError, OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)  # fmt: skip
@@ -55,7 +47,7 @@ class Folder:
     command: str | None = None
     done: Done | None = None
     go_on: str | None = None
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Figure] = field(default_factory=dict)
     note: str = ""
     place: Path | None = None  # of a work folder: where the finished one will lie
 
@@ -72,7 +64,11 @@ def is_marked(path: Path) -> bool:
 
 def is_work(path: Path) -> bool:
     """Whether this is a work folder of ours."""
-    return bool(_PARTIAL.fullmatch(path.name)) and (path / WORK).is_file() and not is_marked(path)
+    return (
+        bool(_PARTIAL.fullmatch(path.name))
+        and (path / CONFIG_FILE).is_file()
+        and not is_marked(path)
+    )
 
 
 def is_removed(path: Path) -> bool:
@@ -156,66 +152,42 @@ def look(path: Path) -> Folder:
             return Folder(path, kind, "running" if in_use(path) else state, newest, size, note=note)
         if not is_marked(path):
             return _work(path, size, newest)
-        mark = read_json(path / KIND_FILE)
-        kind, version = str(mark["kind"]), mark["schema_version"]
-        wanted = VERSIONS.get(kind)
+        mark = read_mark(path)
+        kind, version = mark.kind, mark.schema_version
+        wanted = KINDS[kind].version if kind in KINDS else None
         if version != wanted:
             note = f"format version {version} of a {kind}; this attomaton reads {wanted or 'none'}"
             return Folder(path, kind, "other-version", _ended(path), size, note=note)
-        return _marked(path, kind, size, newest)
+        return _marked(path, mark, size, newest)
     except _FAULTS as error:
         text = str(error) if isinstance(error, AttomatonError) else f"{path}: {error!r}"
         return Folder(path, kind, "unreadable", newest, size, note=text)
 
 
 def _work(path: Path, size: int, newest: str) -> Folder:
-    config, place = work_config(path), place_of(path)
-    maker = maker_of(config)
-    command = work_command(path)
+    asked, command = read_asked(path), last_command(read_ledger(path))
     state = "running" if in_use(path) else "interrupted"
     return Folder(
-        path, MAKERS.get(maker or "", "unknown"), state, newest, size, maker, command,
-        work_done(path, config), command if state == "interrupted" else None, place=place,
+        path, work_kind(asked), state, newest, size, asked.maker, command, work_done(path, asked),
+        command if state == "interrupted" else None, note="" if asked.maker else UNNAMED,
+        place=place_of(path),
     )  # fmt: skip
 
 
-def work_config(path: Path) -> dict[str, Any]:
-    """What was asked of the work in a work folder, under which versions."""
-    config = read_json(path / WORK)
-    if not isinstance(config, dict) or not isinstance(config.get("versions", {}), dict):
-        raise DataError(f"{path / WORK}: does not say what was asked.")
-    return config
-
-
-def _marked(path: Path, kind: str, size: int, newest: str) -> Folder:
+def _marked(path: Path, mark: Mark, size: int, newest: str) -> Folder:
     check_manifest(path, contents=False)
-    said = read_contents(path, kind)
-    if kind == "sweep":
-        return _sweep(path, said, size, newest)
-    stopped = [word for word in said.status if word != "finished"]
-    state, note, done, go_on = "finished", "", None, None
-    if "interrupted" in stopped:
-        state, go_on = "interrupted", said.command
-        done = Done(int(said.figures["steps"]), int(said.settings["steps"]), "steps")
-    elif stopped:
-        state, note = "diverged", f"{len(stopped)} of {len(said.status)}: {stopped[0]}"
+    kind, said = KINDS[mark.kind], read_contents(path, mark.kind)
+    maker, note = kind.maker(mark.maker), said.note
+    state = "running" if kind.grows and in_use(path) else said.state
+    if maker is None:
+        note = "; ".join(filter(None, (note, UNNAMED)))
     if _PARTIAL.fullmatch(path.name):  # its process was killed in its last act
         place = place_of(path)
         note = f"the earlier {place}" if place.exists() else f"complete: rename it to {place.name}"
     return Folder(
-        path, kind, state, _ended(path), size, said.maker, said.command, done, go_on,
+        path, kind.name, state, newest if kind.grows else _ended(path), size, maker, said.command,
+        None if state == "finished" else said.done, said.command if state == "interrupted" else None,
         said.figures, note,
-    )  # fmt: skip
-
-
-def _sweep(path: Path, said: Contents, size: int, newest: str) -> Folder:
-    done, failed = sweep_done(path), failed_cells(path)
-    whole = done.done == done.of and (failed == done.of or (path / "results.parquet").is_file())
-    state = "running" if in_use(path) else "finished" if whole else "interrupted"
-    return Folder(
-        path, "sweep", state, newest, size, said.maker, said.command,
-        None if state == "finished" else done, said.command if state == "interrupted" else None,
-        {**said.figures, "failed": failed}, f"{failed} cells failed" if failed else "",
     )  # fmt: skip
 
 
@@ -251,10 +223,9 @@ def held_by(path: Path) -> Path:
 
 def _ended(path: Path) -> str:
     """When a folder was finished: by its ledger, which a copy keeps, else by its mark, which is written last."""
-    times = [line["time"] for line in read_ledger(path) if isinstance(line.get("time"), str)]
-    for time in reversed(times):
+    for line in reversed(read_ledger(path)):
         try:
-            return _moment(datetime.fromisoformat(time).timestamp())
+            return _moment(datetime.fromisoformat(line.time or "").timestamp())
         except ValueError:
             continue
     return _moment(_written(path / KIND_FILE))

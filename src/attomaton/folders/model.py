@@ -58,7 +58,6 @@ COUPLED = (
     "finite_score",
 )  # unlike the above only under embeddings
 EDGES = ("last", "from", "to", "weight", "multiplier")
-PART_RECORDS = "part-*.json"  # of the parts that are complete, until the model is
 COUNTED = (
     "tokens", "vocab", "windows", "samples", "distinct_samples", "dropped", "last_tokens", "pairs", "edges",
     "components", "cyclic_components", "pairs_in_cyclic", "largest_component", "levels",
@@ -89,7 +88,7 @@ def save_model(
     An earlier model there is replaced, another folder of ours by `force` alone, anything else never.
     """
     expect_limit(limit)
-    with new_folder(check_place(folder, "model", force=force), "model") as work:
+    with new_folder(check_place(folder, "model", force=force), "fit") as work:
         part = write_part(work, 0, limit)
         write_head(work, limit.graph.vocabulary, [part], record, _arrays(limit, dense))
         _part_record(work, 0).unlink()

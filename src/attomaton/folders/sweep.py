@@ -1,7 +1,7 @@
 """A sweep on disk: its grid, cells and pieces, and the table they come to."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import product
 from math import prod
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.disk.formats import expect, read_json, read_table, to_json
+from attomaton.disk.records import read_record
 from attomaton.disk.storage import check_folder
 from attomaton.errors import DataError, UsageError, nearest
 from attomaton.scan_snap.levels import OPTIONS
@@ -184,6 +185,21 @@ def _check_table(path: Path, piece: Piece, table: Any) -> None:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """What a sweep was asked: values of settings, classes, level; and what the grid leaves at the usual."""
+
+    grid: dict[str, list[int | str | bool | float]]
+    classes: list[str]
+    level: str
+    usual: dict[str, Any] = field(default_factory=dict)
+
+
+def read_grid(folder: Path) -> Grid:
+    """What the sweep in a folder was asked."""
+    return read_record(folder / "sweep.json", Grid)
+
+
+@dataclass(frozen=True)
 class Sweep:
     """A sweep folder, finished or not: its grid, and what every cell that has ended came to."""
 
@@ -213,10 +229,8 @@ def read_sweep(folder: Path | str) -> Sweep:
     import pyarrow as pa
 
     out = check_folder(folder, "sweep")
-    asked = read_json(out / "sweep.json")
-    expect(out / "sweep.json", asked, {"grid": dict, "classes": [str], "level": str})
-    expect(out / "sweep.json", list(asked["grid"].values()), [[(float, bool, str)]])
-    grid, classes, level = asked["grid"], asked["classes"], asked["level"]
+    asked = read_grid(out)
+    grid, classes, level = asked.grid, asked.classes, asked.level
     cells = cells_of(grid, classes, level)
     pieces = pieces_of(cells, level)
     tables = list(piece_tables(out, pieces))

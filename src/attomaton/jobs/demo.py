@@ -50,7 +50,7 @@ def demo_run(
         "training": _training_text(records),
         "explanation": explanation_text(summary["explanation"]),
     }
-    with new_folder(place, "run") as work:
+    with new_folder(place, "demo") as work:
         provenance(work, TRAINING, summary)
         write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
         write_json(work / "status.json", {"status": run.status})

@@ -71,7 +71,7 @@ def dynamics_run(
         "classes": _content(classes), "levels": settings, "eta_y": eta_y, "eta_z": eta_z,
         "versions": environment(),
     }  # fmt: skip
-    with resumed_folder(place, "run", asked, scratch=("checkpoints",)) as work:
+    with resumed_folder(place, "dynamics", asked) as work:
         kept, ledger = Checkpoint(work / "checkpoints", finite=False), Ledger(work)
         runs = {}
         for i, level in enumerate(levels):

@@ -44,7 +44,6 @@ from attomaton.disk.storage import check_place, resumed_folder, write_whole
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import DataError
 from attomaton.folders.model import (
-    PART_RECORDS,
     dense_matrices,
     finished_part,
     write_head,
@@ -89,7 +88,7 @@ def fit_run(
         "dense": dense,
         "versions": environment(),
     }
-    with resumed_folder(place, "model", asked, scratch=("corpus", PART_RECORDS)) as work:
+    with resumed_folder(place, "fit", asked) as work:
         words, parts = _prepared(
             work / "corpus", data, mark, table, reading, engine, seconds, progress
         )

@@ -1,6 +1,5 @@
 """Published experiments by name: run, judged, and left behind with their figure and data."""
 
-import shutil
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,15 +57,14 @@ def reproduce_run(
     config = _config(name, seeds, quick)
     place = check_place(out, "run", force=force)
     if not figure.kept:
-        with new_folder(place, "run") as work:
+        with new_folder(place, "reproduce") as work:
             summary = _leave(claim, config, _result(figure, config), work, out)
         return {**summary, "replaced": place.replaced}
-    with resumed_folder(place, "run", config) as work:
+    with resumed_folder(place, "reproduce", config) as work:
         kept = Checkpoint(work / "checkpoints")
         options: dict[str, Any] = {"checkpoint": kept, "progress": progress}
         options |= {"quick": quick} if claim.long else {}
         summary = _leave(claim, config, _result(figure, config, **options), work, out)
-        shutil.rmtree(kept.folder, ignore_errors=True)
     return {**summary, "replaced": place.replaced}
 
 

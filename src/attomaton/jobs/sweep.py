@@ -24,6 +24,7 @@ from attomaton.disk.formats import read_json, write_columns, write_json
 from attomaton.disk.holdings import clear_torn
 from attomaton.disk.ledger import Ledger, command, read_ledger
 from attomaton.disk.storage import (
+    Replaced,
     check_place,
     check_version,
     new_folder,
@@ -136,7 +137,7 @@ def _there(out: Path, piece: Piece) -> bool:
     return (out / "pieces" / f"{piece.name}.parquet").exists()
 
 
-def _open_folder(out: Path, config: dict[str, Any], force: bool) -> dict[str, Any] | None:
+def _open_folder(out: Path, config: dict[str, Any], force: bool) -> Replaced | None:
     """Make a new sweep folder where there is none of this very sweep; what it replaced, by force."""
     place = check_place(out, "sweep", config["classes"], force, replacing=False)
     if place.kind == "sweep":

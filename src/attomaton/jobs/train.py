@@ -145,7 +145,7 @@ def train_run(
     )
     asked = {"samples": fingerprint(samples.vocabulary, *bags, *given), **config,
              "versions": environment()}  # fmt: skip
-    with work_folder(place, asked) as work:
+    with work_folder(place, "train", asked) as work:
         kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
         run = train_beside_theory(
             limit, init=start, progress=progress, checkpoint=kept,
@@ -153,7 +153,7 @@ def train_run(
             **options,
         )  # fmt: skip
         summary = {**_train_summary(run, limit, options, out), "reading": how}
-        with new_folder(place, "run") as folder:
+        with new_folder(place, "train") as folder:
             provenance(folder, config, summary)
             records = training_records(run, limit)
             write_columns(folder / "metrics.parquet", metric_columns(records, len(run.status)))

@@ -62,7 +62,7 @@ def tune_run(
         "pieces": pieces_in(parts),
         "versions": environment(),
     }
-    with resumed_folder(place, "predictor", asked, scratch=("pieces",)) as work:
+    with resumed_folder(place, "tune", asked) as work:
         kept = _Pieces(work)
         predictor = tune(
             train, valid, reading=reading, workers=workers, part_size=PART, pieces=kept,

@@ -71,7 +71,7 @@ def verify_run(
     config = {
         "claims": ids, "named": bool(only), "quick": quick, "data": mark, "versions": environment(),
     }  # fmt: skip
-    with resumed_folder(place, "verification", config) as work:
+    with resumed_folder(place, "verify", config) as work:
         pieces, ledger = work / "claims", Ledger(work)
         pieces.mkdir(exist_ok=True)
         there = [name for name in ids if (pieces / f"{name}.json").is_file()]

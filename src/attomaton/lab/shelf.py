@@ -21,7 +21,7 @@ from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, OPTIONS, Reading
 from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import read_json, to_json, write_json
-from attomaton.disk.storage import KIND_FILE, folder_kind, write_whole
+from attomaton.disk.storage import KIND_FILE, read_mark, write_whole
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.look import folders_in, is_marked
 
@@ -186,7 +186,7 @@ def _folder(path: Path) -> Item:
         raise DataError(f"{path}: not a folder of attomaton (no {KIND_FILE} in it).")
     return Item(
         folder_id(path),
-        folder_kind(path),
+        read_mark(path).kind,
         path.name if path.name != "model" else f"{path.parent.name}/model",
         path,
     )

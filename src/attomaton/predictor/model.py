@@ -248,7 +248,7 @@ class Predictor:
 
         An earlier predictor there is replaced, another folder of ours by `force` alone, anything else never.
         """
-        with new_folder(check_place(folder, "predictor", force=force), "predictor") as work:
+        with new_folder(check_place(folder, "predictor", force=force), "tune") as work:
             self.write(work)
 
     def write(self, work: Path) -> None:

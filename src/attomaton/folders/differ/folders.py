@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from attomaton.disk.formats import read_arrays, read_table, to_json
+from attomaton.disk.kinds import title
 from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.folders.contents import read_contents
 from attomaton.folders.differ.models import model_difference
+from attomaton.folders.kinds import read_contents
 from attomaton.folders.look import Folder, find, is_marked, look
 
 Record = dict[str, Any]
@@ -25,7 +26,8 @@ def difference(a: Path, b: Path) -> Record:
     one, two = _comparable(a), _comparable(b)
     if (one.kind, one.maker) != (two.kind, two.maker):
         raise UsageError(
-            f"{a} is a {_name(one)}, {b} a {_name(two)}: two folders of one kind can be compared."
+            f"{a} is a {title(one.kind, one.maker)}, {b} a {title(two.kind, two.maker)}: two folders of one kind can "
+            "be compared."
         )
     x, y = read_contents(a, one.kind), read_contents(b, two.kind)
     record: Record = {
@@ -64,10 +66,6 @@ def _comparable(path: Path) -> Folder:
         cure = f"; finish it first: {folder.go_on}" if folder.go_on else ""
         raise UsageError(f"{path}: is not finished, so it cannot be compared{cure}")
     return folder
-
-
-def _name(folder: Folder) -> str:
-    return folder.kind if folder.kind != "run" else f"run of {folder.maker}"
 
 
 def _unlike(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Record]:

@@ -131,8 +131,9 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
-    for path in (svg, png):
-        write(figure, path)
+    write(figure, svg)
+    figure.set_layout_engine("none")  # finding places took half the time
+    write(figure, png)
     return [svg, png]
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from attomaton.disk.kinds import title
 from attomaton.errors import counted, cut, size_text, visible
 from attomaton.report.text.terminal import table
 from attomaton.report.words import setting_text, value_text, when_text
@@ -112,7 +113,7 @@ def done_text(done: Record | None) -> str:
 
 def folder_text(f: Record) -> str:
     """All that a folder says of itself."""
-    kind = f["kind"] if f["kind"] != "run" else f"run of {f['maker']}"
+    kind = title(f["kind"], f["maker"])
     took = "" if f["seconds"] is None else f", {f['seconds']:.1f} s of work"
     done = done_text(f["done"])
     lines = [
@@ -174,7 +175,7 @@ def _files(files: Sequence[Record], total: int) -> list[str]:
 
 def difference_text(d: Record) -> str:
     """Two folders side by side: what differs, and what does not in one word."""
-    kind = d["kind"] if d["kind"] != "run" else f"run of {d['maker']}"
+    kind = title(d["kind"], d["maker"])
     lines = [_line(f"A  {d['a']}"), _line(f"B  {d['b']}")]
     if d["same"]:
         return "\n".join([*lines, f"no difference: {_SAME[kind]}"])
