@@ -23,11 +23,11 @@ from attomaton.folders import sweep as sweeps_folder
 from attomaton.folders.differ.models import model_difference
 from attomaton.folders.look import STATES, UNNAMED, look, scan
 from attomaton.folders.model import open_model
-from attomaton.folders.run import metric_columns
 from attomaton.jobs import fit as fits
 from attomaton.jobs import sweep as sweeps
 from attomaton.jobs import train as runs
 from attomaton.jobs import verify
+from attomaton.mechanics.experiment.train import metric_columns
 
 CHAIN = ['{"tokens": ["a", "b", "c"], "next": "a"}', '{"tokens": ["b", "c"], "next": "b"}']
 

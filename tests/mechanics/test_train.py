@@ -5,6 +5,7 @@ import inspect
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from itertools import pairwise
 
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AssumptionError, DataError, UsageError
 from attomaton.mechanics.data import Embeddings
-from attomaton.mechanics.experiment.arguments import DEFAULTS, OPTIMIZERS, RATES
+from attomaton.mechanics.experiment.arguments import OPTIMIZERS, RATES, USUAL
 from attomaton.mechanics.experiment.train import train
 
 CYCLE = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
@@ -291,9 +292,9 @@ def test_a_zero_gradient_means_no_step():
 
 
 def test_defaults_have_one_place():
-    """In Python, on the command line and in its help: `train_input` says them."""
+    """In Python, on the command line and in its help: `USUAL` says them."""
     asked = inspect.signature(train).parameters
-    assert {name: asked[name].default for name in DEFAULTS} == DEFAULTS
+    assert {name: asked[name].default for name in asdict(USUAL)} == asdict(USUAL)
     assert asked["lr"].default is None
     assert set(RATES) | {"polyak"} == set(OPTIMIZERS)
     options = typer.main.get_command(cli.app).commands["train"].params
@@ -301,9 +302,9 @@ def test_defaults_have_one_place():
     for optimizer, rate in RATES.items():
         assert f"{rate:g} for {optimizer}" in said["lr"]
     for name in ("steps", "seeds", "seed"):
-        assert f"(default: {DEFAULTS[name]})" in said[name]
+        assert f"(default: {getattr(USUAL, name)})" in said[name]
     for name in ("init", "optimizer", "head", "loss"):
-        assert f"{DEFAULTS[name]} (default)" in said[name]
+        assert f"{getattr(USUAL, name)} (default)" in said[name]
     assert {p.name for p in options if p.default is not None} <= {"data", "out", "json", "force"}
 
 

@@ -11,9 +11,23 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
-from attomaton.corpus.samples import check_weights, list_of, numbers_of, plain_label
-from attomaton.corpus.vocabulary import Label
-from attomaton.errors import DataError, listed
+from attomaton.corpus.samples import (
+    Samples,
+    check_weights,
+    list_of,
+    numbers_of,
+    plain_label,
+    read_context,
+)
+from attomaton.corpus.vocabulary import Label, Vocabulary, encode
+from attomaton.corpus.windows import (
+    Windows,
+    known_ids,
+    windows_from_sequences,
+    windows_from_streams,
+)
+from attomaton.errors import DataError, UsageError, listed, whole_number
+from attomaton.numerics import row_pointer
 
 # `Any`: data frames and other array-likes are welcome, and what is not gets an error of ours.
 Context = Sequence[Label] | np.ndarray | Any
@@ -148,3 +162,57 @@ def _refuse_kind(x: np.ndarray, name: str) -> None:
 def sklearn_class(name: str, otherwise: type) -> type:
     """A class of `sklearn.exceptions` where that is loaded; it is never imported for this."""
     return getattr(sys.modules.get("sklearn.exceptions"), name, otherwise)
+
+
+def as_windows(
+    data: Any,
+    next_tokens: NextTokens | None = None,
+    *,
+    context: int | None = None,
+    weights: Weights | None = None,
+    vocabulary: Vocabulary | None = None,
+) -> Windows:
+    """Contexts and their next tokens, from what a program holds.
+
+    - a list of sequences and `context`: every token of a sequence is a next token once, with the up to `context` tokens
+      before it as its context;
+    - a list of contexts and their `next_tokens` (and `weights`): taken as they are.
+
+    With a `vocabulary` ids are its own, and a token outside it is an error. What cannot be read raises a `DataError`,
+    arguments that do not go together a `UsageError`.
+
+    >>> as_windows([["tea", "soup", "tea"], ["soup", "soup"]], context=2)
+    Windows(3 contexts, 2 tokens, 1 without their label)
+    >>> as_windows([["tea", "bell"], ["soup", "bell"]], ["tea", "soup"], weights=[2, 1])
+    Windows(2 contexts, 3 tokens)
+    """
+    if isinstance(data, Windows):
+        return data
+    if next_tokens is not None:
+        if context is not None:
+            raise UsageError("context cuts sequences; contexts with next_tokens are not cut.")
+        return windows_from_sequences(data, next_tokens, weights, vocabulary)
+    if context is None:
+        raise UsageError(
+            "say how many tokens make a context (context=8), or which token comes after each (next_tokens=[…])."
+        )
+    context = whole_number("context", context, least=1)
+    if weights is not None:
+        raise UsageError("weights are those of contexts with next_tokens.")
+    given = list_of(data, "data", 'a list of sequences such as [["a", "b"], ["b", "a"]]')
+    rows = [read_context(row, f"sequence {i}") for i, row in enumerate(given)]
+    if vocabulary is None:
+        vocabulary, ids = encode(chain.from_iterable(rows))
+    else:
+        ids = known_ids(vocabulary, rows)
+    start = row_pointer(np.array([len(row) for row in rows], dtype=np.int64))
+    return windows_from_streams(vocabulary, ids, start, context, partial=True)
+
+
+def as_samples(data: Any, next_tokens: NextTokens | None = None, **how: Any) -> Samples:
+    """Samples from what a program holds: `as_windows`, merged into bags.
+
+    >>> as_samples([["tea", "soup", "tea", "soup"]], context=3)
+    Samples(2 samples, 2 tokens, 2 last tokens, 1 set aside)
+    """
+    return data if isinstance(data, Samples) else as_windows(data, next_tokens, **how).samples()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.face import Tabular
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, counted, listed
 from attomaton.numerics import ragged_indices, row_pointer, scramble
@@ -30,12 +31,20 @@ class SetAside:
     examples: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+@dataclass(frozen=True, eq=False, repr=False)
+class Samples(Tabular):
     """A weighted set of distinct samples, sorted by last token, then label.
 
     The distinct tokens of sample `i` are `token[start[i]:start[i + 1]]`, ascending, with their
-    multiplicities in `count`. `rows[i]` raw rows were merged into it; `source[i]` is the first of them.
+    multiplicities in `count`. `rows[i]` raw rows were merged into it; `source[i]` is the first of them. As a table it
+    has one row for each: `last`, `next`, `tokens` and `counts` (lists), `weight`, `rows`.
+
+    >>> from attomaton import samples_from_sequences
+    >>> samples = samples_from_sequences([["tea", "bell"], ["tea", "bell"], ["soup", "tea", "bell"]], ["tea"] * 3)
+    >>> samples
+    Samples(3 samples, 2 distinct, 3 tokens, 1 last token)
+    >>> samples.to_arrow().column("tokens").to_pylist()
+    [['tea', 'bell'], ['tea', 'bell', 'soup']]
     """
 
     vocabulary: Vocabulary
@@ -76,6 +85,36 @@ class Samples:
         """
         key = self.last[self.sample_of].astype(np.int64) * len(self.vocabulary) + self.token
         return np.unique(key, return_inverse=True)
+
+    def _in_short(self) -> str:
+        rows, here = int(self.rows.sum()), len(self)
+        aside = f", {self.set_aside.rows:,} set aside" if self.set_aside.rows else ""
+        return (
+            ", ".join(
+                [
+                    counted(rows, "sample"),
+                    *([f"{here:,} distinct"] if here < rows else []),
+                    counted(len(self.vocabulary), "token"),
+                    counted(len(np.unique(self.last)), "last token"),
+                ]
+            )
+            + aside
+        )
+
+    def columns(self) -> dict[str, Any]:
+        """One row for each distinct sample, its tokens in words."""
+        import pyarrow as pa
+
+        start = pa.array(self.start)
+        words = self.vocabulary.column(self.token).dictionary_decode()
+        return {
+            "last": self.vocabulary.column(self.last),
+            "next": self.vocabulary.column(self.label),
+            "tokens": pa.LargeListArray.from_arrays(start, words),
+            "counts": pa.LargeListArray.from_arrays(start, pa.array(self.count)),
+            "weight": self.weight,
+            "rows": self.rows,
+        }
 
     def bag(self, i: int) -> dict[Label, int]:
         """The tokens of sample `i` with their counts, in words."""

@@ -13,7 +13,7 @@ import numpy as np
 from attomaton.disk.formats import (
     to_json,
 )
-from attomaton.errors import DataError, UsageError, closest, counted, listed
+from attomaton.errors import DataError, UsageError, closest, counted, listed, visible
 
 Label = str | int
 
@@ -84,8 +84,24 @@ class Vocabulary(Sequence[Label]):
         return hash(self.labels)
 
     def __repr__(self) -> str:
-        few = ", ".join(map(repr, self.labels[:4]))
+        few = ", ".join(
+            f"{visible(x, 20)!r}" if isinstance(x, str) else str(x) for x in self.labels[:4]
+        )
         return f"Vocabulary({len(self)} tokens: {few}{', …' if len(self) > 4 else ''})"
+
+    def column(self, ids: np.ndarray) -> Any:
+        """Tokens as an Arrow column of their labels, coded, so that long columns take no room for words.
+
+        Where some labels are words and some are numbers, all are text; a number that is also a word stands in brackets.
+        """
+        import pyarrow as pa
+
+        labels: list[Label] = list(self.labels)
+        if {*map(type, labels)} == {str, int}:
+            labels = [
+                x if isinstance(x, str) else f"[{x}]" if str(x) in self else str(x) for x in labels
+            ]
+        return pa.DictionaryArray.from_arrays(pa.array(ids, pa.int32()), pa.array(labels))
 
     def id_of(self, label: Label) -> int | None:
         """The id of a label, or None where the vocabulary does not hold it."""

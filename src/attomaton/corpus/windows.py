@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.base.face import Tabular
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import (
     Samples,
@@ -24,20 +25,28 @@ from attomaton.corpus.samples import (
     read_context,
 )
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
-from attomaton.errors import DataError, UsageError, listed
-from attomaton.numerics import row_pointer
+from attomaton.errors import DataError, UsageError, counted, listed
+from attomaton.numerics import ragged_indices, row_pointer
 
 PART = 1 << 20  # incidences in a part: some tens of megabytes while it is being solved
 
 
-@dataclass(frozen=True, eq=False)
-class Windows:
+@dataclass(frozen=True, eq=False, repr=False)
+class Windows(Tabular):
     """All contexts of a corpus, in its own order.
 
     The context of window `i` is `ids[left[i] : left[i] + length[i]]`, its last token last; `label[i]` came next.
     `realizable[i]` says whether the label occurs in the context; the theorems speak about those windows only.
     `source[i]` is its place in the corpus: the position of the label in a stream, the number of a row.
-    Arrays may hold 32-bit integers: widen them before a product such as `last * K + label`.
+    Arrays may hold 32-bit integers: widen them before a product such as `last * K + label`. As a table it has one row
+    for each: `tokens` (a list), `next`, `weight`, `realizable`.
+
+    >>> from attomaton import as_windows
+    >>> windows = as_windows([["tea", "soup", "tea", "bell"]], context=2)
+    >>> windows
+    Windows(3 contexts, 3 tokens, 2 without their label)
+    >>> windows.samples().to_arrow().column("next").to_pylist()
+    ['tea']
     """
 
     vocabulary: Vocabulary
@@ -70,6 +79,24 @@ class Windows:
         bad = np.flatnonzero(~self.realizable)
         examples = tuple(self._in_words(int(i)) for i in bad[:5])
         return SetAside(len(bad), float(self.weight[bad].sum()), examples)
+
+    def _in_short(self) -> str:
+        outside = int((~self.realizable).sum())
+        absent = f", {outside:,} without their label" if outside else ""
+        return f"{counted(len(self), 'context')}, {counted(len(self.vocabulary), 'token')}{absent}"
+
+    def columns(self) -> dict[str, Any]:
+        """One row for each context, in the order of the corpus, its tokens in words."""
+        import pyarrow as pa
+
+        words = self.vocabulary.column(self.ids[ragged_indices(self.left, self.length)])
+        start = pa.array(row_pointer(self.length))
+        return {
+            "tokens": pa.LargeListArray.from_arrays(start, words.dictionary_decode()),
+            "next": self.vocabulary.column(self.label),
+            "weight": np.ascontiguousarray(self.weight),
+            "realizable": self.realizable,
+        }
 
     def number(self, i: int) -> int:
         """Where window `i` stands in its file, counted in `noun`s."""
@@ -229,7 +256,7 @@ def windows_from_sequences(
     if vocabulary is None:
         vocabulary, ids = encode([*flat, *nexts])
     else:
-        ids = _known_ids(vocabulary, rows, nexts)
+        ids = known_ids(vocabulary, rows, nexts)
     return windows_from_ids(
         vocabulary,
         ids[: len(flat)],
@@ -239,8 +266,8 @@ def windows_from_sequences(
     )
 
 
-def _known_ids(
-    vocabulary: Vocabulary, rows: list[list[Label]], nexts: list[Label]
+def known_ids(
+    vocabulary: Vocabulary, rows: list[list[Label]], nexts: Sequence[Label] = ()
 ) -> Int[np.ndarray, " tokens_and_labels"]:
     """Ids of contexts, then of labels, all of which the vocabulary must hold."""
     places = [(i, x) for i, row in enumerate(rows) for x in row] + list(enumerate(nexts))

@@ -189,10 +189,9 @@ def _sample_columns(limit: Limit) -> dict[str, Any]:
 
 def _pair_columns(limit: Limit) -> dict[str, Any]:
     graph, svm, finite = limit.graph, limit.svm, limit.finite
-    first = np.searchsorted(graph.component_last, graph.pair_last)  # of the last token's components
     values = (
         graph.pair_last.astype(np.int32), graph.pair_token.astype(np.int32),
-        (graph.component - first).astype(np.int32),
+        graph.component_number.astype(np.int32),
         graph.level[graph.component].astype(np.int32), svm.score, finite.log_pi,
     )  # fmt: skip
     columns = dict(zip(PAIRS, values, strict=True))

@@ -1,19 +1,11 @@
 """A training run on disk: its records."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from attomaton.disk.formats import AGAIN, read_table
 from attomaton.errors import DataError
-
-
-def metric_columns(records: Mapping[str, np.ndarray], seeds: int) -> dict[str, np.ndarray]:
-    """Records as columns, one row per seed and recorded step."""
-    steps = records["steps"]
-    flat = {name: value.ravel() for name, value in records.items() if name != "steps"}
-    return {"seed": np.repeat(np.arange(seeds), len(steps)), "step": np.tile(steps, seeds), **flat}
 
 
 def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:

@@ -13,8 +13,8 @@ from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment, package_version, provenance, run_folder
 from attomaton.disk.storage import check_place, new_folder
 from attomaton.folders.model import save_model
-from attomaton.folders.run import metric_columns
 from attomaton.jobs.train import train_beside_theory, training_records
+from attomaton.mechanics.experiment.train import metric_columns
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.mechanics.theory.view import GraphView, graph_view

@@ -19,8 +19,7 @@ from attomaton.disk.provenance import environment, package_version, provenance
 from attomaton.disk.storage import Checkpoint, check_place, resumed_folder
 from attomaton.errors import UsageError
 from attomaton.report.figures.canvas import save
-from attomaton.report.figures.panels import panels_figure
-from attomaton.report.words import tick
+from attomaton.report.figures.dynamics import dynamics_figure
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import conditions
 from attomaton.scan_snap.levels import OPTIONS, check_options, find_classes, run_level, settings_of
@@ -101,9 +100,8 @@ def dynamics_run(
             write_arrays(work / f"{level}.safetensors", {"z": run.z, "t": run.t})
         write_json(work / "status.json", {level: list(run.status) for level, run in runs.items()})
         if package_version("matplotlib") is not None:
-            figure = panels_figure(
-                rf"{name}: $\eta_Y$ = {eta_y:g}, $\eta_Z$ = {eta_z:g}", _panels(classes, runs)
-            )
+            title = rf"{name}: $\eta_Y$ = {eta_y:g}, $\eta_Z$ = {eta_z:g}"
+            figure = dynamics_figure(title, runs)
             save(figure, work / "figures", "dynamics")
     return {**summary, "replaced": place.replaced}
 
@@ -177,78 +175,13 @@ def _summary(run: Dynamics) -> dict[str, Any]:
     }
 
 
-def columns(run: Dynamics) -> dict[str, Any]:
-    """What was recorded, one row per run, time and class."""
-    runs, times, K, _ = run.z.shape
-    shape = (runs, times, K)
-
-    def flat(x: np.ndarray) -> np.ndarray:
-        x = np.asarray(x, float)
-        return np.broadcast_to(x.reshape(x.shape + (1,) * (3 - x.ndim)), shape).ravel()
-
-    recorded = {k: flat(run.records[k]) for k in RECORDED if k in run.records}
-    predicted = decoder_gain(run.t[None], run.eta_y[:, None], K, run.classes.M)
+def columns(run: Dynamics) -> dict[str, np.ndarray]:
+    """What was recorded, one row per run, time and class, with the gain that theory predicts."""
+    own = run.columns()
+    gain = decoder_gain(run.t[None], run.eta_y[:, None], run.classes.K, run.classes.M)
+    names = ("run", "t", "class", "entropy")
     return {
-        "run": flat(np.arange(runs)[:, None, None]).astype(np.int64),
-        "t": flat(run.t[None, :, None]),
-        "class": flat(np.arange(K)[None, None]).astype(np.int64),
-        "entropy": flat(run.entropy),
-        "gamma_predicted": flat(predicted),
-        **recorded,
-    }
-
-
-def _panels(classes: SequenceClasses, runs: dict[str, Dynamics]) -> list[dict[str, Any]]:
-    """Attention of the first class over time for each level, then entropy, progress and gain together."""
-    tokens = np.flatnonzero(classes.P[0] > 0)
-    panels: list[dict[str, Any]] = []
-    most = max(run.attention[:, :, 0].max(initial=0.0) for run in runs.values())
-    for level, run in runs.items():
-        c = np.median(run.attention[:, :, 0][..., tokens], axis=0)
-        panels.append(
-            {
-                "title": f"attention of class 0, {level}",
-                "heat": c.T,
-                "xlabel": "time",
-                "ylabel": "token",
-                "xticks": [tick(t) for t in run.t],
-                "yticks": [classes.names[l] for l in tokens],
-                "colour": "attention",
-                "low": 0.0,
-                "high": most,
-            }
-        )
-    for key, title, scale in (
-        ("entropy", "entropy over distinct tokens (nats)", "linear"),
-        ("B", "scan progress B", "linear"),
-        ("gamma", "decoder gain γ", "log"),
-    ):
-        lines = [_line(run, key, level) for level, run in runs.items() if _has(run, key)]
-        if lines:
-            panel = {
-                "title": title,
-                "lines": lines,
-                "xlabel": "time",
-                "xscale": "log",
-                "yscale": scale,
-            }
-            panels.append(panel)
-    return panels
-
-
-def _has(run: Dynamics, key: str) -> bool:
-    return key == "entropy" or bool(key in run.records and np.isfinite(run.records[key]).any())
-
-
-def _line(run: Dynamics, key: str, level: str) -> dict[str, Any]:
-    """Median over runs of the mean over classes; the reduced level is theory and drawn dashed."""
-    value = run.entropy if key == "entropy" else np.asarray(run.records[key], float)
-    value = value.mean(axis=-1) if value.ndim == 3 else value
-    positive = run.t > 0
-    style = "theory" if level == "reduced" else "measured"
-    return {
-        "x": run.t[positive],
-        "y": np.median(value, axis=0)[positive],
-        "label": level,
-        "style": style,
+        **{name: own[name] for name in names},
+        "gamma_predicted": np.repeat(gain.ravel(), run.classes.K),
+        **{name: own[name] for name in RECORDED if name in own},
     }

@@ -47,10 +47,15 @@ from attomaton.disk.storage import (
 )
 from attomaton.errors import UsageError, whole_number
 from attomaton.folders.model import open_model, read_record
-from attomaton.folders.run import metric_columns
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.experiment.arguments import DEFAULTS, INITS, MOST, resolved
-from attomaton.mechanics.experiment.train import Checkpoint, Training, Watch, train
+from attomaton.mechanics.experiment.arguments import INITS, MOST, USUAL, resolved
+from attomaton.mechanics.experiment.train import (
+    Checkpoint,
+    Training,
+    Watch,
+    metric_columns,
+    train,
+)
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
@@ -69,8 +74,8 @@ def load_windows(
 def train_beside_theory(
     limit: Limit,
     *,
-    loss: str = DEFAULTS["loss"],
-    seeds: int = DEFAULTS["seeds"],
+    loss: str = USUAL.loss,
+    seeds: int = USUAL.seeds,
     progress: Progress | None = None,
     watch: Watch | None = None,
     checkpoint: Checkpoint | None = None,
@@ -103,7 +108,7 @@ def train_run(
     out: Path | str,
     *,
     embeddings: Path | str | None = None,
-    init: str = DEFAULTS["init"],
+    init: str = USUAL.init,
     reading: Reading = AS_NAMED,
     progress: Progress | None = None,
     watch: Watch | None = None,
@@ -120,7 +125,7 @@ def train_run(
     limit, how = _limit_to_reach(data, embeddings, reading)
     samples = limit.samples
     start: str | np.ndarray = init
-    options = resolved(init=init, **options)
+    options = asdict(resolved(init=init, **options))
     del options["init"]
     if init not in INITS:
         start = read_matrix(init, "init")

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.face import Shown
 from attomaton.errors import AssumptionError, DataError, listed
 
 INDEPENDENT = (
@@ -17,8 +18,8 @@ INDEPENDENT = (
 SHORTEST, LONGEST = 1e-50, 1e50  # rows between which float64 holds products of four of them
 
 
-@dataclass(frozen=True, eq=False)
-class Embeddings:
+@dataclass(frozen=True, eq=False, repr=False)
+class Embeddings(Shown):
     """The matrix E, one row per token, with independent rows."""
 
     E: Float[np.ndarray, "vocab width"]

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError
 from attomaton.mechanics.theory.automaton import mixing_scores
-from attomaton.mechanics.theory.limit import Limit
+from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.predictor.backoff import reach
 from attomaton.predictor.bags import Bags, aligned, blocks
 from attomaton.predictor.baselines import fit_baselines
@@ -164,6 +164,25 @@ def _joined(parts: list[Measured]) -> Measured:
 
 
 # Plain data
+
+
+def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> dict[str, Any]:
+    """How well a predictor or a limit names the next tokens of unseen contexts, beside simpler systems.
+
+    Beside a predictor stand its baselines and, where one is given, a `limit`; beside a limit the unigram or, with the
+    windows it was fitted on (`train`) and others to choose their settings on (`valid`), all baselines. Log-loss, top-1
+    and top-5 of each with standard errors, and its difference from the model's own.
+
+    >>> from attomaton import as_windows, solve_limit
+    >>> seen, unseen = (as_windows([text.split()], context=4) for text in ("a b a b b a a b a", "b a b a a b"))
+    >>> table = score(solve_limit(seen.samples()), unseen)["realizable"]
+    >>> [row["name"] for row in table["rows"]]
+    ['limit', 'unigram']
+    """
+    if isinstance(model, Predictor):
+        return score_predictor(model, windows, **beside)
+    expect_limit(model)
+    return score_limit(model, windows, **beside)
 
 
 def score_predictor(

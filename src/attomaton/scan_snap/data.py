@@ -11,23 +11,33 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.errors import DataError, listed
+from attomaton.base.face import Shown
+from attomaton.errors import DataError, counted, listed
 
 SUM = 1e-9  # how far a law's probabilities may be from adding up to 1
 
 
-@dataclass(frozen=True, eq=False)
-class SequenceClasses:
+@dataclass(frozen=True, eq=False, repr=False)
+class SequenceClasses(Shown):
     """K classes over a vocabulary of M tokens, drawn uniformly.
 
     `P[n, l]` is $P(l|n)$, `query_of[n]` is $\\psi(n)$, `next_of[n]` the next token; all three index the same
     vocabulary. Made by `sequence_classes`, which checks them.
+
+    >>> from attomaton import sequence_classes
+    >>> sequence_classes([[0.5, 0.5, 0, 0]], [2], [3])
+    SequenceClasses(1 class, 4 tokens, 1 query)
     """
 
     P: Float[np.ndarray, "classes vocab"]
     query_of: Int[np.ndarray, " classes"]
     next_of: Int[np.ndarray, " classes"]
     names: tuple[str, ...]
+
+    def _in_short(self) -> str:
+        classes = "1 class" if self.K == 1 else f"{self.K} classes"
+        queries = "1 query" if len(self.queries) == 1 else f"{len(self.queries)} queries"
+        return f"{classes}, {counted(self.M, 'token')}, {queries}"
 
     @property
     def K(self) -> int:

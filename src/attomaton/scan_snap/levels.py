@@ -24,6 +24,7 @@ OPTIONS: dict[str, dict[str, type]] = {
 
 
 UNTIL = 1e6  # the last time, where none is given
+RATE = 1.0  # either learning rate, where none is given
 
 
 def settings_of(level: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -84,6 +85,31 @@ def run_level(
     else:
         options["times"] = record_times(until)
     return run(classes, eta_y=eta_y, eta_z=eta_z, **options)
+
+
+def simulate(
+    classes: SequenceClasses | str | Path,
+    level: str = "reduced",
+    *,
+    eta_y: float | np.ndarray = RATE,
+    eta_z: float | np.ndarray = RATE,
+    **options: Any,
+) -> Dynamics:
+    """Scan and snap: how attention moves while one layer is trained on sequence classes.
+
+    `classes` are those of a family by name ("syn-small"), of a TOML file, or made by `sequence_classes`. `level` is
+    "sampled" (the layer itself, trained on drawn contexts), "limit" (an ODE, for contexts without end) or "reduced"
+    (the closed form of the theory). `eta_y` and `eta_z` are the learning rates of decoder and attention, 1 unless told,
+    one number or several, a run for each pair; `options` are those of the level (`OPTIONS`), the same as of `attomaton
+    dynamics`. Names that do not exist raise a `UsageError` with the nearest that does, faults of a file a `DataError`.
+
+    >>> run = simulate("syn-small", until=1e4)
+    >>> run.attention.shape  # runs, times, classes, tokens
+    (1, 201, 2, 34)
+    """
+    if not isinstance(classes, SequenceClasses):
+        classes = find_classes(str(classes))
+    return run_level(level, classes, eta_y, eta_z, **options)
 
 
 def check_options(level: str, options: dict[str, Any]) -> None:

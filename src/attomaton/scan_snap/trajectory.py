@@ -7,22 +7,33 @@ gains and growth factors follow from them here, once, for all levels.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.face import Tabular, figure_of
+from attomaton.errors import counted
 from attomaton.scan_snap.data import SequenceClasses
 
 LEVELS = ("sampled", "limit", "reduced")
 
 
-@dataclass(frozen=True, eq=False)
-class Dynamics:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dynamics(Tabular):
     """B runs on the same classes, recorded at the same times.
 
     `z[b, r, n, l]` is $z_{\\psi(n) l}$ of run b at time `t[r]`. `records[name]` holds further scalars, (runs, times) or
     (runs, times, classes): `loss`, `y_norm`, `gamma` (of the decoder's backward signal, measured),
-    `gamma_predicted`, `xi` (scan rate, measured; per class), `B` (scan progress, its integral; per class).
+    `gamma_predicted`, `xi` (scan rate, measured; per class), `B` (scan progress, its integral; per class). As a
+    table it has one row for each run, time and class: `run`, `t`, `class`, `entropy` and what was recorded.
+
+    >>> from attomaton import simulate
+    >>> run = simulate("syn-small", "reduced", until=1e4)
+    >>> run
+    Dynamics(reduced, 1 run of 2 classes, 201 times up to 10000, finished)
+    >>> bool(run.entropy[0, -1].max() < run.entropy[0, 0].max())
+    True
     """
 
     level: str
@@ -49,6 +60,34 @@ class Dynamics:
     def entropy(self) -> Float[np.ndarray, "runs times classes"]:
         """Entropy of $c_n$ over the class's distinct tokens: see `distinct_entropy`."""
         return distinct_entropy(self.attention, self.classes)
+
+    def _in_short(self) -> str:
+        runs, times, K, _ = self.z.shape
+        return (
+            f"{self.level}, {counted(runs, 'run')} of {K} classes, {times} times up to {self.t[-1]:g}, "
+            f"{', '.join(dict.fromkeys(self.status))}"
+        )
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """One row for each run, time and class; what speaks of all classes is repeated for each."""
+        runs, times, K, _ = self.z.shape
+        shape = (runs, times, K)
+
+        def flat(x: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(x.reshape(x.shape + (1,) * (3 - x.ndim)), shape).ravel()
+
+        run, time, of = np.indices(shape)
+        return {
+            "run": run.ravel(),
+            "t": self.t[time.ravel()],
+            "class": of.ravel(),
+            "entropy": flat(self.entropy),
+            **{name: flat(np.asarray(x, float)) for name, x in self.records.items()},
+        }
+
+    def plot(self) -> Any:
+        """Attention of the first class, entropy, scan progress and gain, as a `matplotlib.figure.Figure`."""
+        return figure_of(self)
 
     def relative_gain(self, n: int, l: int, other: int) -> Float[np.ndarray, "runs times"]:
         """$r_{l/l'|n} = f_{nl}^2 / f_{nl'}^2 - 1$."""

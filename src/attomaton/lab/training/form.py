@@ -73,7 +73,7 @@ class Form:
         lr = _number("lr", said["lr"])
         counts = {"steps": steps, "seeds": seeds, "batch_size": batch_size}
         check_options(
-            optimizer=said["optimizer"], head=said["head"], loss=said["loss"], counts=counts, seed=seed
+            optimizer=said["optimizer"], head=said["head"], loss=said["loss"], seed=seed, **counts
         )  # fmt: skip
         rate = learning_rate(said["optimizer"], lr)
         step_sizes(1.0 if rate is None else rate, 1)

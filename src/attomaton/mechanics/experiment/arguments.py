@@ -1,6 +1,7 @@
 """What training is asked to do, checked before anything is computed: options, embeddings, starting points."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
@@ -8,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples, list_of
+from attomaton.disk.records import absent
 from attomaton.errors import DataError, UsageError, one_of, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings
 
@@ -20,10 +22,29 @@ OPTIMIZERS = ("gd", "ngd", "polyak", "sgd", "adam")
 INITS = ("zeros", "uniform")
 RECORDS = 100  # records kept when nobody says how often
 RATES = {"gd": 1.0, "ngd": 0.01, "sgd": 0.1, "adam": 0.01}  # lr when none is given; polyak has none
-DEFAULTS: dict[str, Any] = {
-    "init": "zeros", "optimizer": "gd", "steps": 4000, "head": "identity", "loss": "log", "seeds": 1,
-    "seed": 0,
-}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run of training is asked to do, and every default: of `train`, of the command line and of the lab.
+
+    `lr` and `every` are None while they are to be the usual ones (see `resolved`); `init` is "given" where the starting
+    point was handed in.
+    """
+
+    init: str = "zeros"
+    optimizer: str = "gd"
+    steps: int = 4000
+    head: str = "identity"
+    loss: str = "log"
+    seeds: int = 1
+    seed: int = 0
+    lr: float | tuple[float, ...] | None = None  # one for all problems, or one for each
+    every: int | str | None = None
+    batch_size: int | None = absent()  # all samples at every step
+
+
+USUAL = Settings()
 
 Number = float | int
 PerProblem = Number | Sequence[Number] | np.ndarray | Any  # what is none gets an error of ours
@@ -44,17 +65,16 @@ def learning_rate(optimizer: str | Any, lr: Any = None) -> Any:
     return RATES.get(optimizer) if lr is None else lr
 
 
-def resolved(**options: Any) -> dict[str, Any]:
-    """Options of training with every default filled in: what a run records.
+def resolved(**options: Any) -> Settings:
+    """Settings with every default filled in, what is None among them too: what a run records.
 
-    >>> resolved(optimizer="adam", steps=1000)["lr"], resolved(steps=1000)["every"]
-    (0.01, 10)
+    >>> resolved(optimizer="adam", steps=1000)
+    Settings(init='zeros', optimizer='adam', steps=1000, head='identity', loss='log', seeds=1, seed=0, lr=0.01,
+             every=10, batch_size=None)
     """
-    whole = {**DEFAULTS, **{k: v for k, v in options.items() if v is not None}}
-    whole["lr"] = learning_rate(whole["optimizer"], options.get("lr"))
-    if "every" not in whole:
-        whole["every"] = _spacing(whole_number("steps", whole["steps"], 1))
-    return {**whole, **{k: None for k in options if k not in whole}}
+    asked = replace(USUAL, **{k: v for k, v in options.items() if v is not None})
+    every = spacing(whole_number("steps", asked.steps, 1), asked.every)
+    return replace(asked, lr=learning_rate(asked.optimizer, asked.lr), every=every)
 
 
 def check_options(
@@ -62,8 +82,11 @@ def check_options(
     optimizer: str | Any,
     head: str | Any,
     loss: str | Any,
-    counts: dict[str, Any],
+    steps: int | Any,
+    seeds: int | Any,
     seed: int | Any,
+    every: int | str | Any | None = None,
+    batch_size: int | Any | None = None,
 ) -> None:
     """Refuse options that make no sense, before anything is computed."""
     one_of("optimizer", optimizer, OPTIMIZERS)
@@ -74,10 +97,12 @@ def check_options(
             'head="tied" with loss="log": the score c_y·f of a tied head can be negative, which '
             'has no logarithm. Use loss="cross-entropy" or "squared", or head="identity".'
         )
+    spacing = 1 if every is None or isinstance(every, str) else every
+    batch = 1 if batch_size is None else batch_size
+    counts = {"steps": steps, "every": spacing, "batch_size": batch, "seeds": seeds}
     for name, value in counts.items():
-        if value is not None:
-            whole_number(name, value, least=1, most=MOST)
-    if counts["batch_size"] is not None and optimizer not in ("sgd", "adam"):
+        whole_number(name, value, least=1, most=MOST)
+    if batch_size is not None and optimizer not in ("sgd", "adam"):
         raise UsageError(
             f'batch_size with optimizer="{optimizer}", which uses all samples at every step. '
             'Use "sgd" or "adam", or leave batch_size out.'
@@ -248,16 +273,17 @@ def _check_scores(start: np.ndarray, E: np.ndarray | None, b: int) -> None:
         )
 
 
-def record_steps(steps: int, every: int | str | Any | None) -> Int[np.ndarray, " records"]:
-    """Steps 0, every, 2·every, …, or evenly on a logarithmic axis; and always the last one."""
-    if every == "log":
-        return np.unique(np.append(0, np.geomspace(1, steps, RECORDS).round().astype(np.int64)))
-    if isinstance(every, str):
+def spacing(steps: int, every: int | str | Any | None = None) -> int | str:
+    """Steps between records, or "log"; where nobody says how often, about `RECORDS` records in all."""
+    if isinstance(every, str) and every != "log":
         raise UsageError(f'every={every!r}: a number of steps or "log" is needed.')
-    every = _spacing(steps) if every is None else whole_number("every", every, least=1)
+    if every is None:
+        return max(1, -(-steps // RECORDS))
+    return "log" if every == "log" else whole_number("every", every, least=1)
+
+
+def record_steps(steps: int, every: int | str) -> Int[np.ndarray, " records"]:
+    """Steps 0, every, 2·every, …, or evenly on a logarithmic axis; and always the last one."""
+    if isinstance(every, str):
+        return np.unique(np.append(0, np.geomspace(1, steps, RECORDS).round().astype(np.int64)))
     return np.unique(np.append(np.arange(0, steps, every), steps))
-
-
-def _spacing(steps: int) -> int:
-    """Steps between records when nobody says how often."""
-    return max(1, -(-steps // RECORDS))

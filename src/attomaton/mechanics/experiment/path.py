@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import brentq
 
+from attomaton.base.face import Shown
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.errors import DataError, SolverError, UsageError
 from attomaton.mechanics.data import Embeddings, check_embeddings
@@ -33,8 +34,8 @@ LEAST_LAMBDA = 1e-14  # below this, relative to the same scale, rounding decides
 Params = Float[np.ndarray, "*shape"]
 
 
-@dataclass(frozen=True, eq=False)
-class PathPoint:
+@dataclass(frozen=True, eq=False, repr=False)
+class PathPoint(Shown):
     """One certified point of the path.
 
     `W` with embeddings, else `scores` of the pairs that occur, sorted by (last token, token).

@@ -14,7 +14,7 @@ caller's, given as `record`. JAX is imported when training starts, not with this
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,13 +25,15 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.face import Tabular, figure_of
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
 from attomaton.corpus.samples import Samples, expect_samples, list_of
-from attomaton.errors import DataError, UsageError, one_of, whole_number
+from attomaton.errors import DataError, UsageError, counted, one_of, whole_number
 from attomaton.mechanics.experiment.arguments import (
-    DEFAULTS,
+    USUAL,
     PerProblem,
+    Settings,
     Table,
     check_options,
     embedding_tables,
@@ -39,11 +41,14 @@ from attomaton.mechanics.experiment.arguments import (
     learning_rate,
     loss_floors,
     record_steps,
+    spacing,
     step_sizes,
 )
 from attomaton.numerics import float64
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from attomaton.mechanics.experiment.model import Problem
     from attomaton.mechanics.experiment.whole import Whole
 
@@ -67,13 +72,22 @@ class Checkpoint(Protocol):
         """Keep these, in place of what was saved before."""
 
 
-@dataclass(frozen=True, eq=False)
-class Training:
+@dataclass(frozen=True, eq=False, repr=False)
+class Training(Tabular):
     """What came out of training B problems side by side, all of it NumPy.
 
     `W` in dense space; in pairs space `scores`, one for each pair, sorted by (last token, token),
     zeros past a problem's own pairs. `records[name][b, r]` was measured at `steps[r]`; of a problem
-    that diverged the last finite parameters are kept and later records are NaN.
+    that diverged the last finite parameters are kept and later records are NaN. `settings` are what was
+    asked for, defaults filled in. As a table it has one row for each problem and recorded step: `seed`, `step`, `loss`,
+    `norm` and what else was recorded.
+
+    >>> from attomaton import example_samples, train
+    >>> run = train(example_samples(), steps=100)
+    >>> run
+    Training(1 problem, 100 steps, gd, finished, loss 0.529)
+    >>> run.settings.lr, run.to_arrow().column_names
+    (1.0, ['seed', 'step', 'loss', 'norm'])
     """
 
     W: Float[np.ndarray, "problems width width"] | None
@@ -82,22 +96,47 @@ class Training:
     records: dict[str, np.ndarray]
     status: list[str]  # "finished", "diverged at step N" or "interrupted", one per problem
     seconds: dict[str, float]  # "compile" and "run"
+    settings: Settings = USUAL
+
+    def _in_short(self) -> str:
+        ended = ", ".join(dict.fromkeys(self.status))
+        loss = ", ".join(f"{x:.3g}" for x in self.records["loss"][:3, -1])
+        more = ", …" if len(self.status) > 3 else ""
+        return (
+            f"{counted(len(self.status), 'problem')}, {counted(int(self.steps[-1]), 'step')}, "
+            f"{self.settings.optimizer}, {ended}, loss {loss}{more}"
+        )
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """One row for each problem and recorded step; problems are numbered as seeds."""
+        return metric_columns({"steps": self.steps, **self.records}, len(self.status))
+
+    def plot(self) -> Any:
+        """What was recorded against the steps, as a `matplotlib.figure.Figure`."""
+        return figure_of(self)
+
+
+def metric_columns(records: Mapping[str, np.ndarray], seeds: int) -> dict[str, np.ndarray]:
+    """Records as columns, one row per seed and recorded step."""
+    steps = records["steps"]
+    flat = {name: value.ravel() for name, value in records.items() if name != "steps"}
+    return {"seed": np.repeat(np.arange(seeds), len(steps)), "step": np.tile(steps, seeds), **flat}
 
 
 def train(
     data: Samples | Sequence[Samples] | Any,
     *,
     embeddings: Table | Sequence[Table] | None = None,
-    init: str | np.ndarray | Sequence[np.ndarray] | Any = DEFAULTS["init"],
-    optimizer: str | Any = DEFAULTS["optimizer"],
+    init: str | np.ndarray | Sequence[np.ndarray] | Any = USUAL.init,
+    optimizer: str | Any = USUAL.optimizer,
     lr: PerProblem | None = None,
-    steps: int | Any = DEFAULTS["steps"],
+    steps: int | Any = USUAL.steps,
     every: int | str | Any | None = None,
-    head: str | Any = DEFAULTS["head"],
-    loss: str | Any = DEFAULTS["loss"],
+    head: str | Any = USUAL.head,
+    loss: str | Any = USUAL.loss,
     batch_size: int | Any | None = None,
-    seeds: int | Any = DEFAULTS["seeds"],
-    seed: int | Any = DEFAULTS["seed"],
+    seeds: int | Any = USUAL.seeds,
+    seed: int | Any = USUAL.seed,
     loss_floor: PerProblem | None = None,
     record: Record | Any | None = None,
     context: Any = None,
@@ -112,8 +151,8 @@ def train(
     occur; with them (one matrix, or one for each data set) the parameters are W. `init` is "zeros",
     "uniform" on ±1/√width, or given values (one array for all, or one for each problem). Problem i
     draws from its own stream of random numbers, named by `seed` and i alone. `lr` and `loss_floor`
-    may be one number for each problem; without `lr` it is 1 for gd, 0.01 for ngd and adam, 0.1 for sgd. These defaults
-    (`train_input.RATES` and `DEFAULTS`) are those of `attomaton train`, too.
+    may be one number for each problem; without `lr` it is 1 for gd, 0.01 for ngd and adam, 0.1 for sgd. The
+    defaults are those of `attomaton train` and of the lab, too; what was used is in `settings` of the answer.
 
     Loss and norm are recorded at steps 0, `every`, 2·`every`, …, `steps` (about 100 times unless
     told; `every="log"` spaces them evenly on a logarithmic axis), and with them the scalars of
@@ -141,12 +180,10 @@ def train(
         optimizer=optimizer,
         head=head,
         loss=loss,
-        counts={
-            "steps": steps,
-            "every": None if isinstance(every, str) else every,
-            "batch_size": batch_size,
-            "seeds": seeds,
-        },
+        steps=steps,
+        every=every,
+        batch_size=batch_size,
+        seeds=seeds,
         seed=seed,
     )
     steps, seeds = (whole_number(*x, least=1) for x in (("steps", steps), ("seeds", seeds)))
@@ -181,6 +218,7 @@ def train(
     fits = tables is None and loss == "log" and batch_size is None and not many
     gather = _gathers(layout, fits)
     plan = _Plan(optimizer, head, loss, batch_size, record, shared=not many)
+    every = spacing(steps, every)
     marks = record_steps(steps, every)
     given = _Given(rate, floor, np.full(B, seed), np.arange(B), context)
     with float64():
@@ -195,7 +233,18 @@ def train(
         records=course.records,
         status=[f"diverged at step {n}" if n else ended for n in course.state.failed.tolist()],
         seconds=course.seconds,
-    )
+        settings=Settings(
+            init if isinstance(init, str) else "given", optimizer, steps, head, loss, seeds, seed,
+            _recorded(None if optimizer == "polyak" else rate), every, batch_size,
+        ),
+    )  # fmt: skip
+
+
+def _recorded(rate: Float[np.ndarray, " problems"] | None) -> float | tuple[float, ...] | None:
+    """The step size of a run: one number where all problems have it."""
+    if rate is None or (rate == rate[0]).all():
+        return None if rate is None else float(rate[0])
+    return tuple(rate.tolist())
 
 
 def _gathers(layout: str | Any | None, fits: bool) -> bool:
@@ -325,7 +374,7 @@ def _move(plan: _Plan, state: _State, value: Any, g: Any, given: _Given) -> tupl
 
 def _advance(
     plan: _Plan, state: _State, problem: "Problem | Whole", given: _Given, lengths: Any
-) -> tuple[_State, dict[str, Any]]:
+) -> tuple[_State, "dict[str, Array]"]:
     """One problem through some segments of `lengths[r]` steps each, with a record after each."""
     import jax
     import jax.numpy as jnp
@@ -356,7 +405,7 @@ def _advance(
             jnp.where(fine | (state.failed > 0), state.failed, state.step + 1),
         )
 
-    def segment(state: _State, length: Any) -> tuple[_State, dict[str, Any]]:
+    def segment(state: _State, length: Any) -> tuple[_State, "dict[str, Array]"]:
         state = jax.lax.fori_loop(0, length, step, state)
         values = {
             "loss": look(state.params, problem)[0],
@@ -369,7 +418,7 @@ def _advance(
     return jax.lax.scan(segment, state, lengths)
 
 
-def _scalars(values: dict) -> dict[str, Any]:
+def _scalars(values: dict) -> "dict[str, Array]":
     """What `record` returned, or an error that says what it should have been."""
     import jax.numpy as jnp
 

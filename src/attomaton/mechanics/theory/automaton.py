@@ -13,6 +13,7 @@ seen with $q$ keeps the score 0 it had at the start (orthonormal embeddings), so
 beats what $q$ ranks below. With other embeddings the scores of both follow from the vectors.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -21,8 +22,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.face import Shown, Tabular, figure_of
 from attomaton.corpus.samples import Samples, read_context
-from attomaton.corpus.vocabulary import Label
+from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
 from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.numerics import sorted_unique
@@ -97,12 +99,20 @@ class Fate:
     seen: bool = True
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Tabular):
     """A prediction with its reasons; `fates` come in order of falling probability, then score.
 
     `prediction` is None where nothing was learned about contexts that end in this last token. `unknown` names what the
-    model does not know, with the nearest it does.
+    model does not know, with the nearest it does. As a table it has one row for each token of the context: `token`,
+    `count`, `probability`, `reason`, `svm_score`, `finite_score`, `seen`.
+
+    >>> from attomaton import Automaton, example_samples, solve_limit
+    >>> why = Automaton(solve_limit(example_samples())).explain(["cake", "soup", "bell"])
+    >>> why
+    Explanation('soup' after 'bell': 1 retrieved, 2 outranked)
+    >>> why.to_arrow().column("reason").to_pylist()
+    ['retrieved', 'outranked', 'outranked']
     """
 
     context: tuple[Label, ...]
@@ -114,6 +124,26 @@ class Explanation:
     soft_to_hard: tuple[tuple[float, dict[Label, float]], ...]
     note: str
     unknown: tuple[Unknown, ...] = ()
+
+    def _in_short(self) -> str:
+        reasons = Counter(fate.reason for fate in self.fates)
+        said = ", ".join(f"{n} {reason}" for reason, n in reasons.items())
+        answer = "no prediction" if self.prediction is None else repr(visible(self.prediction, 40))
+        return f"{answer} after {visible(self.last, 40)!r}: {said}"
+
+    def _notes(self) -> str:
+        return self.note
+
+    def columns(self) -> dict[str, Any]:
+        """One row for each token of the context."""
+        names = ("count", "probability", "reason", "svm_score", "finite_score", "seen")
+        words = Vocabulary(fate.token for fate in self.fates)
+        rest = {name: [getattr(fate, name) for fate in self.fates] for name in names}
+        return {"token": words.column(np.arange(len(words))), **rest}
+
+    def plot(self) -> Any:
+        """The prediction, who lost, and the way from soft to hard, as a `matplotlib.figure.Figure`."""
+        return figure_of(self)
 
     def record(self) -> dict[str, Any]:
         """All of it as plain data, tables instead of dictionaries keyed by token."""
@@ -132,12 +162,21 @@ class Explanation:
         return record
 
 
-class Automaton:
-    """Predictions of a fitted limit, and their reasons."""
+class Automaton(Shown):
+    """Predictions of a fitted limit, and their reasons.
+
+    >>> from attomaton import Automaton, example_samples, solve_limit
+    >>> automaton = Automaton(solve_limit(example_samples()))
+    >>> automaton.predict(["cake", "soup", "bell"]), automaton.predict_proba(["dishes", "phone"])
+    ('soup', {'dishes': 0.25, 'phone': 0.75})
+    """
 
     def __init__(self, limit: Limit):
         expect_limit(limit)
         self.limit = limit
+
+    def _in_short(self) -> str:
+        return repr(self.limit)
 
     def predict_proba(self, context: Sequence[Label], radius: float = np.inf) -> Answer:
         """Next-token probabilities over the distinct known tokens of the context.

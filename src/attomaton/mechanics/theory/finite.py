@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.base.face import Shown
 from attomaton.corpus.samples import Samples, merge_samples
 from attomaton.errors import SolverError, UsageError, visible
 from attomaton.mechanics.data import Embeddings
@@ -107,8 +108,8 @@ class Choices:
         ), items  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class FiniteComponent:
+@dataclass(frozen=True, eq=False, repr=False)
+class FiniteComponent(Shown):
     """W_fin and the loss floor, with what certifies them.
 
     `gradient` is the largest slope of a component's mean loss; `error` bounds how far any log-odds log π_i/π_j

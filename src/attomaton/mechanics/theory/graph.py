@@ -8,22 +8,34 @@ component are *tied*; a path without return means *outranks*. Level 0 holds what
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.base.face import Tabular
 from attomaton.corpus.samples import Samples, expect_samples
-from attomaton.corpus.vocabulary import Vocabulary
-from attomaton.errors import AssumptionError
+from attomaton.corpus.vocabulary import Label, Vocabulary
+from attomaton.errors import AssumptionError, UsageError, counted, nearest, visible
 from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by
 
 
-@dataclass(frozen=True, eq=False)
-class PriorityGraph:
+@dataclass(frozen=True, eq=False, repr=False)
+class PriorityGraph(Tabular):
     """All priority graphs of a data set.
 
     Pairs are sorted by (last token, token), components by (last token, level, first token); edges are
-    distinct, sorted, and carry the summed weight of the samples that made them.
+    distinct, sorted, and carry the summed weight of the samples that made them. Methods speak of tokens by their ids
+    (`vocabulary.id_of`); as a table and as a networkx graph, in words: one row for each edge, `last`, `from`, `to`,
+    `weight`.
+
+    >>> from attomaton import build_graph, example_samples
+    >>> graph = build_graph(example_samples())
+    >>> graph
+    PriorityGraph(3 last tokens, 13 pairs, 26 edges, 10 components)
+    >>> bell, soup, cake = map(graph.vocabulary.id_of, ["bell", "soup", "cake"])
+    >>> graph.outranks(bell, soup, cake), graph.tied(bell, soup, cake)
+    (True, False)
     """
 
     vocabulary: Vocabulary
@@ -46,6 +58,11 @@ class PriorityGraph:
         return np.bincount(self.component, minlength=len(self.level))
 
     @cached_property
+    def component_number(self) -> Int[np.ndarray, " pairs"]:
+        """The component of each pair, numbered from 0 within its last token."""
+        return self.component - np.searchsorted(self.component_last, self.pair_last)
+
+    @cached_property
     def component_last(self) -> Int[np.ndarray, " components"]:
         """The last token whose graph each component belongs to."""
         last = np.empty(len(self.level), self.pair_last.dtype)
@@ -63,6 +80,61 @@ class PriorityGraph:
         a, b = self.component[self.edge_from], self.component[self.edge_to]
         key = sorted_unique((a * len(self.level) + b)[a != b])
         return key // len(self.level), key % len(self.level)
+
+    def _in_short(self) -> str:
+        return ", ".join(
+            [
+                counted(len(self.last_tokens), "last token"),
+                counted(len(self.pair_last), "pair"),
+                counted(len(self.edge_from), "edge"),
+                counted(len(self.level), "component"),
+            ]
+        )
+
+    def columns(self) -> dict[str, Any]:
+        """One row for each edge of each graph, in words."""
+        word = self.vocabulary.column
+        return {
+            "last": word(self.pair_last[self.edge_from]),
+            "from": word(self.pair_token[self.edge_from]),
+            "to": word(self.pair_token[self.edge_to]),
+            "weight": self.edge_weight,
+        }
+
+    def to_networkx(self, last: Label | None = None) -> Any:
+        """The graph of one last token, its nodes the tokens, or all graphs at once, their nodes (last token, token).
+
+        A `networkx.DiGraph`; nodes carry `component` and `level`, edges `weight`. Needs networkx. A last token that
+        has no graph is a `UsageError`.
+        """
+        try:
+            import networkx as nx
+        except ImportError as missing:
+            raise UsageError("to_networkx needs networkx: pip install networkx.") from missing
+        pairs, edges = slice(0, len(self.pair_last)), slice(0, len(self.edge_from))
+        if last is not None:
+            pairs, edges = self.pairs_of(k := self.last_token(last)), self.edges_of(k)
+        words, graph = self.vocabulary, nx.DiGraph()
+
+        def node(p: int) -> Any:
+            token = words[self.pair_token[p]]
+            return token if last is not None else (words[self.pair_last[p]], token)
+
+        for p in range(pairs.start, pairs.stop):
+            c = int(self.component[p])
+            graph.add_node(node(p), component=c, level=int(self.level[c]))
+        for e in range(edges.start, edges.stop):
+            ends = node(self.edge_from[e]), node(self.edge_to[e])
+            graph.add_edge(*ends, weight=float(self.edge_weight[e]))
+        return graph
+
+    def last_token(self, label: Label) -> int:
+        """The id of a last token that has a graph; any other label is a `UsageError`."""
+        found = self.vocabulary.id_of(label)
+        if found is not None and found in self.last_tokens:
+            return found
+        known = [str(self.vocabulary[k]) for k in self.last_tokens]
+        raise UsageError(f"{visible(label)!r} is no last token{nearest(str(label), known)}")
 
     def pairs_of(self, last: int) -> slice:
         """The pairs of one last token (an empty slice where it has none)."""

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.face import Tabular, figure_of
 from attomaton.corpus.samples import Samples, expect_samples
+from attomaton.corpus.vocabulary import Label
 from attomaton.disk.records import absent
-from attomaton.errors import DataError, SolverError, UsageError
+from attomaton.errors import DataError, SolverError, UsageError, counted
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
@@ -65,12 +67,21 @@ class Summary:
     certificates: Certificates
 
 
-@dataclass(frozen=True, eq=False)
-class Limit:
+@dataclass(frozen=True, eq=False, repr=False)
+class Limit(Tabular):
     """What a self-attention layer learns from these samples, in the limit of training.
 
     W(τ)/‖W(τ)‖ tends to `svm`'s direction (hard retrieval), the part of W(τ) inside S_fin to `finite`
-    (soft composition), and the loss to `finite.loss_floor`. `embeddings` is None for the standard basis.
+    (soft composition), and the loss to `finite.loss_floor`. `embeddings` is None for the standard basis. As a table it
+    has one row for each pair of a last token and a token seen with it: `last`, `token`, `component` (numbered within
+    the last token), `level`, `svm_score`, `log_pi`.
+
+    >>> from attomaton import example_samples, solve_limit
+    >>> limit = solve_limit(example_samples())
+    >>> limit
+    Limit(3 last tokens, 12 tokens, loss floor 0.464158, ‖W_svm‖ 3.34664, ‖W_fin‖ 0.961133)
+    >>> limit.to_arrow().select(["last", "token", "level"]).to_pylist()[1]
+    {'last': 'bell', 'token': 'espresso', 'level': 0}
     """
 
     samples: Samples
@@ -78,6 +89,32 @@ class Limit:
     svm: GraphSVM
     finite: FiniteComponent
     embeddings: Embeddings | None = None
+
+    def _in_short(self) -> str:
+        return (
+            f"{counted(len(self.graph.last_tokens), 'last token')}, {counted(len(self.graph.vocabulary), 'token')}, "
+            f"loss floor {self.finite.loss_floor:.6g}, ‖W_svm‖ {self.svm.norm:.6g}, ‖W_fin‖ {self.finite.norm:.6g}"
+        )
+
+    def _notes(self) -> str:
+        off = "" if self.finite.error is None else f"; log-odds within {self.finite.error:.1e} nats"
+        return f"Certified: worst residual of W_svm {self.svm.certificate.worst:.1e}{off}."
+
+    def columns(self) -> dict[str, Any]:
+        """One row for each pair of a last token and a token, in words."""
+        graph = self.graph
+        return {
+            "last": graph.vocabulary.column(graph.pair_last),
+            "token": graph.vocabulary.column(graph.pair_token),
+            "component": graph.component_number,
+            "level": graph.level[graph.component],
+            "svm_score": self.svm.score,
+            "log_pi": self.finite.log_pi,
+        }
+
+    def plot(self, last: Label) -> Any:
+        """Who outranks whom after one last token, as a `matplotlib.figure.Figure`; `last` is its label."""
+        return figure_of(self, self.graph.last_token(last))
 
     def dense(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, "width width"]:
         """Σ_p M_p e_x e_kᵀ written out: W_svm from `svm.coefficient`, W_fin from `finite.coefficient`."""

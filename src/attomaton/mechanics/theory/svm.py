@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.base.face import Shown
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings, row_lengths
@@ -39,8 +40,8 @@ COUPLED_PAIRS = (
 Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
 
 
-@dataclass(frozen=True, eq=False)
-class GraphSVM:
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphSVM(Shown):
     """W_svm as coefficients and scores on the observed pairs, with one multiplier per DAG edge."""
 
     coefficient: Float[np.ndarray, " pairs"]
