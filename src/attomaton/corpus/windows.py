@@ -99,7 +99,7 @@ class Windows(Tabular):
         }
 
     def number(self, i: int) -> int:
-        """Where window `i` stands in its file, counted in `noun`s."""
+        """Where window `i` stands in its file; `noun` says what is counted."""
         source = self.source[i]
         return int(source if self.numbers is None else self.numbers[source])
 

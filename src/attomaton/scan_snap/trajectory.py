@@ -90,7 +90,7 @@ class Dynamics(Tabular):
         return figure_of(self)
 
     def relative_gain(self, n: int, l: int, other: int) -> Float[np.ndarray, "runs times"]:
-        """$r_{l/l'|n} = f_{nl}^2 / f_{nl'}^2 - 1$."""
+        """How much more attention class n pays to one token than to another: $f_{nl}^2 / f_{nl'}^2 - 1$."""
         f = self.unit_attention[:, :, n]
         return f[..., l] ** 2 / f[..., other] ** 2 - 1
 
