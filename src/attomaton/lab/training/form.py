@@ -11,11 +11,11 @@ from attomaton.lab.opened import Opened
 from attomaton.lab.training.runs import Options
 from attomaton.lab.view import View
 from attomaton.mechanics.experiment.arguments import (
-    DEFAULTS,
     HEADS,
     INITS,
     LOSSES,
     OPTIMIZERS,
+    Settings,
     check_options,
     learning_rate,
     loss_floors,
@@ -30,7 +30,7 @@ CHOICES = {
     "every": ("log", "even"),
 }
 # As Python and the command line have them, but for the records: the page draws steps on a log axis.
-USUAL = {name: str(DEFAULTS.get(name, "")) for name in
+USUAL = {name: "" if (usual := getattr(Settings, name)) is None else str(usual) for name in
          ("optimizer", "lr", "steps", "seeds", "seed", "init", "loss", "head", "batch_size")}  # fmt: skip
 USUAL["every"] = "log"
 LABELS = {"lr": "lr (empty: usual)", "batch_size": "batch size", "every": "records"}
@@ -71,9 +71,9 @@ class Form:
         batch_size = _whole("batch_size", said["batch_size"])
         seed = _whole("seed", said["seed"]) or 0
         lr = _number("lr", said["lr"])
-        counts = {"steps": steps, "seeds": seeds, "batch_size": batch_size}
         check_options(
-            optimizer=said["optimizer"], head=said["head"], loss=said["loss"], seed=seed, **counts
+            optimizer=said["optimizer"], head=said["head"], loss=said["loss"], steps=steps,
+            seeds=seeds, seed=seed, batch_size=batch_size,
         )  # fmt: skip
         rate = learning_rate(said["optimizer"], lr)
         step_sizes(1.0 if rate is None else rate, 1)
