@@ -45,6 +45,14 @@ def test_every_result_comes_once(engine):
     assert sorted(found) == [(i, i * i) for i in range(20)]
 
 
+def test_what_tasks_have_in_common_is_given_to_each(engine, tmp_path):
+    if engine.name == "local":
+        (tmp_path / "tried").touch()  # nobody dies here
+    for exponent in (3, 2):
+        found = engine.run(work.power, tasks(range(6)), tmp_path, [exponent])
+        assert sorted(found) == [(i, i**exponent) for i in range(6)]
+
+
 def test_no_tasks_no_results(engine):
     assert list(engine.run(work.square, [])) == []
 

@@ -12,6 +12,12 @@ def square(x):
     return x * x
 
 
+def power(folder, exponents, x):
+    """x to the power of the exponent that all tasks have in common; the first worker to take a task dies of it."""
+    die_once(folder)
+    return x ** exponents[0]
+
+
 def slow_square(x):
     time.sleep(0.05)
     return x * x

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from attomaton.base.progress import quiet
 from attomaton.corpus.samples import Samples
+from attomaton.engine.choose import open_engine
+from attomaton.engine.tasks import Task
 from attomaton.errors import UsageError
 from attomaton.mechanics.experiment.path import penalty_path
 from attomaton.mechanics.theory.limit import solve_limit
@@ -17,10 +20,10 @@ from attomaton.predictor.fit import (
     fit_part,
     judge,
     judge_part,
-    over_parts,
 )
 from attomaton.predictor.priors import Prior, fit_prior, measure_features
 from attomaton.predictor.scoring import limit_weights
+from attomaton.predictor.stages import do_part, fitting, in_turn, judging
 
 NOTHING = Prior({}, {})
 
@@ -95,7 +98,7 @@ def test_parts_give_what_the_whole_gives(work):
     whole = fit_part(work, rows_of(work.train), setting)
     parts = work.train.parts(300)
     assert len(parts) > 2
-    pieces = list(over_parts(fit_part, work, parts, setting))
+    pieces = in_turn(fitting("fit", setting), work, parts, quiet)
     assert np.concatenate([p.key for p in pieces]).tolist() == whole.key.tolist()
     assert np.concatenate([p.correction for p in pieces]) == pytest.approx(
         whole.correction, abs=1e-7
@@ -107,16 +110,18 @@ def test_parts_give_what_the_whole_gives(work):
 def test_several_processes_give_what_one_gives(work):
     parts, settings = work.train.parts(700), [Setting(1, 0.3, 1.0), Setting(0, 1.0, 0.5)]
     seen = []
-    one = list(over_parts(judge_part, work, parts, settings))
-    two = list(over_parts(judge_part, work, parts, settings, 2, lambda *step: seen.append(step)))
-    assert one == two
-    assert seen == [(i + 1, len(parts), "") for i in range(len(parts))]
+    one = in_turn(judging("grid", settings), work, parts, lambda *step: seen.append(step))
+    tasks = [Task(i, (judge_part, rows, settings)) for i, rows in enumerate(parts)]
+    with open_engine("processes", 2) as engine:
+        two = dict(engine.run(do_part, tasks, work))
+    assert one == [two[i] for i in range(len(parts))]
+    assert seen == [(i + 1, len(parts), "grid") for i in range(len(parts))]
 
 
 def test_judging_by_parts_is_judging_the_answer(work):
     settings = [Setting(1, 0.3, 0.7), Setting(0, 1.0, 3.0), Setting(1, 0.3, 2.0)]
     parts = work.train.parts(500)
-    total = sum(np.array(a) for a in over_parts(judge_part, work, parts, settings))
+    total = sum(np.array(a) for a in in_turn(judging("grid", settings), work, parts, quiet))
     known = np.isin(work.valid.last, work.train.last[work.train.realizable])
     bags = bags_of(work.valid, np.flatnonzero(work.valid.realizable & known))
     for s, found in zip(settings, total, strict=True):

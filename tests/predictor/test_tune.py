@@ -78,7 +78,7 @@ def test_both_axes_grow_and_a_single_value_stays(text):
 
 def test_refusals(text):
     train = text(0)
-    for wrong in ({"lambdas": [0.0]}, {"thetas": [-1.0]}, {"priors": []}, {"workers": 0}, {"widen": -1},
+    for wrong in ({"lambdas": [0.0]}, {"thetas": [-1.0]}, {"priors": []}, {"widen": -1},
                   {"priors": ["mian"]}, {"lambdas": [float("nan")]}):  # fmt: skip
         with pytest.raises(UsageError):
             tune(train, train, **wrong)

@@ -17,10 +17,12 @@ from attomaton.corpus.reading import Reading
 from attomaton.disk.formats import write_columns
 from attomaton.disk.ledger import read_ledger
 from attomaton.disk.manifest import MANIFEST
+from attomaton.engine.choose import open_engine
+from attomaton.engine.tasks import Task, WorkerError
 from attomaton.errors import DataError, UsageError
 from attomaton.jobs import tune as tunings
 from attomaton.predictor import fit, stages
-from attomaton.predictor.fit import Fitted, Judged, Setting, Work, over_parts
+from attomaton.predictor.fit import Fitted, Judged, Setting, Work
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.priors import Prior
 from faults.processes import gone_within, session_of, workers_of
@@ -71,7 +73,7 @@ def stop_after(pieces, **changes):
     left = [pieces]
 
     def progress(done, total, stage):
-        if stage != "counts":
+        if stage != "counts" and done:
             left[0] -= 1
         if left[0] == 0:
             raise KeyboardInterrupt
@@ -129,7 +131,8 @@ def test_it_may_be_interrupted_often_and_go_on_in_several_processes(files):
     tuned("quiet")
     stop_after(2)
     stop_after(1 + 3)  # told of those found before, then of three more
-    assert tuned(workers=2)["resumed_pieces"] == 5
+    with open_engine("processes", 2) as engine:
+        assert tuned(engine=engine)["resumed_pieces"] == 5
     assert contents("out") == contents("quiet")
 
 
@@ -196,12 +199,12 @@ def test_no_single_byte_of_a_piece_can_change_unnoticed(tmp_path):
     path, judged = tmp_path / "piece.parquet", [Judged(3.0, 0.1, 2.0), Judged(3.0, 1 / 3, 1.0)]
     write_columns(path, stage.to_columns(judged))
     whole, refused = path.read_bytes(), 0
-    assert stage.from_columns(tunings._read_piece(path, stage.form)) == judged
+    assert stage.from_columns(tunings.read_piece(path, stage.form)) == judged
     for i in range(len(whole)):
         path.write_bytes(whole[:i] + bytes([whole[i] ^ 0x10]) + whole[i + 1 :])
         try:
             # Bytes that say who wrote the file are nobody's loss.
-            assert stage.from_columns(tunings._read_piece(path, stage.form)) == judged, i
+            assert stage.from_columns(tunings.read_piece(path, stage.form)) == judged, i
         except DataError:
             refused += 1
     assert refused > len(whole) / 4
@@ -216,8 +219,54 @@ def test_a_fitted_part_comes_back_as_it_was():
 
 def test_a_worker_that_dies_is_told_in_words(text):
     work = Work(text(0), text(1), [Prior({}, {})])
-    with pytest.raises(fit.LostWorkerError, match="run the same again"):
-        over_parts(parts.die, work, work.train.parts(PART), None, workers=2)
+    tasks = [Task(i, (parts.die, rows, None)) for i, rows in enumerate(work.train.parts(PART))]
+    with (
+        open_engine("processes", 2) as engine,
+        pytest.raises(WorkerError, match="run the same again"),
+    ):
+        list(engine.run(stages.do_part, tasks, work))
+
+
+def test_a_worker_that_is_killed_is_replaced_and_nothing_tells(files):
+    tuned("quiet")
+    with open_engine("processes", 2) as engine:
+        before = []
+
+        def kill_one(done, total, stage):
+            if stage == "grid" and not before:
+                before.extend(engine.pids())
+                os.kill(before[0], signal.SIGKILL)
+
+        tuned(engine=engine, progress=kill_one)
+        assert before[0] not in engine.pids()
+        assert before[1] in engine.pids()  # Control: one that nobody killed stays.
+    assert contents("out") == contents("quiet")
+
+
+def test_workers_alone_are_processes_and_at_least_one(files, call):
+    words = [
+        "tune",
+        "train.txt",
+        "--validate",
+        "valid.txt",
+        "--context",
+        "6",
+        "-o",
+        "out",
+        "--workers",
+    ]
+    assert call(*words, "0")[0] == 2
+    assert "workers must be at least 1, not 0" in call(*words, "0")[2]
+    with open_engine(None, 2) as several, open_engine(None, 1) as one:
+        assert (several.name, one.name) == ("processes", "local")
+
+
+def test_a_cluster_tunes_to_the_same_bytes(files):
+    pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
+    tuned("quiet")
+    with open_engine("ray", 2) as engine:
+        tuned(engine=engine)
+    assert contents("out") == contents("quiet")
 
 
 DRIVER = f"""
@@ -268,7 +317,7 @@ def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, call):
         [*driver, *again[1:], "--json"], capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout)["resumed_pieces"] == told["done"]["done"]
-    tuned("quiet", workers=1)
+    tuned("quiet")
     mine, quiet = contents("out"), contents("quiet")
     for name in set(mine) - {"predictor.json", MANIFEST}:  # those two tell the command
         assert mine[name] == quiet[name], name

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli.console import (
+    Address,
     Column,
     Context,
     Dates,
     Force,
     Format,
     Json,
+    Memory,
     Split,
     TokenizerName,
+    Workers,
+    bytes_of,
     emit,
     progress_bar,
     reading,
@@ -53,7 +57,15 @@ def tune(
         int | None,
         typer.Option(help="How often the grid grows where the best lies at its edge (default: 4)."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the work runs: local, processes or ray (default: local; with --workers, processes)."
+        ),
+    ] = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    address: Address = None,
     format: Format = None,
     sequence: Column = None,
     item: Column = None,
@@ -66,6 +78,7 @@ def tune(
 ) -> None:
     """Fit a predictor for unseen text: prior, price and exponent chosen on validation data."""
     asked = reading(locals())
+    from attomaton.engine.choose import open_engine
     from attomaton.jobs.tune import tune_run
     from attomaton.report.text.terminal import table
 
@@ -77,11 +90,14 @@ def tune(
             grid[name] = _numbers(name, text)
     if widen is not None:
         grid["widen"] = widen
-    with progress_bar("tuning") as progress:
+    bytes_at_a_time = bytes_of(memory)
+    with (
+        open_engine(engine, workers, bytes_at_a_time, address) as where,
+        progress_bar("tuning") as progress,
+    ):
         record = tune_run(
-            data, validate, out, reading=asked, workers=workers, force=force, **grid,
-            progress=progress,
-        )  # fmt: skip
+            data, validate, out, reading=asked, engine=where, force=force, progress=progress, **grid
+        )
     say_replaced(record)
     chosen = record["chosen"]
     rows = [

@@ -11,16 +11,18 @@ ENGINES = ("local", "processes", "ray")
 
 @contextmanager
 def open_engine(
-    name: str = "local",
+    name: str | None = "local",
     workers: int | None = None,
     memory: int | None = None,
     address: str | None = None,
 ) -> Iterator[Engine]:
-    """An engine for as long as the block runs.
+    """An engine for as long as the block runs; by no name processes where there are several workers, else this one.
 
     `workers` defaults to the cores at hand, `memory` bounds the bytes of what runs at a time, `address` names a Ray
     cluster that is there already.
     """
+    if name is None:
+        name = "local" if workers in (None, 1) else "processes"
     if name not in ENGINES:
         raise UsageError(
             f"engine {name!r} is not one of {', '.join(ENGINES)}{nearest(name, ENGINES)}"

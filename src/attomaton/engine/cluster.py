@@ -73,24 +73,25 @@ class Cluster:
                 raise UsageError(f"no Ray cluster at {address} ({error}).") from error
             self.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
-    def run(self, work: Work, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, tasks: Sequence[Task], *common: Any) -> Iterator[tuple[int, Any]]:
         """As they finish; no more are handed out than the workers can take soon."""
         running: dict[Any, int] = {}
         try:
-            yield from self._results(work, Backlog(tasks, self._memory), running)
+            yield from self._results(work, Backlog(tasks, self._memory), running, common)
         except BaseException:
             self._stop(list(running))  # what still runs would answer to nobody
             raise
 
     def _results(
-        self, work: Work, backlog: Backlog, running: dict[Any, int]
+        self, work: Work, backlog: Backlog, running: dict[Any, int], common: tuple[Any, ...]
     ) -> Iterator[tuple[int, Any]]:
         ray = self._ray
+        shared = [ray.put(x) for x in common]
         # Retries are counted by the backlog, as for processes: a task is lost with its worker, not by its own error.
         remote = ray.remote(num_cpus=1, max_retries=0)(work)
         while backlog:
             while len(running) < PER_WORKER * self.workers and (task := backlog.take()) is not None:
-                running[remote.remote(task.payload)] = task.number
+                running[remote.remote(*shared, task.payload)] = task.number
             (done,), _ = ray.wait(list(running), num_returns=1)
             number = running.pop(done)
             try:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
+from operator import is_
 from typing import Any
 
 from attomaton.base import interrupts
@@ -39,7 +40,7 @@ class Processes:
         self._memory = available_memory() if memory is None else memory
         self._crew: list[_Worker] = []
 
-    def run(self, work: Work, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, tasks: Sequence[Task], *common: Any) -> Iterator[tuple[int, Any]]:
         """As they finish."""
         backlog, name = Backlog(tasks, self._memory), f"{work.__module__}:{work.__qualname__}"
         while len(self._crew) < min(self.workers, max(len(tasks), 1)):
@@ -48,7 +49,7 @@ class Processes:
             while backlog:
                 for worker in self._crew:
                     if worker.task is None and (task := backlog.take()) is not None:
-                        worker.give(name, task)
+                        worker.give(name, task, common)
                 busy = [w for w in self._crew if w.task is not None]
                 ready = wait([w.pipe for w in busy] + [w.process.sentinel for w in busy])
                 for i, worker in enumerate(self._crew):
@@ -92,6 +93,7 @@ class _Worker:
     def __init__(self) -> None:
         self.pipe, theirs = _CONTEXT.Pipe()
         self.task: Task | None = None
+        self._common: tuple[Any, ...] = ()  # what it was given last of what tasks have in common
         before = {name: os.environ.get(name) for name in _SETTINGS}
         os.environ.update(_SETTINGS)
         try:
@@ -103,10 +105,12 @@ class _Worker:
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         theirs.close()
 
-    def give(self, name: str, task: Task) -> None:
-        self.task = task
+    def give(self, name: str, task: Task, common: tuple[Any, ...]) -> None:
+        known = len(self._common) == len(common) and all(map(is_, self._common, common))
+        new = None if known else common
+        self.task, self._common = task, common
         with contextlib.suppress(OSError):  # it has died: `answer` says so
-            self.pipe.send((name, task.payload))
+            self.pipe.send((name, task.payload, new))
 
     def answer(self) -> tuple[bool, Any] | None:
         """Whether the task succeeded and its result or error; None where the process has died."""
@@ -137,13 +141,15 @@ def _serve(pipe: Connection) -> None:
         os._exit(1)
 
     threading.Thread(target=leave_with_parent, daemon=True).start()
+    common: tuple[Any, ...] = ()
     while True:
         try:
-            name, payload = pipe.recv()
+            name, payload, new = pipe.recv()
         except (EOFError, OSError):
             return
+        common = common if new is None else new
         try:
-            answer = (True, found(name)(payload))
+            answer = (True, found(name)(*common, payload))
         except Exception as error:
             answer = (False, error)
         pipe.send(answer)

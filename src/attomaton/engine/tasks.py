@@ -13,7 +13,7 @@ from attomaton.errors import AttomatonError
 
 ATTEMPTS = 3  # a task whose worker dies this often is given up
 
-Work = Callable[[Any], Any]  # a function of a module, found by its name wherever it runs
+Work = Callable[..., Any]  # a function of a module, found by its name wherever it runs
 
 
 class WorkerError(AttomatonError, RuntimeError):
@@ -38,8 +38,11 @@ class Engine(Protocol):
     name: str
     workers: int
 
-    def run(self, work: Work, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Every task's number and result, each once, in the order in which they finish."""
+    def run(self, work: Work, tasks: Sequence[Task], *common: Any) -> Iterator[tuple[int, Any]]:
+        """Every task's number and result, each once, in the order in which they finish.
+
+        What all tasks have in `common` goes to each worker once, and to the function before the task's own payload.
+        """
         ...
 
     def close(self) -> None:
@@ -99,10 +102,10 @@ class Here:
 
     name, workers = "local", 1
 
-    def run(self, work: Work, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, tasks: Sequence[Task], *common: Any) -> Iterator[tuple[int, Any]]:
         """In the order given."""
         for task in tasks:
-            yield task.number, work(task.payload)
+            yield task.number, work(*common, task.payload)
 
     def close(self) -> None:
         """Nothing to let go."""

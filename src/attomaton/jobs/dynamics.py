@@ -14,10 +14,10 @@ import numpy as np
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.disk.formats import damaged, to_json, write_arrays, write_columns, write_json
-from attomaton.disk.ledger import Ledger
 from attomaton.disk.provenance import environment, package_version, provenance
 from attomaton.disk.storage import Checkpoint, check_place, resumed_folder
 from attomaton.errors import UsageError
+from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.report.figures.canvas import save
 from attomaton.report.figures.dynamics import dynamics_figure
 from attomaton.scan_snap.data import SequenceClasses
@@ -71,18 +71,14 @@ def dynamics_run(
         "versions": environment(),
     }  # fmt: skip
     with resumed_folder(place, "dynamics", asked) as work:
-        kept, ledger = Checkpoint(work / "checkpoints", finite=False), Ledger(work)
-        runs = {}
-        for i, level in enumerate(levels):
-            progress(i, len(levels), level)
-            found = _kept_level(kept, level, classes)
-            if found is None:
-                found = run_level(level, classes, eta_y, eta_z, **given[level])
-                _keep_level(kept, level, found)
-                ledger.done(level)
-            else:
-                ledger.found(level)
-            runs[level] = found
+        kept = Checkpoint(work / "checkpoints", finite=False)
+        found, _ = do_pieces(
+            lambda level: run_level(level, classes, eta_y, eta_z, **given[level]),
+            [Piece(level, level) for level in levels],
+            lambda piece: _kept_level(kept, piece.name, classes),
+            ledger=work, save=lambda piece, run: _keep_level(kept, piece.name, run), progress=progress,
+        )  # fmt: skip
+        runs = dict(zip(levels, found, strict=True))
         summary = _whole_summary(name, classes, eta_y, eta_z, runs, out)
         for level, own in settings.items():
             summary["levels"][level]["settings"] = own

@@ -49,6 +49,7 @@ from attomaton.folders.model import (
     write_head,
     write_part,
 )
+from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.theory.limit import check_dense, solve_limit
 
@@ -185,32 +186,31 @@ def _solved(
     progress: Progress,
 ) -> tuple[list[dict[str, Any]], int]:
     """The records of all parts, solved now or before, and how many were there."""
-    found = {p.number: finished_part(work, p.number) for p in parts.parts}
-    records = {number: record for number, record in found.items() if record is not None}
-    resumed = len(records)
-    total = sum(p.incidences for p in parts.parts)
-    done = sum(p.incidences for p in parts.parts if p.number in records)
-    tasks = [
-        Task(p.number, (os.path.abspath(work), p.number), int(PROCESS + BYTES * p.incidences))
+    pieces = [
+        Piece(
+            f"part {p.number}",
+            (os.path.abspath(work), p.number),
+            int(PROCESS + BYTES * p.incidences),
+            p.incidences,
+        )
         for p in parts.parts
-        if p.number not in records
     ]
-    ledger = Ledger(work)
-    for number in records:
-        ledger.found(f"part {number}")
+
+    def load(piece: Piece) -> tuple[dict[str, Any], dict[str, float]] | None:
+        record = finished_part(work, piece.payload[1])
+        return None if record is None else (record, {})
+
     with _timed("solve", seconds):
-        progress(done, total, f"part {resumed} of {len(parts.parts)}")
-        for number, answer in engine.run(solve_part, tasks):
-            records[number] = answer["record"]
-            ledger.done(f"part {number}")
-            for name, took in answer["seconds"].items():
-                seconds[name] = seconds.get(name, 0.0) + took
-            done += parts.parts[number].incidences
-            progress(done, total, f"part {len(records)} of {len(parts.parts)}")
-    return [records[p.number] for p in parts.parts], resumed
+        answers, resumed = do_pieces(
+            solve_part, pieces, load, ledger=work, engine=engine, progress=progress,
+            words=lambda done: f"part {done} of {len(pieces)}",
+        )  # fmt: skip
+        for name, took in (item for _, times in answers for item in times.items()):
+            seconds[name] = seconds.get(name, 0.0) + took
+    return [record for record, _ in answers], resumed
 
 
-def solve_part(task: tuple[str, int]) -> dict[str, Any]:
+def solve_part(task: tuple[str, int]) -> tuple[dict[str, Any], dict[str, float]]:
     """Solve one part of a corpus and write it into the model, wherever this runs; its record and its times."""
     work, number = Path(task[0]), task[1]
     seconds: dict[str, float] = {}
@@ -227,7 +227,7 @@ def solve_part(task: tuple[str, int]) -> dict[str, Any]:
     limit = solve_limit(samples, None if E is None else check_embeddings(E), watch)
     with _timed("write", seconds):
         record = write_part(work, number, limit)
-    return {"record": record, "seconds": seconds}
+    return record, seconds
 
 
 @lru_cache(maxsize=1)  # a worker solves many parts of one corpus

@@ -19,6 +19,7 @@ from attomaton.disk.storage import (
     seal,
 )
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest
+from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.report.figures.canvas import save
 from attomaton.report.figures.published import DRAWINGS
 
@@ -80,25 +81,42 @@ def reproduce_all(
     `seeds` goes to those that have seeds, `quick` to those that have a quick version. One that is there already, with
     the same settings and versions, is taken as it is unless `force` says otherwise.
     """
-    rows = []
-    known = figures()
-    for done, (name, claim) in enumerate(known.items()):
-        progress(done, len(known), name)
-        row: Result = {"preset": name, "title": claim.title}
-        draws = seeds if find_preset(name)[1].seeds else None
-        try:
-            ended = (
-                None if force else _finished(out / name, _config(name, draws, quick and claim.long))
-            )
-            row["found"] = ended is not None
-            if ended is None:
-                ended = reproduce_run(name, out / name, draws, quick and claim.long, force=force)
-            replaced = ended.get("replaced")
-            rows.append({**row, "verdict": ended["verdict"], "replaced": replaced})
-        except AttomatonError as error:
-            rows.append({**row, "verdict": "error", "error": str(error)})
+    presets = [
+        (name, out / name, seeds if figure.seeds else None, quick and claim.long, force)
+        for name, (claim, figure) in ((name, find_preset(name)) for name in figures())
+    ]
+
+    def load(piece: Piece) -> Result | None:
+        name, folder, draws, quick, force = piece.payload
+        ended = None if force else _finished(folder, _config(name, draws, quick))
+        return None if ended is None else _row(name, True, ended)
+
+    rows, _ = do_pieces(
+        _reproduced, [Piece(asked[0], asked) for asked in presets], load, progress=progress
+    )
     good = all(row["verdict"] == "holds" for row in rows)
     return {"presets": rows, "verdict": "holds" if good else "fails", "run": str(out)}
+
+
+def _reproduced(asked: tuple[str, Path, int | None, bool, bool]) -> Result:
+    """One preset, or the error it ended in."""
+    name, folder, draws, quick, force = asked
+    try:
+        return _row(name, False, reproduce_run(name, folder, draws, quick, force=force))
+    except AttomatonError as error:
+        title = find_preset(name)[0].title
+        return {
+            "preset": name,
+            "title": title,
+            "found": False,
+            "verdict": "error",
+            "error": str(error),
+        }
+
+
+def _row(name: str, found: bool, ended: Result) -> Result:
+    head = {"preset": name, "title": find_preset(name)[0].title, "found": found}
+    return {**head, "verdict": ended["verdict"], "replaced": ended.get("replaced")}
 
 
 def _config(name: str, seeds: int | None, quick: bool) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from attomaton.disk.storage import (
     seal,
     write_whole,
 )
-from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.engine.tasks import Engine
 from attomaton.errors import AttomatonError, StorageError, UsageError
 from attomaton.folders.sweep import (
     Piece,
@@ -42,6 +42,8 @@ from attomaton.folders.sweep import (
     piece_tables,
     pieces_of,
 )
+from attomaton.jobs.pieces import Piece as WorkPiece
+from attomaton.jobs.pieces import do_pieces
 from attomaton.scan_snap.levels import (
     check_options,
     find_classes,
@@ -82,7 +84,7 @@ def sweep_run(
     with only_one(out, out):
         _check_same(out, config)
         seal(out, "sweep.json")  # until it has ended the rest comes and goes
-        skipped = _do_pieces(out, cells, pieces, engine or Here(), progress, announce)
+        skipped = _do_pieces(out, cells, pieces, engine, progress, announce)
         failed = [f for p in pieces if not _there(out, p) for f in piece_failure(out, p)]
         rows = _collect(out, cells, pieces)
         clear_torn(out)
@@ -104,33 +106,23 @@ def _do_pieces(
     out: Path,
     cells: Sequence[Any],
     pieces: Sequence[Piece],
-    engine: Engine,
+    engine: Engine | None,
     progress: Progress,
     announce: Callable[[str], object],
 ) -> int:
     """Do what is not done yet; how many pieces were there already."""
-    ledger, done = Ledger(out), 0
-    ledger.note("resumed" if read_ledger(out) else "started", command=command())
+    Ledger(out).note("resumed" if read_ledger(out) else "started", command=command())
     clear_torn(out)
     todo = [p for p in pieces if not _there(out, p)]
     announce(_plan(cells, pieces, todo))
-    for piece in pieces:
-        if piece not in todo:
-            ledger.found(piece.name)
-            done += 1
-    progress(done, len(pieces), "pieces")
-    tasks = [
-        Task(i, (os.path.abspath(out / "pieces"), piece), int(1e6 * memory_needed([piece])))
-        for i, piece in enumerate(todo)
-    ]
-    for i, fine in engine.run(do_piece, tasks):
-        if fine:
-            ledger.done(todo[i].name)
-        else:
-            ledger.note("failed", piece=todo[i].name)
-        done += 1
-        progress(done, len(pieces), "pieces")
-    return len(pieces) - len(todo)
+    folder = os.path.abspath(out / "pieces")
+    _, skipped = do_pieces(
+        do_piece,
+        [WorkPiece(p.name, (folder, p), int(1e6 * memory_needed([p]))) for p in pieces],
+        lambda piece: _there(out, piece.payload[1]) or None,
+        ledger=out, engine=engine, failed=lambda fine: not fine, progress=progress, words=lambda done: "pieces",
+    )  # fmt: skip
+    return skipped
 
 
 def _there(out: Path, piece: Piece) -> bool:

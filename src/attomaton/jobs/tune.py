@@ -20,11 +20,15 @@ from attomaton.corpus.reading import Reading
 from attomaton.corpus.vocabulary import fingerprint
 from attomaton.corpus.windows import PART, Windows
 from attomaton.disk.formats import damaged, expect_arrays, read_table, write_columns
-from attomaton.disk.ledger import Ledger, command
+from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
+from attomaton.engine.tasks import Engine
 from attomaton.errors import DataError
-from attomaton.predictor.stages import Columns, Form
+from attomaton.jobs.fit import BYTES, PROCESS
+from attomaton.jobs.pieces import Piece, do_pieces
+from attomaton.predictor.fit import Work
+from attomaton.predictor.stages import Columns, Form, Stage, do_part
 from attomaton.predictor.tune import LAMBDAS, PRIORS, THETAS, WIDEN, pieces_in, tune
 
 
@@ -38,13 +42,14 @@ def tune_run(
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
     widen: int = WIDEN,
-    workers: int = 1,
+    engine: Engine | None = None,
     progress: Progress = quiet,
     force: bool = False,
 ) -> dict[str, Any]:
     """Tune a predictor and write it; the record of `attomaton tune`.
 
-    A tuning that was interrupted goes on when the same is asked again, and ends as if nothing had happened.
+    The `engine` says where parts are solved. A tuning that was interrupted goes on when the same is asked again, and
+    ends as if nothing had happened.
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
     begin = time.perf_counter()
@@ -63,10 +68,10 @@ def tune_run(
         "versions": environment(),
     }
     with resumed_folder(place, "tune", asked) as work:
-        kept = _Pieces(work)
+        stages = _Stages(work / "pieces", engine)
         predictor = tune(
-            train, valid, reading=reading, workers=workers, part_size=PART, pieces=kept,
-            progress=progress, **grid,
+            train, valid, reading=reading, part_size=PART, over=stages, progress=progress,
+            **grid,
         )  # fmt: skip
         predictor.record.update(
             data={"train": str(data), "validate": str(validate)},
@@ -77,7 +82,7 @@ def tune_run(
     return {
         **predictor.record,
         "pieces": pieces_in(parts, predictor.record["grid"]["widened"]),
-        "resumed_pieces": kept.found,
+        "resumed_pieces": stages.found,
         "replaced": place.replaced,
         "seconds": time.perf_counter() - begin,
     }
@@ -89,33 +94,49 @@ def _mark(windows: Windows) -> str:
     return fingerprint(windows.vocabulary, *places)
 
 
-class _Pieces:
-    """The finished pieces of a work folder: a table each, with checksums, and a line in the ledger."""
+class _Stages:
+    """Stages on an engine, each part's answer a table in a folder that keeps what is finished."""
 
-    def __init__(self, work: Path):
-        self.folder = work / "pieces"
-        self.folder.mkdir(exist_ok=True)
-        self.ledger = Ledger(work)
-        self.found = 0  # how many an earlier process had finished
+    def __init__(self, folder: Path, engine: Engine | None):
+        folder.mkdir(exist_ok=True)
+        self.folder, self.engine = folder, engine
+        self.found = 0  # pieces that an earlier process had finished
 
-    def load(self, name: str, form: Form) -> Columns | None:
-        path = self._path(name)
-        if not path.is_file():
-            return None
-        columns = _read_piece(path, form)
-        self.ledger.found(name)
-        self.found += 1
-        return columns
+    def __call__(
+        self, stage: Stage, work: Work, parts: Sequence[np.ndarray], progress: Progress
+    ) -> list[Any]:
+        """The answers of all parts, in their order: as they were kept, or found now and kept."""
+        corpora = [*vars(work.train).values(), *vars(work.valid).values()]
+        held = PROCESS + sum(x.nbytes for x in corpora if isinstance(x, np.ndarray))
+        pieces = [
+            Piece(
+                f"{stage.name}-{number}",
+                (stage.task, rows, stage.argument),
+                int(held + BYTES * work.train.length[rows].sum()),
+            )
+            for number, rows in enumerate(parts)
+        ]
 
-    def save(self, name: str, columns: Columns) -> None:
-        write_whole(self._path(name), lambda path: write_columns(path, columns))
-        self.ledger.done(name)
+        def load(piece: Piece) -> Any:
+            path = self._path(piece)
+            return stage.from_columns(read_piece(path, stage.form)) if path.is_file() else None
 
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.parquet"
+        def save(piece: Piece, answer: Any) -> None:
+            columns = stage.to_columns(answer)
+            write_whole(self._path(piece), lambda path: write_columns(path, columns))
+
+        answers, found = do_pieces(
+            do_part, pieces, load, ledger=self.folder.parent, engine=self.engine, common=(work,),
+            save=save, progress=progress, words=lambda done: stage.name,
+        )  # fmt: skip
+        self.found += found
+        return answers
+
+    def _path(self, piece: Piece) -> Path:
+        return self.folder / f"{piece.name}.parquet"
 
 
-def _read_piece(path: Path, form: Form) -> Columns:
+def read_piece(path: Path, form: Form) -> Columns:
     """The columns of a piece: finite numbers of this form, at least one row; a damaged one is of no use."""
     try:
         table = read_table(path)

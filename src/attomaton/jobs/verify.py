@@ -35,11 +35,12 @@ from attomaton.disk.formats import (
     write_json,
     write_text,
 )
-from attomaton.disk.ledger import Ledger, command
+from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment, provenance
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
-from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.engine.tasks import Engine
 from attomaton.errors import AttomatonError, DataError, counted
+from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.results import Assumption, Evidence, Verdict
 
 Record = dict[str, Any]
@@ -63,7 +64,7 @@ def verify_run(
     `engine` says where claims are checked; on this process, one after the other. What may lie at `out` already, and
     what `force` replaces, says `disk.storage.check_place`.
     """
-    ids, engine = find_claims(only), engine or Here()
+    ids = find_claims(only)
     place = check_place(out, "verification", (data, reading.tokenizer), force)
     windows = None if data is None else read_windows(data, reading)
     mark = None if windows is None else _remember(windows)
@@ -72,32 +73,19 @@ def verify_run(
         "claims": ids, "named": bool(only), "quick": quick, "data": mark, "versions": environment(),
     }  # fmt: skip
     with resumed_folder(place, "verify", config) as work:
-        pieces, ledger = work / "claims", Ledger(work)
-        pieces.mkdir(exist_ok=True)
-        there = [name for name in ids if (pieces / f"{name}.json").is_file()]
-        records = {name: read_evidence(pieces / f"{name}.json") for name in there}
-        for name in there:
-            ledger.found(name)
-        tasks = [
-            Task(
-                i,
-                (os.path.abspath(pieces), name, quick, bool(only), data, reading, mark),
-            )
-            for i, name in enumerate(ids)
-            if name not in records
-        ]
-        if tasks:
-            progress(len(records), len(ids), ids[tasks[0].number])
-        for i, record in engine.run(check_claim, tasks):
-            records[ids[i]] = record
-            if "error" in record:
-                ledger.note("failed", piece=ids[i])
-            else:
-                ledger.done(ids[i])
-            following = next((x for x in ids if x not in records), ids[i])
-            if len(records) < len(ids):
-                progress(len(records), len(ids), following)
-        told = [records[name] for name in ids]
+        folder = work / "claims"
+        folder.mkdir(exist_ok=True)
+        asked = (quick, bool(only), data, reading, mark)
+        pieces = [Piece(name, (os.path.abspath(folder), name, *asked)) for name in ids]
+
+        def load(piece: Piece) -> Record | None:
+            path = folder / f"{piece.name}.json"
+            return read_evidence(path) if path.is_file() else None
+
+        told, _ = do_pieces(
+            check_claim, pieces, load, ledger=work, engine=engine, progress=progress,
+            failed=lambda record: "error" in record,
+        )  # fmt: skip
         summary = {**_summary(told, quick, data, out), "reading": how}
         _leave(work, told, summary)
     return {**summary, "replaced": place.replaced}

@@ -10,23 +10,15 @@ Everything separates by last token, validation included, so a *part* (some last 
 forgotten; several processes may share the parts.
 """
 
-import os
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.base import interrupts
-from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import Windows
-from attomaton.errors import AttomatonError
 from attomaton.mechanics.experiment.path import penalty_path
 from attomaton.predictor.bags import Bags, bags_of
 from attomaton.predictor.counts import Counts, pair_key
@@ -34,12 +26,6 @@ from attomaton.predictor.priors import Prior
 
 LOOSE = 1e-4  # residual while settings are compared
 TIGHT = 1e-8  # residual of the answer
-
-
-class LostWorkerError(AttomatonError, RuntimeError):
-    """A process that worked on a part died: too little memory, or something killed it."""
-
-    resumable = True
 
 
 class Setting(NamedTuple):
@@ -158,82 +144,3 @@ def certificate(
     slope = np.bincount(index, weight * (p - (samples.token == samples.label[owner])))
     meets = np.bincount(index, weight)
     return float(np.abs(slope + lam * (scores - origin)).max() / meets.max())
-
-
-# All parts
-
-
-def over_parts(
-    task: Callable[..., Any],
-    work: Work,
-    parts: Sequence[np.ndarray],
-    argument: Any,
-    workers: int = 1,
-    progress: Progress = quiet,
-    known: Mapping[int, Any] | None = None,
-    keep: Callable[[int, Any], None] = lambda number, answer: None,
-) -> list[Any]:
-    """`task(work, rows, argument)` for every part, in their order; with `workers`, in that many processes.
-
-    What is `known` of some parts, by their numbers, is taken as it is; every other answer is given to `keep` as soon
-    as it is there.
-    """
-    answers = dict(known or {})
-    if answers:
-        progress(len(answers), len(parts), "")
-    rest = {i: rows for i, rows in enumerate(parts) if i not in answers}
-    for number, answer in _answered(task, work, rest, argument, workers):
-        keep(number, answer)
-        answers[number] = answer
-        progress(len(answers), len(parts), "")
-    return [answers[number] for number in range(len(parts))]
-
-
-def _answered(
-    task: Callable[..., Any],
-    work: Work,
-    parts: Mapping[int, np.ndarray],
-    argument: Any,
-    workers: int,
-) -> Iterator[tuple[int, Any]]:
-    """The numbers of these parts and their answers, as they come."""
-    workers = min(workers, len(parts))
-    if workers <= 1:
-        for number, rows in parts.items():
-            yield number, task(work, rows, argument)
-        return
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _receive, (work,))
-    try:
-        with interrupts.blocked():  # the workers start with the first job
-            jobs = {
-                pool.submit(_do, task, rows, argument): number for number, rows in parts.items()
-            }
-        for job in as_completed(jobs):
-            yield jobs[job], job.result()
-    except BrokenProcessPool as error:
-        raise LostWorkerError(
-            "a worker died. Give it more memory or fewer workers; what was finished is kept, run the same again."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_received: Work | None = None  # in a worker process: sent once, used for every part
-
-
-def _receive(work: Work) -> None:
-    global _received  # noqa: PLW0603
-    _received = work
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-
-
-def _leave_with_parent() -> None:
-    """A killed parent cannot say goodbye, and its successor needs the room."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def _do(task: Callable[..., Any], rows: Int[np.ndarray, " rows"], argument: Any) -> Any:
-    return task(_received, rows, argument)

@@ -10,31 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from attomaton.base.progress import Progress
-from attomaton.predictor.fit import Fitted, Judged, Setting, Work, fit_part, judge_part, over_parts
+from attomaton.predictor.fit import Fitted, Judged, Setting, Work, fit_part, judge_part
 
 Columns = Mapping[str, np.ndarray]
 Form = Mapping[str, tuple[str, tuple[int | None, ...]]]  # as `disk.formats.expect_arrays` takes it
-
-
-@runtime_checkable
-class Pieces(Protocol):
-    """Where finished pieces are kept, by name."""
-
-    def load(self, name: str, form: Form) -> Columns | None:
-        """The piece of this name, None where it is not finished; one that is not of this form is refused."""
-
-    def save(self, name: str, columns: Columns) -> None:
-        """Keep a piece that is finished."""
-
-
-class Forgotten:
-    """No pieces: for a tuning that is done in one go."""
-
-    def load(self, name: str, form: Form) -> Columns | None:
-        """Never anything."""
-
-    def save(self, name: str, columns: Columns) -> None:
-        """Let it go."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +27,30 @@ class Stage:
     to_columns: Callable[[Any], Columns]
     from_columns: Callable[[Columns], Any]
 
-    def over(
-        self,
-        work: Work,
-        parts: Sequence[np.ndarray],
-        workers: int,
-        pieces: Pieces,
-        progress: Progress,
+
+@runtime_checkable
+class Over(Protocol):
+    """Who does a stage, and where: `in_turn` here, or whoever has more workers and keeps what is finished."""
+
+    def __call__(
+        self, stage: Stage, work: Work, parts: Sequence[np.ndarray], progress: Progress
     ) -> list[Any]:
-        """The answers of all parts, in their order: as they were kept, or found now and kept."""
-        names = [f"{self.name}-{number}" for number in range(len(parts))]
-        kept = {i: pieces.load(name, self.form) for i, name in enumerate(names)}
-        return over_parts(
-            self.task, work, parts, self.argument, workers,
-            progress=lambda done, total, what: progress(done, total, self.name),
-            known={i: self.from_columns(x) for i, x in kept.items() if x is not None},
-            keep=lambda i, answer: pieces.save(names[i], self.to_columns(answer)),
-        )  # fmt: skip
+        """The answers of all parts, in their order."""
+
+
+def in_turn(stage: Stage, work: Work, parts: Sequence[np.ndarray], progress: Progress) -> list[Any]:
+    """The answers of all parts, one after the other."""
+    answers = []
+    for rows in parts:
+        answers.append(stage.task(work, rows, stage.argument))
+        progress(len(answers), len(parts), stage.name)
+    return answers
+
+
+def do_part(work: Work, asked: tuple[Callable[..., Any], np.ndarray, Any]) -> Any:
+    """One part of a stage, wherever this is: its task, its rows and the stage's argument."""
+    task, rows, argument = asked
+    return task(work, rows, argument)
 
 
 def judging(name: str, settings: Sequence[Setting]) -> Stage:

@@ -23,7 +23,7 @@ from attomaton.predictor.counts import Counts
 from attomaton.predictor.fit import LOOSE, TIGHT, Fitted, Judged, Setting, Work, judge
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.priors import fit_prior, measure_features, parse_prior
-from attomaton.predictor.stages import Forgotten, Pieces, Stage, fitting, judging
+from attomaton.predictor.stages import Over, fitting, in_turn, judging
 
 PRIORS = ("zero", "odds", "main", "main+bigram", "main+bigram+kin")
 LAMBDAS = (0.5, 1.0, 2.0, 4.0)
@@ -41,19 +41,18 @@ def tune(
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
     widen: int = WIDEN,
-    workers: int = 1,
     part_size: int = PART,
-    pieces: Pieces | None = None,
+    over: Over = in_turn,
     progress: Progress = quiet,
 ) -> Predictor:
     """The predictor fitted on `train` that suits `valid` best.
 
     `lambdas` are prices in units of one window (λ·n of the penalty path). Where the best of the grid lies at an
     edge, the grid grows there up to `widen` times; a single value is taken as it is. `reading` is how the files were
-    read (context and columns), noted for those to be scored later. `pieces` keep what is finished: given them again
-    after an interruption, the same tuning computes only the rest.
+    read (context and columns), noted for those to be scored later. `over` does a stage with all parts, here or
+    elsewhere, one after the other or side by side.
     """
-    _check(priors, lambdas, thetas, widen, workers)
+    _check(priors, lambdas, thetas, widen)
     valid = aligned(valid, train.vocabulary)
     for name, windows in (("training", train), ("validation", valid)):
         if not windows.realizable.any():
@@ -68,21 +67,19 @@ def tune(
     parts = train.parts(part_size)
     progress(1, 1, "counts")
 
-    def over(stage: Stage, some: Sequence[np.ndarray]) -> list[Any]:
-        return stage.over(work, some, workers, pieces or Forgotten(), progress)
-
     middle = sorted(thetas)[len(thetas) // 2]
     first = [Setting(p, middle, lam) for p in range(len(fitted)) for lam in lambdas]
-    grid = _judged(work, first, over(judging("priors", first), parts[::EXPLORE]))
+    grid = _judged(work, first, over(judging("priors", first), work, parts[::EXPLORE], progress))
     prior = min(grid, key=lambda s: grid[s].loss).prior
     second = [Setting(prior, theta, lam) for theta in thetas for lam in lambdas]
-    final = _judged(work, second, over(judging("grid", second), parts))
+    final = _judged(work, second, over(judging("grid", second), work, parts, progress))
     widened = 0
     while widened < widen and (more := _beyond(final)):
         widened += 1
-        final |= _judged(work, more, over(judging(f"wider{widened}", more), parts))
+        stage = judging(f"wider{widened}", more)
+        final |= _judged(work, more, over(stage, work, parts, progress))
     chosen = min(final, key=lambda s: final[s].loss)
-    answers: list[Fitted] = over(fitting("fit", chosen), parts)
+    answers: list[Fitted] = over(fitting("fit", chosen), work, parts, progress)
     residual = max(a.residual for a in answers)
     if residual > TIGHT:
         raise SolverError(f"the fit ended with a residual of {residual:.2g}; {TIGHT:g} is needed.")
@@ -220,11 +217,7 @@ def _rows(grid: dict[Setting, Judged], names: list[str]) -> list[dict[str, Any]]
 
 
 def _check(
-    priors: Sequence[str],
-    lambdas: Sequence[float],
-    thetas: Sequence[float],
-    widen: int,
-    workers: int,
+    priors: Sequence[str], lambdas: Sequence[float], thetas: Sequence[float], widen: int
 ) -> None:
     for name, values in (("priors", priors), ("lambdas", lambdas), ("thetas", thetas)):
         if not len(values):
@@ -234,7 +227,5 @@ def _check(
         *(("thetas", v, "0 or more") for v in thetas if not (np.isfinite(v) and v >= 0)),
     ]:
         raise UsageError(f"{name}: {value:g} must be finite and {least}.")
-    if workers < 1:
-        raise UsageError(f"workers must be at least 1, not {workers}.")
     if widen < 0:
         raise UsageError(f"widen must be 0 or more, not {widen}.")
