@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.lab.graph import layout
+from attomaton.errors import cut
 from attomaton.lab.graph.data import CAP, Part, TokenGraph
+from attomaton.report import layout
 from attomaton.report.graphs import is_active
+
+LONGEST = 20  # characters of a name that are drawn
 
 
 def scene(graph: TokenGraph, part: Part) -> dict[str, Any]:
@@ -17,7 +20,7 @@ def scene(graph: TokenGraph, part: Part) -> dict[str, Any]:
     number[nodes] = np.arange(len(nodes))
     source, target = number[net.source[part.edges]], number[net.target[part.edges]]
     names = [node_name(graph, part, int(i)) for i in nodes]
-    drawn = [layout.shortened(name) for name in names]
+    drawn = [cut(name, LONGEST) for name in names]
     width = np.array([layout.node_width(name) for name in drawn])
     several = np.bincount(graph.net.component)[net.component[nodes]] > 1
     boxed = several & (not part.condensed)

@@ -290,9 +290,10 @@ def graph_code(folder: str, last: str) -> tuple[str, str]:
     option = [f"--last={last}"] if last.startswith("-") else ["--last", last]
     return shlex.join(["attomaton", "graph", folder, *option]), (
         "from attomaton import open_model\nfrom attomaton.mechanics.theory.view import graph_view\n"
+        "from attomaton.report.graphs import to_json\n"
         f"limit = open_model({folder!r}, [{last!r}])\n"
         f"last = limit.graph.vocabulary.read({last!r})\n"
-        "print(graph_view(limit, limit.graph.vocabulary.id_of(last)))"
+        "print(to_json(graph_view(limit, limit.graph.vocabulary.id_of(last))))"
     )
 
 

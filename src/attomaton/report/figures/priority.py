@@ -1,7 +1,7 @@
 """The priority graph as a picture: components as boxes, levels from top to bottom, relations as arrows."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -28,19 +28,29 @@ from attomaton.report.figures.canvas import (
     text_width,
 )
 from attomaton.report.graphs import is_active, readable
+from attomaton.report.layout import Blocks, Spacing, place_blocks
 from attomaton.report.words import percent, signed
 
 # All lengths are inches, and data coordinates are inches too.
-_ROW_WIDTH = 6.6  # a level wider than this continues on another row
-_GAP, _LANE = 0.22, 0.16  # between boxes; width of the lane of an arrow that passes a row
-_ROW_GAP, _SAME_LEVEL_GAP = 0.55, 0.3
+_SPACING = Spacing(
+    gap=0.22,
+    row_gap=0.3,
+    level_gap=0.55,
+    edge=0.1,
+    row_width=6.6,
+    narrowest=4.2,
+    lane=0.16,
+    turn=0.012,
+    port=0.2,
+)
+_HEAD = 0.08  # of an arrow
 _LINE, _PAD, _BAR = 0.2, 0.12, 0.5  # text line, padding and longest share bar in a box
-_LEFT, _RIGHT, _TOP, _BOTTOM = 0.95, 0.25, 0.55, 0.5  # margins: level names, title, legend
+_LEFT, _RIGHT, _TOP, _BOTTOM = 0.95, 0.25, 0.55, 0.6  # margins: level names, title, legend
 
 
 @dataclass
 class _Box:
-    """One component on its way to the page: what it says, how large it is, where it stands."""
+    """One component on its way to the page: what it says and how large it is."""
 
     id: int
     level: int
@@ -50,28 +60,15 @@ class _Box:
     more: int = 0  # tokens left out
     width: float = 0.0
     height: float = 0.0
-    row: int = -1
-    x: float = 0.0  # centre
-    y: float = 0.0  # centre
 
 
-@dataclass
-class _Lane:
-    """The place where an arrow passes a row it does not stop at."""
-
-    row: int
-    width: float = _LANE
-    x: float = 0.0
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Arrow:
-    """One relation between components: `stops` are the box it leaves, lanes, the box it meets."""
+    """One relation between components."""
 
     source: int
     target: int
     margin: float
-    stops: list[Any] = field(default_factory=list)
 
 
 @drawn
@@ -88,20 +85,25 @@ def priority_figure(view: GraphView) -> Figure:
         return _empty_figure(title, "no sample ends in this token: nothing is learned about it")
     relations = _relations(view, {box.id for box in boxes})
     arrows = _reduced(relations)
-    rows = _stack(boxes)
-    slots = _lay_lanes(rows, {box.id: box for box in boxes}, arrows)
-    width = max(4.4, *(sum(_need(s) for s in row) for row in slots)) + _LEFT + _RIGHT
     shown = f"shown {len(boxes)} of {total:,} components" if len(boxes) < total else ""
-    width = max(width, 1.15 * text_width(title, 12) + text_width(shown, 9) + 0.6)  # bold is wider
-    _order(slots, arrows)
-    _place(slots, arrows, _LEFT, width - _RIGHT)
-    height = _stand(rows, slots)
+    titles = 1.15 * text_width(title, 12) + text_width(shown, 9) + 0.6  # bold is wider
+    placed = _place(boxes, arrows, titles - _LEFT - _RIGHT)
+    top, low = placed.bands[0].top, placed.bands[-1].bottom
+    width, height = placed.width + _LEFT + _RIGHT, low - top + _TOP + _BOTTOM
     figure, axes = _canvas(title, width, height)
-    _draw_levels(axes, rows, width, _level_counts(view))
-    for arrow in arrows:
-        _draw_arrow(axes, arrow, arrows, rows)
-    for box in boxes:
-        _draw_box(axes, box)
+
+    def on_page(x: float, y: float) -> Point:
+        return _LEFT + placed.width / 2 + x, height - _TOP + top - y
+
+    counts = Counter(component.level for component in view.components)
+    for band in placed.bands:
+        ends = on_page(0.0, band.bottom)[1], on_page(0.0, band.top)[1]
+        inside = sum(box.level == band.level for box in boxes)
+        _draw_level(axes, f"level {band.level}", ends, width, inside, counts[band.level])
+    for arrow, way in zip(arrows, placed.ways, strict=True):
+        _draw_arrow(axes, arrow, [on_page(x, y) for x, y in way])
+    for box, x, y in zip(boxes, placed.x, placed.y, strict=True):
+        _draw_box(axes, box, *on_page(x, y))
     _draw_key(figure, boxes, arrows)
     if len(arrows) < len(relations):
         put_text(
@@ -130,7 +132,7 @@ def _boxes(view: GraphView) -> tuple[list[_Box], int]:
         box = _Box(c, first.level, first.svm_score, weight[c], lines[:keep])
         box.more = len(lines) - keep
         boxes.append(box)
-    chosen = _chosen(boxes)
+    chosen = sorted(_chosen(boxes), key=lambda box: (box.level, -box.score, box.id))
     for box in chosen:
         _measure(box)
     return chosen, len(boxes)
@@ -190,132 +192,16 @@ def _reduced(arrows: list[_Arrow]) -> list[_Arrow]:
     ]
 
 
-def _stack(boxes: list[_Box]) -> list[list[_Box]]:
-    """Rows from top to bottom: one per level, more where a level is too wide."""
-    rows: list[list[_Box]] = []
-    for level in sorted({box.level for box in boxes}):
-        inside = sorted((b for b in boxes if b.level == level), key=lambda b: (-b.score, b.id))
-        count = np.ceil(sum(_need(b) for b in inside) / _ROW_WIDTH)
-        fair = sum(_need(b) for b in inside) / count  # even rows look better than a full and a rest
-        rows.append([])
-        for box in inside:
-            used = sum(_need(b) for b in rows[-1])
-            if rows[-1] and used + _need(box) / 2 > fair:
-                rows.append([])
-            rows[-1].append(box)
-    for i, row in enumerate(rows):
-        for box in row:
-            box.row = i
-    return rows
-
-
-def _need(slot: Any) -> float:
-    return slot.width + (_GAP if isinstance(slot, _Box) else 0.0)
-
-
-def _lay_lanes(
-    rows: list[list[_Box]], boxes: dict[int, _Box], arrows: list[_Arrow]
-) -> list[list[Any]]:
-    """Rows with a lane for each arrow that passes them."""
-    slots: list[list[Any]] = [list(row) for row in rows]
-    for arrow in arrows:
-        a, b = boxes[arrow.source], boxes[arrow.target]
-        lanes = [_Lane(row) for row in range(a.row + 1, b.row)]
-        for lane in lanes:
-            slots[lane.row].append(lane)
-        arrow.stops = [a, *lanes, b]
-    return slots
-
-
-def _neighbours(arrows: list[_Arrow]) -> tuple[dict[int, list[Any]], dict[int, list[Any]]]:
-    """What stands above and below each slot along the arrows, by the slot's identity."""
-    above: dict[int, list[Any]] = {}
-    below: dict[int, list[Any]] = {}
-    for arrow in arrows:
-        for a, b in pairwise(arrow.stops):
-            below.setdefault(id(a), []).append(b)
-            above.setdefault(id(b), []).append(a)
-    return above, below
-
-
-def _order(slots: list[list[Any]], arrows: list[_Arrow]) -> None:
-    """Few crossings: every row sorted by the mean place of its neighbours, up and down in turn."""
-    above, below = _neighbours(arrows)
-    for row in slots:
-        _spread(row)
-    for sweep in range(8):
-        near, rows = (above, slots) if sweep % 2 == 0 else (below, slots[::-1])
-        for row in rows:
-            row.sort(key=lambda s: np.mean([n.x for n in near.get(id(s), [s])]))
-            _spread(row)
-
-
-def _spread(row: list[Any]) -> None:
-    """Slots side by side, the row's middle at 0."""
-    x = -sum(_need(s) for s in row) / 2
-    for slot in row:
-        slot.x = x + _need(slot) / 2
-        x += _need(slot)
-
-
-def _place(slots: list[list[Any]], arrows: list[_Arrow], left: float, right: float) -> None:
-    """Each slot as near to its neighbours' mean as order and page allow."""
-    above, below = _neighbours(arrows)
-    middle = (left + right) / 2
-    for row in slots:
-        for slot in row:
-            slot.x += middle
-    for sweep in range(40):
-        for row in slots if sweep % 2 == 0 else slots[::-1]:
-            near = [above.get(id(s), []) + below.get(id(s), []) for s in row]
-            wish, pull = [], []
-            for slot, others in zip(row, near, strict=True):
-                # A bend between two lanes is uglier than an arrow that leaves its box aslant.
-                weight = [_stiffness(slot, other) for other in others]
-                wish.append(np.average([o.x for o in others], weights=weight) if others else slot.x)
-                pull.append(float(sum(weight)) or 0.1)
-            for slot, x in zip(row, _fit(row, wish, pull, left, right), strict=True):
-                slot.x = x
-
-
-def _stiffness(a: Any, b: Any) -> float:
-    return (1.0, 2.0, 8.0)[isinstance(a, _Lane) + isinstance(b, _Lane)]
-
-
-def _fit(
-    row: list[Any], wish: Sequence[float], pull: Sequence[float], left: float, right: float
-) -> list[float]:
-    """Places nearest to the wishes (weighted squares) with every slot clear of the next.
-
-    Shifted by the room taken so far, the places must not fall: pooling adjacent violators is exact.
-    """
-    half = np.array([_need(s) / 2 for s in row])
-    offset = np.concatenate([[0.0], np.cumsum(half[:-1] + half[1:])])
-    blocks: list[list[float]] = []  # mean, weight, slots
-    for target, weight in zip(np.asarray(wish) - offset, pull, strict=True):
-        blocks.append([target, weight, 1])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            (a, w, m), (b, v, n) = blocks[-2:]
-            blocks[-2:] = [[(a * w + b * v) / (w + v), w + v, m + n]]
-    level = np.concatenate([[mean] * int(n) for mean, _, n in blocks])
-    high = right - half[-1] - offset[-1]
-    return list(np.clip(level, left + half[0], max(high, left + half[0])) + offset)
-
-
-def _stand(rows: list[list[_Box]], slots: list[list[Any]]) -> float:
-    """Gives every box its height on the page, title above and key below; the page's height."""
-    tall = [max(box.height for box in row) for row in rows]
-    same = [a[0].level == b[0].level for a, b in pairwise(rows)]
-    # Many arrows between two rows need room to turn.
-    turning = [0.012 * min(len(row), 30) for row in slots[1:]]
-    gaps = [(_SAME_LEVEL_GAP if s else _ROW_GAP) + t for s, t in zip(same, turning, strict=True)]
-    height = _TOP + sum(tall) + sum(gaps) + _BOTTOM + 0.3
-    y = height - _TOP - 0.1
-    for row, h, gap in zip(rows, tall, [*gaps, 0.0], strict=True):
-        for box in row:
-            box.y = y - h / 2
-        y -= h + gap
-    return height
+def _place(boxes: list[_Box], arrows: list[_Arrow], narrowest: float) -> Blocks:
+    number = {box.id: i for i, box in enumerate(boxes)}
+    return place_blocks(
+        np.array([box.width for box in boxes]),
+        np.array([box.height for box in boxes]),
+        np.array([box.level for box in boxes]),
+        np.array([number[arrow.source] for arrow in arrows], np.int64),
+        np.array([number[arrow.target] for arrow in arrows], np.int64),
+        replace(_SPACING, narrowest=max(_SPACING.narrowest, narrowest)),
+    )
 
 
 def _canvas(title: str, width: Real, height: Real) -> tuple[Figure, Any]:
@@ -335,35 +221,27 @@ def _empty_figure(title: str, message: str) -> Figure:
     return figure
 
 
-def _level_counts(view: GraphView) -> dict[int, int]:
-    levels = [component.level for component in view.components]
-    return {level: levels.count(level) for level in set(levels)}
-
-
-def _draw_levels(
-    axes: Any, rows: list[list[_Box]], width: float, counts: Mapping[int, int]
+def _draw_level(
+    axes: Any, name: str, ends: tuple[float, float], width: float, shown: int, total: int
 ) -> None:
-    """A pale band and a name at the left for each level."""
+    """A pale band and a name at the left."""
     from matplotlib.patches import Rectangle
 
-    for level in sorted({row[0].level for row in rows}):
-        inside = [box for row in rows for box in row if box.level == level]
-        top = max(box.y + box.height / 2 for box in inside) + 0.1
-        low = min(box.y - box.height / 2 for box in inside) - 0.1
-        axes.add_patch(Rectangle((0, low), width, top - low, color=PALE, lw=0, zorder=0))
-        y = (top + low) / 2
-        put_text(axes, 0.2, y, f"level {level}", 8, ha="left", color=GREY)
-        if len(inside) < counts[level]:
-            part = f"{len(inside)} of {counts[level]:,}"
-            put_text(axes, 0.2, y - 0.15, part, 7, ha="left", color=GREY)
+    low, top = ends
+    axes.add_patch(Rectangle((0, low), width, top - low, color=PALE, lw=0, zorder=0))
+    y = (top + low) / 2
+    put_text(axes, 0.2, y, name, 8, ha="left", color=GREY)
+    if shown < total:
+        put_text(axes, 0.2, y - 0.15, f"{shown} of {total:,}", 7, ha="left", color=GREY)
 
 
-def _draw_arrow(axes: Any, arrow: _Arrow, arrows: list[_Arrow], rows: list[list[_Box]]) -> None:
+def _draw_arrow(axes: Any, arrow: _Arrow, points: list[Point]) -> None:
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path as Curve
 
     active = is_active(arrow.margin)
-    points = _way(arrow, arrows, rows)
+    x, y = points[-1]
+    points = [*points[:-1], (x, y + _HEAD)]
     vertices, codes = [points[0]], [Curve.MOVETO]
     for (x0, y0), (x1, y1) in pairwise(points):
         middle = (y0 + y1) / 2
@@ -374,37 +252,15 @@ def _draw_arrow(axes: Any, arrow: _Arrow, arrows: list[_Arrow], rows: list[list[
     line = PathPatch(Curve(vertices, codes), fc="none", ec=colour, zorder=2, **style)
     line.set_gid(f"arrow-{arrow.source}-{arrow.target}")
     axes.add_patch(line)
-    x, y = points[-1]
-    head = [(x, y - 0.08), (x - 0.04, y + 0.02), (x + 0.04, y + 0.02)]
+    head = [(x, y), (x - _HEAD / 2, y + _HEAD + 0.02), (x + _HEAD / 2, y + _HEAD + 0.02)]
     axes.add_patch(Polygon(head, closed=True, fc=colour, ec=colour, lw=0.5, zorder=3))
 
 
-def _way(arrow: _Arrow, arrows: list[_Arrow], rows: list[list[_Box]]) -> list[Point]:
-    """The points an arrow runs through: out of its box, straight past rows, into the next box."""
-    a, *lanes, b = arrow.stops
-    out = [x for x in arrows if x.source == arrow.source]
-    into = [x for x in arrows if x.target == arrow.target]
-    points = [(_port(a, sorted(out, key=lambda x: x.stops[1].x), arrow), a.y - a.height / 2)]
-    for lane in lanes:
-        half = max(box.height for box in rows[lane.row]) / 2 + 0.05
-        middle = rows[lane.row][0].y
-        points += [(lane.x, middle + half), (lane.x, middle - half)]
-    x = _port(b, sorted(into, key=lambda x: x.stops[-2].x), arrow)
-    return [*points, (x, b.y + b.height / 2 + 0.08)]
-
-
-def _port(box: _Box, ordered: list[_Arrow], arrow: _Arrow) -> float:
-    """Where on a box's edge an arrow docks: side by side, in the order the arrows come."""
-    place = next(i for i, other in enumerate(ordered) if other is arrow)
-    pitch = min(0.2, 0.8 * box.width / len(ordered))
-    return box.x + pitch * (place - (len(ordered) - 1) / 2)
-
-
-def _draw_box(axes: Any, box: _Box) -> None:
+def _draw_box(axes: Any, box: _Box, x: float, y: float) -> None:
     from matplotlib.patches import FancyBboxPatch, Rectangle
 
     tied = len(box.lines) > 1
-    left, low = box.x - box.width / 2, box.y - box.height / 2
+    left, low = x - box.width / 2, y - box.height / 2
     frame = FancyBboxPatch(
         (left, low),
         box.width,
@@ -420,10 +276,10 @@ def _draw_box(axes: Any, box: _Box) -> None:
     score = f"score {signed(box.score)}"
     y = low + box.height - _PAD / 2 - _LINE / 2
     if not tied:
-        put_text(axes, box.x, y, box.lines[0][0], 9.5, zorder=5)
-        put_text(axes, box.x, y - _LINE * 0.9, score, 7, color=GREY, zorder=5)
+        put_text(axes, x, y, box.lines[0][0], 9.5, zorder=5)
+        put_text(axes, x, y - _LINE * 0.9, score, 7, color=GREY, zorder=5)
         return
-    put_text(axes, box.x, y, f"tied, {score}", 7, color=GREY, zorder=5)
+    put_text(axes, x, y, f"tied, {score}", 7, color=GREY, zorder=5)
     largest = max(share for _, share in box.lines)
     right = left + box.width - _PAD
     for text, share in box.lines:
@@ -436,7 +292,7 @@ def _draw_box(axes: Any, box: _Box) -> None:
     if box.more:
         left_over = 1 - sum(share for _, share in box.lines)
         rest = f"and {box.more:,} more, {percent(left_over)} together"
-        put_text(axes, box.x, y - _LINE, rest, 7, color=GREY, zorder=5)
+        put_text(axes, x, y - _LINE, rest, 7, color=GREY, zorder=5)
 
 
 def _draw_key(figure: Figure, boxes: list[_Box], arrows: list[_Arrow]) -> None:

@@ -5,7 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from attomaton.lab.graph import layout
+from attomaton.errors import cut
+from attomaton.lab.graph.scene import LONGEST
+from attomaton.report import layout
 
 INT = np.int64
 
@@ -104,8 +106,8 @@ def test_an_edge_bows_around_the_node_in_its_way():
 
 
 def test_names_are_cut_and_wide_letters_get_room():
-    assert layout.shortened("x" * 20) == "x" * 20
-    assert layout.shortened("x" * 21) == "x" * 19 + "…"
+    assert cut("x" * LONGEST, LONGEST) == "x" * 20
+    assert cut("x" * 21, LONGEST) == "x" * 19 + "…"
     assert layout.node_width("漢字漢字") > layout.node_width("abcd") > layout.node_width("a")
 
 
