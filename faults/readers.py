@@ -23,7 +23,7 @@ from attomaton.errors import AttomatonError
 from attomaton.folders import details, look
 from attomaton.folders import sweep as sweeps_folder
 from attomaton.folders.differ import folders as differ
-from attomaton.folders.model import finished_part, last_token_table, open_model, read_record
+from attomaton.folders.model import ModelFolder, finished_part, open_model
 from attomaton.jobs import reproduce, verify
 from attomaton.jobs import sweep as sweeps
 from attomaton.jobs import train as runs
@@ -113,7 +113,7 @@ def _classes(folder: Path, rng: Random) -> None:
 
 def _model(folder: Path, rng: Random) -> None:
     model = folder / "model"
-    record = read_record(model)
+    record = ModelFolder(model).record
     data_of_model.provenance(record)
     if rng.random() < 0.3:
         _in_the_lab(model, rng)
@@ -130,7 +130,7 @@ def _model(folder: Path, rng: Random) -> None:
         graph_view(limit, last)
     if not one:
         to_json(limit.summary())
-        last_token_table(model)
+        ModelFolder(model).last_tokens()
         to_json(model_summary(limit, 3)).encode()
 
 
@@ -143,7 +143,8 @@ def _in_the_lab(model: Path, rng: Random) -> None:
     contexts.companions(limit, last)
     contexts.continued(seen, context, 0, 2)
     graph_view(limit, seen.last_id(last))
-    [f"{seen.summary[k]:,}" for k in ("windows", "samples", "dropped", "vocab", "tokens")]
+    told = seen.record.summary
+    [f"{n:,}" for n in (told.windows, told.samples, told.dropped, told.vocab, told.tokens)]
 
 
 def _predictor(folder: Path, rng: Random) -> None:
@@ -232,7 +233,7 @@ def _tuning(folder: Path, rng: Random) -> None:
 def _solved(folder: Path, rng: Random) -> None:
     record = finished_part(folder / "work", 0)
     if record is not None:
-        merge_summaries([(record["weight"], record["summary"])] * 2)
+        merge_summaries([(record.weight, record.summary)] * 2)
 
 
 def _workspace(folder: Path, rng: Random) -> None:

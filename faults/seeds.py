@@ -195,7 +195,7 @@ def training(folder: Path) -> None:
 def dynamics(folder: Path) -> None:
     """A run of scan and snap."""
     run = run_level("reduced", find_classes("syn-small"), 1.0, 1.0, until=10.0)
-    with new_folder(folder / "run", "train") as work:
+    with new_folder(folder / "run", "dynamics") as work:
         provenance(work, {"classes": "syn-small", "eta_y": 1.0, "eta_z": 1.0, "until": 10.0}, {})
         write_columns(work / "reduced.parquet", dynamics_columns(run))
 
@@ -231,7 +231,7 @@ def published(folder: Path) -> None:
             {"lr": lr, "step": [0, 10], "entropy": [3.0, 2.0 - lr], "valid_loss": [3.0, 1.0]} for lr in rates
         ],
     }  # fmt: skip
-    with new_folder(folder / "run", "train") as work:
+    with new_folder(folder / "run", "reproduce") as work:
         provenance(work, {}, {"preset": "scan-snap-fig10", "title": "t"})
         write_json(work / "result.json", result)
 

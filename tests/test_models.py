@@ -20,7 +20,7 @@ from attomaton.disk.formats import plain
 from attomaton.disk.storage import seal
 from attomaton.engine.choose import open_engine
 from attomaton.errors import DataError, StorageError, UsageError
-from attomaton.folders.model import open_model, read_record, save_model
+from attomaton.folders.model import ModelFolder, open_model, save_model
 from attomaton.jobs import fit as fits
 from attomaton.jobs.fit import fit_run
 from attomaton.mechanics.synthetic import draw_samples
@@ -297,4 +297,4 @@ def test_models_without_a_bound_on_their_odds_stay_readable(tmp_path):
     path.write_text(json.dumps(record))
     seal(tmp_path / "m")
     assert "luce_error" not in plain(open_model(tmp_path / "m").summary())["certificates"]
-    assert "log-odds" not in fit_text(read_record(tmp_path / "m")["summary"])
+    assert "log-odds" not in fit_text(plain(ModelFolder(tmp_path / "m").record.summary))

@@ -8,9 +8,11 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
+from attomaton import example_samples, solve_limit
 from attomaton.corpus.readers import read_windows
-from attomaton.corpus.reading import Reading
+from attomaton.corpus.reading import ReadAs, Reading
 from attomaton.errors import AttomatonError
+from attomaton.folders.model import ModelRecord
 from attomaton.lab.data.looked import BINS, KEPT, SHOWN, Looked, look_at
 from attomaton.lab.data.of_model import model_code, provenance
 from attomaton.lab.data.screen import inspect_code, warnings
@@ -292,8 +294,9 @@ def test_the_page_of_a_model_tells_what_its_record_holds(tab, lab, call, events)
 
 
 def test_a_record_without_its_extras_is_shown_as_far_as_it_goes():
-    assert provenance({"summary": {}}) == []
-    assert provenance({"data": "x.txt", "reading": {"context": 2}}) == [
+    summary = solve_limit(example_samples()).summary()
+    assert provenance(ModelRecord(summary, ())) == []
+    assert provenance(ModelRecord(summary, (), "x.txt", ReadAs(context=2))) == [
         ("data", "x.txt"),
         ("read with", "context = 2"),
     ]

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import urllib.parse
+from dataclasses import replace
 
 import pytest
 from tests.lab.conftest import enter
@@ -313,18 +314,18 @@ def test_what_cannot_be_looked_at_says_so(model):
 
 
 def test_documents_of_a_text_that_is_gone_or_none(model, tmp_path):
-    kept = dict(model.record)
+    kept = model.record
     try:
         for data, why in (
             (None, "does not say"),
             ("x.jsonl", "plain text"),
             (tmp_path / "no.txt", "is not there"),
         ):
-            model.record["data"] = data and str(data)
+            model.model.record = replace(kept, data=data and str(data))
             with pytest.raises(UsageError, match=why):
                 text_path(model)
     finally:
-        model.record = kept
+        model.model.record = kept
 
 
 def test_a_text_without_headings_is_cut_into_what_gives_several_documents(tmp_path):

@@ -1,10 +1,16 @@
 """A model while it is looked at: counts of its last tokens, the search, one part at a time."""
 
+import os
+import shutil
+from collections import Counter
+
 import numpy as np
 import pytest
 
+from attomaton import example_samples, save_model, solve_limit
 from attomaton.corpus.reading import Reading
-from attomaton.errors import UsageError
+from attomaton.disk import manifest
+from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import open_model
 from attomaton.jobs import fit as fits
 from attomaton.jobs.fit import fit_run
@@ -66,6 +72,70 @@ def test_a_part_answers_as_the_whole_and_is_opened_once(model, folder):
     for row in model.search("", KEPT + 5):
         model.limit(row["last"])
     assert len(model._parts) == KEPT
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """How often the contents of each file are gone through."""
+    counts, digest = Counter(), manifest._digest
+
+    def counting(path):
+        counts[path.name] += 1
+        return digest(path)
+
+    monkeypatch.setattr(manifest, "_digest", counting)
+    return counts
+
+
+def three_clicks(folder):
+    seen = Opened(folder)
+    for row in seen.search("", 3):
+        assert len(seen.limit(row["last"]).graph.pair_last) > 0
+    return seen
+
+
+def test_three_last_tokens_are_shown_and_every_file_was_hashed_once(folder, hashed):
+    three_clicks(folder)
+    assert hashed == {"model.json": 1, "vocabulary.json": 1}
+
+
+def test_a_model_of_wikitext_is_hashed_once_too(wikitext, tmp_path, hashed):
+    fit_run(wikitext / "valid.txt", tmp_path / "m", reading=Reading(context=8))
+    hashed.clear()
+    three_clicks(tmp_path / "m")
+    assert hashed == {"model.json": 1, "vocabulary.json": 1}
+
+
+@pytest.mark.parametrize("name", ["model.json", "vocabulary.json", "pairs/000.parquet"])
+def test_a_file_that_is_touched_after_a_model_was_opened_is_looked_at_again(
+    folder, hashed, tmp_path, name
+):
+    shutil.copytree(folder, tmp_path / "m")
+    seen, file = three_clicks(tmp_path / "m"), tmp_path / "m" / name
+    others = [row["last"] for row in seen.search("", 9)[3:]]
+    status, content = file.stat(), file.read_bytes()
+    file.write_bytes(content)  # touched, and as it was
+    seen.limit(others[0])
+    assert hashed[file.name] == (0 if file.suffix == ".parquet" else 2)
+    file.write_bytes(content[:-9])
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))  # with its clock set back
+    with pytest.raises(DataError, match=f"{file.name}: was changed since it was written"):
+        seen.limit(others[1])
+    file.write_bytes(content[::-1])
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))  # and of the same size
+    if file.suffix != ".parquet":  # which a reader checks page by page
+        with pytest.raises(DataError, match=f"{file.name}: was changed since it was written"):
+            seen.limit(others[2])
+
+
+def test_another_model_in_the_place_of_one_that_is_open_is_told(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "m")
+    seen = three_clicks(tmp_path / "m")
+    assert not seen.model.files.replaced
+    save_model(solve_limit(example_samples()), tmp_path / "m", {})
+    assert seen.model.files.replaced
+    with pytest.raises(DataError, match="was replaced since it was opened"):
+        seen.limit("w3")
 
 
 def test_what_is_never_a_last_token_is_said(model):

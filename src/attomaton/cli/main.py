@@ -407,7 +407,7 @@ def graph(
     """The priority graph of one last token: who outranks whom, who is tied."""
     from attomaton.disk.formats import plain, write_text
     from attomaton.disk.storage import check_file, write_whole
-    from attomaton.folders.model import last_token_table
+    from attomaton.folders.model import ModelFolder
     from attomaton.mechanics.theory.view import graph_view
     from attomaton.report.graphs import EXPORTS
     from attomaton.report.text.terminal import graph_text
@@ -419,7 +419,7 @@ def graph(
     limit = opened(model, [last])[0].limit
     known = limit.graph.last_tokens
     if not len(known):  # of a large model only what belongs to this token was opened
-        known = last_token_table(model)["last"]
+        known = ModelFolder(model).last_tokens()["last"]
     view = graph_view(limit, find_last_token(limit.graph.vocabulary, known, last))
     if format in ("svg", "png"):
         from attomaton.report.figures import canvas, priority

@@ -240,7 +240,7 @@ def _scored(
     from attomaton.corpus.reading import ReadAs
     from attomaton.disk.records import as_record
     from attomaton.disk.storage import is_folder
-    from attomaton.folders.model import open_model, read_record
+    from attomaton.folders.model import ModelFolder, open_model
     from attomaton.predictor.scoring import score_limit, score_predictor
 
     if is_folder(model, "predictor"):
@@ -256,15 +256,15 @@ def _scored(
         return score_predictor(predictor, windows, None if limit is None else open_model(limit))
     if limit is not None:
         raise UsageError("--limit goes with a predictor; this model is a limit itself.")
-    opened = open_model(model)
-    known = read_record(model)
-    how = asked.over(as_record(ReadAs, known.get("reading", {}), model))
-    if data is None and Path(known.get("data", "")).is_file():
-        data = Path(known["data"])
+    opened = ModelFolder(model)
+    known = opened.record
+    how = asked.over(known.reading)
+    if data is None and Path(known.data or "").is_file():
+        data = Path(str(known.data))
     train = None if data is None else read_windows(data, how)
     valid = None if validate is None else read_windows(validate, how)
     windows = read_windows(file, how)
-    return score_limit(opened, windows, train, valid)
+    return score_limit(opened.limit(), windows, train, valid)
 
 
 def _headed(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

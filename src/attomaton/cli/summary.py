@@ -1,12 +1,15 @@
 """The command that tells a person what was learned: of a model, a last token or a document."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attomaton.cli.console import Json, emit, progress_bar, say, token_typed
-from attomaton.errors import UsageError
+from attomaton.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from attomaton.folders.model import ModelFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -37,10 +40,8 @@ def summary(
     json: Json = False,
 ) -> None:
     """What was learned, told to a person: the whole model, one last token, or one document."""
-    from attomaton.corpus.reading import ReadAs
-    from attomaton.disk.records import as_record
     from attomaton.disk.storage import check_file
-    from attomaton.folders.model import open_model, read_record
+    from attomaton.folders.model import ModelFolder
     from attomaton.report.figures.canvas import FIGURES
     from attomaton.report.text.summary import in_words, summary_text
 
@@ -53,15 +54,16 @@ def summary(
     if top < 1:
         raise UsageError(f"--top must be at least 1, not {top}.")
     with progress_bar("summary"):
+        opened = ModelFolder(model)
         if document is not None:
-            record = _document(model, document, data, split, top, max_df)
+            record = _document(opened, document, data, split, top, max_df)
         elif last is not None:
-            record = _last_token(open_model(model), last, top, max_df)
+            record = _last_token(opened.limit(), last, top, max_df)
         else:
             from attomaton.summaries import model_summary
 
-            record = model_summary(open_model(model), top)
-        how = as_record(ReadAs, read_record(model).get("reading", {}), model)
+            record = model_summary(opened.limit(), top)
+        how = opened.record.reading
         record = {"model": str(model), **record, "reading": how, "in_words": in_words(record)}
         written = _write(record, html, figure)
     if how.ordering is not None:
@@ -79,19 +81,17 @@ def _last_token(limit: Any, last: str, top: int, max_df: float) -> dict[str, Any
 
 
 def _document(
-    model: Path, wanted: str, data: Path | None, split: str | None, top: int, max_df: float
+    model: "ModelFolder", wanted: str, data: Path | None, split: str | None, top: int, max_df: float
 ) -> dict[str, Any]:
     """The lens on a document, read from its text as the model's own text was read."""
     from attomaton.corpus.documents import read_documents
-    from attomaton.corpus.reading import ReadAs
     from attomaton.corpus.text import EOS
-    from attomaton.disk.records import as_record
-    from attomaton.folders.model import open_model, read_record
     from attomaton.summaries import document_lens
 
-    fit = read_record(model)
-    path = data or Path(fit["data"])
-    reading = as_record(ReadAs, fit.get("reading", {}), model)
+    if data is None and model.record.data is None:
+        raise DataError(f"{model.folder}: does not say which data it was fitted to; say --data.")
+    path = data or Path(str(model.record.data))
+    reading = model.record.reading
     fitted = reading.splitting
     if split not in (None, fitted) and fitted != "stream":
         raise UsageError(
@@ -100,9 +100,9 @@ def _document(
     split = split or ("articles" if fitted == "stream" else fitted)
     documents = read_documents(path, split, reading)
     i = documents.find(wanted)
-    limit = open_model(model, lasts=documents.lasts(i))  # all that is needed of a large model
+    limit = model.limit(documents.lasts(i))  # all that is needed of a large model
     if not len(limit.graph.last_tokens):
-        limit = open_model(model)
+        limit = model.limit()
     if EOS not in limit.graph.vocabulary:
         documents = read_documents(path, split, reading, line_ends=False)
     record = document_lens(limit, documents, i, top, max_df, reading.context)

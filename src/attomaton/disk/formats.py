@@ -246,10 +246,10 @@ def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP
 
 def read_rows(
     paths: Sequence[Path], names: Sequence[str], key: str, wanted: np.ndarray | None
-) -> dict[str, Any]:
+) -> dict[str, np.ndarray]:
     """Read the named columns of several Parquet files as one table, or only its rows whose `key` is wanted.
 
-    NumPy arrays, lists as (flat values, lengths).
+    Lists are told as their flat values, and in a column NAME.length as their lengths.
 
     Files are sorted by `key`, so that whole groups of rows can be passed over unread.
     """
@@ -274,7 +274,7 @@ def read_rows(
         table = pa.concat_tables(tables)
     except pa.ArrowException as error:
         raise DataError(f"{paths[0].parent}: its files do not fit together; {AGAIN}.") from error
-    return {name: _to_numpy(table[name].combine_chunks()) for name in names}
+    return {k: v for name in names for k, v in _to_numpy(name, table[name].combine_chunks())}
 
 
 def read_table(path: Path) -> Any:
@@ -345,14 +345,16 @@ def _check_column(path: Path, name: str, column: Any) -> None:
             raise DataError(f"{path}: column {name!r} holds numbers that are not finite; {AGAIN}.")
 
 
-def _to_numpy(column: Any) -> Any:
+def _to_numpy(name: str, column: Any) -> Iterator[tuple[str, np.ndarray]]:
     import pyarrow as pa
 
     if pa.types.is_large_list(column.type):
         # By hand: `flatten` and `value_lengths` would load all of Arrow's compute functions.
         at = column.offsets.to_numpy()
-        return column.values.slice(at[0], at[-1] - at[0]).to_numpy(), np.diff(at)
-    return column.to_numpy(zero_copy_only=False)
+        yield name, column.values.slice(at[0], at[-1] - at[0]).to_numpy()
+        yield f"{name}.length", np.diff(at)
+    else:
+        yield name, column.to_numpy(zero_copy_only=False)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -7,18 +7,34 @@ and the contents of what has no checksums of its own (Parquet has, page by page)
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from attomaton.disk.doors import kind_of, opened
-from attomaton.disk.formats import AGAIN, MOST_BYTES, expect, read_json, write_json
+from attomaton.disk.formats import AGAIN, MOST_BYTES, write_json
+from attomaton.disk.records import read_record
 from attomaton.errors import DataError
 
 MANIFEST = "manifest.json"
 OWN_CHECKSUMS = ".parquet"  # ends the names of files that a reader checks page by page
 TEXTS = (".json", ".toml", ".txt")  # end the names of files that are no larger than `MOST_BYTES`
-_FORM = {"files": [{"name": str, "bytes": int, "sha256": str}]}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of a folder, as it was when the folder was finished."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All files of a folder."""
+
+    files: tuple[Entry, ...]
 
 
 def write_manifest(
@@ -27,7 +43,7 @@ def write_manifest(
     """Write to a file what a folder holds: all but names and patterns in `unlisted`, or the files named alone."""
     passed = {path for pattern in (MANIFEST, *unlisted) for path in folder.glob(pattern)}
     files = [folder / name for name in names] or _files(folder, passed)
-    write_json(file, {"files": [_entry(folder, path) for path in files]})
+    write_json(file, Manifest(tuple(_entry(folder, path) for path in files)))
 
 
 def check_manifest(folder: Path, contents: bool = True) -> None:
@@ -36,28 +52,72 @@ def check_manifest(folder: Path, contents: bool = True) -> None:
     Without `contents` only the sizes are looked at: enough for a list of folders.
     """
     for entry in _entries(folder):
-        path = folder / entry["name"]
-        if not _as_written(path, entry, contents and path.suffix != OWN_CHECKSUMS):
-            raise DataError(f"{path}: {_what(path)} since it was written{_now(path)}; {AGAIN}.")
+        _check(folder / entry.name, entry, contents)
+
+
+class Watched:
+    """A finished folder that is read again and again: all its files are checked once, later those touched since.
+
+    Whoever writes to a file, exchanges it or sets its clock back leaves a trace in its status, which costs next to
+    nothing to look at.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._seen: dict[str, _Trace | None] = {}
+        self._manifest = _trace(folder / MANIFEST)
+        self._entries = _entries(folder)
+        self.check()
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another folder lies there by now."""
+        return _trace(self.folder / MANIFEST) != self._manifest
+
+    def check(self) -> None:
+        """Refuse the folder if a file is missing or not as it was written, or if it is another folder by now."""
+        if self.replaced:
+            raise DataError(f"{self.folder}: was replaced since it was opened; open it again.")
+        for entry in self._entries:
+            path = self.folder / entry.name
+            trace = _trace(path)  # before its contents: what changes meanwhile is looked at again
+            if trace is None or trace != self._seen.get(entry.name):
+                _check(path, entry)
+                self._seen[entry.name] = trace
+
+
+_Trace = tuple[int, ...]
+
+
+def _trace(path: Path) -> _Trace | None:
+    """What changes with a file; None where there is none."""
+    try:
+        seen = path.lstat()
+    except (OSError, ValueError):
+        return None
+    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 def listed_names(folder: Path) -> list[str]:
     """The files that a folder held when it was finished, relative to it."""
-    return [entry["name"] for entry in _entries(folder)]
+    return [entry.name for entry in _entries(folder)]
 
 
 def changes(folder: Path) -> list[str]:
     """Every file of a folder that is missing or not as it was written, each with what happened to it."""
-    found = [(folder / entry["name"], entry) for entry in _entries(folder)]
+    found = [(folder / entry.name, entry) for entry in _entries(folder)]
     return [
-        f"{e['name']} {_what(path)}{_now(path)}"
-        for path, e in found
-        if not _as_written(path, e, True)
+        f"{e.name} {_what(path)}{_now(path)}" for path, e in found if not _as_written(path, e, True)
     ]
 
 
-def _as_written(path: Path, entry: dict[str, Any], contents: bool) -> bool:
-    return _size(path) == entry["bytes"] and (not contents or _digest(path) == entry["sha256"])
+def _check(path: Path, entry: Entry, contents: bool = True) -> None:
+    if not _as_written(path, entry, contents and path.suffix != OWN_CHECKSUMS):
+        raise DataError(f"{path}: {_what(path)} since it was written{_now(path)}; {AGAIN}.")
+
+
+def _as_written(path: Path, entry: Entry, contents: bool) -> bool:
+    return _size(path) == entry.bytes and (not contents or _digest(path) == entry.sha256)
 
 
 def _files(folder: Path, passed: set[Path]) -> list[Path]:
@@ -68,24 +128,23 @@ def _files(folder: Path, passed: set[Path]) -> list[Path]:
     return found
 
 
-def _entry(folder: Path, path: Path) -> dict[str, Any]:
+def _entry(folder: Path, path: Path) -> Entry:
     name = path.relative_to(folder).as_posix()
-    return {"name": name, "bytes": path.stat().st_size, "sha256": _digest(path)}
+    return Entry(name, path.stat().st_size, _digest(path))
 
 
-def _entries(folder: Path) -> list[dict[str, Any]]:
+def _entries(folder: Path) -> tuple[Entry, ...]:
     path = folder / MANIFEST
-    record = read_json(path)
-    expect(path, record, _FORM)
-    for entry in record["files"]:
-        name = PurePosixPath(entry["name"])
-        if name.is_absolute() or ".." in name.parts or "\0" in entry["name"]:
+    files = read_record(path, Manifest).files
+    for entry in files:
+        name = PurePosixPath(entry.name)
+        if name.is_absolute() or ".." in name.parts or "\0" in entry.name:
             raise DataError(f"{path}: names a file outside its folder; {AGAIN}.")
-    above = {parent for e in record["files"] for parent in PurePosixPath(e["name"]).parents}
+    above = {parent for entry in files for parent in PurePosixPath(entry.name).parents}
     for link in sorted(inner for inner in above if (folder / inner).is_symlink()):
         if link.name:  # the folder itself may be reached by a link
             raise DataError(f"{folder / link}: a link, where a folder is needed; {AGAIN}.")
-    return record["files"]
+    return files
 
 
 def _size(path: Path) -> int | None:

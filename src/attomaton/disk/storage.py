@@ -782,7 +782,13 @@ def read_mark(path: Path | str) -> Mark:
 
 
 def check_folder(path: Path | str, kind: str) -> Path:
-    """The folder, if it is one of ours and of this kind; otherwise an error that says what it is."""
+    """The folder, if it is one of ours, of this kind and as it was written; otherwise an error that says what it is."""
+    check_manifest(path := check_kind(path, kind))
+    return path
+
+
+def check_kind(path: Path | str, kind: str) -> Path:
+    """The folder, if it is one of ours and of this kind, whatever happened to its files."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"{path!r:.60}: the path of a {kind} folder is needed.")
     path = Path(path)
@@ -791,7 +797,6 @@ def check_folder(path: Path | str, kind: str) -> Path:
     if not (path / KIND_FILE).is_file():
         raise DataError(f"{path}: not a {kind} folder (no {KIND_FILE} in it).")
     check_version(path, kind)
-    check_manifest(path)
     return path
 
 

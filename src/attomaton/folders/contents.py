@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.disk.formats import read_json, read_text, read_toml
+from attomaton.disk.formats import plain, read_json, read_text, read_toml
 from attomaton.disk.records import as_record
 from attomaton.folders.unfinished import Done
 
@@ -36,12 +36,14 @@ class Contents:
 
 def model_contents(folder: Path) -> Contents:
     """Of a model."""
-    record = read_json(folder / "model.json")
+    from attomaton.folders.model import model_record
+
+    record = model_record(folder)
     return Contents(
-        {"data": record["data"], **flat(record.get("reading", {}))},
-        _versions(folder / "model.json", record.get("environment", {})),
-        record.get("command"),
-        flat(record["summary"]),
+        flat({"data": record.data, **plain(record.reading)}),
+        record.environment,
+        record.command,
+        flat(plain(record.summary)),
     )
 
 

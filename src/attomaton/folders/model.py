@@ -13,18 +13,20 @@ table; every row says what it is about, so no file needs another one to be under
 rows of its last token are read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from attomaton.corpus.reading import ReadAs
 from attomaton.corpus.samples import Samples, SetAside
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.disk.formats import (
     AGAIN,
     ROW_GROUP,
-    expect,
     expect_arrays,
     read_arrays,
     read_json,
@@ -33,8 +35,9 @@ from attomaton.disk.formats import (
     write_columns,
     write_json,
 )
-from attomaton.disk.records import as_record
-from attomaton.disk.storage import check_folder, check_place, new_folder, write_whole
+from attomaton.disk.manifest import Watched
+from attomaton.disk.records import read_record
+from attomaton.disk.storage import check_kind, check_place, new_folder, write_whole
 from attomaton.errors import DataError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.finite import FiniteComponent
@@ -50,6 +53,7 @@ from attomaton.mechanics.theory.svm import GraphSVM
 from attomaton.numerics import row_pointer
 from attomaton.results import KKT
 
+Columns = dict[str, np.ndarray]
 SAMPLES = ("last", "label", "weight", "rows", "source", "tokens", "counts")
 PAIRS = ("last", "token", "component", "level", "svm_score", "log_pi")
 COUPLED = (
@@ -58,28 +62,47 @@ COUPLED = (
     "finite_score",
 )  # unlike the above only under embeddings
 EDGES = ("last", "from", "to", "weight", "multiplier")
-COUNTED = (
-    "tokens", "vocab", "windows", "samples", "distinct_samples", "dropped", "last_tokens", "pairs", "edges",
-    "components", "cyclic_components", "pairs_in_cyclic", "largest_component", "levels",
-)  # fmt: skip
-MEASURED = ("cyclic_samples", "loss_floor", "svm_norm", "finite_norm")
-CERTIFIED = ("svm_primal", "svm_dual", "svm_gap", "luce_gradient")
-_SUMMARY = {
-    **dict.fromkeys(COUNTED, int), **dict.fromkeys(MEASURED, float),
-    "certificates": {**dict.fromkeys(CERTIFIED, float), "luce_error?": float},
-}  # fmt: skip
 LARGEST = 1e50  # of an embedding's numbers
-_PART = {"part": int, "first_last": int, "final_last": int}
-_MODEL = {
-    "summary": _SUMMARY, "parts": [_PART], "reading?": dict, "environment?": dict, "data?": str, "command?": str,
-    "set_aside?": {"rows": int, "weight": float, "examples": [str]},
-}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a model: its number, and its first and final last token."""
+
+    part: int
+    first_last: int
+    final_last: int
+    weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class SolvedPart:
+    """What the record of a part says that is complete."""
+
+    part: int
+    first_last: int
+    final_last: int
+    weight: float
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """What `model.json` says: the summary, the table of parts, and where the model came from."""
+
+    summary: Summary
+    parts: tuple[Part, ...]
+    data: str | None = None
+    reading: ReadAs = field(default_factory=ReadAs)
+    command: str | None = None
+    environment: dict[str, str | None] = field(default_factory=dict)
+    set_aside: SetAside | None = None
 
 
 def save_model(
     limit: Limit,
     folder: Path | str,
-    record: dict[str, Any],
+    record: Mapping[str, Any],
     dense: bool = False,
     force: bool = False,
 ) -> None:
@@ -94,7 +117,7 @@ def save_model(
         _part_record(work, 0).unlink()
 
 
-def write_part(work: Path, number: int, limit: Limit) -> dict[str, Any]:
+def write_part(work: Path, number: int, limit: Limit) -> SolvedPart:
     """Write the limit of some last tokens; what `write_head` needs to know of it.
 
     The record of a part is its last file: where it is, the part is complete.
@@ -110,27 +133,21 @@ def write_part(work: Path, number: int, limit: Limit) -> dict[str, Any]:
             lambda path, x=columns, g=group: write_columns(path, x, g),  # type: ignore[misc]
         )
     lasts = limit.graph.last_tokens
-    record = {
-        "part": number,
-        "first_last": int(lasts[0]),
-        "final_last": int(lasts[-1]),
-        "weight": limit.samples.total_weight,
-        "summary": limit.summary(),
-    }
+    weight, summary = limit.samples.total_weight, limit.summary()
+    record = SolvedPart(number, int(lasts[0]), int(lasts[-1]), weight, summary)
     write_whole(_part_record(work, number), lambda path: write_json(path, record))
     return record
 
 
-def finished_part(work: Path, number: int) -> dict[str, Any] | None:
+def finished_part(work: Path, number: int) -> SolvedPart | None:
     """The record of a part that was completely written before, or None."""
     path = _part_record(work, number)
     if not path.is_file():
         return None
-    record = read_json(path)
-    expect(path, record, {**_PART, "weight": float, "summary": _SUMMARY})
-    if not record["weight"] > 0:
+    record = read_record(path, SolvedPart)
+    if not record.weight > 0:
         raise DataError(f"{path}: a part without weight; {AGAIN}.")
-    return {**record, "summary": as_record(Summary, record["summary"], path)}
+    return record
 
 
 def _part_record(work: Path, number: int) -> Path:
@@ -140,13 +157,13 @@ def _part_record(work: Path, number: int) -> Path:
 def write_head(
     work: Path,
     vocabulary: Vocabulary,
-    parts: Sequence[dict[str, Any]],
-    record: dict[str, Any],
+    parts: Sequence[SolvedPart],
+    record: Mapping[str, Any],
     arrays: dict[str, np.ndarray],
 ) -> Summary:
     """Write what holds the parts together; returns the summary of the whole."""
-    summary = merge_summaries([(p["weight"], p["summary"]) for p in parts])
-    table = [{k: p[k] for k in ("part", "first_last", "final_last", "weight")} for p in parts]
+    summary = merge_summaries([(p.weight, p.summary) for p in parts])
+    table = [Part(p.part, p.first_last, p.final_last, p.weight) for p in parts]
     write_json(work / "vocabulary.json", list(vocabulary.labels))
     if arrays:
         write_arrays(work / "arrays.safetensors", arrays)
@@ -187,7 +204,7 @@ def _sample_columns(limit: Limit) -> dict[str, Any]:
     return dict(zip(SAMPLES, (*values, counts), strict=True))
 
 
-def _pair_columns(limit: Limit) -> dict[str, Any]:
+def _pair_columns(limit: Limit) -> Columns:
     graph, svm, finite = limit.graph, limit.svm, limit.finite
     values = (
         graph.pair_last.astype(np.int32), graph.pair_token.astype(np.int32),
@@ -201,7 +218,7 @@ def _pair_columns(limit: Limit) -> dict[str, Any]:
     return columns
 
 
-def _edge_columns(limit: Limit) -> dict[str, Any]:
+def _edge_columns(limit: Limit) -> Columns:
     graph = limit.graph
     # A multiplier belongs to a margin between components; the first edge between them carries it.
     a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
@@ -217,49 +234,104 @@ def _edge_columns(limit: Limit) -> dict[str, Any]:
     return dict(zip(EDGES, values, strict=True))
 
 
-def read_record(folder: Path | str) -> dict[str, Any]:
-    """The summary and provenance of a model."""
-    path = check_folder(folder, "model") / "model.json"
-    record = read_json(path)
-    expect(path, record, _MODEL)
-    if not record["parts"]:
+class ModelFolder:
+    """A model on disk, opened once: what is asked of it is read from there when it is asked.
+
+    Its files are held against the manifest when it is opened; later only those that were touched since.
+    """
+
+    def __init__(self, folder: Path | str):
+        self.folder = check_kind(folder, "model")
+        self.files = Watched(self.folder)
+        self.record = model_record(self.folder)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """Its vocabulary."""
+        path = self.folder / "vocabulary.json"
+        return Vocabulary.from_record(read_json(path), path)
+
+    @cached_property
+    def embeddings(self) -> Embeddings | None:
+        """The embeddings it was fitted with, if any were given."""
+        table = self.folder / "arrays.safetensors"
+        arrays = read_arrays(table, ["E"])
+        if "E" not in arrays:
+            return None
+        expect_arrays(table, arrays, {"E": ("f", (len(self.vocabulary), None))})
+        if np.abs(arrays["E"]).max(initial=0.0) > LARGEST:
+            raise DataError(f"{table}: embeddings whose products no number can hold; {AGAIN}.")
+        return Embeddings(arrays["E"])
+
+    def rows(self, name: str, columns: Sequence[str], wanted: np.ndarray | None = None) -> Columns:
+        """Columns of `samples`, `pairs` or `edges`: all rows, or those of the wanted last tokens."""
+        numbers = [
+            p.part
+            for p in self.record.parts
+            if wanted is None or ((p.first_last <= wanted) & (wanted <= p.final_last)).any()
+        ] or [0]  # of which nothing is wanted
+        files = [self.folder / name / f"{n:03d}.parquet" for n in numbers]
+        return read_rows(files, columns, "last", wanted)
+
+    def last_tokens(self) -> Columns:
+        """Every last token, ascending: its samples (`rows`, `weight`), tokens and edges."""
+        self.files.check()
+        place, samples = self.folder / "samples", self.rows("samples", ("last", "rows", "weight"))
+        if not len(samples["last"]):
+            raise DataError(f"{self.folder}: holds no samples; {AGAIN}.")
+        _check_ids(place, samples, ("last",), len(self.vocabulary))
+        _check_ids(place, samples, ("rows",), None, least=1)
+        head = np.flatnonzero(np.diff(samples["last"], prepend=-1))
+        last = samples["last"][head].astype(np.int64)
+        counts = {}
+        for name, many in (("pairs", "tokens"), ("edges", "edges")):
+            rows = self.rows(name, ("last",))["last"]
+            counts[many] = np.searchsorted(rows, last, "right") - np.searchsorted(rows, last)
+        return {
+            "last": last,
+            **{name: np.add.reduceat(samples[name], head) for name in ("rows", "weight")},
+            **counts,
+        }
+
+    def limit(self, lasts: Iterable[Label] | None = None) -> Limit:
+        """The fitted limit as it was saved: all of it, or what belongs to some last tokens.
+
+        A limit opened for some last tokens answers everything about contexts that end in them; its norms, loss floor
+        and certificates are those of the whole.
+        """
+        self.files.check()
+        folder, summary, vocabulary = self.folder, self.record.summary, self.vocabulary
+        coupled = self.embeddings is not None and not self.embeddings.orthonormal
+        wanted = None if lasts is None or coupled else _known(vocabulary, lasts)
+        pairs = self.rows("pairs", PAIRS + COUPLED * coupled, wanted)
+        graph = _graph(folder, vocabulary, pairs, edges := self.rows("edges", EDGES, wanted))
+        samples = _samples(folder, vocabulary, self.rows("samples", SAMPLES, wanted), summary)
+        seen, paired = (
+            x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (samples.last, graph.pair_last)
+        )
+        if not np.array_equal(seen, paired):
+            raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
+        told = summary.certificates
+        score, log_pi = pairs["svm_score"], pairs["log_pi"]
+        svm = GraphSVM(
+            pairs["svm_coefficient"] if coupled else score, score, _multiplier(graph, edges),
+            KKT(told.svm_primal, told.svm_dual, told.svm_gap), summary.svm_norm,
+        )  # fmt: skip
+        finite = FiniteComponent(
+            log_pi, pairs["finite_coefficient"] if coupled else log_pi,
+            pairs["finite_score"] if coupled else log_pi, summary.loss_floor, told.luce_gradient,
+            summary.cyclic_samples, summary.finite_norm, told.luce_error,
+        )  # fmt: skip
+        return Limit(samples, graph, svm, finite, self.embeddings)
+
+
+def model_record(folder: Path) -> ModelRecord:
+    """What a model says of itself, whatever happened to its other files."""
+    path = folder / "model.json"
+    record = read_record(path, ModelRecord)
+    if not record.parts:
         raise DataError(f"{path}: names no parts; {AGAIN}.")
     return record
-
-
-def read_vocabulary(folder: Path | str) -> Vocabulary:
-    """The vocabulary of a model."""
-    path = Path(folder) / "vocabulary.json"
-    return Vocabulary.from_record(read_json(path), path)
-
-
-def last_token_table(folder: Path | str) -> dict[str, np.ndarray]:
-    """Every last token of a model, ascending: its samples (`rows`, `weight`), tokens and edges."""
-    folder = check_folder(folder, "model")
-    numbers = [p["part"] for p in read_record(folder)["parts"]]
-
-    def columns(name: str, wanted: Sequence[str]) -> dict[str, Any]:
-        return read_rows(
-            [folder / name / f"{n:03d}.parquet" for n in numbers], wanted, "last", None
-        )
-
-    samples = columns("samples", ("last", "rows", "weight"))
-    K = len(read_vocabulary(folder))
-    if not len(samples["last"]):
-        raise DataError(f"{folder}: holds no samples; {AGAIN}.")
-    _check_ids(folder / "samples", samples, ("last",), K)
-    _check_ids(folder / "samples", samples, ("rows",), None, least=1)
-    head = np.flatnonzero(np.diff(samples["last"], prepend=-1))
-    last = samples["last"][head].astype(np.int64)
-    counts = {}
-    for name, many in (("pairs", "tokens"), ("edges", "edges")):
-        rows = columns(name, ("last",))["last"]
-        counts[many] = np.searchsorted(rows, last, "right") - np.searchsorted(rows, last)
-    return {
-        "last": last,
-        **{name: np.add.reduceat(samples[name], head) for name in ("rows", "weight")},
-        **counts,
-    }
 
 
 def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limit:
@@ -268,49 +340,7 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     A limit opened for some last tokens answers everything about contexts that end in them; its norms, loss floor and
     certificates are those of the whole.
     """
-    folder = check_folder(folder, "model")
-    record = read_record(folder)
-    summary = as_record(Summary, record["summary"], folder / "model.json")
-    vocabulary = read_vocabulary(folder)
-    arrays = read_arrays(folder / "arrays.safetensors", ["E"])
-    if "E" in arrays:
-        table = folder / "arrays.safetensors"
-        expect_arrays(table, arrays, {"E": ("f", (len(vocabulary), None))})
-        if np.abs(arrays["E"]).max(initial=0.0) > LARGEST:
-            raise DataError(f"{table}: embeddings whose products no number can hold; {AGAIN}.")
-    embeddings = Embeddings(arrays["E"]) if "E" in arrays else None
-    coupled = embeddings is not None and not embeddings.orthonormal
-    wanted = None if lasts is None or coupled else _known(vocabulary, lasts)
-    numbers = [
-        p["part"]
-        for p in record["parts"]
-        if wanted is None or ((p["first_last"] <= wanted) & (wanted <= p["final_last"])).any()
-    ] or [0]  # of which nothing is wanted
-
-    def rows(name: str, columns: Sequence[str]) -> dict[str, Any]:
-        files = [folder / name / f"{n:03d}.parquet" for n in numbers]
-        return read_rows(files, columns, "last", wanted)
-
-    pairs = rows("pairs", PAIRS + COUPLED * coupled)
-    graph = _graph(folder, vocabulary, pairs, edges := rows("edges", EDGES))
-    samples = _samples(folder, vocabulary, rows("samples", SAMPLES), summary)
-    seen, paired = (
-        x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (samples.last, graph.pair_last)
-    )
-    if not np.array_equal(seen, paired):
-        raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
-    told = summary.certificates
-    score, log_pi = pairs["svm_score"], pairs["log_pi"]
-    svm = GraphSVM(
-        pairs["svm_coefficient"] if coupled else score, score, _multiplier(graph, edges),
-        KKT(told.svm_primal, told.svm_dual, told.svm_gap), summary.svm_norm,
-    )  # fmt: skip
-    finite = FiniteComponent(
-        log_pi, pairs["finite_coefficient"] if coupled else log_pi,
-        pairs["finite_score"] if coupled else log_pi, summary.loss_floor, told.luce_gradient,
-        summary.cyclic_samples, summary.finite_norm, told.luce_error,
-    )  # fmt: skip
-    return Limit(samples, graph, svm, finite, embeddings)
+    return ModelFolder(folder).limit(lasts)
 
 
 def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
@@ -321,7 +351,7 @@ def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
 
 
 def _check_ids(
-    place: Path, columns: dict[str, Any], names: Sequence[str], end: int | None, least: int = 0
+    place: Path, columns: Columns, names: Sequence[str], end: int | None, least: int = 0
 ) -> None:
     """Refuse columns that hold anything but integers from `least` up to `end`, which is not among them."""
     for name in names:
@@ -335,9 +365,7 @@ def _check_ids(
             )
 
 
-def _graph(
-    folder: Path, vocabulary: Vocabulary, pairs: dict[str, Any], edges: dict[str, Any]
-) -> PriorityGraph:
+def _graph(folder: Path, vocabulary: Vocabulary, pairs: Columns, edges: Columns) -> PriorityGraph:
     """The graph behind rows of pairs and edges: tokens back to indices."""
     K, n = len(vocabulary), len(pairs["last"])
     _check_ids(folder / "pairs", pairs, ("last", "token"), K)
@@ -369,7 +397,7 @@ def _graph(
     )
 
 
-def _multiplier(graph: PriorityGraph, edges: dict[str, Any]) -> np.ndarray:
+def _multiplier(graph: PriorityGraph, edges: Columns) -> np.ndarray:
     """One multiplier per edge of the condensation, from the edges that carry them."""
     a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
     between = np.flatnonzero(a != b)
@@ -377,21 +405,19 @@ def _multiplier(graph: PriorityGraph, edges: dict[str, Any]) -> np.ndarray:
     return edges["multiplier"][between[first]]
 
 
-def _samples(
-    folder: Path, vocabulary: Vocabulary, columns: dict[str, Any], summary: Summary
-) -> Samples:
+def _samples(folder: Path, vocabulary: Vocabulary, columns: Columns, summary: Summary) -> Samples:
     place, K = folder / "samples", len(vocabulary)
-    if not all(isinstance(columns[name], tuple) for name in ("tokens", "counts")):
+    if not {"tokens.length", "counts.length"} <= set(columns):
         raise DataError(f"{place}: tokens and counts are not lists; {AGAIN}.")
-    tokens, length = columns["tokens"]
-    bags = {"token": tokens, "count": columns["counts"][0], "length": length}
+    tokens, length = columns["tokens"], columns["tokens.length"]
+    bags = {"token": tokens, "count": columns["counts"], "length": length}
     _check_ids(place, columns, ("last", "label"), K)
     _check_ids(place, bags, ("token",), K)
     _check_ids(place, bags, ("count", "length"), None, least=1)
     _check_ids(place, columns, ("rows",), None, least=1)
     _check_ids(place, columns, ("source",), None)
     head = columns["last"].astype(np.int64) * K + columns["label"]
-    if not np.array_equal(length, columns["counts"][1]) or (np.diff(head) < 0).any():
+    if not np.array_equal(length, columns["counts.length"]) or (np.diff(head) < 0).any():
         raise DataError(f"{place}: its columns do not fit together; {AGAIN}.")
     owner = np.repeat(np.arange(len(length)), length)
     own = np.bincount(owner[tokens == columns["label"][owner]], minlength=len(length))
@@ -402,6 +428,6 @@ def _samples(
         raise DataError(f"{place}: column 'weight' holds more than positive numbers; {AGAIN}.")
     return Samples(
         vocabulary, columns["last"], columns["label"], columns["weight"], row_pointer(length),
-        tokens, columns["counts"][0], columns["rows"], columns["source"],
+        tokens, columns["counts"], columns["rows"], columns["source"],
         SetAside(summary.dropped, float(summary.dropped)), summary.tokens, summary.windows,
     )  # fmt: skip

@@ -44,6 +44,7 @@ from attomaton.disk.storage import check_place, resumed_folder, write_whole
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import DataError
 from attomaton.folders.model import (
+    SolvedPart,
     dense_matrices,
     finished_part,
     write_head,
@@ -184,7 +185,7 @@ def _solved(
     engine: Engine,
     seconds: dict[str, float],
     progress: Progress,
-) -> tuple[list[dict[str, Any]], int]:
+) -> tuple[list[SolvedPart], int]:
     """The records of all parts, solved now or before, and how many were there."""
     pieces = [
         Piece(
@@ -196,7 +197,7 @@ def _solved(
         for p in parts.parts
     ]
 
-    def load(piece: Piece) -> tuple[dict[str, Any], dict[str, float]] | None:
+    def load(piece: Piece) -> tuple[SolvedPart, dict[str, float]] | None:
         record = finished_part(work, piece.payload[1])
         return None if record is None else (record, {})
 
@@ -210,7 +211,7 @@ def _solved(
     return [record for record, _ in answers], resumed
 
 
-def solve_part(task: tuple[str, int]) -> tuple[dict[str, Any], dict[str, float]]:
+def solve_part(task: tuple[str, int]) -> tuple[SolvedPart, dict[str, float]]:
     """Solve one part of a corpus and write it into the model, wherever this runs; its record and its times."""
     work, number = Path(task[0]), task[1]
     seconds: dict[str, float] = {}

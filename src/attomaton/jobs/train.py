@@ -36,7 +36,6 @@ from attomaton.disk.formats import (
 )
 from attomaton.disk.ledger import Ledger
 from attomaton.disk.provenance import environment, provenance
-from attomaton.disk.records import as_record
 from attomaton.disk.storage import (
     check_place,
     discard,
@@ -46,7 +45,7 @@ from attomaton.disk.storage import (
     write_whole,
 )
 from attomaton.errors import UsageError, whole_number
-from attomaton.folders.model import open_model, read_record
+from attomaton.folders.model import ModelFolder
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.experiment.arguments import INITS, MOST, USUAL, resolved
 from attomaton.mechanics.experiment.train import (
@@ -187,7 +186,8 @@ def _limit_to_reach(
         raise UsageError(
             f"{data} is a model, whose data were read when it was fitted: leave out {', '.join(named)}."
         )
-    return open_model(data), as_record(ReadAs, read_record(data).get("reading", {}), data)
+    model = ModelFolder(data)
+    return model.limit(), model.record.reading
 
 
 class _Kept:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.folders.model import last_token_table, open_model, read_record, read_vocabulary
+from attomaton.folders.model import ModelFolder, ModelRecord
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.summaries.last_token import find_last_token
@@ -21,17 +21,16 @@ class Opened:
     """One model folder; safe to use from several pages at once."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
-        self.record = read_record(folder)
-        self.vocabulary = read_vocabulary(folder)
-        self.lasts = last_token_table(folder)
+        self.model = ModelFolder(folder)
+        self.folder, self.vocabulary = folder, self.model.vocabulary
+        self.lasts = self.model.last_tokens()
         self._parts: OrderedDict[int, Limit] = OrderedDict()
         self._lock = Lock()
 
     @property
-    def summary(self) -> dict[str, Any]:
-        """What `attomaton fit` said of it."""
-        return self.record["summary"]
+    def record(self) -> ModelRecord:
+        """What it says of itself: its summary, and where it came from."""
+        return self.model.record
 
     def heaviest(self) -> Label:
         """The last token with the most samples behind it, shown first."""
@@ -68,7 +67,7 @@ class Opened:
         key = -1 if key is None else key
         with self._lock:
             if key not in self._parts:
-                self._parts[key] = open_model(self.folder, [word])
+                self._parts[key] = self.model.limit([word])
             self._parts.move_to_end(key)
             while len(self._parts) > KEPT:
                 self._parts.popitem(last=False)
@@ -81,7 +80,7 @@ class Opened:
     @cached_property
     def whole(self) -> Limit:
         """All of it: a few seconds and gigabytes for millions of pairs, so from a job only."""
-        return open_model(self.folder)
+        return self.model.limit()
 
     @cached_property
     def _labels(self) -> list[Label]:

@@ -55,20 +55,20 @@ def fit_code(item: Item) -> tuple[str, str]:
 
 def _summary(view: View, model: Opened) -> None:
     """What was learned, in numbers, with a way into every screen."""
-    s = model.summary
+    s = model.record.summary
     with ui.element("section").classes("card").props('aria-label="What is open"'):
         ui.label(view.item.title).classes("card-title").props('role="heading" aria-level="2"')
         with ui.element("div").classes("figures"):
             for name, value in (
-                ("samples", f"{s['samples']:,}"),
-                ("tokens", f"{s['vocab']:,}"),
-                ("priority graphs", f"{s['last_tokens']:,}"),
-                ("components", f"{s['components']:,}"),
-                ("of several tokens", f"{s['cyclic_components']:,}"),
-                ("‖W_svm‖ (hard)", f"{s['svm_norm']:.6g}"),
-                ("‖W_fin‖ (soft)", f"{s['finite_norm']:.6g}"),
-                ("loss floor L*", f"{s['loss_floor']:.10g}"),
-                ("set aside", f"{s['dropped']:,}"),
+                ("samples", f"{s.samples:,}"),
+                ("tokens", f"{s.vocab:,}"),
+                ("priority graphs", f"{s.last_tokens:,}"),
+                ("components", f"{s.components:,}"),
+                ("of several tokens", f"{s.cyclic_components:,}"),
+                ("‖W_svm‖ (hard)", f"{s.svm_norm:.6g}"),
+                ("‖W_fin‖ (soft)", f"{s.finite_norm:.6g}"),
+                ("loss floor L*", f"{s.loss_floor:.10g}"),
+                ("set aside", f"{s.dropped:,}"),
             ):
                 with ui.element("div"):
                     ui.label(value).classes("figure-value")

@@ -44,7 +44,7 @@ class Lab:
         if not is_folder(folder, "model"):
             return None
         with self._lock:
-            if folder not in self._opened:
+            if folder not in self._opened or self._opened[folder].model.files.replaced:
                 self._opened[folder] = Opened(folder)
             return self._opened[folder]
 

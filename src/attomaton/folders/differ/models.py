@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.disk.formats import read_json, read_rows
-from attomaton.folders.model import read_record
+from attomaton.disk.formats import read_json
+from attomaton.folders.model import ModelFolder
 
 Record = dict[str, Any]
 
@@ -68,15 +68,9 @@ def model_difference(a: Path, b: Path, most: int = 5) -> Record:
 
 def _read(folder: Path, ids: Int[np.ndarray, " labels"], K: int) -> _Graphs:
     """Pairs and edges as the model has them, its ids put on the vocabulary of both."""
-    numbers = [part["part"] for part in read_record(folder)["parts"]]
-
-    def rows(name: str, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
-        return read_rows(
-            [folder / name / f"{n:03d}.parquet" for n in numbers], columns, "last", None
-        )
-
-    pairs = rows("pairs", ("last", "token", "component", "svm_score", "log_pi"))
-    edges = rows("edges", ("last", "from", "to", "weight"))
+    model = ModelFolder(folder)
+    pairs = model.rows("pairs", ("last", "token", "component", "svm_score", "log_pi"))
+    edges = model.rows("edges", ("last", "from", "to", "weight"))
     key = ids[pairs["last"]] * K + ids[pairs["token"]]
     order = np.argsort(key)
     # Components are numbered within their last token; K · last keeps those of different ones apart.

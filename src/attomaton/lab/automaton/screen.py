@@ -55,7 +55,7 @@ class _Page:
         self.words: list[Label] = []
         self.drawn = 0  # how many of the words, at the end, were drawn
         self.undone: list[tuple[list[Label], int]] = []
-        norm = float(model.summary["svm_norm"])
+        norm = model.record.summary.svm_norm
         self.norm = Norm(norm, view.number("radius", math.inf), self._remember)
         self.why = view.get("why")
         seed = view.number("seed", 0)

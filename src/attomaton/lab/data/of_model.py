@@ -2,14 +2,13 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from nicegui import ui
 
-from attomaton.corpus.reading import ReadAs
+from attomaton.corpus.samples import SetAside
 from attomaton.corpus.vocabulary import Label
-from attomaton.disk.records import as_record
+from attomaton.folders.model import ModelRecord
 from attomaton.lab.kit.charts import numbers
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.opened import Opened
@@ -35,17 +34,17 @@ async def build_model(view: View) -> None:
     model = await view.model()
     if model is None:
         return
-    s = model.summary
+    s = model.record.summary
     figures(
         "What the model was fitted to",
         [
-            ("contexts", f"{s['windows']:,}"),
-            ("samples", f"{s['samples']:,}"),
-            ("distinct samples", f"{s['distinct_samples']:,}"),
-            ("set aside", f"{s['dropped']:,}"),
-            ("tokens", f"{s['vocab']:,}"),
-            ("tokens read", f"{s['tokens']:,}"),
-            ("last tokens", f"{s['last_tokens']:,}"),
+            ("contexts", f"{s.windows:,}"),
+            ("samples", f"{s.samples:,}"),
+            ("distinct samples", f"{s.distinct_samples:,}"),
+            ("set aside", f"{s.dropped:,}"),
+            ("tokens", f"{s.vocab:,}"),
+            ("tokens read", f"{s.tokens:,}"),
+            ("last tokens", f"{s.last_tokens:,}"),
         ],
     )
     with ui.element("div").classes("grid2"):
@@ -54,13 +53,13 @@ async def build_model(view: View) -> None:
     await _samples(view, model)
 
 
-def provenance(record: dict[str, Any]) -> list[tuple[str, str]]:
+def provenance(record: ModelRecord) -> list[tuple[str, str]]:
     """Where a model's data came from, by which command, under which versions."""
-    how = as_record(ReadAs, record.get("reading", {}), "model.json")
+    how = record.reading
     reading = ", ".join(f"{k} = {v}" for k, v in how.given.items())
-    versions = ", ".join(f"{k} {v}" for k, v in record.get("environment", {}).items())
-    rows = (("data", record.get("data")), ("read with", reading),
-            ("order", None if how.ordering is None else how.ordering.text()), ("command", record.get("command")),
+    versions = ", ".join(f"{k} {v}" for k, v in record.environment.items())
+    rows = (("data", record.data), ("read with", reading),
+            ("order", None if how.ordering is None else how.ordering.text()), ("command", record.command),
             ("versions", versions))  # fmt: skip
     return [(name, str(value)) for name, value in rows if value]
 
@@ -85,11 +84,11 @@ def _provenance(model: Opened) -> None:
 
 
 def _set_aside(model: Opened) -> None:
-    aside = model.record.get("set_aside", {"rows": model.summary["dropped"], "examples": ()})
+    aside = model.record.set_aside or SetAside(model.record.summary.dropped)
     with _card("Set aside"):
-        ui.label(f"{aside['rows']:,} set aside: label absent from the context.").classes("note")
+        ui.label(f"{aside.rows:,} set aside: label absent from the context.").classes("note")
         with ui.element("ul").classes("aside-examples mono").props('tabindex="0"'):
-            for example in aside["examples"]:
+            for example in aside.examples:
                 with ui.element("li"):
                     ui.label(example)
 

@@ -9,10 +9,8 @@ from typing import Any
 
 from attomaton.base.progress import Progress
 from attomaton.corpus.documents import SPLITS, Documents, read_documents
-from attomaton.corpus.reading import ReadAs
 from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
-from attomaton.disk.records import as_record
 from attomaton.errors import DataError, UsageError
 from attomaton.lab.opened import Opened
 
@@ -105,7 +103,7 @@ def _last_or_model(model: Opened, limit: Any, subject: Subject) -> Record:
 
 def text_path(model: Opened) -> Path:
     """The text a model was fitted on, as its own record names it; an error says why there is none."""
-    given = model.record.get("data")
+    given = model.record.data
     if not given:
         raise UsageError(
             "this model does not say which text it was fitted on, so it has no documents."
@@ -124,7 +122,7 @@ def text_path(model: Opened) -> Path:
 
 def splits(model: Opened) -> tuple[str, ...]:
     """How the text of a model can be cut into documents; one fitted on lines or paragraphs has these alone."""
-    fitted = _reading(model).splitting
+    fitted = model.record.reading.splitting
     return SPLITS if fitted == "stream" else (fitted,)
 
 
@@ -144,18 +142,15 @@ def document_record(
     model: Opened, documents: Documents, subject: Subject, progress: Progress
 ) -> Record:
     """The lens on one document, as `attomaton summary --document` has it."""
-    from attomaton.folders.model import open_model
     from attomaton.report.text.summary import in_words
     from attomaton.summaries import document_lens
 
     i = documents.find(subject.document)
-    limit = open_model(
-        model.folder, lasts=documents.lasts(i)
-    )  # all that is needed of a large model
+    limit = model.model.limit(documents.lasts(i))  # all that is needed of a large model
     if not len(limit.graph.last_tokens):
         limit = model.whole
     progress(1, 2, "weighing words")
-    context = _reading(model).context
+    context = model.record.reading.context
     made = document_lens(limit, documents, i, subject.top, subject.max_df, context)
     head = {"model": str(model.folder), "data": str(text_path(model)), "split": subject.split}
     return {**head, **made, "in_words": in_words(made)}
@@ -166,18 +161,14 @@ def document_name(documents: Documents, i: int) -> str:
     return str(i) if str(i) not in documents.titles else documents.titles[i]
 
 
-def _reading(model: Opened) -> ReadAs:
-    return as_record(ReadAs, model.record.get("reading", {}), model.folder)
-
-
 def _read(model: Opened, split: str) -> Documents:
-    fitted = _reading(model).splitting
+    fitted = model.record.reading.splitting
     if split not in splits(model) and fitted != "stream":
         raise UsageError(
             f"--split {split}: this model was fitted on {fitted}, so its documents are {fitted}."
         )
     return read_documents(
-        text_path(model), split, _reading(model), line_ends=EOS in model.vocabulary
+        text_path(model), split, model.record.reading, line_ends=EOS in model.vocabulary
     )
 
 
@@ -210,7 +201,7 @@ def _about(model: Opened, subject: Subject, folder: str) -> tuple[list[str], str
             f"{begin}from attomaton.summaries import model_summary\n"
             f"record = model_summary(open_model({folder!r}), {top})\n"
         )
-    text, reading = str(text_path(model).resolve()), _reading(model)
+    text, reading = str(text_path(model).resolve()), model.record.reading
     return ["--document", subject.document, "--data", text, "--split", subject.split], (
         f"{begin}from attomaton.corpus.documents import read_documents\n"
         "from attomaton.corpus.reading import Reading\n"

@@ -60,7 +60,7 @@ class Form:
     @property
     def pairs(self) -> int:
         """Parameters: pairs of a last token and a token of its contexts."""
-        return int(self.model.summary["pairs"])
+        return self.model.record.summary.pairs
 
     def asked(self) -> Options:
         """The options of `train_run`, or the error the command line would give."""

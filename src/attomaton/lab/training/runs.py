@@ -18,7 +18,7 @@ from attomaton.disk.provenance import run_folder
 from attomaton.disk.records import read_record
 from attomaton.disk.storage import check_folder, is_folder
 from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.folders.model import read_record as model_record
+from attomaton.folders.model import ModelFolder
 from attomaton.folders.run import read_metrics
 from attomaton.jobs.train import train_run
 from attomaton.lab.jobs import RUNNING, Job
@@ -216,7 +216,7 @@ def resume(lab: Lab, item: Item, run: TrainingRun) -> Job[Going]:
 
 
 def _svm_norm(model: Path) -> float:
-    return float(model_record(model)["summary"]["svm_norm"])
+    return ModelFolder(model).record.summary.svm_norm
 
 
 def arguments(config: Mapping[str, Setting]) -> tuple[str, Reading, Options]:
