@@ -281,26 +281,25 @@ def test_bars_and_marker_move_while_the_slider_is_held(tab, folder):
 
 def test_the_curves_are_predict_proba_at_every_radius(folder):
     automaton, context = Automaton(open_model(folder)), ["a", "b", "b", "c", "q"]
-    options, header, table, _ = automaton_charts.curves(
-        automaton, context, automaton.explain(context), 1.0
-    )
+    drawn = automaton_charts.curves(automaton, context, automaton.explain(context), 1.0)
+    header, table = drawn.header, drawn.rows
     assert math.isinf(table[-1][0])
     assert table[-2][0] == pytest.approx(8 * automaton.limit.svm.norm, rel=5e-4)  # four digits
     for radius, *p in table:
         assert dict(zip(header[1:], p, strict=True)) == automaton.predict_proba(context, radius)
-    lines = {s["name"]: s["data"] for s in options["series"] if s["type"] == "line" and "name" in s}
+    lines = {s.name: s.data for s in drawn.series if s.kind == "line" and s.name}
     assert lines["b"][0] == [0.0, pytest.approx(0.4)]
 
 
 def test_many_tokens_draw_few_curves_and_say_so(folder):
     automaton, context = Automaton(open_model(folder)), [f"w{i}" for i in range(240, 300)]
     explained = automaton.explain(context)
-    options, _, _, note = automaton_charts.curves(automaton, context, explained, 0.0)
-    assert len(options["legend"]["data"]) == automaton_charts.CURVES
-    assert note.startswith("50 ")
-    options, _, table, note = automaton_charts.bars(explained, automaton.predict_proba(context))
-    assert (len(options["series"][0]["data"]), len(table)) == (automaton_charts.BARS, 60)
-    assert note.startswith("30 ")
+    drawn = automaton_charts.curves(automaton, context, explained, 0.0)
+    assert len(drawn.legend.names) == automaton_charts.CURVES
+    assert drawn.note.startswith("50 ")
+    drawn = automaton_charts.bars(explained, automaton.predict_proba(context))
+    assert (len(drawn.series[0].data), len(drawn.rows)) == (automaton_charts.BARS, 60)
+    assert drawn.note.startswith("30 ")
 
 
 # Drawing

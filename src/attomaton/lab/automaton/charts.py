@@ -2,9 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from attomaton.corpus.vocabulary import Label
+from attomaton.lab.kit.charts import (
+    COLOURS,
+    ROW,
+    Axis,
+    Legend,
+    Margins,
+    Picture,
+    Series,
+    names_down,
+)
 from attomaton.lab.kit.contexts import visible
 from attomaton.mechanics.theory.automaton import Automaton, Explanation, Fate
 
@@ -15,6 +24,8 @@ NOTCHES = 80  # of the slider between 0 and there
 LIMIT_AT = 9.0  # where the axis has its ∞
 BARS = 30
 CURVES = 10
+STILL = {"animation": False}
+UNSEEN = {"silent": True, "tooltip": {"show": False}}  # by the mouse
 
 
 def unit(norm: float) -> float:
@@ -49,36 +60,29 @@ def place_of(radius: float, norm: float) -> float:
     return LIMIT_AT if math.isinf(radius) else min(radius / unit(norm), FARTHEST)
 
 
-Drawn = tuple[dict[str, Any], list[str], list[list[Any]], str]  # options, header, rows, note
-
-
 def _shared(explained: Explanation) -> list[Fate]:
     """The tokens that have a share: none outside the vocabulary, none at all where there is no answer."""
     return [f for f in explained.fates if f.probability is not None]
 
 
-def bars(explained: Explanation, p: dict[Label, float]) -> Drawn:
+def bars(explained: Explanation, p: dict[Label, float]) -> Picture:
     """The distribution of the next token as bars, the likeliest in the limit on top."""
-    shown = _shared(explained)[:BARS]
-    options = {
-        "grid": {"left": 8, "right": 56, "top": 6, "bottom": 24, "containLabel": True},
-        "animation": False,
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
-        "xAxis": {"type": "value", "min": 0, "max": 1},
-        "yAxis": {
-            "type": "category", "inverse": True, "data": [visible(f.token) for f in shown],
-            "axisLabel": {"width": 110, "overflow": "truncate", "interval": 0, "color": "$ink"},
-            "axisTick": {"show": False},
-        },
-        "series": bar_series(explained, p),
-    }  # fmt: skip
-    more = len(_shared(explained)) - len(shown)
-    note = f"{more:,} more tokens are in the table and the CSV file." if more else ""
-    rows = [[visible(f.token), p[f.token], f.probability] for f in _shared(explained)]
-    return options, ["token", "p", "p in the limit"], rows, note
+    fates = _shared(explained)
+    more = len(fates) - BARS
+    return Picture(
+        x=Axis(low=0, high=1),
+        y=names_down(visible(f.token) for f in fates[:BARS]),
+        series=[bar_series(explained, p)],
+        header=["token", "p", "p in the limit"],
+        rows=[[visible(f.token), p[f.token], f.probability] for f in fates],
+        note=f"{more:,} more tokens are in the table and the CSV file." if more > 0 else "",
+        margins=Margins(8, 56, 6, 24, labels=True),
+        hover=ROW,
+        more=STILL,
+    )
 
 
-def bar_series(explained: Explanation, p: dict[Label, float]) -> list[dict[str, Any]]:
+def bar_series(explained: Explanation, p: dict[Label, float]) -> Series:
     """The bars alone, which is all that changes with the norm of W."""
     data = [
         {
@@ -89,14 +93,12 @@ def bar_series(explained: Explanation, p: dict[Label, float]) -> list[dict[str, 
         for f in _shared(explained)[:BARS]
     ]
     label = {"show": True, "position": "right", "color": "$ink"}
-    return [
-        {"id": "p", "name": "p", "type": "bar", "barMaxWidth": 22, "data": data, "label": label}
-    ]
+    return Series("bar", data, "p", more={"id": "p", "barMaxWidth": 22, "label": label})
 
 
 def curves(
     automaton: Automaton, context: Sequence[Label], explained: Explanation, radius: float
-) -> Drawn:
+) -> Picture:
     """Each token's probability against the norm of W, the limit at the right end, a line at this norm."""
     norm = automaton.limit.svm.norm
     radii = [radius_of(i, norm) for i in range(NOTCHES + 2)]
@@ -105,50 +107,47 @@ def curves(
     fates = _shared(explained)
     ranked = sorted(fates, key=lambda f: -max(row[f.token] for row in p))
     shown = [f.token for f in fates if f in ranked[:CURVES]]
-    series: list[dict[str, Any]] = []
+    series: list[Series] = []
     for i, word in enumerate(shown):
-        colour = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$soft")[i % 7]
+        name, colour = visible(word), COLOURS[i % len(COLOURS)]
+        dash = ("solid", "dashed", "dotted")[i // len(COLOURS) % 3]
         line = [[x, row[word]] for x, row in zip(places[:-1], p[:-1], strict=True)]
-        same = {"name": visible(word), "color": colour}
-        style = {"width": 2, "type": ("solid", "dashed", "dotted")[i // 7 % 3]}
-        series.append(
-            {**same, "type": "line", "showSymbol": False, "lineStyle": style, "data": line}
-        )
         end = [[LIMIT_AT, p[-1][word]]]
-        series.append({**same, "type": "scatter", "symbolSize": 9, "clip": False, "data": end})
-    options = {
-        "grid": {"left": 8, "right": 20, "top": 46, "bottom": 26, "containLabel": True},
-        "animation": False,
-        "legend": {"type": "scroll", "top": 0, "data": [visible(w) for w in shown]},
-        "tooltip": {"trigger": "axis"},
-        "xAxis": {
-            "type": "value", "min": 0, "max": LIMIT_AT, "interval": 1, "nameLocation": "middle",
-            "name": "‖W‖ / ‖W_svm‖, ∞ at the right end" if norm > 0 else "‖W‖, ∞ at the right end",
-            "nameGap": 26, "axisLabel": {"showMaxLabel": False}, "splitLine": {"show": False},
-        },
-        "yAxis": {"type": "value", "min": 0, "max": 1, "name": "p"},
-        "series": [*series, _infinity(), marker(radius, norm)],
-    }  # fmt: skip
-    rows = [[r, *(row[w] for w in shown)] for r, row in zip(radii, p, strict=True)]
+        series.append(Series("line", line, name, colour, dash, more={"showSymbol": False}))
+        series.append(Series("scatter", end, name, colour, more={"symbolSize": 9, "clip": False}))
     more = len(fates) - len(shown)
-    note = f"{more:,} lower curves are not drawn." if more else ""
-    return options, ["‖W‖", *map(visible, shown)], rows, note
+    return Picture(
+        x=Axis(
+            "‖W‖ / ‖W_svm‖, ∞ at the right end" if norm > 0 else "‖W‖, ∞ at the right end",
+            low=0,
+            high=LIMIT_AT,
+            more={
+                "interval": 1,
+                "axisLabel": {"showMaxLabel": False},
+                "splitLine": {"show": False},
+            },
+        ),
+        y=Axis("p", low=0, high=1, gap=None),
+        series=[*series, _infinity(), marker(radius, norm)],
+        header=["‖W‖", *map(visible, shown)],
+        rows=[[r, *(row[w] for w in shown)] for r, row in zip(radii, p, strict=True)],
+        note=f"{more:,} lower curves are not drawn." if more else "",
+        margins=Margins(8, 20, 46, 26, labels=True),
+        legend=Legend([visible(w) for w in shown]),
+        more=STILL,
+    )
 
 
-def _infinity() -> dict[str, Any]:
+def _infinity() -> Series:
     """The name of the axis's right end."""
     label = {"show": True, "position": "bottom", "formatter": "∞", "color": "$soft", "fontSize": 16}
-    return {
-        "type": "scatter", "data": [[LIMIT_AT, 0]], "symbolSize": 1, "clip": False, "silent": True, "label": label,
-        "tooltip": {"show": False},
-    }  # fmt: skip
+    return Series(
+        "scatter", [[LIMIT_AT, 0]], more={"symbolSize": 1, "clip": False, "label": label, **UNSEEN}
+    )
 
 
-def marker(radius: float, norm: float) -> dict[str, Any]:
+def marker(radius: float, norm: float) -> Series:
     """The line at the norm the slider stands at."""
     x = place_of(radius, norm)
-    style = {"color": "$ink", "type": "dashed", "width": 1.5}
-    return {
-        "id": "at", "type": "line", "data": [[x, 0], [x, 1]], "lineStyle": style, "showSymbol": False,
-        "silent": True, "tooltip": {"show": False}, "z": 1,
-    }  # fmt: skip
+    more = {"id": "at", "showSymbol": False, "z": 1, **UNSEEN}
+    return Series("line", [[x, 0], [x, 1]], "", "$ink", "dashed", 1.5, more=more)

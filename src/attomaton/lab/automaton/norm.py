@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from nicegui import ui
@@ -17,6 +18,7 @@ from attomaton.lab.automaton.charts import (
     radius_of,
 )
 from attomaton.lab.kit.charts import Chart
+from attomaton.lab.kit.parts import abreast, card, note
 from attomaton.mechanics.theory.automaton import Automaton, Explanation
 
 CSS = ".slide { padding: 0 .8rem; }"
@@ -39,10 +41,8 @@ class Norm:
 
     def build(self) -> None:
         """Make the slider and its charts, empty so far."""
-        title = "On the way to the limit"
-        with ui.element("section").classes("card").props(f'aria-label="{title}"'):
-            ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
-            with ui.element("div").classes("abreast"):
+        with card("On the way to the limit"):
+            with abreast():
                 self.label = ui.label().classes("radius").props('aria-live="polite"')
                 for text, radius in (("‖W‖ = 0", 0.0), ("‖W‖ = ∞", math.inf)):
                     button = ui.button(text, on_click=lambda radius=radius: self._jump(radius))
@@ -56,27 +56,23 @@ class Norm:
                     'aria-label="Norm of W along W_svm, from 0 to infinity" :markers="10"'
                 )
                 self.slider.on("change", lambda e: self._rest(e.args))
-            ui.label(
+            note(
                 "W = W_fin + ‖W‖ · W_svm/‖W_svm‖. At 0 there is no hard part: every token keeps its count × "
                 "e^soft, which is uniform only where counts and soft scores are equal. At ∞, the limit of "
                 "training, only the retrieved tokens are left and share as the soft scores say."
-            ).classes("note")
-        with ui.element("div").classes("grid2"):
-            self.bars = Chart("Next token", {}, [], [], name="next-token", height="19rem")
-            self.curves = Chart(
-                "From soft to hard", {}, [], [], name="soft-to-hard", height="19rem"
             )
+        with ui.element("div").classes("grid2"):
+            self.bars = Chart("Next token", name="next-token", height="19rem")
+            self.curves = Chart("From soft to hard", name="soft-to-hard", height="19rem")
 
     def show(self, automaton: Automaton, words: list[Label], explained: Explanation) -> None:
         """Draw a context at this norm."""
         self.shown = automaton, words, explained
         p = automaton.predict_proba(words, self.radius)
         drawn = bars(explained, p), curves(automaton, words, explained, self.radius)
-        none = "" if p else "There is no prediction, so there is nothing to draw."
-        for chart, (options, header, rows, note) in zip(
-            (self.bars, self.curves), drawn, strict=True
-        ):
-            chart.show(options, header, rows, none or note)
+        for chart, picture in zip((self.bars, self.curves), drawn, strict=True):
+            none = "There is no prediction, so there is nothing to draw."
+            chart.show(picture if p else replace(picture, note=none))
         self._tell()
 
     def _moved(self, notch: int | float) -> None:
@@ -86,8 +82,8 @@ class Norm:
         automaton, words, explained = self.shown
         self.radius = radius_of(notch, self.norm)
         p = automaton.predict_proba(words, self.radius)
-        self.bars.canvas.patch({"series": bar_series(explained, p)})
-        self.curves.canvas.patch({"series": [marker(self.radius, self.norm)]})
+        self.bars.canvas.patch(bar_series(explained, p))
+        self.curves.canvas.patch(marker(self.radius, self.norm))
         self._tell()
 
     def _rest(self, notch: int | float) -> None:

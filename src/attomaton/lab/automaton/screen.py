@@ -12,7 +12,6 @@ from attomaton.lab.automaton import tokens
 from attomaton.lab.automaton import why as why_not
 from attomaton.lab.automaton.norm import CSS as NORM_CSS
 from attomaton.lab.automaton.norm import Norm
-from attomaton.lab.kit.charts import icon_button, numbers
 from attomaton.lab.kit.contexts import (
     MOST,
     check_length,
@@ -24,6 +23,9 @@ from attomaton.lab.kit.contexts import (
     visible,
     write_context,
 )
+from attomaton.lab.kit.page import ModelPage
+from attomaton.lab.kit.parts import abreast, button, card, icon_button, note, place
+from attomaton.lab.kit.table import numbers
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Automaton, Explanation, Fate
@@ -38,20 +40,14 @@ CSS = """
 """
 
 
-async def build(view: View) -> None:
-    """Fill the page."""
-    ui.add_css(CSS + tokens.CSS + why_not.CSS + NORM_CSS)
-    ui.label("What comes next, and why").classes("title").props('role="heading" aria-level="1"')
-    model = await view.model()
-    if model is not None:
-        await _Page(view, model).start()
-
-
-class _Page:
+class AutomatonPage(ModelPage):
     """One context on one page, and everything that is shown of it."""
 
+    TITLE = "What comes next, and why"
+    CSS = CSS + tokens.CSS + why_not.CSS + NORM_CSS
+
     def __init__(self, view: View, model: Opened):
-        self.view, self.model = view, model
+        super().__init__(view, model)
         self.words: list[Label] = []
         self.drawn = 0  # how many of the words, at the end, were drawn
         self.undone: list[tuple[list[Label], int]] = []
@@ -66,7 +62,7 @@ class _Page:
         self.length: ui.number
         self.turn = asyncio.Lock()
 
-    async def start(self) -> None:
+    async def fill(self) -> None:
         """Build the page's parts, then fill them for the context in the address."""
         text = self.view.get("context") or await self._first()
         self._context_card(text)
@@ -75,12 +71,10 @@ class _Page:
                 with ui.element("div").classes("stack"):
                     self._hard_card()
                     self._soft_card()
-                self.why_card = ui.element("section").classes("card").props('aria-label="Why"')
+                self.why_card = card(label="Why")
             self.norm.build()
-            with _card("Every token of the context"):
-                ui.label("As `attomaton explain` prints it; choose a row to see why.").classes(
-                    "note"
-                )
+            with card("Every token of the context"):
+                note("As `attomaton explain` prints it; choose a row to see why.")
                 self.table = ui.element("div").classes("twin")
         self.below.set_visibility(False)
         with self.view.checked(self.wrong):
@@ -106,7 +100,7 @@ class _Page:
     # Parts of the page
 
     def _context_card(self, text: str) -> None:
-        with _card("Context"):
+        with card("Context"):
             self.field = ui.input(
                 "Context: tokens between spaces, the last one last; or a JSON array", value=text
             )
@@ -114,12 +108,10 @@ class _Page:
                 "w-full"
             )
             self.field.on("keydown.enter", self._typed).on("blur", self._typed)
-            self.wrong = ui.element("div").classes("w-full")
+            self.wrong = place()
             self.adders = ui.element("div").classes("adders")
-            with ui.element("div").classes("abreast"):
-                ui.button(
-                    "Draw the next token", icon="casino", on_click=lambda: self._draw(1)
-                ).props("unelevated no-caps")
+            with abreast():
+                button("Draw the next token", lambda: self._draw(1), "casino")
                 ui.button(
                     "Continue by",
                     icon="fast_forward",
@@ -132,27 +124,25 @@ class _Page:
                 self.seed_field.on_value_change(self._reseeded)
                 self.undo = icon_button("undo", "Undo the last change of the context", self._undo)
                 self.undo.set_enabled(False)
-            self.drawn_note = ui.label().classes("note")
+            self.drawn_note = note()
 
     def _hard_card(self) -> None:
-        with _card("1 · Hard retrieval"):
+        with card("1 · Hard retrieval"):
             self.chips = (
                 ui.element("div")
                 .classes("tokens")
                 .props('role="group" aria-label="Tokens of the context"')
             )
-            self.note = ui.label().classes("lead")
-            ui.label(
+            self.said = ui.label().classes("lead")
+            note(
                 "Bold with a tick: retrieved, the highest score of W_svm in this context. The others are left "
                 "behind, for the reason below them; a question mark and a broken frame: the model does not know this "
                 "token. Choose a token to see why."
-            ).classes("note")
+            )
 
     def _soft_card(self) -> None:
-        with _card("2 · Soft composition"):
-            ui.label("Among the retrieved tokens, each gets a share ∝ count × e^soft.").classes(
-                "note"
-            )
+        with card("2 · Soft composition"):
+            note("Among the retrieved tokens, each gets a share ∝ count × e^soft.")
             self.shares = ui.element("div").classes("twin")
 
     # What can be done; one change after the other, each on what the one before has left
@@ -236,7 +226,7 @@ class _Page:
         self._tell_drawn()
         self._show_adders(near)
         self._show_chips()
-        self.note.set_text(explained.note)
+        self.said.set_text(explained.note)
         self._show_why()
         self.norm.show(automaton, words, explained)
         self._show_tables()
@@ -284,7 +274,7 @@ class _Page:
         self.shares.clear()
         with self.shares:
             if self.explained.prediction is None:
-                ui.label("No token is retrieved: there is nothing to share.").classes("note")
+                note("No token is retrieved: there is nothing to share.")
             else:
                 numbers(
                     ["token", "count", "soft", "count × e^soft", "share"],
@@ -335,13 +325,6 @@ def _scores(fate: Fate) -> tuple[object, object, object]:
     return fate.probability, fate.svm_score, fate.finite_score
 
 
-def _card(title: str) -> ui.element:
-    card = ui.element("section").classes("card").props(f'aria-label="{title}"')
-    with card:
-        ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
-    return card
-
-
 HELP = """
 A context goes in, the next token comes out: the layer at the end of training as an automaton of two steps. Let *q* be
 the last token and *m_x* how often *x* is in the context.
@@ -363,4 +346,4 @@ the same seed draws what `attomaton predict --sample` draws.
 
 *Mechanics of next token prediction with self-attention* (Li et al., 2024), Theorem 1.
 """
-SCREEN = Screen("/automaton", "Automaton", "precision_manufacturing", build, HELP)
+SCREEN = Screen("/automaton", "Automaton", "precision_manufacturing", AutomatonPage.build, HELP)

@@ -7,6 +7,7 @@ from nicegui import ui
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.kit.contexts import visible
+from attomaton.lab.kit.parts import abreast, note
 from attomaton.lab.opened import Opened
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Explanation, Fate
 
@@ -84,18 +85,18 @@ def adders(
     end: Callable[[Label], Any],
 ) -> None:
     """Tokens to put before the last one (those seen with it), or after it, to be the last one then."""
-    with ui.element("div").classes("abreast"):
-        ui.label(f"Put before ‘{visible(last)}’").classes("note")
+    with abreast():
+        note(f"Put before ‘{visible(last)}’")
         for word in near:
             _adder(word, before)
         if not near:
-            ui.label("(it was never a last token in the data)").classes("note")
-    with ui.element("div").classes("abreast"):
-        ui.label("End with").classes("note")
+            note("(it was never a last token in the data)")
+    with abreast():
+        note("End with")
         for row in model.search("", CHIPS // 2):
             _adder(row["last"], end)
         field = ui.input("search a token").props("dense outlined debounce=250").classes("short")
-        place = ui.element("div").classes("abreast found")
+        place = abreast().classes("found")
 
     def look() -> None:
         place.clear()

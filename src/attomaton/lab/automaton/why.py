@@ -1,10 +1,9 @@
 """Why a token of a context was retrieved or lost: the path that blocks it, edge by edge, with its samples."""
 
-from typing import Any
-
 from nicegui import ui
 
 from attomaton.lab.kit.contexts import visible
+from attomaton.lab.kit.parts import heading, note
 from attomaton.lab.view import View
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Edge, Explanation, Fate
 
@@ -25,19 +24,15 @@ def show(view: View, explained: Explanation, fate: Fate) -> None:
     """Fill the card of one token."""
     word = visible(fate.token)
     kept = fate.reason == "retrieved"
-    ui.label(f"Why ‘{word}’?" if kept else f"Why not ‘{word}’?").classes("card-title").props(
-        'role="heading" aria-level="2"'
-    )
-    ui.label(in_words(explained, fate)).classes("note why-words")
+    heading(f"Why ‘{word}’?" if kept else f"Why not ‘{word}’?")
+    note(in_words(explained, fate)).classes("why-words")
     if fate.path:
         _way(fate.path)
         for edge in fate.path:
             _evidence(edge)
     if explained.known_last and fate.reason != NOT_A_TOKEN:
-        settings: dict[str, Any] = {"last": explained.last, "chosen": fate.token}
-        ui.link("See it in the priority graph", view.link("/graph", **settings)).classes(
-            "graph-link"
-        )
+        place = view.link("/graph", last=explained.last, chosen=fate.token)
+        ui.link("See it in the priority graph", place).classes("graph-link")
 
 
 def in_words(explained: Explanation, fate: Fate) -> str:
@@ -115,9 +110,7 @@ def _way(path: tuple[Edge, ...]) -> None:
 
 
 def _evidence(edge: Edge) -> None:
-    ui.label(
-        f"‘{visible(edge.winner)}’ came next where ‘{visible(edge.loser)}’ was there too:"
-    ).classes("note")
+    note(f"‘{visible(edge.winner)}’ came next where ‘{visible(edge.loser)}’ was there too:")
     with ui.element("ul").classes("evidence"):
         for sample in edge.evidence:
             bag = " ".join(visible(x) for x, n in sample["tokens"].items() for _ in range(n))
@@ -126,4 +119,4 @@ def _evidence(edge: Edge) -> None:
         more = edge.weight - sum(sample["weight"] for sample in edge.evidence)
         if more > 0:
             with ui.element("li"):
-                ui.label(f"and {more:g} more").classes("note")
+                note(f"and {more:g} more")

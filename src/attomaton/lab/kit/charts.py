@@ -4,7 +4,7 @@ No other module writes options of ECharts. `more` is for what one chart alone te
 named "$blue", "$ink", "$soft", "$line" and so on, and follow the page.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -64,6 +64,13 @@ class Axis(Part):
         kind = "category" if self.names is not None else "log" if self.log else "value"
         said = {"name": self.name or None, "data": self.names, "min": self.low, "max": self.high}
         return _said(type=kind, **said) | middle | dict(self.more)
+
+
+def names_down(names: Iterable[str]) -> Axis:
+    """An axis of names for bars, the first on top, all of them written."""
+    label = {"width": 110, "overflow": "truncate", "interval": 0, "color": "$ink"}
+    more = {"inverse": True, "axisLabel": label, "axisTick": {"show": False}}
+    return Axis(names=list(names), more=more)
 
 
 @dataclass(frozen=True)
