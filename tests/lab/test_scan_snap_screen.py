@@ -17,11 +17,11 @@ from attomaton.lab.scan_snap.runs import (
     KEPT,
     Asked,
     Result,
-    Results,
     compute,
     found,
     predicted,
     read_asked,
+    results,
     run_settings,
 )
 from attomaton.lab.scan_snap.screen import _whole
@@ -102,7 +102,7 @@ def marker(tab, chart, grid):
         " const [a, b] = [m, m.parentElement].map(e => e.getBoundingClientRect());"
         " return [a.x + a.width / 2 - b.x, b.width]; })()"
     )
-    return (x - grid["left"]) / (width - grid["left"] - grid["right"])
+    return (x - grid.left) / (width - grid.left - grid.right)
 
 
 def eventually(check):
@@ -331,7 +331,7 @@ def test_more_levels_are_more_lines_on_the_same_axes(tab):
         "series.find(s => s.id === 'phases').markArea.data.map(a => [a[0].name, a[0].xAxis])",
     )
     times = predicted(family("symmetric"), (1.0, 1.0))
-    assert spans == [["scanning", 1], ["snapping", pytest.approx(times["snapping_start"])]]
+    assert spans == [["scanning", 1], ["snapping", pytest.approx(times.snapping_start)]]
 
 
 @pytest.mark.parametrize(
@@ -481,7 +481,7 @@ def test_a_job_that_no_page_waits_for_ends_early(tmp_path, monkeypatch):
 
 def test_results_are_few_and_the_used_ones_stay():
     run = reduced()
-    kept, small = Results(), Result(run, [])
+    kept, small = results(), Result(run, [])
     for i in range(KEPT + 5):
         kept.keep(str(i), small)
         assert kept.get("0") is small
@@ -510,7 +510,8 @@ def test_a_heat_map_has_at_most_200_columns_and_its_table_has_all():
     run = reduced()
     tokens = draw.tokens_of(run.classes, 0)
     c = draw.attention_of(Result(run, []), 0, tokens)
-    options, header, rows = draw.heat(c, run.t, tokens, 1.0)
+    picture = draw.heat(c, run.t, tokens, 1.0)
+    options, header, rows = picture.options(), picture.header, picture.rows
     assert len(run.t) == 201
     assert len(options["xAxis"]["data"]) == 200
     assert len(options["series"][0]["data"]) == 200 * len(tokens.names)
@@ -520,7 +521,7 @@ def test_a_heat_map_has_at_most_200_columns_and_its_table_has_all():
     assert [draw.column_at(i, 201, len(tokens.at)) for i in (0, 200)] == [0.5 / 200, 199.5 / 200]
     wide = reduced(classes="syn-small")
     many = draw.tokens_of(wide.classes, 0)
-    options, _, _ = draw.heat(draw.attention_of(Result(wide, []), 0, many), wide.t, many, 1.0)
+    options = draw.heat(draw.attention_of(Result(wide, []), 0, many), wide.t, many, 1.0).options()
     assert len(options["series"][0]["data"]) == 2000
 
 

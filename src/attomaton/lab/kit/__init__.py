@@ -4,7 +4,7 @@
 - `parts`: `title`, `card`, `figures` (labelled numbers), `note`, `chip`, `place` (filled later), `button`, `field`.
 - `charts`: `Picture` (axes, series, marks; no options of ECharts elsewhere) and `Chart`, its card with table and files.
 - `table`: rows as a table that can be sorted, chosen from, and whose cells lead somewhere.
-- `work`: `Work`, of which a lab does one at a time; `watch_beside`, `on_change` for a page that looks at it.
+- `work`: `Work`, of which a lab does one at a time; `watch_in` and `on_change` for a page that looks at it.
 - `cache`: `Cache`, a bounded one, by what things were computed from; `Shared`, one thing for all pages of a lab.
 - `find`, `contexts`: a field for one token among many; contexts as they are typed. `style`: the looks.
 """

@@ -25,8 +25,8 @@ class Cache(Generic[Key, Value]):
         self,
         most: int,
         *,
-        size: Callable[[Value], float] = lambda value: 0.0,
-        room: float = inf,
+        size: Callable[[Value], float | int] = lambda value: 0.0,
+        room: float | int = inf,
         fewest: int = 1,
     ):
         self._most, self._size, self._room, self._fewest = most, size, room, fewest

@@ -1,31 +1,39 @@
 """The pictures of scan and snap as options for charts: attention over time and now, curves with their phases."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from attomaton.lab.kit.charts import POINTS, VIRIDIS, Rows, thinned
-from attomaton.lab.scan_snap.runs import Result
+from attomaton.lab.kit.charts import (
+    POINTS,
+    ROW,
+    Axis,
+    Legend,
+    Margins,
+    Mark,
+    Picture,
+    Series,
+    Shades,
+    Span,
+    thinned,
+)
+from attomaton.lab.scan_snap.runs import Predicted, Result
 from attomaton.scan_snap.data import SequenceClasses
 
 COLUMNS = 200  # of a heat map, at most
 # Fixed margins in pixels, so that a marker can be laid over a chart without drawing the chart again.
-ROWS = {"left": 96, "right": 16, "top": 8, "bottom": 70}
-CURVE = {"left": 52, "right": 26, "top": 38, "bottom": 42}
+ROWS = Margins(96, 16, 8, 70)
+CURVE = Margins(52, 26, 38, 42)
 COLOURS = {"reduced": "$green", "limit": "$blue", "sampled": "$vermilion"}
-DASHES = {
-    "reduced": "dashed",
-    "limit": "solid",
-    "sampled": "dotted",
-}  # so that colour is never alone
+# So that colour is never alone.
+DASHES = {"reduced": "dashed", "limit": "solid", "sampled": "dotted"}
 CURVES = {
     "entropy": "Entropy over distinct tokens (nats)",
     "gamma": "Decoder gain γ",
     "B": "Scan progress B",
 }
-Drawn = tuple[dict[str, Any], list[str], Rows]
+NO_GRID = {"splitLine": {"show": False}}
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ def curve(result: Result, key: str) -> np.ndarray:
     return np.median(value.mean(axis=-1) if value.ndim == 3 else value, axis=0)
 
 
-def scales_of(sides: Sequence[dict[str, Result]], level: str, n: int) -> Scales:
+def scales_of(sides: Sequence[Mapping[str, Result]], level: str, n: int) -> Scales:
     """Axes that hold all levels of all sides; a logarithmic one of times has no 0."""
     results = [result for side in sides for result in side.values()]
     times = [result.run.t[result.run.t > 0] for result in results]
@@ -100,7 +108,7 @@ def moment(t: float) -> str:
 # Attention over time, and at one time
 
 
-def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Drawn:
+def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Picture:
     """Attention to every token of a class (rows) at the recorded times (columns)."""
     shown = columns_of(len(t), len(tokens.at))
     cells = [
@@ -108,71 +116,66 @@ def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Drawn:
         for j, i in enumerate(shown)
         for l, name in enumerate(tokens.names)
     ]
-    options = {
-        "grid": ROWS,
-        "tooltip": {"position": "top"},
-        "xAxis": {"type": "category", "data": [moment(t[i]) for i in shown], "name": "time", "nameLocation": "middle",
-                  "nameGap": 26, "splitLine": {"show": False}},
-        "yAxis": _rows(tokens),
-        "visualMap": {"min": 0, "max": high, "orient": "horizontal", "left": "center", "bottom": 0, "itemHeight": 140,
-                      "itemWidth": 12, "precision": 3, "text": ["attention", ""], "seriesIndex": 0,
-                      "inRange": {"color": VIRIDIS}},
-        "series": [{"type": "heatmap", "name": "attention", "data": cells, "progressive": 0, "animation": False,
-                    "emphasis": {"disabled": True}}],  # or every move of the mouse draws all cells again
-    }  # fmt: skip
-    rows = [[float(t[i]), *map(float, c[i])] for i in range(len(t))]
-    return options, ["time", *tokens.names], rows
+    # Without emphasis: or every move of the mouse draws all cells again.
+    still = {"progressive": 0, "animation": False, "emphasis": {"disabled": True}}
+    scale = {"orient": "horizontal", "left": "center", "bottom": 0, "itemHeight": 140, "itemWidth": 12,
+             "precision": 3, "text": ["attention", ""], "seriesIndex": 0}  # fmt: skip
+    return Picture(
+        x=Axis("time", names=[moment(t[i]) for i in shown], more=NO_GRID),
+        y=_rows(tokens),
+        series=[Series("heatmap", cells, "attention", more=still)],
+        header=["time", *tokens.names],
+        rows=[[float(t[i]), *map(float, c[i])] for i in range(len(t))],
+        margins=ROWS,
+        shades=Shades(0, high, more=scale),
+        hover={"position": "top"},
+    )
 
 
-def bars(c: np.ndarray, tokens: Tokens, high: float, now: int) -> Drawn:
+def bars(c: np.ndarray, tokens: Tokens, high: float, now: int) -> Picture:
     """Attention to every token of a class at one time, beside what it was at first."""
-    options = {
-        "grid": ROWS,
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
-        "legend": {"bottom": 0, "data": ["now", "at first"]},
-        "xAxis": {"type": "value", "min": 0, "max": _short(high), "name": "attention", "nameLocation": "middle",
-                  "nameGap": 26, "axisLabel": {"showMaxLabel": False}},
-        "yAxis": _rows(tokens),
-        "series": [
-            {"id": "now", "type": "bar", "name": "now", "data": _bars(c[now], tokens), "animation": False,
-             "itemStyle": {"color": "$blue"}},
-            {"type": "scatter", "name": "at first", "data": [_short(x) for x in c[0]], "symbol": "rect",
-             "symbolSize": [2, 12], "itemStyle": {"color": "$ink"}, "animation": False},
+    tick = {"symbol": "rect", "symbolSize": [2, 12], "animation": False}
+    return Picture(
+        x=Axis("attention", low=0, high=_short(high), more={"axisLabel": {"showMaxLabel": False}}),
+        y=_rows(tokens),
+        series=[
+            bars_at(c, tokens, now),
+            Series("scatter", [_short(x) for x in c[0]], "at first", "$ink", more=tick),
         ],
-    }  # fmt: skip
-    rows = [
-        [name, kind, float(c[now, l]), float(c[0, l])]
-        for l, (name, kind) in enumerate(zip(tokens.names, tokens.kinds, strict=True))
+        header=["token", "kind", "attention now", "at first"],
+        rows=[
+            [name, kind, float(c[now, l]), float(c[0, l])]
+            for l, (name, kind) in enumerate(zip(tokens.names, tokens.kinds, strict=True))
+        ],
+        margins=ROWS,
+        legend=Legend(["now", "at first"], more={"top": "auto", "bottom": 0}),
+        hover=ROW,
+    )
+
+
+def _rows(tokens: Tokens) -> Axis:
+    label = {"interval": 0, "fontSize": 11, "width": 88, "overflow": "truncate"}
+    more = {"inverse": True, "axisTick": {"show": False}, "axisLabel": label}
+    return Axis(names=tokens.names, more=more)
+
+
+def bars_at(c: np.ndarray, tokens: Tokens, now: int) -> Series:
+    """The bars at one time: distinct tokens in full colour, common ones hollow."""
+    hollow = {"itemStyle": {"color": "$fill", "borderColor": "$orange", "borderWidth": 1.5}}
+    data = [
+        {"value": _short(x), **(hollow if kind == "common" else {})}
+        for x, kind in zip(c[now], tokens.kinds, strict=True)
     ]
-    return options, ["token", "kind", "attention now", "at first"], rows
-
-
-def _rows(tokens: Tokens) -> dict[str, Any]:
-    return {"type": "category", "data": tokens.names, "inverse": True, "axisTick": {"show": False},
-            "axisLabel": {"interval": 0, "fontSize": 11, "width": 88, "overflow": "truncate"}}  # fmt: skip
-
-
-def bars_at(c: np.ndarray, tokens: Tokens, now: int) -> dict[str, Any]:
-    """The change that moves the bars to another time."""
-    return {"series": [{"id": "now", "data": _bars(c[now], tokens)}]}
-
-
-def _bars(c: np.ndarray, tokens: Tokens) -> list[dict[str, Any]]:
-    """Distinct tokens in full colour, common ones hollow."""
-    hollow = {"color": "$fill", "borderColor": "$orange", "borderWidth": 1.5}
-    return [
-        {"value": _short(x), "itemStyle": hollow} if kind == "common" else {"value": _short(x)}
-        for x, kind in zip(c, tokens.kinds, strict=True)
-    ]
+    return Series("bar", data, "now", "$blue", more={"id": "now", "animation": False})
 
 
 # Curves
 
 
-def curves(key: str, sides: dict[str, Result], times: dict[str, Any], scales: Scales) -> Drawn:
+def curves(key: str, sides: Mapping[str, Result], times: Predicted, scales: Scales) -> Picture:
     """One quantity on every level, with the spans of scanning and snapping; `times` are the predicted ones."""
     span, (low, high) = scales.span, scales.curves[key]
-    series: list[dict[str, Any]] = []
+    series: list[Series] = []
     rows: list[list[object]] = []
     logarithmic = key == "gamma"
     for level, result in sides.items():
@@ -180,7 +183,7 @@ def curves(key: str, sides: dict[str, Result], times: dict[str, Any], scales: Sc
             continue  # its gain is the closed form, drawn below
         t, value = result.run.t, curve(result, key)
         fine = (t > 0) & np.isfinite(value) & ((value > 0) | (not logarithmic))
-        series.append(_line(level, t[fine], value[fine], COLOURS[level], DASHES[level]))
+        series.append(_line(level, t[fine], value[fine], level))
         rows += [[level, float(a), float(b)] for a, b in zip(t, value, strict=True)]
     if key == "gamma":
         from attomaton.scan_snap.theory.decoder import decoder_gain
@@ -188,19 +191,18 @@ def curves(key: str, sides: dict[str, Result], times: dict[str, Any], scales: Sc
         t = np.geomspace(*span, 200)
         run = next(iter(sides.values())).run
         closed = decoder_gain(t, float(run.eta_y[0]), run.classes.K, run.classes.M)
-        series.append(_line("closed form", t, closed, COLOURS["reduced"], "dashed"))
+        series.append(_line("closed form", t, closed, "reduced"))
         rows += [["closed form", float(a), float(b)] for a, b in zip(t, closed, strict=True)]
-    options = {
-        "grid": CURVE,
-        "tooltip": {"trigger": "axis"},
-        "legend": {"top": 0, "left": 0, "data": [s["name"] for s in series], "itemWidth": 30},
-        "xAxis": {"type": "log", "min": span[0], "max": span[1], "name": "time", "nameLocation": "middle",
-                  "nameGap": 26, "splitLine": {"show": False}},
-        "yAxis": {"type": "log" if logarithmic else "value", "min": low, "max": high,
-                  "axisLabel": {"showMinLabel": False, "showMaxLabel": False}},
-        "series": [*series, _phases(sides, times, span)],
-    }  # fmt: skip
-    return options, ["level", "time", key], rows
+    label = {"axisLabel": {"showMinLabel": False, "showMaxLabel": False}}
+    return Picture(
+        x=Axis("time", log=True, low=span[0], high=span[1], more=NO_GRID),
+        y=Axis(log=logarithmic, low=low, high=high, more=label),
+        series=[*series, _phases(sides, times, span)],
+        header=["level", "time", key],
+        rows=rows,
+        margins=CURVE,
+        legend=Legend([s.name for s in series], more={"left": 0, "itemWidth": 30}),
+    )
 
 
 def columns_of(times: int, tokens: int) -> list[int]:
@@ -228,54 +230,40 @@ def curve_at(t: float, span: tuple[float, float]) -> float:
     return float(np.log(max(t, low) / low) / np.log(high / low)) if high > low else 0.0
 
 
-def _line(name: str, t: np.ndarray, value: np.ndarray, colour: str, dash: str) -> dict[str, Any]:
-    return {
-        "type": "line", "name": name, "showSymbol": False, "animation": False,
-        "lineStyle": {"width": 2, "type": dash, "color": colour}, "itemStyle": {"color": colour},
-        "data": [[float(t[i]), float(value[i])] for i in thinned(len(t))],
-    }  # fmt: skip
+def _line(name: str, t: np.ndarray, value: np.ndarray, level: str) -> Series:
+    data = [[float(t[i]), float(value[i])] for i in thinned(len(t))]
+    still = {"showSymbol": False, "animation": False}
+    return Series("line", data, name, COLOURS[level], dash=DASHES[level], more=still)
 
 
-def _phases(
-    sides: dict[str, Result], times: dict[str, Any], span: tuple[float, float]
-) -> dict[str, Any]:
+def _phases(sides: Mapping[str, Result], times: Predicted, span: tuple[float, float]) -> Series:
     """Shaded spans, the predicted snap, and the measured one of each level, labelled at different heights."""
     low, high = span
     areas = [
-        [
-            {"name": name, "xAxis": max(a, low), "itemStyle": {"color": colour}},
-            {"xAxis": min(b, high)},
-        ]
+        Span(name, max(a, low), min(b, high), colour)
         for name, a, b, colour in (
-            ("scanning", low, times["scanning_end"], "$orange"),
-            ("snapping", times["snapping_start"], high, "$sky"),
+            ("scanning", low, times.scanning_end, "$orange"),
+            ("snapping", times.snapping_start, high, "$sky"),
         )
         if max(a, low) < min(b, high)
     ]
     # A label stands left of its line, unless the axis is there already.
-    near = times["transition"] < low * (high / low) ** 0.1
+    near = times.transition < low * (high / low) ** 0.1
     place = "insideStartBottom" if near else "insideEndTop"
-    lines = [_snap("predicted", times["transition"], "$ink", "dashed", place)]
+    lines = [_snap("predicted", times.transition, "$ink", "dashed", place)]
     heights = {"limit": "insideMiddleBottom", "sampled": "insideEndBottom"}
     for level, result in sides.items():
         if level not in heights:
             continue  # the reduced level's gain is the prediction
         at = float(np.median([phases.transition for phases in result.phases]))
         lines.append(_snap(level, at, COLOURS[level], DASHES[level], heights[level]))
-    return {
-        "id": "phases", "type": "line", "data": [], "silent": True, "tooltip": {"show": False},
-        "markArea": {"silent": True, "itemStyle": {"opacity": 0.15}, "data": areas,
-                     "label": {"color": "$soft", "fontSize": 11, "position": "top"}},
-        "markLine": {"symbol": "none", "silent": True, "animation": False,
-                     "data": [line for line in lines if low <= line["xAxis"] <= high]},
-    }  # fmt: skip
+    shown = [line for line in lines if line.x is not None and low <= line.x <= high]
+    more = {"id": "phases", "silent": True, "tooltip": {"show": False}}
+    return Series("line", [], marks=shown, spans=areas, more=more)
 
 
-def _snap(name: str, at: float, colour: str, dash: str, place: str) -> dict[str, Any]:
-    return {
-        "name": name, "xAxis": at, "lineStyle": {"color": colour, "type": dash, "width": 1.5},
-        "label": {"formatter": f"{name} {moment(at)}", "position": place, "color": colour, "fontSize": 11},
-    }  # fmt: skip
+def _snap(name: str, at: float, colour: str, dash: str, place: str) -> Mark:
+    return Mark(f"{name} {moment(at)}", at, None, colour, dash, place, ink=colour, size=11)
 
 
 def _short(x: float) -> float:

@@ -1,13 +1,15 @@
 """What the scan-and-snap screen shows of a result: the charts of one pair of rates, and the numbers of all."""
 
+from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any
 
 from nicegui import ui
 
-from attomaton.lab.kit.charts import Chart, numbers
+from attomaton.lab.kit.charts import Chart, Margins
+from attomaton.lab.kit.parts import abreast, card, figures, heading, note
+from attomaton.lab.kit.table import numbers
 from attomaton.lab.scan_snap import charts as draw
-from attomaton.lab.scan_snap.runs import Asked, Rates, Result, predicted, worded
+from attomaton.lab.scan_snap.runs import Asked, Predicted, Rates, Result, predicted, worded
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import family
 
@@ -38,27 +40,25 @@ class Column:
     """The charts of one pair of learning rates; `beside` when two columns share the width."""
 
     def __init__(self, beside: bool):
-        empty: tuple[dict[str, Any], list[str], list[Any]] = {}, [], []
         with ui.element("div").classes("pile"):
-            self.title = ui.label().classes("card-title").props('role="heading" aria-level="2"')
+            self.title = heading()
             self.title.set_visibility(beside)
             with ui.element("div").classes("pile" if beside else "grid2"):
-                self.heat = Chart("Attention over time", *empty, name="attention", height="27rem")
-                self.bars = Chart("Attention now", *empty, name="attention-now", height="27rem")
+                self.heat = Chart("Attention over time", name="attention", height="27rem")
+                self.bars = Chart("Attention now", name="attention-now", height="27rem")
             with ui.element("div").classes("pile" if beside else "grid3"):
                 self.curves = {
-                    key: Chart(title, *empty, name=key, height="19rem")
+                    key: Chart(title, name=key, height="19rem")
                     for key, title in draw.CURVES.items()
                 }
-        self.heat_marker = Marker(
-            self.heat, draw.ROWS, "light"
-        )  # on viridis, whatever the page's colours
+        # Light on viridis, whatever the page's colours.
+        self.heat_marker = Marker(self.heat, draw.ROWS, "light")
         self.markers = [Marker(chart, draw.CURVE) for chart in self.curves.values()]
 
     def show(
         self,
         rates: Rates,
-        side: dict[str, Result],
+        side: Mapping[str, Result],
         level: str,
         n: int,
         now: int,
@@ -72,12 +72,12 @@ class Column:
         several = f", median of {len(run.z)} runs" if len(run.z) > 1 else ""
         self.title.set_text(named(rates))
         self.heat.title.set_text(f"Attention of class {n}, {level}{several}")
-        self.heat.show(*draw.heat(self.attention, run.t, self.tokens, scales.attention))
+        self.heat.show(draw.heat(self.attention, run.t, self.tokens, scales.attention))
         self.bars.title.set_text(f"Attention at t = {draw.moment(run.t[now])}")
-        self.bars.show(*draw.bars(self.attention, self.tokens, scales.attention, now))
+        self.bars.show(draw.bars(self.attention, self.tokens, scales.attention, now))
         times = predicted(run.classes, rates)
         for key, chart in self.curves.items():
-            chart.show(*draw.curves(key, side, times, scales))
+            chart.show(draw.curves(key, side, times, scales))
         self._mark(now)
 
     def move(self, now: int) -> None:
@@ -88,7 +88,7 @@ class Column:
 
     def settle(self, now: int) -> None:
         """Let the bars' table, files and colours have this time too."""
-        self.bars.show(*draw.bars(self.attention, self.tokens, self.most, now))
+        self.bars.show(draw.bars(self.attention, self.tokens, self.most, now))
 
     def _mark(self, now: int) -> None:
         self.heat_marker.move(draw.column_at(now, len(self.t), len(self.tokens.at)))
@@ -99,45 +99,43 @@ class Column:
 class Marker:
     """A vertical line laid over a chart, moved without drawing the chart again."""
 
-    def __init__(self, chart: Chart, grid: dict[str, int], kind: str = ""):
+    def __init__(self, chart: Chart, grid: Margins, kind: str = ""):
         self.grid = grid
         at = chart.card.default_slot.children.index(chart.canvas)
         with chart.card, ui.element("div").classes("layer") as layer:
             chart.canvas.move(layer)
             self.line = ui.element("div").classes(f"marker {kind}")
         layer.move(chart.card, at)
-        self.line.style(f"top: {grid['top']}px; bottom: {grid['bottom']}px")
+        self.line.style(f"top: {grid.top}px; bottom: {grid.bottom}px")
 
     def move(self, share: float) -> None:
         """To a place between the left (0) and the right (1) end of the axis."""
-        left, right = self.grid["left"], self.grid["right"]
+        left, right = self.grid.left, self.grid.right
         self.line.style(f"left: calc({left}px + (100% - {left + right}px) * {share:.5f})")
 
 
-def show_numbers(asked: Asked, sides: list[dict[str, Result]]) -> None:
+def show_numbers(asked: Asked, sides: Sequence[Mapping[str, Result]]) -> None:
     """Predicted and measured snap times, the end point, and whether the theorem's conditions hold."""
     classes = family(asked.classes)
     rows: list[list[object]] = []
-    with ui.element("section").classes("card").props('aria-label="Predicted and measured"'):
-        title = ui.label("Predicted and measured").classes("card-title")
-        title.props('role="heading" aria-level="2"')
+    with card("Predicted and measured"):
         for rates, side in zip(asked.rates, sides, strict=True):
             times = predicted(classes, rates)
             if len(sides) > 1:
-                ui.label(named(rates)).classes("note")
+                note(named(rates))
             _figures(times, side)
             for level, result in side.items():
-                rows += _rows(rates, level, result, times["transition"])
+                rows += _rows(rates, level, result, times.transition)
         with ui.element("div").classes("twin"):
             numbers(HEADER, rows)
-        ui.label(
+        note(
             "Snap: the accumulated gain ∫γ, at first like t², grows more slowly than t from here on. Knee: the "
             "scan slope t ξ has fallen to half its largest value (median over classes)."
-        ).classes("note")
-        ui.label(
+        )
+        note(
             f"What the theorem asks of the classes ({asked.classes}: {classes.K} classes, {classes.M} tokens)"
-        ).classes("note")
-        with ui.element("div").classes("abreast"):
+        )
+        with abreast():
             _conditions(classes, asked.rates)
 
 
@@ -146,19 +144,16 @@ def named(rates: Rates) -> str:
     return f"η_Y = {worded(rates[0])}, η_Z = {worded(rates[1])}"
 
 
-def _figures(times: dict[str, Any], side: dict[str, Result]) -> None:
-    figures = {
-        "scanning until t₀′ = K ln M/η_Y": f"{times['scanning_end']:.6g}",
-        "snap, predicted": f"{times['transition']:.6g}",
-        "snapping from t₀ = 2 t₀′": f"{times['snapping_start']:.6g}",
-    }
-    for level, result in side.items():
-        figures[f"snap, {level}"] = _measured(result, times["transition"])
-    with ui.element("div").classes("figures"):
-        for name, value in figures.items():
-            with ui.element("div"):
-                ui.label(value).classes("figure-value")
-                ui.label(name).classes("figure-name")
+def _figures(times: Predicted, side: Mapping[str, Result]) -> None:
+    measured = [(f"snap, {x}", _measured(side[x], times.transition)) for x in side]
+    figures(
+        [
+            ("scanning until t₀′ = K ln M/η_Y", f"{times.scanning_end:.6g}"),
+            ("snap, predicted", f"{times.transition:.6g}"),
+            ("snapping from t₀ = 2 t₀′", f"{times.snapping_start:.6g}"),
+            *measured,
+        ]
+    )
 
 
 def _measured(result: Result, time: float) -> str:
@@ -187,7 +182,7 @@ def _rows(rates: Rates, level: str, result: Result, time: float) -> list[list[ob
 
 def _conditions(classes: SequenceClasses, pairs: tuple[Rates, ...]) -> None:
     for rates in pairs:
-        for name, asks in predicted(classes, rates)["conditions"].items():
+        for name, asks in predicted(classes, rates).conditions.items():
             if rates is not pairs[0] and not name.startswith("eta_y"):
                 continue  # the others do not depend on the rates
             good = bool(asks["holds"])

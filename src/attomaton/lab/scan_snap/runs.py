@@ -1,44 +1,46 @@
 """What the scan-and-snap screen asks of the levels: read from an address, computed in a job, kept for the next page."""
 
 import shlex
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from attomaton.disk.formats import read_toml
 from attomaton.errors import AttomatonError, UsageError
 from attomaton.lab.jobs import Job
+from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.shelf import Item
 from attomaton.lab.view import Lab, number
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import conditions, family
-from attomaton.scan_snap.levels import OPTIONS, check_options, memory_mb, run_level
+from attomaton.scan_snap.levels import (
+    OPTIONS,
+    check_options,
+    memory_mb,
+    run_level,
+    settings_of,
+)
+from attomaton.scan_snap.levels import UNTIL as LAST
 from attomaton.scan_snap.trajectory import LEVELS, Dynamics
 
 if TYPE_CHECKING:
     from attomaton.scan_snap.theory.phase import Phases
 
 CLASSES, RATE, UNTIL = "syn-small", 1.0, 1e4
-ORDER = (
-    "reduced",
-    "limit",
-    "sampled",
-)  # the quickest first, so that something is on screen at once
+ORDER = ("reduced", "limit", "sampled")  # the quickest first: something is on screen at once
 FIRST = ("reduced", "limit")
-# Options of `attomaton dynamics`: what a value has to be, and what the levels take when there is none.
+# Options of `attomaton dynamics`: what a value has to be.
 KINDS: dict[str, type] = {
     "until": float, "steps": int, "T": int, "batch": int, "optimizer": str, "start": str,
     "mixing": str, "seeds": int, "seed": int,
 }  # fmt: skip
-USUAL: dict[str, Any] = {"steps": 100, "T": 128, "batch": 128, "seeds": 1}
 FLAGS = {"T": "--length"}
 MOST_MB = 1000  # of one question: all its levels and rates together
 MOST_TOKENS, MOST_AT_ONCE = 3e9, 4e6  # drawn by the sampled level in all, and for one step
-KEPT, KEPT_MB, FEWEST = 20, 1500, 6  # results that stay; one question has at most six
+KEPT, KEPT_MB, FEWEST = 20, 1500, 6  # results that stay
 
 Rates = tuple[float, float]
+Option = str | int | float
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Asked:
     classes: str
     levels: tuple[str, ...]
     rates: tuple[Rates, ...]
-    options: tuple[tuple[str, Any], ...]
+    options: tuple[tuple[str, Option], ...]
 
     def of(self, level: str) -> dict[str, Any]:
         """The options this level has."""
@@ -85,7 +87,7 @@ class Asked:
         return memory_mb(level, classes, given.get("seeds", 1), records, **rest)
 
     def _check_draws(self) -> None:
-        given = USUAL | self.of("sampled")
+        given = settings_of("sampled", self.of("sampled"))
         at_once = given["T"] * given["batch"]
         tokens = at_once * given["steps"] * given["seeds"] * len(self.rates)
         if at_once > MOST_AT_ONCE or tokens > MOST_TOKENS:
@@ -191,7 +193,7 @@ def run_settings(item: Item) -> dict[str, str]:
     known = ("classes", "eta_y", "eta_z", *KINDS)
     said = {k: worded(v) for k, v in config.items() if k in known}
     # Without `--until` the levels go to 10⁶, further than this page does by itself.
-    return {"until": worded(1e6), **said, "levels": ",".join(levels)}
+    return {"until": worded(LAST), **said, "levels": ",".join(levels)}
 
 
 # What comes back
@@ -210,39 +212,17 @@ class Result:
         return 2 * self.run.z.nbytes / 1e6
 
 
-class Results:
-    """The newest results of a lab, by what was asked."""
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[str, Result] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: str) -> Result | None:
-        """A result that is still here."""
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-            return self._found.get(key)
-
-    def keep(self, key: str, result: Result) -> None:
-        """Keep one more; the oldest go, in numbers and in megabytes."""
-        with self._lock:
-            self._found[key] = result
-            while len(self._found) > KEPT or (
-                len(self._found) > FEWEST
-                and sum(r.megabytes for r in self._found.values()) > KEPT_MB
-            ):
-                self._found.popitem(last=False)
+def results() -> Cache[str, Result]:
+    """The newest results by what was asked; one question has at most six."""
+    return Cache(KEPT, size=lambda result: result.megabytes, room=KEPT_MB, fewest=FEWEST)
 
 
-def results_of(lab: Lab) -> Results:
-    """The results all pages of a lab share."""
-    return lab.kept.setdefault("scan-snap", Results())
+RESULTS = Shared(results)
 
 
 def found(lab: Lab, asked: Asked) -> list[dict[str, Result]]:
     """For each pair of rates the levels that are there; a level counts once every pair has it."""
-    kept = results_of(lab)
+    kept = RESULTS.of(lab)
     rows = {
         level: [kept.get(asked.key(level, rates)) for rates in asked.rates]
         for level in asked.levels
@@ -263,7 +243,7 @@ class Waiting:
 def compute(lab: Lab, asked: Asked) -> Job[Waiting]:
     """Start what is missing, or join the job that is at it; it ends early when no page waits for it any more."""
     lab.may_start()
-    classes, kept = asked.check(), results_of(lab)
+    classes, kept = asked.check(), RESULTS.of(lab)
     wanted = [(level, rates) for level in asked.levels for rates in asked.rates]
 
     def work(job: Job[Waiting]) -> None:
@@ -287,14 +267,22 @@ def compute(lab: Lab, asked: Asked) -> Job[Waiting]:
     return job
 
 
-def predicted(classes: SequenceClasses, rates: Rates) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Predicted:
     """The times and conditions `attomaton dynamics` reports."""
+
+    scanning_end: float
+    transition: float
+    snapping_start: float
+    conditions: Mapping[str, Mapping[str, float | bool]]
+
+
+def predicted(classes: SequenceClasses, rates: Rates) -> Predicted:
+    """What theory says of these classes at these rates."""
     from attomaton.scan_snap.theory.phase import gain_transition, scanning_end, snapping_start
 
     y, K, M = rates[0], classes.K, classes.M
-    return {
-        "scanning_end": float(scanning_end(y, K, M)),
-        "transition": float(gain_transition(y, K, M)),
-        "snapping_start": float(snapping_start(y, K, M)),
-        "conditions": conditions(classes, y),
-    }
+    end, transition, start = (
+        float(time(y, K, M)) for time in (scanning_end, gain_transition, snapping_start)
+    )
+    return Predicted(end, transition, start, conditions(classes, y))

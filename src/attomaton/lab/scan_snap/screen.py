@@ -7,10 +7,18 @@ from typing import Any
 from nicegui import ui
 
 from attomaton.lab.jobs import DONE, RUNNING, STOPPED, Job
-from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.kit.page import Page
+from attomaton.lab.kit.parts import abreast, button, card, icon_button
 from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap import panels
-from attomaton.lab.scan_snap.runs import Result, compute, found, read_asked, run_settings
+from attomaton.lab.scan_snap.runs import (
+    Result,
+    Waiting,
+    compute,
+    found,
+    read_asked,
+    run_settings,
+)
 from attomaton.lab.scan_snap.settings import Settings
 from attomaton.lab.view import Screen, View
 from attomaton.scan_snap.data import SequenceClasses
@@ -25,13 +33,20 @@ CSS = """
 """
 
 
-class Page:
+class ScanSnapPage(Page):
     """One tab on this screen. The address holds every setting; what is drawn follows from it."""
 
+    TITLE = "Scan and snap: how attention gets to its end point"
+    CSS = CSS + panels.CSS
+
     def __init__(self, view: View):
-        self.view, self.asked = view, read_asked(view.settings)
-        self.job: Job | None = None
-        self.changes: dict[str, Any] = {}
+        super().__init__(view)
+        if "classes" not in view.settings:
+            # A run of `attomaton dynamics` that is open gives the settings of a bare address.
+            view.settings = {**run_settings(view.item), **view.settings}
+        self.asked = read_asked(view.settings)
+        self.job: Job[Waiting] | None = None
+        self.changes: dict[str, str | None] = {}
         self.timers: dict[Callable[[], Any], ui.timer] = {}
         self.sides: list[dict[str, Result]] = []
         self.columns: list[panels.Column] = []
@@ -39,11 +54,8 @@ class Page:
         self.drawn = 0  # levels of the present question that are on screen
         self.numbered: object = None  # what the table of numbers shows
 
-    def build(self) -> None:
+    def fill(self) -> None:
         """Put the page together and ask for what its address says."""
-        ui.add_css(CSS + panels.CSS)
-        title = ui.label("Scan and snap: how attention gets to its end point").classes("title")
-        title.props('role="heading" aria-level="1"')
         ui.label(
             "Training first scans: attention leaves the tokens that many classes share and gathers on the likeliest "
             "tokens of each class. Then it snaps: the decoder has learned, its signal fades, attention stays as it is. "
@@ -59,7 +71,7 @@ class Page:
 
     # What is asked: a change goes into the address, then the question is read from there again
 
-    def change(self, **settings: Any) -> None:
+    def change(self, **settings: str | None) -> None:
         """Take note of new settings; they are computed when nothing more has changed for a moment."""
         self.changes |= settings
         self._later(PAUSE, self._changed)
@@ -95,11 +107,11 @@ class Page:
         if not self.drawn:
             self._forget()
 
-    def _looked(self, job: Job) -> None:
+    def _looked(self, job: Job[Waiting]) -> None:
         if job is self.job and self.drawn < job.done // len(self.asked.rates):
             self._draw()
 
-    def _ended(self, job: Job) -> None:
+    def _ended(self, job: Job[Waiting]) -> None:
         if job is not self.job:
             return
         self._draw()
@@ -107,8 +119,7 @@ class Page:
             self.compute()  # another page had given it up half-way
         elif job.state == STOPPED:
             with self.status:
-                again = ui.button("Compute", icon="play_arrow", on_click=self.compute)
-                again.props("unelevated no-caps dense")
+                button("Compute", self.compute, more="dense")
         elif job.state != DONE:
             self._forget()
 
@@ -144,13 +155,13 @@ class Page:
         self.numbered = None
         with self.area:
             self.numbers = ui.element("div").classes("w-full")
-            with ui.element("section").classes("card scrub").props('aria-label="Time and class"'):
+            with card(classes="scrub", label="Time and class"):
                 self._scrubber()
             with ui.element("div").classes("grid2"):
                 self.columns = [panels.Column(count > 1) for _ in range(count)]
 
     def _scrubber(self) -> None:
-        with ui.element("div").classes("abreast"):
+        with abreast():
             self.button = icon_button("play_arrow", "Play or pause", self._play)
             self.slider = ui.slider(min=0, max=1, value=0)
             self.slider.props('dense aria-label="Recorded time"')
@@ -232,18 +243,11 @@ def _whole(text: str, otherwise: int, most: int) -> int:
     return min(int(text[:9]), most) if text.isascii() and text.isdigit() else otherwise
 
 
-def build(view: View) -> None:
-    """Fill the page; a run of `attomaton dynamics` that is open gives the settings of a bare address."""
-    if "classes" not in view.settings:
-        view.settings = {**run_settings(view.item), **view.settings}
-    Page(view).build()
-
-
 SCREEN = Screen(
     "/scan-snap",
     "Scan and snap",
     "center_focus_strong",
-    build,
+    ScanSnapPage.build,
     """
 Classes of sequences, one self-attention layer with decoder Y and attention logits Z, and what happens on the way. A
 class n draws its context tokens from P(l|n), ends in the query ψ(n) and is followed by its own next token. A token is

@@ -6,8 +6,10 @@ from typing import Any
 
 from nicegui import ui
 
-from attomaton.lab.scan_snap.runs import KINDS, ORDER, USUAL, Asked, worded
+from attomaton.lab.kit.parts import abreast, card
+from attomaton.lab.scan_snap.runs import KINDS, ORDER, Asked, Option, worded
 from attomaton.scan_snap.families import FAMILIES
+from attomaton.scan_snap.levels import settings_of
 
 WIDEST = (-2.0, 2.0)  # log₁₀ of the learning rates the sliders reach
 STEP = 0.05
@@ -47,8 +49,9 @@ class Settings:
         self.asked, self.change = asked, change
         self.levels = list(asked.levels)
         self.fields: dict[str, Any] = {}
+        self.usual = settings_of("sampled", {})
         ui.add_css(CSS)
-        with ui.element("section").classes("card").props('aria-label="Settings"'):
+        with card(label="Settings"):
             self._build()
         self.follow(asked)
 
@@ -68,7 +71,7 @@ class Settings:
     def _build(self) -> None:
         asked, options = self.asked, dict(self.asked.options)
         known = list(dict.fromkeys([*FAMILIES, asked.classes]))
-        with ui.element("div").classes("abreast"):
+        with abreast():
             family = ui.select(known, label="classes", value=asked.classes).classes("choose")
             family.props("dense outlined options-dense")
             family.on_value_change(
@@ -92,15 +95,16 @@ class Settings:
                 if name not in OFTEN:
                     self._option(name, options.get(name))
 
-    def _option(self, name: str, value: Any) -> None:
+    def _option(self, name: str, value: Option | None) -> None:
         """A field of an option; an empty one leaves the choice to the levels."""
         field: Any
         if name in CHOICES:
             known = list(dict.fromkeys([*CHOICES[name], *([value] if value else [])]))
             field = ui.select(known, label=LABELS[name], value=value or known[0])
         else:
-            usual = str(USUAL.get(name, 0))
-            field = ui.number(LABELS[name], value=value, placeholder=usual)
+            usual = str(self.usual.get(name, 0))
+            number = None if isinstance(value, str) else value
+            field = ui.number(LABELS[name], value=number, placeholder=usual)
             field.props("stack-label clearable step=any")
         field.props(f'dense outlined options-dense aria-label="{LABELS[name]}"')
         field.on_value_change(
