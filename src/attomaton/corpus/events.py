@@ -24,11 +24,7 @@ SAMPLE = 1000  # rows looked at to tell what a column holds
 def read_events(
     path: Path, format: str, reading: Reading, vocabulary: Vocabulary | None
 ) -> Windows:
-    """The windows of an event log.
-
-    Sequences come in the order of their first events, those that begin together by name, so that the rows of a log may
-    stand in any order; without an order column, as the file has them.
-    """
+    """The windows of an event log: see `windows_from_events`."""
     import pyarrow as pa
 
     if not path.is_file():
@@ -37,6 +33,26 @@ def read_events(
         )
     try:
         table, name, ordering = _read_table(path, format, reading.columns)
+    except (ValueError, KeyError, pa.ArrowException) as fault:
+        raise _unreadable(fault) from None
+    return windows_from_events(table, name, reading, vocabulary, ordering)
+
+
+def windows_from_events(
+    table: Any,
+    name: dict[str, str],
+    reading: Reading,
+    vocabulary: Vocabulary | None,
+    ordering: Ordering | None = None,
+) -> Windows:
+    """The windows of an Arrow table with one event a row; `name` says which column plays each role.
+
+    Sequences come in the order of their first events, those that begin together by name, so that the rows of a log may
+    stand in any order; without an order column, as the table has them (`ordering` says so).
+    """
+    import pyarrow as pa
+
+    try:
         if not table.num_rows:
             raise DataError("no events: the file has no rows.")
         columns = {role: _plain(table.column(column)) for role, column in name.items()}
@@ -54,10 +70,8 @@ def read_events(
         if not pa.types.is_integer(items.type):
             items = items.cast(pa.large_string())
         coded = items.dictionary_encode()  # by first appearance, as everywhere
-    except DataError:
-        raise
     except (ValueError, KeyError, pa.ArrowException) as fault:
-        raise DataError(f"cannot be read as an event log: {fault}") from None
+        raise _unreadable(fault) from None
     length = np.bincount(group)
     if length.max() < 2:
         raise DataError(
@@ -73,6 +87,13 @@ def read_events(
         vocabulary, ids, row_pointer(length), reading.window, partial=True
     )
     return replace(windows, noun="row", numbers=at + 1, ordering=ordering)
+
+
+def _unreadable(fault: Exception) -> DataError:
+    """The error about a table; one that already says what is wrong stays as it is."""
+    if isinstance(fault, DataError):
+        return fault
+    return DataError(f"cannot be read as an event log: {fault}")
 
 
 def _by_first_event(
@@ -113,7 +134,7 @@ def _read_table(
     name: dict[str, str] = {}
 
     def choose(found: list[str]) -> Collection[str]:
-        name.update(_column_names(asked, found))
+        name.update(column_names(asked, found))
         return name.values()
 
     if format == "parquet":
@@ -138,7 +159,7 @@ def _first_lines(path: Path, parse: Any, names: list[str]) -> Any:
         )
 
 
-def _column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, str]:
+def column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, str]:
     """Which column plays each role; `order` plays none where nobody asked for it or has it."""
     name = {role: column or role for role, column in asked.items()}
     if asked["order"] is None and "order" not in found:

@@ -3,7 +3,7 @@
 import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
+from attomaton.corpus.events import column_names, windows_from_events
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.samples import (
     Samples,
     check_weights,
@@ -170,13 +172,20 @@ def as_windows(
     *,
     context: int | None = None,
     weights: Weights | None = None,
+    sequence: str | None = None,
+    item: str | None = None,
+    order: str | None = None,
+    dates: str | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Windows:
     """Contexts and their next tokens, from what a program holds.
 
-    - a list of sequences and `context`: every token of a sequence is a next token once, with the up to `context` tokens
-      before it as its context;
-    - a list of contexts and their `next_tokens` (and `weights`): taken as they are.
+    - A list of sequences and `context`: every token of a sequence is a next token once, with the up to `context` tokens
+      before it as its context.
+    - A list of contexts and their `next_tokens` (and `weights`): taken as they are.
+    - A table (a pandas or polars data frame, an Arrow table, a dictionary of columns): an event log, cut as a list of
+      sequences is; `sequence`, `item`, `order` and `dates` are those of `read_windows`. A table with columns `tokens`
+      (lists) and `next`, perhaps `weight`, holds contexts as they are.
 
     With a `vocabulary` ids are its own, and a token outside it is an error. What cannot be read raises a `DataError`,
     arguments that do not go together a `UsageError`.
@@ -185,12 +194,20 @@ def as_windows(
     Windows(3 contexts, 2 tokens, 1 without their label)
     >>> as_windows([["tea", "bell"], ["soup", "bell"]], ["tea", "soup"], weights=[2, 1])
     Windows(2 contexts, 3 tokens)
+    >>> log = {"guest": [1, 2, 1, 1], "order": [0, 0, 1, 2], "dish": ["tea", "soup", "cake", "tea"]}
+    >>> as_windows(log, context=2, sequence="guest", item="dish").to_arrow().to_pylist()[1]
+    {'tokens': ['tea', 'cake'], 'next': 'tea', 'weight': 1.0, 'realizable': True}
     """
     if isinstance(data, Windows):
         return data
+    table = _table_of(data)
+    if table is not None and {"tokens", "next"} <= {*table.column_names} and item is None:
+        data, next_tokens = table["tokens"].to_pylist(), table["next"].to_pylist()
+        weights = table["weight"].to_pylist() if "weight" in table.column_names else weights
+        table = None
     if next_tokens is not None:
         if context is not None:
-            raise UsageError("context cuts sequences; contexts with next_tokens are not cut.")
+            raise UsageError("context cuts sequences; contexts with next tokens are not cut.")
         return windows_from_sequences(data, next_tokens, weights, vocabulary)
     if context is None:
         raise UsageError(
@@ -198,7 +215,11 @@ def as_windows(
         )
     context = whole_number("context", context, least=1)
     if weights is not None:
-        raise UsageError("weights are those of contexts with next_tokens.")
+        raise UsageError("weights are those of contexts with next tokens.")
+    if table is not None:
+        reading = Reading(context, sequence=sequence, item=item, order=order, dates=dates)
+        names = column_names(reading.columns, table.column_names)
+        return windows_from_events(table, names, reading, vocabulary)
     given = list_of(data, "data", 'a list of sequences such as [["a", "b"], ["b", "a"]]')
     rows = [read_context(row, f"sequence {i}") for i, row in enumerate(given)]
     if vocabulary is None:
@@ -207,6 +228,19 @@ def as_windows(
         ids = known_ids(vocabulary, rows)
     start = row_pointer(np.array([len(row) for row in rows], dtype=np.int64))
     return windows_from_streams(vocabulary, ids, start, context, partial=True)
+
+
+def _table_of(data: Any) -> Any | None:
+    """A data frame, an Arrow table or a dictionary of columns as an Arrow table; None of anything else."""
+    import pyarrow as pa
+
+    columns = isinstance(data, Mapping)
+    if not columns and not any(hasattr(data, x) for x in ("column_names", "columns", "schema")):
+        return None
+    try:
+        return pa.table(dict(data) if columns else data)
+    except (TypeError, ValueError, pa.ArrowException) as fault:
+        raise DataError(f"data: cannot be read as a table: {fault}") from None
 
 
 def as_samples(data: Any, next_tokens: NextTokens | None = None, **how: Any) -> Samples:
