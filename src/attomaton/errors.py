@@ -22,7 +22,15 @@ CLOSE = (
 
 
 class AttomatonError(Exception):
-    """The family: `except AttomatonError` catches everything this library says on purpose."""
+    """The family: `except AttomatonError` catches everything this library says on purpose.
+
+    >>> from attomaton import AttomatonError, read_samples
+    >>> try:
+    ...     read_samples("nowhere.jsonl")
+    ... except AttomatonError as error:
+    ...     print(error)
+    nowhere.jsonl: no such file.
+    """
 
     exit_code = 1
     resumable = (
@@ -31,31 +39,70 @@ class AttomatonError(Exception):
 
 
 class UsageError(AttomatonError, ValueError):
-    """An argument or option that makes no sense, whatever the data."""
+    """An argument or option that makes no sense, whatever the data.
+
+    >>> from attomaton import build_graph, example_samples
+    >>> build_graph(example_samples()).to_networkx("bel")
+    Traceback (most recent call last):
+    ...
+    attomaton.errors.UsageError: 'bel' is no last token; did you mean 'bell'?
+    """
 
     exit_code = 2
 
 
 class DataError(AttomatonError, ValueError):
-    """Input that cannot be read as what it claims to be."""
+    """Input that cannot be read as what it claims to be.
+
+    >>> from attomaton import samples_from_sequences
+    >>> samples_from_sequences([["a", "b"]], ["a", "b"])
+    Traceback (most recent call last):
+    ...
+    attomaton.errors.DataError: 1 sequences but 2 next tokens; one each is needed.
+    """
 
     exit_code = 3
 
 
 class AssumptionError(AttomatonError, ValueError):
-    """A theorem was asked for on data that break one of its assumptions; the message is a witness."""
+    """A theorem was asked for on data that break one of its assumptions; the message is a witness.
+
+    >>> from attomaton import build_graph, samples_from_sequences
+    >>> build_graph(samples_from_sequences([["a", "b"], ["a", "b"]], ["a", "b"])).priority_order(1)
+    Traceback (most recent call last):
+    ...
+    attomaton.errors.AssumptionError: last token 'b': its priority graph has a cycle, so no order
+    of single tokens exists:
+      'a' → 'b' → 'a'
+    Use levels and components instead.
+    """
 
     exit_code = 3
 
 
 class SolverError(AttomatonError, RuntimeError):
-    """A solver ended without a certified answer."""
+    """A solver ended without a certified answer.
+
+    >>> from attomaton import norm_path, samples_from_sequences
+    >>> try:
+    ...     norm_path(samples_from_sequences([[0, 1]], [0]), [1e3])
+    ... except SolverError as error:
+    ...     print(str(error)[:9])
+    norm path
+    """
 
     exit_code = 4
 
 
 class StorageError(AttomatonError, RuntimeError):
-    """A file could not be written; what was whole before still is."""
+    """A file could not be written; what was whole before still is.
+
+    What was finished before is kept: the same work asked for again goes on from there.
+
+    >>> from attomaton import AttomatonError, StorageError
+    >>> issubclass(StorageError, AttomatonError), StorageError.resumable
+    (True, True)
+    """
 
     resumable = True
     taken = False  # whether only the place was: the result is whole, and lies elsewhere

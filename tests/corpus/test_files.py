@@ -242,8 +242,8 @@ CHANGED = "changed while it was read. Run again, once nobody writes to it."
     [
         ("a.txt", b"a b a b a b\n" * 50_000, text, "decoded"),
         ("a.jsonl", ROWS.encode() * 10_000, readers, "line_blocks"),
-        ("a.csv", LOG.encode() * 100, events, "_column_names"),
-        ("a.parquet", in_parquet(), events, "_column_names"),
+        ("a.csv", LOG.encode() * 100, events, "column_names"),
+        ("a.parquet", in_parquet(), events, "column_names"),
     ],
 )
 def test_a_file_that_changes_while_it_is_read(

@@ -50,14 +50,26 @@ def read_windows(
     path: str | os.PathLike[str],
     reading: Reading = AS_NAMED,
     vocabulary: Vocabulary | None = None,
+    **options: Any,
 ) -> Windows:
-    """The contexts of a file, or of a data set by name (`wikitext-2`, `wikitext-2:valid`), read as `Reading` says.
+    """The contexts of a file, or of a data set by name (`wikitext-2`, `wikitext-2:valid`).
+
+    `options` say how it is read, those of `read_samples`; or `reading` says all of them at once.
 
     A `vocabulary` fixes the ids and no token may lie outside it. Words of a plain text that it does
     not hold are then read as integers where they look like one, and line ends are mere white space
     unless it holds `<eos>`. A file that is written to while it is read is refused, and so is one that plainly holds
-    another format than its suffix says.
+    another format than its suffix says: a `DataError`, as all that is wrong with a file. Options that do not fit its
+    format raise a `UsageError`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "corpus.txt")
+    ...     _ = path.write_text("the cat and the dog and the cat")
+    ...     read_windows(path, context=4)
+    Windows(4 contexts, 4 tokens, 2 without their label)
     """
+    reading = replace(reading, **options) if options else reading
     path = data_file(path)
     with _about(path):
         _check_exists(path)
@@ -143,7 +155,20 @@ def read_samples(
     tokenizer: str | os.PathLike[str] | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Samples:
-    """The samples of a file: its realizable windows as merged bags; the options are those of `Reading`."""
+    r"""The samples of a file: its realizable windows (see `read_windows`) as merged bags.
+
+    The file's suffix says its format, unless `format` does ("text", "jsonl", "csv", "tsv" or "parquet"). Plain text and
+    event logs are cut into contexts of `context` tokens; `split` and `tokenizer` say what documents and tokens of a
+    text are, `sequence`, `item`, `order` and `dates` which columns of an event log say what: docs/data.md tells all.
+    What is wrong with a file raises a `DataError`, options that do not fit its format a `UsageError`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "log.csv")
+    ...     _ = path.write_text("user,page,time\n1,home,1\n1,cart,2\n2,home,1\n1,home,3\n")
+    ...     read_samples(path, context=2, sequence="user", item="page", order="time")
+    Samples(1 sample, 2 tokens, 1 last token, 1 set aside)
+    """
     reading = Reading(context, format, sequence, item, order, dates, split, tokenizer)
     return read_windows(path, reading, vocabulary).samples()
 

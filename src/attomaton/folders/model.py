@@ -102,18 +102,26 @@ class ModelRecord:
 def save_model(
     limit: Limit,
     folder: Path | str,
-    record: Mapping[str, Any],
+    record: Mapping[str, Any] | None = None,
     dense: bool = False,
     force: bool = False,
 ) -> None:
-    """Write a fitted limit; `record` (provenance) goes into `model.json` beside the summary.
+    """Write a fitted limit; a `record` of where it comes from goes into `model.json` beside the summary.
 
-    An earlier model there is replaced, another folder of ours by `force` alone, anything else never.
+    An earlier model there is replaced, another folder of ours by `force` alone, anything else never (a `UsageError`).
+    With `dense` W_svm and W_fin are written out, too.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from attomaton import example_samples, open_model, solve_limit
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(solve_limit(example_samples()), Path(folder, "model"))
+    ...     open_model(Path(folder, "model"))
+    Limit(3 last tokens, 12 tokens, loss floor 0.464158, ‖W_svm‖ 3.34664, ‖W_fin‖ 0.961133)
     """
     expect_limit(limit)
     with new_folder(check_place(folder, "model", force=force), "fit") as work:
         part = write_part(work, 0, limit)
-        write_head(work, limit.graph.vocabulary, [part], record, _arrays(limit, dense))
+        write_head(work, limit.graph.vocabulary, [part], record or {}, _arrays(limit, dense))
         _part_record(work, 0).unlink()
 
 
@@ -338,7 +346,14 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
     """A fitted limit as it was saved: all of it, or what belongs to some last tokens.
 
     A limit opened for some last tokens answers everything about contexts that end in them; its norms, loss floor and
-    certificates are those of the whole.
+    certificates are those of the whole. What is no model, or a damaged one, raises a `DataError`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from attomaton import example_samples, save_model, solve_limit
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(solve_limit(example_samples()), Path(folder, "model"))
+    ...     open_model(Path(folder, "model"), ["bell"]).samples
+    Samples(11 samples, 10 distinct, 12 tokens, 1 last token, 2 set aside)
     """
     return ModelFolder(folder).limit(lasts)
 

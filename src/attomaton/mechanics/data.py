@@ -61,7 +61,11 @@ def check_embeddings(E: object, K: int | None = None) -> Embeddings:
     """The embeddings of `K` tokens, or an error that says what is wrong with them.
 
     Dependent rows are refused with a witness: then a token's vector is a mixture of others', no head
-    can tell them apart (A2 fails) and the Graph-SVM may ask for the impossible.
+    can tell them apart (A2 fails) and the Graph-SVM may ask for the impossible. That is an `AssumptionError`, what is
+    no matrix of finite numbers a `DataError`.
+
+    >>> check_embeddings([[2, 0], [1, 1]])
+    Embeddings(E=<2×2>)
     """
     try:
         E = np.asarray(E)

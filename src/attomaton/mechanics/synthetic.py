@@ -52,7 +52,11 @@ def draw_samples(
     - `fully-cyclic`: general, then samples are added until each priority graph is one strongly
       connected component. So n is a lower bound here.
 
-    Contexts hold T different tokens unless `repeats`. At most `lasts` last tokens are used.
+    Contexts hold T different tokens unless `repeats`. At most `lasts` last tokens are used. Numbers that make no sense
+    raise a `UsageError`; a `DataError` says that no data of the kind were found.
+
+    >>> draw_samples(np.random.default_rng(0), K=5, n=20, T=3)
+    Samples(20 samples, 17 distinct, 5 tokens, 5 last tokens)
     """
     _check(K, n, T, repeats=repeats, lasts=lasts)
     if kind not in KINDS:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.face import Shown
 from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.disk.formats import (
@@ -29,7 +30,7 @@ from attomaton.disk.formats import (
     write_json,
 )
 from attomaton.disk.storage import check_folder, check_place, new_folder
-from attomaton.errors import DataError, whole_number
+from attomaton.errors import DataError, counted, whole_number
 from attomaton.mechanics.theory.automaton import (
     NOT_A_TOKEN,
     SUGGESTED,
@@ -103,9 +104,21 @@ class Reasons:
         return record
 
 
-@dataclass(frozen=True, eq=False)
-class Predictor:
-    """p(x | X, q) ∝ m_x^θ exp(S_0[q, x] + correction[q, x]) inside the context; an n-gram and a gate outside."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictor(Shown):
+    """p(x | X, q) ∝ m_x^θ exp(S_0[q, x] + correction[q, x]) inside the context; an n-gram and a gate outside.
+
+    Made by `tune`, opened from a folder by `Predictor.open`.
+
+    >>> from attomaton import as_windows, tune
+    >>> text = "the cat and the dog and the cat saw the dog".split()
+    >>> seen, held_out = as_windows([text * 3], context=6), as_windows([text[3:] + text], context=6)
+    >>> predictor = tune(seen, held_out, priors=["zero"], lambdas=[1.0], thetas=[1.0])
+    >>> predictor
+    Predictor(5 tokens, 20 pairs, theta 1, prior zero)
+    >>> predictor.predict(["the", "cat", "saw", "the"])
+    'dog'
+    """
 
     vocabulary: Vocabulary
     theta: float
@@ -114,6 +127,13 @@ class Predictor:
     baselines: Baselines
     gate: Gate
     record: dict[str, Any]
+
+    def _in_short(self) -> str:
+        prior = "+".join(self.prior.features) or "zero"
+        return (
+            f"{counted(len(self.vocabulary), 'token')}, {counted(len(self.corrections.key), 'pair')}, "
+            f"theta {self.theta:g}, prior {prior}"
+        )
 
     def log_weights(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
         """The score of every token of these bags; their softmax is the in-context distribution."""

@@ -50,7 +50,14 @@ def tune(
     `lambdas` are prices in units of one window (λ·n of the penalty path). Where the best of the grid lies at an
     edge, the grid grows there up to `widen` times; a single value is taken as it is. `reading` is how the files were
     read (context and columns), noted for those to be scored later. `over` does a stage with all parts, here or
-    elsewhere, one after the other or side by side.
+    elsewhere, one after the other or side by side. Windows without a label inside their context raise a `DataError`, a
+    grid that makes no sense a `UsageError`.
+
+    >>> from attomaton import as_windows
+    >>> text = "the cat and the dog and the cat saw the dog".split()
+    >>> seen, held_out = as_windows([text * 3], context=6), as_windows([text[3:] + text], context=6)
+    >>> tune(seen, held_out, priors=["zero"], lambdas=[1.0], thetas=[0.5, 1.0], widen=0).theta
+    1.0
     """
     _check(priors, lambdas, thetas, widen)
     valid = aligned(valid, train.vocabulary)

@@ -41,6 +41,10 @@ class PathPoint(Shown):
     `W` with embeddings, else `scores` of the pairs that occur, sorted by (last token, token).
     `gradient` is the largest entry of ∇L(W) + λ(W − W_0), computed afresh from the answer. A point
     of the norm path inside its ball has `lam` 0.
+
+    >>> from attomaton import norm_path, samples_from_sequences
+    >>> norm_path(samples_from_sequences([[0, 1]], [0]), [1.0])[0].scores.round(4).tolist()
+    [0.7071, -0.7071]
     """
 
     radius: float  # ‖W‖_F
@@ -99,7 +103,12 @@ def norm_path(
     """The minimiser of L(W) over the ball ‖W‖ ≤ R for every R, in the order asked for.
 
     ‖W_λ‖ falls as λ rises, so λ is found as the root of ‖W_λ‖ = R on a logarithmic scale. Where
-    L has a minimiser inside the ball, that one (of least norm) is the answer, with λ = 0.
+    L has a minimiser inside the ball, that one (of least norm) is the answer, with λ = 0. Radii that are no positive
+    numbers raise a `UsageError`, those beyond what float64 can tell a `SolverError`.
+
+    >>> from attomaton import example_samples
+    >>> [round(point.loss, 4) for point in norm_path(example_samples(), [0.5, 2])]
+    [0.9287, 0.7163]
     """
     sizes = _positive("radii", radii)
     task = _task(samples, embeddings)
