@@ -268,16 +268,17 @@ def test_one_setting_or_none_that_varies_is_one_row(tmp_path):
     sweep = read_sweep(tmp_path / "row")
     axes = read_axes(sweep, {"y": "eta_z"})
     assert (axes.x, axes.y, axes.held) == ("eta_z", "", {})
-    options, header, rows, note = drawn(sweep, axes, chosen=1)
+    picture = drawn(sweep, axes, chosen=1)
+    options, header, rows = picture.options(), picture.header, picture.rows
     means = cell_means(sweep, "entropy")
     assert [(r[0], r[2]) for r in rows] == [(i, means[i].mean) for i in range(3)]
     assert header[:3] == ["cell", "eta_z", "entropy"]
     # The chosen square is drawn last, above its neighbours.
     assert [d["value"][0] for d in options["series"][0]["data"]] == [0, 2, 1]
-    assert note == "Mean over seeds; 3 cells."
+    assert picture.note == "Mean over seeds; 3 cells."
     one = dict(grid, eta_z=[1])
     sweep_run(tmp_path / "one", one, ["syn-small"], "reduced")
-    options = drawn(read_sweep(tmp_path / "one"), axes, None)[0]
+    options = drawn(read_sweep(tmp_path / "one"), axes, None).options()
     assert (len(options["series"][0]["data"]), options["visualMap"]["show"]) == (1, False)
 
 
@@ -286,7 +287,7 @@ def test_the_code_gives_the_same_numbers(done, tmp_path, call, monkeypatch, caps
     sweep = read_sweep(done)
     grid = {"eta_z": [1, 2], "ratio": [1], "until": [100.0]}
     for out in ("by_cli", "by_python"):
-        cli, python = sweep_code(tmp_path / out, grid, ["syn-small"], "reduced", "loss")
+        cli, python = sweep_code(tmp_path / out, Asked(grid, ["syn-small"], "reduced"), "loss")
         if out == "by_cli":
             assert call(*shlex.split(cli)[1:])[0] == 0
         else:
@@ -294,7 +295,7 @@ def test_the_code_gives_the_same_numbers(done, tmp_path, call, monkeypatch, caps
             assert str(cell_means(read_sweep(tmp_path / out), "loss")) in capsys.readouterr().out
     one, other = (tmp_path / out / "results.parquet" for out in ("by_cli", "by_python"))
     assert pq.read_table(one).to_pylist() == pq.read_table(other).to_pylist()
-    assert " ".join(grid_words(sweep.grid)) in sweep_code(done, sweep.grid, CLASSES, "sampled")[0]
+    assert " ".join(grid_words(sweep.grid)) in sweep_code(done, sweep)[0]
 
 
 def test_a_lab_that_is_read_only_starts_nothing(tmp_path):

@@ -113,6 +113,32 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Square:
+    """One square of a heat map: coloured by its value, or by a colour of its own, hatched."""
+
+    value: Sequence[float | int]  # column, row, and what the colour says
+    name: str
+    label: str = ""
+    ink: str = "$ink"
+    colour: str = ""
+    hatch: str = "$paper"
+    framed: bool = False
+
+    def option(self) -> dict[str, Any]:
+        """As ECharts takes it."""
+        frame = {"borderColor": "$vermilion", "borderWidth": 4}
+        style = frame if self.framed else {"borderColor": "$paper", "borderWidth": 1}
+        label = {"show": bool(self.label), "formatter": self.label, "color": self.ink}
+        made = {"value": self.value, "name": self.name, "itemStyle": style, "label": label}
+        if not self.colour:
+            return made
+        lines = {"rotation": -0.785, "dashArrayX": [1, 0], "dashArrayY": [3, 5]}
+        hatched = {"color": self.colour, "decal": {"color": self.hatch, **lines}}
+        bold = {"fontSize": 14, "fontWeight": "bold"}
+        return made | {"visualMap": False, "itemStyle": style | hatched, "label": label | bold}
+
+
+@dataclass(frozen=True)
 class Series(Part):
     """What is drawn together: `kind` is line, bar, scatter or heatmap."""
 
@@ -127,7 +153,8 @@ class Series(Part):
 
     def option(self) -> dict[str, Any]:
         """As ECharts takes it."""
-        made = _said(type=self.kind, name=self.name or None, data=self.data)
+        data = [x.option() if isinstance(x, Square) else x for x in self.data]
+        made = _said(type=self.kind, name=self.name or None, data=data)
         if self.colour:
             made["itemStyle"] = {"color": self.colour}
         if self.kind == "line":

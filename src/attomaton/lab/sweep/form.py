@@ -9,22 +9,15 @@ from nicegui import ui
 from attomaton.errors import AttomatonError, UsageError
 from attomaton.folders.sweep import Piece, cells_of, parse_grid, pieces_of
 from attomaton.jobs.sweep import memory_needed
+from attomaton.lab.kit.parts import abreast, button, card, note, place
 from attomaton.lab.sweep.runs import Asked
 from attomaton.lab.view import View
 from attomaton.scan_snap.families import FAMILIES, family
+from attomaton.scan_snap.levels import settings_of
 from attomaton.scan_snap.trajectory import LEVELS
 
 MOST_CELLS, MOST_MB = 2000, 4000  # in the page
-MOST_TOKENS, MOST_AT_ONCE = (
-    1e11,
-    1e8,
-)  # drawn by one piece on the sampled level: in all, and for one step
-USUAL = {
-    "T": 128,
-    "batch": 128,
-    "steps": 100,
-    "seeds": 1,
-}  # what the sampled level takes when nothing is said
+MOST_TOKENS, MOST_AT_ONCE = 1e11, 1e8  # drawn by one piece, sampled: in all, and for one step
 FAMILY, LEVEL = "syn-small", "limit"
 GRID = "eta_z=0.1,0.3,1,3\nratio=0.5,1,2,4,8\nuntil=10000"
 
@@ -39,28 +32,25 @@ class Form:
         names = [name for name in view.get("families", FAMILY).split(",") if name in FAMILIES]
         level = view.get("level", LEVEL)
         with (
-            ui.element("section").classes("card").props('aria-label="A new sweep"'),
+            card(label="A new sweep"),
             ui.expansion("A new sweep", value=opened).classes("w-full new-sweep"),
         ):
-            with ui.element("div").classes("abreast"):
+            with abreast():
                 self.families = ui.select(
                     list(FAMILIES), value=names or [FAMILY], multiple=True, label="classes"
                 )
                 self.families.props("dense outlined options-dense use-chips").classes("families")
-                self.level = ui.select(
-                    list(LEVELS), value=level if level in LEVELS else LEVEL, label="level"
-                )
+                known = level if level in LEVELS else LEVEL
+                self.level = ui.select(list(LEVELS), value=known, label="level")
                 self.level.props("dense outlined options-dense").classes("setting")
             self.grid = ui.textarea(
                 "settings, one on each line", value=view.get("grid", GRID)[:4000]
             )
             self.grid.props('outlined autogrow input-class="mono"').classes("w-full grid-lines")
-            with ui.element("div").classes("abreast"):
-                ui.button("Start the sweep", icon="play_arrow", on_click=start).props(
-                    "unelevated no-caps"
-                )
-                self.plan = ui.label().classes("note plan")
-            self.wrong = ui.element("div").classes("place")
+            with abreast():
+                button("Start the sweep", start)
+                self.plan = note().classes("plan")
+            self.wrong = place()
         for field in (self.families, self.level, self.grid):
             field.on_value_change(self._put)
         self._say_plan()
@@ -112,7 +102,7 @@ def _check_size(pieces: list[Piece]) -> None:
         )
     for piece in pieces:
         if piece.level == "sampled":
-            given = USUAL | piece.options
+            given = settings_of(piece.level, piece.options)
             runs = len(piece.cells) * given["seeds"]
             at_once = runs * given["T"] * given["batch"]
             if at_once > MOST_AT_ONCE or at_once * given["steps"] > MOST_TOKENS:
@@ -123,7 +113,6 @@ def _check_size(pieces: list[Piece]) -> None:
 
 
 CSS = """
-.place { width: 100%; } .place:empty { display: none; }
 .setting { width: 12rem; max-width: 100%; }
 .setting-value { width: 17rem; }
 .families { min-width: 14rem; max-width: 100%; }

@@ -1,12 +1,12 @@
 """A sweep as a heat map: two of its settings as axes, the others held, one measured quantity as colour."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 from typing import Any
 
 from attomaton.folders.sweep import MEASURED, Mean, Sweep, cell_means
-from attomaton.lab.kit.charts import POINTS, VIRIDIS
+from attomaton.lab.kit.charts import POINTS, Axis, Margins, Picture, Series, Shades, Square
 
 LABELLED = 80  # cells up to which each shows its number
 NAMES = {
@@ -16,6 +16,12 @@ NAMES = {
     "y_norm": "norm of Y",
 }
 NONE = ""  # no second axis
+# Colour, sign and hatching of what has no mean.
+LOOKS = {
+    "failed": ("$vermilion", "✕", "$paper"),
+    "diverged": ("$purple", "∞", "$paper"),
+    "missing": ("$fill", "…", "$line"),
+}
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Axes:
     x: str
     y: str
     value: str
-    held: dict[str, Any]
+    held: dict[str, str | int | float]
 
 
 def settings_of(sweep: Sweep) -> dict[str, list[Any]]:
@@ -45,7 +51,7 @@ def read_axes(sweep: Sweep, asked: Mapping[str, str]) -> Axes:
     rest = [name for name in usual if name != x]
     y = asked.get("y", "") if asked.get("y") in rest else rest[0] if rest else NONE
     value = asked.get("value", "") if asked.get("value") in MEASURED else MEASURED[0]
-    held = {}
+    held: dict[str, str | int | float] = {}
     for name in names:
         if name not in (x, y):
             words = {str(v): v for v in settings[name]}
@@ -72,10 +78,8 @@ def state_of(sweep: Sweep, means: Mapping[int, Mean], cell: int) -> str:
     return "failed" if cell in sweep.failed else "missing" if cell in sweep.missing else "diverged"
 
 
-def drawn(
-    sweep: Sweep, axes: Axes, chosen: int | None
-) -> tuple[dict[str, Any], list[str], list[list[Any]], str]:
-    """Options, table and note of the map; the chosen cell is framed."""
+def drawn(sweep: Sweep, axes: Axes, chosen: int | None) -> Picture:
+    """The map; the chosen cell is framed."""
     settings, means, places = (
         settings_of(sweep),
         cell_means(sweep, axes.value),
@@ -86,78 +90,65 @@ def drawn(
     values = [means[c].mean for c in shown.values() if c in means]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     high = high if high > low else low + max(abs(low), 1.0) * 1e-9
-    data = [
-        _square(sweep, axes, place, cell, means.get(cell), state_of(sweep, means, cell),
-                (low, high), len(shown) <= LABELLED, cell == chosen)
-        for place, cell in shown.items()
-    ]  # fmt: skip
-    decimals = min(max(2 - floor(log10(high - low)), 0), 15)
-    options: dict[str, Any] = {
-        "animation": False,
-        "grid": {"left": 16, "right": 16, "top": 34, "bottom": 92, "containLabel": True},
-        "tooltip": {"formatter": "{b}"},
-        "xAxis": _axis(axes.x, settings[axes.x]) | {"nameLocation": "middle", "nameGap": 30},
-        "yAxis": _axis(axes.y, settings[axes.y] if axes.y else [""]),
-        "visualMap": {
-            "show": len(set(values)) > 1, "min": low, "max": high, "calculable": True, "precision": decimals,
-            "orient": "horizontal", "left": "center", "bottom": 0, "inRange": {"color": VIRIDIS},
-            "itemHeight": 180, "itemWidth": 14,
-            "text": ["high", "low"],
-        },
-        "series": [{"type": "heatmap", "data": data,
-                    "emphasis": {"itemStyle": {"borderColor": "$ink", "borderWidth": 2}}}],
-    }  # fmt: skip
     names = list(settings)
-    header = ["cell", *names, axes.value, "± (95 %)", "seeds", "ended"]
-    rows = [
-        [c, *(sweep.cells[c][n] for n in names), *_numbers(means.get(c)), state_of(sweep, means, c)]
-        for c in places.values()
-    ]
-    return options, header, rows, _note(sweep, axes, places, means, len(shown))
+    scale = {
+        "show": len(set(values)) > 1, "calculable": True, "orient": "horizontal", "left": "center", "bottom": 0,
+        "precision": min(max(2 - floor(log10(high - low)), 0), 15), "itemHeight": 180, "itemWidth": 14,
+        "text": ["high", "low"],
+    }  # fmt: skip
+    frame = {"emphasis": {"itemStyle": {"borderColor": "$ink", "borderWidth": 2}}}
+    squares = []
+    for place, cell in shown.items():
+        where = [f"{n} {sweep.cells[cell][n]}" for n in (axes.x, axes.y) if n]
+        state, mean = state_of(sweep, means, cell), means.get(cell)
+        one = _square(place, axes.value, mean, state, (low, high))
+        label = one.label if len(shown) <= LABELLED else ""
+        name = ", ".join([*where, one.name])
+        squares.append(replace(one, name=name, label=label, framed=cell == chosen))
+    return Picture(
+        x=_axis(axes.x, settings[axes.x], gap=30),
+        y=_axis(axes.y, settings[axes.y] if axes.y else [""], gap=None),
+        series=[Series("heatmap", squares, more=frame)],
+        header=["cell", *names, axes.value, "± (95 %)", "seeds", "ended"],
+        rows=[
+            [
+                c,
+                *(sweep.cells[c][n] for n in names),
+                *_numbers(means.get(c)),
+                state_of(sweep, means, c),
+            ]
+            for c in places.values()
+        ],
+        note=_note(sweep, axes, places, means, len(shown)),
+        margins=Margins(16, 16, 34, 92, labels=True),
+        shades=Shades(low, high, more=scale),
+        hover={"formatter": "{b}"},
+        more={"animation": False},
+    )
 
 
 def _square(
-    sweep: Sweep, axes: Axes, place: tuple[int, int], cell: int, mean: Mean | None, state: str,
-    span: tuple[float, float], labelled: bool, chosen: bool,
-) -> dict[str, Any]:  # fmt: skip
+    place: tuple[int, int], value: str, mean: Mean | None, state: str, span: tuple[float, float]
+) -> Square:
     """One cell: coloured by its mean, or hatched with the word for what became of it."""
-    where = [f"{n} {sweep.cells[cell][n]}" for n in (axes.x, axes.y) if n]
-    frame = {"borderColor": "$vermilion" if chosen else "$paper", "borderWidth": 4 if chosen else 1}
     if mean is None:
-        looks = {
-            "failed": ("$vermilion", "✕"),
-            "diverged": ("$purple", "∞"),
-            "missing": ("$fill", "…"),
-        }
-        colour, sign = looks[state]
-        hatch = {"color": "$paper" if state != "missing" else "$line", "rotation": -0.785,
-                 "dashArrayX": [1, 0], "dashArrayY": [3, 5]}  # fmt: skip
-        return {
-            "value": [*place, 0], "visualMap": False, "name": ", ".join([*where, state]),
-            "itemStyle": {"color": colour, "decal": hatch, **frame},
-            "label": {"show": labelled, "formatter": sign, "color": "$ink", "fontSize": 14, "fontWeight": "bold"},
-        }  # fmt: skip
-    error = "" if mean.half is None else f" ± {mean.half:.2g}"
-    said = f"{axes.value} {mean.mean:.6g}{error} ({mean.seeds} seed{'s' * (mean.seeds > 1)})"
+        colour, sign, hatch = LOOKS[state]
+        return Square([*place, 0], state, sign, colour=colour, hatch=hatch)
+    said = f"{value} {spread(mean)} ({mean.seeds} seed{'s' * (mean.seeds > 1)})"
     # Dark words on the bright half of the scale.
     ink = "#1b1f24" if (mean.mean - span[0]) / (span[1] - span[0]) > 0.45 else "#ffffff"
     # As many digits as tell the ends of the scale apart.
     digits = min(max(2 + ceil(log10(max(map(abs, span)) / (span[1] - span[0]))), 3), 6)
-    return {
-        "value": [*place, mean.mean],
-        "name": ", ".join([*where, said]),
-        "itemStyle": frame,
-        "label": {"show": labelled, "formatter": f"{mean.mean:.{digits}g}", "color": ink},
-    }
+    return Square([*place, mean.mean], said, f"{mean.mean:.{digits}g}", ink)
 
 
-def _axis(name: str, values: list[Any]) -> dict[str, Any]:
-    return {
-        "type": "category",
-        "name": name,
-        "data": [str(v) for v in values],
-        "splitArea": {"show": False},
-    }
+def spread(mean: Mean) -> str:
+    """A mean and how sure it is."""
+    return f"{mean.mean:.6g}" + ("" if mean.half is None else f" ± {mean.half:.2g}")
+
+
+def _axis(name: str, values: list[Any], gap: int | None) -> Axis:
+    return Axis(name, names=[str(v) for v in values], gap=gap, more={"splitArea": {"show": False}})
 
 
 def _key(value: Any) -> tuple[str, Any]:

@@ -1,7 +1,6 @@
 """Sweeps as the lab starts and continues them."""
 
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -56,27 +55,13 @@ def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job[Going
     return WORK.start(lab, "Sweep", work, Going(folder_id(place), place.name, Event()))
 
 
-def sweep_code(
-    out: Path,
-    grid: Mapping[str, Sequence[Any]],
-    classes: Sequence[str],
-    level: str,
-    value: str = "entropy",
-) -> tuple[str, str]:
+def sweep_code(out: Path, asked: Asked | Sweep, value: str = "entropy") -> tuple[str, str]:
     """The command and the Python code of a sweep."""
-    words = [
-        "attomaton",
-        "sweep",
-        ",".join(classes),
-        *grid_words(grid),
-        "-o",
-        str(out),
-        "--level",
-        level,
-    ]
-    return shlex.join(words), (
+    grid, classes, level = asked.grid, asked.classes, asked.level
+    words = ["attomaton", "sweep", ",".join(classes), *grid_words(grid)]
+    return shlex.join([*words, "-o", str(out), "--level", level]), (
         "from attomaton.folders.sweep import cell_means, read_sweep\n"
         "from attomaton.jobs.sweep import sweep_run\n\n"
-        f"sweep_run({str(out)!r}, {dict(grid)!r}, {list(classes)!r}, {level!r})\n"
+        f"sweep_run({str(out)!r}, {grid!r}, {classes!r}, {level!r})\n"
         f"print(cell_means(read_sweep({str(out)!r}), {value!r}))"
     )
