@@ -51,6 +51,9 @@ def pages(command: Any, path: str) -> list[str]:
             rows.append(f"| {shown} | {p.help or ''} | {default} |")
     table = ["| argument or option | | default |", "|---|---|---|", *rows]
     said = [command.help.strip(), *([command.epilog.strip()] if command.epilog else [])]
+    listed = [f"| `{name}` | {title} |" for name, title in command.rows()]
+    if listed:
+        table += ["", f"| {command.heading.lower()} | |", "|---|---|", *listed]
     return ["\n".join([f"## `{' '.join(words)}`", "", "\n\n".join(said), "", *table])]
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: options for reading data, printing a result, showing progress, saying what went wrong."""
+"""What all commands say: a result, how far the work is, what went wrong."""
 
 import codecs
 import json
@@ -10,93 +10,22 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Any
 
 from attomaton.base import interrupts
 from attomaton.base.progress import Progress
-from attomaton.errors import StorageError, UsageError, as_text, visible
+from attomaton.errors import StorageError, visible
 
-if TYPE_CHECKING:
-    from attomaton.corpus.reading import Reading
-
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Context = Annotated[
-    int | None, typer.Option("--context", help="Tokens before each label (text and event logs).")
-]
-Format = Annotated[
-    str | None,
-    typer.Option("--format", help="Read as text, jsonl, csv, tsv or parquet, whatever the suffix."),
-]
-Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
-Dates = Annotated[
-    str | None, typer.Option(help="What 2/3/2024 is in an event log: day-first or month-first.")
-]
-Split = Annotated[
-    str | None,
-    typer.Option(help="Documents of a text: stream (default; the whole file), lines, paragraphs."),
-]
-TokenizerName = Annotated[
-    str | None,
-    typer.Option(
-        "--tokenizer",
-        help="Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json.",
-    ),
-]
-EngineName = Annotated[
-    str, typer.Option("--engine", help="Where the work runs: local, processes or ray.")
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(help="Processes, or workers of a local Ray cluster (default: all cores)."),
-]
-Memory = Annotated[
-    float | None, typer.Option("--memory", help="GB that what runs at a time may take together.")
-]
-Address = Annotated[
-    str | None, typer.Option(help="A Ray cluster that is there already (default: one is started).")
-]
-Force = Annotated[
-    bool,
-    typer.Option(
-        "--force",
-        help="Replace what is there of another kind, and unfinished work with other settings.",
-    ),
-]
-MOST_MEMORY = 1e9  # GB
 LONGEST = 1000  # characters in a line of a message, whatever a file had in it
 FIRST_LINE, NEXT_LINE = 3.0, 15.0  # seconds, of progress where there is no terminal
 
 
-def reading(given: dict[str, Any]) -> "Reading":
-    """How a file is to be read, out of all that a command was given; what is said of it goes to stderr from now on."""
+def hear() -> None:
+    """Say on stderr, from now on, what the library tells about its work."""
     log = logging.getLogger("attomaton")
     if not any(isinstance(x, _Said) for x in log.handlers):
         log.addHandler(_Said())
         log.setLevel(logging.INFO)
-    from attomaton.corpus.reading import OPTIONS, Reading
-
-    return Reading(**{name: given[name] for name in OPTIONS})
-
-
-def bytes_of(memory: float | None) -> int | None:
-    """The bytes of `--memory GB`."""
-    if memory is None:
-        return None
-    if not 0 < memory <= MOST_MEMORY:
-        raise UsageError(f"--memory {memory:g}: a positive number of GB is needed.")
-    return int(memory * 1e9)
-
-
-def token_typed(value: str | None) -> str | None:
-    """A token as it was typed, whatever the encoding of the system."""
-    return None if value is None else as_text(value)
-
-
-def tokens_typed(value: list[str]) -> list[str]:
-    """Several of them."""
-    return [as_text(word) for word in value]
 
 
 class _Said(logging.Handler):

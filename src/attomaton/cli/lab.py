@@ -1,21 +1,26 @@
 """The command that opens the lab in a browser."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attomaton.base import interrupts
-from attomaton.cli.console import Column, Context, Dates, Format, Split, TokenizerName, reading, say
+from attomaton.cli.console import say
+from attomaton.cli.options import command
 from attomaton.errors import UsageError
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(lab)
+    command(app, "Lab")(lab)
 
 
 def lab(
+    reading: "Reading",
     what: Annotated[
         Path | None,
         typer.Argument(
@@ -37,17 +42,11 @@ def lab(
             "--allow-run", help="Let pages start work even when others can reach the lab."
         ),
     ] = False,
-    context: Context = None,
-    format: Format = None,
-    sequence: Column = None,
-    item: Column = None,
-    order: Column = None,
-    dates: Dates = None,
-    split: Split = None,
-    tokenizer: TokenizerName = None,
 ) -> None:
-    """See a self-attention layer learn, in the browser, on your own data."""
-    options = reading(locals())
+    """Open the lab in a browser.
+
+    See a self-attention layer learn, on your own data.
+    """
     try:
         from attomaton.lab.hosts import is_alone, resolved
         from attomaton.lab.server import serve, workspace_folder
@@ -57,12 +56,9 @@ def lab(
     alone = is_alone(resolved(host))
     found = Lab(workspace_folder(workspace), allow_run=alone or allow_run)
     if what is not None:
-        found.first = found.shelf.open(what, options).id
+        found.first = found.shelf.open(what, reading).id
     interrupts.served = True
-    serve(
-        found, host=host, port=port, browser=browser,
-        announce=_announce,
-    )  # fmt: skip
+    serve(found, host=host, port=port, browser=browser, announce=_announce)
 
 
 def _announce(address: str) -> None:

@@ -6,24 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.console import (
-    Address,
-    Column,
-    Context,
-    Dates,
-    Force,
-    Format,
-    Json,
-    Memory,
-    Split,
-    TokenizerName,
-    Workers,
-    bytes_of,
-    emit,
-    progress_bar,
-    reading,
-    say_replaced,
-)
+from attomaton.cli.console import emit, progress_bar, say_replaced
+from attomaton.cli.options import EngineOptions, Figure, Force, Json, command
 from attomaton.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -32,8 +16,8 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    app.command()(tune)
-    app.command()(score)
+    command(app, "Learn")(tune)
+    command(app, "Ask")(score)
 
 
 def tune(
@@ -42,13 +26,14 @@ def tune(
     ],
     validate: Annotated[Path, typer.Option(help="What to choose settings on, of the same kind.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the predictor.")],
-    context: Context = None,
+    reading: "Reading",
+    free_engine: EngineOptions,
     priors: Annotated[
         str | None,
         typer.Option(help="zero, or of main, bigram, kin, odds joined by +; several with commas."),
     ] = None,
     lambdas: Annotated[
-        str | None, typer.Option(help="Prices, in units of one window; several with commas.")
+        str | None, typer.Option(help="Penalties (λ), in units of one window; several with commas.")
     ] = None,
     thetas: Annotated[
         str | None, typer.Option(help="Exponents of the counts; several with commas.")
@@ -57,28 +42,13 @@ def tune(
         int | None,
         typer.Option(help="How often the grid grows where the best lies at its edge (default: 4)."),
     ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="Where the work runs: local, processes or ray (default: local; with --workers, processes)."
-        ),
-    ] = None,
-    workers: Workers = None,
-    memory: Memory = None,
-    address: Address = None,
-    format: Format = None,
-    sequence: Column = None,
-    item: Column = None,
-    order: Column = None,
-    dates: Dates = None,
-    split: Split = None,
-    tokenizer: TokenizerName = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Fit a predictor for unseen text: prior, price and exponent chosen on validation data."""
-    asked = reading(locals())
-    from attomaton.engine.choose import open_engine
+    """Fit a predictor for unseen text.
+
+    Prior, penalty and exponent are chosen on validation data.
+    """
     from attomaton.jobs.tune import tune_run
     from attomaton.report.text.terminal import table
 
@@ -90,13 +60,16 @@ def tune(
             grid[name] = _numbers(name, text)
     if widen is not None:
         grid["widen"] = widen
-    bytes_at_a_time = bytes_of(memory)
-    with (
-        open_engine(engine, workers, bytes_at_a_time, address) as where,
-        progress_bar("tuning") as progress,
-    ):
+    with free_engine.open() as where, progress_bar("tuning") as progress:
         record = tune_run(
-            data, validate, out, reading=asked, engine=where, force=force, progress=progress, **grid
+            data,
+            validate,
+            out,
+            reading=reading,
+            engine=where,
+            force=force,
+            progress=progress,
+            **grid,
         )
     say_replaced(record)
     chosen = record["chosen"]
@@ -189,6 +162,7 @@ def score(
         Path, typer.Argument(help="Folder written by `attomaton tune` or `attomaton fit`.")
     ],
     file: Annotated[Path, typer.Argument(help="Data to score on, unseen in training.")],
+    reading: "Reading",
     limit: Annotated[
         Path | None, typer.Option(help="A limit (`attomaton fit`) to score beside a predictor.")
     ] = None,
@@ -199,26 +173,20 @@ def score(
     validate: Annotated[
         Path | None, typer.Option(help="Validation data, for the baselines of a limit.")
     ] = None,
-    context: Context = None,
-    format: Format = None,
-    sequence: Column = None,
-    item: Column = None,
-    order: Column = None,
-    dates: Dates = None,
-    split: Split = None,
-    tokenizer: TokenizerName = None,
-    figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
+    figure: Figure = None,
     json: Json = False,
 ) -> None:
-    """Log-loss and hits on unseen data, beside unigram, recency, bigram and trigram on the same windows."""
-    asked = reading(locals())
+    """Score a model on unseen data, beside baselines.
+
+    Log-loss and hits, beside unigram, recency, bigram and trigram on the same windows.
+    """
     if figure is not None:
         from attomaton.disk.storage import check_file
         from attomaton.report.figures.canvas import FIGURES
 
         check_file(figure, FIGURES, (model, limit))
     with progress_bar("scoring"):
-        result = _scored(model, file, limit, data, validate, asked)
+        result = _scored(model, file, limit, data, validate, reading)
     if figure is not None:
         from attomaton.report.figures import canvas
         from attomaton.report.figures.scores import scores_figure

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.cli.console import Json, emit, progress_bar
+from attomaton.cli.console import emit, progress_bar
+from attomaton.cli.options import Json, command
 from attomaton.errors import (
     DataError,
     StorageError,
@@ -19,7 +20,6 @@ from attomaton.errors import (
     visible,
 )
 
-_program = typer.Typer()  # the whole command line, to which these commands belong
 HOME = Path("runs")  # where runs lie that were not told where to lie
 
 Roots = Annotated[
@@ -29,20 +29,17 @@ Roots = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    global _program  # noqa: PLW0603
-    _program = app
-    runs = typer.Typer(
-        help="What lies in folders: list, look, compare, check, delete.", no_args_is_help=True
-    )
-    runs.command("ls")(ls)
-    runs.command("show")(show)
-    runs.command("diff")(diff)
-    runs.command("check")(check)
-    runs.command("rm")(rm)
-    app.add_typer(runs, name="runs")
+    runs = typer.Typer(help="List, show, compare, check and delete folders.", no_args_is_help=True)
+    command(runs, name="ls")(ls)
+    command(runs, name="show")(show)
+    command(runs, name="diff")(diff)
+    command(runs, name="check")(check)
+    command(runs, name="rm")(rm)
+    app.add_typer(runs, name="runs", rich_help_panel="Folders")
 
 
 def ls(
+    context: typer.Context,
     roots: Roots = None,
     kind: Annotated[
         str | None, typer.Option(help="Only these: model, run, sweep, verification or predictor.")
@@ -55,7 +52,10 @@ def ls(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Models, runs, sweeps, verifications below a folder, the newest first; interrupted ones tell how to go on."""
+    """List models, runs, sweeps and verifications, the newest first.
+
+    Interrupted ones say how to resume them.
+    """
     from attomaton.disk.kinds import KINDS
     from attomaton.folders.look import STATES, scan
     from attomaton.report.text.folders import list_text
@@ -69,7 +69,7 @@ def ls(
         for f in scan(places)
         if (kind is None or f.kind == kind) and (state is None or f.state == state)
     ]
-    records = [{**_offered(f.record()), "shown": _shown(f.path, places)} for f in found]
+    records = [{**_offered(f.record(), context), "shown": _shown(f.path, places)} for f in found]
     under = ", ".join(map(str, places))
     sought = " ".join(word for word in (state, kind or "folder") if word)
     text = f"{under}: no {sought}{'' if kind else ' of attomaton'} here."
@@ -97,28 +97,31 @@ def _shown(path: Path, roots: list[Path]) -> str:
 
 
 def show(
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A model, run, sweep, verification, predictor.")],
     json: Json = False,
 ) -> None:
-    """One folder in full: settings, versions, command, seconds, figures, log, files, how to go on; exit code 3 where it
-    cannot be read."""
+    """Show one folder in full.
+
+    Settings, versions, command, seconds, figures, log, files, how to resume it. Exit code 3: it cannot be read.
+    """
     from attomaton.disk.formats import plain
     from attomaton.folders.details import details
     from attomaton.folders.look import find
     from attomaton.report.text.folders import folder_text
 
-    record = plain(_offered(details(find(folder))))
+    record = plain(_offered(details(find(folder)), context))
     emit(record, folder_text(record), json)
     if record["state"] == "unreadable":
         raise typer.Exit(DataError.exit_code)
 
 
-def _offered(record: dict[str, Any]) -> dict[str, Any]:
+def _offered(record: dict[str, Any], context: typer.Context) -> dict[str, Any]:
     """A folder's record; what is told to go on with it is a command that this program would take, or nothing.
 
     The command is what a log in the folder says, and folders come from anywhere.
     """
-    if record["go_on"] is None or _goes_on(record):
+    if record["go_on"] is None or _goes_on(record, context):
         return record
     if record["maker"] is None:
         return {**record, "go_on": None}  # its note says why
@@ -126,17 +129,15 @@ def _offered(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "go_on": None, "note": "; ".join(filter(None, (record["note"], said)))}
 
 
-def _goes_on(record: dict[str, Any]) -> bool:
+def _goes_on(record: dict[str, Any], context: typer.Context) -> bool:
     """Whether the recorded command makes such folders, at this place, with options that exist."""
-    from typer.main import get_command
-
     try:
         program, name, *words = shlex.split(record["go_on"])
     except ValueError:
         return False
     if name == "runs":
         return words == ["rm", str(record["path"])]
-    commands = getattr(get_command(_program), "commands", {})
+    commands = getattr(context.find_root().command, "commands", {})
     if program != "attomaton" or name != record["maker"] or name not in commands:
         return False
     if visible(record["go_on"], most=None) != record["go_on"]:
@@ -154,7 +155,10 @@ def diff(
     b: Annotated[Path, typer.Argument(help="Another of the same kind.")],
     json: Json = False,
 ) -> None:
-    """How two folders differ: settings, versions, figures; graphs, training or cells, by their kind."""
+    """Compare two folders of one kind.
+
+    Settings, versions, figures; graphs, training or cells, by their kind.
+    """
     from attomaton.disk.formats import plain
     from attomaton.folders.differ.folders import difference
     from attomaton.report.text.folders import difference_text
@@ -164,7 +168,10 @@ def diff(
 
 
 def check(roots: Roots = None, json: Json = False) -> None:
-    """Whether folders are still what was written: every byte against their manifests; exit code 3 where one is not."""
+    """Check that folders are still what was written.
+
+    Every byte against their manifests. Exit code 3: one is not.
+    """
     from attomaton.folders.check import CHANGED, checked
     from attomaton.report.text.folders import check_text
 
@@ -199,7 +206,10 @@ def rm(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete folders: ours alone, not in use, without foreign files in them; asks first."""
+    """Delete folders, after asking.
+
+    Only folders of attomaton that are not in use and hold no other files.
+    """
     from attomaton.folders.look import is_work
     from attomaton.folders.remove import left_over, removable, remove
     from attomaton.report.text.folders import removal_text

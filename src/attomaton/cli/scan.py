@@ -5,19 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.cli.console import (
-    Address,
-    EngineName,
-    Force,
-    Json,
-    Memory,
-    Workers,
-    bytes_of,
-    emit,
-    progress_bar,
-    say,
-    say_replaced,
-)
+from attomaton.cli.console import emit, progress_bar, say, say_replaced
+from attomaton.cli.options import EngineOptions, Force, Json, RunFolder, command
 
 Classes = Annotated[
     str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
@@ -26,8 +15,8 @@ Classes = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    app.command()(dynamics)
-    app.command()(sweep)
+    command(app, "Scan and snap")(dynamics)
+    command(app, "Scan and snap")(sweep)
 
 
 def dynamics(
@@ -61,15 +50,16 @@ def dynamics(
         int | None, typer.Option(help="Runs side by side (sampled, limit; default: 1).")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Names the random numbers (sampled, limit; default: 0).")
+        int | None, typer.Option(help="Random seed (sampled, limit; default: 0).")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
-    ] = None,
+    out: RunFolder = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Follow attention as it scans and snaps, on one level of the dynamics or several on the same axes."""
+    """Follow attention as it scans and snaps.
+
+    On one level of the dynamics, or on several on the same axes.
+    """
     from attomaton.disk.provenance import run_folder, unfinished_run
     from attomaton.jobs.dynamics import dynamics_run
     from attomaton.report.text.terminal import table
@@ -112,25 +102,22 @@ def dynamics(
 def sweep(
     classes: Annotated[str, typer.Argument(help="Families or TOML files, several with commas.")],
     grid: Annotated[list[str], typer.Argument(help="Settings: eta_z=0.5,1,2 ratio=1,2 seeds=10 …")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Sweep folder; the same one continues.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="Sweep folder; name the same one to resume.")
+    ],
+    engine: EngineOptions,
     level: Annotated[str, typer.Option(help="sampled, limit or reduced.")] = "sampled",
-    engine: EngineName = "local",
-    workers: Workers = None,
-    memory: Memory = None,
-    address: Address = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """A grid of settings, resumable: finished pieces are skipped, failed cells listed with their error."""
-    from attomaton.engine.choose import open_engine
+    """Run a grid of settings into one table.
+
+    Resumable: finished pieces are skipped. Failed cells are listed with their error.
+    """
     from attomaton.folders.sweep import parse_grid
     from attomaton.jobs.sweep import sweep_run
 
-    bytes_at_a_time = bytes_of(memory)
-    with (
-        open_engine(engine, workers, bytes_at_a_time, address) as where,
-        progress_bar("sweep") as progress,
-    ):
+    with engine.open() as where, progress_bar("sweep") as progress:
         summary = sweep_run(
             out, parse_grid(grid), classes.split(","), level,
             progress, say, where, force,

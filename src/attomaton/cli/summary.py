@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.console import Json, emit, progress_bar, say, token_typed
+from attomaton.cli.console import emit, progress_bar, say
+from attomaton.cli.options import Figure, Json, Model, at_least, command, token_typed
 from attomaton.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add this command to the command line."""
-    app.command()(summary)
+    command(app, "Ask")(summary)
 
 
 def summary(
-    model: Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")],
+    model: Model,
     last: Annotated[
         str | None, typer.Option(help="Put one last token under the lens.", callback=token_typed)
     ] = None,
@@ -36,10 +37,13 @@ def summary(
         float, typer.Option(help="Leave out terms in more than this share of the documents.")
     ] = 0.5,
     html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Also draw it: an .svg or .png file.")] = None,
+    figure: Figure = None,
     json: Json = False,
 ) -> None:
-    """What was learned, told to a person: the whole model, one last token, or one document."""
+    """Summarise what was learned, in words and tables.
+
+    Of the whole model, one last token, or one document.
+    """
     from attomaton.disk.storage import check_file
     from attomaton.folders.model import ModelFolder
     from attomaton.report.figures.canvas import FIGURES
@@ -51,8 +55,7 @@ def summary(
         check_file(html, (".html", ".htm"), (model, data))
     if figure is not None:
         check_file(figure, FIGURES, (model, data))
-    if top < 1:
-        raise UsageError(f"--top must be at least 1, not {top}.")
+    at_least("--top", top, 1)
     with progress_bar("summary"):
         opened = ModelFolder(model)
         if document is not None:

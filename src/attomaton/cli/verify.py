@@ -1,36 +1,64 @@
-"""The command that verifies every theorem and figure, on their own data or on a user's."""
+"""The commands that check: theorems and figures, a published experiment, this installation."""
 
+import ast
+from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.console import (
-    Address,
-    Column,
-    Context,
-    Dates,
-    EngineName,
-    Force,
-    Format,
-    Json,
-    Split,
-    TokenizerName,
-    Workers,
-    emit,
-    progress_bar,
-    reading,
-    say_replaced,
-)
+from attomaton.cli.console import emit, progress_bar, say_replaced
+from attomaton.cli.options import Command, EngineOptions, Force, Json, RunFolder, command
 from attomaton.errors import UsageError, cut
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
+
+
+class Claims(Command):
+    """A command whose help lists all claims."""
+
+    heading = "Claims"
+
+    def rows(self) -> Sequence[tuple[str, str]]:
+        """Every claim and its title."""
+        return _registered("Claim", "_figure")
+
+
+class Presets(Command):
+    """A command whose help lists the published experiments."""
+
+    heading = "Presets"
+
+    def rows(self) -> Sequence[tuple[str, str]]:
+        """Every published experiment and its title."""
+        return _registered("_figure")
+
+
+def _registered(*makers: str) -> list[tuple[str, str]]:
+    """Names and titles in `claims.registry`, by the text of it: importing it takes a second that no help is worth."""
+    text = (files("attomaton.claims") / "registry.py").read_text(encoding="utf-8")
+    calls = (x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Call) and len(x.args) > 1)
+    return [
+        (ast.literal_eval(x.args[0]), ast.literal_eval(x.args[1]))
+        for x in calls
+        if isinstance(x.func, ast.Name)
+        and x.func.id in makers
+        and isinstance(x.args[0], ast.Constant)
+    ]
 
 
 def register(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    app.command()(verify)
+    """Add these commands to the command line."""
+    command(app, "Check", cls=Claims)(verify)
+    command(app, "Check", cls=Presets)(reproduce)
+    command(app, "Check")(doctor)
 
 
 def verify(
+    reading: "Reading",
+    plain_engine: EngineOptions,
     only: Annotated[
         str | None, typer.Option(help="Claims, several with commas: T1,S3,scan-snap-fig6.")
     ] = None,
@@ -44,41 +72,26 @@ def verify(
             help="Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name."
         ),
     ] = None,
-    context: Context = None,
-    format: Format = None,
-    sequence: Column = None,
-    item: Column = None,
-    order: Column = None,
-    dates: Dates = None,
-    split: Split = None,
-    tokenizer: TokenizerName = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
-    ] = None,
-    engine: EngineName = "local",
-    workers: Workers = None,
-    address: Address = None,
+    out: RunFolder = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Put every theorem and figure to the test, each with a control that must fail, and write a report."""
-    asked = reading(locals())
-    from attomaton.engine.choose import open_engine
+    """Verify every theorem and figure, and write a report.
+
+    Each has a control that must fail.
+    """
     from attomaton.jobs.verify import verify_run
     from attomaton.report.text.terminal import table
 
-    if asked.given and data is None:
-        said = ", ".join(f"--{name}" for name in asked.given)
+    if reading.given and data is None:
+        said = ", ".join(f"--{name}" for name in reading.given)
         raise UsageError(f"{said} says how to read a file: name one with --data.")
     place = (
         out or Path("runs") / f"verify{'' if quick else '-full'}{f'-{data.stem}' if data else ''}"
     )
     wanted = [x.strip() for x in only.split(",") if x.strip()] if only is not None else None
-    with (
-        open_engine(engine, workers, address=address) as where,
-        progress_bar("verifying") as progress,
-    ):
-        summary = verify_run(wanted, quick, place, progress, data, asked, where, force)
+    with plain_engine.open() as where, progress_bar("verifying") as progress:
+        summary = verify_run(wanted, quick, place, progress, data, reading, where, force)
     say_replaced(summary)
     rows = [
         [r["claim"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r), round(r["seconds"], 1)]
@@ -101,3 +114,61 @@ def verify(
 
 def _figures(row: dict[str, Any]) -> str:
     return cut("; ".join(f"{k} {v}" for k, v in row["figures"].items()), 70)
+
+
+def reproduce(
+    preset: Annotated[
+        str | None, typer.Argument(help="A published experiment, e.g. mechanics-global.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All of them, each into a folder of its own.")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(help="Draws (default: as published).")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version, for those that take long.")
+    ] = False,
+    out: RunFolder = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Reproduce a published experiment, or all, and judge it."""
+    from attomaton.disk.provenance import run_folder, unfinished_run
+    from attomaton.jobs.reproduce import reproduce_all, reproduce_run
+    from attomaton.report.text.terminal import reproduction_text, table
+
+    if every == (preset is not None):
+        raise UsageError("name one published experiment, or say --all (not both).")
+    if preset is None:
+        place = out or run_folder("reproduce", {"seeds": seeds, "quick": quick})
+        with progress_bar("reproducing") as progress:
+            summary = reproduce_all(place, seeds, quick, progress, force)
+        for row in summary["presets"]:
+            say_replaced(row)
+        rows = [[r["preset"], r["verdict"], r.get("error", r["title"])] for r in summary["presets"]]
+        emit(summary, f"{table(['preset', 'verdict', ''], rows)}\nruns in {place}", json)
+        if summary["verdict"] != "holds":
+            raise typer.Exit(4)
+        return
+    asked = {"preset": preset, "seeds": seeds, "quick": quick}
+    place = out or unfinished_run(preset, asked) or run_folder(preset, asked)
+    with progress_bar(preset) as progress:
+        summary = reproduce_run(preset, place, seeds, quick, progress, force)
+    say_replaced(summary)
+    emit(summary, reproduction_text(summary), json)
+    if summary["verdict"] != "holds":
+        raise typer.Exit(4)
+
+
+def doctor(json: Json = False) -> None:
+    """Check this installation.
+
+    Whether everything attomaton needs is here and computes what it should.
+    """
+    from attomaton.jobs.doctor import examine
+    from attomaton.report.text.terminal import table
+
+    record = examine()
+    rows = [[c["check"], "ok" if c["ok"] else "FAILS", c["detail"]] for c in record["checks"]]
+    emit(record, table(["check", "", "detail"], rows), json)
+    if not record["ok"]:
+        raise typer.Exit(1)

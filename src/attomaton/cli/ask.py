@@ -1,0 +1,249 @@
+"""The commands that ask a model: what comes next, why, and who outranks whom."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.cli import predictor
+from attomaton.cli.console import emit, progress_bar, put_file
+from attomaton.cli.options import Json, Model, at_least, command, token_typed, tokens_typed
+from attomaton.errors import UNKNOWN_TOKENS, UsageError
+
+MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
+UNKNOWN = (
+    "Exit code 6: answered, but the model does not know some tokens of the context; they are marked. "
+    "Where nothing was learned about the last token, there is no prediction (null)."
+)
+
+Fitted = Annotated[
+    Path, typer.Argument(help="Folder written by `attomaton fit` or `attomaton tune`.")
+]
+Tokens = Annotated[
+    list[str], typer.Argument(help="The context, last token last.", callback=tokens_typed)
+]
+Backoff = Annotated[
+    bool | None,
+    typer.Option(
+        "--backoff/--no-backoff",
+        help="Predictor: the whole vocabulary (default), or the tokens of the context alone.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    command(app, "Ask", epilog=UNKNOWN)(predict)
+    command(app, "Ask", epilog=UNKNOWN)(explain)
+    command(app, "Ask")(graph)
+
+
+def predict(
+    model: Fitted,
+    tokens: Tokens,
+    radius: Annotated[
+        float | None,
+        typer.Option(help="Limit: norm of W along W_svm (default: infinite, the end of training)."),
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many tokens to show.")] = 10,
+    sample: Annotated[int, typer.Option(help="Also draw a continuation of this length.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Random seed of the continuation (default: 0).")
+    ] = None,
+    backoff: Backoff = None,
+    json: Json = False,
+) -> None:
+    """Predict the next token of a context, with probabilities.
+
+    By the limit of training (`attomaton fit`), or by a predictor (`attomaton tune`).
+    """
+    from attomaton.disk.storage import is_folder
+    from attomaton.mechanics.theory.automaton import NEVER_LAST
+    from attomaton.report.text.terminal import prediction_text
+
+    at_least("--top", top, 1)
+    at_least("--sample", sample, 0)
+    if sample > MOST_DRAWN:
+        raise UsageError(f"--sample {sample}: at most {MOST_DRAWN:,} tokens are drawn at a time.")
+    if seed is not None and not sample:
+        raise UsageError("--seed goes with --sample: nothing else is drawn.")
+    if is_folder(model, "predictor"):
+        refuse_options("a predictor", {"--radius": radius})
+        record, text = predictor.predicted(
+            model, tokens, top, backoff is not False, sample, seed or 0
+        )
+        emit(record, text, json)
+        mark_unknown(record)
+        return
+    refuse_options("a limit", {"--backoff": backoff})
+    automaton, words = opened(model, tokens, whole=sample > 0)
+    record = prediction(automaton, words, float("inf") if radius is None else radius)
+    if sample:
+        from attomaton.numerics import named_rng
+
+        rng = named_rng("sample", seed or 0)
+        with progress_bar("drawing"):
+            record["continuation"] = drawn = automaton.sample(words, rng, sample)
+        if len(drawn) < sample:
+            record["continuation_ends"] = f"{NEVER_LAST}: {[*words, *drawn][-1]}"
+    emit(record, prediction_text(record, top), json)
+    mark_unknown(record)
+
+
+def explain(
+    model: Fitted,
+    tokens: Tokens,
+    evidence: Annotated[
+        int | None, typer.Option(help="Limit: samples shown behind each edge (default: 3).")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Limit: also draw it, an .svg or .png file.")
+    ] = None,
+    backoff: Backoff = None,
+    json: Json = False,
+) -> None:
+    """Explain why a token comes next, and why the others lost."""
+    from attomaton.disk.storage import check_file, is_folder
+    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.text.terminal import explanation_text
+
+    if figure is not None:
+        check_file(figure, FIGURES, (model,))
+    if is_folder(model, "predictor"):
+        refuse_options("a predictor", {"--evidence": evidence, "--figure": figure})
+        record, text = predictor.explained(model, tokens, backoff is not False)
+        emit(record, text, json)
+        mark_unknown(record)
+        return
+    refuse_options("a limit", {"--backoff": backoff})
+    at_least("--evidence", evidence or 0, 0)
+    automaton, words = opened(model, tokens)
+    explanation = automaton.explain(words, 3 if evidence is None else evidence)
+    record = explanation.record()
+    if figure is not None:
+        from dataclasses import asdict
+
+        from attomaton.report.figures import canvas
+        from attomaton.report.figures import training as figures
+
+        canvas.write(figures.prediction_figure(asdict(explanation)), figure)
+    emit(record, explanation_text(record), json)
+    mark_unknown(record)
+
+
+def graph(
+    model: Model,
+    last: Annotated[
+        str, typer.Option(help="The last token whose graph to show.", callback=token_typed)
+    ],
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="text, json, graphml, dot, svg or png (default: as the file's suffix)."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
+    json: Json = False,
+) -> None:
+    """Show the priority graph of one last token.
+
+    Which token outranks which, and which are tied.
+    """
+    from attomaton.disk.formats import plain, write_text
+    from attomaton.disk.storage import check_file, write_whole
+    from attomaton.folders.model import ModelFolder
+    from attomaton.mechanics.theory.view import graph_view
+    from attomaton.report.graphs import EXPORTS
+    from attomaton.report.text.terminal import graph_text
+    from attomaton.summaries import find_last_token
+
+    format = _graph_format(format, out, ("text", "svg", "png", *EXPORTS))
+    if out is not None:
+        check_file(out, (f".{format}",) if format in ("svg", "png") else (), (model,))
+    limit = opened(model, [last])[0].limit
+    known = limit.graph.last_tokens
+    if not len(known):  # of a large model only what belongs to this token was opened
+        known = ModelFolder(model).last_tokens()["last"]
+    view = graph_view(limit, find_last_token(limit.graph.vocabulary, known, last))
+    if format in ("svg", "png"):
+        from attomaton.report.figures import canvas, priority
+
+        if out is None:
+            raise UsageError(f"--format {format} needs a file: -o FILE.{format}")
+        canvas.write(priority.priority_figure(view), out)
+        emit({"written": str(out)}, f"written: {out}", json)
+        return
+    text = graph_text(view) if format == "text" else EXPORTS[format](view)
+    if out is None and format != "text" and not json:
+        put_file(text)
+    elif out is None:
+        emit(plain(view), text, json)
+    else:
+        write_whole(out, lambda path: write_text(path, text))
+        emit({"written": str(out)}, f"written: {out}", json)
+
+
+def _graph_format(said: str | None, out: Path | None, known: tuple[str, ...]) -> str:
+    """The format a graph is written in: the one said, or the one of the file; the two may not differ."""
+    if said is not None and said not in known:
+        raise UsageError(f"format {said!r} is not one of {', '.join(known)}.")
+    suffixes = {".txt": "text", **{f".{x}": x for x in known if x != "text"}}
+    meant = None if out is None else suffixes.get(out.suffix.lower())
+    if out is not None and said is None and meant is None:
+        raise UsageError(
+            f"{out}: the suffix says no format; name a file {', '.join(suffixes)}, or say --format."
+        )
+    if said is not None and meant is not None and said != meant:
+        raise UsageError(f"{out}: --format {said} does not go into a {out.suffix} file.")  # type: ignore[union-attr]
+    return said or meant or "text"
+
+
+def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, list[Any]]:
+    """The automaton of a model, and command-line words as its token labels.
+
+    Only what belongs to the last of them is read, unless the `whole` model is asked for.
+    """
+    from attomaton.folders.model import open_model
+    from attomaton.mechanics.theory.automaton import Automaton
+
+    limit = open_model(model, None if whole else tokens[-1:])
+    return Automaton(limit), [limit.graph.vocabulary.read(token) for token in tokens]
+
+
+def prediction(automaton: Any, words: list[Any], radius: float) -> dict[str, Any]:
+    """What `attomaton predict` answers with a limit, as plain data."""
+    from dataclasses import asdict
+
+    from attomaton.mechanics.theory.automaton import unknown_note
+
+    p = automaton.predict_proba(words, radius)
+    ranked = sorted(p.items(), key=lambda pair: -pair[1])
+    unknown = automaton.unknown(words)
+    return {
+        "context": words,
+        "radius": radius,
+        "prediction": ranked[0][0] if ranked else None,
+        "probabilities": [{"token": x, "p": v} for x, v in ranked],
+        "known_last": p.known_last,
+        "unknown": [asdict(x) for x in unknown],
+        "unseen": list(p.unseen),
+        "note": unknown_note(unknown, bool(ranked)),
+    }
+
+
+def refuse_options(what: str, given: dict[str, Any]) -> None:
+    """Refuse options that say nothing about this kind of folder."""
+    named = [name for name, value in given.items() if value is not None]
+    if named:
+        other = (
+            "a limit (`attomaton fit`)"
+            if what == "a predictor"
+            else "a predictor (`attomaton tune`)"
+        )
+        raise UsageError(f"this folder holds {what}; {', '.join(named)} is for {other}.")
+
+
+def mark_unknown(record: dict[str, Any]) -> None:
+    """End with an exit code of its own where an answer is about tokens the model does not know."""
+    if record["unknown"]:
+        raise typer.Exit(UNKNOWN_TOKENS)

@@ -1,0 +1,118 @@
+"""The commands about data: look at a file, draw a random one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attomaton.cli.console import emit, progress_bar
+from attomaton.cli.options import Data, Json, command
+from attomaton.errors import UsageError, visible, whole_number
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
+
+MOST_SYNTH = 100_000_000  # tokens of a data set that is drawn in memory
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    data = typer.Typer(help="Inspect a data file, or draw random data.", no_args_is_help=True)
+    command(data, name="inspect")(inspect)
+    command(data, name="synth")(synth)
+    app.add_typer(data, name="data", rich_help_panel="Data")
+
+
+def inspect(
+    data: Data,
+    reading: "Reading",
+    json: Json = False,
+) -> None:
+    """Inspect a data file.
+
+    Counts samples, tokens and last tokens, and says what is set aside and why.
+    """
+    from attomaton.corpus.inspect import inspect_windows
+    from attomaton.corpus.readers import read_windows
+    from attomaton.report.text.terminal import table
+
+    with progress_bar("reading"):
+        windows = read_windows(data, reading)
+        record = {**inspect_windows(windows), "reading": reading.done(windows.ordering)}
+    rows = [[r["token"], r["occurrences"], r["as_last"], r["as_label"]] for r in record["tokens"]]
+    text = "\n".join(
+        [
+            f"{record['samples']:,} samples ({record['distinct_samples']:,} distinct), "
+            f"{record['vocab']:,} tokens, {record['last_tokens']:,} last tokens, contexts of "
+            f"{record['shortest']}–{record['longest']} tokens",
+            f"sequences: {record['documents']:,} cut into contexts, {record['too_short']:,} too short "
+            "for a context and its label"
+            if record["documents"]
+            else "contexts as the file gives them",
+            f"{record['set_aside']['rows']:,} set aside: label absent from the context",
+            *(f"  {visible(example, 200)}" for example in record["set_aside"]["examples"]),
+            table(["token", "in contexts", "as last", "as label"], rows),
+        ]
+    )
+    emit(record, text, json)
+
+
+def synth(
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="JSONL file to write (sessions: also an event log).")
+    ],
+    kind: Annotated[
+        str, typer.Option(help="general, acyclic, cyclic, fully-cyclic, planted or sessions.")
+    ] = "general",
+    vocab: Annotated[
+        int | None, typer.Option("-K", "--vocab", help="Number of tokens (6; sessions: 24).")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option("-n", "--samples", help="Samples (6), or sessions (200).")
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option("-T", "--length", help="Tokens per context (4), or events (50).")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(help="Events before each label, for sessions as JSONL.")
+    ] = None,
+    levels: Annotated[int, typer.Option(help="Priority groups (planted).")] = 3,
+    repeats: Annotated[bool, typer.Option(help="Let tokens repeat in a context.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Draw a random data set.
+
+    At large, with a planted priority order, or as sessions of returning users.
+    """
+    from attomaton.disk.storage import check_file
+    from attomaton.numerics import named_rng
+
+    check_file(out, force=force)
+    rng = named_rng("synth", seed)
+    usual = (24, 200, 50) if kind == "sessions" else (6, 6, 4)
+    given = (vocab, samples, length)
+    K, n, T = (u if x is None else x for x, u in zip(given, usual, strict=True))
+    for name, value in (("vocab", K), ("samples", n), ("length", T), ("samples × length", n * T)):
+        whole_number(name, value, most=MOST_SYNTH)
+    if kind == "sessions":
+        from attomaton.corpus.sessions import draw_sessions, write_sessions
+
+        log = draw_sessions(rng, n, T, K)
+        write_sessions(log, out, context)
+        record = {"written": str(out), "kind": kind, "events": len(log.item), "seed": seed}
+        emit(record, f"{record['events']} events in {out}", json)
+        return
+    from attomaton.corpus.readers import write_jsonl
+    from attomaton.mechanics.synthetic import draw_samples, planted_samples
+
+    if context is not None:
+        raise UsageError("--context is for --kind sessions; the others have --length.")
+    if kind == "planted":
+        drawn = planted_samples(rng, K, n, T, levels, repeats=repeats).samples
+    else:
+        drawn = draw_samples(rng, K, n, T, kind=kind, repeats=repeats)
+    write_jsonl(drawn, out)
+    record = {"written": str(out), "kind": kind, "samples": int(drawn.rows.sum()), "seed": seed}
+    emit(record, f"{record['samples']} samples in {out}", json)

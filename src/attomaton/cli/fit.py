@@ -1,0 +1,178 @@
+"""The commands that learn from a data set: the exact limit of training, training itself, and both on embedded data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attomaton.cli.console import emit, progress_bar, say, say_replaced
+from attomaton.cli.options import Data, EngineOptions, Force, Json, RunFolder, command
+from attomaton.errors import AttomatonError
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
+
+EmbeddingsFile = Annotated[
+    Path | None,
+    typer.Option("--embeddings", help=".npy matrix; tokens are then integers naming its rows."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    command(app, "Learn")(demo)
+    command(app, "Learn")(fit)
+    command(app, "Training")(train)
+
+
+def demo(
+    out: RunFolder = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Run the whole pipeline on embedded data.
+
+    Graph, limit, training measured against it, a prediction explained.
+    """
+    from attomaton.jobs.demo import demo_run
+
+    with progress_bar("training") as progress:
+        summary, text = demo_run(out, progress, force)
+    say_replaced(summary)
+    emit(summary, text, json)
+
+
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the model.")],
+    reading: "Reading",
+    engine: EngineOptions,
+    embeddings: EmbeddingsFile = None,
+    dense: Annotated[bool, typer.Option(help="Also write W_svm and W_fin as matrices.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Estimate time, memory and disk, then stop.")
+    ] = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Compute the exact limit of training on a data set.
+
+    Writes a model folder for `predict`, `explain`, `graph` and `summary`.
+    """
+    from attomaton.jobs.estimate import estimate_fit, is_large
+    from attomaton.jobs.fit import fit_run
+    from attomaton.report.text.terminal import fit_text
+
+    if estimate or is_large(data, reading.format):
+        try:
+            with progress_bar("estimating"):
+                before = estimate_fit(
+                    data,
+                    reading,
+                    engine=engine.name or "local",
+                    workers=engine.workers,
+                    memory=engine.memory,
+                )
+        except AttomatonError as fault:
+            if estimate:
+                raise
+            say(f"no estimate: {fault}")  # the fit itself may go well
+        else:
+            if estimate:
+                emit(vars(before), before.text(), json)
+                return
+            say(before.text())
+    with engine.open() as where, progress_bar("fitting") as progress:
+        summary = fit_run(
+            data,
+            out,
+            embeddings=embeddings,
+            dense=dense,
+            engine=where,
+            progress=progress,
+            force=force,
+            reading=reading,
+        )
+    say_replaced(summary)
+    text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
+    emit(summary, text, json)
+
+
+def train(
+    data: Annotated[
+        Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the run.")],
+    reading: "Reading",
+    embeddings: EmbeddingsFile = None,
+    init: Annotated[
+        str | None, typer.Option(help="zeros (default), uniform, or a .npy file with W(0).")
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="gd (default), ngd, polyak, sgd or adam.")
+    ] = None,
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            help="Step size (default: 1 for gd, 0.01 for ngd, 0.1 for sgd, 0.01 for adam; polyak finds its own)."
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps (default: 4000).")] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Steps between records, or log: evenly on a log axis (default: 100 records)."
+        ),
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="identity (default) or tied (C = E).")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="log (default), squared or cross-entropy.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Mini-batch (sgd, adam; default: all samples).")
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Runs side by side, each from its own random start (default: 1)."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed (default: 0).")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Train the real layer and measure how far it is from its limit."""
+    from attomaton.jobs.train import train_run
+    from attomaton.report.text.terminal import table
+
+    spacing = int(every) if every is not None and every.isdigit() else every
+    asked: dict[str, Any] = {
+        "init": init, "optimizer": optimizer, "lr": lr, "steps": steps, "every": spacing, "head": head,
+        "loss": loss, "batch_size": batch_size, "seeds": seeds, "seed": seed,
+    }  # fmt: skip
+    given = {name: value for name, value in asked.items() if value is not None}
+    with progress_bar("training") as progress:
+        summary = train_run(
+            data,
+            out,
+            embeddings=embeddings,
+            progress=progress,
+            reading=reading,
+            force=force,
+            **given,
+        )
+    say_replaced(summary)
+    names = list(summary["final"][0])
+    rows = [[row[name] for name in names] for row in summary["final"]]
+    text = (
+        f"{summary['steps']:,} steps of {_optimizer(summary['settings'])} on {summary['samples']:,} samples; L* = "
+        f"{summary['loss_floor']:.8g}\n{table(names, rows)}\nrun in {out}"
+    )
+    emit(summary, text, json)
+    stopped = [s for s in summary["status"] if s != "finished"]
+    if stopped:
+        say(f"not finished: {', '.join(stopped)}; what was computed is kept.")
+        raise typer.Exit(130 if "interrupted" in stopped else 4)
+
+
+def _optimizer(settings: dict[str, Any]) -> str:
+    rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
+    return f"{settings['optimizer']}{rate}"
