@@ -8,7 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import typer
 from safetensors.numpy import load_file
+
+from attomaton.claims.registry import CLAIMS, figures
+from attomaton.cli import main as cli
+from attomaton.corpus.reading import OPTIONS
 
 
 @pytest.fixture
@@ -480,3 +485,66 @@ def test_data_beyond_memory_are_not_drawn(call, tmp_path, words):
 def test_zero_bytes_are_refused(call, words):
     code, _, err = call(*words)
     assert (code, "zero byte" in err) == (2, True), err
+
+
+# Help and options
+
+
+def test_help_lists_every_command_in_one_of_its_groups(call):
+    _, out, _ = call("--help")
+    commands = typer.main.get_command(cli.app).commands
+    groups = {c.rich_help_panel for c in commands.values()}
+    assert groups == set(cli.GROUPS)
+    assert [line[:-1] for line in out.splitlines() if line.removesuffix(":") in groups] == list(
+        cli.GROUPS
+    )
+    told = [
+        line.split()[0]
+        for line in out.splitlines()
+        if line.startswith("  ") and "-" not in line.split()[0]
+    ]
+    assert set(commands) <= set(told)
+    assert "..." not in out.split("Data:")[1]  # no sentence is cut off
+
+
+@pytest.mark.parametrize(("command", "names"), [("verify", CLAIMS), ("reproduce", figures())])
+def test_help_lists_claims_and_presets_by_name_and_title(call, command, names):
+    listed = typer.main.get_command(cli.app).commands[command].rows()
+    assert list(listed) == [(name, claim.title) for name, claim in names.items()]
+    _, out, _ = call(command, "--help")
+    assert all(f"\n  {name} " in out for name in names)
+
+
+@pytest.mark.parametrize("command", ["fit", "train", "tune", "score", "verify", "lab"])
+def test_every_command_that_reads_a_file_has_all_options_of_reading(command):
+    params = {p.name for p in typer.main.get_command(cli.app).commands[command].params}
+    assert set(OPTIONS) <= params
+    assert "reading" not in params
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["fit", "chain.jsonl", "-o", "--json"], ["demo", "--out", "--force"], ["summary", "m", "--figure", "--json"],
+     ["fit", "chain.jsonl", "-o", "m", "--embeddings", "--dense"]],
+)  # fmt: skip
+def test_a_path_that_looks_like_an_option_is_refused(call, chain, monkeypatch, words):
+    monkeypatch.chdir(chain.parent)
+    code, _, err = call(*words)
+    assert code == 2
+    assert "looks like an option, not a path" in err.replace("\n", " ")
+    assert sorted(p.name for p in Path().iterdir()) == ["chain.jsonl"]
+
+
+def test_a_path_that_begins_with_dashes_can_be_named(call, chain, monkeypatch):
+    monkeypatch.chdir(chain.parent)
+    assert call("fit", chain, "-o", "./--json")[0] == 0
+    assert Path("--json/model.json").is_file()
+
+
+def test_demo_says_that_it_cannot_write_before_it_trains(call, chain, monkeypatch):
+    monkeypatch.setattr(
+        "attomaton.jobs.demo.train_beside_theory", lambda *a, **k: pytest.fail("trained")
+    )
+    code, _, err = call("demo", "-o", chain / "run")
+    assert code == 2
+    assert "cannot write there" in err

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -138,6 +139,7 @@ class Command(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse `-o --json`: whoever typed it forgot the path."""
+        pairs = set(pairwise(args))
         rest = super().parse_args(ctx, args)
         p: Any  # of another class in each version of the library
         for p in self.params:
@@ -145,8 +147,12 @@ class Command(typer.core.TyperCommand):
             kind = getattr(
                 getattr(p, "type", None), "name", ""
             )  # older versions keep paths as texts
-            path = isinstance(value, Path) or kind == "path"
-            if path and p.param_type_name == "option" and str(value).startswith("--"):
+            typed = pairs & {(name, str(value)) for name in p.opts}
+            if (
+                typed
+                and (isinstance(value, Path) or kind == "path")
+                and str(value).startswith("--")
+            ):
                 raise typer.BadParameter(
                     f"{value} looks like an option, not a path. Name a path (one that begins with -- is ./{value}).",
                     ctx=ctx, param=p,

@@ -20,6 +20,7 @@ from attomaton.errors import (
     visible,
 )
 
+_program = typer.Typer()  # the whole command line, to which these commands belong
 HOME = Path("runs")  # where runs lie that were not told where to lie
 
 Roots = Annotated[
@@ -29,6 +30,8 @@ Roots = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
+    global _program  # noqa: PLW0603
+    _program = app
     runs = typer.Typer(help="List, show, compare, check and delete folders.", no_args_is_help=True)
     command(runs, name="ls")(ls)
     command(runs, name="show")(show)
@@ -39,7 +42,6 @@ def register(app: typer.Typer) -> None:
 
 
 def ls(
-    context: typer.Context,
     roots: Roots = None,
     kind: Annotated[
         str | None, typer.Option(help="Only these: model, run, sweep, verification or predictor.")
@@ -69,7 +71,7 @@ def ls(
         for f in scan(places)
         if (kind is None or f.kind == kind) and (state is None or f.state == state)
     ]
-    records = [{**_offered(f.record(), context), "shown": _shown(f.path, places)} for f in found]
+    records = [{**_offered(f.record()), "shown": _shown(f.path, places)} for f in found]
     under = ", ".join(map(str, places))
     sought = " ".join(word for word in (state, kind or "folder") if word)
     text = f"{under}: no {sought}{'' if kind else ' of attomaton'} here."
@@ -97,7 +99,6 @@ def _shown(path: Path, roots: list[Path]) -> str:
 
 
 def show(
-    context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A model, run, sweep, verification, predictor.")],
     json: Json = False,
 ) -> None:
@@ -110,18 +111,18 @@ def show(
     from attomaton.folders.look import find
     from attomaton.report.text.folders import folder_text
 
-    record = plain(_offered(details(find(folder)), context))
+    record = plain(_offered(details(find(folder))))
     emit(record, folder_text(record), json)
     if record["state"] == "unreadable":
         raise typer.Exit(DataError.exit_code)
 
 
-def _offered(record: dict[str, Any], context: typer.Context) -> dict[str, Any]:
+def _offered(record: dict[str, Any]) -> dict[str, Any]:
     """A folder's record; what is told to go on with it is a command that this program would take, or nothing.
 
     The command is what a log in the folder says, and folders come from anywhere.
     """
-    if record["go_on"] is None or _goes_on(record, context):
+    if record["go_on"] is None or _goes_on(record):
         return record
     if record["maker"] is None:
         return {**record, "go_on": None}  # its note says why
@@ -129,15 +130,17 @@ def _offered(record: dict[str, Any], context: typer.Context) -> dict[str, Any]:
     return {**record, "go_on": None, "note": "; ".join(filter(None, (record["note"], said)))}
 
 
-def _goes_on(record: dict[str, Any], context: typer.Context) -> bool:
+def _goes_on(record: dict[str, Any]) -> bool:
     """Whether the recorded command makes such folders, at this place, with options that exist."""
+    from typer.main import get_command
+
     try:
         program, name, *words = shlex.split(record["go_on"])
     except ValueError:
         return False
     if name == "runs":
         return words == ["rm", str(record["path"])]
-    commands = getattr(context.find_root().command, "commands", {})
+    commands = getattr(get_command(_program), "commands", {})
     if program != "attomaton" or name != record["maker"] or name not in commands:
         return False
     if visible(record["go_on"], most=None) != record["go_on"]:

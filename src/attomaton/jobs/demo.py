@@ -31,26 +31,27 @@ def demo_run(
     """Graph, limit, training against it, one prediction explained; the summary and what a person reads."""
     folder = out or run_folder("demo", TRAINING)
     place = check_place(folder, "run", force=force)
-    limit = solve_limit(example_samples())
-    run = train_beside_theory(limit, every="log", progress=progress, **TRAINING)  # type: ignore[arg-type]
-    records = training_records(run, limit)
-    explanation = Automaton(limit).explain(CONTEXT)
-    views = [graph_view(limit, int(k)) for k in limit.graph.last_tokens]
-    theory = {"loss_floor": limit.finite.loss_floor, "norm_rate": limit.svm.norm}
-    summary = {
-        **plain(limit.summary()),
-        "training": {"status": run.status, "seconds": run.seconds}
-        | {name: records[name][:, -1] for name in SHOWN},
-        "explanation": explanation.record(),
-        "run": str(folder),
-    }
-    text = {
-        "limit": fit_text({**summary, "set_aside": asdict(limit.samples.set_aside)}),
-        "graphs": "\n".join(graph_text(view) for view in views),
-        "training": _training_text(records),
-        "explanation": explanation_text(summary["explanation"]),
-    }
+    # Made first: where nothing can be written, that is said before the training.
     with new_folder(place, "demo") as work:
+        limit = solve_limit(example_samples())
+        run = train_beside_theory(limit, every="log", progress=progress, **TRAINING)  # type: ignore[arg-type]
+        records = training_records(run, limit)
+        explanation = Automaton(limit).explain(CONTEXT)
+        views = [graph_view(limit, int(k)) for k in limit.graph.last_tokens]
+        theory = {"loss_floor": limit.finite.loss_floor, "norm_rate": limit.svm.norm}
+        summary = {
+            **plain(limit.summary()),
+            "training": {"status": run.status, "seconds": run.seconds}
+            | {name: records[name][:, -1] for name in SHOWN},
+            "explanation": explanation.record(),
+            "run": str(folder),
+        }
+        text = {
+            "limit": fit_text({**summary, "set_aside": asdict(limit.samples.set_aside)}),
+            "graphs": "\n".join(graph_text(view) for view in views),
+            "training": _training_text(records),
+            "explanation": explanation_text(summary["explanation"]),
+        }
         provenance(work, TRAINING, summary)
         write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
         write_json(work / "status.json", {"status": run.status})
