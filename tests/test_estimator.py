@@ -420,8 +420,13 @@ def test_bad_embeddings():
     with pytest.raises(DataError, match="no row of the 2 embeddings") as caught:
         fitted(([["a", 1], [1, 2]], [1, 2]), embeddings=np.eye(2))
     assert "'a'" in str(caught.value)
-    with pytest.raises(AssumptionError, match="dependent"):
-        fitted(CHAIN, embeddings=np.ones((3, 3)))
+    with pytest.raises(DataError, match="not finite"):
+        fitted(CHAIN, embeddings=np.full((3, 3), np.nan))
+
+
+def test_more_tokens_than_dimensions():
+    model = fitted(CHAIN, embeddings=np.ones((3, 2)))
+    assert np.ptp(model.predict_proba([[0, 1, 2]])) == 0.0  # tokens of one vector are all tied
 
 
 def test_a_fit_that_fails_leaves_the_last_one():

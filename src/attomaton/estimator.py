@@ -59,8 +59,8 @@ class NextTokenClassifier:
 
     - `radius` is ‖W‖ along W_svm: infinite for the limit of training, less for a softer layer on
       its way there (see `Automaton.predict_proba`). It acts on predictions only, not on `fit`.
-    - `embeddings` is None (orthonormal tokens, strings or integers) or a matrix whose rows are
-      independent; then tokens are integers that name its rows, and all of them are classes.
+    - `embeddings` is None (orthonormal tokens, strings or integers) or a matrix, of any width;
+      then tokens are integers that name its rows, and all of them are classes.
     - `set_aside` says what `fit` does about samples whose label is absent from their context, where
       the theorem is silent: leave them out and "warn", leave them out and "ignore" it, or "error".
     - `random_state` feeds `sample` where that is given none: an integer, a generator, or None.

@@ -147,8 +147,9 @@ def test_a_matrix_or_a_list_will_do():
     for wrong in ("abc", [[1.0, 0.0], [1.0]], [["a"]], []):
         with pytest.raises(DataError, match="expected a matrix"):
             solve_limit(samples, wrong)
-    with pytest.raises(AssumptionError, match="rank 1"):
-        solve_limit(samples, np.ones((3, 3)))
+    assert (
+        solve_limit(samples, np.ones((3, 3))).svm.norm == 0.0
+    )  # tokens of one vector are all tied
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])

@@ -1,6 +1,5 @@
 """Graph-SVM: certificates recomputed from raw samples, a second solver, invariants, refusals."""
 
-import re
 from dataclasses import dataclass
 
 import clarabel
@@ -252,34 +251,19 @@ def test_long_chain():
 # What is refused
 
 
-def null_combination(message: str, K: int) -> np.ndarray:
-    """The coefficients of the witness `0 = +1·e_0 −0.5·e_1 …` in an error message."""
-    a = np.zeros(K)
-    for value, index in re.findall(r"([+-][\d.e+-]+)·e_(\d+)", message):
-        a[int(index)] = float(value)
-    return a
-
-
 @pytest.mark.parametrize("seed", range(5))
-def test_dependent_embeddings_are_refused_with_a_witness(seed):
+def test_dependent_rows_are_told_from_independent_ones(seed):
     rng = np.random.default_rng(seed)
-    K = 4  # the witness shows four terms, so here all of them
-    E = oracle.unit_rows(rng, K, 6)
+    E = oracle.unit_rows(rng, 4, 6)
+    assert check_embeddings(E).independent
     E[2] = 0.5 * E[0] - 2 * E[3]
-    with pytest.raises(AssumptionError, match=r"4 rows of rank 3") as caught:
-        check_embeddings(E)
-    a = null_combination(str(caught.value), K)
-    assert np.abs(a).max() == 1
-    # Three digits are printed.
-    assert np.abs(a @ E).max() < 0.01
-    assert np.abs(np.abs(a) @ np.abs(E)).max() > 0.1  # control: not trivially small
+    assert check_embeddings(E).rank == 3
+    assert not check_embeddings(E).independent
 
 
 def test_too_narrow_embeddings_are_dependent():
-    with pytest.raises(AssumptionError, match=r"5 rows of rank 3 \(width 3\)"):
-        check_embeddings(oracle.unit_rows(np.random.default_rng(0), 5, 3))
-    with pytest.raises(AssumptionError, match="rank 0"):
-        check_embeddings(np.zeros((2, 2)))
+    assert check_embeddings(oracle.unit_rows(np.random.default_rng(0), 5, 3)).rank == 3
+    assert check_embeddings(np.zeros((2, 2))).rank == 0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

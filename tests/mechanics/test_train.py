@@ -17,7 +17,7 @@ from attomaton.base import programs
 from attomaton.cli import main as cli
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
-from attomaton.errors import AssumptionError, DataError, UsageError
+from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.experiment.arguments import OPTIMIZERS, RATES, USUAL
 from attomaton.mechanics.experiment.train import train
@@ -407,10 +407,13 @@ def test_more_refusals():
         train([CYCLE, CYCLE], seeds=2)
     with pytest.raises(UsageError, match="widths 2, 3 cannot be trained side by side"):
         train([CYCLE, CYCLE], embeddings=[np.eye(2), np.eye(3)[:2]])
-    with pytest.raises(AssumptionError, match="dependent"):
-        train(CYCLE, embeddings=np.ones((2, 2)))
     with pytest.raises(UsageError, match="'scores' must be scalars"):
         train(CYCLE, record=lambda params, _: {"scores": params})
+
+
+def test_tokens_of_one_vector_cannot_be_told_apart():
+    found = train(CYCLE, embeddings=np.ones((2, 2)), steps=10)
+    assert found.records["loss"].ravel() == pytest.approx(np.log(2))
 
 
 def test_a_tied_head_needs_no_independent_embeddings():

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from attomaton.base.face import Shown
 from attomaton.corpus.samples import Samples, merge_samples
 from attomaton.errors import SolverError, UsageError, visible
-from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.data import INDEPENDENT, Embeddings
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.laplacian import EPS, balance, newton_step, tree_bound
 from attomaton.numerics import inner, ragged_indices, row_pointer, sum_by, unit_scale
@@ -132,11 +132,8 @@ def finite_component(
     graph: PriorityGraph, samples: Samples, embeddings: Embeddings | None = None
 ) -> FiniteComponent:
     """The soft part of the limit for all last tokens: Luce fits, W_fin and L*."""
-    cyclic = cyclic_samples(graph, samples)
-    items = np.flatnonzero(graph.cyclic)
-    items = items[np.argsort(graph.component[items], kind="stable")]
     scale = unit_scale(samples.weight.max(keepdims=True))
-    choices = _choices(graph, replace(cyclic, weight=cyclic.weight * scale), items)
+    items, choices, kept = cyclic_choices(graph, samples, scale)
     theta, error = luce_fit(choices)
     look = luce_loss(choices, theta)
     # The certificate is taken component by component, each on its own scale: the strictest reading.
@@ -155,7 +152,7 @@ def finite_component(
         score,
         float(look.loss.sum()) / float((samples.weight * scale).sum()),
         worst,
-        int(cyclic.rows.sum()),
+        kept,
         float(np.sqrt(max(0.0, inner(coefficient, score)))),
         off,
     )
@@ -198,18 +195,24 @@ def cyclic_samples(graph: PriorityGraph, samples: Samples) -> Samples:
     return merge_samples(restricted)
 
 
-def _choices(graph: PriorityGraph, cyclic: Samples, items: Int[np.ndarray, " items"]) -> Choices:
-    """The cyclic data as choices among `items`, pair indices sorted by component."""
+def cyclic_choices(
+    graph: PriorityGraph, samples: Samples, scale: Float[np.ndarray, " 1"]
+) -> tuple[Int[np.ndarray, " items"], Choices, int]:
+    """The cyclic data as choices among pairs that are tied, weights times `scale`, and how many samples they are."""
+    cyclic = cyclic_samples(graph, samples)
+    items = np.flatnonzero(graph.cyclic)
+    items = items[np.argsort(graph.component[items], kind="stable")]
     number = np.full(len(graph.pair_last), -1)
     number[items] = np.arange(len(items))
-    return Choices(
+    choices = Choices(
         cyclic.start,
         number[graph.pairs(cyclic.last[cyclic.sample_of], cyclic.token)],
         np.log(cyclic.count),
         number[graph.pairs(cyclic.last, cyclic.label)],
-        cyclic.weight,
+        cyclic.weight * scale,
         np.unique(graph.component[items], return_inverse=True)[1],
     )
+    return items, choices, int(cyclic.rows.sum())
 
 
 class Look(NamedTuple):
@@ -584,7 +587,9 @@ class FiniteSubspace:
 
     @cached_property
     def dimension(self) -> int:
-        """Number of independent directions: tied tokens minus components that tie them."""
+        """Number of independent directions: tied tokens minus components that tie them, unless their vectors depend."""
+        if self.embeddings is not None and not self.embeddings.independent:
+            return len(self.basis)
         return len(self.items) - len(np.unique(self.graph.component[self.items]))
 
     def coefficients(self, value: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
@@ -636,11 +641,14 @@ class FiniteSubspace:
         """An orthonormal basis of S_fin as dense d×d matrices, for small d."""
         graph, K = self.graph, len(self.graph.vocabulary)
         d = K if self.embeddings is None else self.embeddings.E.shape[1]
-        if self.dimension * d * d > BASIS_ENTRIES:
+        most = len(self.items) - len(np.unique(graph.component[self.items]))
+        if most * d * d > BASIS_ENTRIES:
             raise UsageError(
-                f"a basis of {self.dimension:,} matrices of width {d:,} is too large to write out; "
+                f"a basis of {most:,} matrices of width {d:,} is too large to write out; "
                 "`coefficients` projects without one."
             )
+        import scipy.linalg
+
         E = np.eye(K) if self.embeddings is None else self.embeddings.E
         component = graph.component[self.items]
         order = self.items[np.argsort(component, kind="stable")]
@@ -649,8 +657,10 @@ class FiniteSubspace:
         span = np.einsum(
             "na,nb->nab", E[graph.pair_token[a]] - E[graph.pair_token[b]], E[graph.pair_last[a]]
         )
-        q, _ = np.linalg.qr(span.reshape(len(a), d * d).T)
-        return q.T.reshape(len(a), d, d)
+        q, r, _ = scipy.linalg.qr(span.reshape(len(a), d * d).T, mode="economic", pivoting=True)
+        size = np.abs(np.diag(r))
+        kept = size > INDEPENDENT * size.max(initial=0.0)
+        return q.T[kept].reshape(int(kept.sum()), d, d)
 
     def project(self, W: Float[np.ndarray, "width width"]) -> Float[np.ndarray, "width width"]:
         """The part of W inside S_fin."""

@@ -6,7 +6,7 @@ component are *tied*; a path without return means *outranks*. Level 0 holds what
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -261,17 +261,35 @@ def build_graph(samples: Samples) -> PriorityGraph:
     edge_from, edge_to = edge // len(key), edge % len(key)
     matrix = csr_array((np.ones(len(edge), bool), (edge_from, edge_to)), shape=(len(key), len(key)))
     count, component = connected_components(matrix, directed=True, connection="strong")
-    level = _levels(component[edge_from], component[edge_to], count)
     pair_last = key // K
-    # Number the components by (last token, level, first token); a pair's index already sorts by both ends.
+    component, level = _numbered(pair_last, edge_from, edge_to, component, count)
+    return PriorityGraph(
+        samples.vocabulary, pair_last, key % K, edge_from, edge_to, weight, component, level
+    )
+
+
+def regrouped(graph: PriorityGraph, group: Int[np.ndarray, " pairs"]) -> PriorityGraph:
+    """The same pairs and edges with other components: pairs of one group, which no edges leave and enter again."""
+    count = int(group.max(initial=-1)) + 1
+    component, level = _numbered(graph.pair_last, graph.edge_from, graph.edge_to, group, count)
+    return replace(graph, component=component, level=level)
+
+
+def _numbered(
+    pair_last: Int[np.ndarray, " pairs"],
+    edge_from: Int[np.ndarray, " edges"],
+    edge_to: Int[np.ndarray, " edges"],
+    component: Int[np.ndarray, " pairs"],
+    count: int,
+) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " components"]]:
+    """Components numbered by (last token, level, first token), and their levels."""
+    level = _levels(component[edge_from], component[edge_to], count)
+    # A pair's index already sorts by both ends.
     head = np.unique(component, return_index=True)[1]
     order = np.lexsort((head, level, pair_last[head]))
     rank = np.empty(count, np.int64)
     rank[order] = np.arange(count)
-    return PriorityGraph(
-        samples.vocabulary, pair_last, key % K, edge_from, edge_to, weight,
-        rank[component], level[order],
-    )  # fmt: skip
+    return rank[component], level[order]
 
 
 def _levels(

@@ -15,6 +15,12 @@ from attomaton.corpus.vocabulary import Label
 from attomaton.disk.records import absent
 from attomaton.errors import DataError, SolverError, UsageError, counted
 from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.theory.dependent import (
+    dependent_finite,
+    dependent_svm,
+    linear_ties,
+    pair_features,
+)
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
@@ -143,11 +149,12 @@ class Limit(Tabular):
             return score
         from scipy.sparse import csr_array
 
-        G = self.embeddings.gram
+        E = self.embeddings.E
         M = csr_array((coefficient, (graph.pair_last, graph.pair_token)), shape=(K, K))
         lasts, which = np.unique(last, return_inverse=True)
-        S = (G[lasts] @ M) @ G
-        return np.where((last >= 0) & (token >= 0), S[which, token], 0.0)
+        W = E.T @ (M @ E)  # one row for each dimension of the last token
+        S = (E[lasts] @ W)[which]
+        return np.where((last >= 0) & (token >= 0), (S * E[token]).sum(axis=1), 0.0)
 
     def summary(self) -> Summary:
         """The data set and its limit in counts: what `attomaton fit` prints."""
@@ -264,8 +271,14 @@ def solve_limit(
         return answer
 
     graph = timed("graph", build_graph, samples)
-    finite = timed("luce", finite_component, graph, samples, embeddings)
-    svm = timed("svm", graph_svm, graph, samples, embeddings)
+    if embeddings is None or embeddings.independent:
+        finite = timed("luce", finite_component, graph, samples, embeddings)
+        svm = timed("svm", graph_svm, graph, samples, embeddings)
+    else:
+        features = timed("ties", pair_features, graph, embeddings)
+        graph = timed("ties", linear_ties, graph, features)
+        finite = timed("luce", dependent_finite, graph, samples, features)
+        svm = timed("svm", dependent_svm, graph, samples, features)
     _check_finite(graph, finite, svm)
     return Limit(samples, graph, svm, finite, embeddings)
 

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from attomaton.base.face import Shown
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
-from attomaton.mechanics.data import Embeddings, row_lengths
+from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.numerics import inner, row_pointer, scramble, sum_by
 from attomaton.results import KKT
@@ -33,6 +33,7 @@ DEEP = 1000  # levels above which a program is solved in units of its depth
 BATCH = (
     4000  # components solved together: amortises the solver's set-up over many small last tokens
 )
+ACTIVE = 2  # differences for each dimension up to which active margins are guessed
 COUPLED_PAIRS = (
     6000  # pairs above which the coupled program's dense matrices no longer fit in memory
 )
@@ -67,19 +68,27 @@ def graph_svm(
         except np.linalg.LinAlgError as error:
             raise embeddings.too_close("no Graph-SVM") from error
         score = H @ coefficient
+    if embeddings is None or embeddings.orthonormal:
+        cause = (
+            f"The deepest priority graph has {int(graph.level.max()) + 1:,} levels; thousands of them, or "
+            "components of very unlike sizes, cause this. Fit fewer samples at a time."
+        )
+    else:
+        cause = embeddings.why_inexact
+    return certified(graph, samples, coefficient, score, multiplier, cause)
+
+
+def certified(
+    graph: PriorityGraph,
+    samples: Samples,
+    coefficient: Float[np.ndarray, " pairs"],
+    score: Float[np.ndarray, " pairs"],
+    multiplier: Float[np.ndarray, " dag_edges"],
+    cause: str,
+) -> GraphSVM:
+    """The answer with its certificate; one that certifies nothing is an error, which tells its usual cause."""
     certificate = certify(graph, samples, coefficient, score, multiplier)
     if not certificate.worst <= CERTIFIED:
-        if embeddings is None or embeddings.orthonormal:
-            cause = (
-                f"The deepest priority graph has {int(graph.level.max()) + 1:,} levels; thousands of them, or "
-                "components of very unlike sizes, cause this. Fit fewer samples at a time."
-            )
-        else:
-            length = row_lengths(embeddings.E)
-            cause = (
-                f"Embeddings cause this that are nearly dependent (condition number {embeddings.condition:.1e}) or of "
-                f"unlike lengths ({length.min():.1e} to {length.max():.1e}); use better separated ones of one length."
-            )
         raise SolverError(
             f"Graph-SVM: no certified answer (residuals: primal {certificate.primal:.1e}, dual "
             f"{certificate.dual:.1e}, gap {certificate.gap:.1e}; at most {CERTIFIED:.0e} is needed). {cause}"
@@ -378,6 +387,73 @@ def _solve_coupled(
     ):
         np.add.at(coefficient, index, value)
     return coefficient, multiplier
+
+
+def solve_whitened(
+    equal: Float[np.ndarray, "ties rank"],
+    above: Float[np.ndarray, "dag_edges rank"],
+    basis: Float[np.ndarray, "rank tied"],
+) -> tuple[Float[np.ndarray, " ties"], Float[np.ndarray, " dag_edges"]]:
+    """min ½‖w‖² with equal · w = 0, above · w ≥ 1; `basis` spans the rows of `equal`, which may be dependent.
+
+    Multipliers of both, as in w = equalᵀ free + aboveᵀ multiplier.
+    """
+    import piqp
+
+    if not len(above):
+        return np.zeros(len(equal)), np.zeros(0)
+    rest = above - (above @ basis) @ basis.T  # w is orthogonal to the ties
+    direct = _active_set(rest)
+    if direct is not None:
+        return _balanced(equal, above, basis, direct), direct
+    solver = piqp.DenseSolver()
+    _tighten(solver)
+    short = rest if len(rest) >= rest.shape[1] else np.linalg.qr(rest.T, mode="r").T
+    width = short.shape[1]
+    solver.setup(np.eye(width), np.zeros(width), G=short, h_l=np.ones(len(short)))
+    solver.solve()
+    multiplier = np.maximum(solver.result.z_l, 0.0)
+    return _polish_coupled(equal, above, _balanced(equal, above, basis, multiplier), multiplier)
+
+
+def _balanced(
+    equal: Float[np.ndarray, "ties rank"],
+    above: Float[np.ndarray, "dag_edges rank"],
+    basis: Float[np.ndarray, "rank tied"],
+    multiplier: Float[np.ndarray, " dag_edges"],
+) -> Float[np.ndarray, " ties"]:
+    """Multipliers of the ties that take out of aboveᵀ multiplier what lies in their span."""
+    if not len(equal):
+        return np.zeros(0)
+    return np.linalg.lstsq(equal.T, -basis @ (basis.T @ (above.T @ multiplier)), rcond=None)[0]
+
+
+def _active_set(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, " n"] | None:
+    """Multipliers of min ½‖w‖², rows · w ≥ 1: solved exactly on the margins believed active, until belief is right.
+
+    Quick where few margins are slack, as with many dimensions; None where it goes round in circles.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    if len(rows) > ACTIVE * rows.shape[1]:
+        return None
+    gram = rows @ rows.T
+    active = np.ones(len(rows), bool)
+    for _ in range(50):
+        multiplier = np.zeros(len(rows))
+        try:
+            factor = cho_factor(gram[np.ix_(active, active)], lower=True)
+        except np.linalg.LinAlgError:
+            return None
+        for _ in range(2):  # the second time against the rounding of the first
+            multiplier[active] += cho_solve(factor, 1.0 - rows[active] @ (rows.T @ multiplier))
+        slack = rows @ (rows.T @ multiplier) - 1.0
+        exact = np.abs(slack[active]).max(initial=0.0) <= POLISHED
+        believed = np.where(active, multiplier >= 0, slack < -POLISHED)
+        if (believed == active).all():
+            return multiplier if exact else None
+        active = believed
+    return None
 
 
 def _polish_coupled(

@@ -1,0 +1,274 @@
+r"""The limit for any embeddings: more tokens than dimensions, repeated or dependent rows.
+
+Samples only speak of *differences* $\delta = (e_y - e_x) e_q^\top$. A difference is a *tie* where it is 0 under every
+$W$ that has $\langle W, \delta'\rangle \ge 0$ for all of them, and *strict* otherwise. By Stiemke's lemma ties are what
+takes part in a positive dependency, $\sum \lambda \delta = 0$ with $\lambda > 0$: a cycle, or several differences that
+add up to nothing because the vectors of their tokens do. With independent rows only cycles do.
+
+$$\max \sum_p t_p \quad\text{s.t. } \langle W, \delta_p\rangle \ge t_p,\; 0 \le t_p \le 1$$
+
+is 0 on ties and 1 on strict differences. Tokens $i, j$ are tied after $q$ iff $(e_i - e_j)e_q^\top$ lies in
+$S_{fin}$, the span of the ties: an equivalence, so that components, levels, the Graph-SVM and the automaton mean the
+same as for independent rows. Neither the program nor its tolerance has to be believed: a finite fit whose gradient
+vanishes *is* a positive dependency of all ties ($\lambda$ are the probabilities of what lost), and margins of at
+least 1 prove that the rest is strict.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.corpus.samples import Samples
+from attomaton.errors import SolverError, UsageError
+from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.theory.finite import (
+    CERTIFIED,
+    Choices,
+    FiniteComponent,
+    cyclic_choices,
+    luce_loss,
+)
+from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
+from attomaton.mechanics.theory.svm import GraphSVM, certified, solve_whitened
+from attomaton.numerics import unit_scale
+
+SAME = 1e-9  # distance, in units of the longest, at which two directions are one
+MOST_NUMBERS = 2 * 10**8  # of all matrices together: 1.6 GB
+CONVERGED = 1e-13  # gradient of the mean loss at which Newton stops
+STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The matrices e_x e_kᵀ of all observed pairs in coordinates of their span: inner products stay what they are."""
+
+    value: Float[np.ndarray, "pairs rank"]
+    unit: float  # what lengths were divided by
+
+    def differences(
+        self, i: Int[np.ndarray, " n"], j: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n rank"]:
+        """Rows i minus rows j."""
+        return self.value[i] - self.value[j]
+
+
+def pair_features(graph: PriorityGraph, embeddings: Embeddings) -> Features:
+    """The smaller of d² coordinates (d the rank of E) and as many as there are pairs."""
+    tokens, at = np.unique(np.concatenate([graph.pair_last, graph.pair_token]), return_inverse=True)
+    E = embeddings.E[tokens]
+    unit = float(np.sqrt(np.mean(np.square(E).sum(axis=1)))) or 1.0
+    left, singular, _ = np.linalg.svd(E / unit, full_matrices=False)
+    kept = singular > SAME * singular.max(initial=0.0)
+    E = left[:, kept] * singular[kept]
+    P, d = len(graph.pair_last), E.shape[1]
+    _check_size(P, d, len(graph.dag[0]))
+    key, query = E[at[P:]], E[at[:P]]
+    if d * d <= P:
+        return Features((query[:, :, None] * key[:, None, :]).reshape(P, d * d), unit**2)
+    root = _root((query @ query.T) * (key @ key.T))
+    if root is not None:
+        return Features(root, unit**2)
+    flat = (query[:, :, None] * key[:, None, :]).reshape(P, d * d)
+    return Features(np.linalg.qr(flat.T, mode="r").T, unit**2)
+
+
+def _root(H: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"] | None:
+    """L with H = L Lᵀ where H is far from singular, so that nothing is lost by squaring; None where it is not."""
+    try:
+        root = np.linalg.cholesky(H)
+    except np.linalg.LinAlgError:
+        return None
+    size = np.diag(root)
+    return root if size.min(initial=1.0) > 1e-3 * size.max(initial=1.0) else None
+
+
+def independent(unit: Float[np.ndarray, "n rank"]) -> bool:
+    """Whether rows of length 1 are independent."""
+    if _root(unit @ unit.T) is not None:
+        return True
+    singular = np.linalg.svd(unit, compute_uv=False)
+    return bool(singular.min() > SAME * singular.max())
+
+
+def _check_size(P: int, d: int, edges: int) -> None:
+    numbers = (P + edges) * min(d * d, P) + (P * d * d if d * d > P else 0)
+    if numbers > MOST_NUMBERS:
+        raise UsageError(
+            f"embeddings: {P:,} pairs (last token, token) and {edges:,} differences in {d} dimensions need "
+            f"{numbers:.1e} numbers ({numbers * 8e-9:.0f} GB) at once; at most {MOST_NUMBERS:.0e} are allowed. "
+            "Use fewer samples, fewer dimensions, or orthonormal embeddings (the default)."
+        )
+
+
+def linear_ties(graph: PriorityGraph, features: Features) -> PriorityGraph:
+    """The graph with its components widened to all linear ties."""
+    a, b = graph.dag
+    head = np.unique(graph.component, return_index=True)[1]
+    across = features.differences(head[a], head[b])
+    basis = tie_basis(graph, features)
+    across -= (across @ basis) @ basis.T
+    tied = ~_strict(across)
+    if not tied.any():
+        return _by_residual(graph, features, basis)
+    more = np.concatenate([basis.T, _unit(across[tied])])
+    return _by_residual(graph, features, _span(more))
+
+
+def tie_basis(graph: PriorityGraph, features: Features) -> Float[np.ndarray, "rank ties"]:
+    """An orthonormal basis of S_fin, as columns."""
+    first = np.unique(graph.component, return_index=True)[1][graph.component]
+    inside = np.flatnonzero(first != np.arange(len(first)))
+    return _span(_unit(features.differences(inside, first[inside])))
+
+
+def _unit(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, "m rank"]:
+    """Rows of length 1, without those that are nothing."""
+    length = np.linalg.norm(rows, axis=1)
+    some = length > SAME
+    return rows[some] / length[some, None]
+
+
+def _span(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, "rank span"]:
+    if not len(rows):
+        return np.zeros((rows.shape[1], 0))
+    left, singular, _ = np.linalg.svd(rows.T, full_matrices=False)
+    return left[:, singular > SAME * max(1.0, singular.max(initial=0.0))]
+
+
+def _strict(rows: Float[np.ndarray, "n rank"]) -> Bool[np.ndarray, " n"]:
+    """Which differences are positive under some W that makes none of them negative."""
+    from scipy.optimize import linprog
+    from scipy.sparse import eye_array, hstack
+
+    strict = np.linalg.norm(rows, axis=1) > SAME
+    unit = rows[strict] / np.linalg.norm(rows[strict], axis=1, keepdims=True)
+    n = len(unit)
+    if not n:
+        return strict
+    if n <= unit.shape[1]:
+        if independent(unit):  # which have no dependency at all
+            return strict
+        unit = np.linalg.qr(unit.T, mode="r").T
+    width = unit.shape[1]
+    program = linprog(
+        np.concatenate([np.zeros(width), -np.ones(n)]),
+        A_ub=hstack([-unit, eye_array(n)], format="csc"),
+        b_ub=np.zeros(n),
+        bounds=[(None, None)] * width + [(0.0, 1.0)] * n,
+        method="highs",
+    )
+    if program.x is None:
+        raise SolverError(f"ties of the embeddings: the linear program failed ({program.message}).")
+    strict[strict] = program.x[width:] > 0.5
+    return strict
+
+
+def _by_residual(
+    graph: PriorityGraph, features: Features, basis: Float[np.ndarray, "rank ties"]
+) -> PriorityGraph:
+    """Pairs of one last token tied where they differ by nothing outside S_fin."""
+    rest = features.value - (features.value @ basis) @ basis.T
+    scale = float(np.linalg.norm(features.value, axis=1).max(initial=0.0)) or 1.0
+    # Equal rows have equal products with any vector; unlike ones, almost surely, have not.
+    mark = rest @ np.random.default_rng(0).standard_normal(rest.shape[1])
+    order = np.lexsort((mark, graph.pair_last))
+    near = np.linalg.norm(np.diff(rest[order], axis=0), axis=1) <= 1e-7 * scale
+    near &= np.diff(graph.pair_last[order]) == 0
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(np.concatenate([[False], ~near]))
+    return regrouped(graph, group)
+
+
+def dependent_svm(graph: PriorityGraph, samples: Samples, features: Features) -> GraphSVM:
+    """The Graph-SVM of a graph whose components are linear ties."""
+    a, b = graph.dag
+    head = np.unique(graph.component, return_index=True)[1]
+    first = head[graph.component]
+    inside = np.flatnonzero(first != np.arange(len(first)))
+    basis = tie_basis(graph, features)
+    equal = features.differences(inside, first[inside])
+    above = features.differences(head[a], head[b])
+    free, multiplier = solve_whitened(equal, above, basis)
+    coefficient = np.zeros(len(first))
+    for index, value in (
+        (inside, free), (first[inside], -free), (head[a], multiplier), (head[b], -multiplier),
+    ):  # fmt: skip
+        np.add.at(coefficient, index, value)
+    coefficient, multiplier = coefficient / features.unit**2, multiplier / features.unit**2
+    score = features.unit**2 * (features.value @ (features.value.T @ coefficient))
+    return certified(graph, samples, coefficient, score, multiplier, "")
+
+
+def dependent_finite(graph: PriorityGraph, samples: Samples, features: Features) -> FiniteComponent:
+    """The soft part: the minimiser over S_fin of the loss in which every sample keeps what is tied with its label."""
+    scale = unit_scale(samples.weight.max(keepdims=True))
+    total = float((samples.weight * scale).sum())
+    items, choices, kept = cyclic_choices(graph, samples, scale)
+    basis = tie_basis(graph, features)
+    F = features.value[items] @ basis
+    v, step = _fit(choices, F, total)
+    look = luce_loss(choices, F @ v)
+    gradient = float(np.abs(F.T @ look.gradient).max(initial=0.0)) / total
+    if not gradient <= CERTIFIED:
+        raise SolverError(
+            f"finite part: no certified answer (gradient {gradient:.1e}, at most {CERTIFIED:.0e} is needed). "
+            "Samples of very unlike weights, or embeddings that are nearly dependent, cause this."
+        )
+    first = np.unique(graph.component, return_index=True)[1][graph.component]
+    inside = np.flatnonzero(first != np.arange(len(first)))
+    coefficient = np.zeros(len(first))
+    if len(inside):
+        rows = features.differences(inside, first[inside])
+        free = np.linalg.lstsq(rows.T, basis @ v, rcond=None)[0]
+        np.add.at(coefficient, inside, free)
+        np.add.at(coefficient, first[inside], -free)
+    score = features.value @ (features.value.T @ coefficient)
+    mean = np.bincount(graph.component, score) / graph.component_size
+    log_pi = np.where(graph.cyclic, score - mean[graph.component], 0.0)
+    return FiniteComponent(
+        log_pi, coefficient / features.unit**2, score, float(look.loss.sum()) / total, gradient,
+        kept, float(np.linalg.norm(v)) / features.unit, 2.0 * float(np.abs(F @ step).max(initial=0.0)),
+    )  # fmt: skip
+
+
+def _fit(
+    choices: Choices, F: Float[np.ndarray, "items ties"], total: float
+) -> tuple[Float[np.ndarray, " ties"], Float[np.ndarray, " ties"]]:
+    """Newton's method with step halving; the answer, and the last full step it still wanted to take."""
+    v = np.zeros(F.shape[1])
+    step = np.zeros(F.shape[1])
+    for _ in range(STEPS):
+        look = luce_loss(choices, F @ v)
+        gradient = F.T @ look.gradient
+        step = np.linalg.lstsq(_hessian(choices, look.p, F), gradient, rcond=None)[0]
+        if np.abs(gradient).max(initial=0.0) <= CONVERGED * total:
+            break
+        size, slope = 1.0, float(gradient @ step)
+        while size > 1e-12:
+            new = v - size * step
+            after = luce_loss(choices, F @ new)
+            gain = float((look.loss - after.loss).sum())
+            # Near the end gains are lost in rounding, while gradients still tell better from worse.
+            if gain >= 1e-4 * size * slope or (
+                abs(gain) <= 1e-12 * total
+                and np.abs(F.T @ after.gradient).max() < 0.5 * np.abs(gradient).max()
+            ):
+                break
+            size /= 2
+        else:
+            break  # rounding is all that is left
+        v = new
+    return v, step
+
+
+def _hessian(
+    choices: Choices, p: Float[np.ndarray, " entries"], F: Float[np.ndarray, "items ties"]
+) -> Float[np.ndarray, "ties ties"]:
+    """Σ w (E_p[f fᵀ] − E_p[f] E_p[f]ᵀ) over the choices."""
+    from scipy.sparse import csr_array
+
+    n, q = len(choices.winner), choices.entry_weight * p
+    mass = np.bincount(choices.item, q, len(F))
+    mean = csr_array((p, (choices.choice_of, choices.item)), shape=(n, len(F))) @ F
+    return F.T @ (mass[:, None] * F) - mean.T @ (choices.weight[:, None] * mean)

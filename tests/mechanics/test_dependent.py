@@ -1,0 +1,239 @@
+"""More tokens than dimensions: ties by linear dependency, against a plain linear program and a second solver."""
+
+from math import log
+
+import clarabel
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.sparse import csc_matrix
+from tests import oracle
+
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import samples_from_sequences
+from attomaton.errors import UsageError
+from attomaton.mechanics.data import check_embeddings
+from attomaton.mechanics.theory import dependent
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.finite import FiniteSubspace
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.limit import Limit, solve_limit
+
+PROBLEMS = 120
+
+
+class Problem:
+    """A drawn data set with few dimensions, its limit, and its differences (e_y − e_x) e_qᵀ as rows."""
+
+    def __init__(self, number: int):
+        rng = np.random.default_rng([14, number])
+        K, d = int(rng.integers(4, 31)), int(rng.integers(2, 31))
+        n, lasts = int(rng.integers(2, 3 * K)), int(rng.integers(1, 4))
+        self.raw = oracle.draw(rng, K, n, lasts, repeats=rng.random() < 0.5)
+        self.E = oracle.unit_rows(rng, K, d)
+        if number % 5 == 0:  # two tokens of one vector
+            self.E[rng.integers(K)] = self.E[rng.integers(K)]
+        self.limit = solve_limit(self.raw.samples(), self.E)
+        self.edges = [(k, i, j) for k, some in oracle.edges(self.raw).items() for i, j in some]
+        rows = [np.outer(self.E[i] - self.E[j], self.E[k]).ravel() for k, i, j in self.edges]
+        self.rows = np.array(rows).reshape(len(rows), d * d)
+
+    @property
+    def strict(self) -> np.ndarray:
+        graph = self.limit.graph
+        return np.array([not graph.tied(*edge) for edge in self.edges], bool)
+
+
+@pytest.fixture(scope="module")
+def problems() -> list[Problem]:
+    return [Problem(i) for i in range(PROBLEMS)]
+
+
+def plain_split(rows: np.ndarray) -> np.ndarray:
+    """Which differences are strict, by the linear program as it stands in the book."""
+    m, width = rows.shape
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = rows / np.where(length > 1e-12, length, 1.0)
+    answer = linprog(
+        np.concatenate([np.zeros(width), -np.ones(m)]), A_ub=np.hstack([-unit, np.eye(m)]),
+        b_ub=np.zeros(m), bounds=[(None, None)] * width + [(0, 1)] * m, method="highs",
+    )  # fmt: skip
+    return answer.x[width:] > 0.5
+
+
+def second_svm(rows: np.ndarray, strict: np.ndarray) -> np.ndarray:
+    """min ‖W‖ with 0 on the ties and at least 1 on the rest, on the raw constraints, by Clarabel."""
+    ties, wins, n = rows[~strict], rows[strict], rows.shape[1]
+    if not len(wins):
+        return np.zeros(n)
+    if len(ties):  # as many as are independent: an interior point stalls on redundant ones
+        _, singular, right = np.linalg.svd(ties, full_matrices=False)
+        ties = right[singular > 1e-9 * max(1.0, singular.max())]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-13
+    settings.static_regularization_constant = 1e-12
+    cones = [clarabel.ZeroConeT(len(ties)), clarabel.NonnegativeConeT(len(wins))]
+    solver = clarabel.DefaultSolver(
+        csc_matrix(np.eye(n)), np.zeros(n), csc_matrix(np.vstack([ties, -wins])),
+        np.concatenate([np.zeros(len(ties)), -np.ones(len(wins))]), cones, settings,
+    )  # fmt: skip
+    return np.array(solver.solve().x)
+
+
+def test_draws_are_varied(problems):
+    mixed = [p for p in problems if p.strict.any() and not p.strict.all()]
+    linear = [
+        p for p in mixed if len(p.limit.graph.level) < len(build_graph(p.raw.samples()).level)
+    ]
+    assert len(mixed) >= 50
+    assert len(linear) >= 20
+    assert sum(not p.strict.any() for p in problems) >= 10
+    assert sum(not check_embeddings(p.E).independent for p in problems) >= 60
+
+
+def test_the_split_is_that_of_a_plain_linear_program(problems):
+    for number, p in enumerate(problems):
+        assert (p.strict == plain_split(p.rows)).all(), number
+
+
+def test_the_direction_is_that_of_a_second_solver(problems):
+    for number, p in enumerate(problems):
+        W = p.limit.dense(p.limit.svm.coefficient).ravel()
+        other = second_svm(p.rows, p.strict)
+        assert np.linalg.norm(W - other) <= 1e-6 * max(1.0, np.linalg.norm(other)), number
+
+
+def test_certificates_hold_and_are_those_of_the_raw_samples(problems):
+    for number, p in enumerate(problems):
+        limit = p.limit
+        W = limit.dense(limit.svm.coefficient).ravel()
+        margin = p.rows @ W
+        assert np.abs(margin[~p.strict]).max(initial=0.0) <= 1e-8, number
+        assert (1.0 - margin[p.strict]).max(initial=0.0) <= 1e-8, number
+        assert limit.svm.certificate.worst <= 1e-8
+        assert limit.finite.gradient <= 1e-10
+        assert limit.finite.error <= 1e-8
+        np.testing.assert_allclose(limit.svm.norm, np.linalg.norm(W), rtol=1e-9, atol=1e-12)
+
+
+def test_a_fit_without_slope_is_a_positive_dependency_of_all_ties(problems):
+    """λ of a tie: the probabilities with which it lost. All are positive, and the ties add up to nothing."""
+    for number, p in enumerate(problems):
+        W = p.limit.dense(p.limit.finite.coefficient)
+        sums, scale = np.zeros(p.rows.shape[1]), 0.0
+        row = dict(zip(p.edges, p.rows, strict=True))
+        strict = dict(zip(p.edges, p.strict, strict=True))
+        for tokens, y, weight in p.raw:
+            q = tokens[-1]
+            tied = [x for x in set(tokens) if x == y or not strict[q, y, x]]
+            mass = {x: tokens.count(x) * np.exp(p.E[x] @ W @ p.E[q]) for x in tied}
+            for x in tied:
+                if x != y:
+                    share = weight * mass[x] / sum(mass.values())
+                    assert share > 0
+                    sums, scale = sums + share * row[q, y, x], scale + share
+        assert np.abs(sums).max() <= 1e-9 * max(scale, 1.0), number
+
+
+def test_the_two_parts_are_orthogonal_and_the_finite_one_lies_in_its_space(problems):
+    for p in problems[:40]:
+        limit = p.limit
+        space = FiniteSubspace(limit.graph, limit.embeddings)
+        finite = limit.dense(limit.finite.coefficient)
+        direction = limit.dense(limit.svm.coefficient)
+        np.testing.assert_allclose(space.project(finite), finite, atol=1e-8)
+        np.testing.assert_allclose(space.project(direction), 0.0, atol=1e-8)
+
+
+def test_independent_rows_give_the_same_by_both_ways():
+    for number in range(40):
+        rng = np.random.default_rng([15, number])
+        K = int(rng.integers(3, 9))
+        raw = oracle.draw(rng, K, int(rng.integers(2, 3 * K)), 2, repeats=True)
+        E = oracle.unit_rows(rng, K, K + 1)
+        samples = raw.samples()
+        usual = solve_limit(samples, E)
+        features = dependent.pair_features(usual.graph, check_embeddings(E))
+        graph = dependent.linear_ties(build_graph(samples), features)
+        assert (graph.component == usual.graph.component).all()
+        assert (graph.level == usual.graph.level).all()
+        finite = dependent.dependent_finite(graph, samples, features)
+        svm = dependent.dependent_svm(graph, samples, features)
+        np.testing.assert_allclose(svm.score, usual.svm.score, atol=1e-9)
+        np.testing.assert_allclose(finite.log_pi, usual.finite.log_pi, atol=1e-9)
+        assert finite.loss_floor == pytest.approx(usual.finite.loss_floor, abs=1e-9)
+        assert finite.norm == pytest.approx(usual.finite.norm, abs=1e-8)
+
+
+# By hand: e_a + e_c = e_b + e_d, so that "a over b" and "c over d" add up to nothing.
+
+
+def square(first: float, second: float) -> tuple[Limit, np.ndarray]:
+    a, b, c, d, q = range(5)
+    E = np.array([[1.0, 0, 0], [0, 1, 0], [-0.5, 0.5, 0], [0.5, -0.5, 0], [0, 0, 1]])
+    assert (E[a] + E[c] == E[b] + E[d]).all()
+    samples = samples_from_sequences(
+        [[a, b, q], [c, d, q]], [a, c], [first, second], vocabulary=Vocabulary(range(5))
+    )
+    return solve_limit(samples, E), E
+
+
+def test_two_orders_that_contradict_each_other_are_ties_without_a_cycle():
+    limit, E = square(3.0, 1.0)
+    a, b, c, d, q = range(5)
+    free = solve_limit(limit.samples)
+    assert not free.graph.tied(q, a, b)  # control: with a dimension for each token nothing is tied
+    assert free.finite.loss_floor == 0.0
+    graph = limit.graph
+    assert graph.tied(q, a, b)
+    assert graph.tied(q, c, d)
+    assert graph.cycle(q, a, b) is None
+    assert not graph.tied(q, a, q)
+    # One number u = s_a − s_b = s_d − s_c is chosen three times of four: u = log 3.
+    W = limit.dense(limit.finite.coefficient)
+    assert (E[a] - E[b]) @ W @ E[q] == pytest.approx(log(3), abs=1e-10)
+    assert (E[c] - E[d]) @ W @ E[q] == pytest.approx(-log(3), abs=1e-10)
+    floor = -(0.75 * log(0.75) + 0.25 * log(0.25))
+    assert limit.finite.loss_floor == pytest.approx(floor, abs=1e-12)
+
+
+def test_the_automaton_mixes_linear_ties():
+    limit, _ = square(3.0, 1.0)
+    p = Automaton(limit).predict_proba([0, 1, 4])
+    assert p[0] == pytest.approx(0.75)
+    assert p[1] == pytest.approx(0.25)
+    assert p[4] == 0.0
+
+
+def test_two_tokens_of_one_vector_are_tied_with_even_odds():
+    E = np.array([[1.0, 0], [1.0, 0], [0, 1.0]])
+    limit = solve_limit(samples_from_sequences([[0, 1, 2]], [0]), E)
+    assert limit.graph.tied(2, 0, 1)
+    assert limit.finite.loss_floor == pytest.approx(log(2))
+    assert not limit.graph.tied(2, 0, 2)
+
+
+def test_vectors_that_are_nothing_tie_everything():
+    limit = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]), np.zeros((3, 2)))
+    assert limit.svm.norm == limit.finite.norm == 0.0
+    assert limit.finite.loss_floor == pytest.approx((log(3) + log(2)) / 2)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_a_rotation_a_scale_and_another_order_of_tokens_change_nothing_else(problems, scale):
+    for p in problems[:20]:
+        rng = np.random.default_rng(0)
+        turn = np.linalg.qr(rng.standard_normal((p.E.shape[1],) * 2))[0]
+        turned = solve_limit(p.raw.samples(), scale * p.E @ turn)
+        assert (turned.graph.component == p.limit.graph.component).all()
+        np.testing.assert_allclose(turned.svm.score, p.limit.svm.score, atol=1e-7)
+        np.testing.assert_allclose(turned.finite.log_pi, p.limit.finite.log_pi, atol=1e-7)
+        assert turned.finite.loss_floor == pytest.approx(p.limit.finite.loss_floor, abs=1e-9)
+        assert turned.svm.norm * scale**2 == pytest.approx(p.limit.svm.norm, rel=1e-6, abs=1e-9)
+
+
+def test_what_does_not_fit_is_refused_with_its_size(monkeypatch):
+    monkeypatch.setattr(dependent, "MOST_NUMBERS", 4)
+    with pytest.raises(UsageError, match=r"numbers .* at once; at most 4e\+00"):
+        solve_limit(samples_from_sequences([[0, 1, 2]], [0]), np.ones((3, 2)))
