@@ -84,3 +84,12 @@ def inner(a: np.ndarray, b: np.ndarray) -> float:
     11.0
     """
     return float((a * b).sum())
+
+
+def shortened(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, "n n"]:
+    """Rows of another width, as many as there are of them, with the same inner products.
+
+    >>> shortened(np.array([[3.0, 0, 4]])).round(9).tolist()
+    [[-5.0]]
+    """
+    return np.asarray(np.linalg.qr(rows.T, mode="r")).T

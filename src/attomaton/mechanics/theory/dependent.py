@@ -31,7 +31,7 @@ from attomaton.mechanics.theory.finite import (
 )
 from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
 from attomaton.mechanics.theory.svm import GraphSVM, certified, solve_whitened
-from attomaton.numerics import unit_scale
+from attomaton.numerics import shortened, unit_scale
 
 SAME = 1e-9  # distance, in units of the longest, at which two directions are one
 MOST_NUMBERS = 2 * 10**8  # of all matrices together: 1.6 GB
@@ -70,7 +70,7 @@ def pair_features(graph: PriorityGraph, embeddings: Embeddings) -> Features:
     if root is not None:
         return Features(root, unit**2)
     flat = (query[:, :, None] * key[:, None, :]).reshape(P, d * d)
-    return Features(np.linalg.qr(flat.T, mode="r").T, unit**2)
+    return Features(shortened(flat), unit**2)
 
 
 def _root(H: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"] | None:
@@ -149,7 +149,7 @@ def _strict(rows: Float[np.ndarray, "n rank"]) -> Bool[np.ndarray, " n"]:
     if n <= unit.shape[1]:
         if independent(unit):  # which have no dependency at all
             return strict
-        unit = np.linalg.qr(unit.T, mode="r").T
+        unit = shortened(unit)
     width = unit.shape[1]
     program = linprog(
         np.concatenate([np.zeros(width), -np.ones(n)]),

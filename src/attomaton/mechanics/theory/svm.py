@@ -23,7 +23,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.numerics import inner, row_pointer, scramble, sum_by
+from attomaton.numerics import inner, row_pointer, scramble, shortened, sum_by
 from attomaton.results import KKT
 
 CERTIFIED = 1e-8  # residual above which an answer is an error
@@ -408,7 +408,7 @@ def solve_whitened(
         return _balanced(equal, above, basis, direct), direct
     solver = piqp.DenseSolver()
     _tighten(solver)
-    short = rest if len(rest) >= rest.shape[1] else np.linalg.qr(rest.T, mode="r").T
+    short = rest if len(rest) >= rest.shape[1] else shortened(rest)
     width = short.shape[1]
     solver.setup(np.eye(width), np.zeros(width), G=short, h_l=np.ones(len(short)))
     solver.solve()
