@@ -23,15 +23,15 @@ from attomaton.lab.training.curves import SEEDS, Shown, drawn
 from attomaton.lab.training.form import USUAL, Form
 from attomaton.lab.training.runs import (
     BROKEN,
-    Options,
+    Asked,
     all_runs,
-    arguments,
+    asked_for,
     find_run,
     resume,
     start,
-    train_code,
 )
 from attomaton.lab.view import Lab
+from attomaton.mechanics.experiment.arguments import Settings
 
 LONG = "/training?on=example&steps=1200000&lr=5&seeds=2&init=uniform"  # some seconds in about fifty chunks
 CHARTS = {
@@ -329,7 +329,7 @@ OPTIONS = {"init": "uniform", "optimizer": "gd", "lr": None, "steps": 40, "every
 
 def test_a_run_killed_with_its_process_is_listed_and_can_go_on(room, tmp_path):
     lab, model = room
-    job = start(lab, lab.shelf.find("example"), model, Options(**OPTIONS))
+    job = start(lab, lab.shelf.find("example"), model, Settings(**OPTIONS))
     assert job.wait(60.0)
     (run,) = all_runs(lab)
     assert (run.id, run.status, run.unfinished) == (job.about.run.id, ("finished",) * 2, False)
@@ -341,8 +341,8 @@ def test_a_run_killed_with_its_process_is_listed_and_can_go_on(room, tmp_path):
         if done >= 20:
             raise KeyboardInterrupt
 
-    data, reading, options = arguments(run.config)
-    train_run(data, killed, reading=reading, progress=stop, **asdict(options))
+    asked = asked_for(run.config)
+    train_run(asked.data, killed, reading=asked.reading, progress=stop, **asdict(asked.settings))
     shutil.rmtree(killed)
     (broken,) = [r for r in all_runs(lab) if r.status == (BROKEN,)]
     assert (broken.title, broken.unfinished, broken.records) == ("killed", True, {})
@@ -355,20 +355,20 @@ def test_a_run_killed_with_its_process_is_listed_and_can_go_on(room, tmp_path):
 def test_the_code_gives_the_same_numbers(room, tmp_path, call, monkeypatch):
     lab, model = room
     monkeypatch.chdir(tmp_path)
-    job = start(lab, lab.shelf.find("example"), model, Options(**OPTIONS | {"lr": 0.5}))
+    job = start(lab, lab.shelf.find("example"), model, Settings(**OPTIONS | {"lr": 0.5}))
     assert job.wait(60.0)
     run = find_run(lab, job.about.run.id)
     wanted = (run.path / "metrics.parquet").read_bytes()
     for out in ("by_cli", "by_python"):
-        cli, python = train_code(str(model), out, Options(**OPTIONS | {"lr": 0.5}))
+        cli, python = Asked(str(model), Settings(**OPTIONS | {"lr": 0.5})).code(out)
         if out == "by_cli":
             assert call(*shlex.split(cli)[1:])[0] == 0
         else:
             exec(python, {})
         assert (tmp_path / out / "metrics.parquet").read_bytes() == wanted
     # A run records what was left to the defaults, too.
-    said = Options(**OPTIONS | {"lr": 0.5, "every": 1})
-    assert run.code() == train_code(str(model.resolve()), run.path.resolve(), said)
+    said = Settings(**OPTIONS | {"lr": 0.5, "every": 1})
+    assert run.code() == Asked(str(model.resolve()), said).code(run.path.resolve())
     assert set(shlex.split(run.command)) <= set(shlex.split(run.code()[0]))
 
 
@@ -379,14 +379,14 @@ def test_the_code_gives_the_same_numbers(room, tmp_path, call, monkeypatch):
 )  # fmt: skip
 def test_a_config_that_was_meddled_with_is_refused(change, says):
     with pytest.raises(DataError, match=says):
-        arguments({"data": "model", **OPTIONS, **change})
+        asked_for({"data": "model", **OPTIONS, **change})
 
 
 def test_a_lab_that_is_read_only_starts_nothing(room):
     lab, model = room
     lab.allow_run = False
     with pytest.raises(UsageError, match="read only"):
-        start(lab, lab.shelf.find("example"), model, Options(**OPTIONS))
+        start(lab, lab.shelf.find("example"), model, Settings(**OPTIONS))
     assert not (lab.shelf.workspace / "runs").exists()
 
 

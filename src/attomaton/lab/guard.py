@@ -15,19 +15,18 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from html import escape
 from http import HTTPStatus
 from secrets import compare_digest
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode
 
+from starlette.types import Message, Receive, Scope, Send
+
 from attomaton.lab.hosts import LOOPBACK, written
 from attomaton.lab.keys import PARAMETER, Keys
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 SAFE = ("GET", "HEAD")
@@ -93,7 +92,7 @@ class Guard:
             return await self._welcome(scope, send, signature)
         started = False
 
-        async def signed(message: dict[str, Any]) -> None:
+        async def signed(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
@@ -201,7 +200,7 @@ class Guard:
         """
         seen, whole, start = 0, False, time.monotonic()
 
-        async def bounded() -> dict[str, Any]:
+        async def bounded() -> Message:
             nonlocal seen, whole
             if whole:
                 return (

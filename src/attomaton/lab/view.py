@@ -52,7 +52,7 @@ class Lab:
         """Fit a data item, as `attomaton fit` does, into its place in the workspace."""
         folder = self.shelf.model_folder(item)
 
-        def work(job: Job) -> dict[str, Any]:
+        def work(job: Job) -> object:
             return named(
                 item,
                 fit_run,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from math import isfinite, log10
-from typing import Any
 
 from nicegui import ui
 
@@ -48,7 +47,7 @@ class Settings:
     def __init__(self, asked: Asked, change: Callable[..., None]):
         self.asked, self.change = asked, change
         self.levels = list(asked.levels)
-        self.fields: dict[str, Any] = {}
+        self.fields: dict[str, ui.select | ui.number] = {}
         self.usual = settings_of("sampled", {})
         ui.add_css(CSS)
         with card(label="Settings"):
@@ -97,7 +96,7 @@ class Settings:
 
     def _option(self, name: str, value: Option | None) -> None:
         """A field of an option; an empty one leaves the choice to the levels."""
-        field: Any
+        field: ui.select | ui.number
         if name in CHOICES:
             known = list(dict.fromkeys([*CHOICES[name], *([value] if value else [])]))
             field = ui.select(known, label=LABELS[name], value=value or known[0])

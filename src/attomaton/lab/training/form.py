@@ -8,7 +8,6 @@ from nicegui import ui
 from attomaton.errors import UsageError, one_of
 from attomaton.lab.kit.parts import abreast, button, card, note, place
 from attomaton.lab.opened import Opened
-from attomaton.lab.training.runs import Options
 from attomaton.lab.view import View
 from attomaton.mechanics.experiment.arguments import (
     HEADS,
@@ -46,7 +45,7 @@ class Form:
         self, view: View, model: Opened, start: Callable[[], Any], changed: Callable[[], Any]
     ):
         self.view, self.model, self._changed = view, model, changed
-        self.fields: dict[str, Any] = {}
+        self.fields: dict[str, ui.select | ui.input] = {}
         with card("A new run"):
             with abreast().classes("fields"):
                 for name in USUAL:
@@ -62,8 +61,8 @@ class Form:
         """Parameters: pairs of a last token and a token of its contexts."""
         return self.model.record.summary.pairs
 
-    def asked(self) -> Options:
-        """The options of `train_run`, or the error the command line would give."""
+    def asked(self) -> Settings:
+        """The settings of `train_run`, or the error the command line would give."""
         said = {name: str(field.value or "").strip() for name, field in self.fields.items()}
         for name, choices in CHOICES.items():
             one_of(name, said[name], choices)
@@ -83,7 +82,7 @@ class Form:
                 raise UsageError(
                     f"{name}={count}: at most {most:,} in the page; use `attomaton train`."
                 )
-        return Options(
+        return Settings(
             init=said["init"], optimizer=said["optimizer"], lr=lr, steps=steps,
             every="log" if said["every"] == "log" else None, head=said["head"], loss=said["loss"],
             batch_size=batch_size, seeds=seeds, seed=seed,
@@ -93,9 +92,9 @@ class Form:
         label, asked = LABELS.get(name, name), self.view.get(name, USUAL[name])[:40]
         if name in CHOICES:
             known = asked if asked in CHOICES[name] else USUAL[name]
-            field: Any = ui.select(list(CHOICES[name]), value=known, label=label).props(
-                "options-dense"
-            )
+            field: ui.select | ui.input = ui.select(
+                list(CHOICES[name]), value=known, label=label
+            ).props("options-dense")
         else:
             field = ui.input(label, value=asked).props('inputmode="decimal"')
         field.props("dense outlined").classes(f"field-{name}")

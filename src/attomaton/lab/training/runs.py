@@ -25,6 +25,7 @@ from attomaton.lab.jobs import RUNNING, Job
 from attomaton.lab.kit.work import Work
 from attomaton.lab.shelf import Item, folder_id
 from attomaton.lab.view import Lab
+from attomaton.mechanics.experiment.arguments import Settings
 from attomaton.mechanics.experiment.train import Arrays
 
 Setting = str | int | float | None
@@ -35,24 +36,41 @@ KINDS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Options:
-    """What training is asked for, as `train_run` takes it."""
+OPTIONS = tuple(one.name for one in fields(Settings))
 
-    init: str
-    optimizer: str
-    lr: float | int | None
-    steps: int
-    every: int | str | None
-    head: str
-    loss: str
-    batch_size: int | None
-    seeds: int
-    seed: int
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run is asked for: data, settings, how the data are read."""
+
+    data: str
+    settings: Settings
+    reading: Reading = AS_NAMED
     embeddings: str | None = None
 
+    @property
+    def options(self) -> dict[str, Setting]:
+        """All that is not the usual, as options are called on the command line and in Python."""
+        given = {**asdict(self.settings), "embeddings": self.embeddings, **self.reading.given}
+        return {name: value for name, value in given.items() if value is not None}
 
-OPTIONS = tuple(one.name for one in fields(Options))
+    def words(self, out: Path | str) -> list[str]:
+        """The command line of a run."""
+        given = self.options.items()
+        options = [x for k, v in given for x in (f"--{k.replace('_', '-')}", str(v))]
+        return ["attomaton", "train", self.data, "-o", str(out), *options]
+
+    def code(self, out: Path | str) -> tuple[str, str]:
+        """The command and the Python code of a run."""
+        given = [(k, v) for k, v in self.options.items() if k not in READING]
+        python = "".join(f"    {k}={v!r},\n" for k, v in given)
+        return shlex.join(self.words(out)), (
+            "from attomaton.corpus.reading import Reading\n"
+            "from attomaton.jobs.train import train_run\n\n"
+            f"summary = train_run(\n    {self.data!r},\n    {str(out)!r},\n"
+            f"    reading={self.reading!r},\n{python})\n"
+            'print(*summary["final"], sep="\\n")'
+        )
 
 
 @dataclass(frozen=True)
@@ -102,8 +120,7 @@ class TrainingRun:
         """The command and the Python code that give the same numbers."""
         out = self.path.resolve()
         if "data" in self.config:
-            data, reading, options = arguments(self.config)
-            return train_code(data, out, options, reading)
+            return asked_for(self.config).code(out)
         return self.command, (
             "from attomaton.folders.run import read_metrics\n\n"
             f"records = read_metrics({str(out)!r})\nprint(records)"
@@ -199,28 +216,27 @@ def _broken_off(lab: Lab) -> list[TrainingRun]:
 # Starting and resuming
 
 
-def start(lab: Lab, item: Item, model: Path, options: Options) -> Job[Going]:
+def start(lab: Lab, item: Item, model: Path, settings: Settings) -> Job[Going]:
     """Train on a model's samples, in a new folder of the workspace."""
     runs = lab.shelf.workspace.resolve() / "runs"
-    asked = {k: v for k, v in asdict(options).items() if k != "embeddings"}
-    out = run_folder("train", {"data": str(model), **asked}, runs)
-    return _launch(lab, item, out, str(model.resolve()), AS_NAMED, options, _svm_norm(model))
+    out = run_folder("train", {"data": str(model), **asdict(settings)}, runs)
+    return _launch(lab, item, out, Asked(str(model.resolve()), settings), _svm_norm(model))
 
 
 def resume(lab: Lab, item: Item, run: TrainingRun) -> Job[Going]:
     """Let a run go on that was stopped: the same is asked again, and ends as if nothing had happened."""
-    data, reading, options = arguments(run.config)
-    norm = run.outcome.svm_norm
-    norm = _svm_norm(Path(data)) if norm is None and is_folder(data, "model") else norm
-    return _launch(lab, item, run.path, data, reading, options, norm)
+    asked, norm = asked_for(run.config), run.outcome.svm_norm
+    if norm is None and is_folder(asked.data, "model"):
+        norm = _svm_norm(Path(asked.data))
+    return _launch(lab, item, run.path, asked, norm)
 
 
 def _svm_norm(model: Path) -> float:
     return ModelFolder(model).record.summary.svm_norm
 
 
-def arguments(config: Mapping[str, Setting]) -> tuple[str, Reading, Options]:
-    """What `train_run` was called with, from the settings it wrote: the data, how they are read, all options."""
+def asked_for(config: Mapping[str, Setting]) -> Asked:
+    """What `train_run` was called with, from the settings it wrote."""
     if not isinstance(config.get("data"), str):
         raise DataError("this run does not say which data it was trained on, so it cannot go on.")
     for name, value in config.items():
@@ -231,20 +247,18 @@ def arguments(config: Mapping[str, Setting]) -> tuple[str, Reading, Options]:
     missing = [name for name in needed if config.get(name) is None]
     if missing:
         raise DataError(f"config.toml: lacks {', '.join(missing)}.")
-    options: Any = {name: config.get(name) for name in OPTIONS}
+    settings: Any = {name: config[name] for name in OPTIONS if name in config}
     reading: Any = {name: config.get(name) for name in READING}
-    return str(config["data"]), Reading(**reading), Options(**options)
+    embeddings: Any = config.get("embeddings")
+    return Asked(str(config["data"]), Settings(**settings), Reading(**reading), embeddings)
 
 
-def _launch(
-    lab: Lab, item: Item, out: Path, data: str, reading: Reading, options: Options,
-    svm_norm: float | None,
-) -> Job[Going]:  # fmt: skip
-    config = {"data": data, **asdict(options), **reading.given}
+def _launch(lab: Lab, item: Item, out: Path, asked: Asked, svm_norm: float | None) -> Job[Going]:
+    config = {"data": asked.data, **asked.options}
     run = TrainingRun(folder_id(out), out.name, out, config, (RUNNING,), Outcome(svm_norm=svm_norm))
 
     def work(job: Job[Going]) -> object:
-        job.progress(0, options.steps, "opening the model, compiling …")
+        job.progress(0, asked.settings.steps, "opening the model, compiling …")
 
         def progress(done: int, total: int, said: str) -> None:
             job.progress(done, total, f"step {done:,} of {total:,}, {said}")
@@ -252,35 +266,10 @@ def _launch(
         def watch(steps: np.ndarray, records: Arrays) -> None:
             job.about.so_far = {"steps": steps, **records}
 
-        with asked_as(train_words(data, out, options, reading)):
+        with asked_as(asked.words(out)):
             return train_run(
-                data, out, reading=reading, **asdict(options), progress=progress, watch=watch
-            )
+                asked.data, out, reading=asked.reading, embeddings=asked.embeddings,
+                **asdict(asked.settings), progress=progress, watch=watch,
+            )  # fmt: skip
 
-    return WORK.start(lab, f"Training by {options.optimizer}", work, Going(run, item.id))
-
-
-def train_words(
-    data: str, out: Path | str, options: Options, reading: Reading = AS_NAMED
-) -> list[str]:
-    """The command line of a run."""
-    given = [
-        word
-        for name, value in asdict(options).items()
-        if value is not None
-        for word in (f"--{name.replace('_', '-')}", str(value))
-    ]
-    return ["attomaton", "train", data, "-o", str(out), *given, *reading.words]
-
-
-def train_code(
-    data: str, out: Path | str, options: Options, reading: Reading = AS_NAMED
-) -> tuple[str, str]:
-    """The command and the Python code of a run."""
-    python = "".join(f"    {k}={v!r},\n" for k, v in asdict(options).items() if v is not None)
-    return shlex.join(train_words(data, out, options, reading)), (
-        "from attomaton.corpus.reading import Reading\n"
-        "from attomaton.jobs.train import train_run\n\n"
-        f"summary = train_run(\n    {data!r},\n    {str(out)!r},\n    reading={reading!r},\n{python})\n"
-        'print(*summary["final"], sep="\\n")'
-    )
+    return WORK.start(lab, f"Training by {asked.settings.optimizer}", work, Going(run, item.id))

@@ -18,6 +18,7 @@ from attomaton.lab.training.curves import Curves, Shown
 from attomaton.lab.training.form import CSS, Form
 from attomaton.lab.training.runs import (
     WORK,
+    Asked,
     Going,
     TrainingRun,
     all_runs,
@@ -25,7 +26,6 @@ from attomaton.lab.training.runs import (
     read_run,
     resume,
     start,
-    train_code,
 )
 from attomaton.lab.view import Screen, View, in_thread
 
@@ -130,12 +130,12 @@ class TrainingPage(Page):
     def _says_form(self) -> None:
         if self.form is not None:
             try:
-                options = self.form.asked()
+                settings = self.form.asked()
             except AttomatonError:
                 self.view.says("", "")
             else:
                 folder = str(self.form.model.folder.resolve())
-                self.view.says(*train_code(folder, "run", options))
+                self.view.says(*Asked(folder, settings).code("run"))
 
     # Parts of the page
 
