@@ -14,6 +14,7 @@ import pytest
 from tests.lab.conftest import enter
 
 from attomaton.corpus.readers import read_samples
+from attomaton.disk.formats import plain
 from attomaton.errors import UsageError
 from attomaton.lab.graph.data import CAP, TokenGraph, around, part_of, passing, thresholds
 from attomaton.lab.graph.scene import node_id, number_text, scene
@@ -138,12 +139,12 @@ def test_a_neighbourhood_ends_where_the_graph_does(big):
 def test_scenes_say_what_they_show(limit):
     graph = token_graph(limit, "guest")
     drawn = scene(graph, part_of(graph))
-    assert [n["level"] for n in drawn["nodes"]] == sorted(n["level"] for n in drawn["nodes"])
-    assert [b["title"] for b in drawn["boxes"]] == ["tied: 3"]
-    assert [n["name"] for n in drawn["nodes"] if n["last"]] == ["guest"]
-    kinds = [e[4] for e in drawn["edges"]]
+    assert [n.level for n in drawn.nodes] == sorted(n.level for n in drawn.nodes)
+    assert [b.title for b in drawn.boxes] == ["tied: 3"]
+    assert [n.name for n in drawn.nodes if n.last] == ["guest"]
+    kinds = [e.kind for e in drawn.edges]
     assert (kinds.count("tie"), kinds.count("active"), kinds.count("slack")) == (6, 6, 0)
-    assert json.dumps(drawn)
+    assert json.dumps(plain(drawn))
 
 
 def test_tables_have_everything_that_passes(limit, big):
@@ -392,7 +393,7 @@ def test_the_filter_and_condensing_change_what_is_shown_and_the_address(tab, lim
     )
     assert tab.value("document.querySelectorAll('.pg .node').length") == len(nodes) < 5
     assert tab.value("document.querySelectorAll('.pg .edge').length") == len(edges)
-    assert settings(tab)["min"] == "5"
+    tab.wait("new URLSearchParams(location.search).get('min') === '5'")
     tab.click("[aria-label='One node per component'], .q-toggle")
     tab.wait("document.querySelector('.pg-said').innerText.includes('components')")
     part = part_of(graph, 5.0, True)
@@ -459,8 +460,9 @@ def test_another_last_token_is_found_by_typing(tab):
     tab.click(".find-list li")
     tab.wait("document.querySelector('.title').innerText === 'Priority graph after “bell”'")
     assert tab.value("window.here")  # no new page was loaded
-    assert tab.text(".pg-said").startswith("Shown 6 of 6 tokens, 12 of 12 edges")
-    assert settings(tab)["last"] == "bell"
+    shown = "Shown 6 of 6 tokens, 12 of 12 edges"
+    tab.wait(f"document.querySelector('.pg-said').innerText.startsWith('{shown}')")
+    tab.wait("new URLSearchParams(location.search).get('last') === 'bell'")
 
 
 def test_an_unknown_last_token_is_named_with_the_nearest(tab, lab, call):

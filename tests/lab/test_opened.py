@@ -48,17 +48,17 @@ def test_the_table_of_last_tokens_counts_what_the_whole_model_holds(model, folde
 
 
 def test_the_search_puts_the_exact_word_first_then_beginnings_then_the_rest(model):
-    words = [str(row["last"]) for row in model.search("W1", 100)]
+    words = [str(row.last) for row in model.search("W1", 100)]
     assert words[0] == "w1"
     assert set(words) == {f"w{i}" for i in range(90) if f"w{i}" in words and f"w{i}"[1] == "1"}
-    weight = [row["weight"] for row in model.search("w1", 100)][1:]
+    weight = [row.weight for row in model.search("w1", 100)][1:]
     assert weight == sorted(weight, reverse=True)
-    inner = [str(row["last"]) for row in model.search("2", 100)]
+    inner = [str(row.last) for row in model.search("2", 100)]
     assert inner
     assert all("2" in word for word in inner)
     assert model.search("nothing like it") == []
     assert len(model.search("", 7)) == 7
-    assert model.search("", 1)[0]["last"] == model.heaviest()
+    assert model.search("", 1)[0].last == model.heaviest()
 
 
 def test_a_part_answers_as_the_whole_and_is_opened_once(model, folder):
@@ -70,7 +70,7 @@ def test_a_part_answers_as_the_whole_and_is_opened_once(model, folder):
     mine, theirs = part.graph.pairs_of(at), whole.graph.pairs_of(at)
     np.testing.assert_array_equal(part.svm.score[mine], whole.svm.score[theirs])
     for row in model.search("", KEPT + 5):
-        model.limit(row["last"])
+        model.limit(row.last)
     assert len(model._parts) == KEPT
 
 
@@ -90,7 +90,7 @@ def hashed(monkeypatch):
 def three_clicks(folder):
     seen = Opened(folder)
     for row in seen.search("", 3):
-        assert len(seen.limit(row["last"]).graph.pair_last) > 0
+        assert len(seen.limit(row.last).graph.pair_last) > 0
     return seen
 
 
@@ -112,7 +112,7 @@ def test_a_file_that_is_touched_after_a_model_was_opened_is_looked_at_again(
 ):
     shutil.copytree(folder, tmp_path / "m")
     seen, file = three_clicks(tmp_path / "m"), tmp_path / "m" / name
-    others = [row["last"] for row in seen.search("", 9)[3:]]
+    others = [row.last for row in seen.search("", 9)[3:]]
     status, content = file.stat(), file.read_bytes()
     file.write_bytes(content)  # touched, and as it was
     seen.limit(others[0])

@@ -1,20 +1,31 @@
 """A model while it is looked at: its last tokens at once, everything else when it is asked for."""
 
-from collections import OrderedDict
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
 import numpy as np
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.folders.model import ModelFolder, ModelRecord
+from attomaton.lab.kit.cache import Cache
+from attomaton.lab.kit.find import matches
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.summaries.last_token import find_last_token
 
 KEPT = 64  # last tokens whose part of the model stays in memory
+
+
+@dataclass(frozen=True)
+class LastToken:
+    """A last token, with the samples behind it and the size of its graph."""
+
+    last: Label
+    rows: int
+    weight: float
+    tokens: int
+    edges: int
 
 
 class Opened:
@@ -24,8 +35,7 @@ class Opened:
         self.model = ModelFolder(folder)
         self.folder, self.vocabulary = folder, self.model.vocabulary
         self.lasts = self.model.last_tokens()
-        self._parts: OrderedDict[int, Limit] = OrderedDict()
-        self._lock = Lock()
+        self._parts = Cache[int | None, Limit](KEPT)
 
     @property
     def record(self) -> ModelRecord:
@@ -34,7 +44,7 @@ class Opened:
 
     def heaviest(self) -> Label:
         """The last token with the most samples behind it, shown first."""
-        return self.vocabulary[int(self.lasts["last"][int(np.argmax(self.lasts["weight"]))])]
+        return self._labels[self._heaviest[0]]
 
     def read(self, word: str | Label) -> Label:
         """A token as typed, as the vocabulary knows it."""
@@ -47,31 +57,14 @@ class Opened:
             return find_last_token(self.vocabulary, self.lasts["last"], str(word))  # says why not
         return at
 
-    def search(self, text: str, most: int = 20) -> list[dict[str, Any]]:
+    def search(self, text: str, most: int = 20) -> list[LastToken]:
         """Last tokens by what is typed: exact, then beginning with it, then holding it; the heaviest first."""
-        wanted = text.strip().casefold()
-        order = np.argsort(-self.lasts["weight"], kind="stable")
-        ranked: list[list[int]] = [[], [], []]
-        for i in order.tolist():
-            word = self._folded[i]
-            if wanted in word:
-                ranked[0 if word == wanted else 1 if word.startswith(wanted) else 2].append(i)
-                if len(ranked[1]) >= most and (not wanted or ranked[0]):
-                    break
-        return [self._described(i) for i in (ranked[0] + ranked[1] + ranked[2])[:most]]
+        return [self._described(i) for i in matches(self._folded, self._heaviest, text, most)]
 
     def limit(self, last: str | Label) -> Limit:
         """What belongs to one last token; of an unknown one, nothing."""
         word = self.read(last)
-        key = self.vocabulary.id_of(word)
-        key = -1 if key is None else key
-        with self._lock:
-            if key not in self._parts:
-                self._parts[key] = self.model.limit([word])
-            self._parts.move_to_end(key)
-            while len(self._parts) > KEPT:
-                self._parts.popitem(last=False)
-            return self._parts[key]
+        return self._parts.found(self.vocabulary.id_of(word), lambda: self.model.limit([word]))
 
     def automaton(self, last: str | Label) -> Automaton:
         """The automaton for contexts that end in this token."""
@@ -87,6 +80,10 @@ class Opened:
         return [self.vocabulary[i] for i in self.lasts["last"].tolist()]
 
     @cached_property
+    def _heaviest(self) -> list[int]:
+        return np.argsort(-self.lasts["weight"], kind="stable").tolist()
+
+    @cached_property
     def _folded(self) -> list[str]:
         return [str(x).casefold() for x in self._labels]
 
@@ -94,11 +91,6 @@ class Opened:
         at = np.searchsorted(self.lasts["last"], last)
         return self.lasts["last"][at : at + 1][self.lasts["last"][at : at + 1] == last]
 
-    def _described(self, i: int) -> dict[str, Any]:
-        return {
-            "last": self._labels[i],
-            "samples": int(self.lasts["rows"][i]),
-            "weight": float(self.lasts["weight"][i]),
-            "tokens": int(self.lasts["tokens"][i]),
-            "edges": int(self.lasts["edges"][i]),
-        }
+    def _described(self, i: int) -> LastToken:
+        row = {name: column[i].item() for name, column in self.lasts.items() if name != "last"}
+        return LastToken(self._labels[i], **row)

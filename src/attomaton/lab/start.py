@@ -81,7 +81,7 @@ def _summary(view: View, model: Opened) -> None:
         with ui.element("div").classes("abreast"):
             ui.label("Look at the priority graph after").classes("note")
             for row in model.search("", 8):
-                ui.link(visible(row["last"]), view.link("/graph", last=row["last"])).classes("chip")
+                ui.link(visible(row.last), view.link("/graph", last=row.last)).classes("chip")
         with ui.element("div").classes("abreast"):
             ui.label("or").classes("note")
             for text, path in (
@@ -106,7 +106,7 @@ async def _picture(view: View, model: Opened) -> None:
         drawing.on("choose", lambda: view.go("/graph", last=last))
         graph = await in_thread(lambda: TokenGraph(model.limit(last), model.last_id(last)))
         drawn = await in_thread(lambda: scene(graph, part_of(graph, most=100)))
-        drawing.show({**drawn, "moved": {}, "chosen": []}, f"priority graph after {visible(last)}")
+        drawing.show(drawn, f"priority graph after {visible(last)}")
 
 
 def _paste(view: View) -> None:

@@ -7,6 +7,7 @@ from nicegui import ui
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.kit.contexts import visible
+from attomaton.lab.kit.find import matches
 from attomaton.lab.kit.parts import abreast, note
 from attomaton.lab.opened import Opened
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Explanation, Fate
@@ -94,7 +95,7 @@ def adders(
     with abreast():
         note("End with")
         for row in model.search("", CHIPS // 2):
-            _adder(row["last"], end)
+            _adder(row.last, end)
         field = ui.input("search a token").props("dense outlined debounce=250").classes("short")
         place = abreast().classes("found")
 
@@ -113,10 +114,11 @@ def held(vocabulary: Sequence[Label], text: str, most: int = CHIPS) -> list[Labe
     >>> held(["steam", "tea", "teapot", 7], "TEA")
     ['tea', 'teapot', 'steam']
     """
-    wanted = text.strip().casefold()
-    found = [x for x in vocabulary if wanted in str(x).casefold()] if wanted else []
-    found.sort(key=lambda x: (not str(x).casefold().startswith(wanted), len(str(x))))
-    return found[:most]
+    if not text.strip():
+        return []
+    words = [str(x).casefold() for x in vocabulary]
+    shortest = sorted(range(len(words)), key=lambda i: len(words[i]))
+    return [vocabulary[i] for i in matches(words, shortest, text, most)]
 
 
 def _adder(word: Label, do: Callable[[Label], Any]) -> None:

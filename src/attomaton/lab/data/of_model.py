@@ -100,8 +100,8 @@ async def _samples(view: View, model: Opened) -> None:
             field = ui.input("last token", value=view.get("last") or str(model.heaviest()))
             field.props("dense outlined").classes("find")
             for row in model.search("", LASTS):
-                link = view.link(last=row["last"])
-                ui.link(visible(row["last"]), link).classes("chip")
+                link = view.link(last=row.last)
+                ui.link(visible(row.last), link).classes("chip")
         wrong = ui.element("div").classes("w-full")
         note = ui.label().classes("note")
         place = ui.element("div").classes("twin samples")

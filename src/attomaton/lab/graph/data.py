@@ -6,12 +6,13 @@ neighbourhood of one token; nodes are tokens or, condensed, components.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError, nearest
+from attomaton.lab.kit.find import matches
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import sum_by
 from attomaton.report.graphs import readable
@@ -68,7 +69,7 @@ class TokenGraph:
         return len(self.token)
 
     @cached_property
-    def word(self) -> list[Any]:
+    def word(self) -> list[Label]:
         """The tokens as they are."""
         words = self.limit.graph.vocabulary
         return [words[t] for t in self.token]
@@ -121,13 +122,7 @@ class TokenGraph:
 
     def search(self, text: str, most: int = 12) -> list[int]:
         """Tokens by what is typed: exact, then beginning with it, then holding it; the commonest first."""
-        wanted = text.strip().casefold()
-        ranked: list[list[int]] = [[], [], []]
-        for i in self._commonest:
-            word = self._folded[i]
-            if wanted in word:
-                ranked[0 if word == wanted else 1 if word.startswith(wanted) else 2].append(i)
-        return (ranked[0] + ranked[1] + ranked[2])[:most]
+        return matches(self._folded, self._commonest, text, most)
 
     @cached_property
     def _commonest(self) -> list[int]:

@@ -1,9 +1,10 @@
 """The picture of a priority graph on a page: our SVG component, its looks, and the key to its lines."""
 
-from typing import Any
-
 from nicegui import ui
 from nicegui.element import Element
+
+from attomaton.disk.formats import plain
+from attomaton.lab.graph.scene import Scene
 
 CSS = """
 .pg-frame { position: relative; height: clamp(20rem, 68vh, 60rem); min-width: 0; overflow: hidden; border-radius: 8px;
@@ -51,15 +52,15 @@ CSS = """
 
 
 class Drawing(Element, component="graph.js"):
-    """The picture; a scene (see `graph_scene.scene`) goes in, choices and dragged places come out."""
+    """The picture; a scene goes in, choices and dragged places come out."""
 
     def __init__(self) -> None:
         super().__init__()
         self._props["label"] = "priority graph"
 
-    def show(self, drawn: dict[str, Any], label: str) -> None:
+    def show(self, drawn: Scene, label: str) -> None:
         """Draw something else."""
-        self._props["scene"], self._props["label"] = drawn, label
+        self._props["scene"], self._props["label"] = plain(drawn), label
         self.update()
 
 

@@ -8,7 +8,8 @@ from nicegui import ui
 from attomaton.lab.graph.data import Part, TokenGraph
 from attomaton.lab.graph.drawing import Drawing
 from attomaton.lab.graph.tables import Table, edge_table, node_table
-from attomaton.lab.kit.charts import icon_button, numbers, save_csv
+from attomaton.lab.kit.parts import card, heading, icon_button
+from attomaton.lab.kit.table import numbers, save_csv
 from attomaton.lab.view import in_thread
 
 ROWS = 2000  # of a table on the page
@@ -30,7 +31,7 @@ class Forms:
 
     def place(self) -> None:
         """Where the tables stand, once they are asked for."""
-        self.tables = ui.element("section").classes("card pg-tables").props('aria-label="Tables"')
+        self.tables = card("", "pg-tables", label="Tables")
         self.tables.set_visibility(False)
 
     async def show(self, graph: TokenGraph, part: Part, stem: str) -> None:
@@ -54,8 +55,7 @@ class Forms:
             for title, (header, rows, ends, total) in found.items():
                 with ui.element("div").classes("twin"):
                     some = f"the {ROWS:,} heaviest of " if total > ROWS else ""
-                    head = ui.label(f"{title}: {some}{total:,}").classes("card-title")
-                    head.props('role="heading" aria-level="2"')
+                    heading(f"{title}: {some}{total:,}")
                     numbers(header, rows, on_row=self._chosen(ends))
 
     def _chosen(self, ends: list[tuple[int, ...]]) -> Callable[[int], Any]:

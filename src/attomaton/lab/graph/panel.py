@@ -10,8 +10,9 @@ from nicegui import ui
 from attomaton.lab.graph.data import Part, TokenGraph
 from attomaton.lab.graph.scene import number_text
 from attomaton.lab.graph.tables import sample_rows
-from attomaton.lab.kit.charts import icon_button, numbers
 from attomaton.lab.kit.contexts import write_context
+from attomaton.lab.kit.parts import abreast, card, chip, figures, heading, icon_button, note
+from attomaton.lab.kit.table import numbers
 from attomaton.lab.view import View
 from attomaton.mechanics.theory.automaton import samples_behind
 from attomaton.report.graphs import is_active
@@ -26,11 +27,7 @@ class Panel:
 
     def __init__(self, view: View, choose: Choose, expand: Choose, centre: Callable[[int], Any]):
         self.view, self.choose, self.expand, self.centre = view, choose, expand, centre
-        self.card = (
-            ui.element("section")
-            .classes("card pg-panel")
-            .props('aria-label="Details" aria-live="polite"')
-        )
+        self.card = card("", "pg-panel", label="Details").props('aria-live="polite"')
 
     def show(self, graph: TokenGraph, part: Part, chosen: tuple[int, ...]) -> None:
         """Fill it: nothing chosen, a token (by number), or an edge (winner, loser)."""
@@ -60,9 +57,7 @@ class Panel:
             ("of several tokens", int((size > 1).sum())),
             ("levels", int(graph.net.level.max(initial=-1)) + 1),
         )  # fmt: skip
-        ui.label("Choose a token or an edge in the picture to see what it stands on.").classes(
-            "note"
-        )
+        note("Choose a token or an edge in the picture to see what it stands on.")
         self._title("Came next most often")
         heavy = np.argsort(-graph.net.as_next, kind="stable")[:12]
         heavy = heavy[graph.net.as_next[heavy] > 0]
@@ -81,7 +76,7 @@ class Panel:
             ("in samples", float(graph.present[i])),
         )  # fmt: skip
         if graph.token[i] == graph.last:
-            ui.label("This is the last token itself: it can come next once more.").classes("note")
+            note("This is the last token itself: it can come next once more.")
         self._links(i)
         if len(tied) > 1:
             self._title(f"Tied with {len(tied) - 1:,}")
@@ -100,18 +95,18 @@ class Panel:
         self._head(f"{graph.name[i]} over {graph.name[j]}")
         self._chips([(i, graph.name[i]), (j, graph.name[j])])
         if not len(found):
-            ui.label("No sample says so directly.").classes("note")
+            note("No sample says so directly.")
             return
         e = int(found[0])
         margin = float(net.score[i] - net.score[j])
         inner = net.component[i] == net.component[j]
         self._figures(("weight", float(net.weight[e])), ("margin", margin))
-        ui.label(
+        note(
             "Both are tied: other samples say the opposite, so the hard part keeps both and the soft part mixes them."
             if inner
             else "The margin is active: exactly 1, it holds W_svm up." if is_active(margin)
             else "The margin is slack: more than the 1 that is asked for."
-        ).classes("note")  # fmt: skip
+        )  # fmt: skip
         rows = samples_behind(
             graph.limit.samples, graph.last, int(graph.token[i]), int(graph.token[j])
         )
@@ -128,9 +123,7 @@ class Panel:
             ("level", int(net.level[c])), ("component", c), ("W_svm score", float(net.score[c])),
             ("came next", float(net.as_next[c])),
         )  # fmt: skip
-        ui.label(
-            "Each outranks the other along some way; choose one to see it among the others."
-        ).classes("note")
+        note("Each outranks the other along some way; choose one to see it among the others.")
         rows = [
             [graph.name[j], float(graph.share[j]), float(graph.net.as_next[j])]
             for j in tied[:MOST_EDGES]
@@ -160,7 +153,7 @@ class Panel:
             ("weight", float(net.weight[between].sum())), ("edges", len(between)),
             ("margin", float(net.score[i] - net.score[j])),
         )  # fmt: skip
-        ui.label("Choose an edge to see the samples that made it.").classes("note")
+        note("Choose an edge to see the samples that made it.")
         ends = [(int(net.source[e]), int(net.target[e])) for e in ranked[:MOST_EDGES]]
         rows = [
             [graph.name[s], graph.name[t], float(net.weight[e])]
@@ -182,8 +175,8 @@ class Panel:
         return self.graph.members(int(self.graph.net.component[i]))
 
     def _head(self, text: str, close: bool = True) -> None:
-        with ui.element("div").classes("abreast pg-head"):
-            ui.label(text).classes("card-title").props('role="heading" aria-level="2"')
+        with abreast().classes("pg-head"):
+            heading(text)
             if close:
                 icon_button("close", "Close the details", lambda: self.choose(()))
 
@@ -191,34 +184,26 @@ class Panel:
         ui.label(text).classes("pg-title").props('role="heading" aria-level="3"')
 
     def _figures(self, *pairs: tuple[str, float]) -> None:
-        with ui.element("div").classes("figures"):
-            for name, value in pairs:
-                with ui.element("div"):
-                    ui.label(number_text(value)).classes("figure-value").props(
-                        f'data-figure="{name}"'
-                    )
-                    ui.label(name).classes("figure-name")
+        figures((name, number_text(value)) for name, value in pairs)
 
     def _links(self, i: int) -> None:
         words = self.graph.limit.graph.vocabulary
         last = words[self.graph.last]
-        with ui.element("div").classes("abreast"):
+        with abreast():
             context = write_context([self.graph.word[i], last], words)
-            ui.link("In the automaton", self.view.link("/automaton", context=context)).classes(
-                "chip"
-            )
-            ui.link("Under the lens", self.view.link("/lens", last=last)).classes("chip")
+            chip("In the automaton", self.view.link("/automaton", context=context))
+            chip("Under the lens", self.view.link("/lens", last=last))
             if self.part.centre is not None:
                 ui.button("Centre here", on_click=lambda: self.centre(i)).props(
                     "flat dense no-caps size=sm"
                 )
 
     def _chips(self, items: Sequence[tuple[int, str]]) -> None:
-        with ui.element("div").classes("abreast pg-chips"):
+        with abreast().classes("pg-chips"):
             for i, text in items:
-                with ui.element("button").classes("chip can") as chip:
+                with ui.element("button").classes("chip can") as made:
                     ui.label(text)
-                chip.on("click", lambda _, i=i: self.choose((i,)))
+                made.on("click", lambda _, i=i: self.choose((i,)))
 
     def _edge_table(
         self, title: str, edges: Int[np.ndarray, " edges"], ends: Int[np.ndarray, " all"]
@@ -272,9 +257,9 @@ class Panel:
                         ui.label(tokens)
                         ui.label(f"→ {label}").classes("pg-next")
                     times = "" if weight == 1 else f", weight {number_text(weight)}"
-                    ui.label(f"row {source:,}{times}").classes("note")
+                    note(f"row {source:,}{times}")
         self._left_out(len(rows), MOST_SAMPLES)
 
     def _left_out(self, total: int, most: int, kind: str = "heaviest") -> None:
         if total > most:
-            ui.label(f"The {most:,} {kind} of {total:,}.").classes("note")
+            note(f"The {most:,} {kind} of {total:,}.")

@@ -1,6 +1,8 @@
 """What the browser is sent of a priority graph: the picture, with places and words."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -13,7 +15,68 @@ from attomaton.report.graphs import is_active
 LONGEST = 20  # characters of a name that are drawn
 
 
-def scene(graph: TokenGraph, part: Part) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Dot:
+    """A node as it is drawn: a token, or a component of one or `several`."""
+
+    id: str
+    name: str
+    drawn: str
+    w: float
+    x: float
+    y: float
+    level: int
+    box: int
+    several: bool
+    last: bool
+    tip: tuple[str, ...]
+
+
+class Line(NamedTuple):
+    """An edge as it is drawn, between two nodes by their number."""
+
+    source: int
+    target: int
+    thickness: float
+    bow: float
+    kind: str
+    tip: str
+
+
+@dataclass(frozen=True)
+class Box:
+    """The frame of a component, with the numbers of its nodes."""
+
+    id: int
+    members: tuple[int, ...]
+    title: str
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Lengths that the browser needs where nodes are dragged."""
+
+    height: float = layout.HEIGHT
+    pad: float = layout.PAD
+    title: float = layout.TITLE
+    bend: float = layout.BEND
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The whole picture; `moved` are places where nodes were dropped."""
+
+    nodes: tuple[Dot, ...]
+    edges: tuple[Line, ...]
+    boxes: tuple[Box, ...]
+    bands: tuple[layout.Band, ...]
+    width: float
+    size: Sizes = field(default_factory=Sizes)
+    moved: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
+
+
+def scene(graph: TokenGraph, part: Part) -> Scene:
     """What the browser draws: nodes with their places and what hovering says, boxes, bands, edges."""
     net, nodes = part.net, _in_order(graph, part)
     number = np.full(len(net.level), -1)
@@ -28,27 +91,23 @@ def scene(graph: TokenGraph, part: Part) -> dict[str, Any]:
     thickness = _thickness(net.weight)[part.edges].round(2)
     margin = net.margin(part.edges)
     itself = -1 if part.condensed else int(np.searchsorted(graph.token, graph.last))
-    return {
-        "nodes": [
-            {"id": node_id(part, int(i)), "name": names[k], "drawn": drawn[k], "w": float(width[k]),
-             "x": float(placed.x[k]), "y": float(placed.y[k]), "level": int(net.level[i]),
-             "box": int(net.component[i]), "several": bool(several[k]) and part.condensed,
-             "last": bool(i == itself and graph.token[i] == graph.last),
-             "tip": _tip(graph, part, int(i))}
-            for k, i in enumerate(nodes)
-        ],
-        "edges": [
-            [int(a), int(b), float(thick), float(bow), edge_kind(m, inner),
-             f"weight {number_text(w)} · " + ("tied" if inner else f"margin {number_text(m)}")]
-            for a, b, w, thick, bow, m, inner in zip(
-                source, target, net.weight[part.edges], thickness, placed.bow, margin,
-                net.component[net.source[part.edges]] == net.component[net.target[part.edges]], strict=True)
-        ],
-        "boxes": _boxes(graph, part, nodes),
-        "bands": [{"level": b.level, "top": b.top, "bottom": b.bottom} for b in placed.bands],
-        "width": placed.width,
-        "size": {"height": layout.HEIGHT, "pad": layout.PAD, "title": layout.TITLE, "bend": layout.BEND},
-    }  # fmt: skip
+    dots = tuple(
+        Dot(
+            id=node_id(part, int(i)), name=names[k], drawn=drawn[k], w=float(width[k]),
+            x=float(placed.x[k]), y=float(placed.y[k]), level=int(net.level[i]), box=int(net.component[i]),
+            several=bool(several[k]) and part.condensed, last=bool(i == itself and graph.token[i] == graph.last),
+            tip=_tip(graph, part, int(i)),
+        )
+        for k, i in enumerate(nodes)
+    )  # fmt: skip
+    lines = tuple(
+        Line(int(a), int(b), float(thick), float(bow), edge_kind(m, inner),
+             f"weight {number_text(w)} · " + ("tied" if inner else f"margin {number_text(m)}"))
+        for a, b, w, thick, bow, m, inner in zip(
+            source, target, net.weight[part.edges], thickness, placed.bow, margin,
+            net.component[net.source[part.edges]] == net.component[net.target[part.edges]], strict=True)
+    )  # fmt: skip
+    return Scene(dots, lines, _boxes(graph, part, nodes), tuple(placed.bands), placed.width)
 
 
 def said(graph: TokenGraph, part: Part) -> str:
@@ -99,35 +158,35 @@ def node_name(graph: TokenGraph, part: Part, node: int) -> str:
     return few if len(members) <= 3 else f"{few} +{len(members) - 3:,}"
 
 
-def _tip(graph: TokenGraph, part: Part, node: int) -> list[str]:
+def _tip(graph: TokenGraph, part: Part, node: int) -> tuple[str, ...]:
     net = part.net
     score = number_text(net.score[node])
     if part.condensed:
         members = graph.members(node)
         several = f"{len(members):,} tied tokens" if len(members) > 1 else "one token"
-        return [
+        return (
             f"level {net.level[node]}, {several}",
             f"score {score}",
             f"came next {_counted(net.as_next[node], 'time')}",
-        ]
+        )
     tied = len(graph.members(int(net.component[node]))) - 1
     beside = f", tied with {tied:,} other{'s' * (tied > 1)}" if tied else ""
-    return [
+    return (
         f"level {net.level[node]}, component {net.component[node]}{beside}",
         f"score {score}, log π {number_text(graph.log_pi[node])}",
         f"came next {_counted(net.as_next[node], 'time')}",
         f"in {_counted(graph.present[node], 'sample')}",
-    ]  # fmt: skip
+    )
 
 
 def _counted(x: float, noun: str) -> str:
     return f"{number_text(x)} {noun}" if x == 1 else f"{number_text(x)} {noun}s"
 
 
-def _boxes(graph: TokenGraph, part: Part, nodes: Int[np.ndarray, " drawn"]) -> list[dict[str, Any]]:
+def _boxes(graph: TokenGraph, part: Part, nodes: Int[np.ndarray, " drawn"]) -> tuple[Box, ...]:
     """Components of several tokens, by the places of their members among the nodes drawn."""
     if part.condensed:
-        return []
+        return ()
     members: dict[int, list[int]] = {}
     for k, c in enumerate(part.net.component[nodes].tolist()):
         members.setdefault(c, []).append(k)
@@ -136,8 +195,8 @@ def _boxes(graph: TokenGraph, part: Part, nodes: Int[np.ndarray, " drawn"]) -> l
         size = len(graph.members(c))
         if size > 1:
             some = "" if size == len(inside) else f"{len(inside):,} of "
-            boxes.append({"id": c, "members": inside, "title": f"tied: {some}{size:,}"})
-    return boxes
+            boxes.append(Box(c, tuple(inside), f"tied: {some}{size:,}"))
+    return tuple(boxes)
 
 
 def _thickness(weight: Float[np.ndarray, " edges"]) -> Float[np.ndarray, " edges"]:

@@ -1,6 +1,7 @@
 """The priority graph of one last token: who outranks whom, who is tied, and which samples say so."""
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ from attomaton.lab.graph.drawing import CSS, Drawing, drawing_key
 from attomaton.lab.graph.forms import Forms
 from attomaton.lab.graph.panel import Panel
 from attomaton.lab.graph.scene import node_id, number_text, said, scene
+from attomaton.lab.kit.cache import Shared
 from attomaton.lab.kit.find import Find, Found
-from attomaton.lab.opened import Opened
+from attomaton.lab.kit.page import ModelPage
+from attomaton.lab.kit.parts import abreast, card, chip, note, place, title
+from attomaton.lab.opened import LastToken, Opened
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.graphs import readable
 
@@ -22,19 +26,17 @@ SIZES = (100, 200, AROUND, 1000, CAP)
 FAR = 1e6  # how far from the middle a node can be put
 
 
-async def build(view: View) -> None:
-    """Fill the page."""
-    ui.add_css(CSS)
-    model = await view.model()
-    if model is not None:
-        await _Page(view, model).build()
+Places = dict[str, list[float]]  # where nodes were dropped
+PLACES = Shared[dict[str, Places]](dict)
 
 
-class _Page:
+class GraphPage(ModelPage):
     """One tab's view of a graph: what is set in its fields, and what is drawn of it."""
 
+    CSS = CSS
+
     def __init__(self, view: View, model: Opened):
-        self.view, self.model = view, model
+        super().__init__(view, model)
         self.least = _positive(view.number("min", 0.0))
         self.condensed = view.get("condensed") == "1"
         self.most = int(min(max(_positive(view.number("most", AROUND)), 10), CAP))
@@ -43,13 +45,12 @@ class _Page:
         self.graph: TokenGraph | None = None
         self.turn = 0  # of drawing: what was asked for meanwhile wins
 
-    async def build(self) -> None:
+    async def fill(self) -> None:
+        """Fields, picture, details, tables."""
         view, model = self.view, self.model
         last = view.get("last", str(model.heaviest()))
-        self.title = (
-            ui.label("Priority graph").classes("title").props('role="heading" aria-level="1"')
-        )
-        with ui.element("div").classes("abreast pg-controls"):
+        self.title = title("Priority graph")
+        with abreast().classes("pg-controls"):
             self.last_field = Find("Last token", last, self._lasts, self.open)
             self._filter()
             self.fold = ui.switch(
@@ -57,12 +58,12 @@ class _Page:
                 value=self.condensed,
                 on_change=lambda e: self._fold(e.value),
             )
-            with ui.element("div").classes("abreast") as self.around:
+            with abreast() as self.around:
                 self.centre_field = Find("Around", "", self._tokens, self._around)
                 self.size = ui.select({n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}, value=self.most,
                                       label="Draw at most", on_change=lambda e: self._widen(e.value))  # fmt: skip
                 self.size.props("dense outlined options-dense").classes("w-48")
-        self.wrong = ui.element("div").classes("w-full")
+        self.wrong = place()
         with ui.element("div").classes("w-full") as self.body:
             with ui.element("div").classes("side"):
                 self._picture()
@@ -94,9 +95,9 @@ class _Page:
             )
 
     def _picture(self) -> None:
-        with ui.element("section").classes("card").props('aria-label="Graph"'):
+        with card(label="Graph"):
             with ui.row().classes("card-head"):
-                self.shown = ui.label().classes("note pg-said").props('role="status"')
+                self.shown = note().classes("pg-said").props('role="status"')
                 self.forms = Forms(lambda: self.drawing, self.choose)
             self.drawing = Drawing()
             self.drawing.on("choose", lambda e: self.choose(self._read(e.args)))
@@ -127,7 +128,7 @@ class _Page:
                 if view.get("chosen"):
                     over = [view.get("over")] if view.get("over") else []
                     self.chosen = tuple(map(graph.find, [view.get("chosen"), *over]))
-        self.kept = view.lab.kept.setdefault(f"graph {view.item.id} {last}", {})
+        self.kept = PLACES.of(self.lab).setdefault(f"{view.item.id} {last}", {})
         self.stem = "graph-" + "".join(c if c.isalnum() else "_" for c in str(self.last))[:40]
         self.last_field.set_value(str(self.last))
         self.title.set_text(f"Priority graph after “{readable([self.last])[self.last]}”")
@@ -140,15 +141,15 @@ class _Page:
 
     def _instead(self, text: str) -> None:
         """Last tokens that begin like an unknown one, or the heaviest."""
-        rows: list[Any] = []
+        rows: list[LastToken] = []
         while not rows:
             rows = self.model.search(text, 8)
             text = text[:-1]
-        with ui.element("div").classes("abreast"):
-            ui.label("Known last tokens:").classes("note")
+        with abreast():
+            note("Known last tokens:")
             for row in rows:
-                name = readable([row["last"]])[row["last"]]
-                ui.link(name, self.view.link(last=row["last"])).classes("chip")
+                name = readable([row.last])[row.last]
+                chip(name, self.view.link(last=row.last))
 
     async def draw(self, graph: TokenGraph | None = None) -> None:
         """Lay out and draw what the fields ask for, and say how much of the whole it is."""
@@ -164,10 +165,10 @@ class _Page:
         if turn != self.turn:
             return
         self.graph, self.part = graph, part
-        shown = {n["id"] for n in drawn["nodes"]}
+        shown = {n.id for n in drawn.nodes}
         moved = {id: at for id, at in self.kept.items() if id in shown}
         label = f"{self.title.text}; + and − zoom, 0 shows all, arrows move"
-        self.drawing.show({**drawn, "moved": moved, "chosen": self._ids(self.chosen)}, label)
+        self.drawing.show(replace(drawn, moved=moved, chosen=self._ids(self.chosen)), label)
         self.slider.set_value(int(np.searchsorted(self.steps, self.least, "right")) - 1)
         self.around.set_visibility(part.centre is not None)
         if part.centre is not None:
@@ -221,8 +222,8 @@ class _Page:
     def _moved(self, places: Any) -> None:
         """Keep where nodes were dropped: of nodes that are drawn, and only numbers."""
         known = self._known()
-        for place in places if isinstance(places, list) else ():
-            match place:
+        for moved in places if isinstance(places, list) else ():
+            match moved:
                 case [str(id), int() | float() as x, int() | float() as y] if id in known:
                     at = np.clip(np.nan_to_num([x, y]), -FAR, FAR)
                     self.kept[id] = at.tolist()
@@ -241,8 +242,8 @@ class _Page:
     def _token_of(self, node: int) -> int:
         return int(self.graph.members(node)[0]) if self.part.condensed and self.graph else node
 
-    def _ids(self, chosen: tuple[int, ...]) -> list[str]:
-        return [node_id(self.part, self._node(token)) for token in chosen]
+    def _ids(self, chosen: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(node_id(self.part, self._node(token)) for token in chosen)
 
     def _read(self, ids: Any) -> tuple[int, ...]:
         known = self._known()
@@ -252,9 +253,9 @@ class _Page:
     def _lasts(self, text: str) -> list[Found]:
         return [
             (
-                str(r["last"]),
-                readable([r["last"]])[r["last"]],
-                f"{r['samples']:,} samples, {r['tokens']:,} tokens",
+                str(r.last),
+                readable([r.last])[r.last],
+                f"{r.rows:,} samples, {r.tokens:,} tokens",
             )
             for r in self.model.search(text, 12)
         ]
@@ -305,7 +306,7 @@ SCREEN = Screen(
     "/graph",
     "Priority graph",
     "hub",
-    build,
+    GraphPage.build,
     """
 After a last token *k*, every sample whose label *i* came next while *j* stood in the context adds the edge *i → j*:
 *i* was preferred to *j*.

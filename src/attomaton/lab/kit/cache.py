@@ -33,6 +33,9 @@ class Cache(Generic[Key, Value]):
         self._values: OrderedDict[Key, Value] = OrderedDict()
         self._lock = RLock()
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def get(self, key: Key) -> Value | None:
         """What is still here of this key."""
         with self._lock:

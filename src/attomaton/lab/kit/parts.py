@@ -52,7 +52,7 @@ def figures(values: Iterable[tuple[str, str]]) -> None:
     with ui.element("div").classes("figures"):
         for name, value in values:
             with ui.element("div"):
-                ui.label(value).classes("figure-value")
+                ui.label(value).classes("figure-value").props["data-figure"] = name
                 ui.label(name).classes("figure-name")
 
 

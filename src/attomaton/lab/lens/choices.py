@@ -99,10 +99,10 @@ class Choices:
             wrong.clear()
             with found:
                 for row in model.search(field.value or "", FOUND):
-                    link = ui.link(target=links.lens(row["last"])).classes("chip")
+                    link = ui.link(target=links.lens(row.last)).classes("chip")
                     with link.props('role="listitem"'):
-                        ui.label(readable([row["last"]])[row["last"]])
-                        ui.label(f"{row['weight']:,.12g}").classes("note")
+                        ui.label(readable([row.last])[row.last])
+                        ui.label(f"{row.weight:,.12g}").classes("note")
 
         leaving = False
 
