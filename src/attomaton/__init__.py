@@ -10,6 +10,7 @@ TYPE_CHECKING = (
 if TYPE_CHECKING:
     from typing import Any
 
+    from attomaton.claims.registry import check_claim as check_claim
     from attomaton.corpus.example import example_samples as example_samples
     from attomaton.corpus.given import as_samples as as_samples
     from attomaton.corpus.given import as_windows as as_windows
@@ -76,6 +77,7 @@ _HOME = {
     "as_samples": "corpus.given",
     "as_windows": "corpus.given",
     "build_graph": "mechanics.theory.graph",
+    "check_claim": "claims.registry",
     "check_embeddings": "mechanics.data",
     "draw_samples": "mechanics.synthetic",
     "example_samples": "corpus.example",

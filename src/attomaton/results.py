@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from attomaton.base.face import Shown
+
 
 class Verdict(StrEnum):
     """How a claim ended; only `HOLDS` is green."""
@@ -42,13 +44,18 @@ class Assumption:
     found: str  # what was measured, in words and numbers
 
 
-@dataclass(frozen=True)
-class Evidence:
+@dataclass(frozen=True, repr=False)
+class Evidence(Shown):
     """One claim put to the test: what theory predicts, what was measured, and the verdict.
 
     `prediction` comes from theory code alone, `measured` from training code alone. `control` is the same measurement
     against a prediction that must be wrong; its verdict must be `FAILS`, or the claim's own agreement means nothing.
     `panels` are pictures in plain data, theory and measurement on the same axes (see `report.figures.panels`).
+
+    >>> from attomaton import check_claim
+    >>> evidence = check_claim("convexity", problems=1, lines=2)
+    >>> evidence, evidence.stands
+    (Evidence(convexity holds, its control fails), True)
     """
 
     verdict: Verdict
@@ -65,6 +72,9 @@ class Evidence:
     reason: str = ""  # where the tolerance comes from
     panels: tuple[dict[str, Any], ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)  # sizes, seeds: what makes it again
+
+    def _in_short(self) -> str:
+        return f"{self.claim or 'a claim'} {self.verdict}, its control {self.control}"
 
     @property
     def stands(self) -> bool:

@@ -363,3 +363,16 @@ def find_claims(only: Sequence[str] | None) -> list[str]:
         raise UsageError(f"{said} Known: {', '.join(CLAIMS)}.")
     wanted = {known[x.lower()] for x in only}
     return [name for name in CLAIMS if name in wanted]
+
+
+def check_claim(name: str, **arguments: Any) -> Evidence:
+    """One claim of the theory put to the test: a prediction, a measurement, and a control that must fail.
+
+    `name` is one that `attomaton verify` lists ("T1", "convexity"); sizes and seeds are those of a quick verification
+    unless `arguments` say others. A name that does not exist raises a `UsageError` with the nearest that does.
+
+    >>> check_claim("convexity", problems=1, lines=2)
+    Evidence(convexity holds, its control fails)
+    """
+    claim = CLAIMS[find_claims([name])[0]]
+    return claim.check(**{**claim.quick, **arguments})

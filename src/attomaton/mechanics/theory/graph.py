@@ -114,18 +114,16 @@ class PriorityGraph(Tabular):
         pairs, edges = slice(0, len(self.pair_last)), slice(0, len(self.edge_from))
         if last is not None:
             pairs, edges = self.pairs_of(k := self.last_token(last)), self.edges_of(k)
-        words, graph = self.vocabulary, nx.DiGraph()
-
-        def node(p: int) -> Any:
-            token = words[self.pair_token[p]]
-            return token if last is not None else (words[self.pair_last[p]], token)
-
-        for p in range(pairs.start, pairs.stop):
-            c = int(self.component[p])
-            graph.add_node(node(p), component=c, level=int(self.level[c]))
-        for e in range(edges.start, edges.stop):
-            ends = node(self.edge_from[e]), node(self.edge_to[e])
-            graph.add_edge(*ends, weight=float(self.edge_weight[e]))
+        words = [self.vocabulary[x] for x in self.pair_token[pairs]]
+        if last is None:
+            lasts = (self.vocabulary[k] for k in self.pair_last)
+            words = list(zip(lasts, words, strict=True))
+        graph, component = nx.DiGraph(), self.component[pairs]
+        at = zip(words, component.tolist(), self.level[component].tolist(), strict=True)
+        graph.add_nodes_from((word, {"component": c, "level": level}) for word, c, level in at)
+        ends = (self.edge_from[edges] - pairs.start, self.edge_to[edges] - pairs.start)
+        for i, j, weight in zip(*ends, self.edge_weight[edges].tolist(), strict=True):
+            graph.add_edge(words[i], words[j], weight=weight)
         return graph
 
     def last_token(self, label: Label) -> int:
