@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from attomaton.claims.picture import line
 from attomaton.report.figures.canvas import Figure, write
 from attomaton.report.figures.panels import panels_figure
+from attomaton.results import Panel
 
 HERE = Path(__file__).parent
 NAMES = {"gd": "gradient descent", "ngd": "normalised", "polyak": "Polyak's step", "adam": "Adam"}
@@ -40,17 +42,10 @@ def full_vocabulary() -> Figure:
                 r for r in rows if (r["optimizer"], r["lr"]) == (optimizer, lr) and r["step"] != "0"
             ]
             rate = "" if optimizer == "polyak" else f", rate {lr}"
-            lines.append(
-                {
-                    "x": np.array([float(r["step"]) for r in mine]),
-                    "y": np.array([float(r[name]) for r in mine]),
-                    "label": NAMES[optimizer] + rate,
-                }
-            )
-        panels.append(
-            {"title": title, "lines": lines, "xlabel": "step", "ylabel": label, "xscale": "log",
-             "yscale": scale, "legend": "best" if name == "cosine_svm" else None}
-        )  # fmt: skip
+            steps, values = ([float(r[k]) for r in mine] for k in ("step", name))
+            lines.append(line(steps, values, NAMES[optimizer] + rate, points=None))
+        legend = "best" if name == "cosine_svm" else "none"
+        panels.append(Panel(title, "step", label, lines, "log", scale, legend))
     title = "WikiText-2, all 33,279 words: training approaches its exact limit"
     return panels_figure(title, panels, columns=2)
 
@@ -64,20 +59,18 @@ def transformer_loss() -> Figure:
         for c in ("mean_loss", "standard_error")
     )
     step = 50 * np.arange(len(mean[names[0]])) + 25
-    losses = [{"x": step, "y": mean[n], "label": n, "error": 2 * error[n]} for n in names]
+    losses = [line(step, mean[n], n, error=2 * error[n], points=None) for n in names]
     gaps = [
-        {
-            "x": step, "y": mean[n] - mean["reference"], "label": f"{n} − reference", "colour": i,
-            "error": 2 * np.hypot(error[n], error["reference"]),
-        }
+        line(
+            step, mean[n] - mean["reference"], f"{n} − reference", colour=i, points=None,
+            error=2 * np.hypot(error[n], error["reference"]),
+        )
         for i, n in enumerate(names) if n != "reference"
     ]  # fmt: skip
     panels = [
-        {"title": "training loss, means of 50 steps and 5 starts", "lines": losses, "xlabel": "step",
-         "ylabel": "loss (nats)"},
-        {"title": "difference, with two standard errors", "lines": gaps, "xlabel": "step",
-         "ylabel": "nats"},
-    ]  # fmt: skip
+        Panel("training loss, means of 50 steps and 5 starts", "step", "loss (nats)", losses),
+        Panel("difference, with two standard errors", "step", "nats", gaps),
+    ]
     return panels_figure("The fast program learns what the textbook program learns", panels)
 
 

@@ -10,7 +10,6 @@
 # it.
 
 # %%
-import json
 import math
 import shlex
 import subprocess
@@ -250,6 +249,9 @@ print(f"\nL* = {game.loss_floor_:.12f}, log 2 = {math.log(2):.12f}")
 # learned enough, its signal fades, and attention stays as it is. Theory says when, from η_Y and the sizes alone.
 
 # %%
+from attomaton.claims.picture import heat, line
+from attomaton.report.words import tick
+from attomaton.results import Panel, Upright
 from attomaton.scan_snap.levels import find_classes, run_level
 from attomaton.scan_snap.theory.phase import gain_transition, measure_phases
 
@@ -263,18 +265,15 @@ print(f"measured              t = {phases.transition:.2f}")
 
 # %%
 shown = np.flatnonzero(classes.P[0] > 0)
-heat = scan.attention[0, :, 0][:, shown].T
-times = [f"{t:.0f}" if t >= 10 else f"{t:.2g}" for t in scan.t]
+seen = scan.attention[0, :, 0][:, shown].T
+times, names = [tick(t) for t in scan.t], [classes.names[x] for x in shown]
+attention = heat("attention of one class", "time", "token", seen, times, names, "attention")
 later = scan.t > 0
-attention = {
-    "title": "attention of one class", "heat": heat, "xlabel": "time", "ylabel": "token",
-    "xticks": times, "yticks": [classes.names[x] for x in shown], "colour": "attention",
-}  # fmt: skip
-drop = {
-    "title": "entropy over distinct tokens (nats)", "xlabel": "time", "xscale": "log",
-    "lines": [{"x": scan.t[later], "y": scan.entropy[0].mean(axis=-1)[later], "label": "measured"}],
-    "marks": [{"x": predicted, "label": "predicted transition"}],
-}  # fmt: skip
+entropy = line(scan.t[later], scan.entropy[0].mean(axis=-1)[later], "measured", points=None)
+drop = Panel(
+    "entropy over distinct tokens (nats)", "time", lines=[entropy], xscale="log",
+    marks=[Upright(predicted, "predicted transition")],
+)  # fmt: skip
 Picture(panels.panels_figure("Syn-Small: scan, then snap", [attention, drop]))
 
 # %%
@@ -436,19 +435,21 @@ run("attomaton verify --only luce,T1 -o evidence")
 # Each claim leaves a file with what was predicted, measured and allowed:
 
 # %%
-evidence = json.loads((folder / "evidence" / "claims" / "T1.json").read_text(encoding="utf-8"))
-print(evidence["statement"])
-print(textwrap.fill("allowed:  " + evidence["tolerance"], 100))
-print("because: ", evidence["reason"])
-print("verdict: ", evidence["verdict"], "· control:", evidence["control"])
-for assumption in evidence["assumptions"]:
-    print("assumed: ", assumption["name"], "·", assumption["found"])
+from attomaton.jobs.verify import read_evidence
+
+evidence = read_evidence(folder / "evidence" / "claims" / "T1.json")
+print(evidence.statement)
+print(textwrap.fill("allowed:  " + evidence.tolerance, 100))
+print("because: ", evidence.reason)
+print("verdict: ", evidence.verdict, "· control:", evidence.control)
+for assumption in evidence.assumptions:
+    print("assumed: ", assumption.name, "·", assumption.found)
 for name in ("cosine_svm", "distance_fin"):
-    values = evidence["measured"][name]
+    values = evidence.measured[name]
     print(f"{name}: {min(values):.4g} to {max(values):.4g} over {len(values)} data sets")
 
 # %%
-Picture(panels.panels_figure(evidence["title"], evidence["panels"][:3]))
+Picture(panels.panels_figure(evidence.title, evidence.panels[:3]))
 
 # %% [markdown]
 # `attomaton verify --data yours.jsonl` puts the same claims to the test on your data.

@@ -15,13 +15,12 @@ from attomaton.claims.registry import CLAIMS, find_claims
 from attomaton.disk.formats import read_json, read_table
 from attomaton.errors import SolverError, UsageError
 from attomaton.jobs import verify
-from attomaton.results import Evidence, Verdict
+from attomaton.results import Evidence, Line, Panel, Verdict
 
 FAST = "scan-snap-fig3,scan-snap-fig8,scan-snap-fig9"
 GOOD = Evidence(
     Verdict.HOLDS, Verdict.FAILS, "exact", {"gap": [0.0, 1.0]}, {"gap": 2.0},
-    panels=({"title": "A", "xlabel": "x", "ylabel": "y",
-             "lines": [{"x": [1, 2], "y": [3, 4], "style": "theory"}]},),
+    panels=(Panel("A", "x", "y", [Line([1.0, 2.0], [3.0, 4.0], "theory")]),),
 )  # fmt: skip
 
 

@@ -1,10 +1,22 @@
 """Frozen records of answers and of how far they can be trusted."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from attomaton.base.face import Shown
+
+# What a claim measures, by name: numbers and words, lists and tables of them, or several such under one name.
+Scalar = bool | int | float | str | None
+Quantity = Scalar | Sequence[Scalar] | Sequence[Sequence[Scalar]] | Sequence[Mapping[str, Scalar]]
+Quantities = Mapping[str, Quantity | Mapping[str, Quantity | Mapping[str, Quantity]]]
+Numbers = Sequence[float | None]  # JSON has no NaN: it reads as None
+
+
+def absent() -> Any:
+    """The default of a field that may be None and is then left out of what is written."""
+    return field(default=None, metadata={"absent": True})
 
 
 class Verdict(StrEnum):
@@ -44,13 +56,64 @@ class Assumption:
     found: str  # what was measured, in words and numbers
 
 
+@dataclass(frozen=True)
+class Line:
+    """One line of a panel; `style` is "measured", "theory" or "points".
+
+    `low` and `high` draw a band, `error` error bars. Without a `colour` (a number) a line has that of its place.
+    """
+
+    x: Numbers
+    y: Numbers
+    style: str = "measured"
+    label: str | None = absent()
+    low: Numbers | None = absent()
+    high: Numbers | None = absent()
+    error: Numbers | None = absent()
+    colour: int | None = absent()
+    ink: str | None = absent()  # of a line of theory
+
+
+@dataclass(frozen=True)
+class Upright:
+    """A vertical line across a panel, in the colour of the line of that number."""
+
+    x: float | None
+    label: str | None = absent()
+    colour: int | None = absent()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture in plain data: lines, theory and measurement on the same axes, or a heat map.
+
+    Scales are "linear" or "log"; `legend` is a place, "outside" (to the right) or "none". `low` and `high` are the
+    ends of the colours of a heat map, `colour` says what they mean.
+    """
+
+    title: str = ""
+    xlabel: str = ""
+    ylabel: str = ""
+    lines: Sequence[Line] = ()
+    xscale: str | None = absent()
+    yscale: str | None = absent()
+    legend: str | None = absent()
+    marks: Sequence[Upright] | None = absent()
+    heat: Sequence[Numbers] | None = absent()
+    xticks: Sequence[Scalar] | None = absent()
+    yticks: Sequence[Scalar] | None = absent()
+    colour: str | None = absent()
+    low: float | None = absent()
+    high: float | None = absent()
+
+
 @dataclass(frozen=True, repr=False)
 class Evidence(Shown):
     """One claim put to the test: what theory predicts, what was measured, and the verdict.
 
     `prediction` comes from theory code alone, `measured` from training code alone. `control` is the same measurement
     against a prediction that must be wrong; its verdict must be `FAILS`, or the claim's own agreement means nothing.
-    `panels` are pictures in plain data, theory and measurement on the same axes (see `report.figures.panels`).
+    `settings` are sizes and seeds: what makes it again.
 
     >>> from attomaton import check_claim
     >>> evidence = check_claim("convexity", problems=1, lines=2)
@@ -61,17 +124,17 @@ class Evidence(Shown):
     verdict: Verdict
     control: Verdict
     tolerance: str
-    measured: dict[str, Any]
-    control_measured: dict[str, Any]
+    measured: Quantities
+    control_measured: Quantities
     claim: str = ""  # its name, title and statement: the registry of claims fills them in
     title: str = ""
     statement: str = ""
     formula: str = ""
     assumptions: tuple[Assumption, ...] = ()
-    prediction: dict[str, Any] = field(default_factory=dict)
+    prediction: Quantities = field(default_factory=dict)
     reason: str = ""  # where the tolerance comes from
-    panels: tuple[dict[str, Any], ...] = ()
-    settings: dict[str, Any] = field(default_factory=dict)  # sizes, seeds: what makes it again
+    panels: Sequence[Panel] = ()
+    settings: Quantities = field(default_factory=dict)
 
     def _in_short(self) -> str:
         return f"{self.claim or 'a claim'} {self.verdict}, its control {self.control}"
@@ -80,3 +143,12 @@ class Evidence(Shown):
     def stands(self) -> bool:
         """The claim holds and its control fails."""
         return self.verdict is Verdict.HOLDS and self.control is Verdict.FAILS
+
+
+@dataclass(frozen=True, repr=False)
+class Checked(Evidence):
+    """Evidence as a verification leaves it: with the seconds it took and the command that makes it again."""
+
+    seconds: float = 0.0
+    command: str = ""
+    error: str | None = absent()  # where the check did not end

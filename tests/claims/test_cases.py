@@ -87,11 +87,11 @@ def test_doubted_labels_keep_contexts_and_weight():
 
 def test_lines_are_thinned_to_their_ends():
     thin = line(np.arange(1000), np.arange(1000))
-    assert len(thin["x"]) == 200
-    assert (thin["x"][0], thin["x"][-1]) == (0.0, 999.0)
+    assert len(thin.x) == 200
+    assert (thin.x[0], thin.x[-1]) == (0.0, 999.0)
     curves = bundle([1, 2], np.array([[1.0, np.nan], [np.nan, np.nan], [1.0, 2.0]]), "all")
-    assert [c["x"] for c in curves] == [[1.0], [1.0, 2.0]]
-    assert [c.get("label") for c in curves] == ["all", None]
+    assert [c.x for c in curves] == [[1.0], [1.0, 2.0]]
+    assert [c.label for c in curves] == ["all", None]
 
 
 @pytest.mark.parametrize("claim", [convexity, loss_floor, luce_identity], ids=lambda m: m.__name__)
@@ -100,7 +100,7 @@ def test_the_claim_holds_and_its_control_fails(claim):
     assert evidence.verdict is Verdict.HOLDS, evidence.measured
     assert evidence.control is Verdict.FAILS, evidence.control_measured
     assert all(a.holds for a in evidence.assumptions)
-    styles = {x["style"] for p in evidence.panels for x in p["lines"]}
+    styles = {x.style for p in evidence.panels for x in p.lines}
     assert "theory" in styles
     assert styles & {"measured", "points"}
 

@@ -1,6 +1,7 @@
 """Published figures as evidence: every preset is there, and each brings a picture with theory or measurement."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -19,9 +20,10 @@ def test_the_figure_stands(name):
     assert evidence.prediction
     assert evidence.panels
     for panel in evidence.panels:
-        assert all(len(x["x"]) == len(x["y"]) <= 200 for x in panel["lines"])
-        assert any(x["style"] == "theory" for x in panel["lines"])
-    json.dumps([evidence.measured, evidence.control_measured, evidence.panels], allow_nan=False)
+        assert all(len(x.x) == len(x.y) <= 200 for x in panel.lines)
+        assert any(x.style == "theory" for x in panel.lines)
+    panels = [asdict(panel) for panel in evidence.panels]
+    json.dumps([evidence.measured, evidence.control_measured, panels], allow_nan=False)
 
 
 def test_a_figure_on_text_without_its_text_is_not_applicable(monkeypatch):

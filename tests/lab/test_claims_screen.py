@@ -6,14 +6,18 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from tests.lab.conftest import enter
 
 from attomaton.claims.registry import CLAIMS
 from attomaton.corpus.reading import Reading
+from attomaton.disk.formats import plain
+from attomaton.disk.records import as_record
 from attomaton.disk.storage import new_folder
 from attomaton.errors import DataError, UsageError
+from attomaton.jobs.verify import read_evidence
 from attomaton.lab.claims.panels import heat_options, line_options
 from attomaton.lab.claims.records import (
     Evidence,
@@ -28,6 +32,7 @@ from attomaton.lab.claims.records import (
     table_row,
 )
 from attomaton.report.text.verification import blocks
+from attomaton.results import Panel, Verdict
 
 QUICK = ["convexity", "T3"]  # claims of seconds
 ROWS = """Object.fromEntries([...document.querySelectorAll('.claims-table tbody tr')].map(r =>
@@ -150,22 +155,21 @@ def test_a_row_opens_its_claim_with_everything_the_report_has(tab, verified):
     tab.click(".claims-table tbody tr:nth-child(2) td")
     tab.wait(f"{query('claim')} === 'convexity'")
     tab.wait("!!document.querySelector('#claim-details canvas')")
-    record = json.loads((verified / "claims" / "convexity.json").read_text())
+    record = read_evidence(verified / "claims" / "convexity.json")
     said = tab.text("#claim-details")
     found = blocks(record, "convexity")
     for block in found:
-        if block["kind"] in ("text", "term", "formula") and not block["text"].startswith("It took"):
-            assert block["text"] in said
-    tables = [b for b in found if b["kind"] == "table"]
-    tables += [t for b in found if b["kind"] == "beside" for t in b["tables"]]
+        if block.kind in ("text", "term", "formula") and not block.text.startswith("It took"):
+            assert block.text in said
+    tables = [t for b in found for t in b.tables]
     shown_cells = tab.value(
         "[...document.querySelectorAll('.claim-table tbody')].map(t => [...t.rows].map(r =>"
         " [...r.cells].map(c => c.innerText)))"
     )
-    wanted = [[[str(x) for x in row] for row in t["rows"]] for t in tables]
+    wanted = [[[str(x) for x in row] for row in t.rows] for t in tables]
     assert sorted(shown_cells) == sorted(wanted)
     assert tab.value("document.querySelectorAll('#claim-details canvas').length") == len(
-        record["panels"]
+        record.panels
     )
     address = tab.value("location.pathname + location.search")
     see(tab, address)
@@ -210,13 +214,13 @@ def test_evidence_is_the_newest_of_each_claim(tmp_path, verified):
         (runs / place / "claims" / "T3.json").write_text(json.dumps({**record, "seconds": seconds}))
         (runs / place / "claims" / "unknown.json").write_text("{}")
     evidence = Evidence()
-    found = {r["claim"]: r for r in evidence.of_lab(tmp_path)}
+    found = {r.claim: r for r in evidence.of_lab(tmp_path)}
     assert list(found) == list(CLAIMS)
-    assert found["T3"]["seconds"] == 2.0
+    assert found["T3"].seconds == 2.0
     assert ending(found["T1"]) == "not run"
     (runs / ".verify-T3.partial" / "claims" / "T3.json").write_text("{")  # half written
     assert ending(Evidence().of_lab(tmp_path)[list(CLAIMS).index("T3")]) == "not run"
-    assert [r["claim"] for r in evidence.of_folder(verified)] == QUICK
+    assert [r.claim for r in evidence.of_folder(verified)] == QUICK
 
 
 def test_a_folder_with_strange_claims_is_refused(tmp_path, verified):
@@ -238,15 +242,15 @@ def test_evidence_that_was_edited_is_refused(tmp_path, verified):
 
 
 def test_only_a_claim_that_holds_is_green(verified):
-    record = json.loads((verified / "claims" / "T3.json").read_text())
+    record = read_evidence(verified / "claims" / "T3.json")
     assert table_row(record)["verdict_kind"] == "good"
-    assert table_row({**record, "verdict": "fails"})["verdict_kind"] == "bad"
-    assert table_row({**record, "verdict": "not applicable"})["verdict_kind"] == "open"
-    assert table_row({**record, "verdict": "inconclusive"})["verdict_kind"] == "open"
-    assert table_row({**record, "error": "broke"})["verdict"] == "! error"
-    assert table_row({**record, "control": "holds"})["control_kind"] == "bad"
+    assert table_row(replace(record, verdict=Verdict.FAILS))["verdict_kind"] == "bad"
+    assert table_row(replace(record, verdict=Verdict.NOT_APPLICABLE))["verdict_kind"] == "open"
+    assert table_row(replace(record, verdict=Verdict.INCONCLUSIVE))["verdict_kind"] == "open"
+    assert table_row(replace(record, error="broke"))["verdict"] == "! error"
+    assert table_row(replace(record, control=Verdict.HOLDS))["control_kind"] == "bad"
     assert table_row(not_run("S3"))["verdict_kind"] == "open"
-    assert [r["claim"] for r in shown([record, not_run("S3")], "not run", "gain")] == ["S3"]
+    assert [r.claim for r in shown([record, not_run("S3")], "not run", "gain")] == ["S3"]
 
 
 def test_names_of_claims_become_folders_of_their_own(tmp_path):
@@ -299,9 +303,9 @@ def test_panels_keep_theory_measurement_bands_and_marks_apart():
         {"x": [1], "y": [float("inf")], "style": "points"},
     ]
     lines[0]["y"] = [2.0, 3.0]
-    made = line_options(
-        {"lines": lines, "xscale": "log", "yscale": "log", "marks": [{"x": 3, "label": "peak"}]}
-    )
+    marks = [{"x": 3, "label": "peak"}]
+    told = {"lines": lines, "xscale": "log", "yscale": "log", "marks": marks}
+    made = line_options(as_record(Panel, plain(told), "panel"))
     first, low, high, theory, points = made["series"]
     assert first["name"] == "W_svm"
     assert (low["data"], high["data"]) == ([[1.0, 1.5], [10.0, 2.5]], [[1.0, 2.5], [10.0, 3.5]])
@@ -309,6 +313,6 @@ def test_panels_keep_theory_measurement_bands_and_marks_apart():
     assert theory["data"][0] == [1.0, None]
     assert (points["type"], points["data"]) == ("scatter", [[1.0, None]])
     assert first["markLine"]["data"] == [{"xAxis": 3.0, "name": "peak"}]
-    heat = heat_options({"heat": [[1.0, 2.0]], "high": 5.0, "colour": "entropy"})
+    heat = heat_options(Panel(heat=[[1.0, 2.0]], high=5.0, colour="entropy"))
     assert (heat["visualMap"]["min"], heat["visualMap"]["max"]) == (1.0, 5.0)
     assert heat["visualMap"]["text"][0] == "entropy"

@@ -3,7 +3,7 @@ import io
 import json
 import math
 import re
-from dataclasses import asdict
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from urllib.parse import unquote
@@ -13,38 +13,45 @@ import numpy as np
 import pytest
 from tests import chromium
 
-from attomaton.disk.formats import to_json
+from attomaton.disk.formats import plain, to_json
+from attomaton.disk.records import as_record
 from attomaton.report.figures.verification import panel_svg, panel_table, themed, words
-from attomaton.report.text.verification import headline, leaves, plain, said, slugs
-from attomaton.report.verification import report_figures, report_markdown, report_page
+from attomaton.report.text.verification import headline, leaves, said, slugs
+from attomaton.report.verification import Header, report_figures, report_markdown, report_page
 from attomaton.report.words import number
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.results import Assumption, Checked, Panel, Verdict
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 NASTY = """<script>alert("x")</script> & 'quotes' | `code` *star* $5"""
-HEADER = {
-    "command": "attomaton verify --json",
-    "quick": True,
-    "date": "2031-02-03",
-    "device": "cpu",
-    "data": "a<b>.txt",
-    "versions": {"attomaton": "0.0", "python": "3.11"},
-}
+HEADER = Header(
+    command="attomaton verify --json",
+    quick=True,
+    date="2031-02-03",
+    device="cpu",
+    data="a<b>.txt",
+    versions={"attomaton": "0.0", "python": "3.11"},
+)
 COLOURS = 7
+
+
+def panel(**fields):
+    return as_record(Panel, plain(fields), "panel")
 
 
 def curves(count=3, points=120, **more):
     x = np.geomspace(1, 1e4, points)
     lines = [{"x": x, "y": (i + 1) / x, "label": f"run {i}"} for i in range(count)]
     theory = {"x": x, "y": 2 / x, "label": r"$1/\tau$", "style": "theory", "ink": "#000000"}
-    return {"title": r"loss, $L(W_{\mathrm{svm}})$ <above> & below", "xlabel": r"step $\tau$", "ylabel": "gap",
-            "xscale": "log", "yscale": "log", "lines": [*lines, theory], "marks": [{"x": 50.0, "label": "$t_0$"}],
-            **more}  # fmt: skip
+    return panel(
+        title=r"loss, $L(W_{\mathrm{svm}})$ <above> & below", xlabel=r"step $\tau$", ylabel="gap",
+        xscale="log", yscale="log", lines=[*lines, theory], marks=[{"x": 50.0, "label": "$t_0$"}],
+        **more,
+    )  # fmt: skip
 
 
 def heat(rows=4, columns=30):
-    return {"title": "a map", "xlabel": "step", "ylabel": "token", "colour": "attention",
-            "heat": np.arange(rows * columns).reshape(rows, columns) / 7}  # fmt: skip
+    values = np.arange(rows * columns).reshape(rows, columns) / 7
+    return panel(title="a map", xlabel="step", ylabel="token", colour="attention", heat=values)
 
 
 def made(
@@ -52,9 +59,10 @@ def made(
 ):
     given = {"statement": f"What {claim} states.", "tolerance": "within 1e-3", "measured": {"gap": 0.123456789},
              "control_measured": {"gap, shuffled": 2.5}, **fields}  # fmt: skip
-    record = asdict(Evidence(claim=claim, verdict=verdict, control=control, **given))
-    record |= {"seconds": seconds, "command": f"attomaton verify --only '{claim}'"}
-    return record | ({"error": error} if error else {})
+    command = f"attomaton verify --only '{claim}'"
+    return Checked(
+        claim=claim, verdict=verdict, control=control, seconds=seconds, command=command, error=error, **given
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +72,7 @@ def records():
         made("T1", title="It holds", formula="a < b,  L(W(τ)) → L*", reason="because",
              assumptions=(Assumption("labels occur", True, "8 of 8"),),
              prediction={"cosine": 1.0, "floor": [0.25, 0.5]},
-             measured={"cosine": np.array([0.9912345, 0.99996, 0.98, 0.97]), "bounds hold": True},
+             measured={"cosine": [0.9912345, 0.99996, 0.98, 0.97], "bounds hold": True},
              control_measured={"cosine": [-0.5, -0.25, 0.125, 0.0]},
              panels=(curves(), curves(1), heat(), curves(COLOURS, legend="outside")),
              settings={"seed": 20240101, "eta": 0.1 + 0.2, "shapes": ((2, 100), (3, 50))}),
@@ -78,10 +86,10 @@ def records():
                        "endless": -math.inf, "list": [math.nan, 1.0, 2.0, math.inf, 4.0], "none": None,
                        "empty": [], "flags": [True, False, True, True],
                        "rows": [{"n": 1, "gap": 0.5}, {"n": 2, "gap": 0.25}],
-                       "nested": {"deep": {"er": np.arange(12.0).reshape(3, 4)}}},
-             panels=({"title": "broken $ formula $", "lines": [{"x": [1, 2], "y": [1]}]},
-                     {"title": "holes", "lines": [{"x": [1, 2, 2, None], "y": [1, None, math.inf, 3]}]},
-                     {"title": "nothing"})),
+                       "nested": {"deep": {"er": np.arange(12.0).reshape(3, 4).tolist()}}},
+             panels=(panel(title="broken $ formula $", lines=[{"x": [1, 2], "y": [1]}]),
+                     panel(title="holes", lines=[{"x": [1, 2, 2, None], "y": [1, None, math.inf, 3]}]),
+                     panel(title="nothing"))),
         made("a claim of many words " * 8, control=Verdict.HOLDS, statement="Long. " * 300,
              measured={"x" * 300: 1.0, "path " * 60: [0.1] * 2000}),
         made("S4", seconds=0.01, error='Traceback:\n  <File "x.py">\nValueError: & no', measured={}),
@@ -185,9 +193,7 @@ def test_everything_is_escaped(page, reader):
 def test_every_claim_stands_in_the_overview_and_has_a_section(records, reader):
     rows = reader.tables[0]
     assert rows[0] == ["claim", "verdict", "measured", "control", "seconds"]
-    assert [row[0].split("\n")[0].strip() for row in rows[1:]] == [
-        r["claim"].strip() for r in records
-    ]
+    assert [row[0].split("\n")[0].strip() for row in rows[1:]] == [r.claim.strip() for r in records]
     assert [row[1] for row in rows[1:]] == [
         "✓ holds", "✗ fails", "○ not applicable", "? inconclusive", "✓ holds", "! error",
     ]  # fmt: skip
@@ -199,8 +205,8 @@ def test_every_claim_stands_in_the_overview_and_has_a_section(records, reader):
     groups = [a["data-group"] for _, a in reader.tags if "data-group" in a]
     assert groups == ["stands", "falls", "silent", "falls", "falls", "falls"]
     for record in records:
-        assert record["command"] in reader.text
-        assert " ".join(record["statement"].split()) in reader.text
+        assert record.command in reader.text
+        assert " ".join(record.statement.split()) in reader.text
 
 
 def test_numbers_on_the_page_are_those_of_the_records(records, reader):
@@ -212,8 +218,8 @@ def test_numbers_on_the_page_are_those_of_the_records(records, reader):
         row for table in reader.tables for row in table
     ]
     for record in records:
-        for name, value in leaves(plain(record["measured"])):
-            if record["claim"] not in ("T1",):
+        for name, value in leaves(record.measured):
+            if record.claim not in ("T1",):
                 assert cells[name] == [said(value)]
     assert cells["huge"] == ["1.235e300"]
     assert cells["nothing"] == ["NaN"]
@@ -232,7 +238,7 @@ def test_numbers_on_the_page_are_those_of_the_records(records, reader):
 
 def test_values_stand_there_at_full_precision(records, page, reader):
     code = [w for w in reader.words if w.lstrip().startswith("{")]
-    assert json.loads(code[0])["measured"] == plain(records[0]["measured"])
+    assert json.loads(code[0])["measured"] == plain(records[0].measured)
     assert json.loads(code[2])["measured"]["endless"] == "-inf"
 
 
@@ -255,9 +261,9 @@ def test_every_picture_has_its_table_and_its_two_downloads(records, reader):
     first = list(csv.reader(io.StringIO(table["t1-1.csv"])))
     assert first[0] == ["step τ", "run 0", "run 1", "run 2", "1/τ (theory)", "vertical line"]
     assert len(first) == 1 + 120 + 1  # the mark falls between two points
-    lines = records[0]["panels"][0]["lines"]
+    lines = records[0].panels[0].lines
     known = [row for row in first[1:] if row[1]]
-    assert [float(row[2]) for row in known] == lines[1]["y"].tolist()
+    assert [float(row[2]) for row in known] == list(lines[1].y)
     assert [row[0] for row in first if row[-1] == "t_0"] == ["50.0"]
     assert reader.text.count("50 of 121 rows; the CSV has all.") == 3
 
@@ -267,12 +273,12 @@ def test_a_panel_that_cannot_be_drawn_does_not_take_the_page_with_it(reader):
         "broken formula : no picture (ValueError: x and y must have same first dimension"
         in reader.text
     )
-    assert "nothing: no picture (KeyError: 'lines')" in reader.text
+    assert "nothing: no picture (UsageError: a panel needs lines, or a heat map.)" in reader.text
 
 
 def test_thinned_tables_keep_both_ends(records, reader):
     table = next(t for t in reader.tables if t[0][0] == "step τ")
-    x = records[0]["panels"][0]["lines"][0]["x"]
+    x = records[0].panels[0].lines[0].x
     assert (float(table[1][0]), float(table[-1][0])) == (x[0], x[-1])
     widest = next(t for t in reader.tables if t[0][0].startswith("token"))
     assert len(widest[0]) == 16
@@ -280,11 +286,11 @@ def test_thinned_tables_keep_both_ends(records, reader):
 
 
 def test_a_heat_map_and_a_cloud_as_tables():
-    header, rows = panel_table(plain(heat(2, 3)))
+    header, rows = panel_table(heat(2, 3))
     assert header == ["token \\ step", "0", "1", "2"]
     assert rows == [["0", 0.0, 1 / 7, 2 / 7], ["1", 3 / 7, 4 / 7, 5 / 7]]
     header, rows = panel_table(
-        {"ylabel": "y", "lines": [{"x": [1, 1], "y": [2, 3], "error": [0, 1]}]}
+        panel(ylabel="y", lines=[{"x": [1, 1], "y": [2, 3], "error": [0, 1]}])
     )
     assert header == ["line", "x", "y", "error"]
     assert rows == [["y", 1.0, 2.0, 0.0], ["y", 1.0, 3.0, 1.0]]
@@ -294,11 +300,11 @@ def test_lines_of_one_bundle_share_a_name():
     lines = [
         {"x": [1], "y": [i], "colour": 0, **({} if i else {"label": "each"})} for i in range(3)
     ]
-    assert panel_table({"lines": lines})[0] == ["x", "each, 1", "each, 2", "each, 3"]
+    assert panel_table(panel(lines=lines))[0] == ["x", "each, 1", "each, 2", "each, 3"]
 
 
 def test_pictures_follow_the_page_into_the_dark():
-    svg = panel_svg(plain(curves()))
+    svg = panel_svg(curves())
     inks = {colour.lower() for colour in re.findall(r"#[0-9A-Fa-f]{6}\b", themed(svg))}
     assert inks == {"#0072b2", "#d55e00", "#009e73"}  # curves alone keep a colour of their own
     assert {"var(--ink)", "var(--paper)", "var(--soft)", "var(--grid)"} <= set(
@@ -308,8 +314,8 @@ def test_pictures_follow_the_page_into_the_dark():
 
 
 def test_pictures_are_the_same_twice_and_small():
-    svg = panel_svg(plain(curves()))
-    assert svg == panel_svg(plain(curves()))
+    svg = panel_svg(curves())
+    assert svg == panel_svg(curves())
     assert len(svg) < 20_000
 
 
@@ -333,10 +339,17 @@ def test_pictures_are_the_same_twice_and_small():
     ],
 )  # fmt: skip
 def test_the_sentence_on_top(changes, expected):
-    base = {"verdict": "holds", "control": "fails"}
-    records = [{"claim": "ABCDEF"[i], **base, **change} for i, change in enumerate(changes)]
+    base = {
+        "verdict": "holds",
+        "control": "fails",
+        "tolerance": "",
+        "measured": {},
+        "control_measured": {},
+    }
+    told = [{"claim": "ABCDEF"[i], **base, **change} for i, change in enumerate(changes)]
+    records = [as_record(Checked, x, "record") for x in told]
     assert headline(records) == expected
-    page = Reader(report_page(records, {}))
+    page = Reader(report_page(records, Header()))
     assert expected in page.text
     judged = [change for change in changes if change.get("verdict") != "not applicable"]
     kind = ("bad" if any(judged) else "good") if judged else "open"
@@ -355,7 +368,7 @@ def test_numbers_to_four_digits(x, expected):
 
 
 def test_names_for_links_never_meet():
-    found = slugs([{"claim": c} for c in ("S 1", "S-1", "S-1-2", "∑", "", "S 1", "Claims")])
+    found = slugs([made(c) for c in ("S 1", "S-1", "S-1-2", "∑", "", "S 1", "Claims")])
     assert found == ["s-1", "s-1-2", "s-1-2-2", "claim", "claim-2", "s-1-3", "claims-2"]
 
 
@@ -367,12 +380,12 @@ def test_labels_lose_their_tex():
 
 def test_records_read_from_json_make_the_same_page(records):
     kept = [
-        {**r, "measured": {k: v for k, v in r["measured"].items() if k != "nothing"}}
+        replace(r, measured={k: v for k, v in r.measured.items() if k != "nothing"})
         for r in records
     ]
-    assert report_markdown(json.loads(to_json(kept)), HEADER) == report_markdown(kept, HEADER)
-    one = kept[:1]
-    assert report_page(json.loads(to_json(one)), HEADER) == report_page(one, HEADER)
+    read = [as_record(Checked, json.loads(to_json(r)), "record") for r in kept]
+    assert report_markdown(read, HEADER) == report_markdown(kept, HEADER)
+    assert report_page(read[:1], HEADER) == report_page(kept[:1], HEADER)
 
 
 def cells(line):
@@ -416,9 +429,9 @@ def test_markdown_links_the_pictures_that_exist(records):
 
 
 def test_a_page_of_many_claims_is_small(records):
-    first = {k: v for k, v in records[0].items() if k != "panels"}
-    many = [{**first, "claim": f"T{i}", "panels": [curves(), curves(COLOURS)]} for i in range(25)]
-    drawn = [panel_svg(plain(p)) for p in many[0]["panels"]]
+    panels = (curves(), curves(COLOURS))
+    many = [replace(records[0], claim=f"T{i}", panels=panels) for i in range(25)]
+    drawn = [panel_svg(p) for p in panels]
     figures = {f"t{i}-{j + 1}.svg": drawn[j] for i in range(25) for j in range(2)}
     assert len(report_page(many, HEADER, figures).encode()) < 4_000_000
 

@@ -1,14 +1,14 @@
 """Theorem T4: the trained layer is the automaton, on contexts it was trained on and on new ones."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.cases import Case, Given, assumptions, judged, refuted, structure
+from attomaton.claims.cases import Case, Given, assumptions, judged, refuted, sizes, structure
 from attomaton.claims.controls import relabelled
-from attomaton.claims.picture import line, panel
+from attomaton.claims.picture import line, theory_line
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import windows_from_ids
 from attomaton.mechanics.data import check_embeddings
@@ -17,7 +17,7 @@ from attomaton.mechanics.synthetic import draw_samples, planted_samples, unit_em
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import named_rng
-from attomaton.results import Evidence
+from attomaton.results import Evidence, Panel
 
 K, D, N, T, LEVELS, LASTS = 7, 9, 60, 4, 3, 2
 STEPS = 100_000
@@ -98,8 +98,8 @@ def check(problems: int = 4, steps: int = STEPS, given: Given | None = None) -> 
         measured=measured,
         control_measured={"largest distance, shuffled labels": control},
         panels=(_panel("Training contexts", seen), _panel("New contexts", fresh)),
-        settings={"problems": len(cases), "steps": steps, "optimizer": "polyak", "new": NEW}
-        | ({"K": K, "d": D, "n": N, "T": T} if given is None else {}),
+        settings={"problems": len(cases), "steps": steps, "optimizer": "polyak", "new": NEW,
+                  **sizes(given, K=K, d=D, n=N, T=T)},
     )  # fmt: skip
 
 
@@ -167,14 +167,14 @@ def _compare(limit: Limit, contexts: Samples, attention: Float[np.ndarray, " inc
     return Seen(predicted, attention, distance)
 
 
-def _panel(title: str, seen: Sequence[Seen]) -> dict[str, Any]:
+def _panel(title: str, seen: Sequence[Seen]) -> Panel:
     """Predicted against trained attention, one point for each token of a context."""
     predicted = np.concatenate([x.predicted for x in seen])
     trained = np.concatenate([x.trained for x in seen])
     known = np.flatnonzero(~np.isnan(predicted))
     known = known[np.argsort(predicted[known], kind="stable")]
-    return panel(
+    return Panel(
         title, "automaton: predicted probability", "layer: trained attention",
         [line(predicted[known], trained[known], "each token of a context", "points"),
-         line([0, 1], [0, 1], "equal", "theory", ink="#000000")],
+         theory_line([0, 1], [0, 1], "equal")],
     )  # fmt: skip

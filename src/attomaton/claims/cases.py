@@ -117,6 +117,11 @@ def structure(limits: Sequence[Limit]) -> Assumption:
     return Assumption("there is something to learn", soft + hard > 0, found)
 
 
+def sizes(given: Given | None, **drawn: int) -> dict[str, int]:
+    """The sizes of data that were drawn; a user's data have none to set."""
+    return drawn if given is None else {}
+
+
 def judged(holds: bool, given: Given | None = None, settling: bool = False) -> Verdict:
     """The verdict; on a user's data, training that is not there yet but on its way decides nothing."""
     if holds:

@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.claims.cases import Case, Given, assumptions
-from attomaton.claims.picture import line, panel
+from attomaton.claims.picture import level, line, theory_line
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.finite import Choices, luce_loss
 from attomaton.numerics import float64, named_rng
-from attomaton.results import Evidence, Verdict
+from attomaton.results import Evidence, Panel, Verdict
 
 K, D, N, T = 6, 8, 12, 4
 SCALES = (
@@ -185,19 +185,19 @@ def _against_theory(x: Line) -> float:
     return float(np.abs(bend - x.curvature)[1:-1][smooth].max(initial=0.0) / scale)
 
 
-def _panels(found: list[Line]) -> tuple[dict[str, Any], ...]:
+def _panels(found: list[Line]) -> tuple[Panel, ...]:
     x = max(found, key=lambda one: _below_chord(one.squared))  # where the control shows best
     return (
-        panel(
+        Panel(
             "Above the chord", "t, from A to B", "loss less its chord, over the loss",
             [line(x.t, _over_chord(x.t, x.log), "log-loss"),
              line(x.t, _over_chord(x.t, x.squared), "control: squared loss, tied head"),
-             line([0, 1], [0, 0], "convex: at most 0", "theory", ink="#000000")],
+             level([0, 1], 0.0, "convex: at most 0")],
             legend="outside",
         ),
-        panel(
+        Panel(
             "Curvature along it", "t, from A to B", "second derivative",
             [line(x.t[1:-1], _bend(x.t, x.log), "second differences", "points", points=50),
-             line(x.t[1:-1:4], x.curvature, "variance of u", "theory", ink="#000000")],
+             theory_line(x.t[1:-1:4], x.curvature, "variance of u")],
         ),
     )  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.claims.picture import line, panel
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.claims.picture import line, theory_line
+from attomaton.results import Assumption, Evidence, Panel, Upright, Verdict
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.families import conditions, symmetric
@@ -71,12 +71,12 @@ def check(eta_y: float = 0.5) -> Evidence:
         measured=measured,
         control_measured={"gap of gamma, twice as many classes": wrong},
         panels=(
-            panel(
+            Panel(
                 "Backward signal", "time t", "γ",
                 [line(run.t[1:], gamma, "limit level, measured"),
-                 line(run.t[1:], theory, "γ(t), theory", "theory", ink="#000000"),
+                 theory_line(run.t[1:], theory, "γ(t), theory"),
                  line(run.t[1:], control, "control: twice as many classes", "theory")],
-                xscale="log", yscale="log", marks=[{"x": peak, "label": "predicted peak"}],
+                xscale="log", yscale="log", marks=[Upright(peak, "predicted peak")],
             ),
         ),
         settings={"K": classes.K, "M": classes.M, "eta_Y": eta_y, "eta_Z": eta_y / 10, "shapes": list(SIZES)},
@@ -113,10 +113,10 @@ def check_mixing(eta_y: float = 0.5) -> Evidence:
             "B(end) / limit": (inverse / B)[:, -1, 0].tolist(),
         },
         panels=(
-            panel(
+            Panel(
                 "Scan progress, η_Z = η_Y", "time t", "B",
                 [line(times[1:], B[1, :, 0], "limit level, measured"),
-                 line(times[1:], memory[1, :, 0], "with memory, theory", "theory", ink="#000000"),
+                 theory_line(times[1:], memory[1, :, 0], "with memory, theory"),
                  line(times[1:], inverse[1, :, 0], "control: β = E′", "theory")],
                 xscale="log", yscale="log",
             ),

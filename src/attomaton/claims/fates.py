@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.picture import line, panel
+from attomaton.claims.picture import line, theory_line
 from attomaton.numerics import named_rng
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Verdict
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.families import random_overlap, single_common, symmetric, syn_small
@@ -115,17 +115,17 @@ def _rate_gaps(run: Dynamics) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _panels(single: Dynamics, limit: Dynamics) -> tuple[dict[str, Any], ...]:
+def _panels(single: Dynamics, limit: Dynamics) -> tuple[Panel, ...]:
     """z of class 0's likeliest distinct token and of the common one, in time, at the middle ratio of the rates."""
     classes, t, ratio = limit.classes, limit.t[1:], RATIOS[1]
     common, own = _told(limit)
     l = int(np.where(classes.distinct[0], classes.P[0], 0).argmax())
     shared = int(np.flatnonzero(classes.common)[0])
     return tuple(
-        panel(
+        Panel(
             title, "time t", "z / η_Z",
             [line(t, limit.z[1, 1:, 0, token] / ratio, "limit level"),
-             line(t, told / ratio, "rates of theory, summed up", "theory", ink="#000000")],
+             theory_line(t, told / ratio, "rates of theory, summed up")],
             xscale="log",
         )
         for title, token, told in (

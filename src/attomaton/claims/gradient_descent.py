@@ -11,16 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.claims.cases import Case, Given, assumptions, judged, refuted, step_size, structure
+from attomaton.claims.cases import (
+    Case,
+    Given,
+    assumptions,
+    judged,
+    refuted,
+    sizes,
+    step_size,
+    structure,
+)
 from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import measure, yardstick
-from attomaton.claims.picture import bundle, level, line, panel
+from attomaton.claims.picture import bundle, level, theory_line
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, orthonormal_embeddings, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
-from attomaton.results import Evidence
+from attomaton.results import Evidence, Panel
 
 K, D, N, T = 6, 8, 8, 4
 STEPS, RATE = 100_000, 1.0
@@ -127,8 +136,13 @@ def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> 
             "distance to W_fin of shuffled labels": other,
         },
         panels=_panels(run, limits, gap),
-        settings={"problems": len(cases), "steps": steps, "lr": RATE, "start": "uniform"}
-        | ({"K": K, "d": D, "n": N, "T": T} if given is None else {}),
+        settings={
+            "problems": len(cases),
+            "steps": steps,
+            "lr": RATE,
+            "start": "uniform",
+            **sizes(given, K=K, d=D, n=N, T=T),
+        },
     )
 
 
@@ -165,7 +179,7 @@ def _measure(run: Descent, limits: Sequence[Limit]) -> dict[str, list[float]]:
     }
 
 
-def _panels(run: Descent, limits: Sequence[Limit], gap: np.ndarray) -> tuple[dict[str, Any], ...]:
+def _panels(run: Descent, limits: Sequence[Limit], gap: np.ndarray) -> tuple[Panel, ...]:
     hard = [i for i, x in enumerate(limits) if x.svm.norm > 0]
     t = run.steps[1:]
     late = t[t >= max(t[-1] // 1000, 1)]
@@ -175,13 +189,13 @@ def _panels(run: Descent, limits: Sequence[Limit], gap: np.ndarray) -> tuple[dic
     ]
     scaled = gap / np.array([[x.svm.norm**2 or np.inf] for x in limits])
     falling = bundle(t, np.where(scaled > 1e-15, scaled, np.nan)[hard, 1:], "each data set")
-    falling.append(line(late, 1 / (RATE * late), "1/(ητ)", "theory", ink="#000000"))
+    falling.append(theory_line(late, 1 / (RATE * late), "1/(ητ)"))
     inside = bundle(t, np.maximum(run.records["distance_fin"][:, 1:], 1e-16), "‖Π_fin W − W_fin‖")
     return (
-        panel("Direction", "step τ", "cosine with W_svm", direction, xscale="log"),
-        panel("Loss", "step τ", "(L − L*)/‖W_svm‖²", falling, xscale="log", yscale="log")
+        Panel("Direction", "step τ", "cosine with W_svm", direction, xscale="log"),
+        Panel("Loss", "step τ", "(L − L*)/‖W_svm‖²", falling, xscale="log", yscale="log")
         if hard
-        else panel(
+        else Panel(
             "Finite part", "step τ", "distance to W_fin", inside, xscale="log", yscale="log"
         ),
     )

@@ -4,12 +4,10 @@ Exact for the reduced dynamics; on the other two levels the gap closes as the de
 $\eta_Y / \eta_Z \to \infty$.
 """
 
-from typing import Any
-
 import numpy as np
 
-from attomaton.claims.picture import line, panel
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.claims.picture import line, theory_line
+from attomaton.results import Assumption, Evidence, Panel, Verdict
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.experiment.train import train_sampled
@@ -86,21 +84,21 @@ def check(seeds: int = SEEDS) -> Evidence:
     )  # fmt: skip
 
 
-def _panels(run: Dynamics, gaps: list[float], sampled: list[float]) -> tuple[dict[str, Any], ...]:
+def _panels(run: Dynamics, gaps: list[float], sampled: list[float]) -> tuple[Panel, ...]:
     l, other = _pairs(run.classes, 0)[-1]
     r, chi = run.relative_gain(0, l, other)[0], run.growth(0, l)[0]
     ratio = np.array(FAST)
     return (
-        panel(
+        Panel(
             "Relative gain of two distinct tokens", "time t", "r(t)",
             [line(run.t[1:], r[1:], "reduced level, measured"),
-             line(run.t[1:], r[0] * chi[1:], "r(0) χ(t)", "theory", ink="#000000")],
+             theory_line(run.t[1:], r[0] * chi[1:], "r(0) χ(t)")],
             xscale="log", yscale="log",
         ),
-        panel(
+        Panel(
             "Gap on the other levels", "η_Y/η_Z", "largest gap",
             [line(ratio, gaps, "limit", "points"), line(ratio, sampled, "sampled", "points"),
-             line(ratio[2:], gaps[2] * ratio[2] / ratio[2:], "at least tenfold (limit)", "theory", ink="#000000")],
+             theory_line(ratio[2:], gaps[2] * ratio[2] / ratio[2:], "at least tenfold (limit)")],
             xscale="log", yscale="log",
         ),
     )  # fmt: skip

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.claims.picture import line, panel
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.claims.picture import level, line
+from attomaton.results import Assumption, Evidence, Panel, Verdict
 from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.families import syn_small
 from attomaton.scan_snap.theory.decoder import Numbers
@@ -67,7 +67,7 @@ def check() -> Evidence:
     )  # fmt: skip
 
 
-def _panels(levels: dict[str, dict[str, list[float]]]) -> tuple[dict[str, Any], ...]:
+def _panels(levels: dict[str, dict[str, list[float]]]) -> tuple[Panel, ...]:
     """What theory says does not depend on the rates, relative to its mean; and the order it says B has."""
     same = [
         line(RATES, np.divide(x["B at t_0, fixed ratio"], np.mean(x["B at t_0, fixed ratio"])), level, "points")
@@ -75,21 +75,19 @@ def _panels(levels: dict[str, dict[str, list[float]]]) -> tuple[dict[str, Any], 
     ]  # fmt: skip
     wrong = np.array(_at_snap(1.0))
     same.append(line(RATES, wrong / wrong.mean(), "control: η_Z fixed instead", "points"))
-    same.append(line([RATES[0], RATES[-1]], [1, 1], "formula", "theory", ink="#000000"))
+    same.append(level(RATES, 1.0, "formula"))
     pace = [
         line(RATES, np.divide(x["transition times eta_Y"], np.mean(x["transition times eta_Y"])), level, "points")
         for level, x in levels.items()
     ]  # fmt: skip
-    pace.append(
-        line([RATES[0], RATES[-1]], [1, 1], "in proportion to 1/η_Y", "theory", ink="#000000")
-    )
+    pace.append(level(RATES, 1.0, "in proportion to 1/η_Y"))
     pace += [
         line([RATES[0], RATES[-1]], [y, y], said, "theory", colour=7)
         for y, said in ((0.98, "tolerance"), (1.02, None))
     ]
     return (
-        panel("Scan progress at t_0, η_Y/η_Z = 2", "η_Y", "B(t_0), relative to its mean", same),
-        panel("Time of the transition", "η_Y", "t · η_Y, relative to its mean", pace),
+        Panel("Scan progress at t_0, η_Y/η_Z = 2", "η_Y", "B(t_0), relative to its mean", same),
+        Panel("Time of the transition", "η_Y", "t · η_Y, relative to its mean", pace),
     )
 
 

@@ -12,14 +12,14 @@ from jaxtyping import Float
 
 from attomaton.claims.cases import Case, assumptions
 from attomaton.claims.global_protocol import D, Draw, K, N, T, draw
-from attomaton.claims.picture import line, panel
+from attomaton.claims.picture import level, line
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.mechanics.theory.svm import graph_svm
 from attomaton.numerics import cosine, ragged_indices, row_pointer
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Verdict
 
 STEPS, RATE = 2000, 0.1
 # Least and median cosine that count as found; cross-entropy settles somewhat later than what was published.
@@ -143,11 +143,11 @@ def check(seeds: int = 10) -> Evidence:
         measured={f"cosine with the local direction, {loss}": x for loss, x in local.items()},
         control_measured={f"cosine with the global direction, {loss}": x for loss, x in everywhere.items()},
         panels=tuple(
-            panel(
+            Panel(
                 f"{loss} loss".capitalize(), "draw", "cosine of the trained W",
                 [line(range(seeds), local[loss], "with its local W_svm", "points"),
                  line(range(seeds), everywhere[loss], "with the global W_svm", "points"),
-                 line([0, seeds - 1], [1, 1], "theory", "theory", ink="#000000")],
+                 level([0, seeds - 1], 1.0, "theory")],
             )
             for loss in FOUND
         ),

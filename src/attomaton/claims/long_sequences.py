@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.picture import line, panel
+from attomaton.claims.picture import line, theory_line
 from attomaton.numerics import float64
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Verdict
 from attomaton.scan_snap.data import SequenceClasses, sequence_classes
 from attomaton.scan_snap.experiment.draws import draw_contexts
 from attomaton.scan_snap.experiment.limit import run_limit
@@ -205,7 +205,7 @@ def check(ends: bool = False) -> Evidence:
     )  # fmt: skip
 
 
-def _panels(measured: dict[str, Any], control: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+def _panels(measured: dict[str, Any], control: dict[str, Any]) -> tuple[Panel, ...]:
     """The error of z in each series, with the power it must follow."""
     panels = []
     for name, xlabel, power in (
@@ -215,11 +215,11 @@ def _panels(measured: dict[str, Any], control: dict[str, Any]) -> tuple[dict[str
         size = np.array(x["sizes"], float)
         lines = [
             line(size, x["error"], "measured", "points"),
-            line(size, x["error"][0] * (size / size[0]) ** power, f"power {power:g}", "theory", ink="#000000"),
+            theory_line(size, x["error"][0] * (size / size[0]) ** power, f"power {power:g}"),
             line(size, wrong["error"], "control: other rate", "points"),
         ]  # fmt: skip
         panels.append(
-            panel(
+            Panel(
                 f"Error by {name}", xlabel, "relative error of z", lines, xscale="log", yscale="log"
             )
         )

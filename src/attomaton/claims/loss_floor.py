@@ -4,7 +4,7 @@ $L(W_\lambda) \to L^*$ as the price λ of size falls; and no W, drawn or trained
 the floor of other data: half of every sample's weight moved to another label of its own context.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -12,14 +12,14 @@ from scipy.special import lambertw
 
 from attomaton.claims.cases import Case, Given, assumptions, refuted, structure
 from attomaton.claims.controls import doubted
-from attomaton.claims.picture import line, panel
+from attomaton.claims.picture import level, line, theory_line
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.path import penalty_path
 from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import float64, named_rng
-from attomaton.results import Evidence, Verdict
+from attomaton.results import Evidence, Panel, Verdict
 
 K, D, N, T = 6, 8, 10, 4
 LAMBDAS = tuple(float(x) for x in np.geomspace(1.0, 1e-8, 17))
@@ -142,24 +142,24 @@ def _told(limit: Limit) -> Float[np.ndarray, " prices"]:
     return unit * lambertw(1 / unit).real if limit.svm.norm > 0 else unit
 
 
-def _panels(x: Losses, limit: Limit, wrong: float) -> tuple[dict[str, Any], ...]:
+def _panels(x: Losses, limit: Limit, wrong: float) -> tuple[Panel, ...]:
     floor = limit.finite.loss_floor
     price = np.array(LAMBDAS)
     lines = [line(price, np.maximum(x.path - floor, 1e-16), "L(W_λ) − L*")]
     if limit.svm.norm > 0:
-        lines.append(line(price, _told(limit), "λ‖W_svm‖² m", "theory", ink="#000000"))
+        lines.append(theory_line(price, _told(limit), "λ‖W_svm‖² m"))
     # A logarithmic axis has no place for a floor of 0.
     drawn, yscale = (x.drawn, "log") if floor > 0 else (np.maximum(x.drawn, 0), "linear")
     return (
-        panel(
+        Panel(
             "Random W", "size of W, or distance from the path's end", "loss",
             [line(x.size[::2], drawn[::2], "drawn around 0", "points", points=100),
              line(x.size[1::2], drawn[1::2], "drawn around W_λ", "points", points=100),
-             line([x.size[0], x.size[-1]], [floor, floor], "L*", "theory", ink="#000000"),
+             level(x.size, floor, "L*"),
              line([x.size[0], x.size[-1]], [wrong, wrong], "control", "theory")],
             xscale="log", yscale=yscale,
         ),
-        panel(
+        Panel(
             "Penalty path", "price λ", "loss above the floor",
             lines, xscale="log", yscale="log",
         ),

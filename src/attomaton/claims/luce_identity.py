@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from attomaton.claims.cases import Case, Given, assumptions
 from attomaton.claims.convexity import choices_of, pair_scores
-from attomaton.claims.picture import line, panel
+from attomaton.claims.picture import line, theory_line
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_ids
@@ -24,7 +24,7 @@ from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.finite import Choices, luce_loss
 from attomaton.numerics import float64, named_rng
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Verdict
 
 K, D, N, T = 7, 9, 40, 6
 SCALES = (0.1, 1.0, 3.0)  # of the entries of W
@@ -213,23 +213,23 @@ def _apart(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-300))
 
 
-def _panels(found: list[Both], what: str) -> tuple[dict[str, Any], ...]:
+def _panels(found: list[Both], what: str) -> tuple[Panel, ...]:
     p, luce, blind = (
         np.concatenate([getattr(x, k) for x in found]) for k in ("p", "luce", "blind")
     )
     order = np.argsort(luce)
-    equal = line([0, 1], [0, 1], "equal", "theory", ink="#000000")
+    equal = theory_line([0, 1], [0, 1], "equal")
     g, h = (np.concatenate([getattr(x, k).ravel() for x in found]) for k in ("gradient", "pulled"))
     ends = [float(h.min()), float(h.max())]
     at = np.argsort(h)
     return (
-        panel(
+        Panel(
             "Probabilities", "Luce choice probability", "layer, position by position",
             [line(luce[order], p[order], "each sample", "points"),
              line(blind[order], p[order], f"without {what}", "points", points=60), equal],
         ),
-        panel(
+        Panel(
             "Gradients", "pulled back from scores", "of the layer, by W",
-            [line(h[at], g[at], "each entry", "points"), line(ends, ends, "equal", "theory", ink="#000000")],
+            [line(h[at], g[at], "each entry", "points"), theory_line(ends, ends, "equal")],
         ),
     )  # fmt: skip

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.integrate import quad, solve_ivp
 
 from attomaton.claims.decoder_gain import weakly_correlated
-from attomaton.claims.picture import line, panel
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.claims.picture import level, line, theory_line
+from attomaton.results import Assumption, Evidence, Panel, Upright, Verdict
 from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.theory.decoder import decoder_gain
 from attomaton.scan_snap.theory.phase import (
@@ -81,18 +81,18 @@ def check() -> Evidence:
         measured=measured,
         control_measured={"gap from quadrature, C_0 without K": gap},
         panels=(
-            panel(
+            Panel(
                 "Scan progress", "time t", "B",
                 [line(dots, _by_equation(dots), "its differential equation, integrated", "points"),
-                 line(grid, curve, "closed form", "theory", ink="#000000"),
+                 theory_line(grid, curve, "closed form"),
                  line(dots, 0.25 * np.log(1 + 4 * _gains(dots)), "control: C_0 without K", "theory")],
                 xscale="log", legend="outside",
-                marks=[{"x": end, "label": "scanning ends"}, {"x": start, "label": "snapping starts"}],
+                marks=[Upright(end, "scanning ends"), Upright(start, "snapping starts")],
             ),
-            panel(
+            Panel(
                 "Transition on the limit level", "η_Y", "measured / predicted",
                 [line(TRANSITIONS, transitions, "measured", "points"),
-                 line([TRANSITIONS[0], TRANSITIONS[-1]], [1, 1], "predicted", "theory", ink="#000000"),
+                 level(TRANSITIONS, 1.0, "predicted"),
                  *(line([TRANSITIONS[0], TRANSITIONS[-1]], [x, x], said, "theory", colour=7)
                    for x, said in ((0.97, "tolerance"), (1.03, None)))],
             ),

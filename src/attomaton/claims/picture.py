@@ -1,46 +1,58 @@
 """Pictures of claims as plain data: theory and measurement on the same axes, few enough points to read."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.results import Line, Panel, Scalar
+
 POINTS = 200  # of one line, at most
 FEW = 80  # of one line among many
+BLACK = "#000000"
 
-Numbers = Sequence[float] | Sequence[int] | np.ndarray
+Values = Sequence[float] | Sequence[int] | Sequence[float | None] | np.ndarray
 
 
 def line(
-    x: Numbers,
-    y: Numbers,
+    x: Values,
+    y: Values,
     label: str | None = None,
     style: str = "measured",
-    points: int = POINTS,
-    **more: Any,
-) -> dict[str, Any]:
+    points: int | None = POINTS,
+    error: Values | None = None,
+    colour: int | None = None,
+    ink: str | None = None,
+) -> Line:
     """One line of a panel, thinned to at most `points`; `style` is "measured", "theory" or "points".
 
-    >>> line([1, 2], [3, 4], "W", "points")
-    {'x': [1.0, 2.0], 'y': [3.0, 4.0], 'style': 'points', 'label': 'W'}
+    >>> line([1, 2], [3, 4], "W", "points").y
+    [3.0, 4.0]
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
-    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), points)).round().astype(int))
-    named = {} if label is None else {"label": label}
-    return {"x": x[kept].tolist(), "y": y[kept].tolist(), "style": style, **named, **more}
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), points or len(x))).round().astype(int))
+    bars = None if error is None else np.asarray(error, float)[kept].tolist()
+    return Line(
+        x[kept].tolist(), y[kept].tolist(), style, label, error=bars, colour=colour, ink=ink
+    )
 
 
-def panel(
-    title: str, xlabel: str, ylabel: str, lines: Iterable[dict[str, Any]], **more: Any
-) -> dict[str, Any]:
-    """One panel as `report.panels` draws it."""
-    return {"title": title, "xlabel": xlabel, "ylabel": ylabel, "lines": list(lines), **more}
+def theory_line(
+    x: Values, y: Values, label: str | None, points: int = POINTS, colour: int | None = None
+) -> Line:
+    """A line of what theory says, in black."""
+    return line(x, y, label, "theory", points, colour=colour, ink=BLACK)
 
 
-def bundle(x: Numbers, ys: Float[np.ndarray, "curves points"], label: str) -> list[dict[str, Any]]:
+def level(x: Values, value: float, label: str) -> Line:
+    """A horizontal line at what theory says."""
+    x = np.asarray(x, float)
+    return theory_line([x.min(), x.max()], [value, value], label)
+
+
+def bundle(x: Values, ys: Float[np.ndarray, "curves points"], label: str) -> list[Line]:
     """Several measured curves of one kind in one colour, named once, the first eight; what is no number is left out."""
-    lines: list[dict[str, Any]] = []
+    lines: list[Line] = []
     for y in np.asarray(ys, float)[:8]:
         known = np.isfinite(y)
         if known.any():
@@ -49,7 +61,19 @@ def bundle(x: Numbers, ys: Float[np.ndarray, "curves points"], label: str) -> li
     return lines
 
 
-def level(x: Numbers, value: float, label: str) -> dict[str, Any]:
-    """A horizontal line at what theory says."""
-    ends = [float(np.min(x)), float(np.max(x))]
-    return line(ends, [value, value], label, "theory", ink="#000000")
+def heat(
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    values: Float[np.ndarray, "rows columns"],
+    xticks: Sequence[Scalar],
+    yticks: Sequence[Scalar],
+    colour: str,
+    low: float | None = None,
+    high: float | None = None,
+) -> Panel:
+    """A heat map, its first row on top; `colour` says what its colours mean, from `low` to `high`."""
+    return Panel(
+        title, xlabel, ylabel, heat=values.tolist(), xticks=xticks, yticks=yticks, colour=colour,
+        low=low, high=high,
+    )  # fmt: skip

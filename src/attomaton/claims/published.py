@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from attomaton.claims.cases import not_applicable
-from attomaton.claims.picture import level, line, panel
+from attomaton.claims.picture import level, line, theory_line
 from attomaton.errors import AttomatonError, counted
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.results import Assumption, Evidence, Line, Panel, Quantities, Upright, Verdict
 
 Result = dict[str, Any]
-BLACK = "#000000"
 FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers
 
 
@@ -32,11 +31,11 @@ class Figure:
     formula: str
     tolerance: str
     reason: str
-    panels: Callable[[Result], Sequence[dict[str, Any]]]
+    panels: Callable[[Result], Sequence[Panel]]
     table: Callable[[Result], Mapping[str, Any]]
-    prediction: Callable[[Result], dict[str, Any]] = lambda r: {}
-    measured: Callable[[Result], dict[str, Any]] = lambda r: r["measured"]
-    control: Callable[[Result], dict[str, Any]] = lambda r: r["control_measured"]
+    prediction: Callable[[Result], Quantities] = lambda r: {}
+    measured: Callable[[Result], Quantities] = lambda r: r["measured"]
+    control: Callable[[Result], Quantities] = lambda r: r["control_measured"]
     seeds: int | None = None
     big: tuple[str, ...] = ()
     text: bool = False  # needs WikiText-2
@@ -81,15 +80,15 @@ def _text() -> Assumption:
 # Mechanics
 
 
-def global_panels(r: Result) -> list[dict[str, Any]]:
+def global_panels(r: Result) -> list[Panel]:
     """Direction over the steps, and where each seed ends."""
     t, seeds = r["curves"]["steps"], range(len(r["rows"]))
     cosines = np.asarray(r["curves"]["cosine_svm"])
     lines = [line(t[1:], y[1:], "W(τ), each seed" if i == 0 else None, points=60, colour=0)
              for i, y in enumerate(cosines)]  # fmt: skip
     return [
-        panel("Direction", "step", "cosine with W_svm", [*lines, level(t[1:], 1.0, "W_svm")], xscale="log"),
-        panel(
+        Panel("Direction", "step", "cosine with W_svm", [*lines, level(t[1:], 1.0, "W_svm")], xscale="log"),
+        Panel(
             "After 4,000 steps", "seed", "cosine",
             [line(seeds, [x["cosine_svm"] for x in r["rows"]], "with W_svm", "points"),
              line(seeds, [x["cosine_shuffled"] for x in r["rows"]], "control: shuffled labels", "points"),
@@ -98,11 +97,11 @@ def global_panels(r: Result) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def local_panels(r: Result) -> list[dict[str, Any]]:
+def local_panels(r: Result) -> list[Panel]:
     """Where each seed ends."""
     seeds = range(len(r["rows"]))
     return [
-        panel(
+        Panel(
             "After 2,000 steps", "seed", "cosine",
             [line(seeds, [x["cosine_local"] for x in r["rows"]], "with the local W_svm", "points"),
              line(seeds, [x["cosine_global"] for x in r["rows"]], "control: the global one", "points"),
@@ -114,17 +113,17 @@ def local_panels(r: Result) -> list[dict[str, Any]]:
 # Scan and Snap
 
 
-def fig3_panels(r: Result) -> list[dict[str, Any]]:
+def fig3_panels(r: Result) -> list[Panel]:
     """The growth factor over time."""
     curves = r["curves"]
     lines = [line(c["t"], c["chi"], f"η_Y = {c['eta_y']:g}", points=100) for c in curves]
     one = curves[0]
     early = np.geomspace(one["t"][0], one["t_0"], 50)
     at = float(np.interp(early[25], one["t"], one["chi"]))
-    lines.append(line(early, at * early / early[25], "proportional to t", "theory", ink=BLACK))
-    marks = [{"x": c["t_0"], "colour": i} for i, c in enumerate(curves)]
+    lines.append(theory_line(early, at * early / early[25], "proportional to t"))
+    marks = [Upright(c["t_0"], colour=i) for i, c in enumerate(curves)]
     title = "Growth factor, t_0 dotted"
-    return [panel(title, "time t", "χ", lines, xscale="log", yscale="log", marks=marks)]
+    return [Panel(title, "time t", "χ", lines, xscale="log", yscale="log", marks=marks)]
 
 
 def _attention(run: Result, n: int = 0) -> np.ndarray:
@@ -132,7 +131,7 @@ def _attention(run: Result, n: int = 0) -> np.ndarray:
     return c.reshape(-1, *c.shape[-2:])[:, n]
 
 
-def fig4_panels(r: Result) -> list[dict[str, Any]]:
+def fig4_panels(r: Result) -> list[Panel]:
     """Attention of the first class, by token and step."""
     panels = []
     for run in r["rows"]:
@@ -144,30 +143,30 @@ def fig4_panels(r: Result) -> list[dict[str, Any]]:
             for k in (0, len(steps) // 2, len(steps) - 1)
         ]
         title = f"η_Y = {run['eta_y']:g}: tokens 0–9 are common"
-        panels.append(panel(title, "token", "attention of class 0", lines))
+        panels.append(Panel(title, "token", "attention of class 0", lines))
     return panels
 
 
-def fig5_panels(r: Result) -> list[dict[str, Any]]:
+def fig5_panels(r: Result) -> list[Panel]:
     """Attention of the first class, and picks shared."""
     own = _attention(r["sgd"])[-1]
     tokens = np.flatnonzero(own > 0)
-    lines = [line(tokens, own[tokens], "SGD, η = 1", "theory", ink=BLACK)]
+    lines = [theory_line(tokens, own[tokens], "SGD, η = 1")]
     lines += [
         line(tokens, _attention(x)[-1][tokens], f"Adam, η = {x['eta']:g}", "points") for x in r["rows"]
     ]  # fmt: skip
     shared = [x["picks shared with sgd"] for x in r["rows"]]
     rates = [x["eta"] for x in r["rows"]]
     return [
-        panel("Attention of class 0", "token", "attention", lines),
-        panel(
+        Panel("Attention of class 0", "token", "attention", lines),
+        Panel(
             "Picks shared with SGD", "η", "share",
             [line(rates, shared, "Adam", "points"), level(rates, 0.8, "at most")],
         ),
     ]  # fmt: skip
 
 
-def fig6_panels(r: Result) -> list[dict[str, Any]]:
+def fig6_panels(r: Result) -> list[Panel]:
     """Entropy by the rates, for one query and for ten."""
     panels = []
     for q in (1, 10):
@@ -177,76 +176,76 @@ def fig6_panels(r: Result) -> list[dict[str, Any]]:
             own = [c for c in cells if c["ratio"] == ratio]
             x, y, e = ([c[k] for c in own] for k in ("eta_z", "entropy_mean", "entropy_std"))
             lines.append(line(x, y, f"η_Y/η_Z = {ratio:g}", error=e))
-        panels.append(panel(counted(q, "query"), "η_Z", "entropy (nats)", lines))
+        panels.append(Panel(counted(q, "query"), "η_Z", "entropy (nats)", lines))
     return panels
 
 
-def fig8_panels(r: Result) -> list[dict[str, Any]]:
+def fig8_panels(r: Result) -> list[Panel]:
     """Decoder growth, by steps and in closed form."""
     panels = []
     for M in sorted({c["M"] for c in r["curves"]}):
-        lines: list[dict[str, Any]] = []
+        lines: list[Line] = []
         for c in [c for c in r["curves"] if c["M"] == M][::2]:
             s = range(len(c["h"]))
             colour = len(lines) // 2
             lines += [
                 line(s, c["h_discrete"], f"steps, η_Y = {c['eta_y']:g}", points=100, colour=colour),
-                line(s, c["h"], None, "theory", points=100, colour=colour, ink=BLACK),
+                theory_line(s, c["h"], None, points=100, colour=colour),
             ]
-        panels.append(panel(f"M = {M}: closed form dashed", "step", "h", lines))
+        panels.append(Panel(f"M = {M}: closed form dashed", "step", "h", lines))
     return panels
 
 
-def fig9_panels(r: Result) -> list[dict[str, Any]]:
+def fig9_panels(r: Result) -> list[Panel]:
     """Scan progress over time."""
     panels = []
     for M in sorted({c["M"] for c in r["curves"]}):
         own = [c for c in r["curves"] if c["M"] == M]
         lines = [line(c["t"], c["B"], f"η_Z = {c['eta_z']:g}", points=80) for c in own]
         lines.append(level(own[0]["t"], own[0]["B_at_t_0"], "B at every t_0"))
-        marks = [{"x": c["t_0"], "colour": i} for i, c in enumerate(own)]
+        marks = [Upright(c["t_0"], colour=i) for i, c in enumerate(own)]
         ratio = own[0]["eta_y"] / own[0]["eta_z"]
         title = f"M = {M}, η_Y/η_Z = {ratio:g}, t_0 dotted"
-        panels.append(panel(title, "time t", "B", lines, xscale="log", marks=marks))
+        panels.append(Panel(title, "time t", "B", lines, xscale="log", marks=marks))
     return panels
 
 
-def recall_panels(over: str, xlabel: str) -> Callable[[Result], list[dict[str, Any]]]:
+def recall_panels(over: str, xlabel: str) -> Callable[[Result], list[Panel]]:
     """Recall over a setting, a line for each number of queries."""
 
-    def draw(r: Result) -> list[dict[str, Any]]:
+    def draw(r: Result) -> list[Panel]:
         rows = [x for x in r["rows"] if x["threshold"] == 1.0]
         lines = []
         for q in sorted({x["queries"] for x in rows}):
             own = [x for x in rows if x["queries"] == q]
             x, y, e = ([c[k] for c in own] for k in (over, "recall_mean", "recall_std"))
             lines.append(line(x, y, counted(q, "query"), error=e))
-        return [panel("Recall of distinct tokens over 1/M", xlabel, "recall", lines)]
+        return [Panel("Recall of distinct tokens over 1/M", xlabel, "recall", lines)]
 
     return draw
 
 
-def fig7_panels(r: Result) -> list[dict[str, Any]]:
+def fig7_panels(r: Result) -> list[Panel]:
     """Entropy over the steps."""
     return [
-        panel(
+        Panel(
             "Entropy of attention on validation text", "step", "nats",
             [line(c["step"], c["entropy"], f"{c['layers']} layers") for c in r["curves"]],
         )
     ]  # fmt: skip
 
 
-def fig10_panels(r: Result) -> list[dict[str, Any]]:
+def fig10_panels(r: Result) -> list[Panel]:
     """Entropy by the learning rate."""
     rows = r["rows"]
     rate = np.array([x["lr"] for x in rows])
     entropy = np.array([x["entropy_mean"] for x in rows])
     fitted = entropy.mean() + r["measured"]["slope"] * (rate - rate.mean())
     return [
-        panel(
+        Panel(
             "Entropy by learning rate", "learning rate", "nats",
             [line(rate, entropy, "trained", error=[x["entropy_error"] for x in rows]),
-             line(rate, fitted, "fitted line", "theory", ink=BLACK)],
+             theory_line(rate, fitted, "fitted line")],
         )
     ]  # fmt: skip
 

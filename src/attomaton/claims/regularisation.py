@@ -17,17 +17,18 @@ from attomaton.claims.cases import (
     judged,
     not_applicable,
     refuted,
+    sizes,
     structure,
 )
 from attomaton.claims.controls import relabelled
-from attomaton.claims.picture import bundle, level, line, panel
+from attomaton.claims.picture import bundle, level, theory_line
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.path import norm_path
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
-from attomaton.results import Assumption, Evidence
+from attomaton.results import Assumption, Evidence, Panel
 
 K, D, N, T = 6, 8, 8, 4
 RADII = (8.0, 11.0, 15.0, 20.0)  # in units of ‖W_svm‖: margins of about 8 to 20
@@ -120,8 +121,11 @@ def check(problems: int = 5, given: Given | None = None) -> Evidence:
         measured=measured,
         control_measured={"cosine_svm of shuffled labels": control},
         panels=_panels(paths, limits, angle),
-        settings={"problems": len(hard), "radii in units of ‖W_svm‖": list(RADII)}
-        | ({"K": K, "d": D, "n": N, "T": T} if given is None else {}),
+        settings={
+            "problems": len(hard),
+            "radii in units of ‖W_svm‖": list(RADII),
+            **sizes(given, K=K, d=D, n=N, T=T),
+        },
     )
 
 
@@ -137,7 +141,7 @@ def _angles(path: Path, limit: Limit) -> list[float]:
 
 def _panels(
     paths: list[Path], limits: list[Limit], angle: Float[np.ndarray, "problems radii"]
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[Panel, ...]:
     R = np.array(RADII)
     middle = float(np.median(angle[:, 0]))
     inside = np.array([
@@ -145,12 +149,12 @@ def _panels(
         for p, x in zip(paths, limits, strict=True)
     ])  # fmt: skip
     return (
-        panel(
+        Panel(
             "Direction", "r = R/‖W_svm‖", "angle with W_svm (radians)",
-            [*bundle(R, angle, "W_R, each data set"), line(R, middle * R[0] / R, "1/R", "theory", ink="#000000")],
+            [*bundle(R, angle, "W_R, each data set"), theory_line(R, middle * R[0] / R, "1/R")],
             xscale="log", yscale="log",
         ),
-        panel(
+        Panel(
             "Finite part", "r = R/‖W_svm‖", "‖Π_fin W_R − W_fin‖",
             [*bundle(R, inside, "W_R, each data set"), level(R, 1e-3, "tolerance")],
             yscale="log",

@@ -1,20 +1,19 @@
 """Theorem T3: without cycles attention selects one token; with nothing but cycles W itself converges."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from attomaton.claims.cases import Case, Given, assumptions, judged, not_applicable, refuted
+from attomaton.claims.cases import Case, Given, assumptions, judged, not_applicable, refuted, sizes
 from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import measure, yardstick
-from attomaton.claims.picture import bundle, level, panel
+from attomaton.claims.picture import bundle, level
 from attomaton.mechanics.experiment.train import Training, train
 from attomaton.mechanics.synthetic import draw_samples
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import named_rng
-from attomaton.results import Assumption, Evidence
+from attomaton.results import Assumption, Evidence, Panel
 
 K, N, T = 6, 8, 4
 STEPS = 20_000
@@ -86,8 +85,13 @@ def check(problems: int = 6, steps: int = STEPS, given: Given | None = None) -> 
             "acyclic: attention missing from the token shuffled labels name": missed,
         },
         panels=_panels(chosen, settled),
-        settings={"acyclic": len(hard), "fully cyclic": len(soft), "steps": steps, "lr": 1.0}
-        | ({"K": K, "n": N, "T": T} if given is None else {}),
+        settings={
+            "acyclic": len(hard),
+            "fully cyclic": len(soft),
+            "steps": steps,
+            "lr": 1.0,
+            **sizes(given, K=K, n=N, T=T),
+        },
     )
 
 
@@ -156,7 +160,7 @@ def _settling(run: Training | None, limits: Sequence[Limit]) -> bool:
     return bool((gap[:, -1] <= gap[:, tenth] / 2 + 1e-12).all())
 
 
-def _panels(chosen: Training | None, settled: Training | None) -> tuple[dict[str, Any], ...]:
+def _panels(chosen: Training | None, settled: Training | None) -> tuple[Panel, ...]:
     panels = []
     if chosen is not None:
         t = chosen.steps[1:]
@@ -164,12 +168,12 @@ def _panels(chosen: Training | None, settled: Training | None) -> tuple[dict[str
             *bundle(t, chosen.records["mass_retrieved"][:, 1:], "trained, each data set"),
             level(t, 1.0, "theory"),
         ]
-        panels.append(panel("Acyclic", "step τ", "attention on the one token", lines, xscale="log"))
+        panels.append(Panel("Acyclic", "step τ", "attention on the one token", lines, xscale="log"))
     if settled is not None:
         t = settled.steps[1:]
         far = np.maximum(settled.records["distance_fin"][:, 1:], 1e-16)
         lines = [*bundle(t, far, "trained, each data set"), level(t, 1e-6, "tolerance")]
         panels.append(
-            panel("Fully cyclic", "step τ", "‖W − W_fin‖", lines, xscale="log", yscale="log")
+            Panel("Fully cyclic", "step τ", "‖W − W_fin‖", lines, xscale="log", yscale="log")
         )
     return tuple(panels)

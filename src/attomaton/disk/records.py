@@ -6,7 +6,7 @@ is written without it, and a field declared `= absent()` is not written at all w
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -15,15 +15,13 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from attomaton.disk.formats import AGAIN, key_of, read_json
 from attomaton.errors import DataError
+from attomaton.results import absent
+
+__all__ = ["absent", "as_record", "read_record"]
 
 Record = TypeVar("Record")
 _LISTS = (list, tuple, Sequence)
 _TABLES = (dict, Mapping)
-
-
-def absent() -> Any:
-    """The default of a field that may be None and is then left out of what is written."""
-    return field(default=None, metadata={"absent": True})
 
 
 def read_record(path: Path, kind: type[Record]) -> Record:

@@ -8,11 +8,11 @@
 A claim's piece is written when it is done, so a verification that was broken off goes on with the next claim.
 """
 
+import math
 import os
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,20 +28,19 @@ from attomaton.corpus.vocabulary import fingerprint
 from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import (
     AGAIN,
-    expect,
     plain,
-    read_json,
     write_columns,
     write_json,
     write_text,
 )
 from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment, provenance
+from attomaton.disk.records import as_record, read_record
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
 from attomaton.engine.tasks import Engine
 from attomaton.errors import AttomatonError, DataError, counted
 from attomaton.jobs.pieces import Piece, do_pieces
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.results import Assumption, Checked, Evidence, Quantities, Verdict
 
 Record = dict[str, Any]
 
@@ -78,13 +77,13 @@ def verify_run(
         asked = (quick, bool(only), data, reading, mark)
         pieces = [Piece(name, (os.path.abspath(folder), name, *asked)) for name in ids]
 
-        def load(piece: Piece) -> Record | None:
+        def load(piece: Piece) -> Checked | None:
             path = folder / f"{piece.name}.json"
             return read_evidence(path) if path.is_file() else None
 
         told, _ = do_pieces(
             check_claim, pieces, load, ledger=work, engine=engine, progress=progress,
-            failed=lambda record: "error" in record,
+            failed=lambda record: record.error is not None,
         )  # fmt: skip
         summary = {**_summary(told, quick, data, out), "reading": how}
         _leave(work, told, summary)
@@ -128,37 +127,34 @@ def _given(windows: Windows) -> tuple[Given | None, Assumption]:
 
 def check_claim(
     task: tuple[str, str, bool, bool, Path | str | None, Reading, str | None],
-) -> Record:
-    """Check one claim, wherever this is, and write its piece; the record of it."""
+) -> Checked:
+    """Check one claim, wherever this is, and write its piece; what is read of it."""
     folder, name, quick, named, data, reading, mark = task
     given, realizable = None, None
     if mark is not None:
         if mark not in _seen and _remember(read_windows(str(data), reading)) != mark:
             raise DataError(f"{data}: was changed while it was being verified; start again.")
         given, realizable = _seen[mark]
-    record = _record(name, _run(name, quick, named, given, realizable), data, quick)
-    # What ended in an error is tried again by the next process; all else is done.
-    if "error" not in record:
-        write_whole(Path(folder) / f"{name}.json", lambda path: write_json(path, record))
-    return plain(record)
-
-
-def _run(
-    name: str, quick: bool, named: bool, given: Given | None, realizable: Assumption | None
-) -> tuple[Evidence, float, str | None]:
-    """The evidence, the seconds it took, and the error that took its place, if one did."""
-    claim = CLAIMS[name]
-    begin = time.perf_counter()
+    begin, error = time.perf_counter(), None
     try:
-        evidence = claim.named(_evidence(claim, quick, named, given, realizable))
-        return evidence, time.perf_counter() - begin, None
+        evidence = _evidence(CLAIMS[name], quick, named, given, realizable)
     except AttomatonError as fault:
         error = f"{type(fault).__name__}: {fault}"
     except Exception:  # a fault of ours in one claim must not lose the others
         error = traceback.format_exc()
-    unknown = Verdict.INCONCLUSIVE
-    evidence = claim.named(Evidence(unknown, unknown, "", {}, {}))
-    return evidence, time.perf_counter() - begin, error
+    if error is not None:
+        evidence = Evidence(Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE, "", {}, {})
+    asked = f"attomaton verify --only {name}{'' if quick else ' --full'}"
+    checked = Checked(
+        **vars(CLAIMS[name].named(evidence)),
+        seconds=time.perf_counter() - begin,
+        command=asked if data is None else f"{asked} --data {data}",
+        error=error,
+    )
+    # What ended in an error is tried again by the next process; all else is done.
+    if error is None:
+        write_whole(Path(folder) / f"{name}.json", lambda path: write_json(path, checked))
+    return as_record(Checked, plain(checked), name)
 
 
 def _evidence(
@@ -193,53 +189,22 @@ def _on_gpu() -> bool:
     return jax.default_backend() == "gpu"
 
 
-def _record(
-    name: str, ended: tuple[Evidence, float, str | None], data: Path | str | None, quick: bool
-) -> Record:
-    evidence, seconds, error = ended
-    asked = f"attomaton verify --only {name}{'' if quick else ' --full'}"
-    return {
-        **asdict(evidence),
-        "seconds": seconds,
-        "command": asked if data is None else f"{asked} --data {data}",
-        **({} if error is None else {"error": error}),
-    }
-
-
 # What was left behind
 
-_NUMBER = (float, None, "inf", "-inf")
-_LINE = {
-    "x": [_NUMBER], "y": [_NUMBER], "low?": [_NUMBER], "high?": [_NUMBER], "error?": [float], "label?": (str, None),
-    "style?": str, "colour?": int, "ink?": str,
-}  # fmt: skip
-_PANEL = {
-    "title?": str, "xlabel?": str, "ylabel?": str, "lines?": [_LINE], "heat?": [[_NUMBER]], "xticks?": list,
-    "yticks?": list, "marks?": [{"x": _NUMBER, "label?": (str, None)}], "low?": float, "high?": float,
-}  # fmt: skip
-_EVIDENCE = {
-    **dict.fromkeys(("claim", "statement", "verdict", "control", "tolerance", "title", "reason", "command"), str),
-    **dict.fromkeys(("measured", "control_measured", "prediction", "settings"), dict),
-    "formula": str, "assumptions": [{"name": str, "holds": bool, "found": str}], "panels": [_PANEL],
-    "seconds": float, "error?": str,
-}  # fmt: skip
 
-
-def read_evidence(path: Path) -> Record:
+def read_evidence(path: Path) -> Checked:
     """The evidence of one claim, as a verification left it."""
-    record = read_json(path)
-    expect(path, record, _EVIDENCE)
-    for panel in record["panels"]:
+    record = read_record(path, Checked)
+    for panel in record.panels:
         sizes = [
-            {len(v) for v in line.values() if isinstance(v, list)}
-            for line in panel.get("lines", ())
+            {len(x) for x in (line.x, line.y, line.low, line.high, line.error) if x is not None}
+            for line in panel.lines
         ]
-        heat = panel.get("heat", ())
-        sizes.append(
-            {len(row) for row in heat} | {len(x) for x in [panel.get("xticks")] if x is not None}
-        )
-        sizes.append({len(x) for x in (heat, panel.get("yticks", heat))})
-        if max(map(len, sizes)) > 1:
+        if panel.heat is not None:
+            rows = {len(row) for row in panel.heat}
+            sizes.append(rows if panel.xticks is None else rows | {len(panel.xticks)})
+            sizes.append({len(x) for x in (panel.heat, panel.yticks) if x is not None})
+        if max(map(len, sizes), default=0) > 1:
             raise DataError(f"{path}: a picture's lists are of unlike lengths; {AGAIN}.")
     return record
 
@@ -247,35 +212,37 @@ def read_evidence(path: Path) -> Record:
 # What is left behind
 
 
-def is_red(record: Record) -> bool:
+def is_red(record: Checked) -> bool:
     """Whether a claim counts against the verification: it fails, decides nothing, or its control does not fail."""
-    verdict, control = record["verdict"], record["control"]
-    if verdict == Verdict.NOT_APPLICABLE:
+    if record.verdict is Verdict.NOT_APPLICABLE:
         return False
-    return "error" in record or verdict != Verdict.HOLDS or control != Verdict.FAILS
+    return record.error is not None or not record.stands
 
 
 def _summary(
-    records: list[Record], quick: bool, data: Path | str | None, out: Path | str
+    records: list[Checked], quick: bool, data: Path | str | None, out: Path | str
 ) -> Record:
-    counts = {v.value: sum(r["verdict"] == v for r in records) for v in Verdict}
-    red = [r["claim"] for r in records if is_red(r)]
+    counts = {v.value: sum(r.verdict is v for r in records) for v in Verdict}
+    red = [r.claim for r in records if is_red(r)]
     none = counts["not applicable"] == len(records)
     rows = [
         {
-            **{k: r[k] for k in ("claim", "title", "verdict", "control")},
-            "figures": key_figures(r["measured"]),
-            "seconds": r["seconds"],
-            **({"reason": r["reason"]} if r["verdict"] == Verdict.NOT_APPLICABLE else {}),
-            **({"error": r["error"]} if "error" in r else {}),
+            "claim": r.claim,
+            "title": r.title,
+            "verdict": r.verdict.value,
+            "control": r.control.value,
+            "figures": key_figures(r.measured),
+            "seconds": r.seconds,
+            **({"reason": r.reason} if r.verdict is Verdict.NOT_APPLICABLE else {}),
+            **({"error": r.error} if r.error is not None else {}),
         }
         for r in records
     ]
     broken: dict[str, list[str]] = {}
     for r in records:
-        for a in r["assumptions"]:
-            if not a["holds"]:
-                broken.setdefault(f"{a['name']}: {a['found']}", []).append(r["claim"])
+        for a in r.assumptions:
+            if not a.holds:
+                broken.setdefault(f"{a.name}: {a.found}", []).append(r.claim)
     return {
         "verdict": "not applicable" if none else "fails" if red else "holds",
         "counts": counts,
@@ -284,12 +251,12 @@ def _summary(
         "quick": quick,
         "data": None if data is None else str(data),
         "claims": rows,
-        "seconds": sum(r["seconds"] for r in records),
+        "seconds": sum(r.seconds for r in records),
         "run": str(out),
     }
 
 
-def key_figures(measured: Mapping[str, Any], most: int = 2) -> dict[str, str]:
+def key_figures(measured: Quantities, most: int = 2) -> dict[str, str]:
     """The first few measured numbers in short: lists by their least and largest.
 
     >>> key_figures({"cosine": [0.99, 0.995], "steps": 10, "more": 1})
@@ -314,21 +281,21 @@ def _short(value: Any) -> str | None:
     return low if low == high else f"{low} … {high}"
 
 
-def _leave(work: Path, records: list[Record], summary: Record) -> None:
-    from attomaton.report.verification import report_figures, report_markdown, report_page
+def _leave(work: Path, records: list[Checked], summary: Record) -> None:
+    from attomaton.report.verification import Header, report_figures, report_markdown, report_page
 
-    header = {
-        "command": command(),
-        "quick": summary["quick"],
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "device": _device(),
-        "data": summary["data"] or "each claim's own",
-        "versions": environment(),
-        "seconds": summary["seconds"],
-    }
+    header = Header(
+        command(),
+        summary["quick"],
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        device=_device(),
+        data=summary["data"] or "each claim's own",
+        versions=environment(),
+        seconds=summary["seconds"],
+    )
     provenance(work, {k: summary[k] for k in ("quick", "data")}, summary)
     for record in records:
-        write_json(work / "claims" / f"{record['claim']}.json", record)
+        write_json(work / "claims" / f"{record.claim}.json", record)
     write_columns(work / "panels.parquet", panel_columns(records))
     figures = report_figures(records)
     (work / "figures").mkdir(exist_ok=True)
@@ -345,24 +312,17 @@ def _device() -> str:
     return ", ".join(str(d) for d in jax.devices())
 
 
-def panel_columns(records: Sequence[Record]) -> dict[str, list[Any]]:
+def panel_columns(records: Sequence[Checked]) -> dict[str, list[Any]]:
     """The points of all pictures as long columns."""
     columns: dict[str, list[Any]] = {
         k: [] for k in ("claim", "panel", "line", "label", "style", "x", "y")
     }
     for record in records:
-        for panel in record["panels"]:
-            for number, line in enumerate(panel.get("lines", ())):
-                size = len(line["x"])
-                head = (
-                    record["claim"],
-                    panel["title"],
-                    number,
-                    line.get("label") or "",
-                    line["style"],
-                )
+        for panel in record.panels:
+            for number, line in enumerate(panel.lines):
+                head = (record.claim, panel.title, number, line.label or "", line.style)
                 for name, value in zip(columns, head, strict=False):
-                    columns[name] += [value] * size
-                columns["x"] += map(float, line["x"])
-                columns["y"] += map(float, line["y"])
+                    columns[name] += [value] * len(line.x)
+                columns["x"] += [math.nan if x is None else x for x in line.x]
+                columns["y"] += [math.nan if y is None else y for y in line.y]
     return columns

@@ -7,9 +7,9 @@ from nicegui import ui
 
 from attomaton.disk.formats import to_json
 from attomaton.lab.claims.panels import draw_panel
-from attomaton.lab.claims.records import Record
 from attomaton.report.figures.verification import words
-from attomaton.report.text.verification import Block, Mark, blocks, plain, slugs
+from attomaton.report.text.verification import Block, Mark, Table, blocks, slugs
+from attomaton.results import Checked
 
 CSS = """
 .claim-mark { display: inline-block; font-weight: 600; white-space: nowrap; padding: 0 .5rem; line-height: 1.5;
@@ -30,27 +30,27 @@ CSS = """
 """
 
 
-def show_details(record: Record) -> None:
+def show_details(record: Checked) -> None:
     """All blocks of the report about a claim."""
-    record = plain(record)
     for block in blocks(record, slugs([record])[0]):
-        _SHOWN[block["kind"]](block)
+        _SHOWN[block.kind](block)
 
 
 def _text(block: Block) -> None:
-    ui.label(words(block["text"])).classes("whitespace-pre-wrap")
+    ui.label(words(block.text)).classes("whitespace-pre-wrap")
 
 
 def _term(block: Block) -> None:
     with ui.element("div"):
-        ui.label(f"{block['term']}.").classes("inline font-semibold mr-1")
-        ui.label(words(block["text"])).classes("inline")
+        ui.label(f"{block.name}.").classes("inline font-semibold mr-1")
+        ui.label(words(block.text)).classes("inline")
 
 
 def _mark(block: Block) -> None:
     with ui.element("div").classes("abreast"):
-        show_mark(block["mark"], control=True)
-        ui.label(block["text"]).classes("note")
+        if block.mark is not None:
+            show_mark(block.mark, control=True)
+        ui.label(block.text).classes("note")
 
 
 def show_mark(mark: Mark, control: bool = False) -> None:
@@ -59,18 +59,18 @@ def show_mark(mark: Mark, control: bool = False) -> None:
     ui.label(str(mark)).classes(f"claim-mark {kind}")
 
 
-def _table(block: Block) -> None:
+def _table(table: Table) -> None:
     with (
         ui.element("div").classes("claim-scroll").props('tabindex="0" role="region"') as box,
         ui.element("table").classes("claim-table"),
     ):
-        box.props["aria-label"] = block["name"]
+        box.props["aria-label"] = table.name
         with ui.element("thead"), ui.element("tr"):
-            for title in block["header"]:
+            for title in table.header:
                 with ui.element("th").props('scope="col"'):
                     ui.label(title)
         with ui.element("tbody"):
-            for row in block["rows"]:
+            for row in table.rows:
                 with ui.element("tr"):
                     for j, cell in enumerate(row):
                         with ui.element("td" if j else "th").props("" if j else 'scope="row"'):
@@ -85,16 +85,16 @@ def _cell(cell: Any) -> None:
             ui.label(words(str(line)))
 
 
-def _beside(block: Block) -> None:
-    with ui.element("div").classes("grid2"):
-        for table in block["tables"]:
+def _tables(block: Block) -> None:
+    with ui.element("div").classes("grid2" if len(block.tables) > 1 else ""):
+        for table in block.tables:
             _table(table)
 
 
 def _panels(block: Block) -> None:
     with ui.element("div").classes("grid2"):
-        for one in block["panels"]:
-            draw_panel(one["panel"], one["name"])
+        for name, panel in block.panels.items():
+            draw_panel(panel, name)
 
 
 def _values(block: Block) -> None:
@@ -105,27 +105,26 @@ def _values(block: Block) -> None:
     def opened() -> None:
         if box.value and not place.default_slot.children:
             with place:
-                _code({"text": to_json(block["values"])}, "claim-values")
+                _code(to_json(block.values), "claim-values")
 
     box.on_value_change(opened)
 
 
-def _code(block: Block, more: str = "") -> None:
-    ui.label(block["text"]).classes(f"mono claim-code {more}")
+def _code(text: str, more: str = "") -> None:
+    ui.label(text).classes(f"mono claim-code {more}")
 
 
 # How each kind of block of the report looks here.
 _SHOWN: dict[str, Callable[[Block], object]] = {
     "heading": lambda b: (
-        ui.label(b["text"]).classes("claim-heading").props('role="heading" aria-level="3"')
+        ui.label(b.text).classes("claim-heading").props('role="heading" aria-level="3"')
     ),
     "text": _text,
-    "formula": lambda b: ui.label(b["text"]).classes("claim-formula"),
-    "code": _code,
+    "formula": lambda b: ui.label(b.text).classes("claim-formula"),
+    "code": lambda b: _code(b.text),
     "term": _term,
     "mark": _mark,
-    "table": _table,
-    "beside": _beside,
+    "tables": _tables,
     "values": _values,
     "panels": _panels,
 }

@@ -14,6 +14,7 @@ from attomaton.errors import DataError
 from attomaton.jobs.verify import key_figures, read_evidence
 from attomaton.report.figures.verification import words
 from attomaton.report.text.verification import control_mark, outcome, verdict_mark
+from attomaton.results import Checked, Verdict
 
 Record = dict[str, Any]
 
@@ -26,9 +27,9 @@ class Evidence:
     """Evidence as it lies on the disk, read again only where a file has changed."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[int, Record]] = {}
+        self._known: dict[Path, tuple[int, Checked]] = {}
 
-    def of_folder(self, folder: Path) -> list[Record]:
+    def of_folder(self, folder: Path) -> list[Checked]:
         """The evidence of one verification, in its order."""
         check_folder(folder, "verification")
         ids = [row["claim"] for row in _summary(folder)["claims"]]
@@ -37,7 +38,7 @@ class Evidence:
             raise DataError(f"{folder}: holds claims nobody knows here: {', '.join(unknown)}.")
         return [self._read(folder / "claims" / f"{name}.json") for name in ids]
 
-    def of_lab(self, workspace: Path) -> list[Record]:
+    def of_lab(self, workspace: Path) -> list[Checked]:
         """Every claim with its newest evidence, finished or being made; those that were never run say so."""
         newest: dict[str, Path] = {}
         runs = workspace / "runs"
@@ -47,13 +48,13 @@ class Evidence:
                     newest[path.stem] = path
         return [self._found(newest[name]) if name in newest else not_run(name) for name in CLAIMS]
 
-    def _found(self, path: Path) -> Record:
+    def _found(self, path: Path) -> Checked:
         try:
             return self._read(path)
         except DataError:  # its folder was being given its name
             return not_run(path.stem)
 
-    def _read(self, path: Path) -> Record:
+    def _read(self, path: Path) -> Checked:
         age = _age(path)
         if path not in self._known or self._known[path][0] != age:
             self._known[path] = (age, read_evidence(path))
@@ -67,45 +68,44 @@ def _age(path: Path | None) -> int:
         return 0
 
 
-def not_run(name: str) -> Record:
-    """A claim nobody has put to the test here."""
-    said = {"title": CLAIMS[name].title, "statement": CLAIMS[name].statement}
-    return {"claim": name, **{k: words(v.replace("\\,", " ")) for k, v in said.items()}}
+def not_run(name: str) -> Checked:
+    """A claim nobody has put to the test here: without a command that did."""
+    title, statement = CLAIMS[name].title, CLAIMS[name].statement
+    none = Verdict.NOT_APPLICABLE
+    return Checked(none, none, "", {}, {}, name, title, statement)
 
 
-def ending(record: Record) -> str:
+def ending(record: Checked) -> str:
     """How a claim ended, one of `ENDINGS`.
 
-    >>> ending({"claim": "T1"}), ending({"claim": "T1", "verdict": "holds"})
-    ('not run', 'holds')
+    >>> ending(not_run("T1"))
+    'not run'
     """
-    return outcome(record) if "verdict" in record else NOT_RUN
+    return outcome(record) if record.command else NOT_RUN
 
 
-def table_row(record: Record) -> Record:
+def table_row(record: Checked) -> Record:
     """One row of the table of claims, in words."""
     run = ending(record) != NOT_RUN
     verdict, control = verdict_mark(record), control_mark(record)
-    figures = key_figures(record["measured"]) if run else {}
     return {
-        "claim": record["claim"],
-        "title": words(record["title"]),
+        "claim": record.claim,
+        "title": words(record.title),
         "verdict": f"{verdict.symbol} {verdict.words}" if run else f"– {NOT_RUN} yet",
         "verdict_kind": verdict.kind if run else "open",
         "control": str(control) if run else "",
         "control_kind": control.kind if run else "open",
-        "figures": "\n".join(f"{k}: {v}" for k, v in figures.items()),
-        "seconds": round(record["seconds"], 1) if run else None,
+        "figures": "\n".join(f"{k}: {v}" for k, v in key_figures(record.measured).items()),
+        "seconds": round(record.seconds, 1) if run else None,
     }
 
 
-def shown(records: Sequence[Record], verdict: str, text: str) -> list[Record]:
+def shown(records: Sequence[Checked], verdict: str, text: str) -> list[Checked]:
     """The records with this ending (any, where it is none of ours) that hold the text."""
     wanted = text.strip().casefold()
 
-    def has(record: Record) -> bool:
-        said = f"{record['claim']} {words(record['title'])} {record.get('statement', '')}"
-        return wanted in said.casefold()
+    def has(record: Checked) -> bool:
+        return wanted in f"{record.claim} {words(record.title)} {record.statement}".casefold()
 
     return [r for r in records if verdict not in ENDINGS or ending(r) == verdict if has(r)]
 

@@ -14,7 +14,6 @@ from attomaton.lab.claims.records import (
     ENDINGS,
     NOT_RUN,
     Evidence,
-    Record,
     asked_claims,
     code,
     ending,
@@ -27,7 +26,8 @@ from attomaton.lab.claims.records import (
 from attomaton.lab.jobs import STOPPED, Job
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.figures.verification import words
-from attomaton.report.text.verification import HOW_TO_READ, TITLE, headline, plain
+from attomaton.report.text.verification import HOW_TO_READ, TITLE, headline
+from attomaton.results import Checked
 
 KEY = "verify "  # of jobs
 
@@ -62,7 +62,7 @@ class Page:
         self.view = view
         self.evidence: Evidence = view.lab.kept.setdefault("claims", Evidence())
         self.folder: Path | None = view.item.path if view.item.kind == "verification" else None
-        self.records: list[Record] = []
+        self.records: list[Checked] = []
         self.open = view.get("claim")
 
     def read(self) -> None:
@@ -209,11 +209,11 @@ class Page:
         found = shown(self.records, self.verdict.value or "", self.text.value or "")
         can = self.folder is None and self.view.lab.allow_run and self._running() is None
         self.table.rows = [
-            {**table_row(r), "here": r["claim"] == self.open, "can": can} for r in found
+            {**table_row(r), "here": r.claim == self.open, "can": can} for r in found
         ]
         self.table.update()
         self.note.set_text(f"{len(found)} of {len(self.records)} shown")
-        known = [plain(r) for r in self.records if ending(r) != NOT_RUN]
+        known = [r for r in self.records if ending(r) != NOT_RUN]
         unknown = len(self.records) - len(known)
         rest = (
             f" {unknown} {'has' if unknown == 1 else 'have'} not been run yet." if unknown else ""
@@ -247,12 +247,12 @@ class Page:
 
     # One claim
 
-    def _record(self) -> Record | None:
-        return next((r for r in self.records if r["claim"] == self.open), None)
+    def _record(self) -> Checked | None:
+        return next((r for r in self.records if r.claim == self.open), None)
 
     def choose(self, claim: str) -> None:
         """Open a claim, or close the one that is open."""
-        known = any(r["claim"] == claim for r in self.records)
+        known = any(r.claim == claim for r in self.records)
         self.open = claim if known and claim != self.open else ""
         self.view.put(claim=self.open)
         self.refresh()
@@ -274,14 +274,14 @@ class Page:
             return
         row = table_row(record)
         with self.details, ui.element("section").classes("card") as card:
-            card.props["aria-label"] = f"Claim {record['claim']}"
+            card.props["aria-label"] = f"Claim {record.claim}"
             with ui.element("div").classes("abreast"):
-                ui.label(f"{record['claim']}: {row['title']}").classes("title").props(
+                ui.label(f"{record.claim}: {row['title']}").classes("title").props(
                     'role="heading" aria-level="2"'
                 )
                 ui.label(row["verdict"]).classes(f"claim-mark {row['verdict_kind']}")
             if ending(record) == NOT_RUN:
-                ui.label(words(record["statement"]))
+                ui.label(words(record.statement))
                 ui.label("Not run yet.").classes("note")
             else:
                 show_details(record)

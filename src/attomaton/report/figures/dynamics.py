@@ -1,13 +1,14 @@
 """Scan and snap in a picture: attention over time, level beside level."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from attomaton.claims.picture import heat, line
 from attomaton.report.figures.canvas import Figure
 from attomaton.report.figures.panels import panels_figure
 from attomaton.report.words import tick
+from attomaton.results import Line, Panel
 from attomaton.scan_snap.trajectory import Dynamics
 
 
@@ -15,23 +16,13 @@ def dynamics_figure(title: str, runs: Mapping[str, Dynamics]) -> Figure:
     """Attention of the first class over time for each level, then entropy, progress and gain together."""
     classes = next(iter(runs.values())).classes
     tokens = np.flatnonzero(classes.P[0] > 0)
-    panels: list[dict[str, Any]] = []
-    most = max(run.attention[:, :, 0].max(initial=0.0) for run in runs.values())
+    panels: list[Panel] = []
+    most = max(float(run.attention[:, :, 0].max(initial=0.0)) for run in runs.values())
     for level, run in runs.items():
         c = np.median(run.attention[:, :, 0][..., tokens], axis=0)
-        panels.append(
-            {
-                "title": f"attention of class 0, {level}",
-                "heat": c.T,
-                "xlabel": "time",
-                "ylabel": "token",
-                "xticks": [tick(t) for t in run.t],
-                "yticks": [classes.names[l] for l in tokens],
-                "colour": "attention",
-                "low": 0.0,
-                "high": most,
-            }
-        )
+        times, names = [tick(t) for t in run.t], [classes.names[l] for l in tokens]
+        over = f"attention of class 0, {level}", "time", "token"
+        panels.append(heat(*over, c.T, times, names, "attention", 0.0, most))
     for key, heading, scale in (
         ("entropy", "entropy over distinct tokens (nats)", "linear"),
         ("B", "scan progress B", "linear"),
@@ -39,14 +30,7 @@ def dynamics_figure(title: str, runs: Mapping[str, Dynamics]) -> Figure:
     ):
         lines = [_line(run, key, level) for level, run in runs.items() if _has(run, key)]
         if lines:
-            panel = {
-                "title": heading,
-                "lines": lines,
-                "xlabel": "time",
-                "xscale": "log",
-                "yscale": scale,
-            }
-            panels.append(panel)
+            panels.append(Panel(heading, "time", lines=lines, xscale="log", yscale=scale))
     return panels_figure(title, panels)
 
 
@@ -54,15 +38,11 @@ def _has(run: Dynamics, key: str) -> bool:
     return key == "entropy" or bool(key in run.records and np.isfinite(run.records[key]).any())
 
 
-def _line(run: Dynamics, key: str, level: str) -> dict[str, Any]:
+def _line(run: Dynamics, key: str, level: str) -> Line:
     """Median over runs of the mean over classes; the reduced level is theory and drawn dashed."""
     value = run.entropy if key == "entropy" else np.asarray(run.records[key], float)
     value = value.mean(axis=-1) if value.ndim == 3 else value
     positive = run.t > 0
     style = "theory" if level == "reduced" else "measured"
-    return {
-        "x": run.t[positive],
-        "y": np.median(value, axis=0)[positive],
-        "label": level,
-        "style": style,
-    }
+    middle = np.median(value, axis=0)[positive]
+    return line(run.t[positive], middle, level, style, points=None)

@@ -1,19 +1,24 @@
 """The pictures of the published experiments, from the plain numbers that `claims` returns."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from attomaton.claims.picture import heat, line
 from attomaton.errors import counted, cut
-from attomaton.report.figures.canvas import Figure
+from attomaton.report.figures.canvas import BLACK, Figure
 from attomaton.report.figures.panels import panels_figure
 from attomaton.report.figures.training import protocol_figure
 from attomaton.report.graphs import readable
+from attomaton.results import Line, Panel, Upright
 
 Result = Mapping[str, Any]
 
 ETA_Y, ETA_Z = r"$\eta_Y$", r"$\eta_Z$"
+curve = partial(line, points=None)  # a figure of its own shows every point
 
 
 def mechanics_global(result: Result) -> Figure:
@@ -30,11 +35,10 @@ def mechanics_local(result: Result) -> Figure:
 def fig3(result: Result) -> Figure:
     """Growth factor over time, one curve for each decoder rate, with the predicted start of snapping."""
     curves = result["curves"]
-    lines = [{"x": c["t"], "y": c["chi"], "label": f"{ETA_Y} = {c['eta_y']:g}"} for c in curves]
-    marks = [{"x": c["t_0"], "colour": i} for i, c in enumerate(curves)]
-    panel = {"title": f"K = {result['K']}, M = {result['M']}, {ETA_Z} = {result['eta_z']:g}; dotted: "
-             r"$t_0$", "lines": lines, "marks": marks, "xlabel": "time", "ylabel": r"growth factor $\chi$",
-             "xscale": "log", "yscale": "log"}  # fmt: skip
+    lines = [curve(c["t"], c["chi"], f"{ETA_Y} = {c['eta_y']:g}") for c in curves]
+    marks = [Upright(c["t_0"], colour=i) for i, c in enumerate(curves)]
+    title = f"K = {result['K']}, M = {result['M']}, {ETA_Z} = {result['eta_z']:g}; dotted: $t_0$"
+    panel = Panel(title, "time", r"growth factor $\chi$", lines, "log", "log", marks=marks)
     return panels_figure("attention scans, then snaps", [panel])
 
 
@@ -45,17 +49,20 @@ def fig4(result: Result) -> Figure:
         attention = np.asarray(row["attention"])  # steps × classes × tokens
         for n in range(attention.shape[1]):
             tokens = np.flatnonzero(attention[:, n].max(axis=0) > 0)
+            title = f"class {n}, {ETA_Y} = {row['eta_y']:g}, {ETA_Z} = {row['eta_z']:g}"
+            steps = [f"{s:g}" for s in row["steps"]]
+            seen = attention[:, n][:, tokens].T
             panels.append(
-                {
-                    "title": f"class {n}, {ETA_Y} = {row['eta_y']:g}, {ETA_Z} = {row['eta_z']:g}",
-                    "heat": attention[:, n][:, tokens].T,
-                    "xticks": [f"{s:g}" for s in row["steps"]],
-                    "yticks": tokens,
-                    "xlabel": "step",
-                    "ylabel": "token (0–9 common)",
-                    "colour": "attention",
-                    "low": 0.0,
-                }
+                heat(
+                    title,
+                    "step",
+                    "token (0–9 common)",
+                    seen,
+                    steps,
+                    tokens.tolist(),
+                    "attention",
+                    0.0,
+                )
             )
     return panels_figure("attention drops common and rare tokens", panels, columns=2)
 
@@ -70,26 +77,23 @@ def fig5(result: Result) -> Figure:
         for label, run in runs:
             attention = np.asarray(run["attention"])[n]
             tokens = np.flatnonzero(np.asarray(result["sgd"]["attention"])[n] > 0)
-            lines.append({"x": np.arange(len(tokens)), "y": attention[tokens], "label": label})
+            lines.append(curve(np.arange(len(tokens)), attention[tokens], label))
         panels.append(
-            {"title": f"class {n}", "lines": lines, "ylabel": "final attention",
-             "xlabel": "token (0–9 common, then rising P)"}
-        )  # fmt: skip
+            Panel(f"class {n}", "token (0–9 common, then rising P)", "final attention", lines)
+        )
     return panels_figure("Adam picks other tokens than SGD", panels, columns=2)
 
 
 def fig6(result: Result) -> Figure:
     """Entropy of attention over distinct tokens, by the two learning rates and the number of queries."""
     panels = [
-        {
-            "title": counted(queries, "query"),
-            "lines": _series(
+        Panel(
+            counted(queries, "query"), f"{ETA_Y} / {ETA_Z}", "entropy (nats)",
+            _series(
                 [c for c in result["cells"] if c["queries"] == queries],
                 "ratio", "entropy", "eta_z", ETA_Z, result["cells"][0]["seeds"],
             ),
-            "xlabel": f"{ETA_Y} / {ETA_Z}",
-            "ylabel": "entropy (nats)",
-        }
+        )
         for queries in _values(result["cells"], "queries")
     ]  # fmt: skip
     return panels_figure(
@@ -99,41 +103,32 @@ def fig6(result: Result) -> Figure:
 
 def fig7(result: Result) -> Figure:
     """First-layer attention maps at four moments, and how entropy and maps change over training."""
-    panels: list[dict[str, Any]] = []
     words = [readable(result["tokens"])[token] for token in result["tokens"]]
-    for part in result["maps"]:
-        for step, attention in zip(part["steps"], part["attention"], strict=True):
-            panels.append(
-                {
-                    "title": f"{counted(part['layers'], 'layer')}, step {step:,}",
-                    "heat": np.asarray(attention) ** 0.5,
-                    "xticks": [""] * len(words),
-                    "yticks": [cut(word, 12) for word in words],
-                    "xlabel": "key (earlier token)",
-                    "ylabel": "query",
-                    "colour": "√attention",
-                    "low": 0.0,
-                    "high": 1.0,
-                }
-            )
+    panels = [
+        heat(
+            f"{counted(part['layers'], 'layer')}, step {step:,}", "key (earlier token)", "query",
+            np.asarray(attention) ** 0.5, [""] * len(words), [cut(word, 12) for word in words],
+            "√attention", 0.0, 1.0,
+        )
+        for part in result["maps"]
+        for step, attention in zip(part["steps"], part["attention"], strict=True)
+    ]  # fmt: skip
     curves = result["curves"]
-    for name, label in (
-        ("entropy", "entropy on validation (nats)"),
-        ("change", "change of maps since last record"),
-        ("valid_loss", "loss on validation (nats)"),
+    third = [Upright(curves[0]["step"][-1] * 2 / 3)]
+    for name, label, marks in (
+        ("entropy", "entropy on validation (nats)", third),
+        ("change", "change of maps since last record", third),
+        ("valid_loss", "loss on validation (nats)", None),
     ):
-        lines = [
-            {"x": c["step"], "y": [np.nan if y is None else y for y in c[name]], "label": counted(c["layers"], "layer")}
-            for c in curves
-        ]  # fmt: skip
-        panels.append({"title": "model" if name == "valid_loss" else "first layer; dotted: the last third",
-                       "lines": lines, "xlabel": "step", "ylabel": label,
-                       "marks": [] if name == "valid_loss" else [{"x": curves[0]["step"][-1] * 2 / 3}]})  # fmt: skip
+        lines = [curve(c["step"], c[name], counted(c["layers"], "layer")) for c in curves]
+        title = "first layer; dotted: the last third" if marks else "model"
+        panels.append(Panel(title, "step", label, lines, marks=marks))
     received = [
-        {"title": f"who receives it, {counted(c['layers'], 'layer')}",
-         "lines": [{"x": c["step"], "y": np.asarray(c[kind]) / even, "label": kind}
-                   for kind, even in result["even"].items() if even > 0],
-         "xlabel": "step", "ylabel": "attention / even attention"}
+        Panel(
+            f"who receives it, {counted(c['layers'], 'layer')}", "step", "attention / even attention",
+            [curve(c["step"], np.asarray(c[kind]) / even, kind)
+             for kind, even in result["even"].items() if even > 0],
+        )
         for c in curves
     ]  # fmt: skip
     panels += _one_key(received)
@@ -147,23 +142,14 @@ def fig10(result: Result) -> Figure:
     """Entropy of attention by the learning rate, with its interval over seeds, and on the way there."""
     rows = result["rows"]
     rate = [row["lr"] for row in rows]
-    panels: list[dict[str, Any]] = [
-        {
-            "title": "after training; bars: 95 % over seeds",
-            "lines": [{"x": rate, "y": [row["entropy_mean"] for row in rows],
-                       "error": [row["entropy_error"] for row in rows]}],
-            "xlabel": "learning rate",
-            "ylabel": "entropy on validation (nats)",
-        }
-    ]  # fmt: skip
-    for name, label in (
-        ("entropy", "entropy on validation (nats)"),
-        ("valid_loss", "loss on validation (nats)"),
-    ):
-        lines = [
-            {"x": c["step"], "y": c[name], "label": f"rate {c['lr']:g}"} for c in result["curves"]
-        ]
-        panels.append({"title": "mean over seeds", "lines": lines, "xlabel": "step", "ylabel": label})  # fmt: skip
+    nats = "entropy on validation (nats)"
+    ended = curve(
+        rate, [row["entropy_mean"] for row in rows], error=[row["entropy_error"] for row in rows]
+    )
+    panels = [Panel("after training; bars: 95 % over seeds", "learning rate", nats, [ended])]
+    for name, label in (("entropy", nats), ("valid_loss", "loss on validation (nats)")):
+        lines = [curve(c["step"], c[name], f"rate {c['lr']:g}") for c in result["curves"]]
+        panels.append(Panel("mean over seeds", "step", label, lines))
     return panels_figure(f"attention entropy and the learning rate ({result['size']})", panels)
 
 
@@ -171,21 +157,12 @@ def fig8(result: Result) -> Figure:
     """The decoder's growth in steps against its continuous form."""
     panels = []
     for M in _values(result["curves"], "M"):
-        lines: list[dict[str, Any]] = []
+        lines = []
         for i, c in enumerate(c for c in result["curves"] if c["M"] == M):
             x = np.arange(len(c["h"]))
-            lines.append(
-                {"x": x, "y": c["h_discrete"], "label": f"{ETA_Y} = {c['eta_y']:g}", "colour": i}
-            )
-            lines.append({"x": x, "y": c["h"], "style": "theory", "ink": "#000000"})
-        panels.append(
-            {
-                "title": f"M = {M}; dashed: continuous",
-                "lines": lines,
-                "xlabel": "step",
-                "ylabel": "h",
-            }
-        )
+            lines.append(curve(x, c["h_discrete"], f"{ETA_Y} = {c['eta_y']:g}", colour=i))
+            lines.append(curve(x, c["h"], style="theory", ink=BLACK))
+        panels.append(Panel(f"M = {M}; dashed: continuous", "step", "h", lines))
     return panels_figure("decoder growth in steps and in continuous time", panels)
 
 
@@ -195,17 +172,11 @@ def fig9(result: Result) -> Figure:
     for M in _values(result["curves"], "M"):
         curves = [c for c in result["curves"] if c["M"] == M]
         ratio = curves[0]["eta_y"] / curves[0]["eta_z"]
-        lines: list[dict[str, Any]] = [
-            {"x": c["t"], "y": c["B"], "label": f"{ETA_Z} = {c['eta_z']:g}"} for c in curves
-        ]
-        lines.append(
-            {"x": [c["t_0"] for c in curves], "y": [c["B_at_t_0"] for c in curves],
-             "style": "points", "label": r"at $t_0$"}
-        )  # fmt: skip
-        panels.append(
-            {"title": f"M = {M}, {ETA_Y}/{ETA_Z} = {ratio:g}", "lines": lines, "xscale": "log",
-             "xlabel": "time", "ylabel": "scan progress B"}
-        )  # fmt: skip
+        lines = [curve(c["t"], c["B"], f"{ETA_Z} = {c['eta_z']:g}") for c in curves]
+        met = [c["t_0"] for c in curves], [c["B_at_t_0"] for c in curves]
+        lines.append(curve(*met, r"at $t_0$", "points"))
+        title = f"M = {M}, {ETA_Y}/{ETA_Z} = {ratio:g}"
+        panels.append(Panel(title, "time", "scan progress B", lines, xscale="log"))
     return panels_figure(r"progress at $t_0$ depends on the ratio of the rates alone", panels)
 
 
@@ -214,15 +185,13 @@ def recall_over(name: str, label: str) -> Callable[[Result], Figure]:
 
     def draw(result: Result) -> Figure:
         panels = [
-            {
-                "title": counted(queries, "query"),
-                "lines": _series(
+            Panel(
+                counted(queries, "query"), label, "recall of distinct tokens",
+                _series(
                     [r for r in result["rows"] if r["queries"] == queries],
                     name, "recall", "threshold", "threshold · M", None,
                 ),
-                "xlabel": label,
-                "ylabel": "recall of distinct tokens",
-            }
+            )
             for queries in _values(result["rows"], "queries")
         ]  # fmt: skip
         title = f"recall of distinct tokens against {label}"
@@ -231,9 +200,12 @@ def recall_over(name: str, label: str) -> Callable[[Result], Figure]:
     return draw
 
 
-def _one_key(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _one_key(panels: list[Panel]) -> list[Panel]:
     """Panels whose lines mean the same: the last one explains them for all."""
-    return [*({**p, "legend": None} for p in panels[:-1]), {**panels[-1], "legend": "outside"}]
+    return [
+        *(replace(p, legend="none") for p in panels[:-1]),
+        replace(panels[-1], legend="outside"),
+    ]
 
 
 def _values(rows: list[Result], name: str) -> list[Any]:
@@ -242,16 +214,14 @@ def _values(rows: list[Result], name: str) -> list[Any]:
 
 def _series(
     rows: list[Result], x: str, y: str, by: str, label: str, seeds: int | None
-) -> list[dict[str, Any]]:
+) -> list[Line]:
     """One line for each value of `by`, with the standard error (of `seeds` seeds) or deviation as bars."""
     lines = []
     for value in _values(rows, by):
         part = [row for row in rows if row[by] == value]
         spread = np.array([row[f"{y}_std"] for row in part]) / np.sqrt(seeds or 1)
-        lines.append(
-            {"x": [row[x] for row in part], "y": [row[f"{y}_mean"] for row in part],
-             "error": spread, "label": f"{label} = {value:g}"}
-        )  # fmt: skip
+        mean = [row[f"{y}_mean"] for row in part]
+        lines.append(curve([row[x] for row in part], mean, f"{label} = {value:g}", error=spread))
     return lines
 
 

@@ -3,7 +3,8 @@
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 from xml.etree import ElementTree
@@ -11,9 +12,9 @@ from xml.etree import ElementTree
 from attomaton.errors import UsageError
 from attomaton.report.figures.canvas import BLACK, GREY, to_svg
 from attomaton.report.figures.panels import panels_figure
-from attomaton.report.text.verification import Record, plain, slugs
+from attomaton.report.text.verification import slugs
+from attomaton.results import Checked, Line, Panel
 
-Panel = Mapping[str, Any]
 Table = tuple[list[str], list[list[Any]]]
 
 SIZE = (4.4, 3.3)  # inches
@@ -25,22 +26,21 @@ _THEME = {BLACK: "ink", GREY: "soft", "#DDDDDD": "grid", "#FFFFFF": "paper"}
 BAD_PANEL = (ValueError, TypeError, KeyError, IndexError, UsageError)  # what a panel may fail with
 
 
-def report_figures(records: Sequence[Record]) -> dict[str, str]:
+def report_figures(records: Sequence[Checked]) -> dict[str, str]:
     """The picture of every panel that can be drawn, as SVG text by file name."""
     drawn = {
         f"{slug}-{i}.svg": panel_or_fault(panel)[0]
         for record, slug in zip(records, slugs(records), strict=True)
-        for i, panel in enumerate(plain(record.get("panels", ())), 1)
+        for i, panel in enumerate(record.panels, 1)
     }
     return {name: svg for name, svg in drawn.items() if svg}
 
 
 def panel_svg(panel: Panel) -> str:
     """One panel as a picture of its own."""
-    titled = {**panel, "title": _wrapped(str(panel.get("title", "")))}
-    figure = panels_figure("", [titled])
+    figure = panels_figure("", [replace(panel, title=_wrapped(panel.title))])
     figure.set_size_inches(SIZE)
-    figure.set_label(words(str(panel.get("title", ""))))
+    figure.set_label(words(panel.title))
     for axes in figure.axes:
         _plain_powers(axes)
     return _smaller(to_svg(figure))
@@ -83,11 +83,10 @@ def words(label: str) -> str:
 
 def panel_table(panel: Panel) -> Table:
     """Every number of a panel: rows by x where that is clear, else one row for each point."""
-    if "heat" in panel:
+    if panel.heat is not None:
         return _heat_table(panel)
-    lines = panel.get("lines", ())
-    names = _line_names(lines, words(str(panel.get("ylabel", ""))))
-    places = [[_float(x) for x in line["x"]] for line in lines]
+    names = line_names(panel)
+    places = [[_float(x) for x in line.x] for line in panel.lines]
     clear = all(len(set(x)) == len(x) and all(map(math.isfinite, x)) for x in places)
     return _wide(panel, names) if clear else _long(panel, names)
 
@@ -133,17 +132,17 @@ def _wrapped(title: str) -> str:
     return "\n".join(lines)
 
 
-def _line_names(lines: Sequence[Mapping[str, Any]], ylabel: str) -> list[str]:
+def line_names(panel: Panel) -> list[str]:
     """A name for each line; one without a label shares that of its colour, and like names are numbered."""
     found: list[str] = []
-    of_colour: dict[Any, str] = {}
-    for line in lines:
-        name = words(str(line.get("label") or "")) or of_colour.get(line.get("colour")) or ylabel
-        name = name or "y"
-        if line.get("style") == "theory" and "theory" not in name.lower():
+    of_colour: dict[int, str] = {}
+    for line in panel.lines:
+        shared = "" if line.colour is None else of_colour.get(line.colour, "")
+        name = words(line.label or "") or shared or words(panel.ylabel) or "y"
+        if line.style == "theory" and "theory" not in name.lower():
             name += " (theory)"
-        if "colour" in line:
-            of_colour.setdefault(line["colour"], name)
+        if line.colour is not None:
+            of_colour.setdefault(line.colour, name)
         found.append(name)
     return [
         f"{name}, {found[: i + 1].count(name)}" if found.count(name) > 1 else name
@@ -151,46 +150,46 @@ def _line_names(lines: Sequence[Mapping[str, Any]], ylabel: str) -> list[str]:
     ]
 
 
-_PARTS = ("y", "low", "high", "error")
+def _parts(line: Line) -> dict[str, Sequence[float | None]]:
+    """What a line has at each of its places."""
+    every = {"y": line.y, "low": line.low, "high": line.high, "error": line.error}
+    return {name: values for name, values in every.items() if values is not None}
 
 
 def _wide(panel: Panel, names: list[str]) -> Table:
-    lines, marks = panel.get("lines", ()), panel.get("marks", ())
-    header = [words(str(panel.get("xlabel") or "x"))]
-    columns: list[dict[float, Any]] = []
-    for line, name in zip(lines, names, strict=True):
-        for part in (p for p in _PARTS if p in line):
+    header = [words(panel.xlabel or "x")]
+    columns: list[dict[float, float | str]] = []
+    for line, name in zip(panel.lines, names, strict=True):
+        for part, values in _parts(line).items():
             header.append(name if part == "y" else f"{name}, {part}")
-            pairs = zip([_float(x) for x in line["x"]], line[part], strict=False)
-            columns.append({x: _float(y) for x, y in pairs})
-    if marks:
+            columns.append(dict(zip(map(_float, line.x), map(_float, values), strict=False)))
+    if panel.marks:
         header.append("vertical line")
-        columns.append({_float(m["x"]): words(str(m.get("label") or "mark")) for m in marks})
+        columns.append({_float(m.x): words(m.label or "mark") for m in panel.marks})
     places = sorted(set().union(*columns)) if columns else []
     return header, [[x, *(column.get(x) for column in columns)] for x in places]
 
 
 def _long(panel: Panel, names: list[str]) -> Table:
-    lines = panel.get("lines", ())
-    parts = [p for p in _PARTS if any(p in line for line in lines)]
+    parts = list(dict.fromkeys(part for line in panel.lines for part in _parts(line)))
     rows: list[list[Any]] = [
         [name, *map(_float, point)]
-        for line, name in zip(lines, names, strict=True)
-        for point in zip_longest(line["x"], *(line.get(p, ()) for p in parts))
+        for line, name in zip(panel.lines, names, strict=True)
+        for point in zip_longest(line.x, *(_parts(line).get(p, ()) for p in parts))
     ]
-    for mark in panel.get("marks", ()):
-        rows.append(["vertical line", _float(mark["x"]), *[None] * len(parts)])
-    return ["line", words(str(panel.get("xlabel") or "x")), *parts], rows
+    for mark in panel.marks or ():
+        rows.append(["vertical line", _float(mark.x), *[None] * len(parts)])
+    return ["line", words(panel.xlabel or "x"), *parts], rows
 
 
 def _heat_table(panel: Panel) -> Table:
-    values = [[_float(x) for x in row] for row in panel["heat"]]
+    values = [[_float(x) for x in row] for row in panel.heat or ()]
     width = max(map(len, values), default=0)
-    across = [words(str(x)) for x in panel.get("xticks", range(width))]
-    down = [words(str(x)) for x in panel.get("yticks", range(len(values)))]
-    ylabel, xlabel = (words(str(panel.get(name) or "")) for name in ("ylabel", "xlabel"))
-    corner = " \\ ".join(part for part in (ylabel, xlabel) if part)
-    return [corner, *across], [[name, *row] for name, row in zip(down, values, strict=True)]
+    across = range(width) if panel.xticks is None else panel.xticks
+    down = range(len(values)) if panel.yticks is None else panel.yticks
+    corner = " \\ ".join(words(part) for part in (panel.ylabel, panel.xlabel) if part)
+    rows = [[words(str(name)), *row] for name, row in zip(down, values, strict=True)]
+    return [corner, *(words(str(x)) for x in across)], rows
 
 
 def _smaller(svg: str) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape as html_escape
 from typing import Any
 from xml.etree import ElementTree
@@ -144,10 +144,14 @@ def code_box(code: str, name: str) -> Html:
     return scrolling("pre", f"<code>{escape(code)}</code>", f"code: {name}")
 
 
-def table_box(table: Mapping[str, Any], name: str, caption: str = "", kind: str = "") -> Html:
-    """A table in a box of its own, from `{"header": [...], "rows": [[...], ...]}`; numbers stand right."""
-    rows = [list(row) for row in table["rows"]]
-    header = list(table["header"])
+def table_box(
+    header: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    name: str,
+    caption: str = "",
+    kind: str = "",
+) -> Html:
+    """A table in a box of its own; numbers stand right."""
     for i, row in enumerate(rows):
         if len(row) != len(header):
             raise UsageError(

@@ -49,7 +49,7 @@ def _section(section: Mapping[str, Any], number: int) -> str:
         parts.append(figure_box(section["svg"], f"s{number}-", heading or name, caption))
         caption = ""
     if section.get("table"):
-        parts.append(table_box(section["table"], heading or name, caption))
+        parts.append(table_box(**section["table"], name=heading or name, caption=caption))
         caption = ""
     if section.get("code"):
         parts.append(code_box(section["code"], name))

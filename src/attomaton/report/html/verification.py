@@ -1,16 +1,14 @@
 """The report of a verification as one page that needs nothing else: no network, light, dark and print."""
 
-import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from attomaton.disk.formats import to_json
 from attomaton.errors import cut
 from attomaton.report.figures.verification import (
     BAD_PANEL,
-    Panel,
     Table,
     full,
     panel_or_fault,
@@ -35,8 +33,8 @@ from attomaton.report.text.verification import (
     HOW_TO_READ,
     TITLE,
     Block,
+    Header,
     Mark,
-    Record,
     applies,
     blocks,
     control_mark,
@@ -46,22 +44,21 @@ from attomaton.report.text.verification import (
     headline,
     made_by,
     overall,
-    plain,
     slugs,
     stands,
     telling,
     verdict_mark,
 )
 from attomaton.report.words import seconds_text
+from attomaton.results import Checked, Panel
 
 MOST_ROWS, MOST_COLUMNS = 50, 16  # of a panel's numbers that the page shows; its CSV has all
 
 
 def report_page(
-    records: Sequence[Record], header: Record, figures: Mapping[str, str] | None = None
+    records: Sequence[Checked], header: Header, figures: Mapping[str, str] | None = None
 ) -> str:
     """The whole report as one HTML document; `figures` are those of `report_figures`, if drawn already."""
-    records, header = plain(list(records)), plain(header)
     names = slugs(records)
     whole = overall(records)
     body = [
@@ -80,70 +77,66 @@ def report_page(
         *(_claim(r, name, figures or {}) for r, name in zip(records, names, strict=True)),
         '<section aria-labelledby="made-by">',
         '<h2 id="made-by">What made this page</h2>',
-        table_box({"header": ["what", "which"], "rows": made_by(header)}, "what made this page"),
+        table_box(["what", "which"], made_by(header), "what made this page"),
         "</section>",
     ]
     return document(f"{TITLE}: {headline(records)}", body, style=_STYLE, script=_SCRIPT)
 
 
-def _overview(records: Sequence[Record], names: Sequence[str]) -> str:
+def _overview(records: Sequence[Checked], names: Sequence[str]) -> str:
     """The table of claims, each leading to its section."""
     rows = []
     for record, name in zip(records, names, strict=True):
-        link = f'<a href="#{name}">{escape(str(record["claim"]))}</a>'
-        title = record.get("title") or record.get("statement") or ""
+        link = f'<a href="#{name}">{escape(record.claim)}</a>'
+        title = record.title or record.statement
         control = [_marked(control_mark(record)), *map(_small, control_telling(record))]
-        took = f'<span class="right">{seconds_text(record.get("seconds"))}</span>'
+        took = f'<span class="right">{seconds_text(record.seconds)}</span>'
         cells = ([link, *([_small(cut(title, 160))] if title else [])], [_marked(verdict_mark(record))],
                  map(escape, telling(record)), control, [took])  # fmt: skip
         rows.append([Html("<br>".join(lines)) for lines in cells])
-    return table_box({"header": COLUMNS, "rows": rows}, "claims", kind="claims")
+    return table_box(COLUMNS, rows, "claims", kind="claims")
 
 
-def _claim(record: Record, name: str, figures: Mapping[str, str]) -> str:
+def _claim(record: Checked, name: str, figures: Mapping[str, str]) -> str:
     title = f"{escape(heading(record))} {_marked(verdict_mark(record))}"
     group = "stands" if stands(record) else "falls" if applies(record) else "silent"
     return "\n".join(
         [
             f'<section class="claim" data-group="{group}" aria-labelledby="{name}">',
             f'<h2 id="{name}" tabindex="-1">{title}</h2>',
-            *(_BLOCKS[block["kind"]](block, figures) for block in blocks(record, name)),
+            *(_BLOCKS[block.kind](block, figures) for block in blocks(record, name)),
             '<p class="up"><a href="#claims">Back to the claims</a></p>',
             "</section>",
         ]
     )
 
 
-def _table(block: Block) -> str:
-    rows = [[_marked(x) if isinstance(x, Mark) else x for x in row] for row in block["rows"]]
-    return table_box({"header": block["header"], "rows": rows}, block["name"], kind="figures")
-
-
-def _beside(block: Block) -> str:
-    return "\n".join(['<div class="beside">', *map(_table, block["tables"]), "</div>"])
+def _tables(block: Block) -> str:
+    boxes = []
+    for table in block.tables:
+        rows = [[_marked(x) if isinstance(x, Mark) else x for x in row] for row in table.rows]
+        boxes.append(table_box(table.header, rows, table.name, kind="figures"))
+    return "\n".join(['<div class="beside">', *boxes, "</div>"]) if len(boxes) > 1 else boxes[0]
 
 
 def _values(block: Block) -> str:
-    return _details(
-        "Every value, at full precision", code_box(_json(block["values"]), block["name"])
-    )
+    return _details("Every value, at full precision", code_box(_json(block.values), block.name))
 
 
 def _panels(block: Block, figures: Mapping[str, str]) -> str:
-    drawn = [_panel(one["panel"], one["name"], figures) for one in block["panels"]]
+    drawn = [_panel(panel, name, figures) for name, panel in block.panels.items()]
     return "\n".join(['<div class="panels">', *drawn, "</div>"])
 
 
 # How each kind of block looks.
-_BLOCKS: dict[str, Any] = {
-    "heading": lambda b, _: f"<h3>{escape(b['text'])}</h3>",
-    "text": lambda b, _: paragraphs(b["text"]),
-    "formula": lambda b, _: scrolling("div", escaped(b["text"]), b["name"], "formula"),
-    "code": lambda b, _: code_box(b["text"], b["name"]),
-    "term": lambda b, _: f"<p><strong>{escape(b['term'])}.</strong> {escape(b['text'])}</p>",
-    "mark": lambda b, _: f"<p>{_marked(b['mark'])} {escape(b['text'])}</p>",
-    "table": lambda b, _: _table(b),
-    "beside": lambda b, _: _beside(b),
+_BLOCKS: dict[str, Callable[[Block, Mapping[str, str]], str]] = {
+    "heading": lambda b, _: f"<h3>{escape(b.text)}</h3>",
+    "text": lambda b, _: paragraphs(b.text),
+    "formula": lambda b, _: scrolling("div", escaped(b.text), b.name, "formula"),
+    "code": lambda b, _: code_box(b.text, b.name),
+    "term": lambda b, _: f"<p><strong>{escape(b.name)}.</strong> {escape(b.text)}</p>",
+    "mark": lambda b, _: f"<p>{_marked(b.mark)} {escape(b.text)}</p>" if b.mark else "",
+    "tables": lambda b, _: _tables(b),
     "values": lambda b, _: _values(b),
     "panels": _panels,
 }
@@ -151,7 +144,7 @@ _BLOCKS: dict[str, Any] = {
 
 def _panel(panel: Panel, name: str, figures: Mapping[str, str]) -> str:
     """A picture, where it can be drawn, with its numbers and its two downloads."""
-    title = words(str(panel.get("title") or name))
+    title = words(panel.title or name)
     svg, fault = figures.get(f"{name}.svg", ""), ""
     if not svg:
         svg, fault = panel_or_fault(panel)
@@ -181,12 +174,9 @@ def _numbers(table: Table, title: str) -> str:
         for kept, count, what in ((down, len(rows), "rows"), (across, len(header), "columns"))
         if len(kept) < count
     ]
-    shown = {
-        "header": [header[j] for j in across],
-        "rows": [[full(rows[i][j]) for j in across] for i in down],
-    }
+    shown = [[full(rows[i][j]) for j in across] for i in down]
     caption = f"{', '.join(cut)}; the CSV has all." if cut else ""
-    return table_box(shown, f"data of {title}", caption, kind="data")
+    return table_box([header[j] for j in across], shown, f"data of {title}", caption, kind="data")
 
 
 def _even(count: int, most: int) -> list[int]:
@@ -217,16 +207,8 @@ def _small(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON, what is not finite as text, a list of plain entries on one line."""
-
-    def strict(x: Any) -> Any:
-        if isinstance(x, dict):
-            return {name: strict(part) for name, part in x.items()}
-        if isinstance(x, list):
-            return [strict(part) for part in x]
-        return str(x) if isinstance(x, float) and not math.isfinite(x) else x
-
-    text = json.dumps(strict(value), indent=1, ensure_ascii=False, default=str)
+    """JSON, a list of plain entries on one line."""
+    text = to_json(value, indent=1)
     return re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\s*\n\s*", " ", found[0]), text)
 
 

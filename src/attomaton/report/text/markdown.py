@@ -1,7 +1,7 @@
 """The report of a verification as Markdown: the page's words and tables, pictures as links to files."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attomaton.report.figures.verification import words
@@ -10,7 +10,9 @@ from attomaton.report.text.verification import (
     HOW_TO_READ,
     TITLE,
     Block,
-    Record,
+    Cell,
+    Header,
+    Table,
     blocks,
     control_mark,
     control_telling,
@@ -18,22 +20,21 @@ from attomaton.report.text.verification import (
     heading,
     headline,
     made_by,
-    plain,
     slugs,
     telling,
     verdict_mark,
 )
 from attomaton.report.words import seconds_text
+from attomaton.results import Checked
 
 
 def report_markdown(
-    records: Sequence[Record],
-    header: Record,
+    records: Sequence[Checked],
+    header: Header,
     figures: Mapping[str, str] | None = None,
     folder: str = "figures",
 ) -> str:
     """The whole report as Markdown; `figures` (of `report_figures`) are linked as files in `folder`."""
-    records, header = plain(list(records)), plain(header)
     names = slugs(records)
     files = {name: f"{folder}/{name}" for name in figures or ()}
     lines = [f"# {TITLE}", "", f"**{_kept(headline(records))}**", "", _kept(facts(records, header)), "",
@@ -42,9 +43,9 @@ def report_markdown(
         lines += [f'<a id="{name}"></a>', "", f"## {_kept(heading(record))}", ""]
         lines += [f"**{verdict_mark(record)}**", ""]
         for block in blocks(record, name):
-            shown = _BLOCKS[block["kind"]](block, files)
+            shown = _BLOCKS[block.kind](block, files)
             lines += [*shown, ""] if shown else []
-    lines += ["## What made this page", "", *_table(["what", "which"], made_by(header)), ""]
+    lines += ["## What made this page", "", *_table(Table(["what", "which"], made_by(header))), ""]
     return "\n".join(lines)
 
 
@@ -54,19 +55,19 @@ class _Link(str):
     __slots__ = ()
 
 
-def _overview(records: Sequence[Record], names: Sequence[str]) -> list[str]:
+def _overview(records: Sequence[Checked], names: Sequence[str]) -> list[str]:
     """The table of claims, each leading to its section."""
-    rows = [
+    rows: list[list[Cell]] = [
         [
             _Link(f"[{_kept(heading(record))}](#{name})"),
             verdict_mark(record),
             telling(record),
             [str(control_mark(record)), *control_telling(record)],
-            seconds_text(record.get("seconds")),
+            seconds_text(record.seconds),
         ]
         for record, name in zip(records, names, strict=True)
     ]
-    return _table(COLUMNS, rows)
+    return _table(Table(COLUMNS, rows))
 
 
 def _kept(text: Any) -> str:
@@ -77,12 +78,12 @@ def _kept(text: Any) -> str:
     return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+def _table(table: Table) -> list[str]:
     def line(cells: Sequence[Any]) -> str:
         lines = [cell if isinstance(cell, list) else [cell] for cell in cells]
         return "| " + " | ".join("<br>".join(map(_kept, part)) for part in lines) + " |"
 
-    return [line(header), "|" + " --- |" * len(header), *map(line, rows)]
+    return [line(table.header), "|" + " --- |" * len(table.header), *map(line, table.rows)]
 
 
 def _fenced(code: str) -> list[str]:
@@ -92,24 +93,21 @@ def _fenced(code: str) -> list[str]:
 
 def _pictures(block: Block, files: Mapping[str, str]) -> list[str]:
     return [
-        f"![{_kept(words(str(one['panel'].get('title') or one['name'])))}]({files[file]})"
-        for one in block["panels"]
-        if (file := f"{one['name']}.svg") in files
+        f"![{_kept(words(panel.title or name))}]({files[file]})"
+        for name, panel in block.panels.items()
+        if (file := f"{name}.svg") in files
     ]
 
 
 # How each kind of block looks; values at full precision are left to the JSON.
-_BLOCKS: dict[str, Any] = {
-    "heading": lambda b, _: [f"### {_kept(b['text'])}"],
-    "text": lambda b, _: [_kept(b["text"])],
-    "formula": lambda b, _: _fenced(b["text"]),
-    "code": lambda b, _: _fenced(b["text"]),
-    "term": lambda b, _: [f"**{_kept(b['term'])}.** {_kept(b['text'])}"],
-    "mark": lambda b, _: [f"**{b['mark']}.** {_kept(b['text'])}"],
-    "table": lambda b, _: _table(b["header"], b["rows"]),
-    "beside": lambda b, _: [
-        line for t in b["tables"] for line in ("", *_table(t["header"], t["rows"]))
-    ][1:],
+_BLOCKS: dict[str, Callable[[Block, Mapping[str, str]], list[str]]] = {
+    "heading": lambda b, _: [f"### {_kept(b.text)}"],
+    "text": lambda b, _: [_kept(b.text)],
+    "formula": lambda b, _: _fenced(b.text),
+    "code": lambda b, _: _fenced(b.text),
+    "term": lambda b, _: [f"**{_kept(b.name)}.** {_kept(b.text)}"],
+    "mark": lambda b, _: [f"**{b.mark}.** {_kept(b.text)}"],
+    "tables": lambda b, _: [line for table in b.tables for line in ("", *_table(table))][1:],
     "values": lambda b, _: [],
     "panels": _pictures,
 }

@@ -1,26 +1,18 @@
 """A verification in words: the verdict in a sentence, numbers to four digits, every claim as plain blocks.
 
-A block has a `kind`: "heading", "text", "formula", "code", "term" (a word and its text), "mark" (a verdict and its
-text), "table", "beside" (tables), "panels" (each with the `name` of its files) or "values" (what was measured, at full
-precision). The page and the Markdown show the same blocks. A cell of a table is a text, a `Mark`, or a list of texts,
-one to a line.
+The page, the Markdown and the lab show the same blocks.
 """
 
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from attomaton.errors import cut
 from attomaton.report.words import number, seconds_text
-
-Record = Mapping[str, Any]
-Block = dict[str, Any]
+from attomaton.results import Checked, Panel, Quantities, Verdict
 
 TITLE = "Theory against training"
 HOW_TO_READ = (
@@ -48,6 +40,49 @@ class Mark:
         return f"{self.symbol} {self.words}"
 
 
+Cell = str | Mark | list[str]  # of a table: a text, a verdict, or texts, one to a line
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One piece of what is said about a claim, of the given `kind`.
+
+    "heading", "text", "formula" and "code" have a `text`; "term" is its `name` and a text, "mark" a verdict and a
+    text; "tables" stand beside each other; "panels" have the `name` that their files begin with; "values" are what
+    was measured, at full precision.
+    """
+
+    kind: str
+    text: str = ""
+    name: str = ""
+    mark: Mark | None = None
+    tables: Sequence[Table] = ()
+    panels: Mapping[str, Panel] = field(default_factory=dict)  # by the name of their files
+    values: Mapping[str, Quantities] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What made a verification."""
+
+    command: str = ""
+    quick: bool | None = None
+    date: str = ""
+    device: str = ""
+    data: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+
+
 _OUTCOMES = {
     "holds": Mark("good", "✓", "holds"),
     "fails": Mark("bad", "✗", "fails"),
@@ -65,19 +100,6 @@ _NOT_RUN = Mark("open", "○", "not run")
 MET, BROKEN = Mark("good", "✓", "met"), Mark("bad", "✗", "broken")
 
 
-def plain(value: Any) -> Any:
-    """The value in Python's own types: no NumPy, no enumerations, no tuples; infinities of JSON are numbers again."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(plain(k)): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset | range):
-        return [plain(v) for v in value]
-    return float(value) if value in ("inf", "-inf") else value
-
-
 def said(value: Any, brief: bool = False) -> str:
     """A value in few words; a list of numbers as its range, median and count (its range alone where `brief`).
 
@@ -86,14 +108,14 @@ def said(value: Any, brief: bool = False) -> str:
     """
     if isinstance(value, Mapping):
         value = [f"{name} {said(part, brief)}" for name, part in leaves(value)]
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return _said_list(value, brief)
     if isinstance(value, int | float):
         return number(value)
     return "none" if value is None else str(value)
 
 
-def _said_list(value: list[Any], brief: bool) -> str:
+def _said_list(value: Sequence[Any], brief: bool) -> str:
     flat, shape = _flat(value)
     if not flat:
         return "none"
@@ -113,8 +135,8 @@ def exact(value: Any) -> str:
     >>> exact([8.0, 0.1, [2, 100]]), exact(20240101)
     ('8, 0.1, (2, 100)', '20240101')
     """
-    if isinstance(value, list):
-        parts = [f"({exact(x)})" if isinstance(x, list) else exact(x) for x in value]
+    if isinstance(value, list | tuple):
+        parts = [f"({exact(x)})" if isinstance(x, list | tuple) else exact(x) for x in value]
         return ", ".join(parts) or "none"
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
@@ -125,7 +147,7 @@ def _flat(value: Sequence[Any]) -> tuple[list[Any], str]:
     """The entries of a list of lists, and its shape in words."""
     shape = [str(len(value))]
     flat = list(value)
-    while flat and all(isinstance(x, list) for x in flat):
+    while flat and all(isinstance(x, list | tuple) for x in flat):
         inner = {len(x) for x in flat}
         shape.append(str(inner.pop()) if len(inner) == 1 else "…")
         flat = [x for part in flat for x in part]
@@ -147,7 +169,7 @@ def _range(flat: list[Any], shape: str, brief: bool) -> str:
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The values of nested dictionaries under joined names; a list of like rows gives one list for each column."""
-    rows = isinstance(value, list) and value and all(isinstance(x, Mapping) for x in value)
+    rows = isinstance(value, list | tuple) and value and all(isinstance(x, Mapping) for x in value)
     if rows and len({tuple(x) for x in value}) == 1:
         value = {name: [row[name] for row in value] for name in value[0]}
     if isinstance(value, Mapping) and (value or path):
@@ -157,39 +179,36 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def outcome(record: Record) -> str:
+def outcome(record: Checked) -> str:
     """How the claim ended: its verdict, or "error" where its check did not end."""
-    if record.get("error"):
-        return ERROR
-    verdict = record.get("verdict", ERROR)
-    return verdict if verdict in _OUTCOMES else ERROR
+    return ERROR if record.error else record.verdict.value
 
 
-def verdict_mark(record: Record) -> Mark:
+def verdict_mark(record: Checked) -> Mark:
     """The claim's verdict."""
     return _OUTCOMES[outcome(record)]
 
 
-def control_mark(record: Record) -> Mark:
+def control_mark(record: Checked) -> Mark:
     """The control's verdict, judged: only one that fails is good."""
-    return _CONTROLS.get(record.get("control", ""), _NOT_RUN) if _was_run(record) else _NOT_RUN
+    return _CONTROLS[record.control] if _was_run(record) else _NOT_RUN
 
 
-def applies(record: Record) -> bool:
+def applies(record: Checked) -> bool:
     """The claim speaks about the data it was given."""
     return outcome(record) != "not applicable"
 
 
-def _was_run(record: Record) -> bool:
+def _was_run(record: Checked) -> bool:
     return applies(record) and outcome(record) != ERROR
 
 
-def stands(record: Record) -> bool:
+def stands(record: Checked) -> bool:
     """The claim holds and its control fails."""
     return verdict_mark(record).kind == control_mark(record).kind == "good"
 
 
-def overall(records: Sequence[Record]) -> Mark:
+def overall(records: Sequence[Checked]) -> Mark:
     """The verdict on everything: good where every claim that applies stands, and one does."""
     judged = [r for r in records if applies(r)]
     if not judged:
@@ -197,7 +216,7 @@ def overall(records: Sequence[Record]) -> Mark:
     return _OUTCOMES["holds" if all(map(stands, judged)) else "fails"]
 
 
-def headline(records: Sequence[Record]) -> str:
+def headline(records: Sequence[Checked]) -> str:
     """The verdict on everything, in a few sentences."""
     judged = [r for r in records if applies(r)]
     run = [r for r in judged if _was_run(r)]
@@ -212,14 +231,12 @@ def headline(records: Sequence[Record]) -> str:
             first += f", {'its control' if n == 1 else every} fails"
         parts.append(first + ".")
     for kind, (one, many) in _ENDED.items():
-        names = [cut(r["claim"], 40) for r in records if outcome(r) == kind]
+        names = [cut(r.claim, 40) for r in records if outcome(r) == kind]
         if names:
             parts.append(f"{_names(names)} {one if len(names) == 1 else many}.")
     for r in loose:
-        ended = "holds" if r.get("control") == "holds" else "does not fail"
-        parts.append(
-            f"The control of {cut(r['claim'], 40)} {ended}, so its agreement proves nothing."
-        )
+        ended = "holds" if r.control is Verdict.HOLDS else "does not fail"
+        parts.append(f"The control of {cut(r.claim, 40)} {ended}, so its agreement proves nothing.")
     return " ".join(parts) or "No claim was checked."
 
 
@@ -237,11 +254,11 @@ def _names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def slugs(records: Sequence[Record]) -> list[str]:
+def slugs(records: Sequence[Checked]) -> list[str]:
     """One name for each record that may stand in a link or a file name; no two are alike."""
     found: list[str] = []
     for record in records:
-        base = re.sub(r"[^a-z0-9]+", "-", str(record["claim"]).lower()).strip("-") or "claim"
+        base = re.sub(r"[^a-z0-9]+", "-", record.claim.lower()).strip("-") or "claim"
         name, again = base, 2
         while name in (*found, *TAKEN):
             name, again = f"{base}-{again}", again + 1
@@ -249,19 +266,18 @@ def slugs(records: Sequence[Record]) -> list[str]:
     return found
 
 
-def heading(record: Record) -> str:
+def heading(record: Checked) -> str:
     """The claim's name and title."""
-    title = record.get("title")
-    return f"{record['claim']}: {title}" if title else str(record["claim"])
+    return f"{record.claim}: {record.title}" if record.title else record.claim
 
 
-def telling(record: Record) -> list[str]:
+def telling(record: Checked) -> list[str]:
     """The first figures of a claim, those with a prediction before the others; or why there are none."""
     if not _was_run(record):
-        why = str(record.get("error") or record.get("reason") or "").strip()
+        why = (record.error or record.reason).strip()
         return [cut(why.splitlines()[-1], 160)] if why else []
-    predicted = dict(leaves(record.get("prediction", {})))
-    measured = list(leaves(record.get("measured", {})))
+    predicted = dict(leaves(record.prediction))
+    measured = list(leaves(record.measured))
     measured.sort(key=lambda one: one[0] not in predicted)
     return [
         f"{name}: {said(value, brief=True)}"
@@ -270,134 +286,110 @@ def telling(record: Record) -> list[str]:
     ]
 
 
-def control_telling(record: Record) -> list[str]:
+def control_telling(record: Checked) -> list[str]:
     """The control's first figure."""
-    first = next(leaves(record.get("control_measured", {})), None)
+    first = next(leaves(record.control_measured), None)
     return [f"{first[0]}: {said(first[1], brief=True)}"] if first and _was_run(record) else []
 
 
-def facts(records: Sequence[Record], header: Record) -> str:
+def facts(records: Sequence[Checked], header: Header) -> str:
     """What was run, when and where, in one line."""
-    parts = []
-    if "quick" in header:
-        parts.append("quick run" if header["quick"] else "full run")
-    parts += [str(header[name]) for name in ("mode", "date", "device") if header.get(name)]
-    parts += [f"data: {header['data']}"] if header.get("data") else []
-    spent = sum(r.get("seconds") or 0.0 for r in records)
+    parts = [] if header.quick is None else ["quick run" if header.quick else "full run"]
+    parts += [part for part in (header.date, header.device) if part]
+    parts += [f"data: {header.data}"] if header.data else []
+    spent = sum(r.seconds for r in records)
     return " · ".join([*parts, f"checked in {seconds_text(spent)} s"])
 
 
-def made_by(header: Record) -> list[list[str]]:
+def made_by(header: Header) -> list[list[str]]:
     """Everything the header says, as rows."""
-    return [[name, exact(value)] for name, value in leaves(header)]
+    said = {name: value for name, value in asdict(header).items() if value not in (None, "")}
+    return [[name, exact(value)] for name, value in leaves(said)]
 
 
-def blocks(record: Record, slug: str) -> list[Block]:
+def blocks(record: Checked, slug: str) -> list[Block]:
     """One claim, from its statement to the command that checks it again."""
-    parts = [_text(record["statement"])] if record.get("statement") else []
-    if record.get("formula"):
-        parts.append(
-            {"kind": "formula", "text": record["formula"], "name": f"formula of {record['claim']}"}
-        )
-    if record.get("error"):
-        parts.append(_text("The check ended in an error; nothing is known about the claim."))
-        parts.append(_code(record["error"], f"error of {record['claim']}"))
-    panels = [
-        {"name": f"{slug}-{i}", "panel": p} for i, p in enumerate(record.get("panels", ()), 1)
-    ]
+    parts = [Block("text", record.statement)] if record.statement else []
+    if record.formula:
+        parts.append(Block("formula", record.formula, f"formula of {record.claim}"))
+    if record.error:
+        known = "The check ended in an error; nothing is known about the claim."
+        parts += [Block("text", known), Block("code", record.error, f"error of {record.claim}")]
+    panels = {f"{slug}-{i}": panel for i, panel in enumerate(record.panels, 1)}
     return [
         *parts,
         *_assumptions(record),
         *_measurement(record),
-        *([{"kind": "panels", "panels": panels}] if panels else []),
+        *([Block("panels", panels=panels)] if panels else []),
         *_control(record),
         *_again(record),
-    ]  # fmt: skip
-
-
-def _text(text: str) -> Block:
-    return {"kind": "text", "text": text}
-
-
-def _heading(text: str) -> Block:
-    return {"kind": "heading", "text": text}
-
-
-def _code(text: str, name: str) -> Block:
-    return {"kind": "code", "text": text, "name": name}
-
-
-def _table(header: list[str], rows: list[list[Any]], name: str) -> Block:
-    return {"kind": "table", "header": header, "rows": rows, "name": name}
-
-
-def _assumptions(record: Record) -> list[Block]:
-    rows = [
-        [a["name"], MET if a["holds"] else BROKEN, a.get("found", "")]
-        for a in record.get("assumptions", ())
     ]
-    name, header = f"assumptions of {record['claim']}", ["condition", "on these data", "found"]
-    return [_heading("Assumptions"), _table(header, rows, name)] if rows else []
 
 
-def _measurement(record: Record) -> list[Block]:
+def _assumptions(record: Checked) -> list[Block]:
+    rows: list[list[Cell]] = [
+        [a.name, MET if a.holds else BROKEN, a.found] for a in record.assumptions
+    ]
+    header = ["condition", "on these data", "found"]
+    table = Table(header, rows, f"assumptions of {record.claim}")
+    return [Block("heading", "Assumptions"), Block("tables", tables=[table])] if rows else []
+
+
+def _measurement(record: Checked) -> list[Block]:
     """Prediction beside measurement, then what counts as agreement, and why."""
-    predicted = dict(leaves(record.get("prediction", {})))
-    measured = dict(leaves(record.get("measured", {})))
+    predicted, measured = dict(leaves(record.prediction)), dict(leaves(record.measured))
     columns = {"theory predicts": predicted, "training measured": measured}
     both = [name for name in measured if name in predicted]
     rest = [
-        _columns({title: column}, alone, f"{title} of {record['claim']}")
+        _columns({title: column}, alone, f"{title} of {record.claim}")
         for title, column in columns.items()
         if (alone := [name for name in column if name not in both])
     ]
-    parts: list[Block] = [_heading("Prediction and measurement")] if both or rest else []
+    parts = [Block("heading", "Prediction and measurement")] if both or rest else []
     if both:
-        parts.append(_columns(columns, both, f"prediction and measurement of {record['claim']}"))
+        whole = _columns(columns, both, f"prediction and measurement of {record.claim}")
+        parts.append(Block("tables", tables=[whole]))
     if rest:
-        parts.append({"kind": "beside", "tables": rest})
+        parts.append(Block("tables", tables=rest))
     why = "Why this tolerance" if _was_run(record) else "Why it was not tested"
-    for term, key in (("Tolerance", "tolerance"), (why, "reason")):
-        if record.get(key):
-            parts.append({"kind": "term", "term": term, "text": record[key]})
-    return parts
+    terms = (("Tolerance", record.tolerance), (why, record.reason))
+    return parts + [Block("term", text, term) for term, text in terms if text]
 
 
-def _columns(columns: Mapping[str, Mapping[str, Any]], names: Sequence[str], name: str) -> Block:
+def _columns(columns: Mapping[str, Mapping[str, Any]], names: Sequence[str], name: str) -> Table:
     """A table with one row for each name and one column for each dictionary."""
     rows = [
         [row, *(said(column[row]) if row in column else "" for column in columns.values())]
         for row in names
     ]
-    return _table(["quantity", *columns], rows, name)
+    return Table(["quantity", *columns], rows, name)
 
 
-def _control(record: Record) -> list[Block]:
+def _control(record: Checked) -> list[Block]:
     """The control's verdict and figures, beside the claim's own where they have the same name."""
-    figures = dict(leaves(record.get("control_measured", {})))
+    figures = dict(leaves(record.control_measured))
     if not figures and not _was_run(record):
         return []
     text = "The same measurement, against a prediction that must be wrong."
-    parts = [_heading("Control"), {"kind": "mark", "mark": control_mark(record), "text": text}]
+    parts = [Block("heading", "Control"), Block("mark", text, mark=control_mark(record))]
     if figures:
-        own = {n: v for n, v in leaves(record.get("measured", {})) if n in figures}
+        own = {n: v for n, v in leaves(record.measured) if n in figures}
         columns = {"control": figures, "claim": own} if own else {"control": figures}
-        parts.append(_columns(columns, list(figures), f"control of {record['claim']}"))
+        table = _columns(columns, list(figures), f"control of {record.claim}")
+        parts.append(Block("tables", tables=[table]))
     return parts
 
 
-def _again(record: Record) -> list[Block]:
+def _again(record: Checked) -> list[Block]:
     """What checks the claim once more, and every value this check found."""
-    parts: list[Block] = []
-    if record.get("command"):
-        parts.append(_code(record["command"], f"command for {record['claim']}"))
-    settings = [f"{name} = {exact(value)}" for name, value in leaves(record.get("settings", {}))]
+    if not record.command:
+        return []
+    parts = [Block("code", record.command, f"command for {record.claim}")]
+    settings = [f"{name} = {exact(value)}" for name, value in leaves(record.settings)]
     if settings:
-        parts.append({"kind": "term", "term": "Settings", "text": "; ".join(settings)})
-    if took := seconds_text(record.get("seconds")):
-        parts.append(_text(f"It took {took} s."))
+        parts.append(Block("term", "; ".join(settings), "Settings"))
+    parts.append(Block("text", f"It took {seconds_text(record.seconds)} s."))
     kept = ("prediction", "measured", "control_measured")
-    values = {key: record[key] for key in kept if record.get(key)}
-    if values:
-        parts.append({"kind": "values", "values": values, "name": f"values of {record['claim']}"})
-    return [_heading("Check it again"), *parts] if parts else []
+    if values := {key: found for key in kept if (found := getattr(record, key))}:
+        parts.append(Block("values", name=f"values of {record.claim}", values=values))
+    return [Block("heading", "Check it again"), *parts]
