@@ -17,7 +17,7 @@ def preview(line: str, table: Any, notes: str = "") -> str:
     if not whole:
         rows.insert(ENDS, ["…"] * table.num_columns)
     caption = f"{n:,} rows" if n != 1 else "1 row"
-    shown = table_box({"header": table.column_names, "rows": rows}, line, caption)
+    shown = table_box(table.column_names, rows, line, caption)
     return "\n".join([paragraphs([line]), shown, paragraphs(notes)])
 
 
