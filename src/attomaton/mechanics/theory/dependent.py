@@ -5,13 +5,13 @@ $W$ that has $\langle W, \delta'\rangle \ge 0$ for all of them, and *strict* oth
 takes part in a positive dependency, $\sum \lambda \delta = 0$ with $\lambda > 0$: a cycle, or several differences that
 add up to nothing because the vectors of their tokens do. With independent rows only cycles do.
 
-$$\max \sum_p t_p \quad\text{s.t. } \langle W, \delta_p\rangle \ge t_p,\; 0 \le t_p \le 1$$
+The point of the convex hull of the differences that is next to 0 splits them: away from 0 it is a $W$ under which all
+are positive; at 0 it is a positive dependency, and what remains once its span is projected out is asked again.
+Tokens $i, j$ are tied after $q$ iff $(e_i - e_j)e_q^\top$ lies in $S_{fin}$, the span of the ties: an equivalence, so
+that components, levels, the Graph-SVM and the automaton mean the same as for independent rows.
 
-is 0 on ties and 1 on strict differences. Tokens $i, j$ are tied after $q$ iff $(e_i - e_j)e_q^\top$ lies in
-$S_{fin}$, the span of the ties: an equivalence, so that components, levels, the Graph-SVM and the automaton mean the
-same as for independent rows. Neither the program nor its tolerance has to be believed: a finite fit whose gradient
-vanishes *is* a positive dependency of all ties ($\lambda$ are the probabilities of what lost), and margins of at
-least 1 prove that the rest is strict.
+The split itself need not be believed: a finite fit whose gradient vanishes *is* a positive dependency of all ties
+($\lambda$ are the probabilities of what lost), and margins of at least 1 prove that the rest is strict.
 """
 
 from dataclasses import dataclass
@@ -30,9 +30,10 @@ from attomaton.mechanics.theory.finite import (
     luce_loss,
 )
 from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
-from attomaton.mechanics.theory.svm import GraphSVM, certified, solve_whitened
+from attomaton.mechanics.theory.svm import GraphSVM, certified, solve_whitened, tighten
 from attomaton.numerics import shortened, unit_scale
 
+AWAY = 1e-8  # margin of unit differences at which they count as positive
 SAME = 1e-9  # distance, in units of the longest, at which two directions are one
 MOST_NUMBERS = 2 * 10**8  # of all matrices together: 1.6 GB
 CONVERGED = 1e-13  # gradient of the mean loss at which Newton stops
@@ -137,31 +138,68 @@ def _span(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, "rank span"]:
 
 
 def _strict(rows: Float[np.ndarray, "n rank"]) -> Bool[np.ndarray, " n"]:
-    """Which differences are positive under some W that makes none of them negative."""
-    from scipy.optimize import linprog
-    from scipy.sparse import eye_array, hstack
+    """Which differences are positive under some W that makes none of them negative.
 
-    strict = np.linalg.norm(rows, axis=1) > SAME
-    unit = rows[strict] / np.linalg.norm(rows[strict], axis=1, keepdims=True)
-    n = len(unit)
-    if not n:
-        return strict
-    if n <= unit.shape[1]:
-        if independent(unit):  # which have no dependency at all
+    The point of their convex hull next to 0 decides: away from 0 it is positive on all of them; at 0 it is a positive
+    dependency. What that ties is projected out, and the rest is asked again.
+    """
+    strict = np.zeros(len(rows), bool)
+    rest = np.arange(len(rows))
+    left = rows
+    for _ in range(len(rows) + 1):
+        length = np.linalg.norm(left, axis=1)
+        some = length > SAME
+        rest, left = rest[some], left[some] / length[some, None]
+        if not len(rest):
             return strict
-        unit = shortened(unit)
-    width = unit.shape[1]
-    program = linprog(
-        np.concatenate([np.zeros(width), -np.ones(n)]),
-        A_ub=hstack([-unit, eye_array(n)], format="csc"),
-        b_ub=np.zeros(n),
-        bounds=[(None, None)] * width + [(0.0, 1.0)] * n,
-        method="highs",
-    )
-    if program.x is None:
-        raise SolverError(f"ties of the embeddings: the linear program failed ({program.message}).")
-    strict[strict] = program.x[width:] > 0.5
-    return strict
+        short = shortened(left) if len(left) < left.shape[1] else left
+        if len(left) <= left.shape[1] and independent(left):
+            strict[rest] = True
+            return strict
+        point, share = _nearest(short)
+        if (short @ point).min() > AWAY:
+            strict[rest] = True
+            return strict
+        basis = _span(left[_dependent(short, share)])
+        left = left - (left @ basis) @ basis.T
+    raise SolverError("ties of the embeddings: no positive dependency could be confirmed.")
+
+
+def _nearest(
+    rows: Float[np.ndarray, "n rank"],
+) -> tuple[Float[np.ndarray, " rank"], Float[np.ndarray, " n"]]:
+    """The point z = Σ λ row of the convex hull next to 0, and λ: max ρ − ½‖z‖² with rows · z ≥ ρ."""
+    import piqp
+
+    width = rows.shape[1]
+    square = np.eye(width + 1)
+    square[-1, -1] = 0.0
+    solver = piqp.DenseSolver()
+    tighten(solver)
+    solver.setup(
+        square, np.append(np.zeros(width), -1.0),
+        G=np.column_stack([rows, -np.ones(len(rows))]), h_l=np.zeros(len(rows)),
+    )  # fmt: skip
+    solver.solve()
+    return solver.result.x[:-1], np.maximum(solver.result.z_l, 0.0)
+
+
+def _dependent(
+    rows: Float[np.ndarray, "n rank"], share: Float[np.ndarray, " n"]
+) -> Int[np.ndarray, " ties"]:
+    """Rows of a dependency with positive coefficients, all that an approximate one has confirmed.
+
+    Where a row takes part in none, bringing the sum to 0 takes its share away: it is left out, the rest tried again.
+    """
+    some = np.flatnonzero(share > 1e-9 * share.max())
+    while len(some):
+        part, now = rows[some], share[some]
+        exact = now - part @ (np.linalg.pinv(part.T @ part, hermitian=True) @ (part.T @ now))
+        right = exact > 0.5 * now
+        if right.all():
+            return some
+        some = some[right]
+    raise SolverError("ties of the embeddings: no positive dependency could be confirmed.")
 
 
 def _by_residual(

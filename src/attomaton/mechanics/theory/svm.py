@@ -238,7 +238,7 @@ def _solve_batch(
     m, n = len(a), len(size)
     A = _incidence(a, b, n)
     solver = piqp.SparseSolver()
-    _tighten(solver, float(unit.max()))
+    tighten(solver, float(unit.max()))
     solver.setup(csc_matrix(diags(size / unit)), np.zeros(n), G=A, h_l=np.ones(m))
     solver.solve()
     multiplier = np.maximum(solver.result.z_l, 0.0) * unit[a]
@@ -348,7 +348,7 @@ def _solve_laplacian(
     return x + factor.solve(right - L @ x)
 
 
-def _tighten(solver: Any, unit: float = 1.0) -> None:
+def tighten(solver: Any, unit: float = 1.0) -> None:
     """Absolute tolerances well below what the certificate asks for; its verdict, not the status, decides."""
     solver.settings.eps_abs = solver.settings.eps_duality_gap_abs = 1e-11 * unit
     solver.settings.eps_rel = solver.settings.eps_duality_gap_rel = 0.0
@@ -371,7 +371,7 @@ def _solve_coupled(
     equal = L[ties] - L[root[graph.component[ties]]]
     above = L[root[a]] - L[root[b]]
     solver = piqp.DenseSolver()
-    _tighten(solver)
+    tighten(solver)
     equality = {"A": equal, "b": np.zeros(len(ties))} if len(ties) else {}
     solver.setup(np.eye(P), np.zeros(P), **equality, G=above, h_l=np.ones(m))
     solver.solve()
@@ -407,7 +407,7 @@ def solve_whitened(
     if direct is not None:
         return _balanced(equal, above, basis, direct), direct
     solver = piqp.DenseSolver()
-    _tighten(solver)
+    tighten(solver)
     short = rest if len(rest) >= rest.shape[1] else shortened(rest)
     width = short.shape[1]
     solver.setup(np.eye(width), np.zeros(width), G=short, h_l=np.ones(len(short)))
