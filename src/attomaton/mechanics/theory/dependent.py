@@ -102,25 +102,35 @@ def _check_size(P: int, d: int, edges: int) -> None:
         )
 
 
-def linear_ties(graph: PriorityGraph, features: Features) -> PriorityGraph:
+@dataclass(frozen=True, eq=False)
+class Ties:
+    """A graph whose components are classes of linear ties, and an orthonormal basis of S_fin as columns."""
+
+    graph: PriorityGraph
+    features: Features
+    basis: Float[np.ndarray, "rank ties"]
+
+    @property
+    def inside(self) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+        """Pairs of a component but its first, and the first of theirs."""
+        first = np.unique(self.graph.component, return_index=True)[1][self.graph.component]
+        other = np.flatnonzero(first != np.arange(len(first)))
+        return other, first[other]
+
+
+def linear_ties(graph: PriorityGraph, features: Features) -> Ties:
     """The graph with its components widened to all linear ties."""
     a, b = graph.dag
     head = np.unique(graph.component, return_index=True)[1]
     across = features.differences(head[a], head[b])
-    basis = tie_basis(graph, features)
+    inside, first = Ties(graph, features, np.zeros((0, 0))).inside
+    cycles = _unit(features.differences(inside, first))
+    basis = _span(cycles)
     across -= (across @ basis) @ basis.T
     tied = ~_strict(across)
-    if not tied.any():
-        return _by_residual(graph, features, basis)
-    more = np.concatenate([basis.T, _unit(across[tied])])
-    return _by_residual(graph, features, _span(more))
-
-
-def tie_basis(graph: PriorityGraph, features: Features) -> Float[np.ndarray, "rank ties"]:
-    """An orthonormal basis of S_fin, as columns."""
-    first = np.unique(graph.component, return_index=True)[1][graph.component]
-    inside = np.flatnonzero(first != np.arange(len(first)))
-    return _span(_unit(features.differences(inside, first[inside])))
+    if tied.any():
+        basis = _span(np.concatenate([cycles, _unit(across[tied])]))
+    return Ties(_by_residual(graph, features, basis), features, basis)
 
 
 def _unit(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, "m rank"]:
@@ -133,7 +143,8 @@ def _unit(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, "m rank"]:
 def _span(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, "rank span"]:
     if not len(rows):
         return np.zeros((rows.shape[1], 0))
-    left, singular, _ = np.linalg.svd(rows.T, full_matrices=False)
+    square = np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) > rows.shape[1] else rows
+    left, singular, _ = np.linalg.svd(square.T, full_matrices=False)
     return left[:, singular > SAME * max(1.0, singular.max(initial=0.0))]
 
 
@@ -218,33 +229,50 @@ def _by_residual(
     return regrouped(graph, group)
 
 
-def dependent_svm(graph: PriorityGraph, samples: Samples, features: Features) -> GraphSVM:
+def dependent_svm(ties: Ties, samples: Samples) -> GraphSVM:
     """The Graph-SVM of a graph whose components are linear ties."""
+    graph, features = ties.graph, ties.features
     a, b = graph.dag
     head = np.unique(graph.component, return_index=True)[1]
-    first = head[graph.component]
-    inside = np.flatnonzero(first != np.arange(len(first)))
-    basis = tie_basis(graph, features)
-    equal = features.differences(inside, first[inside])
     above = features.differences(head[a], head[b])
-    free, multiplier = solve_whitened(equal, above, basis)
-    coefficient = np.zeros(len(first))
-    for index, value in (
-        (inside, free), (first[inside], -free), (head[a], multiplier), (head[b], -multiplier),
-    ):  # fmt: skip
-        np.add.at(coefficient, index, value)
-    coefficient, multiplier = coefficient / features.unit**2, multiplier / features.unit**2
+    multiplier = solve_whitened(above - (above @ ties.basis) @ ties.basis.T)
+    coefficient = np.zeros(len(graph.pair_last))
+    np.add.at(coefficient, head[a], multiplier)
+    np.add.at(coefficient, head[b], -multiplier)
+    # What of this lies in S_fin is taken away by the multipliers of the ties.
+    within = ties.basis @ (ties.basis.T @ (features.value.T @ coefficient))
+    coefficient = (coefficient - _tie_coefficients(ties, within)) / features.unit**2
     score = features.unit**2 * (features.value @ (features.value.T @ coefficient))
-    return certified(graph, samples, coefficient, score, multiplier, "")
+    return certified(
+        graph, samples, coefficient, score, multiplier / features.unit**2,
+        "Differences that almost depend on each other, or vectors of very unlike lengths, cause this.",
+    )  # fmt: skip
 
 
-def dependent_finite(graph: PriorityGraph, samples: Samples, features: Features) -> FiniteComponent:
+def _tie_coefficients(
+    ties: Ties, member: Float[np.ndarray, " rank"]
+) -> Float[np.ndarray, " pairs"]:
+    """Coefficients on the pairs of a member of S_fin: they sum to 0 in each component."""
+    inside, first = ties.inside
+    coefficient = np.zeros(len(ties.graph.pair_last))
+    if len(inside) and member.any():
+        rows = ties.features.differences(inside, first)
+        square = ties.basis.T @ rows.T
+        # The smallest of all that give it; the rows span S_fin, so the square matrix is regular.
+        free = square.T @ np.linalg.solve(square @ square.T, ties.basis.T @ member)
+        free += square.T @ np.linalg.solve(square @ square.T, ties.basis.T @ member - square @ free)
+        np.add.at(coefficient, inside, free)
+        np.add.at(coefficient, first, -free)
+    return coefficient
+
+
+def dependent_finite(ties: Ties, samples: Samples) -> FiniteComponent:
     """The soft part: the minimiser over S_fin of the loss in which every sample keeps what is tied with its label."""
+    graph, features = ties.graph, ties.features
     scale = unit_scale(samples.weight.max(keepdims=True))
     total = float((samples.weight * scale).sum())
     items, choices, kept = cyclic_choices(graph, samples, scale)
-    basis = tie_basis(graph, features)
-    F = features.value[items] @ basis
+    F = features.value[items] @ ties.basis
     v, step = _fit(choices, F, total)
     look = luce_loss(choices, F @ v)
     gradient = float(np.abs(F.T @ look.gradient).max(initial=0.0)) / total
@@ -253,14 +281,7 @@ def dependent_finite(graph: PriorityGraph, samples: Samples, features: Features)
             f"finite part: no certified answer (gradient {gradient:.1e}, at most {CERTIFIED:.0e} is needed). "
             "Samples of very unlike weights, or embeddings that are nearly dependent, cause this."
         )
-    first = np.unique(graph.component, return_index=True)[1][graph.component]
-    inside = np.flatnonzero(first != np.arange(len(first)))
-    coefficient = np.zeros(len(first))
-    if len(inside):
-        rows = features.differences(inside, first[inside])
-        free = np.linalg.lstsq(rows.T, basis @ v, rcond=None)[0]
-        np.add.at(coefficient, inside, free)
-        np.add.at(coefficient, first[inside], -free)
+    coefficient = _tie_coefficients(ties, ties.basis @ v)
     score = features.value @ (features.value.T @ coefficient)
     mean = np.bincount(graph.component, score) / graph.component_size
     log_pi = np.where(graph.cyclic, score - mean[graph.component], 0.0)
@@ -279,7 +300,7 @@ def _fit(
     for _ in range(STEPS):
         look = luce_loss(choices, F @ v)
         gradient = F.T @ look.gradient
-        step = np.linalg.lstsq(_hessian(choices, look.p, F), gradient, rcond=None)[0]
+        step = _newton(_hessian(choices, look.p, F), gradient)
         if np.abs(gradient).max(initial=0.0) <= CONVERGED * total:
             break
         size, slope = 1.0, float(gradient @ step)
@@ -298,6 +319,17 @@ def _fit(
             break  # rounding is all that is left
         v = new
     return v, step
+
+
+def _newton(
+    hessian: Float[np.ndarray, "ties ties"], gradient: Float[np.ndarray, " ties"]
+) -> Float[np.ndarray, " ties"]:
+    from scipy.linalg import cho_factor, cho_solve
+
+    try:
+        return cho_solve(cho_factor(hessian), gradient)
+    except np.linalg.LinAlgError:  # where all is nearly decided, curvature is lost in rounding
+        return np.linalg.lstsq(hessian, gradient, rcond=None)[0]
 
 
 def _hessian(

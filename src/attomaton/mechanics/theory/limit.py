@@ -276,9 +276,10 @@ def solve_limit(
         svm = timed("svm", graph_svm, graph, samples, embeddings)
     else:
         features = timed("ties", pair_features, graph, embeddings)
-        graph = timed("ties", linear_ties, graph, features)
-        finite = timed("luce", dependent_finite, graph, samples, features)
-        svm = timed("svm", dependent_svm, graph, samples, features)
+        ties = timed("ties", linear_ties, graph, features)
+        graph = ties.graph
+        finite = timed("luce", dependent_finite, ties, samples)
+        svm = timed("svm", dependent_svm, ties, samples)
     _check_finite(graph, finite, svm)
     return Limit(samples, graph, svm, finite, embeddings)
 

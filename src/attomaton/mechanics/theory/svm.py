@@ -389,43 +389,21 @@ def _solve_coupled(
     return coefficient, multiplier
 
 
-def solve_whitened(
-    equal: Float[np.ndarray, "ties rank"],
-    above: Float[np.ndarray, "dag_edges rank"],
-    basis: Float[np.ndarray, "rank tied"],
-) -> tuple[Float[np.ndarray, " ties"], Float[np.ndarray, " dag_edges"]]:
-    """min ½‖w‖² with equal · w = 0, above · w ≥ 1; `basis` spans the rows of `equal`, which may be dependent.
-
-    Multipliers of both, as in w = equalᵀ free + aboveᵀ multiplier.
-    """
+def solve_whitened(rows: Float[np.ndarray, "dag_edges rank"]) -> Float[np.ndarray, " dag_edges"]:
+    """The multipliers of min ½‖w‖² with rows · w ≥ 1; w is rowsᵀ times them."""
     import piqp
 
-    if not len(above):
-        return np.zeros(len(equal)), np.zeros(0)
-    rest = above - (above @ basis) @ basis.T  # w is orthogonal to the ties
-    direct = _active_set(rest)
+    direct = np.zeros(0) if not len(rows) else _active_set(rows)
     if direct is not None:
-        return _balanced(equal, above, basis, direct), direct
+        return direct
     solver = piqp.DenseSolver()
     tighten(solver)
-    short = rest if len(rest) >= rest.shape[1] else shortened(rest)
+    short = rows if len(rows) >= rows.shape[1] else shortened(rows)
     width = short.shape[1]
     solver.setup(np.eye(width), np.zeros(width), G=short, h_l=np.ones(len(short)))
     solver.solve()
     multiplier = np.maximum(solver.result.z_l, 0.0)
-    return _polish_coupled(equal, above, _balanced(equal, above, basis, multiplier), multiplier)
-
-
-def _balanced(
-    equal: Float[np.ndarray, "ties rank"],
-    above: Float[np.ndarray, "dag_edges rank"],
-    basis: Float[np.ndarray, "rank tied"],
-    multiplier: Float[np.ndarray, " dag_edges"],
-) -> Float[np.ndarray, " ties"]:
-    """Multipliers of the ties that take out of aboveᵀ multiplier what lies in their span."""
-    if not len(equal):
-        return np.zeros(0)
-    return np.linalg.lstsq(equal.T, -basis @ (basis.T @ (above.T @ multiplier)), rcond=None)[0]
+    return _polish_coupled(rows[:0], rows, np.zeros(0), multiplier)[1]
 
 
 def _active_set(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, " n"] | None:
