@@ -13,7 +13,7 @@ from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import ReadAs, Reading
 from attomaton.errors import AttomatonError
 from attomaton.folders.model import ModelRecord
-from attomaton.lab.data.looked import BINS, KEPT, SHOWN, Looked, look_at
+from attomaton.lab.data.looked import BINS, KEPT, LOOKED_AT, SHOWN, Looked, look_at
 from attomaton.lab.data.of_model import model_code, provenance
 from attomaton.lab.data.screen import inspect_code, warnings
 from attomaton.lab.shelf import Shelf
@@ -121,15 +121,15 @@ def test_the_frequencies_are_those_of_data_inspect(tab, call, events):
 def test_what_to_look_out_for_counts_repeats_and_short_sequences(looked):
     record = looked.record
     all_ = " ".join(text for _, text in warnings(looked, record))
-    assert f"{record['set_aside']['rows']} of {record['windows']} contexts" in all_
-    assert f"{record['samples'] - record['distinct_samples']} samples repeat another" in all_
+    assert f"{record.set_aside.rows} of {record.windows} contexts" in all_
+    assert f"{record.samples - record.distinct_samples} samples repeat another" in all_
     assert "1 sequences are empty or too short" in all_
 
 
 def test_lengths_count_every_context_once(looked):
     rows = looked.lengths
-    assert sum(kept for _, _, kept, _ in rows) == looked.record["samples"]
-    assert sum(aside for *_, aside in rows) == looked.record["set_aside"]["rows"]
+    assert sum(kept for _, _, kept, _ in rows) == looked.record.samples
+    assert sum(aside for *_, aside in rows) == looked.record.set_aside.rows
     assert (rows[0][0], rows[-1][1]) == (1, 3)
 
 
@@ -142,7 +142,7 @@ def test_many_lengths_share_bins(tmp_path):
     assert sum(kept for _, _, kept, _ in found.lengths) == 300
     assert found.lengths[-1][1] == 300
     last = found.row(299)
-    assert (len(last["context"]), last["hidden"]) == (SHOWN, 300 - SHOWN)
+    assert (len(last.context), last.hidden) == (SHOWN, 300 - SHOWN)
 
 
 def test_the_memory_is_an_upper_bound_of_the_bags(looked):
@@ -174,16 +174,16 @@ def test_the_preview_turns_through_the_whole_file(tab, looked):
     n = len(looked.windows)
     assert tab.text(".where") == f"rows 1–20 of {n}"
     first = looked.row(0)
-    assert texts(tab, TOKENS.format(1)) == [w for w, _ in first["context"]] + [first["next"][0]]
+    assert texts(tab, TOKENS.format(1)) == [w for w, _ in first.context] + [first.next[0]]
     assert (
         tab.value(f"document.querySelector('{TOKENS.format(1)}').title")
-        == f"id {first['context'][0][1]}"
+        == f"id {first.context[0][1]}"
     )
     tab.click_text("Rows after", "button")
     tab.wait("location.search.includes('row=20')")
     tab.wait(f"document.querySelector('.where').innerText === 'rows 21–40 of {n}'")
     row = looked.row(20)
-    assert texts(tab, TOKENS.format(1)) == [w for w, _ in row["context"]] + [row["next"][0]]
+    assert texts(tab, TOKENS.format(1)) == [w for w, _ in row.context] + [row.next[0]]
     tab.click_text("Last rows", "button")
     tab.wait(f"document.querySelector('.where').innerText.endsWith('–{n} of {n}')")
     tab.see(tab.value("location.pathname + location.search"))
@@ -210,12 +210,12 @@ def test_rows_that_end_in_a_token_and_their_steps(tab, looked):
 
 def test_set_aside_rows_say_so_and_can_be_seen_alone(tab, looked):
     look(tab, aside=1, ids=1)
-    n = looked.record["set_aside"]["rows"]
+    n = looked.record.set_aside.rows
     assert tab.text(".where").endswith(f"of {n}")
     shown = texts(tab, ".preview tbody tr td:last-child")
     assert all("set aside: label absent from the context" in x for x in shown)
     i = int(looked.rows(aside=True)[0])
-    assert texts(tab, f"{TOKENS.format(1)} sub")[0] == str(looked.row(i)["context"][0][1])
+    assert texts(tab, f"{TOKENS.format(1)} sub")[0] == str(looked.row(i).context[0][1])
 
 
 def test_a_last_token_that_never_is_one_gets_a_suggestion(tab, looked):
@@ -256,12 +256,12 @@ def test_reading_is_a_job_and_few_data_sets_stay(tmp_path):
     for i in range(KEPT + 1):
         path = tmp_path / f"{i}.txt"
         path.write_text("a b a b c a b " * (i + 2))
-        items.append(lab.shelf.open(path, {"context": 2}))
+        items.append(lab.shelf.open(path, Reading(context=2)))
         job = look_at(lab, items[-1])
         assert job.wait(20.0)
         assert (job.state, job.key) == ("done", f"inspect {items[-1].id}")
         assert isinstance(look_at(lab, items[-1]), Looked)
-    assert len(lab.kept["looked at"]) == KEPT
+    assert len(LOOKED_AT.of(lab)) == KEPT
     again = look_at(lab, items[0])  # forgotten, so read again
     assert again.wait(20.0)
 
@@ -306,12 +306,12 @@ def test_a_record_without_its_extras_is_shown_as_far_as_it_goes():
 
 
 def test_the_command_and_the_python_give_the_numbers(lab, call, events, capsys, tmp_path):
-    item = Lab(tmp_path / "w").shelf.open(events, {"context": 3})
+    item = Lab(tmp_path / "w").shelf.open(events, Reading(context=3))
     cli, python = inspect_code(item)
     record = inspected(call, events, "--context", 3)
     assert json.loads(call(*shlex.split(cli)[1:], "--json")[1]) == record
     exec(python, {})
-    assert f"'distinct_samples': {record['distinct_samples']}" in capsys.readouterr().out
+    assert f"distinct_samples={record['distinct_samples']}" in capsys.readouterr().out
 
 
 def test_the_code_of_a_model_runs(call, events, tmp_path, capsys):

@@ -34,27 +34,28 @@ def inspect(
     """
     from attomaton.corpus.inspect import inspect_windows
     from attomaton.corpus.readers import read_windows
+    from attomaton.disk.formats import plain
     from attomaton.report.text.terminal import table
 
     with progress_bar("reading"):
         windows = read_windows(data, reading)
-        record = {**inspect_windows(windows), "reading": reading.done(windows.ordering)}
-    rows = [[r["token"], r["occurrences"], r["as_last"], r["as_label"]] for r in record["tokens"]]
+        found = inspect_windows(windows)
+    rows = [[t.token, t.occurrences, t.as_last, t.as_label] for t in found.tokens]
     text = "\n".join(
         [
-            f"{record['samples']:,} samples ({record['distinct_samples']:,} distinct), "
-            f"{record['vocab']:,} tokens, {record['last_tokens']:,} last tokens, contexts of "
-            f"{record['shortest']}–{record['longest']} tokens",
-            f"sequences: {record['documents']:,} cut into contexts, {record['too_short']:,} too short "
+            f"{found.samples:,} samples ({found.distinct_samples:,} distinct), "
+            f"{found.vocab:,} tokens, {found.last_tokens:,} last tokens, contexts of "
+            f"{found.shortest}–{found.longest} tokens",
+            f"sequences: {found.documents:,} cut into contexts, {found.too_short:,} too short "
             "for a context and its label"
-            if record["documents"]
+            if found.documents
             else "contexts as the file gives them",
-            f"{record['set_aside']['rows']:,} set aside: label absent from the context",
-            *(f"  {visible(example, 200)}" for example in record["set_aside"]["examples"]),
+            f"{found.set_aside.rows:,} set aside: label absent from the context",
+            *(f"  {visible(example, 200)}" for example in found.set_aside.examples),
             table(["token", "in contexts", "as last", "as label"], rows),
         ]
     )
-    emit(record, text, json)
+    emit({**plain(found), "reading": reading.done(windows.ordering)}, text, json)
 
 
 def synth(

@@ -1,15 +1,43 @@
 """A data set in numbers, before anything is computed from it."""
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.corpus.samples import SetAside
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
 
 
-def inspect_windows(windows: Windows, most: int = 20) -> dict[str, Any]:
+@dataclass(frozen=True)
+class TokenCount:
+    """How often a token is in contexts, the last of one, and the label."""
+
+    token: Label
+    occurrences: int
+    as_last: int
+    as_label: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `attomaton data inspect` counts."""
+
+    samples: int
+    distinct_samples: int
+    total_weight: float
+    vocab: int
+    last_tokens: int
+    shortest: int
+    longest: int
+    documents: int
+    too_short: int
+    windows: int
+    set_aside: SetAside
+    tokens: tuple[TokenCount, ...]
+
+
+def inspect_windows(windows: Windows, most: int = 20) -> Inspection:
     """Counts of documents, samples and tokens, context lengths, and the `most` frequent tokens."""
     samples = windows.samples()
     K = len(samples.vocabulary)
@@ -19,28 +47,25 @@ def inspect_windows(windows: Windows, most: int = 20) -> dict[str, Any]:
     as_label = np.bincount(samples.label, samples.rows, K).astype(int)
     length = np.add.reduceat(samples.count, samples.start[:-1])
     order = np.argsort(-occurrences, kind="stable")[:most]
-    return {
-        "samples": int(samples.rows.sum()),
-        "distinct_samples": len(samples),
-        "total_weight": samples.total_weight,
-        "vocab": K,
-        "last_tokens": len(np.unique(samples.last)),
-        "shortest": int(length.min()),
-        "longest": int(length.max()),
-        "documents": windows.documents,
-        "too_short": windows.too_short,
-        "windows": samples.windows,
-        "set_aside": asdict(samples.set_aside),
-        "tokens": [
-            {
-                "token": samples.vocabulary[t],
-                "occurrences": int(occurrences[t]),
-                "as_last": int(as_last[t]),
-                "as_label": int(as_label[t]),
-            }
+    return Inspection(
+        samples=int(samples.rows.sum()),
+        distinct_samples=len(samples),
+        total_weight=samples.total_weight,
+        vocab=K,
+        last_tokens=len(np.unique(samples.last)),
+        shortest=int(length.min()),
+        longest=int(length.max()),
+        documents=windows.documents,
+        too_short=windows.too_short,
+        windows=samples.windows,
+        set_aside=samples.set_aside,
+        tokens=tuple(
+            TokenCount(
+                samples.vocabulary[t], int(occurrences[t]), int(as_last[t]), int(as_label[t])
+            )
             for t in order
-        ],
-    }
+        ),
+    )
 
 
 def length_counts(windows: Windows, bins: int) -> list[tuple[int, int, int, int]]:

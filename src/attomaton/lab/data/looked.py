@@ -1,18 +1,17 @@
 """A data set while it is looked at: its windows, what `attomaton data inspect` says of them, and rows to show."""
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
-from attomaton.corpus.inspect import inspect_windows, length_counts, next_steps
+from attomaton.corpus.inspect import Inspection, inspect_windows, length_counts, next_steps
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError, UsageError, nearest
 from attomaton.lab.jobs import Job
+from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.shelf import Item, named
 from attomaton.lab.view import Lab
@@ -23,12 +22,25 @@ BINS = 60  # of the histogram of lengths
 SHOWN = 60  # tokens of a context in a row of the preview
 
 
+@dataclass(frozen=True)
+class Row:
+    """One window in words: its tokens with their ids, and how many before them are `hidden`."""
+
+    id: int
+    source: str
+    context: list[tuple[str, int]]
+    hidden: int
+    next: tuple[str, int]
+    weight: float
+    kept: bool
+
+
 @dataclass(eq=False)
 class Looked:
     """Windows and their numbers; `error` says why there are no numbers."""
 
     windows: Windows
-    record: dict[str, Any] | None
+    record: Inspection | None
     error: str = ""
 
     @property
@@ -61,20 +73,20 @@ class Looked:
         wanted = np.ones(len(self.windows), bool) if last is None else self.windows.last == last
         return np.flatnonzero(wanted & ~self.windows.realizable if aside else wanted)
 
-    def row(self, i: int) -> dict[str, Any]:
+    def row(self, i: int) -> Row:
         """One window in words, a long context cut at its beginning."""
         w = self.windows
         end = int(w.left[i] + w.length[i])
         begin = max(int(w.left[i]), end - SHOWN)
-        return {
-            "id": i,
-            "source": w.place(i),
-            "context": [[visible(w.vocabulary[x]), int(x)] for x in w.ids[begin:end]],
-            "hidden": begin - int(w.left[i]),
-            "next": [visible(w.vocabulary[w.label[i]]), int(w.label[i])],
-            "weight": float(w.weight[i]),
-            "kept": bool(w.realizable[i]),
-        }
+        return Row(
+            id=i,
+            source=w.place(i),
+            context=[(visible(w.vocabulary[x]), int(x)) for x in w.ids[begin:end]],
+            hidden=begin - int(w.left[i]),
+            next=(visible(w.vocabulary[w.label[i]]), int(w.label[i])),
+            weight=float(w.weight[i]),
+            kept=bool(w.realizable[i]),
+        )
 
     def nexts(
         self, last: int | None = None, most: int = 50
@@ -83,10 +95,13 @@ class Looked:
         return next_steps(self.windows, last, most)
 
 
+LOOKED_AT = Shared[Cache[str, Looked]](lambda: Cache(KEPT))
+
+
 def look_at(lab: Lab, item: Item) -> Looked | Job:
     """The data set of an item: at hand, or the job that reads and counts it."""
-    shelf = _shelf(lab)
-    if (found := shelf.get(item.id)) is not None:
+    kept = LOOKED_AT.of(lab)
+    if (found := kept.get(item.id)) is not None:
         return found
 
     def work(job: Job) -> bool:
@@ -97,13 +112,7 @@ def look_at(lab: Lab, item: Item) -> Looked | Job:
             found = Looked(windows, named(item, inspect_windows, windows, RANKS))
         except AttomatonError as error:
             found = Looked(windows, None, str(error))
-        shelf[item.id] = found
-        while len(shelf) > KEPT:
-            shelf.popitem(last=False)
+        kept.keep(item.id, found)
         return True
 
     return lab.jobs.start(f"inspect {item.id}", f"Reading {item.title}", work)
-
-
-def _shelf(lab: Lab) -> OrderedDict[str, Looked]:
-    return lab.kept.setdefault("looked at", OrderedDict())

@@ -1,7 +1,6 @@
 """What a model remembers of its data: where they came from, what was set aside, the samples it keeps."""
 
 import shlex
-from collections.abc import Sequence
 
 import numpy as np
 from nicegui import ui
@@ -9,24 +8,14 @@ from nicegui import ui
 from attomaton.corpus.samples import SetAside
 from attomaton.corpus.vocabulary import Label
 from attomaton.folders.model import ModelRecord
-from attomaton.lab.kit.charts import numbers
 from attomaton.lab.kit.contexts import visible
+from attomaton.lab.kit.parts import abreast, card, chip, figures, note, place
+from attomaton.lab.kit.table import numbers
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View, in_thread
 
 MOST = 500  # samples of one last token in the table
 LASTS = 12  # last tokens offered
-
-
-def figures(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """A card of numbers with their names."""
-    with ui.element("section").classes("card").props(f'aria-label="{title}"'):
-        ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
-        with ui.element("div").classes("figures"):
-            for name, value in rows:
-                with ui.element("div"):
-                    ui.label(value).classes("figure-value")
-                    ui.label(name).classes("figure-name")
 
 
 async def build_model(view: View) -> None:
@@ -35,18 +24,17 @@ async def build_model(view: View) -> None:
     if model is None:
         return
     s = model.record.summary
-    figures(
-        "What the model was fitted to",
-        [
-            ("contexts", f"{s.windows:,}"),
-            ("samples", f"{s.samples:,}"),
-            ("distinct samples", f"{s.distinct_samples:,}"),
-            ("set aside", f"{s.dropped:,}"),
-            ("tokens", f"{s.vocab:,}"),
-            ("tokens read", f"{s.tokens:,}"),
-            ("last tokens", f"{s.last_tokens:,}"),
-        ],
+    counts = (
+        ("contexts", s.windows),
+        ("samples", s.samples),
+        ("distinct samples", s.distinct_samples),
+        ("set aside", s.dropped),
+        ("tokens", s.vocab),
+        ("tokens read", s.tokens),
+        ("last tokens", s.last_tokens),
     )
+    with card("What the model was fitted to"):
+        figures((name, f"{n:,}") for name, n in counts)
     with ui.element("div").classes("grid2"):
         _provenance(model)
         _set_aside(model)
@@ -74,8 +62,19 @@ def model_code(folder: str, last: Label) -> tuple[str, str]:
     )
 
 
+def set_aside(aside: SetAside, said: str) -> ui.element:
+    """The card of contexts without their label."""
+    with card("Set aside") as made:
+        note(said)
+        with ui.element("ul").classes("aside-examples mono").props('tabindex="0"'):
+            for example in aside.examples:
+                with ui.element("li"):
+                    ui.label(example)
+    return made
+
+
 def _provenance(model: Opened) -> None:
-    with _card("Where it came from"), ui.element("dl").classes("facts"):
+    with card("Where it came from"), ui.element("dl").classes("facts"):
         for name, value in provenance(model.record):
             with ui.element("dt"):
                 ui.label(name)
@@ -85,26 +84,20 @@ def _provenance(model: Opened) -> None:
 
 def _set_aside(model: Opened) -> None:
     aside = model.record.set_aside or SetAside(model.record.summary.dropped)
-    with _card("Set aside"):
-        ui.label(f"{aside.rows:,} set aside: label absent from the context.").classes("note")
-        with ui.element("ul").classes("aside-examples mono").props('tabindex="0"'):
-            for example in aside.examples:
-                with ui.element("li"):
-                    ui.label(example)
+    set_aside(aside, f"{aside.rows:,} set aside: label absent from the context.")
 
 
 async def _samples(view: View, model: Opened) -> None:
     """The samples behind one last token, the heaviest first."""
-    with _card("Samples the model keeps").classes("preview"):
-        with ui.element("div").classes("abreast"):
+    with card("Samples the model keeps", "preview"):
+        with abreast():
             field = ui.input("last token", value=view.get("last") or str(model.heaviest()))
             field.props("dense outlined").classes("find")
             for row in model.search("", LASTS):
-                link = view.link(last=row.last)
-                ui.link(visible(row.last), link).classes("chip")
-        wrong = ui.element("div").classes("w-full")
-        note = ui.label().classes("note")
-        place = ui.element("div").classes("twin samples")
+                chip(visible(row.last), view.link(last=row.last))
+        wrong = place()
+        said = note()
+        table = ui.element("div").classes("twin samples")
     shown = ""
 
     async def show() -> None:
@@ -119,10 +112,10 @@ async def _samples(view: View, model: Opened) -> None:
             mine = np.flatnonzero(samples.last == model.last_id(last))
             mine = mine[np.argsort(-samples.weight[mine], kind="stable")]
             few = f", the {MOST} heaviest of them" if len(mine) > MOST else ""
-            note.set_text(f"{len(mine):,} distinct samples end in ‘{visible(last)}’{few}. A sample is a bag: its "
+            said.set_text(f"{len(mine):,} distinct samples end in ‘{visible(last)}’{few}. A sample is a bag: its "
                           "tokens have no order.")  # fmt: skip
-            place.clear()
-            with place:
+            table.clear()
+            with table:
                 numbers(
                     ["bag", "next", "weight", "rows", "first at"],
                     [[_bag(samples.bag(int(i))), visible(samples.vocabulary[samples.label[i]]),
@@ -138,10 +131,3 @@ async def _samples(view: View, model: Opened) -> None:
 
 def _bag(bag: dict[Label, int]) -> str:
     return " ".join(visible(x) + (f"×{n}" if n > 1 else "") for x, n in bag.items())
-
-
-def _card(title: str) -> ui.element:
-    card = ui.element("section").classes("card").props(f'aria-label="{title}"')
-    with card:
-        ui.label(title).classes("card-title").props('role="heading" aria-level="2"')
-    return card

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
+from attomaton.disk.formats import plain
 from attomaton.lab.data.looked import Looked
-from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.kit.parts import abreast, card, icon_button, note, place
 from attomaton.lab.view import View, in_thread
 
 PAGE = 20
@@ -56,11 +57,8 @@ class Preview:
 
     async def build(self) -> None:
         """Make the card and fill it."""
-        with (
-            ui.element("section").classes("card preview").props('aria-label="Preview" id="preview"')
-        ):
-            ui.label("Preview").classes("card-title").props('role="heading" aria-level="2"')
-            with ui.element("div").classes("abreast"):
+        with card("Preview", "preview").props('id="preview"'):
+            with abreast():
                 self.field = ui.input("last token", value=self.view.get("last"))
                 self.field.props("dense outlined clearable").classes("find")
                 self.field.on("keydown.enter", self._find).on("blur", self._find).on(
@@ -72,21 +70,21 @@ class Preview:
                     on_change=lambda e: self._switch("aside", e.value),
                 )
                 ui.switch("ids", value=self.ids, on_change=lambda e: self._switch("ids", e.value))
-            self.wrong = ui.element("div").classes("w-full")
+            self.wrong = place()
             self.table = ui.table(
                 columns=COLUMNS, rows=[], row_key="id", pagination={"rowsPerPage": 0}
             )
             self.table.props("dense flat hide-pagination").classes("numbers")
             self.table.add_slot("body-cell-context", CONTEXT)
             self.table.add_slot("body-cell-next", NEXT)
-            with ui.element("div").classes("abreast"):
+            with abreast():
                 self.back = [
                     icon_button("first_page", "First rows", lambda: self._turn(0)),
                     icon_button(
                         "chevron_left", "Rows before", lambda: self._turn(self.first - PAGE)
                     ),
                 ]
-                self.where = ui.label().classes("note where").props('aria-live="polite"')
+                self.where = note().classes("where").props('aria-live="polite"')
                 self.on = [
                     icon_button(
                         "chevron_right", "Rows after", lambda: self._turn(self.first + PAGE)
@@ -136,7 +134,7 @@ class Preview:
         n = len(self.rows)
         self.first = min(self.first, max(n - 1, 0)) // PAGE * PAGE
         shown = self.rows[self.first : self.first + PAGE]
-        self.table.rows = [{**self.looked.row(int(i)), "ids": self.ids} for i in shown]
+        self.table.rows = [{**plain(self.looked.row(int(i))), "ids": self.ids} for i in shown]
         self.where.set_text(
             f"rows {self.first + 1:,}–{self.first + len(shown):,} of {n:,}" if n else "no such row"
         )
