@@ -19,13 +19,12 @@ from attomaton.disk.formats import write_arrays, write_columns, write_json
 from attomaton.disk.provenance import provenance
 from attomaton.disk.storage import new_folder
 from attomaton.folders.model import write_head, write_part
-from attomaton.folders.run import metric_columns
 from attomaton.jobs.dynamics import columns as dynamics_columns
 from attomaton.jobs.fit import fit_run
 from attomaton.jobs.sweep import sweep_run
 from attomaton.jobs.train import training_records
 from attomaton.jobs.verify import _record, _summary
-from attomaton.mechanics.experiment.train import Training
+from attomaton.mechanics.experiment.train import Training, metric_columns
 from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import named_rng
 from attomaton.predictor.fit import Fitted, Judged, Setting

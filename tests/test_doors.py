@@ -113,7 +113,7 @@ def test_whatever_lies_in_the_place_of_a_file_is_told_and_refused(put, made, kin
     seen = {f.path.name: f for f in scan([folder.parent])}["x"]
     assert seen.state == "unreadable"
     assert name.split("/")[-1] in seen.note
-    assert details(folder)["state"] == "unreadable"
+    assert details(folder).state == "unreadable"
     ((_, verdict, reasons),) = checked([folder])
     assert verdict in ("changed", "unreadable")
     assert name in reasons[0]
@@ -136,7 +136,7 @@ def test_a_folder_whose_mark_is_no_file_is_refused_or_not_ours(put, special):
 def test_a_ledger_that_is_no_file_is_told_and_never_written(put, special):
     folder = put("model", "log.jsonl", special)
     assert look(folder).state == "unreadable"
-    assert "log.jsonl" in details(folder)["note"]
+    assert "log.jsonl" in details(folder).note
     with pytest.raises(DataError, match="a plain file is needed"):
         read_ledger(folder)
     with pytest.raises(StorageError, match=r"log\.jsonl: writing failed"):

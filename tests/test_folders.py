@@ -428,7 +428,7 @@ def test_a_model_does_not_differ_from_itself_whatever_the_order_of_its_words(her
     call("fit", "chain.jsonl", "-o", "A")
     call("fit", "turned.jsonl", "-o", "B")
     assert Path("A/vocabulary.json").read_text() != Path("B/vocabulary.json").read_text()
-    assert model_difference(Path("A"), Path("B"))["same"]
+    assert model_difference(Path("A"), Path("B")).same
     call("fit", "chain.jsonl", "-o", "C")
     code, out, _ = call("runs", "diff", "A", "C")
     assert code == 0
@@ -464,14 +464,14 @@ def test_graphs_are_compared_as_sets_of_labels_would_be(here, call):
 
     one, two = map(edges, graphs)
     for change, wanted in (("gained", two - one), ("lost", one - two)):
-        part = told["edges"][change]
-        assert {(e["last"], e["winner"], e["loser"]) for e in part["examples"]} == wanted
-        assert part["count"] == len(wanted) > 0
+        part = told.edges[change]
+        assert {(e.last, e.winner, e.loser) for e in part.examples} == wanted
+        assert part.count == len(wanted) > 0
     shared = ties(graphs[0], set())[1] & ties(graphs[1], set())[1]
     a, b = ties(graphs[0], shared)[0], ties(graphs[1], shared)[0]
     split = sum(sum(bool(x & y) for y in b) > 1 for x in a)
     merged = sum(sum(bool(x & y) for y in a) > 1 for x in b)
-    assert [told["components"][c]["count"] for c in ("split", "merged")] == [split, merged]
+    assert [told.components[c].count for c in ("split", "merged")] == [split, merged]
     assert split + merged > 0
 
 

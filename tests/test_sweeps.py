@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import pyarrow.parquet as pq
 import pytest
@@ -90,8 +91,8 @@ def test_a_sweep_over_seeds_has_a_column_for_the_setting_and_one_for_the_run(tmp
     runs = GRID["seeds"][0]
     assert found["seed"].to_pylist() == list(range(runs)) * (found.num_rows // runs)
     assert found["base_seed"].to_pylist()[: 2 * runs] == [0] * runs + [7] * runs
-    rows = sweeps_folder.read_sweep(tmp_path / "a").rows
-    assert [(r["seed"], r["base_seed"]) for r in rows] == list(
+    sweep = sweeps_folder.read_sweep(tmp_path / "a")
+    assert [(r.seed, sweep.cells[r.cell]["seed"]) for r in sweep.rows] == list(
         zip(found["seed"].to_pylist(), found["base_seed"].to_pylist(), strict=True)
     )
 
@@ -128,7 +129,9 @@ def test_a_grid_is_written_as_it_was_read():
 def test_a_sweep_is_read_while_it_is_incomplete(tmp_path):
     sweeps.sweep_run(tmp_path / "a", GRID | {"T": [1, 16]}, ["syn-small"], "sampled")
     whole = sweeps_folder.read_sweep(tmp_path / "a")
-    assert whole.rows == table(tmp_path / "a").to_pylist()
+    settings = list(map(sweeps_folder.cell_settings, whole.cells))
+    rows = [asdict(row) | settings[row.cell] for row in whole.rows]
+    assert rows == table(tmp_path / "a").to_pylist()
     assert (whole.level, whole.classes, whole.missing) == ("sampled", ["syn-small"], set())
     assert {whole.cells[i]["T"] for i in whole.failed} == {1}
     assert all("T=1" in error for error in whole.failed.values())
@@ -137,13 +140,13 @@ def test_a_sweep_is_read_while_it_is_incomplete(tmp_path):
     seal(tmp_path / "a")
     part = sweeps_folder.read_sweep(tmp_path / "a")
     assert len(part.missing) == 4
-    assert part.rows == [row for row in whole.rows if row["cell"] not in part.missing]
+    assert part.rows == [row for row in whole.rows if row.cell not in part.missing]
 
 
 def test_a_mean_over_seeds_has_its_interval(tmp_path):
     sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
     sweep = sweeps_folder.read_sweep(tmp_path / "a")
-    values = [row["loss"] for row in sweep.rows if row["cell"] == 5]
+    values = [row.loss for row in sweep.rows if row.cell == 5]
     found = sweeps_folder.cell_means(sweep, "loss")
     assert sorted(found) == list(range(8))
     # By hand: t(0.975; 2 degrees of freedom) = 4.302653.

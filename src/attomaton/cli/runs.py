@@ -58,6 +58,7 @@ def ls(
 
     Interrupted ones say how to resume them.
     """
+    from attomaton.disk.formats import plain
     from attomaton.disk.kinds import KINDS
     from attomaton.folders.look import STATES, scan
     from attomaton.report.text.folders import list_text
@@ -71,7 +72,7 @@ def ls(
         for f in scan(places)
         if (kind is None or f.kind == kind) and (state is None or f.state == state)
     ]
-    records = [{**_offered(f.record()), "shown": _shown(f.path, places)} for f in found]
+    records = [{**_offered(plain(f)), "shown": _shown(f.path, places)} for f in found]
     under = ", ".join(map(str, places))
     sought = " ".join(word for word in (state, kind or "folder") if word)
     text = f"{under}: no {sought}{'' if kind else ' of attomaton'} here."
@@ -111,7 +112,7 @@ def show(
     from attomaton.folders.look import find
     from attomaton.report.text.folders import folder_text
 
-    record = plain(_offered(details(find(folder))))
+    record = _offered(plain(details(find(folder))))
     emit(record, folder_text(record), json)
     if record["state"] == "unreadable":
         raise typer.Exit(DataError.exit_code)
@@ -213,6 +214,7 @@ def rm(
 
     Only folders of attomaton that are not in use and hold no other files.
     """
+    from attomaton.disk.formats import plain
     from attomaton.folders.look import is_work
     from attomaton.folders.remove import left_over, removable, remove
     from attomaton.report.text.folders import removal_text
@@ -221,7 +223,7 @@ def rm(
         raise UsageError("name folders to delete, or say --interrupted.")
     named = [f.path for f in left_over(_places(folders))] if interrupted else folders or []
     chosen = removable(named)
-    records = [f.record() for f in chosen]
+    records = [plain(f) for f in chosen]
     freed = sum(f.bytes for f in chosen)
     many = f"{counted(len(chosen), 'folder')}, {size_text(freed)}"
     if not chosen:

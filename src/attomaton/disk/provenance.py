@@ -2,14 +2,13 @@
 
 import platform
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from attomaton.disk.formats import (
+    plain,
     to_json,
     write_json,
     write_text,
@@ -22,15 +21,15 @@ from attomaton.disk.storage import (
 )
 
 
-def provenance(folder: Path, config: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
-    """Write what was asked, by which command, under which versions, and what came out."""
+def provenance(folder: Path, config: object, summary: object) -> None:
+    """Write what was asked, by which command, under which versions, and what came out: records or tables."""
     write_text(folder / "config.toml", to_toml(config))
     write_text(folder / "command.txt", command() + "\n")
     write_json(folder / "env.json", environment())
     write_json(folder / "summary.json", summary)
 
 
-def to_toml(config: Mapping[str, Any]) -> str:
+def to_toml(config: object) -> str:
     """Flat settings as TOML; what is not set is left out.
 
     >>> print(to_toml({"lr": 0.1, "name": "a", "seeds": None, "flag": True}), end="")
@@ -39,17 +38,17 @@ def to_toml(config: Mapping[str, Any]) -> str:
     flag = true
     """
     # TOML's strings, numbers, booleans and flat lists are written just as JSON's.
-    lines = [f"{k} = {to_json(v, indent=None)}" for k, v in config.items() if v is not None]
+    lines = [f"{k} = {to_json(v, indent=None)}" for k, v in plain(config).items() if v is not None]
     return "\n".join(lines) + "\n"
 
 
-def run_folder(name: str, config: Mapping[str, Any], root: Path | str = "runs") -> Path:
+def run_folder(name: str, config: object, root: Path | str = "runs") -> Path:
     """A fresh place for a run: time, name and a hash of the settings; counted up where it is taken."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     return free_place(Path(root) / f"{stamp}-{name}-{_tag(config)}")
 
 
-def unfinished_run(name: str, config: Mapping[str, Any], root: Path | str = "runs") -> Path | None:
+def unfinished_run(name: str, config: object, root: Path | str = "runs") -> Path | None:
     """The place of the newest run with this name and these settings that was broken off, if there is one."""
     for work in sorted(Path(root).glob(f".*-{name}-{_tag(config)}.partial"), reverse=True):
         place = work.name.removeprefix(".").removesuffix(".partial")
@@ -59,11 +58,11 @@ def unfinished_run(name: str, config: Mapping[str, Any], root: Path | str = "run
     return None
 
 
-def _tag(config: Mapping[str, Any]) -> str:
+def _tag(config: object) -> str:
     return sha256(to_json(config).encode()).hexdigest()[:6]
 
 
-def environment() -> dict[str, Any]:
+def environment() -> dict[str, str | None]:
     """Versions that decide what numbers come out."""
     return {
         "attomaton": package_version("attomaton"),

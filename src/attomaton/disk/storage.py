@@ -20,6 +20,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attomaton.disk.formats import (
     read_checkpoint,
     read_json,
@@ -327,9 +329,7 @@ def _hold(folder: Path, fresh: bool) -> int | None:
 
 
 @contextmanager
-def resumed_folder(
-    path: Path | str | Place, maker: str, config: Mapping[str, Any]
-) -> Iterator[Path]:
+def resumed_folder(path: Path | str | Place, maker: str, config: object) -> Iterator[Path]:
     """A folder to fill piece by piece: it appears at `path` complete, or not at all.
 
     Until then it is a `work_folder`; write each piece with `write_whole`. What was needed for the work alone is deleted
@@ -345,7 +345,7 @@ def resumed_folder(
 
 
 @contextmanager
-def work_folder(path: Path | str | Place, maker: str, config: Mapping[str, Any]) -> Iterator[Path]:
+def work_folder(path: Path | str | Place, maker: str, config: object) -> Iterator[Path]:
     """The folder `.NAME.partial` beside `path`, for work of a command that may take several processes to finish.
 
     A process that is killed, interrupted or meets a full disk leaves it there, and the next one with the same
@@ -416,7 +416,7 @@ def _taken_up(work: Path, path: Path, wanted: dict[str, Any], force: bool) -> bo
 
 def _unlike(work: Path, path: Path, before: Any, wanted: Any) -> str:
     """What to say where unfinished work was begun with other settings."""
-    old, new = _flat(before), _flat(wanted)
+    old, new = dict(_flat(before)), dict(_flat(wanted))
     differ = [
         f"{name}: {_shown(old.get(name))}, now {_shown(new.get(name))}"
         for name in dict.fromkeys((*old, *new))
@@ -432,14 +432,13 @@ def _unlike(work: Path, path: Path, before: Any, wanted: Any) -> str:
     )
 
 
-def _flat(value: Any, above: str = "") -> dict[str, Any]:
+def _flat(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
     """Nested settings by their dotted names; what is not set is left out."""
-    if not isinstance(value, dict):
-        return {above: value} if above and value is not None else {}
-    found: dict[str, Any] = {}
-    for name, inner in value.items():
-        found |= _flat(inner, f"{above}.{name}" if above else str(name))
-    return found
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _flat(inner, f"{above}.{name}" if above else str(name))
+    elif above and value is not None:
+        yield above, value
 
 
 def _shown(value: Any) -> str:
@@ -751,12 +750,12 @@ class Checkpoint:
     folder: Path
     finite: bool = True  # refuse NaN and infinity; False where they have a meaning
 
-    def load(self, name: str) -> Mapping[str, Any] | None:
+    def load(self, name: str) -> dict[str, np.ndarray] | None:
         """What was last kept under the name, if anything was."""
         path = self._path(name)
         return read_checkpoint(path, self.finite) if path.is_file() else None
 
-    def save(self, name: str, arrays: Mapping[str, Any]) -> None:
+    def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep arrays under the name, in place of what was there."""
         self.folder.mkdir(exist_ok=True)
         write_whole(self._path(name), lambda path: write_arrays(path, arrays))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.disk.formats import plain, read_json, read_text, read_toml
-from attomaton.disk.records import as_record
+from attomaton.disk.records import as_record, read_record
 from attomaton.folders.unfinished import Done
 
 Figure = str | int | float | bool  # of a summary
@@ -63,14 +63,15 @@ def predictor_contents(folder: Path) -> Contents:
 
 def sweep_contents(folder: Path) -> Contents:
     """Of a sweep, which may still be under way."""
-    from attomaton.folders.sweep import cells_of, grid_words, pieces_of, read_grid
+    from attomaton.folders.sweep import FailedPiece, cells_of, grid_words, pieces_of, read_grid
 
     asked = read_grid(folder)
     words = ["attomaton", "sweep", ",".join(asked.classes), *grid_words(asked.grid)]
     cells = cells_of(asked.grid, asked.classes, asked.level)
     there = {path.stem for path in (folder / "pieces").iterdir()}
     ended = sum(len(p.cells) for p in pieces_of(cells, asked.level) if p.name in there)
-    failed = sum(len(read_json(path)["cells"]) for path in (folder / "pieces").glob("*.json"))
+    unable = (read_record(path, FailedPiece) for path in (folder / "pieces").glob("*.json"))
+    failed = sum(len(piece.cells) for piece in unable)
     whole = ended == len(cells) and (failed == ended or (folder / "results.parquet").is_file())
     return Contents(
         {"classes": ",".join(asked.classes), "level": asked.level,

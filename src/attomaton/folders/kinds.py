@@ -3,9 +3,11 @@
 A kind that is not named here is read as every run is, by what `disk.provenance` writes, and compared by its tables.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attomaton.disk.kinds import KINDS
 from attomaton.errors import AttomatonError, DataError
@@ -27,21 +29,57 @@ from attomaton.folders.unfinished import (
     steps_done,
 )
 
+if TYPE_CHECKING:
+    from attomaton.folders.differ.models import Graphs
+    from attomaton.folders.differ.runs import Tables, Training
+    from attomaton.folders.differ.sweeps import Cells
+
+
+def _graphs(a: Path, b: Path) -> "Graphs":
+    from attomaton.folders.differ.models import model_difference
+
+    return model_difference(a, b)
+
+
+def _cells(a: Path, b: Path) -> "Cells":
+    from attomaton.folders.differ.sweeps import sweep_difference
+
+    return sweep_difference(a, b)
+
+
+def _training(a: Path, b: Path) -> "Training":
+    from attomaton.folders.differ.runs import training_difference
+
+    return training_difference(a, b)
+
+
+def _tables(a: Path, b: Path) -> "Tables":
+    from attomaton.folders.differ.runs import table_difference
+
+    return table_difference(a, b)
+
 
 @dataclass(frozen=True)
 class Ways:
-    """What can be done with a folder of a kind: `done` are those that count unfinished work, by its command."""
+    """How such folders are read when they are finished, how unfinished work is counted and how two are compared.
+
+    The latter two depend on the command that made them.
+    """
 
     read: Callable[[Path], Contents] = run_contents
     done: Mapping[str, Callable[[Path, Asked], Done]] = field(default_factory=dict)
+    differ: Mapping[str, "Callable[[Path, Path], Graphs | Training | Cells]"] = field(
+        default_factory=dict
+    )
 
 
 WAYS = {
-    "model": Ways(model_contents, {"fit": parts_done}),
+    "model": Ways(model_contents, {"fit": parts_done}, {"fit": _graphs}),
     "run": Ways(
         done={"train": steps_done, "reproduce": states_done, "dynamics": levels_done},
+        differ={"train": _training, "demo": _training},
     ),
-    "sweep": Ways(sweep_contents),
+    "sweep": Ways(sweep_contents, differ={"sweep": _cells}),
     "verification": Ways(done={"verify": claims_done}),
     "predictor": Ways(predictor_contents, {"tune": pieces_done}),
 }
@@ -54,12 +92,27 @@ def ways(kind: str) -> Ways:
 
 def read_contents(folder: Path, kind: str) -> Contents:
     """The contents of a folder of this kind; `DataError` where a file is missing or broken."""
-    try:
+    with _readable(f"{folder}"):
         return ways(kind).read(folder)
+
+
+def compared(
+    a: Path, b: Path, kind: str, maker: str | None
+) -> "Graphs | Training | Cells | Tables":
+    """What only their kind can tell of how two folders differ."""
+    with _readable(f"{a} or {b}"):
+        return ways(kind).differ.get(maker or "", _tables)(a, b)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """A block that reads what others may have written: whatever that raises is told as damage."""
+    try:
+        yield
     except AttomatonError:
         raise
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise DataError(f"{folder}: its files do not fit together ({error!r}).") from error
+        raise DataError(f"{name}: its files do not fit together ({error!r}).") from error
 
 
 def work_kind(asked: Asked) -> str:

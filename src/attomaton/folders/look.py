@@ -9,10 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from attomaton.disk.holdings import CONFIG_FILE, KIND_FILE, LOCK_FILE, MARKS
 from attomaton.disk.kinds import KINDS
@@ -38,6 +37,7 @@ _UNFINISHED = re.compile(rf"\..+{re.escape(UNFINISHED)}\w{{8}}")
 class Folder:
     """One folder of ours, as `runs ls` tells it."""
 
+    name: str = field(init=False)
     path: Path
     kind: str
     state: str  # one of STATES
@@ -51,10 +51,9 @@ class Folder:
     note: str = ""
     place: Path | None = None  # of a work folder: where the finished one will lie
 
-    def record(self) -> dict[str, Any]:
-        """Plain data."""
-        place = None if self.place is None else str(self.place)
-        return {"name": self.path.name, **asdict(self), "path": str(self.path), "place": place}
+    def __post_init__(self) -> None:
+        """A folder is called as its path is."""
+        object.__setattr__(self, "name", self.path.name)
 
 
 def is_marked(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """A sweep on disk: its grid, cells and pieces, and the table they come to."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from itertools import product
 from math import prod
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.disk.formats import expect, read_json, read_table, to_json
+from attomaton.disk.formats import read_table, to_json
 from attomaton.disk.records import read_record
 from attomaton.disk.storage import check_folder
 from attomaton.errors import DataError, UsageError, nearest
@@ -21,7 +21,10 @@ PIECE = 16  # cells in one compiled program
 MOST_CELLS = 1_000_000
 LARGEST = {int: 2**53, float: 1e100}  # numbers of a setting
 RATES = ("eta_y", "eta_z", "ratio")
-MEASURED = ("entropy", "largest_attention", "loss", "y_norm")  # at the end of every run
+
+
+Setting = int | str | bool | float
+Cell = dict[str, Setting]  # settings by name, its classes among them
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,13 @@ class Piece:
         return f"{self.cells[0]:05d}-{sha256(content.encode()).hexdigest()[:12]}"
 
 
-def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
+def parse_grid(words: Sequence[str]) -> dict[str, list[Setting]]:
     """Settings like `eta_z=0.5,1,2` as lists of values; numbers become numbers.
 
     >>> parse_grid(["eta_z=0.5,1", "optimizer=adam"])
     {'eta_z': [0.5, 1], 'optimizer': ['adam']}
     """
-    grid: dict[str, list[Any]] = {}
+    grid: dict[str, list[Setting]] = {}
     for word in words:
         name, equals, values = word.partition("=")
         if not equals or not name or not values or not word.isprintable():
@@ -59,7 +62,7 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
     return grid
 
 
-def grid_words(grid: Mapping[str, Sequence[Any]]) -> list[str]:
+def grid_words(grid: Mapping[str, Sequence[Setting]]) -> list[str]:
     """What `parse_grid` was given.
 
     >>> grid_words({"eta_z": [0.5, 1], "residual": [True]})
@@ -68,11 +71,11 @@ def grid_words(grid: Mapping[str, Sequence[Any]]) -> list[str]:
     return [f"{name}={','.join(map(_word, values))}" for name, values in grid.items()]
 
 
-def _word(value: Any) -> str:
+def _word(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> Setting:
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -84,8 +87,8 @@ def _value(text: str) -> Any:
 
 
 def cells_of(
-    grid: Mapping[str, Sequence[Any]], classes: Sequence[str], level: str
-) -> list[dict[str, Any]]:
+    grid: Mapping[str, Sequence[Setting]], classes: Sequence[str], level: str
+) -> list[Cell]:
     """Every combination of the grid, the last setting varying fastest; rates resolved to η_Y and η_Z."""
     if level not in LEVELS:
         raise UsageError(
@@ -104,7 +107,7 @@ def cells_of(
         raise UsageError(f"{many:,} cells: between 1 and {MOST_CELLS:,} are needed.")
     cells = []
     for family, *values in product(classes, *grid.values()):
-        cell = dict(zip(grid, values, strict=True))
+        cell: dict[str, Any] = dict(zip(grid, values, strict=True))
         if "ratio" in cell:
             cell["eta_y"] = cell["ratio"] * cell["eta_z"]
         cells.append({"classes": family, **cell})
@@ -121,7 +124,7 @@ def _check_value(name: str, value: Any, kind: type) -> None:
         raise UsageError(f"{name}={_word(value)}: {wanted} is needed.")
 
 
-def pieces_of(cells: Sequence[Mapping[str, Any]], level: str) -> list[Piece]:
+def pieces_of(cells: Sequence[Cell], level: str) -> list[Piece]:
     """The cells in groups of equal classes and options, each cut into pieces of `PIECE` cells."""
     groups: dict[str, list[int]] = {}
     for i, cell in enumerate(cells):
@@ -134,7 +137,7 @@ def pieces_of(cells: Sequence[Mapping[str, Any]], level: str) -> list[Piece]:
             part = members[at : at + PIECE]
             pieces.append(
                 Piece(
-                    cells[part[0]]["classes"], level, options, tuple(part),
+                    str(cells[part[0]]["classes"]), level, options, tuple(part),
                     tuple(float(cells[i]["eta_y"]) for i in part),
                     tuple(float(cells[i]["eta_z"]) for i in part),
                 )
@@ -142,14 +145,29 @@ def pieces_of(cells: Sequence[Mapping[str, Any]], level: str) -> list[Piece]:
     return pieces
 
 
-def piece_failure(out: Path, piece: Piece) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Failure:
+    """A cell that could not run, and why."""
+
+    cell: int
+    error: str
+
+
+@dataclass(frozen=True)
+class FailedPiece:
+    """The cells of a piece that could not run, and why."""
+
+    cells: tuple[int, ...]
+    error: str
+
+
+def piece_failure(out: Path, piece: Piece) -> list[Failure]:
     """The cells of a piece that failed, each with its error."""
-    path = out / "pieces" / f"{piece.name}.json"
-    expect(path, record := read_json(path), {"error": str})
-    return [{"cell": i, "error": record["error"]} for i in piece.cells]
+    error = read_record(out / "pieces" / f"{piece.name}.json", FailedPiece).error
+    return [Failure(i, error) for i in piece.cells]
 
 
-def cell_settings(cell: Mapping[str, Any]) -> dict[str, Any]:
+def cell_settings(cell: Cell) -> Cell:
     """A cell's settings under the names of their columns: `seed` is the number of a run there."""
     return {"base_seed" if name == "seed" else name: value for name, value in cell.items()}
 
@@ -188,15 +206,31 @@ def _check_table(path: Path, piece: Piece, table: Any) -> None:
 class Grid:
     """What a sweep was asked: values of settings, classes, level; and what the grid leaves at the usual."""
 
-    grid: dict[str, list[int | str | bool | float]]
+    grid: dict[str, list[Setting]]
     classes: list[str]
     level: str
-    usual: dict[str, Any] = field(default_factory=dict)
+    usual: dict[str, Setting | None] = field(default_factory=dict)
 
 
 def read_grid(folder: Path) -> Grid:
     """What the sweep in a folder was asked."""
     return read_record(folder / "sweep.json", Grid)
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a cell ended from one seed, as `results.parquet` has it beside the settings of the cell."""
+
+    cell: int
+    seed: int
+    status: str
+    entropy: float
+    largest_attention: float
+    loss: float
+    y_norm: float
+
+
+MEASURED = tuple(one.name for one in fields(Row))[3:]  # at the end of every run
 
 
 @dataclass(frozen=True)
@@ -206,14 +240,14 @@ class Sweep:
     grid: dict[str, list[Any]]
     classes: list[str]
     level: str
-    cells: list[dict[str, Any]]
-    rows: list[dict[str, Any]]  # as `results.parquet` has them: one for each cell and seed
+    cells: list[Cell]
+    rows: list[Row]
     failed: dict[int, str]  # cells that could not run, with their error
 
     @property
     def missing(self) -> set[int]:
         """Cells nothing is known of yet."""
-        return set(range(len(self.cells))) - {r["cell"] for r in self.rows} - set(self.failed)
+        return set(range(len(self.cells))) - {row.cell for row in self.rows} - set(self.failed)
 
 
 class Mean(NamedTuple):
@@ -226,19 +260,16 @@ class Mean(NamedTuple):
 
 def read_sweep(folder: Path | str) -> Sweep:
     """What a sweep folder holds so far; also of a sweep that is running or was interrupted."""
-    import pyarrow as pa
-
     out = check_folder(folder, "sweep")
     asked = read_grid(out)
     grid, classes, level = asked.grid, asked.classes, asked.level
     cells = cells_of(grid, classes, level)
     pieces = pieces_of(cells, level)
     tables = list(piece_tables(out, pieces))
-    rows = pa.concat_tables(tables).to_pylist() if tables else []
-    rows = [{**row, **cell_settings(cells[row["cell"]])} for row in rows]
-    rows.sort(key=lambda row: (row["cell"], row["seed"]))
+    rows = [Row(**row) for table in tables for row in table.to_pylist()]
+    rows.sort(key=lambda row: (row.cell, row.seed))
     failed = {
-        failure["cell"]: failure["error"]
+        failure.cell: failure.error
         for piece in pieces
         if (out / "pieces" / f"{piece.name}.json").is_file()
         for failure in piece_failure(out, piece)
@@ -256,8 +287,8 @@ def cell_means(sweep: Sweep, name: str) -> dict[int, Mean]:
         )
     found: dict[int, list[float]] = {}
     for row in sweep.rows:
-        if row["status"] == "finished":
-            found.setdefault(row["cell"], []).append(row[name])
+        if row.status == "finished":
+            found.setdefault(row.cell, []).append(getattr(row, name))
     means = {}
     for cell, values in found.items():
         n = len(values)

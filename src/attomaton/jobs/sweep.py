@@ -35,6 +35,7 @@ from attomaton.disk.storage import (
 from attomaton.engine.tasks import Engine
 from attomaton.errors import AttomatonError, StorageError, UsageError
 from attomaton.folders.sweep import (
+    Cell,
     Piece,
     cell_settings,
     cells_of,
@@ -225,7 +226,7 @@ def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, Any]:
     }
 
 
-def _collect(out: Path, cells: Sequence[Mapping[str, Any]], pieces: Sequence[Piece]) -> int:
+def _collect(out: Path, cells: Sequence[Cell], pieces: Sequence[Piece]) -> int:
     """The table of all finished pieces, in the order of the cells; returns its number of rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -239,6 +240,3 @@ def _collect(out: Path, cells: Sequence[Mapping[str, Any]], pieces: Sequence[Pie
         table = table.append_column(name, pa.array([cell_settings(cells[i])[name] for i in at]))
     write_whole(out / "results.parquet", lambda path: pq.write_table(table, path))
     return table.num_rows
-
-
-# A sweep as far as it has come

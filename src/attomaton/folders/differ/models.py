@@ -4,16 +4,16 @@ Tokens are the same if their labels are: both models are put on one vocabulary f
 edge then each become one whole number, so that millions of them are compared as sorted arrays.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.corpus.vocabulary import Label
 from attomaton.disk.formats import read_json
 from attomaton.folders.model import ModelFolder
-
-Record = dict[str, Any]
 
 
 class _Graphs(NamedTuple):
@@ -29,7 +29,46 @@ class _Graphs(NamedTuple):
     weight: Float[np.ndarray, " edges"]
 
 
-def model_difference(a: Path, b: Path, most: int = 5) -> Record:
+@dataclass(frozen=True)
+class Edge:
+    """An edge in words: after this last token, who outranks whom, by which weight."""
+
+    last: Label
+    winner: Label
+    loser: Label
+    weight: float
+
+
+@dataclass(frozen=True)
+class Torn:
+    """A component of one model in words, as the groups it is in the other."""
+
+    last: Label
+    groups: list[list[Label]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """How many there are, and the first few."""
+
+    count: int
+    examples: list[Label] | list[Edge] | list[Torn]
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """The graphs of model b against those of model a: `gained` is what only b holds, `lost` what only a does."""
+
+    same: bool
+    tokens: dict[str, Found]
+    last_tokens: dict[str, Found]
+    edges: dict[str, Found]
+    components: dict[str, Found]  # split, merged
+    in_both: dict[str, int]
+    moved: dict[str, int | float]  # of what is in both: edges of unlike weight, the largest changes
+
+
+def model_difference(a: Path, b: Path, most: int = 5) -> Graphs:
     """The graphs of model `b` against those of model `a`; the first few differences of each sort in words."""
     labels = [read_json(folder / "vocabulary.json") for folder in (a, b)]
     words = list(dict.fromkeys([*labels[0], *labels[1]]))
@@ -39,31 +78,26 @@ def model_difference(a: Path, b: Path, most: int = 5) -> Record:
     in_x, in_y = _edge_keys(x, y, K)
     both, p, q = np.intersect1d(in_x, in_y, assume_unique=True, return_indices=True)
     key, i, j = np.intersect1d(x.key, y.key, assume_unique=True, return_indices=True)
-    record: Record = {
-        "tokens": _sets(ids[0], ids[1], words, most),
-        "last_tokens": _sets(x.key // K, y.key // K, words, most),
-        "edges": {
+    found = (
+        _sets(ids[0], ids[1], words, most),
+        _sets(x.key // K, y.key // K, words, most),
+        {
             "gained": _edges(y, ~np.isin(in_y, in_x), words, most),
             "lost": _edges(x, ~np.isin(in_x, in_y), words, most),
         },
-        "components": {
+        {
             "split": _torn(x.component[i], y.component[j], key, words, most),
             "merged": _torn(y.component[j], x.component[i], key, words, most),
         },
-    }
-    changes = sum(part["count"] for sort in record.values() for part in sort.values())
+    )
     moved = {
         "edge_weights": int((x.weight[p] != y.weight[q]).sum()),
         "svm_score": _largest(x.score[i], y.score[j]),
         "log_pi": _largest(x.log_pi[i], y.log_pi[j]),
     }
-    shared = {"pairs": len(key), "edges": len(both)}
-    return {
-        "same": not changes and not any(moved.values()),
-        **record,
-        "in_both": shared,
-        "moved": moved,
-    }
+    changes = sum(part.count for sort in found for part in sort.values())
+    same = not changes and not any(moved.values())
+    return Graphs(same, *found, {"pairs": len(key), "edges": len(both)}, moved)
 
 
 def _read(folder: Path, ids: Int[np.ndarray, " labels"], K: int) -> _Graphs:
@@ -93,36 +127,33 @@ def _edge_keys(x: _Graphs, y: _Graphs, K: int) -> list[Int[np.ndarray, " edges"]
     return [np.searchsorted(pairs, g.edge_last * K + g.edge_from) * K + g.edge_to for g in (x, y)]
 
 
-def _sets(a: np.ndarray, b: np.ndarray, words: list[Any], most: int) -> Record:
+def _sets(a: np.ndarray, b: np.ndarray, words: list[Label], most: int) -> dict[str, Found]:
     """What only `b` holds, and what only `a` holds."""
     gained, lost = np.setdiff1d(b, a), np.setdiff1d(a, b)
     return {
-        name: {"count": len(ids), "examples": [words[i] for i in ids[:most]]}
+        name: Found(len(ids), [words[i] for i in ids[:most]])
         for name, ids in (("gained", gained), ("lost", lost))
     }
 
 
-def _edges(g: _Graphs, chosen: Bool[np.ndarray, " edges"], words: list[Any], most: int) -> Record:
+def _edges(g: _Graphs, chosen: Bool[np.ndarray, " edges"], words: list[Label], most: int) -> Found:
     """The chosen edges: how many, and those with the most samples behind them."""
     at = np.flatnonzero(chosen)
     heaviest = at[np.argsort(-g.weight[at], kind="stable")][:most]
-    return {
-        "count": len(at),
-        "examples": [
-            {"last": words[g.edge_last[e]], "winner": words[g.edge_from[e]],
-             "loser": words[g.edge_to[e]], "weight": float(g.weight[e])}
-            for e in heaviest
-        ],
-    }  # fmt: skip
+    edges = [
+        Edge(words[g.edge_last[e]], words[g.edge_from[e]], words[g.edge_to[e]], float(g.weight[e]))
+        for e in heaviest
+    ]
+    return Found(len(at), edges)
 
 
 def _torn(
     whole: Int[np.ndarray, " pairs"],
     parts: Int[np.ndarray, " pairs"],
     key: Int[np.ndarray, " pairs"],
-    words: list[Any],
+    words: list[Label],
     most: int,
-) -> Record:
+) -> Found:
     """Components of one model whose pairs lie in several of the other, as far as both have them."""
     names, at = np.unique(whole, return_inverse=True)
     others, part = np.unique(parts, return_inverse=True)
@@ -135,8 +166,8 @@ def _torn(
             [words[k % len(words)] for k in key[inside[parts[inside] == d]]]
             for d in dict.fromkeys(parts[inside].tolist())
         ]
-        examples.append({"last": words[key[inside[0]] // len(words)], "groups": groups})
-    return {"count": len(torn), "examples": examples}
+        examples.append(Torn(words[key[inside[0]] // len(words)], groups))
+    return Found(len(torn), examples)
 
 
 def _largest(x: np.ndarray, y: np.ndarray) -> float:

@@ -151,7 +151,7 @@ class Panels:
         with abreast():
             for name, value in cell.items():
                 chip(f"{name} {value}")
-        rows = [r for r in sweep.rows if r["cell"] == number]
+        rows = [r for r in sweep.rows if r.cell == number]
         if number in sweep.failed:
             self.view.problem(sweep.failed[number])
         elif not rows:
@@ -162,7 +162,7 @@ class Panels:
                 if mean is not None:
                     note(f"{NAMES[name]}: {spread(mean)}")
             header = ("seed", *MEASURED, "status")
-            numbers(header, [[r[name] for name in header] for r in rows], page=6)
+            numbers(header, [[getattr(r, name) for name in header] for r in rows], page=6)
         same = {k: v for k, v in cell.items() if k != "ratio"}  # η_Y says it
-        target = self.view.link("/scan-snap", levels=sweep.level, **same)
+        target = self.view.link("/scan-snap", None, levels=sweep.level, **same)
         chip("Open in Scan and snap", target).classes("can open-cell")
