@@ -107,7 +107,7 @@ def test_failed_cells_are_listed_and_the_others_done(tmp_path):
     grid = GRID | {"T": [1, 16], "start": ["zero"]}
     done = sweeps.sweep_run(tmp_path / "a", grid, ["syn-small"], "sampled")
     assert len(done["failed"]) == 4
-    assert all("T=1" in f["error"] for f in done["failed"])
+    assert all("T=1" in f.error for f in done["failed"])
     assert done["rows"] == 12
     assert set(table(tmp_path / "a")["T"].to_pylist()) == {16}
 

@@ -127,7 +127,7 @@ def sweep(
         f"{summary['cells']} cells, {summary['rows']} rows in {out / 'results.parquet'} "
         f"({summary['skipped_pieces']} of {summary['pieces']} pieces were there already)"
     )
-    failed = [f"  cell {f['cell']}: {f['error']}" for f in summary["failed"]]
+    failed = [f"  cell {f.cell}: {f.error}" for f in summary["failed"]]
     emit(summary, "\n".join([text, *(["failed:"] if failed else []), *failed]), json)
     if failed:
         raise typer.Exit(5)

@@ -16,9 +16,7 @@ from typing import Any, BinaryIO
 
 from attomaton.errors import DataError, UsageError, size_text
 
-MEMORY = (
-    "ATTOMATON_MEMORY"  # GB that the contents of a file may take; whoever sets it knows the file
-)
+MEMORY = "ATTOMATON_MEMORY"  # GB that a file may take; whoever sets it knows the file
 FLOOR = 1 << 28  # bytes any file may take in memory, however small it is
 GROWTH = 16  # how many times its own size a larger one may take
 PATIENCE = 60.0  # seconds that a pipe may be without anyone who writes to it

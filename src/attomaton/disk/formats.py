@@ -118,10 +118,8 @@ def read_json(path: Path) -> Any:
     try:
         with enough_memory(path):
             value = json.loads(text)
-        if _HALF.search(text):
-            json.dumps(
-                value, ensure_ascii=False
-            ).encode()  # half a character can never be written again
+        if _HALF.search(text):  # half a character can never be written again
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: cannot be read as JSON ({error}); {AGAIN}.") from error
     _check_plain(path, value)

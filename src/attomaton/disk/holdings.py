@@ -23,11 +23,8 @@ KIND_FILE = "attomaton.json"  # marks a folder as ours and says what it holds
 LOCK_FILE = ".lock"
 CONFIG_FILE = "config.json"  # what a work folder is for
 MARKS = (KIND_FILE, CONFIG_FILE, LOCK_FILE)  # one of them is in every folder that we may empty
-UNLISTED = (
-    KIND_FILE,
-    LOCK_FILE,
-    LEDGER,
-)  # in no manifest: equal models have equal ones, whenever they were made
+# In no manifest: equal models have equal ones, whenever they were made.
+UNLISTED = (KIND_FILE, LOCK_FILE, LEDGER)
 
 LONGEST = 200  # bytes of a name to which something can still be added
 CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY  # a new file, whatever lies there

@@ -57,10 +57,8 @@ class Ledger:
         try:
             with os.fdopen(_opened(self.path), "ab+") as file:
                 file.seek(max(file.tell() - 1, 0))
-                torn = file.read(1) not in (
-                    b"",
-                    b"\n",
-                )  # a process was killed in the middle of a line
+                # A process may have been killed in the middle of a line.
+                torn = file.read(1) not in (b"", b"\n")
                 file.write(b"\n" * torn + line.encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -90,9 +88,8 @@ def _opened(path: Path) -> int:
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "no regular file")
-    if (
-        status.st_nlink > 1
-    ):  # a copy shares it (`cp -l`), or somebody else: they keep what they have
+    # A copy shares it (`cp -l`), or somebody else: they keep what they have.
+    if status.st_nlink > 1:
         with os.fdopen(handle, "rb") as file:
             text = file.read()
         path.unlink()

@@ -91,11 +91,16 @@ _Trace = tuple[int, ...]
 
 def _trace(path: Path) -> _Trace | None:
     """What changes with a file; None where there is none."""
-    try:
-        seen = path.lstat()
-    except (OSError, ValueError):
+    if (seen := _status(path)) is None:
         return None
     return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (OSError, ValueError):
+        return None
 
 
 def listed_names(folder: Path) -> list[str]:
@@ -149,11 +154,8 @@ def _entries(folder: Path) -> tuple[Entry, ...]:
 
 def _size(path: Path) -> int | None:
     """Bytes of a file; None where there is none, or something that is not a plain file."""
-    try:
-        seen = path.lstat()
-    except (OSError, ValueError):
-        return None
-    return seen.st_size if stat.S_ISREG(seen.st_mode) else None
+    seen = _status(path)
+    return seen.st_size if seen is not None and stat.S_ISREG(seen.st_mode) else None
 
 
 def _digest(path: Path) -> str:
@@ -170,8 +172,5 @@ def _what(path: Path) -> str:
 
 def _now(path: Path) -> str:
     """What lies in the place of a file, where it is no file."""
-    try:
-        mode = path.lstat().st_mode
-    except (OSError, ValueError):
-        return ""
-    return "" if stat.S_ISREG(mode) else f" (now {kind_of(mode)})"
+    seen = _status(path)
+    return "" if seen is None or stat.S_ISREG(seen.st_mode) else f" (now {kind_of(seen.st_mode)})"

@@ -19,25 +19,14 @@ from attomaton.errors import DataError
 
 MOST_FOOTER = 1 << 24  # bytes
 MOST_PAGES = 1 << 20
-WIDTHS = {
-    0: 1,
-    1: 4,
-    2: 8,
-    3: 12,
-    4: 4,
-    5: 8,
-}  # bytes of a value, by the number of its physical type
+WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}  # bytes of a value, by its physical type's number
 INT32, INT64, TEXT = 1, 2, 6  # such numbers
 LEVELS = 4  # bytes for each value of a list, or of a column with empty places, while it is read
 INDEX = 4  # bytes of a text that is kept as its number in a dictionary
 OFFSET = 8  # bytes that say where a text ends
 DEEPEST = 16  # structures in structures
 _DATA, _INDEX, _DICTIONARY, _DATA_2 = range(4)  # types of pages
-_HEADERS = {
-    _DATA: (5, 2),
-    _DICTIONARY: (7, 2),
-    _DATA_2: (8, 4),
-}  # fields: the header, in it its encoding
+_HEADERS = {_DATA: (5, 2), _DICTIONARY: (7, 2), _DATA_2: (8, 4)}  # fields: header, its encoding
 _BY_NUMBER = (2, 8)  # encodings: values by their number in a dictionary
 _BY_PREFIX = 7  # each text begins as the one before it: any length from a few bytes
 _OLD = re.compile(rb"parquet-mr version 1\.[0-2]\b")  # understated its sizes: Arrow reads on a bit

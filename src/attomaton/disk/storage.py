@@ -312,20 +312,27 @@ def _hold(folder: Path, fresh: bool) -> int | None:
 
     On a file system without locks a fresh folder is used all the same, and a left one stays.
     """
-    import fcntl
-
     try:
         handle = open_folder(folder)
     except OSError:
         return None  # it is gone, or no folder
+    if (taken := take(handle)) or (taken is None and fresh):
+        return handle
+    os.close(handle)
+    return None
+
+
+def take(handle: int, shared: bool = False) -> bool | None:
+    """Hold what a handle stands for until it is closed; False where another process does, None where none can."""
+    import fcntl
+
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if fresh and not isinstance(error, BlockingIOError):
-            return handle
-        os.close(handle)
-        return None
-    return handle
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None  # a file system without locks
+    return True
 
 
 @contextmanager
@@ -472,25 +479,18 @@ def only_one(work: Path, path: Path, make: bool = False) -> Iterator[None]:
 
 
 def _locked(work: Path, path: Path, make: bool) -> int:
-    import fcntl
-
     while True:
         try:
             handle = _open_lock(work, make)
         except OSError as error:
             raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(handle)
-            raise UsageError(f"{path}: another process is writing it right now.") from error
-        except OSError:
-            return handle  # a file system without locks: nobody can be kept out
-        # Whoever held it before may have moved or deleted the folder with its lock.
-        now = status_of(work / LOCK_FILE)
-        if now is not None and os.path.samestat(now, os.fstat(handle)):
+        taken, now = take(handle), status_of(work / LOCK_FILE)
+        # Whoever held it before may have moved or deleted the folder with its lock; without locks nobody is kept out.
+        if taken is None or (taken and now is not None and os.path.samestat(now, os.fstat(handle))):
             return handle
         os.close(handle)
+        if not taken:
+            raise UsageError(f"{path}: another process is writing it right now.")
 
 
 def _open_lock(work: Path, make: bool) -> int:
@@ -527,21 +527,14 @@ def _made_as(folder: Path) -> int:
 
 def is_locked(path: Path) -> bool:
     """Whether a process holds a lock, or a folder; what a killed one held is free again."""
-    import fcntl
-
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False  # there is no lock, or none that this user may take
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+        return take(handle, shared=True) is False
     finally:
         os.close(handle)
-    return False
 
 
 def in_progress() -> list[Path]:

@@ -114,18 +114,18 @@ def find(path: Path) -> Path:
 
 def scan(roots: Iterable[Path]) -> list[Folder]:
     """Every folder of ours below the roots, the newest first; a root may be one itself."""
-    found = {path.resolve(): path for root in roots for path in _ours(root, DEPTH)}
+    found = {path.resolve(): path for root in roots for path in ours(root)}
     return sorted(map(look, found.values()), key=lambda f: (f.when, f.path.name), reverse=True)
 
 
-def _ours(path: Path, depth: int) -> Iterator[Path]:
+def ours(path: Path, depth: int = DEPTH) -> Iterator[Path]:
     """Folders of ours, not looking inside them (a run may hold a model of its own), and not following links."""
     if is_ours(path):
         yield path
         return
     for inner in folders_in(path):
         if is_ours(inner) or (depth > 1 and not inner.name.startswith(".")):
-            yield from _ours(inner, depth - 1)
+            yield from ours(inner, depth - 1)
 
 
 def folders_in(path: Path) -> list[Path]:

@@ -56,11 +56,8 @@ from attomaton.results import KKT
 Columns = dict[str, np.ndarray]
 SAMPLES = ("last", "label", "weight", "rows", "source", "tokens", "counts")
 PAIRS = ("last", "token", "component", "level", "svm_score", "log_pi")
-COUPLED = (
-    "svm_coefficient",
-    "finite_coefficient",
-    "finite_score",
-)  # unlike the above only under embeddings
+# Unlike the above only under embeddings.
+COUPLED = ("svm_coefficient", "finite_coefficient", "finite_score")
 EDGES = ("last", "from", "to", "weight", "multiplier")
 LARGEST = 1e50  # of an embedding's numbers
 

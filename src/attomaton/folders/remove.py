@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attomaton.disk.holdings import erase, named, strangers
-from attomaton.disk.storage import check_not_above, kind_there
+from attomaton.disk.storage import check_not_above, kind_there, take
 from attomaton.errors import AttomatonError, StorageError, UsageError, listed
 from attomaton.folders.look import (
     REMOVED,
@@ -100,8 +100,6 @@ def _free(path: Path) -> Path:
 @contextmanager
 def _kept_out(path: Path) -> Iterator[None]:
     """Hold the folder, if it can be held, so that nobody begins to work in it meanwhile."""
-    import fcntl
-
     lock = held_by(path)
     if not os.path.lexists(lock):
         yield
@@ -111,10 +109,8 @@ def _kept_out(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"{path}: cannot be removed ({error.strerror}).") from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UsageError(f"{path}: a process is working in it; stop that first.") from error
+        if take(handle) is False:
+            raise UsageError(f"{path}: a process is working in it; stop that first.")
         yield
     finally:
         os.close(handle)

@@ -23,12 +23,11 @@ from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import read_json, to_json, write_json
 from attomaton.disk.storage import KIND_FILE, read_mark, write_whole
 from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.folders.look import folders_in, is_marked
+from attomaton.folders.look import is_marked, ours
 
 SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".txt")
 TOKENISERS = ("words", "lower", "chars")
 MOST_BYTES = 64 << 20  # of one upload
-DEPTH = 3  # folders below the workspace that are looked through
 EXAMPLE = "example"
 _ID = re.compile(r"[0-9a-f]{16}|example")
 
@@ -149,8 +148,8 @@ class Shelf:
             if self.workspace.name == "lab"
             else {self.workspace}
         ):
-            for path in _marked(root, DEPTH):
-                if path.parent != own:
+            for path in ours(root):
+                if path.parent != own and is_marked(path) and not path.name.startswith("."):
                     try:
                         yield _folder(path)
                     except AttomatonError:
@@ -190,18 +189,6 @@ def _folder(path: Path) -> Item:
         path.name if path.name != "model" else f"{path.parent.name}/model",
         path,
     )
-
-
-def _marked(root: Path, depth: int) -> Iterator[Path]:
-    """Folders with our mark, not looking inside them (a run may hold a model of its own)."""
-    if depth < 0:
-        return
-    for path in folders_in(root):
-        if not path.name.startswith("."):
-            if is_marked(path):
-                yield path
-            else:
-                yield from _marked(path, depth - 1)
 
 
 def _checked(reading: Mapping[str, Any]) -> Reading:
