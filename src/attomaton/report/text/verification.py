@@ -79,7 +79,7 @@ class Header:
     date: str = ""
     device: str = ""
     data: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str | None] = field(default_factory=dict)
     seconds: float | None = None
 
 
