@@ -17,7 +17,6 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -145,10 +144,10 @@ print(f"gradient of the odds         {limit.finite.gradient:.0e}")
 
 # %%
 explanation = model.explain(["cake", "toast", "soup", "tea", "bell"])
-print(terminal.explanation_text(explanation.record()))
+print(terminal.explanation_text(explanation))
 
 # %%
-Picture(figures.prediction_figure(asdict(explanation)))
+Picture(figures.prediction_figure(explanation))
 
 # %% [markdown]
 # On the right is the layer on its way: while W is small, everyone gets a share; as it grows, only the top component is
@@ -174,8 +173,7 @@ table = [
 print(terminal.table(["step", *names], table))
 
 # %%
-theory = {"loss_floor": limit.finite.loss_floor, "norm_rate": limit.svm.norm}
-Picture(figures.convergence_figure(records | theory))
+Picture(figures.convergence_figure(records, limit.finite.loss_floor, limit.svm.norm))
 
 # %% [markdown]
 # The loss falls to its floor, the direction turns to W_svm (slowly, as one over the logarithm of the steps), the odds

@@ -1,4 +1,3 @@
-import dataclasses
 import re
 import sys
 from dataclasses import replace
@@ -79,7 +78,6 @@ def records(seeds=3, steps=(0, 1, 10, 100)):
     return {
         "steps": list(steps),
         "loss": [[0.5 + x for x in row] for row in falling],
-        "loss_floor": 0.5,
         "cosine_svm": [[1 - x / 2 for x in row] for row in falling],
         "cosine_outside": [[1 - x / 4 for x in row] for row in falling],
         "distance_fin": falling,
@@ -185,15 +183,15 @@ def test_hostile_tokens_are_drawn_as_they_are(tmp_path):
 
 
 def test_prediction_figure_tells_retrieved_from_lost(mixed):
-    explanation = dataclasses.asdict(Automaton(mixed).explain(list("abcd")))
+    explanation = Automaton(mixed).explain(list("abcd"))
     figure = prediction_figure(explanation)
     bars = gids(figure, "bar-")
     assert len(bars) == len(gids(figure, "curve-")) == 4
-    for i, fate in enumerate(explanation["fates"]):
+    for i, fate in enumerate(explanation.fates):
         bar = bars[f"bar-{i}"]
-        assert bool(bar.get_hatch()) == (fate["probability"] == 0)
-        if fate["probability"]:
-            assert bar.get_width() == pytest.approx(fate["probability"])
+        assert bool(bar.get_hatch()) == (fate.probability == 0)
+        if fate.probability:
+            assert bar.get_width() == pytest.approx(fate.probability)
     looks = {(to_hex(b.get_facecolor()), to_hex(b.get_edgecolor())) for b in bars.values()}
     assert len(looks) == 2
     assert {"75%", "25%"} <= set(words(figure))
@@ -202,27 +200,27 @@ def test_prediction_figure_tells_retrieved_from_lost(mixed):
 
 
 def test_soft_to_hard_ends_in_the_limit(mixed):
-    explanation = dataclasses.asdict(Automaton(mixed).explain(list("abcd")))
+    explanation = Automaton(mixed).explain(list("abcd"))
     figure = prediction_figure(explanation)
-    for i, fate in enumerate(explanation["fates"]):
+    for i, fate in enumerate(explanation.fates):
         curve = gids(figure, "curve-")[f"curve-{i}"].get_ydata()
-        assert len(curve) == len(explanation["soft_to_hard"]) + 1
-        assert curve[-1] == fate["probability"]
-        assert curve[0] == explanation["soft_to_hard"][0][1][fate["token"]]
+        assert len(curve) == len(explanation.soft_to_hard) + 1
+        assert curve[-1] == fate.probability
+        assert curve[0] == explanation.soft_to_hard[0][1][fate.token]
     assert "limit" in [t.get_text() for t in figure.axes[1].get_xticklabels()]
 
 
 def test_prediction_figure_takes_hostile_and_many_tokens(tmp_path):
     context = [x for x in HOSTILE if x != "\ud800"] + [f"w{i}" for i in range(20)]
     limit = solve_limit(samples_from_sequences([context], [context[0]]))
-    explanation = dataclasses.asdict(Automaton(limit).explain(context))
+    explanation = Automaton(limit).explain(context)
     figure = prediction_figure(explanation)
     assert f"shown 16 of {len(context)} tokens" in words(figure)
     save(figure, tmp_path, "many")
 
 
 def test_convergence_figure_has_a_panel_per_quantity():
-    figure = convergence_figure(records())
+    figure = convergence_figure(records(), 0.5)
     assert set(gids(figure, "panel-")) == {
         "panel-loss", "panel-cosine_svm", "panel-distance_fin", "panel-mass_retrieved", "panel-norm"
     }  # fmt: skip
@@ -239,21 +237,21 @@ def test_convergence_figure_needs_only_steps_and_loss(tmp_path):
     assert set(gids(figure, "panel-")) == {"panel-loss"}
     assert not gids(figure, "theory-")
     save(figure, tmp_path, "few")
-    save(convergence_figure({"steps": [5], "loss": [[1.0]], "loss_floor": 0.5}), tmp_path, "one")
+    save(convergence_figure({"steps": [5], "loss": [[1.0]]}, 0.5), tmp_path, "one")
 
 
 def test_quantities_at_zero_do_not_break_log_axes(tmp_path):
     some = {**records(), "distance_fin": np.zeros((3, 4)).tolist()}
     some["loss"][0][-1] = 0.5 - 1e-17
     some["loss"][1][-1] = 0.4
-    figure = convergence_figure(some)
+    figure = convergence_figure(some, 0.5)
     assert "0 throughout" in words(figure)
     save(figure, tmp_path, "zero")
 
 
 def test_no_direction_no_claim_that_the_norm_grows():
     some = {k: v for k, v in records().items() if not k.startswith("cosine")}
-    assert "theory-norm" not in gids(convergence_figure(some), "theory-")
+    assert "theory-norm" not in gids(convergence_figure(some, 0.5), "theory-")
 
 
 def test_protocol_figure_shows_every_seed(tmp_path):
@@ -281,12 +279,12 @@ def test_saved_files_are_the_same_every_time(tmp_path, mixed):
 
 
 def test_ids_are_unique_in_every_figure_and_on_a_page_of_them(mixed):
-    explanation = dataclasses.asdict(Automaton(mixed).explain(list("abcd")))
+    explanation = Automaton(mixed).explain(list("abcd"))
     rows = [{"seed": 0, "cosine_svm": 0.9, "distance_fin": 0.1}]
     figures = [
         priority_figure(view_of(mixed, "d")),
         prediction_figure(explanation),
-        convergence_figure(records()),
+        convergence_figure(records(), 0.5),
         protocol_figure(rows, {"steps": [1, 2], "cosine_svm": [[0.5, 0.9]]}),
     ]
     drawings = [to_svg(figure) for figure in figures]

@@ -121,13 +121,11 @@ def explain(
     explanation = automaton.explain(words, 3 if evidence is None else evidence)
     record = explanation.record()
     if figure is not None:
-        from dataclasses import asdict
-
         from attomaton.report.figures import canvas
         from attomaton.report.figures import training as figures
 
-        canvas.write(figures.prediction_figure(asdict(explanation)), figure)
-    emit(record, explanation_text(record), json)
+        canvas.write(figures.prediction_figure(explanation), figure)
+    emit(record, explanation_text(explanation), json)
     mark_unknown(record)
 
 

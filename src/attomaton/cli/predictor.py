@@ -153,8 +153,8 @@ def explained(folder: Path, tokens: list[str], backoff: bool) -> tuple[dict[str,
 
     predictor = Predictor.open(folder)
     words = [predictor.vocabulary.read(token) for token in tokens]
-    record = predictor.explain(words, backoff).record()
-    return record, reasons_text(record)
+    reasons = predictor.explain(words, backoff)
+    return reasons.record(), reasons_text(reasons)
 
 
 def score(

@@ -6,6 +6,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+import numpy as np
+
 from attomaton.base.progress import Progress
 from attomaton.corpus.example import example_samples
 from attomaton.disk.formats import plain, write_columns, write_json, write_text
@@ -15,8 +17,8 @@ from attomaton.disk.storage import check_place, new_folder
 from attomaton.folders.model import save_model
 from attomaton.jobs.train import train_beside_theory, training_records
 from attomaton.mechanics.experiment.train import metric_columns
-from attomaton.mechanics.theory.automaton import Automaton
-from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.mechanics.theory.automaton import Automaton, Explanation
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.mechanics.theory.view import GraphView, graph_view
 from attomaton.report.text.terminal import explanation_text, fit_text, graph_text, table
 
@@ -38,7 +40,6 @@ def demo_run(
         records = training_records(run, limit)
         explanation = Automaton(limit).explain(CONTEXT)
         views = [graph_view(limit, int(k)) for k in limit.graph.last_tokens]
-        theory = {"loss_floor": limit.finite.loss_floor, "norm_rate": limit.svm.norm}
         summary = {
             **plain(limit.summary()),
             "training": {"status": run.status, "seconds": run.seconds}
@@ -50,12 +51,12 @@ def demo_run(
             "limit": fit_text({**summary, "set_aside": asdict(limit.samples.set_aside)}),
             "graphs": "\n".join(graph_text(view) for view in views),
             "training": _training_text(records),
-            "explanation": explanation_text(summary["explanation"]),
+            "explanation": explanation_text(explanation),
         }
         provenance(work, TRAINING, summary)
         write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
         write_json(work / "status.json", {"status": run.status})
-        pictures = _draw(work, views, records | theory, explanation)
+        pictures = _draw(work, limit, views, records, explanation)
         write_text(work / "index.html", _page(text, views, pictures))
         save_model(limit, work / "model", {"data": "embedded example", "command": command()})
     program = "attomaton" if which("attomaton") else sys.argv[0]
@@ -78,7 +79,11 @@ def _training_text(records: dict[str, Any]) -> str:
 
 
 def _draw(
-    work: Path, views: list[GraphView], records: dict[str, Any], explanation: Any
+    work: Path,
+    limit: Limit,
+    views: list[GraphView],
+    records: dict[str, np.ndarray],
+    explanation: Explanation,
 ) -> dict[str, str]:
     """Figures as files, and as SVG text for the page; none where matplotlib is not installed."""
     if package_version("matplotlib") is None:
@@ -87,8 +92,8 @@ def _draw(
     from attomaton.report.figures import training as figures
 
     drawn = {f"graph-{i}": priority.priority_figure(view) for i, view in enumerate(views)}
-    drawn["training"] = figures.convergence_figure(records)
-    drawn["prediction"] = figures.prediction_figure(asdict(explanation))
+    drawn["training"] = figures.convergence_figure(records, limit.finite.loss_floor, limit.svm.norm)
+    drawn["prediction"] = figures.prediction_figure(explanation)
     for name, figure in drawn.items():
         canvas.save(figure, work / "figures", name)
     return {name: canvas.to_svg(figure) for name, figure in drawn.items()}

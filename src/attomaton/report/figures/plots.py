@@ -1,6 +1,5 @@
 """The figure of an object: what `.plot()` of runs, limits, explanations and dynamics draws."""
 
-from dataclasses import asdict
 from functools import partial, singledispatch
 from typing import Any
 
@@ -40,7 +39,7 @@ def _(limit: Limit, last: int) -> Any:
 
 @_drawn.register
 def _(why: Explanation) -> Any:
-    return prediction_figure(asdict(why))
+    return prediction_figure(why)
 
 
 @_drawn.register

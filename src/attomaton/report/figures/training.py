@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.errors import counted, cut
+from attomaton.mechanics.theory.automaton import Explanation, Fate
 from attomaton.report.figures.canvas import (
     BAR_CAP,
     BLACK,
@@ -35,6 +36,10 @@ from attomaton.report.graphs import Label, readable
 from attomaton.report.words import percent, signed, tick
 
 # --- convergence ---------------------------------------------------------------------------------
+
+
+Values = np.ndarray | Sequence[float] | Sequence[int] | Sequence[Sequence[float]]
+Published = float | tuple[float, float]  # a number, or its range
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,14 @@ _PANELS = (
 
 
 @drawn
-def convergence_figure(records: Mapping[str, Any]) -> Figure:
+def convergence_figure(
+    records: Mapping[str, Values], loss_floor: float | None = None, norm_rate: float | None = None
+) -> Figure:
     """Training on its way to the limit: median and range over seeds, theory dashed.
 
-    `records` holds `steps`, `loss` (seeds × records) and what else was measured: `loss_floor`,
-    `cosine_svm`, `cosine_outside`, `distance_fin`, `mass_retrieved`, `norm`. Under gradient descent the
-    norm grows like `norm_rate` · log(step), drawn as a slope where that is given.
+    `records` holds `steps`, `loss` (seeds × records) and what else was measured: `cosine_svm`, `cosine_outside`,
+    `distance_fin`, `mass_retrieved`, `norm`. Under gradient descent the norm grows like `norm_rate` · log(step),
+    drawn as a slope where that is given.
     """
     from matplotlib.figure import Figure as NewFigure
 
@@ -77,10 +84,10 @@ def convergence_figure(records: Mapping[str, Any]) -> Figure:
         name: np.atleast_2d(np.asarray(records[name], dtype=float))
         for panel in _PANELS
         for name, _ in panel.curves
-        if records.get(name) is not None
+        if name in records
     }
-    if (floor := records.get("loss_floor")) is not None:
-        measured["loss"] = loss - floor
+    if loss_floor is not None:
+        measured["loss"] = loss - loss_floor
     panels = [p for p in _PANELS if any(name in measured for name, _ in p.curves)]
     columns = min(3, len(panels)) if len(panels) != 4 else 2
     lines = -(-len(panels) // columns)
@@ -90,9 +97,9 @@ def convergence_figure(records: Mapping[str, Any]) -> Figure:
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
     for i, panel in enumerate(panels):
         axes = figure.add_subplot(lines, columns, i + 1)
-        if panel.curves[0][0] == "loss" and floor is None:
+        if panel.curves[0][0] == "loss" and loss_floor is None:
             panel = _Panel("loss", (("loss", ""),), None, log=False)  # noqa: PLW2901
-        rate = records.get("norm_rate") if panel.curves[0][0] == "norm" else None
+        rate = norm_rate if panel.curves[0][0] == "norm" else None
         if rate:
             panel = _Panel("norm of W", (("norm", ""),), None, log=False)  # noqa: PLW2901
         _draw_panel(axes, panel, steps, measured)
@@ -220,20 +227,17 @@ def _seed_key(axes: Any) -> None:
 
 
 @drawn
-def prediction_figure(explanation: Mapping[str, Any]) -> Figure:
-    """One prediction and its reasons: who is retrieved and who lost, and the way from soft to hard.
-
-    `explanation` is `dataclasses.asdict` of an `Explanation`.
-    """
+def prediction_figure(explanation: Explanation) -> Figure:
+    """One prediction and its reasons: who is retrieved and who lost, and the way from soft to hard."""
     from matplotlib.figure import Figure as NewFigure
 
-    fates = list(explanation["fates"])
-    names = readable([*(fate["token"] for fate in fates), explanation["last"]])
-    best = max((fate["probability"] or 0.0 for fate in fates), default=0.0)
+    fates = explanation.fates
+    names = readable([*(fate.token for fate in fates), explanation.last])
+    best = max((fate.probability or 0.0 for fate in fates), default=0.0)
     answer = "no prediction"
-    if explanation["prediction"] is not None:
-        answer = f"{mention(explanation['prediction'])} with {percent(best)}"
-    title = f"after {_tail(explanation['context'])}: {answer}"
+    if explanation.prediction is not None:
+        answer = f"{mention(explanation.prediction)} with {percent(best)}"
+    title = f"after {_tail(explanation.context)}: {answer}"
     bars = min(len(fates), BAR_CAP)
     figure = NewFigure(figsize=(9, max(3.2, 1.3 + 0.26 * bars)), layout="constrained", label=title)
     size = 12 if len(title) < 70 else 10
@@ -241,22 +245,22 @@ def prediction_figure(explanation: Mapping[str, Any]) -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
     _draw_fates(left, fates, names)
     _draw_soft_to_hard(right, explanation, names)
-    if note := explanation.get("note"):
+    if explanation.note:
         figure.supxlabel(
-            fill(note, 115), fontsize=8, color=GREY, x=0.01, ha="left", parse_math=False
+            fill(explanation.note, 115), fontsize=8, color=GREY, x=0.01, ha="left", parse_math=False
         )
     return figure
 
 
-def _draw_fates(axes: Any, fates: list[dict[str, Any]], names: dict[Label, str]) -> None:
+def _draw_fates(axes: Any, fates: Sequence[Fate], names: dict[Label, str]) -> None:
     from matplotlib.patches import Patch
 
     axes.set_title("next token, in the limit of training")
     shown = fates[:BAR_CAP]
     for i, fate in enumerate(shown):
-        kept = (fate["probability"] or 0) > 0
+        p = fate.probability or 0.0
         # A lost token has no bar; a hatched stub stands where it would begin.
-        length = fate["probability"] if kept else 0.012
+        length, kept = p or 0.012, p > 0
         look = (
             {"fc": BLUE, "ec": BLUE} if kept else {"fc": "white", "ec": VERMILION, "hatch": "/////"}
         )
@@ -269,41 +273,41 @@ def _draw_fates(axes: Any, fates: list[dict[str, Any]], names: dict[Label, str])
             color="white" if inside else BLACK,
         )  # fmt: skip
     axes.set_yticks(range(len(shown)))
-    labels = [cut(names[fate["token"]], 16) + times(fate["count"]) for fate in shown]
+    labels = [cut(names[fate.token], 16) + times(fate.count) for fate in shown]
     axes.set_yticklabels(labels, fontsize=9, parse_math=False)
     axes.set(xlim=(0, 1.02), ylim=(max(len(shown), 4) - 0.4, -0.6), xlabel="probability")
     axes.grid(axis="y", visible=False)
     key = [Patch(fc=BLUE, ec=BLUE, label="retrieved")]
-    if any(fate["probability"] == 0 for fate in shown):
+    if any(fate.probability == 0 for fate in shown):
         key.append(Patch(fc="white", ec=VERMILION, hatch="/////", label="lost: probability 0"))
     axes.legend(handles=key, loc="lower right")
     if len(fates) > len(shown):
         axes.set_ylabel(f"shown {len(shown)} of {len(fates):,} tokens", fontsize=8, color=GREY)
 
 
-def _fate_word(fate: Mapping[str, Any], names: dict[Label, str]) -> str:
-    if (fate["probability"] or 0) > 0:
-        return percent(fate["probability"])
-    if fate["reason"] == "outranked" and fate["path"]:
-        winner = fate["path"][0]["winner"]
+def _fate_word(fate: Fate, names: dict[Label, str]) -> str:
+    if fate.probability:
+        return percent(fate.probability)
+    if fate.reason == "outranked" and fate.path:
+        winner = fate.path[0].winner
         return f"outranked by {cut(names.get(winner, str(winner)), 16)}"
-    if fate["reason"] == "lower score":
-        return f"lower score, {signed(fate['svm_score'])}"
-    return str(fate["reason"])
+    if fate.reason == "lower score":
+        return f"lower score, {signed(fate.svm_score)}"
+    return str(fate.reason)
 
 
-def _draw_soft_to_hard(axes: Any, explanation: Mapping[str, Any], names: dict[Label, str]) -> None:
+def _draw_soft_to_hard(axes: Any, explanation: Explanation, names: dict[Label, str]) -> None:
     """Probabilities against the radius; the last place on the axis is the limit."""
     axes.set_title("from soft to hard")
-    finite = [(r, p) for r, p in explanation["soft_to_hard"] if np.isfinite(r)]
-    fates = [fate for fate in explanation["fates"] if fate["probability"] is not None]
+    finite = [(r, p) for r, p in explanation.soft_to_hard if np.isfinite(r)]
+    fates = [fate for fate in explanation.fates if fate.probability is not None]
     if not fates:
         axes.text(0.5, 0.5, "nothing was learned here", ha="center", va="center", color=GREY)
         axes.set_axis_off()
         return
     for i, fate in enumerate(fates[:CURVE_CAP]):
-        token, kept = fate["token"], fate["probability"] > 0
-        curve = [p[token] for _, p in finite] + [fate["probability"]]
+        token, kept = fate.token, bool(fate.probability)
+        curve = [p[token] for _, p in finite] + [fate.probability]
         # Hollow markers that shrink: curves lying on each other are all seen.
         axes.plot(
             range(len(curve)), curve, "-" if kept else "--", color=CURVES[i], marker=MARKERS[i],
@@ -318,7 +322,7 @@ def _draw_soft_to_hard(axes: Any, explanation: Mapping[str, Any], names: dict[La
     key = axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), title_fontsize=8)
     for i, text in enumerate(key.get_texts()):
         text.set_parse_math(False)
-        text.set_text(cut(names[fates[i]["token"]], 16))
+        text.set_text(cut(names[fates[i].token], 16))
     if len(fates) > CURVE_CAP:
         key.set_title(f"{CURVE_CAP} of {len(fates):,} tokens")
 
@@ -347,9 +351,9 @@ _FINALS = {  # name of a row's entry: words, marker
 
 @drawn
 def protocol_figure(
-    rows: Sequence[Mapping[str, Any]],
-    curves: Mapping[str, Any] | None = None,
-    published: Mapping[str, Any] | None = None,
+    rows: Sequence[Mapping[str, float | int]],
+    curves: Mapping[str, Values] | None = None,
+    published: Mapping[str, Published] | None = None,
 ) -> Figure:
     """A published protocol, repeated: final cosines and distances of every seed, and the way there.
 
@@ -372,7 +376,9 @@ def protocol_figure(
     return figure
 
 
-def _draw_final(axes: Any, name: str, rows: Sequence[Mapping[str, Any]], published: Any) -> None:
+def _draw_final(
+    axes: Any, name: str, rows: Sequence[Mapping[str, float | int]], published: Published | None
+) -> None:
     words, marker = _FINALS[name]
     values = [row[name] for row in rows]
     axes.set_title(words)
@@ -389,7 +395,7 @@ def _draw_final(axes: Any, name: str, rows: Sequence[Mapping[str, Any]], publish
     _key_below(axes)
 
 
-def _draw_seed_curves(axes: Any, curves: Mapping[str, Any]) -> None:
+def _draw_seed_curves(axes: Any, curves: Mapping[str, Values]) -> None:
     steps = np.asarray(curves["steps"], dtype=float)
     values = np.atleast_2d(np.asarray(curves["cosine_svm"], dtype=float))
     axes.set_title(f"cosine with {SVM} in training")
@@ -412,10 +418,10 @@ def _seed_axis(axes: Any, seeds: Sequence[Any]) -> None:
     axes.set(xlabel="seed", xlim=(-0.6, len(seeds) - 0.4))
 
 
-def _draw_published(axes: Any, value: Any, gid: str) -> None:
+def _draw_published(axes: Any, value: Published | None, gid: str) -> None:
     if value is None:
         return
-    low, high = (value, value) if np.isscalar(value) else value
+    low, high = value if isinstance(value, tuple) else (value, value)
     if low == high:
         axes.axhline(low, color=GREY, lw=1.2, ls=":", label="published", gid=gid)
     else:

@@ -1,11 +1,15 @@
 """What a person reads on a terminal: plain lines, aligned, no colour needed to understand them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attomaton.errors import visible
+from attomaton.mechanics.theory.automaton import Explanation, Fate
 from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.words import NONE
+
+if TYPE_CHECKING:
+    from attomaton.predictor.model import Reasons
 
 WIDEST = 200  # characters of a cell, or of an example in a line of its own
 
@@ -109,19 +113,19 @@ def reproduction_text(s: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"run in {s['run']}"])
 
 
-def explanation_text(e: Mapping[str, Any]) -> str:
+def explanation_text(e: Explanation) -> str:
     """A prediction and its reasons, token by token."""
-    comes = ": no prediction" if e["prediction"] is None else f" comes {_quoted(e['prediction'])}"
-    lines = [f"after '{_joined(e['context'])}'{comes}", e["note"], ""]
+    comes = ": no prediction" if e.prediction is None else f" comes {_quoted(e.prediction)}"
+    lines = [f"after '{_joined(e.context)}'{comes}", e.note, ""]
     rows = [
-        [f["token"], f["count"], _share(f["probability"]), *_scores(f), _reason(f)]
-        for f in e["fates"]
-    ]
+        [f.token, f.count, _known(f, f.probability), _known(f, f.svm_score), _known(f, f.finite_score), _reason(f)]
+        for f in e.fates
+    ]  # fmt: skip
     lines.append(table(["token", "count", "p", "hard", "soft", "why"], rows))
-    for fate in e["fates"]:
-        for edge in fate["path"]:
-            seen = "; ".join(map(_sample, edge["evidence"]))
-            lines.append(f"  {visible(edge['winner'])} over {visible(edge['loser'])}: {seen}")
+    for fate in e.fates:
+        for edge in fate.path:
+            seen = "; ".join(map(_sample, edge.evidence))
+            lines.append(f"  {visible(edge.winner)} over {visible(edge.loser)}: {seen}")
     return "\n".join(dict.fromkeys(lines))
 
 
@@ -149,34 +153,28 @@ def prediction_text(record: Mapping[str, Any], top: int) -> str:
     return text
 
 
-def reasons_text(r: Mapping[str, Any]) -> str:
+def reasons_text(r: "Reasons") -> str:
     """The answer of a predictor and its reasons: the branch that answered, then the terms of every score."""
-    where = "a token of the context" if r["inside"] else "a token outside the context"
-    comes = f"'{_joined(r['context'])}' comes {_quoted(r['prediction'])}"
-    lines = [f"after {comes}, {where}, with p = {r['p']:.4g}"]
-    gate = 1.0 if r["gate"] is None else r["gate"]
-    if r["backoff"]:
+    where = "a token of the context" if r.inside else "a token outside the context"
+    comes = f"'{_joined(r.context)}' comes {_quoted(r.prediction)}"
+    lines = [f"after {comes}, {where}, with p = {r.p:.4g}"]
+    gate = 1.0 if r.gate is None else r.gate
+    if r.backoff:
         lines.append(
             f"the next token is one of the context with probability {gate:.4g}, another with {1 - gate:.4g}"
         )
     else:
         lines.append("without back-off: only tokens of the context can come next")
-    lines += [r["note"]] if r["note"] else []
-    features = list(r["terms"][0]["prior"])
+    lines += [r.note] if r.note else []
     rows = [
-        [t["token"], t["count"], gate * t["p"], t["p"], t["count_term"], *t["prior"].values(),
-         t["learned"] if t["seen"] else "unseen"]
-        for t in r["terms"]
+        [t.token, t.count, gate * t.p, t.p, t.count_term, *t.prior.values(), t.learned if t.seen else "unseen"]
+        for t in r.terms
     ]  # fmt: skip
-    header = ["token", "count", "p", "share", "θ log m", *features, "learned"]
+    header = ["token", "count", "p", "share", "θ log m", *r.terms[0].prior, "learned"]
     lines += ["", "in the context: p = probability of the context × share", table(header, rows)]
-    if r["outside"]:
-        others = [[_named(x["token"]), x["p"]] for x in r["outside"]]
-        lines += [
-            "",
-            f"outside it, by the bigram after {_quoted(r['context'][-1])}:",
-            table(["token", "p"], others),
-        ]
+    if r.outside:
+        after = f"outside it, by the bigram after {_quoted(r.context[-1])}:"
+        lines += ["", after, table(["token", "p"], [[_named(x), p] for x, p in r.outside])]
     return "\n".join(lines)
 
 
@@ -184,25 +182,20 @@ def _named(token: object) -> object:
     return "(any word never seen)" if token is None else token
 
 
-def _share(p: float | None) -> float | str:
-    return NONE if p is None else float(p)
+def _known(fate: Fate, x: float | None) -> float | str:
+    """A number about a token; a dash where nothing was learned."""
+    return NONE if fate.probability is None or x is None else float(x)
 
 
-def _scores(fate: Mapping[str, Any]) -> list[float | str]:
-    if fate["probability"] is None:
-        return [NONE, NONE]
-    return [float(fate["svm_score"]), float(fate["finite_score"])]
-
-
-def _reason(fate: Mapping[str, Any]) -> str:
-    if not fate["path"]:
-        alone = fate["reason"] == "retrieved" and not fate["seen"]
-        return f"{fate['reason']}, never seen with the last token" if alone else fate["reason"]
-    way = [fate["path"][0]["winner"], *(edge["loser"] for edge in fate["path"])]
+def _reason(fate: Fate) -> str:
+    if not fate.path:
+        alone = fate.reason == "retrieved" and not fate.seen
+        return f"{fate.reason}, never seen with the last token" if alone else fate.reason
+    way = [fate.path[0].winner, *(edge.loser for edge in fate.path)]
     return f"outranked: {' → '.join(map(visible, way))}"
 
 
 def _sample(s: Mapping[str, Any]) -> str:
-    bag = _joined(t["token"] for t in s["tokens"] for _ in range(t["count"]))
+    bag = _joined(token for token, count in s["tokens"].items() for _ in range(count))
     times = "" if s["weight"] == 1 else f" ×{s['weight']:g}"
     return f"{{{bag}}} → {visible(s['next'])}{times}"
