@@ -2,7 +2,13 @@
 
 import pytest
 
-from attomaton.claims import automaton_limit, gradient_descent, regularisation, special_cases
+from attomaton.claims import (
+    any_embeddings,
+    automaton_limit,
+    gradient_descent,
+    regularisation,
+    special_cases,
+)
 from attomaton.claims.controls import relabelled
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.numerics import named_rng
@@ -11,7 +17,7 @@ from attomaton.results import Verdict
 
 @pytest.mark.parametrize(
     "claim",
-    [gradient_descent, regularisation, special_cases, automaton_limit],
+    [gradient_descent, regularisation, special_cases, automaton_limit, any_embeddings],
     ids=lambda m: m.__name__,
 )
 def test_the_claim_holds_and_its_control_fails(claim):
@@ -24,6 +30,7 @@ def test_the_claim_holds_and_its_control_fails(claim):
 def test_too_little_training_does_not_pass_for_convergence():
     assert gradient_descent.check(problems=2, steps=300).verdict is Verdict.FAILS
     assert automaton_limit.check(problems=2, steps=20).verdict is Verdict.FAILS
+    assert any_embeddings.check(problems=2, steps=300).verdict is Verdict.FAILS
 
 
 def test_a_control_keeps_contexts_and_changes_every_label():

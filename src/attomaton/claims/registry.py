@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attomaton.claims import (
+    any_embeddings,
     attention_entropy,
     automaton_limit,
     convexity,
@@ -117,6 +118,12 @@ _LIST = [
         "With a tied head, descent aligns with the Graph-SVM of the order its own attention selects.",
         local_protocol.check, full={"seeds": 30},
         why="speaks of other heads and losses: attomaton train --head tied --loss squared shows them on your data",
+    ),
+    Claim(
+        "any-embeddings", "More tokens than dimensions: what is tied is linear",
+        "With dependent embeddings descent grows along W_svm of the linear ties; its part in S_fin tends to W_fin.",
+        any_embeddings.check, full={"problems": 20, "steps": 1_000_000},
+        why="speaks of fewer dimensions than tokens: attomaton train --embeddings shows them on your data",
     ),
     Claim(
         "S1", "The decoder's backward signal rises, peaks and fades",
