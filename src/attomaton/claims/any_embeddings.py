@@ -52,7 +52,8 @@ def check(problems: int = 4, steps: int = 100_000) -> Evidence:
     """Polyak's steps on random data with twice as many tokens as dimensions."""
     limits = _draws(problems)
     run = train(
-        [x.samples for x in limits], embeddings=[x.embeddings for x in limits if x.embeddings is not None], init="zeros",
+        [x.samples for x in limits],
+        embeddings=[x.embeddings for x in limits if x.embeddings is not None], init="zeros",
         optimizer="polyak", loss_floor=[x.finite.loss_floor for x in limits], steps=steps,
         every="log", record=measure, context=yardstick(limits),
     )  # fmt: skip
