@@ -18,7 +18,7 @@ from attomaton.disk.records import as_record
 from attomaton.disk.storage import new_folder
 from attomaton.errors import DataError, UsageError
 from attomaton.jobs.verify import read_evidence
-from attomaton.lab.claims.panels import heat_options, line_options
+from attomaton.lab.claims.panels import heat_of, lines_of
 from attomaton.lab.claims.records import (
     Evidence,
     asked_claims,
@@ -243,13 +243,13 @@ def test_evidence_that_was_edited_is_refused(tmp_path, verified):
 
 def test_only_a_claim_that_holds_is_green(verified):
     record = read_evidence(verified / "claims" / "T3.json")
-    assert table_row(record)["verdict_kind"] == "good"
-    assert table_row(replace(record, verdict=Verdict.FAILS))["verdict_kind"] == "bad"
-    assert table_row(replace(record, verdict=Verdict.NOT_APPLICABLE))["verdict_kind"] == "open"
-    assert table_row(replace(record, verdict=Verdict.INCONCLUSIVE))["verdict_kind"] == "open"
-    assert table_row(replace(record, error="broke"))["verdict"] == "! error"
-    assert table_row(replace(record, control=Verdict.HOLDS))["control_kind"] == "bad"
-    assert table_row(not_run("S3"))["verdict_kind"] == "open"
+    assert table_row(record).verdict_kind == "good"
+    assert table_row(replace(record, verdict=Verdict.FAILS)).verdict_kind == "bad"
+    assert table_row(replace(record, verdict=Verdict.NOT_APPLICABLE)).verdict_kind == "open"
+    assert table_row(replace(record, verdict=Verdict.INCONCLUSIVE)).verdict_kind == "open"
+    assert table_row(replace(record, error="broke")).verdict == "! error"
+    assert table_row(replace(record, control=Verdict.HOLDS)).control_kind == "bad"
+    assert table_row(not_run("S3")).verdict_kind == "open"
     assert [r.claim for r in shown([record, not_run("S3")], "not run", "gain")] == ["S3"]
 
 
@@ -305,14 +305,14 @@ def test_panels_keep_theory_measurement_bands_and_marks_apart():
     lines[0]["y"] = [2.0, 3.0]
     marks = [{"x": 3, "label": "peak"}]
     told = {"lines": lines, "xscale": "log", "yscale": "log", "marks": marks}
-    made = line_options(as_record(Panel, plain(told), "panel"))
+    made = lines_of(as_record(Panel, plain(told), "panel")).options()
     first, low, high, theory, points = made["series"]
     assert first["name"] == "W_svm"
     assert (low["data"], high["data"]) == ([[1.0, 1.5], [10.0, 2.5]], [[1.0, 2.5], [10.0, 3.5]])
     assert (theory["lineStyle"]["type"], theory["lineStyle"]["color"]) == ("dashed", "$ink")
     assert theory["data"][0] == [1.0, None]
     assert (points["type"], points["data"]) == ("scatter", [[1.0, None]])
-    assert first["markLine"]["data"] == [{"xAxis": 3.0, "name": "peak"}]
-    heat = heat_options(Panel(heat=[[1.0, 2.0]], high=5.0, colour="entropy"))
+    assert [(m["xAxis"], m["name"]) for m in first["markLine"]["data"]] == [(3.0, "peak")]
+    heat = heat_of(Panel(heat=[[1.0, 2.0]], high=5.0, colour="entropy")).options()
     assert (heat["visualMap"]["min"], heat["visualMap"]["max"]) == (1.0, 5.0)
     assert heat["visualMap"]["text"][0] == "entropy"

@@ -7,6 +7,7 @@ from nicegui import ui
 
 from attomaton.disk.formats import to_json
 from attomaton.lab.claims.panels import draw_panel
+from attomaton.lab.kit.parts import abreast, note
 from attomaton.report.figures.verification import words
 from attomaton.report.text.verification import Block, Mark, Table, blocks, slugs
 from attomaton.results import Checked
@@ -47,10 +48,10 @@ def _term(block: Block) -> None:
 
 
 def _mark(block: Block) -> None:
-    with ui.element("div").classes("abreast"):
+    with abreast():
         if block.mark is not None:
             show_mark(block.mark, control=True)
-        ui.label(block.text).classes("note")
+        note(block.text)
 
 
 def show_mark(mark: Mark, control: bool = False) -> None:

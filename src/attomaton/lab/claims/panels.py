@@ -1,14 +1,25 @@
 """The pictures of a claim as charts: theory dashed, measurement solid, on the same axes; or a heat map."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
-from attomaton.lab.kit.charts import VIRIDIS, Chart, thinned
+from attomaton.lab.kit.charts import (
+    COLOURS,
+    ONE,
+    Axis,
+    Chart,
+    Legend,
+    Margins,
+    Mark,
+    Picture,
+    Series,
+    Shades,
+    thinned,
+)
 from attomaton.report.figures.verification import BAD_PANEL, panel_table, words
 from attomaton.results import Line, Numbers, Panel
 
-CURVES = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$ink")
+CURVES = (*COLOURS[:-1], "$ink")
 SYMBOLS = ("circle", "rect", "diamond", "triangle", "pin", "arrow", "roundRect")
 
 
@@ -19,70 +30,68 @@ def draw_panel(panel: Panel, name: str) -> Chart:
         header, rows = panel_table(panel)
     except BAD_PANEL:
         header, rows = ["no numbers"], []
-    options = line_options(panel) if panel.heat is None else heat_options(panel)
     bands = any(_band(line) for line in panel.lines)
-    note = "Thin lines: lowest and highest." if bands else ""
-    filled = [["" if x is None else x for x in row] for row in rows]
-    return Chart(title, options, header, filled, name=name, height="19rem", note=note)
+    picture = replace(
+        lines_of(panel) if panel.heat is None else heat_of(panel),
+        header=header,
+        rows=[["" if x is None else x for x in row] for row in rows],
+        note="Thin lines: lowest and highest." if bands else "",
+    )
+    return Chart(title, picture, name=name, height="19rem")
 
 
-def line_options(panel: Panel) -> dict[str, Any]:
-    """Curves and points as ECharts takes them.
+def lines_of(panel: Panel) -> Picture:
+    """Curves and points.
 
-    >>> lines = [Line([1.0, 2.0], [0.0, 3.0], "theory", "W")]
-    >>> made = line_options(Panel(lines=lines, yscale="log"))
-    >>> made["series"][0]["name"], made["series"][0]["data"], made["series"][0]["lineStyle"]["type"]
+    >>> made = lines_of(Panel(lines=[Line([1.0, 2.0], [0.0, 3.0], "theory", "W")], yscale="log"))
+    >>> made.series[0].name, made.series[0].data, made.series[0].dash
     ('W', [[1.0, None], [2.0, 3.0]], 'dashed')
     """
     log = panel.xscale == "log", panel.yscale == "log"
-    series: list[dict[str, Any]] = []
+    series: list[Series] = []
     of_colour: dict[int | None, str] = {None: ""}
     for i, line in enumerate(panel.lines):
         name = words(line.label or "") or of_colour.get(line.colour, "")
         of_colour.setdefault(line.colour, name)
         colour = CURVES[(i if line.colour is None else line.colour) % len(CURVES)]
-        series += [_series(line, line.y, i, name, colour, log)]
+        series.append(_series(line, line.y, i, name, colour, log))
+        thin = {"symbol": "none", "lineStyle": {"width": 1, "opacity": 0.45, "color": colour}}
         series += [
-            {**_series(line, y, i, name, colour, log), "type": "line", "symbol": "none",
-             "lineStyle": {"width": 1, "opacity": 0.45, "color": colour}}
-            for y in _band(line)
-        ]  # fmt: skip
-    marks = [
-        {"xAxis": _number(mark.x), "name": words(mark.label or "")} for mark in panel.marks or ()
-    ]
+            Series("line", _points(line, y, log), name, colour, more=thin) for y in _band(line)
+        ]
+    marks = [Mark(words(m.label or ""), _number(m.x), dash="dotted") for m in panel.marks or ()]
     if marks and series:
-        series[0]["markLine"] = {
-            "symbol": "none", "silent": True, "data": marks,
-            "lineStyle": {"color": "$ink", "type": "dotted"},
-            "label": {"formatter": "{b}", "color": "$soft", "position": "insideEndTop"},
-        }  # fmt: skip
-    named = list(dict.fromkeys(s["name"] for s in series if s["name"]))
-    return {
-        "grid": {"left": 10, "right": 24, "top": 56 if named else 32, "bottom": 28, "containLabel": True},
-        **({"legend": {"data": named, "type": "scroll", "top": 0}} if named else {}),
-        "tooltip": {"trigger": "item"},
-        "xAxis": _across(panel, log[0]),
-        "yAxis": _up(panel, log[1]),
-        "series": series,
-    }  # fmt: skip
+        series[0] = replace(series[0], marks=marks)
+    named = list(dict.fromkeys(s.name for s in series if s.name))
+    return Picture(
+        x=_across(panel, log[0]),
+        y=_up(panel, log[1]),
+        series=series,
+        margins=Margins(10, 24, 56 if named else 32, 28, labels=True),
+        legend=Legend(named) if named else None,
+        hover=ONE,
+    )
+
+
+def _points(line: Line, y: Numbers, log: tuple[bool, bool]) -> list[list[float | None]]:
+    kept = thinned(len(line.x))
+    return [[_number(line.x[k], log[0]), _number(y[k], log[1])] for k in kept]
 
 
 def _series(
-    line: Line, y: Sequence[float | None], i: int, name: str, colour: str, log: tuple[bool, ...]
-) -> dict[str, Any]:
-    ink = "$ink" if line.ink else colour
-    data = [[_number(line.x[k], log[0]), _number(y[k], log[1])] for k in thinned(len(line.x))]
+    line: Line, y: Numbers, i: int, name: str, colour: str, log: tuple[bool, bool]
+) -> Series:
+    data = _points(line, y, log)
     if line.style == "points":
-        return {"type": "scatter", "name": name, "data": data, "symbol": SYMBOLS[i % len(SYMBOLS)],
-                "symbolSize": 7, "itemStyle": {"color": colour, "opacity": 0.75}}  # fmt: skip
-    theory = line.style == "theory"
-    return {
-        "type": "line", "name": name, "data": data, "z": 3 if theory else 2,
-        "showSymbol": not theory and len(data) < 12, "symbolSize": 6,
-        "itemStyle": {"color": ink if theory else colour},
-        "lineStyle": {"type": "dashed" if theory else "solid", "width": 1.6 if theory else 2,
-                      "color": ink if theory else colour},
-    }  # fmt: skip
+        style = {"color": colour, "opacity": 0.75}
+        more = {"symbol": SYMBOLS[i % len(SYMBOLS)], "symbolSize": 7, "itemStyle": style}
+        return Series("scatter", data, name, more=more)
+    if line.style == "theory":
+        ink = "$ink" if line.ink else colour
+        top = {"z": 3, "showSymbol": False}
+        return Series("line", data, name, ink, dash="dashed", width=1.6, more=top)
+    dots = {"showSymbol": len(data) < 12, "symbolSize": 6}
+    return Series("line", data, name, colour, more=dots)
 
 
 def _band(line: Line) -> list[Numbers]:
@@ -95,36 +104,28 @@ def _band(line: Line) -> list[Numbers]:
     return [[None if y is None or e is None else y + sign * e for y, e in both] for sign in (-1, 1)]
 
 
-def _across(panel: Panel, log: bool) -> dict[str, Any]:
-    name = words(panel.xlabel)
-    return {
-        "type": "log" if log else "value",
-        "scale": True,
-        "name": name,
-        "nameLocation": "middle",
-        "nameGap": 28,
-    }
+def _across(panel: Panel, log: bool) -> Axis:
+    return Axis(words(panel.xlabel), log, gap=28, more={"scale": True})
 
 
-def _up(panel: Panel, log: bool) -> dict[str, Any]:
+def _up(panel: Panel, log: bool) -> Axis:
     """The name stands above the axis, where no number of it can reach."""
-    name = words(panel.ylabel)
-    return {"type": "log" if log else "value", "scale": True, "name": name, "nameLocation": "end",
-            "nameTextStyle": {"align": "left"}}  # fmt: skip
+    more = {"scale": True, "nameLocation": "end", "nameTextStyle": {"align": "left"}}
+    return Axis(words(panel.ylabel), log, gap=None, more=more)
 
 
-def _number(x: Any, positive: bool = False) -> float | None:
+def _number(x: float | int | None, positive: bool = False) -> float | None:
     """A number that can be drawn, on a logarithmic axis a positive one."""
     if x is None or not math.isfinite(float(x)) or (positive and float(x) <= 0):
         return None
     return float(x)
 
 
-def heat_options(panel: Panel) -> dict[str, Any]:
-    """A heat map as ECharts takes it.
+def heat_of(panel: Panel) -> Picture:
+    """A heat map.
 
-    >>> made = heat_options(Panel(heat=[[1.0, 2.0], [3.0, None]], xticks=["a", "b"]))
-    >>> made["series"][0]["data"], made["xAxis"]["data"], made["visualMap"]["max"]
+    >>> made = heat_of(Panel(heat=[[1.0, 2.0], [3.0, None]], xticks=["a", "b"]))
+    >>> made.series[0].data, made.x.names, made.shades.high
     ([[0, 0, 1.0], [1, 0, 2.0], [0, 1, 3.0], [1, 1, None]], ['a', 'b'], 3.0)
     """
     values = [[_number(x) for x in row] for row in panel.heat or ()]
@@ -136,13 +137,19 @@ def heat_options(panel: Panel) -> dict[str, Any]:
     )
     low = min(known, default=0.0) if panel.low is None else panel.low
     high = max(known, default=0.0) if panel.high is None else panel.high
-    return {
-        "grid": {"left": 10, "right": 90, "top": 32, "bottom": 28, "containLabel": True},
-        "tooltip": {"trigger": "item"},
-        "xAxis": {**_across(panel, False), "type": "category", "data": across},
-        "yAxis": {**_up(panel, False), "type": "category", "data": down, "inverse": True,
-                  "nameLocation": "start"},
-        "visualMap": {"min": low, "max": high, "calculable": True, "right": 0, "top": "middle",
-                      "text": [words(panel.colour or ""), ""], "inRange": {"color": VIRIDIS}},
-        "series": [{"type": "heatmap", "data": [[j, i, x] for i, row in enumerate(values) for j, x in enumerate(row)]}],
-    }  # fmt: skip
+    up = _up(panel, False)
+    side = {
+        "calculable": True,
+        "right": 0,
+        "top": "middle",
+        "text": [words(panel.colour or ""), ""],
+    }
+    cells = [[j, i, x] for i, row in enumerate(values) for j, x in enumerate(row)]
+    return Picture(
+        x=replace(_across(panel, False), names=across),
+        y=replace(up, names=down, more={**up.more, "inverse": True, "nameLocation": "start"}),
+        series=[Series("heatmap", cells)],
+        margins=Margins(10, 90, 32, 28, labels=True),
+        shades=Shades(low, high, more=side),
+        hover=ONE,
+    )

@@ -2,37 +2,55 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from attomaton.claims.registry import CLAIMS, find_claims
 from attomaton.corpus.reading import AS_NAMED, OPTIONS, Reading
-from attomaton.disk.formats import expect, read_json, read_text
+from attomaton.disk.formats import read_text
+from attomaton.disk.records import read_record
 from attomaton.disk.storage import check_folder
 from attomaton.errors import DataError
 from attomaton.jobs.verify import key_figures, read_evidence
+from attomaton.lab.kit.cache import Cache, Shared
+from attomaton.lab.kit.work import Work
 from attomaton.report.figures.verification import words
 from attomaton.report.text.verification import control_mark, outcome, verdict_mark
 from attomaton.results import Checked, Verdict
 
-Record = dict[str, Any]
-
 NOT_RUN = "not run"
 ENDINGS = ("holds", "fails", "inconclusive", "not applicable", "error", NOT_RUN)
 LONGEST = 60  # characters of a folder's name that lists its claims
+KEPT = 200  # pieces of evidence in memory
+WORK = Work[None]("verification")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table of claims, in words."""
+
+    claim: str
+    title: str
+    verdict: str
+    verdict_kind: str
+    control: str
+    control_kind: str
+    figures: str
+    seconds: float | int | None
 
 
 class Evidence:
     """Evidence as it lies on the disk, read again only where a file has changed."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[int, Checked]] = {}
+        self._known: Cache[tuple[Path, int], Checked] = Cache(KEPT)
 
     def of_folder(self, folder: Path) -> list[Checked]:
         """The evidence of one verification, in its order."""
         check_folder(folder, "verification")
-        ids = [row["claim"] for row in _summary(folder)["claims"]]
+        ids = _summary(folder).ids
         unknown = [name for name in ids if name not in CLAIMS]
         if unknown:
             raise DataError(f"{folder}: holds claims nobody knows here: {', '.join(unknown)}.")
@@ -55,10 +73,10 @@ class Evidence:
             return not_run(path.stem)
 
     def _read(self, path: Path) -> Checked:
-        age = _age(path)
-        if path not in self._known or self._known[path][0] != age:
-            self._known[path] = (age, read_evidence(path))
-        return self._known[path][1]
+        return self._known.found((path, _age(path)), lambda: read_evidence(path))
+
+
+EVIDENCE = Shared(Evidence)
 
 
 def _age(path: Path | None) -> int:
@@ -84,20 +102,17 @@ def ending(record: Checked) -> str:
     return outcome(record) if record.command else NOT_RUN
 
 
-def table_row(record: Checked) -> Record:
-    """One row of the table of claims, in words."""
-    run = ending(record) != NOT_RUN
+def table_row(record: Checked) -> Row:
+    """What the table says of a claim."""
+    title = words(record.title)
+    if ending(record) == NOT_RUN:
+        return Row(record.claim, title, f"– {NOT_RUN} yet", "open", "", "open", "", None)
     verdict, control = verdict_mark(record), control_mark(record)
-    return {
-        "claim": record.claim,
-        "title": words(record.title),
-        "verdict": f"{verdict.symbol} {verdict.words}" if run else f"– {NOT_RUN} yet",
-        "verdict_kind": verdict.kind if run else "open",
-        "control": str(control) if run else "",
-        "control_kind": control.kind if run else "open",
-        "figures": "\n".join(f"{k}: {v}" for k, v in key_figures(record.measured).items()),
-        "seconds": round(record.seconds, 1) if run else None,
-    }
+    figures = "\n".join(f"{k}: {v}" for k, v in key_figures(record.measured).items())
+    said, seconds = f"{verdict.symbol} {verdict.words}", round(record.seconds, 1)
+    return Row(
+        record.claim, title, said, verdict.kind, str(control), control.kind, figures, seconds
+    )
 
 
 def shown(records: Sequence[Checked], verdict: str, text: str) -> list[Checked]:
@@ -153,23 +168,34 @@ def code(
 def folder_code(folder: Path, only: Sequence[str] | None = None) -> tuple[str, str]:
     """The command and the Python code that make a verification again, or some of its claims."""
     summary = _summary(folder)
-    ids = only or [row["claim"] for row in summary["claims"]]
+    ids = only or summary.ids
     try:
         reading = _reading(shlex.split(read_text(folder / "command.txt")))
     except DataError:
         raise
     except ValueError as error:
         raise DataError(f"{folder}: its command.txt cannot be read ({error}).") from error
-    return code(
-        None if ids == list(CLAIMS) else ids, summary["quick"], summary.get("data"), reading
-    )
+    return code(None if ids == list(CLAIMS) else ids, summary.quick, summary.data, reading)
 
 
-def _summary(folder: Path) -> Record:
-    path = folder / "summary.json"
-    form = {"claims": [{"claim": str}], "quick": bool, "data": (str, None)}
-    expect(path, found := read_json(path), form)
-    return found
+@dataclass(frozen=True)
+class _Named:
+    claim: str
+
+
+@dataclass(frozen=True)
+class _Summary:
+    claims: tuple[_Named, ...]
+    quick: bool
+    data: str | None
+
+    @property
+    def ids(self) -> list[str]:
+        return [one.claim for one in self.claims]
+
+
+def _summary(folder: Path) -> _Summary:
+    return read_record(folder / "summary.json", _Summary)
 
 
 def _reading(command: Sequence[str]) -> Reading:

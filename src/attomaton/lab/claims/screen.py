@@ -1,19 +1,19 @@
 """The claims: every theorem and figure with its verdict, run here or opened from a folder."""
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from nicegui import ui
 
 from attomaton.disk.formats import read_text
-from attomaton.errors import UsageError
 from attomaton.lab.claims import details as claims_details
 from attomaton.lab.claims.details import show_details
 from attomaton.lab.claims.records import (
     ENDINGS,
+    EVIDENCE,
     NOT_RUN,
-    Evidence,
+    WORK,
     asked_claims,
     code,
     ending,
@@ -24,12 +24,13 @@ from attomaton.lab.claims.records import (
     table_row,
 )
 from attomaton.lab.jobs import STOPPED, Job
+from attomaton.lab.kit.page import Page
+from attomaton.lab.kit.parts import abreast, button, card, chip, note, title
+from attomaton.lab.kit.work import on_change
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.figures.verification import words
 from attomaton.report.text.verification import HOW_TO_READ, TITLE, headline
 from attomaton.results import Checked
-
-KEY = "verify "  # of jobs
 
 CSS = (
     claims_details.CSS
@@ -46,21 +47,14 @@ CSS = (
 )
 
 
-async def build(view: View) -> None:
-    """Fill the page."""
-    ui.add_css(CSS)
-    page = Page(view)
-    with view.checked():
-        await in_thread(page.read)  # titles of claims load their modules
-        page.fill()
-
-
-class Page:
+class ClaimsPage(Page):
     """The table of claims, what runs them, and one of them in full."""
 
+    CSS = CSS
+
     def __init__(self, view: View):
-        self.view = view
-        self.evidence: Evidence = view.lab.kept.setdefault("claims", Evidence())
+        super().__init__(view)
+        self.evidence = EVIDENCE.of(view.lab)
         self.folder: Path | None = view.item.path if view.item.kind == "verification" else None
         self.records: list[Checked] = []
         self.open = view.get("claim")
@@ -72,18 +66,19 @@ class Page:
         else:
             self.records = self.evidence.of_lab(self.view.lab.shelf.workspace)
 
-    def fill(self) -> None:
+    async def fill(self) -> None:
         """The whole page."""
+        await in_thread(self.read)  # titles of claims load their modules
         with ui.element("div").classes("claims"):
             with ui.row().classes("card-head"):
-                ui.label(TITLE).classes("title").props('role="heading" aria-level="1"')
+                title(TITLE)
                 ui.space()
                 if self.folder is not None:
                     ui.button("Open the report", icon="download", on_click=self._save_report).props(
                         "outline no-caps dense padding='2px 10px'"
                     )
             self.sentence = ui.label().classes("lead").props('id="headline"')
-            ui.label(HOW_TO_READ).classes("note")
+            note(HOW_TO_READ)
             if self.folder is None:
                 self._runner()
             self._table()
@@ -95,64 +90,48 @@ class Page:
 
     def _runner(self) -> None:
         view = self.view
-        with ui.element("section").classes("card").props('aria-label="Verify"'):
-            with ui.element("div").classes("abreast"):
-                only = ui.input("Claims (empty: all)", value=view.get("only"), placeholder="T1,S3")
-                only.props("dense outlined clearable debounce=200").classes("claims-field")
-                self.start_button = ui.button("Verify (quick)", icon="play_arrow")
-                self.start_button.props("unelevated no-caps")
+        with card(label="Verify"):
+            with abreast():
+                self.only = ui.input(
+                    "Claims (empty: all)", value=view.get("only"), placeholder="T1,S3"
+                )
+                self.only.props("dense outlined clearable debounce=200").classes("claims-field")
+                self.start_button = button("Verify (quick)", self._start)
             self.wrong = ui.element("div")
             self.progress = ui.element("div")
-            ui.label(
+            note(
                 "Small problems: about two minutes for all claims, seconds for one. A stop takes hold after the "
                 "claim that is being checked; what is finished is kept, and the next start goes on from there."
-            ).classes("note")
-            with ui.element("div").classes("abreast") as self.reports:
-                pass
+            )
+            self.reports = abreast()
 
-        def typed() -> None:
-            view.put(only=only.value)
-            with view.checked(self.wrong):
-                self._say(asked_claims(only.value or ""))
-
-        def start() -> None:
-            with view.checked(self.wrong):
-                self.run(asked_claims(only.value or ""))
-
-        only.on_value_change(typed)
-        self.start_button.on_click(start)
-        running = self._running()
+        self.only.on_value_change(self._typed)
+        running = WORK.running(self.lab)
         if running is not None:
             self._watch(running)
 
-    def _running(self) -> Job | None:
-        return next((j for j in self.view.lab.jobs.running() if j.key.startswith(KEY)), None)
+    def _typed(self) -> None:
+        self.view.put(only=self.only.value)
+        with self.view.checked(self.wrong):
+            self._say(asked_claims(self.only.value or ""))
+
+    def _start(self) -> None:
+        with self.view.checked(self.wrong):
+            self.run(asked_claims(self.only.value or ""))
 
     def run(self, only: list[str] | None) -> None:
         """Start a verification of these claims, of all where none is named."""
-        view = self.view
-        view.lab.may_start()
-        if self._running() is not None:
-            raise UsageError("a verification is running already; wait for it, or stop it.")
-        folder = run_folder(view.lab.shelf.workspace, only)
+        folder = run_folder(self.lab.shelf.workspace, only)
 
-        def work(job: Job) -> dict[str, Any]:
+        def work(job: Job[None]) -> object:
             from attomaton.jobs.verify import verify_run
 
             return verify_run(only, quick=True, out=folder, progress=job.progress, force=True)
 
-        self._watch(view.lab.jobs.start(f"{KEY}{folder.name}", "Verifying", work))
+        self._watch(WORK.start(self.lab, "Verifying", work, None))
 
-    def _watch(self, job: Job) -> None:
-        seen = -1
-
-        def step(job: Job) -> None:
-            nonlocal seen
-            if job.done != seen:
-                seen = job.done
-                self._update()
-
-        def ended(job: Job) -> None:
+    def _watch(self, job: Job[None]) -> None:
+        def ended(job: Job[None]) -> None:
             self._update()
             self.start_button.set_enabled(True)
             if job.state == STOPPED:
@@ -160,7 +139,7 @@ class Page:
 
         self.start_button.set_enabled(False)
         with self.progress:
-            self.view.watch(job, ended, step)
+            self.view.watch(job, ended, on_change(lambda job: job.done, lambda _: self._update()))
 
     def _update(self) -> None:
         """Show what has been finished meanwhile."""
@@ -174,13 +153,13 @@ class Page:
 
     def _table(self) -> None:
         view = self.view
-        with ui.element("section").classes("card").props('aria-label="Claims"'):
-            with ui.element("div").classes("abreast"):
+        with card(label="Claims"):
+            with abreast():
                 self.verdict = ui.select({}, label="Verdict").classes("claims-field")
                 self.verdict.props("dense outlined options-dense")
                 text = ui.input("Search", value=view.get("find")).classes("claims-field")
                 text.props('dense outlined clearable debounce="150" aria-label="Search claims"')
-                self.note = ui.label().classes("note")
+                self.note = note()
             self.table = ui.table(columns=_COLUMNS, rows=[], row_key="claim", pagination=0)
             self.table.classes("numbers choosable claims-table").props("dense flat hide-pagination")
             self.table.add_slot("body", _BODY)
@@ -207,9 +186,9 @@ class Page:
         """The rows that are wanted, as they are now."""
         self._offer(self.verdict.value)
         found = shown(self.records, self.verdict.value or "", self.text.value or "")
-        can = self.folder is None and self.view.lab.allow_run and self._running() is None
+        can = self.folder is None and self.view.lab.allow_run and WORK.running(self.lab) is None
         self.table.rows = [
-            {**table_row(r), "here": r.claim == self.open, "can": can} for r in found
+            {**asdict(table_row(r)), "here": r.claim == self.open, "can": can} for r in found
         ]
         self.table.update()
         self.note.set_text(f"{len(found)} of {len(self.records)} shown")
@@ -231,9 +210,9 @@ class Page:
         self.reports.clear()
         with self.reports:
             if folders:
-                ui.label("Finished:").classes("note")
+                note("Finished:")
             for item in folders:
-                ui.link(item.title, self.view.link("/claims", item)).classes("chip")
+                chip(item.title, self.view.link("/claims", item))
 
     def _say_now(self) -> None:
         with self.view.checked(self.wrong):
@@ -273,16 +252,13 @@ class Page:
         if record is None:
             return
         row = table_row(record)
-        with self.details, ui.element("section").classes("card") as card:
-            card.props["aria-label"] = f"Claim {record.claim}"
-            with ui.element("div").classes("abreast"):
-                ui.label(f"{record.claim}: {row['title']}").classes("title").props(
-                    'role="heading" aria-level="2"'
-                )
-                ui.label(row["verdict"]).classes(f"claim-mark {row['verdict_kind']}")
+        with self.details, card(label=f"Claim {record.claim}"):
+            with abreast():
+                title(f"{record.claim}: {row.title}").props("aria-level=2")
+                ui.label(row.verdict).classes(f"claim-mark {row.verdict_kind}")
             if ending(record) == NOT_RUN:
                 ui.label(words(record.statement))
-                ui.label("Not run yet.").classes("note")
+                note("Not run yet.")
             else:
                 show_details(record)
 
@@ -326,7 +302,7 @@ SCREEN = Screen(
     "/claims",
     "Claims",
     "fact_check",
-    build,
+    ClaimsPage.build,
     """
 A claim is a theorem or a published figure put to the test: what theory predicts, beside what training measured.
 
