@@ -11,6 +11,7 @@ sends reaches the file system. Data that are pasted or uploaded are kept in the 
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import as_file, files
@@ -20,7 +21,8 @@ from typing import Any
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, OPTIONS, Reading
 from attomaton.corpus.windows import Windows
-from attomaton.disk.formats import read_json, to_json, write_json
+from attomaton.disk.formats import to_json, write_json
+from attomaton.disk.records import read_record
 from attomaton.disk.storage import KIND_FILE, read_mark, write_whole
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.look import is_marked, ours
@@ -47,6 +49,15 @@ class Item:
         if self.kind != "data":
             raise UsageError(f"{self.title} is a {self.kind}, not a data set.")
         return named(self, read_windows, self.path, self.reading)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What lies beside data that were pasted or uploaded."""
+
+    title: str
+    suffix: str
+    reading: Reading
 
 
 class Shelf:
@@ -91,8 +102,8 @@ class Shelf:
             if fresh:
                 item.path.unlink()
             raise
-        record = {"title": title, "suffix": suffix, "reading": asked}
-        write_whole(folder / f"{mark}.json", lambda path: write_json(path, record))
+        kept = _Kept(title, suffix, asked)
+        write_whole(folder / f"{mark}.json", lambda path: write_json(path, kept))
         return item
 
     def find(self, id: str) -> Item:
@@ -128,32 +139,22 @@ class Shelf:
             if not path.is_file():
                 continue  # a pipe would be waited for
             try:
-                record = read_json(path)
-                title, suffix, asked = (
-                    str(record["title"]),
-                    record["suffix"],
-                    _checked(record["reading"]),
-                )
-            except (AttomatonError, KeyError, TypeError, AttributeError):
+                kept = read_record(path, _Kept)
+                asked = _allowed(kept.reading)
+            except AttomatonError:
                 continue  # not ours
-            file = path.with_suffix(suffix if suffix in SUFFIXES else ".txt")
+            file = path.with_suffix(kept.suffix if kept.suffix in SUFFIXES else ".txt")
             if _ID.fullmatch(path.stem) and file.is_file() and not file.is_symlink():
-                yield Item(path.stem, "data", title, file, asked)
+                yield Item(path.stem, "data", kept.title, file, asked)
 
     def _folders(self) -> Iterator[Item]:
         """Folders of ours below the workspace, but for the models of data that are on the shelf themselves."""
-        own = self.workspace / "models"
-        for root in (
-            {self.workspace, self.workspace.parent}
-            if self.workspace.name == "lab"
-            else {self.workspace}
-        ):
+        own, place = self.workspace / "models", self.workspace
+        for root in {place, place.parent} if place.name == "lab" else {place}:
             for path in ours(root):
-                if path.parent != own and is_marked(path) and not path.name.startswith("."):
-                    try:
+                if is_marked(path) and path.parent != own and not path.name.startswith("."):
+                    with suppress(AttomatonError):
                         yield _folder(path)
-                    except AttomatonError:
-                        continue
 
 
 def folder_id(path: Path) -> str:
@@ -200,7 +201,10 @@ def _checked(reading: Mapping[str, Any]) -> Reading:
     strange = [k for k, v in given.items() if type(v) is not (int if k == "context" else str)]
     if strange:
         raise UsageError(f"{', '.join(strange)}: context is a whole number, all else are words.")
-    asked = Reading(**given)
+    return _allowed(Reading(**given))
+
+
+def _allowed(asked: Reading) -> Reading:
     if asked.tokenising not in TOKENISERS:
         raise UsageError(f"tokenizer: one of {', '.join(TOKENISERS)}.")
     return asked

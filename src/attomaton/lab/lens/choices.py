@@ -13,6 +13,7 @@ from attomaton.corpus.documents import SPLITS, Documents
 from attomaton.corpus.terms import MAX_DF
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, Job
+from attomaton.lab.kit.parts import abreast, card, chip, note, place
 from attomaton.lab.lens.records import (
     TOP,
     Records,
@@ -67,8 +68,7 @@ class Choices:
 
     async def fill(self, changed: Callable[[], Any]) -> None:
         """Show them; `changed` is called when the size of tables is."""
-        with ui.element("section").classes("card lens-choices") as card:
-            card.props('aria-label="What to look at"')
+        with card("", "lens-choices", label="What to look at"):
             with ui.element("div"):
                 self._search()
             with ui.element("div") as self.shelf:
@@ -87,12 +87,10 @@ class Choices:
         field = ui.input("Last token", value=view.get("find")).props(
             'dense outlined clearable debounce="150" aria-label="Search last tokens"'
         )
-        wrong = ui.element("div")
-        found = ui.element("div").classes("abreast").props('role="list" aria-label="Last tokens"')
+        wrong = place()
+        found = abreast().props('role="list" aria-label="Last tokens"')
         total = len(model.lasts["last"])
-        ui.label(
-            f"{total:,} last token{'s' * (total != 1)}, the heaviest first, with their samples."
-        ).classes("note")
+        note(f"{total:,} last token{'s' * (total != 1)}, the heaviest first, with their samples.")
 
         def show() -> None:
             found.clear()
@@ -102,7 +100,7 @@ class Choices:
                     link = ui.link(target=links.lens(row.last)).classes("chip")
                     with link.props('role="listitem"'):
                         ui.label(readable([row.last])[row.last])
-                        ui.label(f"{row.weight:,.12g}").classes("note")
+                        note(f"{row.weight:,.12g}")
 
         leaving = False
 
@@ -127,21 +125,19 @@ class Choices:
 
     def _settings(self, changed: Callable[[], Any]) -> None:
         view, last = self.view, self.subject.last
-        with ui.element("div").classes("abreast"):
-            ui.link("The whole model", view.link("/lens", None, **self.links().kept)).classes(
-                "chip"
-            )
+        with abreast():
+            chip("The whole model", view.link("/lens", None, **self.links().kept))
             if last:
-                ui.link("Its graph", view.link("/graph", last=last)).classes("chip")
-                ui.link("Its automaton", view.link("/automaton", last=last)).classes("chip")
-        with ui.element("div").classes("abreast"):
+                chip("Its graph", view.link("/graph", last=last))
+                chip("Its automaton", view.link("/automaton", last=last))
+        with abreast():
             top = ui.number("Rows of tables", value=self.subject.top, min=1, max=MOST_ROWS)
             share = ui.number(
                 "Most documents", value=self.subject.max_df, min=0.01, max=1, step=0.05
             )
             for field in (top, share):
                 field.props("dense outlined debounce=400").classes("lens-field")
-        ui.label("Terms in a larger share of the documents are left out of TF-IDF.").classes("note")
+        note("Terms in a larger share of the documents are left out of TF-IDF.")
 
         async def put() -> None:
             rows = None if top.value in (None, TOP) else int(top.value)
@@ -167,7 +163,7 @@ class Choices:
             text_path(model)
         except AttomatonError as error:
             with self.shelf:
-                ui.label(f"No documents: {self._named(str(error))}").classes("note")
+                note(f"No documents: {self._named(str(error))}")
             return
 
         def read(_: Job) -> str:
@@ -199,7 +195,7 @@ class Choices:
         self._cut(str(job.result))
         links, here = self.links(), self._here(documents)
         with self.shelf:
-            with ui.element("div").classes("abreast"):
+            with abreast():
                 field = ui.input("Document", value=view.get("filter")).classes("lens-field")
                 field.props('dense outlined clearable debounce="150" aria-label="Filter documents"')
                 if len(splits(self.model)) > 1:
@@ -208,7 +204,7 @@ class Choices:
                         on_change=lambda e: view.go(None, None, split=e.value, **links.kept),
                     ).props("dense outlined options-dense").classes("lens-field")  # fmt: skip
             listed = ui.element("ul").classes("lens-documents").props('aria-label="Documents"')
-            note = ui.label().classes("note")
+            said = note()
 
         def show() -> None:
             listed.clear()
@@ -221,7 +217,7 @@ class Choices:
                         link = ui.link(part.text, part.to)
                         link.props('aria-current="true"' if i == here else "")
             shown = "" if len(found) <= LISTED else f"; the first {LISTED} are shown"
-            note.set_text(f"{len(found):,} of {len(documents):,} documents{shown}.")
+            said.set_text(f"{len(found):,} of {len(documents):,} documents{shown}.")
 
         def typed() -> None:
             view.put(filter=field.value)
