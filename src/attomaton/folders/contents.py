@@ -12,6 +12,8 @@ from typing import Any
 
 from attomaton.disk.formats import plain, read_json, read_text, read_toml
 from attomaton.disk.records import as_record, read_record
+from attomaton.folders.model import model_record
+from attomaton.folders.sweep import FailedPiece, cells_of, grid_words, pieces_of, read_grid
 from attomaton.folders.unfinished import Done
 
 Figure = str | int | float | bool  # of a summary
@@ -36,8 +38,6 @@ class Contents:
 
 def model_contents(folder: Path) -> Contents:
     """Of a model."""
-    from attomaton.folders.model import model_record
-
     record = model_record(folder)
     return Contents(
         flat({"data": record.data, **plain(record.reading)}),
@@ -63,8 +63,6 @@ def predictor_contents(folder: Path) -> Contents:
 
 def sweep_contents(folder: Path) -> Contents:
     """Of a sweep, which may still be under way."""
-    from attomaton.folders.sweep import FailedPiece, cells_of, grid_words, pieces_of, read_grid
-
     asked = read_grid(folder)
     words = ["attomaton", "sweep", ",".join(asked.classes), *grid_words(asked.grid)]
     cells = cells_of(asked.grid, asked.classes, asked.level)

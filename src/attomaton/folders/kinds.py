@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attomaton.disk.kinds import KINDS
 from attomaton.errors import AttomatonError, DataError
@@ -18,6 +17,9 @@ from attomaton.folders.contents import (
     run_contents,
     sweep_contents,
 )
+from attomaton.folders.differ.models import Graphs, model_difference
+from attomaton.folders.differ.runs import Tables, Training, table_difference, training_difference
+from attomaton.folders.differ.sweeps import Cells, sweep_difference
 from attomaton.folders.unfinished import (
     Asked,
     Done,
@@ -29,35 +31,6 @@ from attomaton.folders.unfinished import (
     steps_done,
 )
 
-if TYPE_CHECKING:
-    from attomaton.folders.differ.models import Graphs
-    from attomaton.folders.differ.runs import Tables, Training
-    from attomaton.folders.differ.sweeps import Cells
-
-
-def _graphs(a: Path, b: Path) -> "Graphs":
-    from attomaton.folders.differ.models import model_difference
-
-    return model_difference(a, b)
-
-
-def _cells(a: Path, b: Path) -> "Cells":
-    from attomaton.folders.differ.sweeps import sweep_difference
-
-    return sweep_difference(a, b)
-
-
-def _training(a: Path, b: Path) -> "Training":
-    from attomaton.folders.differ.runs import training_difference
-
-    return training_difference(a, b)
-
-
-def _tables(a: Path, b: Path) -> "Tables":
-    from attomaton.folders.differ.runs import table_difference
-
-    return table_difference(a, b)
-
 
 @dataclass(frozen=True)
 class Ways:
@@ -68,18 +41,18 @@ class Ways:
 
     read: Callable[[Path], Contents] = run_contents
     done: Mapping[str, Callable[[Path, Asked], Done]] = field(default_factory=dict)
-    differ: Mapping[str, "Callable[[Path, Path], Graphs | Training | Cells]"] = field(
+    differ: Mapping[str, Callable[[Path, Path], Graphs | Training | Cells]] = field(
         default_factory=dict
     )
 
 
 WAYS = {
-    "model": Ways(model_contents, {"fit": parts_done}, {"fit": _graphs}),
+    "model": Ways(model_contents, {"fit": parts_done}, {"fit": model_difference}),
     "run": Ways(
         done={"train": steps_done, "reproduce": states_done, "dynamics": levels_done},
-        differ={"train": _training, "demo": _training},
+        differ={"train": training_difference, "demo": training_difference},
     ),
-    "sweep": Ways(sweep_contents, differ={"sweep": _cells}),
+    "sweep": Ways(sweep_contents, differ={"sweep": sweep_difference}),
     "verification": Ways(done={"verify": claims_done}),
     "predictor": Ways(predictor_contents, {"tune": pieces_done}),
 }
@@ -96,12 +69,10 @@ def read_contents(folder: Path, kind: str) -> Contents:
         return ways(kind).read(folder)
 
 
-def compared(
-    a: Path, b: Path, kind: str, maker: str | None
-) -> "Graphs | Training | Cells | Tables":
+def compared(a: Path, b: Path, kind: str, maker: str | None) -> Graphs | Training | Cells | Tables:
     """What only their kind can tell of how two folders differ."""
     with _readable(f"{a} or {b}"):
-        return ways(kind).differ.get(maker or "", _tables)(a, b)
+        return ways(kind).differ.get(maker or "", table_difference)(a, b)
 
 
 @contextmanager

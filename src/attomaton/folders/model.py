@@ -69,17 +69,13 @@ class Part:
     part: int
     first_last: int
     final_last: int
-    weight: float = 0.0
+    weight: float
 
 
 @dataclass(frozen=True)
-class SolvedPart:
+class SolvedPart(Part):
     """What the record of a part says that is complete."""
 
-    part: int
-    first_last: int
-    final_last: int
-    weight: float
     summary: Summary
 
 

@@ -1,6 +1,7 @@
 """Published experiments by name: run, judged, and left behind with their figure and data."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.published import Figure
 from attomaton.claims.registry import Claim, figures
-from attomaton.disk.formats import AGAIN, expect, read_json, write_columns, write_json
+from attomaton.disk.formats import AGAIN, read_json, write_columns, write_json
 from attomaton.disk.provenance import environment, provenance, to_toml
+from attomaton.disk.records import as_record, read_record
 from attomaton.disk.storage import (
     Checkpoint,
     check_folder,
@@ -123,13 +125,23 @@ def _config(name: str, seeds: int | None, quick: bool) -> dict[str, Any]:
     return {"preset": name, "seeds": seeds or find_preset(name)[1].seeds, "quick": quick or None}
 
 
+@dataclass(frozen=True)
+class _Verdict:
+    verdict: str
+
+
+@dataclass(frozen=True)
+class _Preset:
+    preset: str
+
+
 def _finished(folder: Path, config: Mapping[str, Any]) -> Result | None:
     """The summary of a run that was made with these settings under these versions, if there is one."""
     try:
         check_folder(folder, "run")
         same = (folder / "config.toml").read_text(encoding="utf-8") == to_toml(config)
         summary = read_json(folder / "summary.json")
-        expect(folder / "summary.json", summary, {"verdict": str})
+        as_record(_Verdict, summary, folder / "summary.json")
         return summary if same and read_json(folder / "env.json") == environment() else None
     except (DataError, OSError):
         return None  # it is made anew, or the place is refused with its reason
@@ -180,12 +192,12 @@ def draw_run(folder: Path | str) -> list[Path]:
 def run_figure(folder: Path | str) -> tuple[str, Any]:
     """The preset of a long preset's run folder, and its figure."""
     folder = check_folder(folder, "run")
-    expect(folder / "summary.json", said := read_json(folder / "summary.json"), {"preset": str})
-    (claim, _), result = find_preset(said["preset"]), read_json(folder / "result.json")
+    preset = read_record(folder / "summary.json", _Preset).preset
+    (claim, _), result = find_preset(preset), read_json(folder / "result.json")
     try:
         figure = DRAWINGS[claim.name](result)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise DataError(
             f"{folder / 'result.json'}: does not hold the numbers of this figure ({error!r:.100}); {AGAIN}."
         ) from error
-    return said["preset"], figure
+    return preset, figure

@@ -18,17 +18,18 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.base.face import Shown
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.disk.formats import (
     AGAIN,
-    expect,
     expect_arrays,
     read_arrays,
     read_json,
     write_arrays,
     write_json,
 )
+from attomaton.disk.records import as_record
 from attomaton.disk.storage import check_folder, check_place, new_folder
 from attomaton.errors import DataError, counted, whole_number
 from attomaton.mechanics.theory.automaton import (
@@ -46,12 +47,35 @@ from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.ngrams import NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
 
-_RECORD = {
-    "reading": {"context?": (int, None)},
-    "chosen": {"theta": float, "prior": str},
-    "baselines": {"mu": float, "frequency": bool, "theta": float, "mix": [float], "discounts": [float]},
-    "gate": {"overall": float},
-}  # fmt: skip
+
+@dataclass(frozen=True)
+class _Chosen:
+    theta: float
+    prior: str
+
+
+@dataclass(frozen=True)
+class _Settings:
+    mu: float
+    frequency: bool
+    theta: float
+    mix: tuple[float, float]
+    discounts: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class _Gate:
+    overall: float
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is needed of `predictor.json` to predict."""
+
+    reading: Reading
+    chosen: _Chosen
+    baselines: _Settings
+    gate: _Gate
 
 
 @dataclass(frozen=True)
@@ -304,14 +328,11 @@ class Predictor(Shown):
     def open(cls, folder: Path | str) -> "Predictor":
         """A predictor as it was saved."""
         folder = check_folder(folder, "predictor")
-        record = read_json(folder / "predictor.json")
-        expect(folder / "predictor.json", record, _RECORD)
-        chosen, settings = record["chosen"], record["baselines"]
-        least = min(chosen["theta"], settings["theta"], settings["mu"])
-        if len(settings["mix"]) != 2 or len(settings["discounts"]) != 2 or least < 0:
-            raise DataError(
-                f"{folder / 'predictor.json'}: settings that no tuning chooses; {AGAIN}."
-            )
+        record = read_json(path := folder / "predictor.json")
+        kept = as_record(_Kept, record, path)
+        chosen, settings = kept.chosen, kept.baselines
+        if min(chosen.theta, settings.theta, settings.mu) < 0:
+            raise DataError(f"{path}: settings that no tuning chooses; {AGAIN}.")
         labels = read_json(folder / "vocabulary.json")
         vocabulary = Vocabulary.from_record(labels, folder / "vocabulary.json")
         K = len(vocabulary)
@@ -326,22 +347,22 @@ class Predictor(Shown):
             raise DataError(f"{path}: counts and shares are 0 or more; {AGAIN}.")
         ngrams = NGrams(
             K, a["one"], _read_counts(path, a, "two", K**2), _read_counts(path, a, "three", K**3),
-            tuple(settings["discounts"]),
+            settings.discounts,
         )  # fmt: skip
         return cls(
             vocabulary,
-            chosen["theta"],
+            chosen.theta,
             _read_prior(folder / "prior.safetensors", chosen, K),
             _read_corrections(folder / "pairs.safetensors", K),
             Baselines(
                 ngrams,
                 a["recency"],
-                settings["mu"],
-                settings["frequency"],
-                settings["theta"],
-                tuple(settings["mix"]),
+                settings.mu,
+                settings.frequency,
+                settings.theta,
+                settings.mix,
             ),
-            Gate(a["inside"], record["gate"]["overall"], a["gate"]),
+            Gate(a["inside"], kept.gate.overall, a["gate"]),
             record,
         )
 
@@ -407,7 +428,7 @@ def _check_keys(path: Path, key: np.ndarray, end: int) -> None:
         raise DataError(f"{path}: its keys are out of order or out of range; {AGAIN}.")
 
 
-def _read_prior(path: Path, chosen: dict[str, Any], K: int) -> Prior:
+def _read_prior(path: Path, chosen: _Chosen, K: int) -> Prior:
     a, vector = read_arrays(path), ("f", (K,))
 
     def feature(name: str) -> Feature:
@@ -426,7 +447,7 @@ def _read_prior(path: Path, chosen: dict[str, Any], K: int) -> Prior:
         wins, appearances = (_read_counts(path, a, x, K**2) for x in ("wins", "appearances"))
         return Odds(Main(a["odds_main"]), K, wins, appearances, float(a["share"][0]))
 
-    names = parse_prior(chosen["prior"])
+    names = parse_prior(chosen.prior)
     expect_arrays(path, a, {"weight": ("f", (len(names),))})
     weight = dict(zip(names, a["weight"].tolist(), strict=True))
     return Prior({name: feature(name) for name in names}, weight)

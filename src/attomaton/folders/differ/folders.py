@@ -10,6 +10,7 @@ from pathlib import Path
 from attomaton.disk.kinds import title
 from attomaton.disk.records import absent
 from attomaton.errors import DataError, UsageError
+from attomaton.folders.contents import Figure
 from attomaton.folders.differ.models import Graphs
 from attomaton.folders.differ.runs import Tables, Training
 from attomaton.folders.differ.sweeps import Cells
@@ -91,11 +92,11 @@ def _comparable(path: Path) -> Folder:
     return folder
 
 
-def _unlike(a: Mapping[str, object], b: Mapping[str, object]) -> list[Unlike]:
+def _unlike(a: Mapping[str, Figure | None], b: Mapping[str, Figure | None]) -> list[Unlike]:
     return [Unlike(x.name, x.a, x.b) for x in _side_by_side(a, b) if not x.same]
 
 
-def _side_by_side(a: Mapping[str, object], b: Mapping[str, object]) -> list[Beside]:
+def _side_by_side(a: Mapping[str, Figure | None], b: Mapping[str, Figure | None]) -> list[Beside]:
     rows = []
     for name in dict.fromkeys((*a, *b)):
         x, y = a.get(name), b.get(name)
