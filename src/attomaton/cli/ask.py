@@ -1,7 +1,10 @@
 """The commands that ask a model: what comes next, why, and who outranks whom."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +12,10 @@ from attomaton.cli import predictor
 from attomaton.cli.console import emit, progress_bar, put_file
 from attomaton.cli.options import Json, Model, at_least, command, token_typed, tokens_typed
 from attomaton.errors import UNKNOWN_TOKENS, UsageError
+
+if TYPE_CHECKING:
+    from attomaton.mechanics.theory.automaton import Unknown
+    from attomaton.mechanics.theory.prediction import Prediction
 
 MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
 UNKNOWN = (
@@ -58,7 +65,6 @@ def predict(
     By the limit of training (`attomaton fit`), or by a predictor (`attomaton tune`).
     """
     from attomaton.disk.storage import is_folder
-    from attomaton.mechanics.theory.automaton import NEVER_LAST
     from attomaton.report.text.terminal import prediction_text
 
     at_least("--top", top, 1)
@@ -69,25 +75,31 @@ def predict(
         raise UsageError("--seed goes with --sample: nothing else is drawn.")
     if is_folder(model, "predictor"):
         refuse_options("a predictor", {"--radius": radius})
-        record, text = predictor.predicted(
-            model, tokens, top, backoff is not False, sample, seed or 0
-        )
-        emit(record, text, json)
-        mark_unknown(record)
-        return
-    refuse_options("a limit", {"--backoff": backoff})
-    automaton, words = opened(model, tokens, whole=sample > 0)
-    record = prediction(automaton, words, float("inf") if radius is None else radius)
-    if sample:
-        from attomaton.numerics import named_rng
+        found = predictor.predicted(model, tokens, top, backoff is not False, sample, seed or 0)
+        top = len(found.probabilities)
+    else:
+        refuse_options("a limit", {"--backoff": backoff})
+        found = _predicted(model, tokens, inf if radius is None else radius, sample, seed or 0)
+    emit(found, prediction_text(found, top), json)
+    mark_unknown(found.unknown)
 
-        rng = named_rng("sample", seed or 0)
-        with progress_bar("drawing"):
-            record["continuation"] = drawn = automaton.sample(words, rng, sample)
-        if len(drawn) < sample:
-            record["continuation_ends"] = f"{NEVER_LAST}: {[*words, *drawn][-1]}"
-    emit(record, prediction_text(record, top), json)
-    mark_unknown(record)
+
+def _predicted(
+    model: Path, tokens: list[str], radius: float, sample: int, seed: int
+) -> "Prediction":
+    """What `attomaton predict` answers with a limit."""
+    from attomaton.mechanics.theory.automaton import NEVER_LAST
+    from attomaton.mechanics.theory.prediction import limit_prediction
+    from attomaton.numerics import named_rng
+
+    automaton, words = opened(model, tokens, whole=sample > 0)
+    found = limit_prediction(automaton, words, radius)
+    if not sample:
+        return found
+    with progress_bar("drawing"):
+        drawn = automaton.sample(words, named_rng("sample", seed), sample)
+    ends = f"{NEVER_LAST}: {[*words, *drawn][-1]}" if len(drawn) < sample else None
+    return replace(found, continuation=drawn, continuation_ends=ends)
 
 
 def explain(
@@ -111,22 +123,21 @@ def explain(
         check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):
         refuse_options("a predictor", {"--evidence": evidence, "--figure": figure})
-        record, text = predictor.explained(model, tokens, backoff is not False)
-        emit(record, text, json)
-        mark_unknown(record)
+        reasons, text = predictor.explained(model, tokens, backoff is not False)
+        emit(reasons, text, json)
+        mark_unknown(reasons.unknown)
         return
     refuse_options("a limit", {"--backoff": backoff})
     at_least("--evidence", evidence or 0, 0)
     automaton, words = opened(model, tokens)
     explanation = automaton.explain(words, 3 if evidence is None else evidence)
-    record = explanation.record()
     if figure is not None:
         from attomaton.report.figures import canvas
         from attomaton.report.figures import training as figures
 
         canvas.write(figures.prediction_figure(explanation), figure)
-    emit(record, explanation_text(explanation), json)
-    mark_unknown(record)
+    emit(explanation, explanation_text(explanation), json)
+    mark_unknown(explanation.unknown)
 
 
 def graph(
@@ -208,28 +219,7 @@ def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, li
     return Automaton(limit), [limit.graph.vocabulary.read(token) for token in tokens]
 
 
-def prediction(automaton: Any, words: list[Any], radius: float) -> dict[str, Any]:
-    """What `attomaton predict` answers with a limit, as plain data."""
-    from dataclasses import asdict
-
-    from attomaton.mechanics.theory.automaton import unknown_note
-
-    p = automaton.predict_proba(words, radius)
-    ranked = sorted(p.items(), key=lambda pair: -pair[1])
-    unknown = automaton.unknown(words)
-    return {
-        "context": words,
-        "radius": radius,
-        "prediction": ranked[0][0] if ranked else None,
-        "probabilities": [{"token": x, "p": v} for x, v in ranked],
-        "known_last": p.known_last,
-        "unknown": [asdict(x) for x in unknown],
-        "unseen": list(p.unseen),
-        "note": unknown_note(unknown, bool(ranked)),
-    }
-
-
-def refuse_options(what: str, given: dict[str, Any]) -> None:
+def refuse_options(what: str, given: dict[str, object]) -> None:
     """Refuse options that say nothing about this kind of folder."""
     named = [name for name, value in given.items() if value is not None]
     if named:
@@ -241,7 +231,7 @@ def refuse_options(what: str, given: dict[str, Any]) -> None:
         raise UsageError(f"this folder holds {what}; {', '.join(named)} is for {other}.")
 
 
-def mark_unknown(record: dict[str, Any]) -> None:
+def mark_unknown(unknown: "Sequence[Unknown]") -> None:
     """End with an exit code of its own where an answer is about tokens the model does not know."""
-    if record["unknown"]:
+    if unknown:
         raise typer.Exit(UNKNOWN_TOKENS)

@@ -8,13 +8,16 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attomaton.base import interrupts
 from attomaton.base.progress import Progress
 from attomaton.errors import StorageError, visible
+
+if TYPE_CHECKING:
+    from attomaton.disk.storage import Replaced
 
 LONGEST = 1000  # characters in a line of a message, whatever a file had in it
 FIRST_LINE, NEXT_LINE = 3.0, 15.0  # seconds, of progress where there is no terminal
@@ -63,14 +66,14 @@ def _stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
     return "".join(shown), error.end
 
 
-def emit(record: dict[str, Any], text: str, as_json: bool) -> None:
-    """The result of a command, for a program or for a person."""
-    _put(_json({"schema_version": 1, **record}) if as_json else _plain(text))
+def emit(record: object, text: str, as_json: bool) -> None:
+    """The result of a command, for a program (a record, or what is made of them) or for a person."""
+    _put(_json(record) if as_json else _plain(text))
 
 
-def say_replaced(record: Mapping[str, Any]) -> None:
+def say_replaced(old: "Replaced | None") -> None:
     """Say which earlier folder a result took the place of."""
-    if (old := record.get("replaced")) is not None:
+    if old is not None:
         made = visible(old.made[:16].replace("T", " "))
         by = f" ({visible(old.command, 200)})" if old.command else ""
         say(f"replaced: {old.kind} of {made}{by}")
@@ -100,11 +103,11 @@ def _put(text: str, raw: Any = None) -> None:
         ) from error
 
 
-def _json(record: dict[str, Any]) -> str:
+def _json(record: object) -> str:
     """A record as JSON that any output can hold: the same value, what is invisible or unknown there as codes."""
-    from attomaton.disk.formats import to_json
+    from attomaton.disk.formats import plain, to_json
 
-    text = to_json(record)
+    text = to_json({"schema_version": 1, **plain(record)})
     known = getattr(sys.stdout, "encoding", None) or "utf-8"
 
     def code(found: re.Match[str]) -> str:
@@ -204,6 +207,6 @@ def fail(kind: str, message: str, code: int) -> None:
     if "--json" in sys.argv:
         error = {"type": kind, "message": message, "exit_code": code}
         with suppress(BrokenPipeError, StorageError):
-            _put(_json({"schema_version": 1, "error": error}))
+            _put(_json({"error": error}))
     say("\n".join(visible(line, LONGEST) for line in f"{kind}: {message}".split("\n")))
     sys.exit(code)

@@ -38,7 +38,7 @@ def demo(
 
     with progress_bar("training") as progress:
         summary, text = demo_run(out, progress, force)
-    say_replaced(summary)
+    say_replaced(summary["replaced"])
     emit(summary, text, json)
 
 
@@ -93,7 +93,7 @@ def fit(
             force=force,
             reading=reading,
         )
-    say_replaced(summary)
+    say_replaced(summary["replaced"])
     text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
     emit(summary, text, json)
 
@@ -159,7 +159,7 @@ def train(
             force=force,
             **given,
         )
-    say_replaced(summary)
+    say_replaced(summary["replaced"])
     names = list(summary["final"][0])
     rows = [[row[name] for name in names] for row in summary["final"]]
     text = (

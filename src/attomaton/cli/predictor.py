@@ -12,6 +12,8 @@ from attomaton.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
+    from attomaton.mechanics.theory.prediction import Prediction
+    from attomaton.predictor.model import Reasons
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +73,7 @@ def tune(
             progress=progress,
             **grid,
         )
-    say_replaced(record)
+    say_replaced(record["replaced"])
     chosen = record["chosen"]
     rows = [
         [r["prior"], r["theta"], r["lambda"], f"{r['log_loss']:.4f}", f"{r['top1']:.4f}"]
@@ -115,38 +117,34 @@ def _taken_up(record: dict[str, Any]) -> str:
 
 def predicted(
     folder: Path, tokens: list[str], top: int, backoff: bool, sample: int, seed: int
-) -> tuple[dict[str, Any], str]:
-    """What `attomaton predict` answers with a predictor: a record and a text."""
-    from dataclasses import asdict
-
+) -> "Prediction":
+    """What `attomaton predict` answers with a predictor: the likeliest, and those of the context it does not know."""
+    from attomaton.mechanics.theory.prediction import Prediction, falling
     from attomaton.numerics import named_rng
     from attomaton.predictor.model import Predictor, taken_as
-    from attomaton.report.text.terminal import prediction_text
 
     predictor = Predictor.open(folder)
     words = [predictor.vocabulary.read(token) for token in tokens]
-    p = predictor.predict_proba(words, backoff)
+    shares = falling(predictor.predict_proba(words, backoff))
     unknown = predictor.unknown(words)
-    ranked = sorted(p.items(), key=lambda pair: -pair[1])
     new = {x.token for x in unknown}
-    shown = [*ranked[:top], *(pair for pair in ranked[top:] if pair[0] in new)]
-    record = {
-        "context": words,
-        "backoff": backoff,
-        "prediction": predictor.predict(words, backoff),
-        "probabilities": [{"token": x, "p": v} for x, v in shown],
-        "unknown": [asdict(x) for x in unknown],
-        "unseen": [],
-        "note": taken_as(unknown),
-    }
+    drawn = None
     if sample:
-        rng = named_rng("sample", seed)
         with progress_bar("drawing"):
-            record["continuation"] = predictor.sample(words, rng, sample, backoff)
-    return record, prediction_text(record, len(shown))
+            drawn = predictor.sample(words, named_rng("sample", seed), sample, backoff)
+    return Prediction(
+        context=words,
+        backoff=backoff,
+        prediction=predictor.predict(words, backoff),
+        probabilities=[*shares[:top], *(x for x in shares[top:] if x.token in new)],
+        unknown=unknown,
+        unseen=(),
+        note=taken_as(unknown),
+        continuation=drawn,
+    )
 
 
-def explained(folder: Path, tokens: list[str], backoff: bool) -> tuple[dict[str, Any], str]:
+def explained(folder: Path, tokens: list[str], backoff: bool) -> "tuple[Reasons, str]":
     """What `attomaton explain` answers with a predictor: the branch that answered, every term of every score."""
     from attomaton.predictor.model import Predictor
     from attomaton.report.text.terminal import reasons_text
@@ -154,7 +152,7 @@ def explained(folder: Path, tokens: list[str], backoff: bool) -> tuple[dict[str,
     predictor = Predictor.open(folder)
     words = [predictor.vocabulary.read(token) for token in tokens]
     reasons = predictor.explain(words, backoff)
-    return reasons.record(), reasons_text(reasons)
+    return reasons, reasons_text(reasons)
 
 
 def score(

@@ -80,7 +80,7 @@ def dynamics(
             force=force,
             **options,
         )
-    say_replaced(summary)
+    say_replaced(summary["replaced"])
     rows = [
         [name, r["status"][0], float(r["entropy"].mean()), float(r["common_attention"].mean()),
          float(r["phases"][0]["transition"])]
@@ -122,7 +122,7 @@ def sweep(
             out, parse_grid(grid), classes.split(","), level,
             progress, say, where, force,
         )  # fmt: skip
-    say_replaced(summary)
+    say_replaced(summary["replaced"])
     text = (
         f"{summary['cells']} cells, {summary['rows']} rows in {out / 'results.parquet'} "
         f"({summary['skipped_pieces']} of {summary['pieces']} pieces were there already)"

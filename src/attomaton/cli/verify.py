@@ -4,7 +4,7 @@ import ast
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -92,9 +92,9 @@ def verify(
     wanted = [x.strip() for x in only.split(",") if x.strip()] if only is not None else None
     with plain_engine.open() as where, progress_bar("verifying") as progress:
         summary = verify_run(wanted, quick, place, progress, data, reading, where, force)
-    say_replaced(summary)
+    say_replaced(summary["replaced"])
     rows = [
-        [r["claim"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r), round(r["seconds"], 1)]
+        [r["claim"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r["figures"]), round(r["seconds"], 1)]
         for r in summary["claims"]
         if r["verdict"] != "not applicable"
     ]  # fmt: skip
@@ -112,8 +112,8 @@ def verify(
         raise typer.Exit(code)
 
 
-def _figures(row: dict[str, Any]) -> str:
-    return cut("; ".join(f"{k} {v}" for k, v in row["figures"].items()), 70)
+def _figures(figures: dict[str, str]) -> str:
+    return cut("; ".join(f"{k} {v}" for k, v in figures.items()), 70)
 
 
 def reproduce(
@@ -143,7 +143,7 @@ def reproduce(
         with progress_bar("reproducing") as progress:
             summary = reproduce_all(place, seeds, quick, progress, force)
         for row in summary["presets"]:
-            say_replaced(row)
+            say_replaced(row.get("replaced"))
         rows = [[r["preset"], r["verdict"], r.get("error", r["title"])] for r in summary["presets"]]
         emit(summary, f"{table(['preset', 'verdict', ''], rows)}\nruns in {place}", json)
         if summary["verdict"] != "holds":
@@ -153,7 +153,7 @@ def reproduce(
     place = out or unfinished_run(preset, asked) or run_folder(preset, asked)
     with progress_bar(preset) as progress:
         summary = reproduce_run(preset, place, seeds, quick, progress, force)
-    say_replaced(summary)
+    say_replaced(summary["replaced"])
     emit(summary, reproduction_text(summary), json)
     if summary["verdict"] != "holds":
         raise typer.Exit(4)

@@ -29,7 +29,7 @@ from attomaton.corpus.shards import Run, one_after_the_other, read_shards
 from attomaton.corpus.tables import LONGEST
 from attomaton.corpus.text import line_blocks, read_text
 from attomaton.corpus.tokenisers import named_tokeniser
-from attomaton.corpus.vocabulary import Vocabulary, is_text, outside, unknown_tokens
+from attomaton.corpus.vocabulary import Label, Vocabulary, is_text, outside, unknown_tokens
 from attomaton.corpus.windows import (
     PART,
     Windows,
@@ -217,7 +217,9 @@ def _check_exists(path: Path) -> None:
 
 
 def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
-    rows: list[dict[str, Any]] = []
+    contexts: list[list[Label]] = []
+    nexts: list[Label] = []
+    weights: list[float] = []
     lines: list[int] = []
     held = 0  # bytes the rows take, about
     faults: list[str] = []
@@ -242,8 +244,11 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
             place = f"line {number}"
             unknown += [outside(x, place, vocabulary) for x in tokens if x not in vocabulary]
         faults += wrong
-        rows.append(row)
-        lines.append(number)
+        if not wrong:
+            contexts.append(row["tokens"])
+            nexts.append(row["next"])
+            weights.append(float(row.get("weight", 1)))
+            lines.append(number)
         held += ROW + VALUE * line.count(",") + 2 * len(line)
         if not number % CHECKED:
             check_memory(path, held)
@@ -253,14 +258,9 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
         raise DataError(listed(f"{counted(len(faults), 'fault')}:", faults, cure))
     if unknown:
         raise DataError(unknown_tokens(unknown))
-    if not rows:
+    if not lines:
         raise DataError("no rows: the file is empty.")
-    windows = windows_from_sequences(
-        [row["tokens"] for row in rows],
-        [row["next"] for row in rows],
-        [float(row.get("weight", 1)) for row in rows],
-        vocabulary,
-    )
+    windows = windows_from_sequences(contexts, nexts, weights, vocabulary)
     return replace(windows, noun="line", numbers=np.array(lines))
 
 

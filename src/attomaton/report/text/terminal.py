@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from attomaton.corpus.vocabulary import Label
 from attomaton.errors import visible
 from attomaton.mechanics.theory.automaton import Explanation, Fate
+from attomaton.mechanics.theory.prediction import Prediction
 from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.words import NONE
 
@@ -129,27 +131,23 @@ def explanation_text(e: Explanation) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-def prediction_text(record: Mapping[str, Any], top: int) -> str:
+def prediction_text(found: Prediction, top: int) -> str:
     """The likeliest next tokens; those of the context that the model does not know are marked."""
-    mark = dict.fromkeys(record["unseen"], "never seen with the last token")
-    mark |= {x["token"]: x["why"] for x in record["unknown"]}
-    shown = [
-        (_named(r["token"]), r["p"], mark.pop(r["token"], ""))
-        for r in record["probabilities"][:top]
-    ]
-    left_out = [x["token"] for x in record["unknown"] if x["token"] in mark]
+    mark: dict[Label | None, str] = dict.fromkeys(found.unseen, "never seen with the last token")
+    mark |= {x.token: x.why for x in found.unknown}
+    shown = [(_named(r.token), r.p, mark.pop(r.token, "")) for r in found.probabilities[:top]]
+    left_out = [x.token for x in found.unknown if x.token in mark]
     rows = [*shown, *((token, NONE, mark[token]) for token in left_out)]
     marked = any(row[2] for row in rows)
     text = table(["token", "p", ""][: 2 + marked], [row[: 2 + marked] for row in rows])
-    if record["prediction"] is None:
-        text = f"no prediction\n{record['note']}"
-    elif record["note"]:
-        text += f"\n{record['note']}"
-    if "continuation" in record:
-        drawn = [*record["context"], "→", *record["continuation"]]
-        text += f"\n{_joined(drawn)}"
-        if "continuation_ends" in record:
-            text += f"\nends there, {visible(record['continuation_ends'])}"
+    if found.prediction is None:
+        text = f"no prediction\n{found.note}"
+    elif found.note:
+        text += f"\n{found.note}"
+    if found.continuation is not None:
+        text += f"\n{_joined([*found.context, '→', *found.continuation])}"
+        if found.continuation_ends is not None:
+            text += f"\nends there, {visible(found.continuation_ends)}"
     return text
 
 

@@ -1,0 +1,59 @@
+"""The next token of a context as one record, whatever model was asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from attomaton.corpus.vocabulary import Label
+from attomaton.disk.records import absent
+from attomaton.mechanics.theory.automaton import Automaton, Unknown, unknown_note
+
+
+@dataclass(frozen=True)
+class Share:
+    """A token and its probability; None stands for all words that were never seen."""
+
+    token: Label | None
+    p: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What comes next, the likeliest first: by a limit at a `radius`, by a predictor with `backoff` or without.
+
+    `unknown` are the tokens of the context that the model does not know, `unseen` the known ones that were never seen
+    with the last token. A `continuation` is drawn where one was asked for.
+    """
+
+    context: Sequence[Label]
+    radius: float | None = absent()
+    backoff: bool | None = absent()
+    prediction: Label | None
+    probabilities: Sequence[Share]
+    known_last: bool | None = absent()
+    unknown: Sequence[Unknown]
+    unseen: Sequence[Label]
+    note: str
+    continuation: Sequence[Label] | None = absent()
+    continuation_ends: str | None = absent()  # why it is shorter than it was asked for
+
+
+def limit_prediction(automaton: Automaton, words: Sequence[Label], radius: float) -> Prediction:
+    """What the limit of training predicts, at the norm `radius` of W along W_svm."""
+    p = automaton.predict_proba(words, radius)
+    shares = falling(p)
+    unknown = automaton.unknown(words)
+    return Prediction(
+        context=words,
+        radius=radius,
+        prediction=shares[0].token if shares else None,
+        probabilities=shares,
+        known_last=p.known_last,
+        unknown=unknown,
+        unseen=p.unseen,
+        note=unknown_note(unknown, bool(shares)),
+    )
+
+
+def falling(p: Mapping[Label, float] | Mapping[Label | None, float]) -> list[Share]:
+    """Probabilities by token as shares, the likeliest first."""
+    return [Share(x, v) for x, v in sorted(p.items(), key=lambda pair: -pair[1])]
