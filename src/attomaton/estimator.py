@@ -40,6 +40,7 @@ from attomaton.errors import (
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory.automaton import Automaton, Explanation, mixing_scores
 from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.numerics import ragged_softmax
 
 RandomState = int | np.random.Generator | np.random.RandomState | None | Any
 SET_ASIDE = ("warn", "error", "ignore")
@@ -348,15 +349,13 @@ class NextTokenClassifier:
         key, count = np.unique((owner * K + ids)[ids >= 0], return_counts=True)
         row, column = key // K, key % K
         start = np.flatnonzero(np.diff(row, prepend=-1))
-        size = np.diff(start, append=len(row))
         if not len(row):
             return len(length), row, column, np.zeros(0)
         svm = limit.scores(limit.svm.coefficient, last[row], column)
         finite = limit.scores(limit.finite.coefficient, last[row], column)
         bags = np.append(start, len(row))
         score = mixing_scores(bags, count, svm, finite, radius, limit.svm.norm)
-        e = np.exp(score - np.repeat(np.maximum.reduceat(score, start), size))
-        return len(length), row, column, e / np.repeat(np.add.reduceat(e, start), size)
+        return len(length), row, column, ragged_softmax(score, bags)
 
 
 class _InOrderOfClasses(Automaton):

@@ -25,6 +25,19 @@ def row_pointer(length: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows_and_
     return np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
 
 
+def ragged_softmax(
+    score: Float[np.ndarray, " total"], start: Int[np.ndarray, " rows_and_one"]
+) -> Float[np.ndarray, " total"]:
+    """The softmax of each ragged row of scores, none of them empty; −∞ is a share of 0.
+
+    >>> ragged_softmax(np.array([0.0, 0.0, -np.inf, 7.0]), np.array([0, 3, 4])).tolist()
+    [0.5, 0.5, 0.0, 1.0]
+    """
+    head, length = start[:-1], np.diff(start)
+    mass = np.exp(score - np.repeat(np.maximum.reduceat(score, head), length))
+    return mass / np.repeat(np.add.reduceat(mass, head), length)
+
+
 def sorted_unique(key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " distinct"]:
     """The distinct values, ascending. NumPy's own `unique` goes through a hash table, far slower on long keys."""
     key = np.sort(key)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
-from attomaton.numerics import ragged_indices, row_pointer
+from attomaton.numerics import ragged_indices, ragged_softmax, row_pointer
 
 BLOCK = 1 << 15  # windows scored at a time: bounds the memory of scoring
 
@@ -68,9 +68,7 @@ class Bags:
 
     def shares(self, score: Float[np.ndarray, " incidences"]) -> Float[np.ndarray, " incidences"]:
         """The softmax of the scores in each bag; −∞ is a share of 0."""
-        top = np.maximum.reduceat(score, self.start[:-1])
-        mass = np.exp(score - top[self.owner])
-        return mass / self.sums(mass)[self.owner]
+        return ragged_softmax(score, self.start)
 
 
 def bags_of(windows: Windows, rows: Int[np.ndarray, " rows"]) -> Bags:

@@ -22,6 +22,7 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from attomaton.base.optimisers import Adam, Plain
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
 from attomaton.errors import DataError, SolverError, UsageError, listed, one_of
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from attomaton.transformer.model import Params, Settings
 
 OPTIMIZERS = ("sgd", "adam")
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's customary constants
 SMALL = 1 << 18  # arrays below this size are so quick to add up that starting to costs more
 CLIP_EPSILON = 1e-6  # added to the gradient's norm before it divides
 SAVE_SECONDS = 60.0  # a run is saved at the first record after so many seconds
@@ -262,14 +262,8 @@ def _descend_adam(
     gradient = Params(to_U, *to_rest)
     shorter = _clipped(plan, _squares(gradient))
     g = jax.tree.map(lambda g: shorter * g, gradient)
-    m = jax.tree.map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, state.moments[0], g)
-    v = jax.tree.map(lambda v, g: BETA_2 * v + (1 - BETA_2) * g * g, state.moments[1], g)
-    t = (step + 1).astype(to_U.dtype)
-    fair_m, fair_v = 1 / (1 - BETA_1**t), 1 / (1 - BETA_2**t)
-    params = jax.tree.map(
-        lambda w, m, v: w - lr * m * fair_m / (jnp.sqrt(v * fair_v) + EPSILON), state.params, m, v
-    )
-    return _State(params, (m, v))
+    move, moments = Adam().update(g, state.moments, step, lr)
+    return _State(jax.tree.map(lambda w, x: w - x, state.params, move), moments)
 
 
 def _side_by_side(program: Callable, shared: int) -> Callable:
@@ -365,8 +359,8 @@ def _first_state(course: _Course, dtype: Any) -> _State:
         initial_params(course.plan.settings, course.seed, i, dtype) for i in range(course.seeds)
     ]
     params = jax.tree.map(lambda *w: np.stack(w * len(course.rate)), *starts)
-    zeros = jax.tree.map(np.zeros_like, params)
-    return _State(params, () if course.plan.optimizer == "sgd" else (zeros, zeros))
+    optimiser = Plain() if course.plan.optimizer == "sgd" else Adam()
+    return _State(params, optimiser.init(params))
 
 
 def _named_leaves(state: _State) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import Embeddings
+from attomaton.numerics import ragged_softmax
 
 
 class Bags(NamedTuple):
@@ -248,6 +249,4 @@ def attention_of(
                 "one each is needed."
             )
         z = (E @ params.T @ E.T)[samples.last[owner], samples.token]
-    z = z + np.log(samples.count)
-    mass = np.exp(z - np.maximum.reduceat(z, samples.start[:-1])[owner])
-    return mass / np.add.reduceat(mass, samples.start[:-1])[owner]
+    return ragged_softmax(z + np.log(samples.count), samples.start)

@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular, figure_of
+from attomaton.base.optimisers import Adam, Optimiser, Plain
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
 from attomaton.corpus.samples import Samples, expect_samples, list_of
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from attomaton.mechanics.experiment.model import Problem
     from attomaton.mechanics.experiment.whole import Whole
 
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's customary constants
 CHUNKS = 50  # pieces a run is cut into when somebody watches it
 KEEP_EVERY = 5.0  # seconds between checkpoints
 
@@ -324,9 +324,12 @@ def _stack(
 
 
 def _first_state(optimizer: str, params: np.ndarray) -> _State:
-    moments = (np.zeros_like(params), np.zeros_like(params)) if optimizer == "adam" else ()
     zero = np.zeros(len(params), np.int64)
-    return _State(params, moments, zero, zero)
+    return _State(params, _optimiser(optimizer).init(params), zero, zero)
+
+
+def _optimiser(name: str) -> Optimiser:
+    return Adam() if name == "adam" else Plain()
 
 
 def _drawn(problem: "Problem", batch_size: int, key: Any) -> "Problem":
@@ -363,13 +366,7 @@ def _move(plan: _Plan, state: _State, value: Any, g: Any, given: _Given) -> tupl
         direction, norm = _unit(g)
         length = jnp.maximum(value - given.floor, 0.0) / jnp.where(norm > 0, norm, 1.0)
         return -length * direction, moments
-    if plan.optimizer == "adam":
-        t = state.step + 1.0
-        m = BETA_1 * moments[0] + (1 - BETA_1) * g
-        v = BETA_2 * moments[1] + (1 - BETA_2) * g * g
-        fair_m, fair_v = m / (1 - BETA_1**t), v / (1 - BETA_2**t)
-        return -lr * fair_m / (jnp.sqrt(fair_v) + EPSILON), (m, v)
-    return -lr * g, moments
+    return _optimiser(plan.optimizer).update(g, moments, state.step, -lr)
 
 
 def _advance(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.optimisers import Adam, Momentum, Optimiser, Plain
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
 from attomaton.errors import UsageError, one_of, visible
@@ -35,7 +36,6 @@ OPTIMIZERS = ("sgd", "momentum", "adam")
 STARTS = ("zero", "uniform")
 NORMALISE = ("l2", "none")
 PRECISIONS = ("float32", "float64")
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Adam's customary constants
 RECORDS = 100  # records kept when nobody says how often
 # Runs in one call of the program. On a CPU more of them fall out of its cache; elsewhere memory is the limit.
 AT_ONCE = {"cpu": 32}
@@ -217,22 +217,9 @@ class _Course(NamedTuple):
     dtype: type
 
 
-def _move(plan: _Plan, g: "Params", moments: tuple, step: Any) -> tuple["Params", tuple]:
-    """The change of the parameters in units of their learning rates, and the optimizer's memory after it."""
-    import jax
-    import jax.numpy as jnp
-
-    if plan.optimizer == "momentum":
-        b = jax.tree.map(lambda b, g: plan.momentum * b + g, moments[0], g)
-        return b, (b,)
-    if plan.optimizer == "adam":
-        m = jax.tree.map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, moments[0], g)
-        v = jax.tree.map(lambda v, g: BETA_2 * v + (1 - BETA_2) * g * g, moments[1], g)
-        t = (step + 1).astype(g.Y.dtype)
-        fair_m, fair_v = 1 / (1 - BETA_1**t), 1 / (1 - BETA_2**t)
-        move = jax.tree.map(lambda m, v: m * fair_m / (jnp.sqrt(v * fair_v) + EPSILON), m, v)
-        return move, (m, v)
-    return g, moments
+def _optimiser(plan: _Plan) -> Optimiser:
+    known = {"sgd": Plain(), "momentum": Momentum(plan.momentum), "adam": Adam()}
+    return known[plan.optimizer]
 
 
 def _step(
@@ -244,7 +231,8 @@ def _step(
     from attomaton.scan_snap.experiment.model import Params, ascent
 
     g = ascent(state.params, batch, layer, plan.normalise, plan.residual)
-    move, moments = _move(plan, g, state.moments, step)
+    # Y and Z have rates of their own, which come last.
+    move, moments = _optimiser(plan).update(g, state.moments, step)
     Y, Z = state.params.Y + eta_y * move.Y, state.params.Z + eta_z * move.Z
     # f and e_n − α are bounded, so Y moves by bounded amounts; and where Y or the logits do overflow, the next
     # gradient by Z is not finite. Watching Z is enough, and costs no pass over Y.
@@ -301,9 +289,7 @@ def _stream(
         return record_cells(span[1], state)
 
     params = jax.tree.map(lambda w: jnp.broadcast_to(w, (len(eta_y), *w.shape)), start)
-    zeros = jax.tree.map(jnp.zeros_like, params)
-    moments = {"sgd": (), "momentum": (zeros,), "adam": (zeros, zeros)}[plan.optimizer]
-    first = _State(params, moments, jnp.zeros(len(eta_y), jnp.int32))
+    first = _State(params, _optimiser(plan).init(params), jnp.zeros(len(eta_y), jnp.int32))
     spans = jnp.stack([jnp.concatenate([marks[:1], marks[:-1]]), marks], axis=1)
     last, kept = jax.lax.scan(segment, first, spans)
     return kept, last.failed
