@@ -61,6 +61,7 @@ def test_a_document_without_a_window_has_its_page_too(call, model, tmp_path):
 
 def test_a_document_needs_only_its_part_of_the_model(call, tmp_path):
     from attomaton.corpus.documents import read_documents
+    from attomaton.disk.formats import plain
     from attomaton.folders.model import open_model
     from attomaton.summaries import document_lens
 
@@ -70,7 +71,7 @@ def test_a_document_needs_only_its_part_of_the_model(call, tmp_path):
     for split in ("articles", "lines"):
         documents = read_documents(data, split)
         last = len(documents) - 1
-        whole = document_lens(open_model(model), documents, last)
+        whole = plain(document_lens(open_model(model), documents, last))
         _, out, _ = call("summary", model, "--document", last, "--split", split, "--json")
         record = json.loads(out)
         assert {k: record[k] for k in whole} == json.loads(json.dumps(whole))

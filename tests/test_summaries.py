@@ -7,17 +7,31 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from attomaton import samples_from_sequences
+from attomaton import samples_from_sequences, summaries
 from attomaton.corpus.documents import read_documents
 from attomaton.corpus.readers import read_samples
 from attomaton.corpus.reading import Reading
+from attomaton.disk.formats import plain
 from attomaton.errors import UsageError
 from attomaton.mechanics.synthetic import draw_samples
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
-from attomaton.summaries import document_lens, last_token_lens, model_summary
 from attomaton.summaries.outcomes import OUTCOMES, outcomes
 from attomaton.summaries.rank import BLOCK, disagreement, heaviest, places
+
+
+def model_summary(*arguments, **options):
+    """As plain data, which the tests below look into by name."""
+    return plain(summaries.model_summary(*arguments, **options))
+
+
+def last_token_lens(*arguments, **options):
+    return plain(summaries.last_token_lens(*arguments, **options))
+
+
+def document_lens(*arguments, **options):
+    return plain(summaries.document_lens(*arguments, **options))
+
 
 # After q: a and b tied above c and q. After z: the chain x, y, z. After w: v and w tied, 3 to 1.
 # The last row's label is not in its context.
@@ -239,9 +253,9 @@ def test_windows_that_are_lost_or_absent():
                    np.array([1.0, 0, 1, 0]), np.zeros(4))  # fmt: skip
     assert [OUTCOMES[k] for k in end.kind] == ["lost", "absent"]
     assert end.label_p.tolist() == [0, 0]
-    record = end.record(np.array([2.0, 1.0]))
-    assert record["right"] == 0
-    assert record["label_probability"]["mean_where_soft"] is None
+    record = end.predictions(np.array([2.0, 1.0]))
+    assert record.right == 0
+    assert record.label_probability.mean_where_soft is None
 
 
 def plain_documents(limit):
@@ -362,11 +376,11 @@ def test_places_and_disagreement():
     assert text.tolist() == [1, 2, 3, 4]
     assert attention.tolist() == [4, 2.5, 2.5, 1]
     apart = disagreement(text, attention, 5)
-    assert apart["text_over_attention"] == [0, 1]  # two and a half places from the better half
-    assert apart["attention_over_text"] == [3, 2]
-    assert apart["rank_correlation"] == pytest.approx(np.corrcoef(text, attention)[0, 1])
+    assert apart.text_over_attention == [0, 1]  # two and a half places from the better half
+    assert apart.attention_over_text == [3, 2]
+    assert apart.rank_correlation == pytest.approx(np.corrcoef(text, attention)[0, 1])
     same = disagreement(text, text, 5)
-    assert (same["rank_correlation"], same["text_over_attention"]) == (pytest.approx(1), [])
+    assert (same.rank_correlation, same.text_over_attention) == (pytest.approx(1), [])
 
 
 # Documents

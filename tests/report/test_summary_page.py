@@ -76,8 +76,8 @@ def test_sentences_and_tables_say_what_the_record_says(records, subject):
     record = records[subject]
     text, words = summary_text(record), in_words(record)
     assert words in text
-    hard = next(r for r in record["predictions"]["outcomes"] if r["outcome"] == "hard")
-    assert f"{100 * hard['share_of_realizable']:.3g}% are decided by retrieval alone" in words
+    hard = next(r for r in record.predictions.outcomes if r.outcome == "hard")
+    assert f"{100 * hard.share_of_realizable:.3g}% are decided by retrieval alone" in words
     for section in sections(record):
         assert section["heading"] in text
         assert {len(row) for row in section["rows"]} <= {len(section["header"])}
@@ -87,20 +87,20 @@ def test_key_terms_stand_with_their_numbers(records):
     record = records["last token"]
     table = next(s for s in sections(record) if s["heading"].startswith("Key terms"))
     first = dict(zip(table["header"], table["rows"][0], strict=True))
-    term = record["terms"][0]
-    assert first["term"] == term["term"]
-    assert first["TF-IDF"] == round(term["tfidf"], 3)
-    assert first["labels"] == term["labels"]
+    term = record.terms[0]
+    assert first["term"] == term.term
+    assert first["TF-IDF"] == round(term.tfidf, 3)
+    assert first["labels"] == term.labels
 
 
 def test_the_picture_draws_every_level_and_point(records):
     record = records["last token"]
     figure = summary_figure(record)
     left, right = figure.axes
-    assert len(left.patches) == len(record["levels"])
+    assert len(left.patches) == len(record.levels)
     points = sum(
         len(line.get_xdata()) for line in right.lines if (line.get_gid() or "").startswith("points")
     )
-    assert points == len(record["points"])
+    assert points == len(record.points)
     shares = [p for p in summary_figure(records["model"]).axes[1].patches if p.get_y() > 0.5]
     assert sum(p.get_width() for p in shares) == pytest.approx(1)

@@ -1,7 +1,7 @@
 """The command that tells a person what was learned: of a model, a last token or a document."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,8 @@ from attomaton.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from attomaton.folders.model import ModelFolder
+    from attomaton.mechanics.theory.limit import Limit
+    from attomaton.summaries.records import DocumentSummary, LastTokenSummary, Summary
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +46,7 @@ def summary(
 
     Of the whole model, one last token, or one document.
     """
+    from attomaton.disk.formats import plain
     from attomaton.disk.storage import check_file
     from attomaton.folders.model import ModelFolder
     from attomaton.report.figures.canvas import FIGURES
@@ -56,10 +59,13 @@ def summary(
     if figure is not None:
         check_file(figure, FIGURES, (model, data))
     at_least("--top", top, 1)
+    head = {"model": str(model)}
+    record: Summary
     with progress_bar("summary"):
         opened = ModelFolder(model)
         if document is not None:
-            record = _document(opened, document, data, split, top, max_df)
+            path, split, record = _document(opened, document, data, split, top, max_df)
+            head |= {"data": str(path), "split": split}
         elif last is not None:
             record = _last_token(opened.limit(), last, top, max_df)
         else:
@@ -67,16 +73,16 @@ def summary(
 
             record = model_summary(opened.limit(), top)
         how = opened.record.reading
-        record = {"model": str(model), **record, "reading": how, "in_words": in_words(record)}
         written = _write(record, html, figure)
     if how.ordering is not None:
         say(how.ordering.text())
-    emit(record, summary_text(record), json)
+    told = {**head, **plain(record), "reading": how, "in_words": in_words(record)}
+    emit(told, summary_text(record), json)
     for path in written:
         say(f"written: {path}")
 
 
-def _last_token(limit: Any, last: str, top: int, max_df: float) -> dict[str, Any]:
+def _last_token(limit: "Limit", last: str, top: int, max_df: float) -> "LastTokenSummary":
     from attomaton.summaries import find_last_token, last_token_lens
 
     token = find_last_token(limit.graph.vocabulary, limit.graph.last_tokens, last)
@@ -85,8 +91,8 @@ def _last_token(limit: Any, last: str, top: int, max_df: float) -> dict[str, Any
 
 def _document(
     model: "ModelFolder", wanted: str, data: Path | None, split: str | None, top: int, max_df: float
-) -> dict[str, Any]:
-    """The lens on a document, read from its text as the model's own text was read."""
+) -> "tuple[Path, str, DocumentSummary]":
+    """A text, how it was cut, and the lens on one of its documents, read as the model's own text was read."""
     from attomaton.corpus.documents import read_documents
     from attomaton.corpus.text import EOS
     from attomaton.summaries import document_lens
@@ -109,10 +115,10 @@ def _document(
     if EOS not in limit.graph.vocabulary:
         documents = read_documents(path, split, reading, line_ends=False)
     record = document_lens(limit, documents, i, top, max_df, reading.context)
-    return {"data": str(path), "split": split, **record}
+    return path, split, record
 
 
-def _write(record: dict[str, Any], html: Path | None, figure: Path | None) -> list[Path]:
+def _write(record: "Summary", html: Path | None, figure: Path | None) -> list[Path]:
     """The files asked for, written."""
     if html is None and figure is None:
         return []

@@ -7,6 +7,7 @@ Attention ranks tokens for one last token at a time. What it thinks of a word in
 over the document's windows that hold the word; for a two-word term "a b", over those of them with last token a.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,15 @@ from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import ragged_indices, row_pointer, sum_by
 from attomaton.summaries.outcomes import Outcomes, outcomes
 from attomaton.summaries.rank import disagreement, heaviest, places
+from attomaton.summaries.records import (
+    DecidedOn,
+    DocumentDisagreement,
+    DocumentPoint,
+    DocumentSummary,
+    DocumentTerm,
+    ShownEdge,
+    SimilarDocument,
+)
 
 SHARED = 5  # terms named of what two documents share
 POINTS = 200  # words kept for a picture, from either end of the comparison
@@ -34,8 +44,8 @@ def document_lens(
     top: int = 20,
     max_df: float = MAX_DF,
     context: int | None = None,
-) -> dict[str, Any]:
-    """What a model makes of one document of a text, as plain data.
+) -> DocumentSummary:
+    """What a model makes of one document of a text, as a record.
 
     `context` is the number of tokens before a label in the fit (by default the most its samples show). The limit
     may be one opened for the last tokens of this document alone.
@@ -57,12 +67,9 @@ def document_lens(
     }
     columns["priority_place"] = places(columns["svm_score"])
 
-    def rows(chosen: Any) -> list[dict[str, Any]]:
+    def rows(chosen: Int[np.ndarray, " chosen"] | list[int]) -> list[DocumentPoint]:
         return [
-            {
-                "token": documents.vocabulary[word[c]],
-                **_plain({k: v[c] for k, v in columns.items()}),
-            }
+            DocumentPoint(documents.vocabulary[word[c]], **_entries(columns, int(c)))
             for c in chosen
         ]
 
@@ -70,27 +77,27 @@ def document_lens(
     shown = np.union1d(
         heaviest(columns["tfidf"], POINTS), heaviest(-columns["priority_place"], POINTS)
     )
-    return {
-        "subject": "document",
-        "document": i,
-        "title": documents.titles[i],
-        "documents": len(documents),
-        "words": int(counts[: len(documents.vocabulary)].sum()),
-        "distinct_words": int((counts[: len(documents.vocabulary)] > 0).sum()),
-        "context": windows.context,
-        "predictions": windows.result.record(np.ones(len(windows.label))),
-        "levels": windows.levels(),
-        "max_df": max_df,
-        "terms": _terms(documents, weights, windows, i, top),
-        "disagreement": {
-            "rank_correlation": apart["rank_correlation"],
-            "text_over_attention": rows(apart["text_over_attention"]),
-            "attention_over_text": rows(apart["attention_over_text"]),
-        },
-        "strongest_edges": windows.edges(top),
-        "similar": _similar(documents, weights, i, top),
-        "points": rows(shown),
-    }
+    return DocumentSummary(
+        subject="document",
+        document=i,
+        title=documents.titles[i],
+        documents=len(documents),
+        words=int(counts[: len(documents.vocabulary)].sum()),
+        distinct_words=int((counts[: len(documents.vocabulary)] > 0).sum()),
+        context=windows.context,
+        predictions=windows.result.predictions(np.ones(len(windows.label))),
+        levels=windows.levels(),
+        max_df=max_df,
+        terms=_terms(documents, weights, windows, i, top),
+        disagreement=DocumentDisagreement(
+            apart.rank_correlation,
+            rows(apart.text_over_attention),
+            rows(apart.attention_over_text),
+        ),
+        strongest_edges=windows.edges(top),
+        similar=_similar(documents, weights, i, top),
+        points=rows(shown),
+    )
 
 
 def longest_context(samples: Samples) -> int:
@@ -202,7 +209,7 @@ class _Windows:
             "distinct": labels == 1,
         }
 
-    def levels(self) -> list[dict[str, Any]]:
+    def levels(self) -> list[DecidedOn]:
         """How many windows are decided on each level of priority, and how many of them rightly."""
         n = len(self.label)
         kept = np.flatnonzero(self.result.retrieved & (self.level >= 0))
@@ -213,11 +220,11 @@ class _Windows:
         number = np.bincount(which, minlength=len(values))
         unseen = np.iinfo(np.int64).max
         return [
-            {"level": None if v == unseen else int(v), "windows": int(m), "right": int(r)}
+            DecidedOn(None if v == unseen else int(v), int(m), int(r))
             for v, m, r in zip(values, number, right, strict=True)
         ]
 
-    def edges(self, top: int) -> list[dict[str, Any]]:
+    def edges(self, top: int) -> list[ShownEdge]:
         """The priorities this document shows most often: its label came next, the other word stood there too."""
         V, words = len(self.documents.vocabulary), self.documents.vocabulary
         label = self.label[self.owner]
@@ -227,32 +234,30 @@ class _Windows:
         rows = []
         for t, n in ((int(seen[b]), int(number[b])) for b in heaviest(number, top)):
             last, winner, loser = t // V**2, t // V % V, t % V
-            named = {"last": words[last], "winner": words[winner], "loser": words[loser]}
-            rows.append({**named, "weight": n, **self._in_model(last, winner, loser)})
+            held = self._in_model(last, winner, loser)
+            rows.append(ShownEdge(words[last], words[winner], words[loser], n, *held))
         return rows
 
-    def _in_model(self, last: int, winner: int, loser: int) -> dict[str, Any]:
-        """What the model holds of an edge: its relation there, and the weight of all samples behind it."""
+    def _in_model(self, last: int, winner: int, loser: int) -> tuple[float, str, float | None]:
+        """What the model holds of an edge: the weight of all samples behind it, its relation there, its margin."""
         graph = self.limit.graph
         k, i, j = (int(self.model_id[x]) for x in (last, winner, loser))
         a, b = (graph.pair(k, x) if min(k, x) >= 0 else None for x in (i, j))
         if a is None or b is None:
-            return {"model_weight": 0.0, "relation": "unseen", "margin": None}
+            return 0.0, "unseen", None
         part = graph.edges_of(k)
         edge = (graph.edge_from[part] == a) & (graph.edge_to[part] == b)
         back = (graph.edge_from[part] == b) & (graph.edge_to[part] == a)
         margin = float(self.limit.svm.score[a] - self.limit.svm.score[b])
         relation = "strict" if edge.any() else "reversed" if back.any() else "unrelated"
-        return {
-            "model_weight": float(graph.edge_weight[part][edge].sum()),
-            "relation": "tied" if graph.component[a] == graph.component[b] else relation,
-            "margin": margin,
-        }
+        tied = graph.component[a] == graph.component[b]
+        weight = float(graph.edge_weight[part][edge].sum())
+        return weight, "tied" if tied else relation, margin
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Array entries as Python's own; what is not a number is nothing."""
-    return {k: None if np.isnan(v) else v.item() for k, v in row.items()}
+def _entries(columns: Mapping[str, np.ndarray], i: int) -> dict[str, Any]:
+    """One entry of each column as Python's own; what is not a number is nothing."""
+    return {k: None if np.isnan(v[i]) else v[i].item() for k, v in columns.items()}
 
 
 def _term(documents: Documents, term: int) -> str:
@@ -262,7 +267,7 @@ def _term(documents: Documents, term: int) -> str:
 
 def _terms(
     documents: Documents, weights: TermWeights, windows: _Windows, i: int, top: int
-) -> list[dict[str, Any]]:
+) -> list[DocumentTerm]:
     """The terms of largest TF-IDF, each with what attention makes of it in this document."""
     term, weight = weights.row(i)
     best = heaviest(weight, top)
@@ -274,19 +279,19 @@ def _terms(
             here = here & (windows.last[windows.owner] == a)
         learned = windows.columns(np.where(here, 0, -1), 1)
         rows.append(
-            {
-                "term": _term(documents, int(t)),
-                "words": 1 if b < 0 else 2,
-                "count": float(documents.terms.counts[i, t]),
-                "documents": int(weights.document_count[t]),
-                "tfidf": float(w),
-                **_plain({k: v[0] for k, v in learned.items()}),
-            }
+            DocumentTerm(
+                term=_term(documents, int(t)),
+                words=1 if b < 0 else 2,
+                count=float(documents.terms.counts[i, t]),
+                documents=int(weights.document_count[t]),
+                tfidf=float(w),
+                **_entries(learned, 0),
+            )
         )
     return rows
 
 
-def _similar(documents: Documents, weights: TermWeights, i: int, top: int) -> list[dict[str, Any]]:
+def _similar(documents: Documents, weights: TermWeights, i: int, top: int) -> list[SimilarDocument]:
     """The documents of largest TF-IDF cosine, with the terms that bring them near."""
     cosine = weights.cosines(i)
     cosine[i] = -np.inf
@@ -300,12 +305,12 @@ def _similar(documents: Documents, weights: TermWeights, i: int, top: int) -> li
         product = there * own[other]
         near = heaviest(product, SHARED)
         rows.append(
-            {
-                "document": int(d),
-                "title": documents.titles[d],
-                "tfidf_cosine": float(cosine[d]),
-                "shared_terms": int((product > 0).sum()),
-                "nearest_by": [_term(documents, int(other[t])) for t in near if product[t] > 0],
-            }
+            SimilarDocument(
+                int(d),
+                documents.titles[d],
+                float(cosine[d]),
+                int((product > 0).sum()),
+                [_term(documents, int(other[t])) for t in near if product[t] > 0],
+            )
         )
     return rows

@@ -9,7 +9,6 @@ A token x of q is *distinct* when all samples of q that hold x have one label, e
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -21,9 +20,21 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import UsageError, nearest
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import row_pointer, sum_by
-from attomaton.summaries.model import KINDS, NEXTS, edge_record, last_token_kinds
+from attomaton.summaries.model import KINDS, edge_record, following, last_token_kinds
 from attomaton.summaries.outcomes import outcomes
 from attomaton.summaries.rank import disagreement, heaviest, places
+from attomaton.summaries.records import (
+    Edge,
+    LastTokenDisagreement,
+    LastTokenPoint,
+    LastTokenSummary,
+    LastTokenTerm,
+    Leading,
+    Level,
+    LikeLast,
+    Predictions,
+    Similar,
+)
 
 LEADING = 6  # tokens named of a level
 POINTS = 200  # tokens kept for a picture, from either end of the comparison
@@ -31,8 +42,8 @@ POINTS = 200  # tokens kept for a picture, from either end of the comparison
 
 def last_token_lens(
     limit: Limit, last: int, top: int = 20, max_df: float = MAX_DF
-) -> dict[str, Any]:
-    """What was learned for one last token (an id), as plain data."""
+) -> LastTokenSummary:
+    """What was learned for one last token (an id), as a record."""
     graph, word = limit.graph, limit.graph.vocabulary
     if last not in graph.last_tokens:
         raise UsageError(f"{word[last]!r} is never a last token in this model, so it has no graph.")
@@ -44,35 +55,32 @@ def last_token_lens(
     )
     own, edges = lens.own, np.arange(*_bounds(graph.edges_of(last)))
     itself = graph.pair(last, last)
-    return {
-        "subject": "last token",
-        "last": word[last],
-        "weight": own.total_weight,
-        "weight_share": own.total_weight / limit.samples.total_weight,
-        "kind": KINDS[last_token_kinds(graph)[lens.row]],
-        "tokens": len(lens.token),
-        "components": int(np.ptp(lens.component)) + 1,
-        "edges": len(edges),
-        "distinct_tokens": int(lens.columns["distinct"].sum()),
-        "next": [
-            {"token": word[lens.token[i]], "weight": float(lens.label_weight[i])}
-            for i in heaviest(lens.label_weight, NEXTS) if lens.label_weight[i] > 0
-        ],
-        "predictions": lens.predictions(),
-        "levels": lens.levels(),
-        "max_df": max_df,
-        "terms": lens.terms(top),
-        "disagreement": {
-            "rank_correlation": apart["rank_correlation"],
-            "text_over_attention": lens.rows(apart["text_over_attention"]),
-            "attention_over_text": lens.rows(apart["attention_over_text"]),
-        },
-        "strongest_edges": _edges(limit, edges, top),
-        "outrank_it": _edges(limit, edges[graph.edge_to[edges] == itself], top),
-        "outranked_by_it": _edges(limit, edges[graph.edge_from[edges] == itself], top),
-        "similar": _similar(limit, lens.row, lens.weights, top),
-        "points": lens.rows(shown),
-    }  # fmt: skip
+    return LastTokenSummary(
+        subject="last token",
+        last=word[last],
+        weight=own.total_weight,
+        weight_share=own.total_weight / limit.samples.total_weight,
+        kind=KINDS[last_token_kinds(graph)[lens.row]],
+        tokens=len(lens.token),
+        components=int(np.ptp(lens.component)) + 1,
+        edges=len(edges),
+        distinct_tokens=int(lens.columns["distinct"].sum()),
+        next=following(word, lens.token, lens.label_weight),
+        predictions=lens.predictions(),
+        levels=lens.levels(),
+        max_df=max_df,
+        terms=lens.terms(top),
+        disagreement=LastTokenDisagreement(
+            apart.rank_correlation,
+            lens.rows(apart.text_over_attention),
+            lens.rows(apart.attention_over_text),
+        ),
+        strongest_edges=_edges(limit, edges, top),
+        outrank_it=_edges(limit, edges[graph.edge_to[edges] == itself], top),
+        outranked_by_it=_edges(limit, edges[graph.edge_from[edges] == itself], top),
+        similar=_similar(limit, lens.row, lens.weights, top),
+        points=lens.rows(shown),
+    )
 
 
 def find_last_token(vocabulary: Vocabulary, lasts: Int[np.ndarray, " lasts"], word: str) -> int:
@@ -180,41 +188,45 @@ class _Lens:
         total = sum_by(loser, weight, n) + self.label_weight
         return np.bincount(loser, minlength=n) + (self.label_weight > 0), most / total
 
-    def rows(self, chosen: Any) -> list[dict[str, Any]]:
+    def rows(self, chosen: Int[np.ndarray, " chosen"] | list[int]) -> list[LastTokenPoint]:
         """The columns of some tokens, one record each."""
         word = self.limit.graph.vocabulary
         return [
-            {"token": word[self.token[i]], **{k: v[i].item() for k, v in self.columns.items()}}
+            LastTokenPoint(word[self.token[i]], **{k: v[i].item() for k, v in self.columns.items()})
             for i in chosen
         ]
 
-    def terms(self, top: int) -> list[dict[str, Any]]:
+    def terms(self, top: int) -> list[LastTokenTerm]:
         """The terms of largest TF-IDF; a two-word term stands with the priority of its second word."""
         graph, K = self.limit.graph, len(self.limit.graph.vocabulary)
         term, weight = self.weights.row(self.row)
         best = heaviest(weight, top)
         two = term[best] >= K
         token = np.where(two, graph.pair_token[np.maximum(term[best] - K, 0)], term[best] % K)
-        rows = self.rows(np.searchsorted(self.token, token))
-        for record, t, w, pair in zip(rows, term[best], weight[best], two, strict=True):
+        rows = []
+        points = self.rows(np.searchsorted(self.token, token))
+        for point, t, w, pair in zip(points, term[best], weight[best], two, strict=True):
             first = f"{graph.vocabulary[self.last]} " if pair else ""
-            record |= {
-                "term": f"{first}{record['token']}",
+            own = {
+                "term": f"{first}{point.token}",
                 "words": 1 + int(pair),
                 "count": float(self.counts[self.row, t]),
                 "documents": int(self.weights.document_count[t]),
                 "tfidf": float(w),
             }
-            del record["tfidf_place"]  # of the token alone, not of this term
+            # The place is that of the token alone, not of this term.
+            rest = {k: v for k, v in vars(point).items() if k != "tfidf_place"}
+            rows.append(LastTokenTerm(**rest | own))
         return rows
 
-    def predictions(self) -> dict[str, Any]:
+    def predictions(self) -> Predictions:
         """What the automaton makes of this last token's samples."""
         own, place = self.own, np.searchsorted(self.token, self.own.token)
         svm, finite = (x.score[self.pairs][place] for x in (self.limit.svm, self.limit.finite))
-        return outcomes(own.start, own.token, own.count, own.label, svm, finite).record(own.weight)
+        result = outcomes(own.start, own.token, own.count, own.label, svm, finite)
+        return result.predictions(own.weight)
 
-    def levels(self) -> list[dict[str, Any]]:
+    def levels(self) -> list[Level]:
         """Each level: how many components and tokens, how often its tokens came next, and who leads it."""
         word, size = self.limit.graph.vocabulary, self.limit.graph.component_size
         level, column = self.columns["level"], self.columns
@@ -225,19 +237,23 @@ class _Lens:
             members = order[start[i] : start[i + 1]]
             component = np.unique(self.component[members])
             rows.append(
-                {
-                    "level": i,
-                    "components": len(component),
-                    "tied_components": int((size[component] > 1).sum()),
-                    "tokens": len(members),
-                    "weight": float(self.label_weight[members].sum()),
-                    "leading": [
-                        {"token": word[self.token[m]], "svm_score": float(column["svm_score"][m]),
-                         "log_pi": float(column["log_pi"][m]), "weight": float(self.label_weight[m])}
+                Level(
+                    i,
+                    len(component),
+                    int((size[component] > 1).sum()),
+                    len(members),
+                    float(self.label_weight[members].sum()),
+                    [
+                        Leading(
+                            word[self.token[m]],
+                            float(column["svm_score"][m]),
+                            float(column["log_pi"][m]),
+                            float(self.label_weight[m]),
+                        )
                         for m in members[:LEADING]
                     ],
-                }
-            )  # fmt: skip
+                )
+            )
         return rows
 
 
@@ -245,13 +261,13 @@ def _bounds(part: slice) -> tuple[int, int]:
     return part.start, part.stop
 
 
-def _edges(limit: Limit, edges: Int[np.ndarray, " edges"], top: int) -> list[dict[str, Any]]:
+def _edges(limit: Limit, edges: Int[np.ndarray, " edges"], top: int) -> list[Edge]:
     """Some edges in words, the heaviest first."""
     best = edges[heaviest(limit.graph.edge_weight[edges], top)]
     return [edge_record(limit, int(e)) for e in best]
 
 
-def _similar(limit: Limit, row: int, weights: TermWeights, top: int) -> dict[str, Any]:
+def _similar(limit: Limit, row: int, weights: TermWeights, top: int) -> Similar:
     """The last tokens most like one, by what attention learned and by TF-IDF.
 
     `svm_cosine` and `finite_cosine` are cosines of the rows of W_svm's and W_fin's scores, 0 at tokens never
@@ -272,17 +288,19 @@ def _similar(limit: Limit, row: int, weights: TermWeights, top: int) -> dict[str
     }
     by = "svm_cosine" if columns["svm_cosine"][row] > 0 else "finite_cosine"
 
-    def most(name: str) -> list[dict[str, Any]]:
+    def most(name: str) -> list[LikeLast]:
         value = columns[name].copy()
         value[row] = -np.inf
         return [
-            {"last": graph.vocabulary[graph.last_tokens[i]]}
-            | {k: float(v[i]) for k, v in columns.items()}
+            LikeLast(
+                graph.vocabulary[graph.last_tokens[i]],
+                **{k: float(v[i]) for k, v in columns.items()},
+            )
             for i in heaviest(value, top)
             if value[i] > 0
         ]
 
-    return {"attention_by": by, "by_attention": most(by), "by_text": most("tfidf_cosine")}
+    return Similar(by, most(by), most("tfidf_cosine"))
 
 
 def _cosines(rows: csr_array, row: int) -> Float[np.ndarray, " lasts"]:

@@ -1,24 +1,33 @@
 """A whole fitted limit in numbers a person can use: how much is hard, how much soft, and what leads."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from attomaton.disk.formats import plain
+from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import sum_by
 from attomaton.summaries.outcomes import Outcomes, outcomes
 from attomaton.summaries.rank import heaviest
+from attomaton.summaries.records import (
+    Component,
+    Edge,
+    KindShare,
+    LastTokenRow,
+    Level,
+    Member,
+    ModelSummary,
+    Next,
+    TokenPriority,
+)
 
 KINDS = ("hard", "soft", "mixed")
 MEMBERS = 8  # tokens named of a component
 NEXTS = 3  # labels named of a last token
 
 
-def model_summary(limit: Limit, top: int = 20) -> dict[str, Any]:
+def model_summary(limit: Limit, top: int = 20) -> ModelSummary:
     """What a model learned, in shares and in its strongest, largest and heaviest parts.
 
     A last token is *hard* when no two of its tokens are tied, *soft* when all of them are, else *mixed*.
@@ -35,30 +44,30 @@ def model_summary(limit: Limit, top: int = 20) -> dict[str, Any]:
     kind = last_token_kinds(graph)
     at = np.searchsorted(graph.last_tokens, samples.last)
     weight = sum_by(at, samples.weight, len(kind))
-    return {
-        "subject": "model",
-        "counts": plain(limit.summary()),
-        "last_token_kinds": [
-            {
-                "kind": name,
-                "last_tokens": int((kind == i).sum()),
-                "share": float((kind == i).mean()),
-                "weight": float(weight[kind == i].sum()),
-                "weight_share": float(weight[kind == i].sum() / weight.sum()),
-            }
+    return ModelSummary(
+        subject="model",
+        counts=limit.summary(),
+        last_token_kinds=[
+            KindShare(
+                name,
+                int((kind == i).sum()),
+                float((kind == i).mean()),
+                float(weight[kind == i].sum()),
+                float(weight[kind == i].sum() / weight.sum()),
+            )
             for i, name in enumerate(KINDS)
         ],
-        "predictions": result.record(samples.weight, samples.set_aside.weight),
-        "levels": level_table(graph, label_weight),
-        "priorities": _strict_edges(limit, top),
-        "token_priorities": _token_priorities(graph, top),
-        "components": [
+        predictions=result.predictions(samples.weight, samples.set_aside.weight),
+        levels=level_table(graph, label_weight),
+        priorities=_strict_edges(limit, top),
+        token_priorities=_token_priorities(graph, top),
+        components=[
             component_record(limit, int(c), label_weight)
             for c in heaviest(np.where(graph.component_size > 1, graph.component_size, 0), top)
             if graph.component_size[c] > 1
         ],
-        "last_tokens": _last_tokens(limit, result, at, weight, kind, label_weight, top),
-    }
+        last_tokens=_last_tokens(limit, result, at, weight, kind, label_weight, top),
+    )
 
 
 def last_token_kinds(graph: PriorityGraph) -> Int[np.ndarray, " lasts"]:
@@ -70,59 +79,66 @@ def last_token_kinds(graph: PriorityGraph) -> Int[np.ndarray, " lasts"]:
     return np.where(tied == 0, 0, np.where(components == 1, 1, 2))
 
 
-def level_table(
-    graph: PriorityGraph, label_weight: Float[np.ndarray, " pairs"]
-) -> list[dict[str, Any]]:
+def level_table(graph: PriorityGraph, label_weight: Float[np.ndarray, " pairs"]) -> list[Level]:
     """Each level of priority: its components and tokens, and the weight of the samples whose label is there."""
     level = graph.level[graph.component]
     components = np.bincount(graph.level)
     tied = np.bincount(graph.level[graph.component_size > 1], minlength=len(components))
     return [
-        {"level": i, "components": int(c), "tied_components": int(t), "tokens": int(x), "weight": float(w)}
+        Level(i, int(c), int(t), int(x), float(w))
         for i, (c, t, x, w) in enumerate(
             zip(components, tied, np.bincount(level), np.bincount(level, label_weight), strict=True)
         )
-    ]  # fmt: skip
+    ]
 
 
 def component_record(
     limit: Limit, component: int, label_weight: Float[np.ndarray, " pairs"]
-) -> dict[str, Any]:
+) -> Component:
     """One component in words: whose it is, how large, how often its tokens came next, its leaders by log π."""
     graph = limit.graph
     part = graph.pairs_of(int(graph.component_last[component]))
     pairs = part.start + np.flatnonzero(graph.component[part] == component)
-    return {
-        "last": graph.vocabulary[graph.component_last[component]],
-        "size": len(pairs),
-        "level": int(graph.level[component]),
-        "weight": float(label_weight[pairs].sum()),
-        "members": [
-            {
-                "token": graph.vocabulary[graph.pair_token[p]],
-                "log_pi": float(limit.finite.log_pi[p]),
-                "weight": float(label_weight[p]),
-            }
+    return Component(
+        graph.vocabulary[graph.component_last[component]],
+        len(pairs),
+        int(graph.level[component]),
+        float(label_weight[pairs].sum()),
+        [
+            Member(
+                graph.vocabulary[graph.pair_token[p]],
+                float(limit.finite.log_pi[p]),
+                float(label_weight[p]),
+            )
             for p in pairs[heaviest(limit.finite.log_pi[pairs], MEMBERS)]
         ],
-    }
+    )
 
 
-def edge_record(limit: Limit, edge: int) -> dict[str, Any]:
+def following(
+    word: Vocabulary, token: Int[np.ndarray, " tokens"], weight: Float[np.ndarray, " tokens"]
+) -> list[Next]:
+    """What came next most often, of these tokens and how often each did."""
+    return [
+        Next(word[token[i]], float(weight[i])) for i in heaviest(weight, NEXTS) if weight[i] > 0
+    ]
+
+
+def edge_record(limit: Limit, edge: int) -> Edge:
     """One edge in words: the winner came next where the loser was there too, so often, with this margin."""
     graph = limit.graph
     a, b = int(graph.edge_from[edge]), int(graph.edge_to[edge])
-    return {
-        "last": graph.vocabulary[graph.pair_last[a]],
-        "winner": graph.vocabulary[graph.pair_token[a]],
-        "loser": graph.vocabulary[graph.pair_token[b]],
-        "weight": float(graph.edge_weight[edge]),
-        "relation": "tied" if graph.component[a] == graph.component[b] else "strict",
-        "margin": float(limit.svm.score[a] - limit.svm.score[b]),
-    }
+    return Edge(
+        graph.vocabulary[graph.pair_last[a]],
+        graph.vocabulary[graph.pair_token[a]],
+        graph.vocabulary[graph.pair_token[b]],
+        float(graph.edge_weight[edge]),
+        "tied" if graph.component[a] == graph.component[b] else "strict",
+        float(limit.svm.score[a] - limit.svm.score[b]),
+    )
 
 
-def _strict_edges(limit: Limit, top: int) -> list[dict[str, Any]]:
+def _strict_edges(limit: Limit, top: int) -> list[Edge]:
     """The edges between components with the most samples behind them."""
     graph = limit.graph
     strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
@@ -130,7 +146,7 @@ def _strict_edges(limit: Limit, top: int) -> list[dict[str, Any]]:
     return [edge_record(limit, int(e)) for e in best if strict[e]]
 
 
-def _token_priorities(graph: PriorityGraph, top: int) -> list[dict[str, Any]]:
+def _token_priorities(graph: PriorityGraph, top: int) -> list[TokenPriority]:
     """Tokens i over j whatever the last token: the weight of strict edges i → j added over last tokens.
 
     `last_tokens` counts those where the edge is strict, `tied` where i and j are tied by an edge i → j, and
@@ -148,14 +164,14 @@ def _token_priorities(graph: PriorityGraph, top: int) -> list[dict[str, Any]]:
     near = np.flatnonzero(np.isin(key, np.concatenate([forth, back])))  # few edges concern these
     key, strict = key[near], strict[near]
     return [
-        {
-            "winner": graph.vocabulary[winner[r]],
-            "loser": graph.vocabulary[loser[r]],
-            "weight": float(total.data[best[r]]),
-            "last_tokens": int((strict & (key == forth[r])).sum()),
-            "tied": int((~strict & (key == forth[r])).sum()),
-            "reversed": int((strict & (key == back[r])).sum()),
-        }
+        TokenPriority(
+            graph.vocabulary[winner[r]],
+            graph.vocabulary[loser[r]],
+            float(total.data[best[r]]),
+            int((strict & (key == forth[r])).sum()),
+            int((~strict & (key == forth[r])).sum()),
+            int((strict & (key == back[r])).sum()),
+        )
         for r in range(len(best))
     ]
 
@@ -168,7 +184,7 @@ def _last_tokens(
     kind: Int[np.ndarray, " lasts"],
     label_weight: Float[np.ndarray, " pairs"],
     top: int,
-) -> list[dict[str, Any]]:
+) -> list[LastTokenRow]:
     """The last tokens with the most samples, each with its size, its kind and what follows it."""
     graph = limit.graph
     hard = sum_by(at, limit.samples.weight * (result.kind == 0), len(weight))
@@ -176,22 +192,17 @@ def _last_tokens(
     for k in heaviest(weight, top):
         pairs = graph.pairs_of(int(graph.last_tokens[k]))
         component = graph.component[pairs]
-        follow = heaviest(label_weight[pairs], NEXTS)
         rows.append(
-            {
-                "last": graph.vocabulary[graph.last_tokens[k]],
-                "weight": float(weight[k]),
-                "share": float(weight[k] / weight.sum()),
-                "kind": KINDS[kind[k]],
-                "tokens": len(component),
-                "components": int(component.max() - component.min()) + 1,
-                "levels": int(graph.level[component].max()) + 1,
-                "hard_share": float(hard[k] / weight[k]),
-                "next": [
-                    {"token": graph.vocabulary[graph.pair_token[pairs][p]],
-                     "weight": float(label_weight[pairs][p])}
-                    for p in follow if label_weight[pairs][p] > 0
-                ],
-            }
-        )  # fmt: skip
+            LastTokenRow(
+                last=graph.vocabulary[graph.last_tokens[k]],
+                weight=float(weight[k]),
+                share=float(weight[k] / weight.sum()),
+                kind=KINDS[kind[k]],
+                tokens=len(component),
+                components=int(component.max() - component.min()) + 1,
+                levels=int(graph.level[component].max()) + 1,
+                hard_share=float(hard[k] / weight[k]),
+                next=following(graph.vocabulary, graph.pair_token[pairs], label_weight[pairs]),
+            )
+        )
     return rows

@@ -6,13 +6,13 @@ others. On the samples of a fit nothing is lost: a label outranks or ties every 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.mechanics.theory.automaton import mixing_scores
 from attomaton.numerics import row_pointer, sum_by
+from attomaton.summaries.records import Bin, Ending, LabelProbability, Predictions
 
 OUTCOMES = ("hard", "soft", "lost", "absent")
 BINS = 10  # of the label's probability, between 0 and 1
@@ -28,7 +28,9 @@ class Outcomes:
     likeliest: Bool[np.ndarray, " windows"]
     retrieved: Bool[np.ndarray, " entries"]
 
-    def record(self, weight: Float[np.ndarray, " windows"], absent: float = 0.0) -> dict[str, Any]:
+    def predictions(
+        self, weight: Float[np.ndarray, " windows"], absent: float = 0.0
+    ) -> Predictions:
         """Weights and shares by outcome, and the label's probability where it is in the context.
 
         `absent` is the weight of windows that were set aside before they came here.
@@ -40,29 +42,26 @@ class Outcomes:
         soft = self.kind == 1
         p, w = self.label_p[present], weight[present]
         bins, _ = np.histogram(self.label_p[soft], BINS, (0, 1), weights=weight[soft])
-        return {
-            "windows": float(total.sum()),
-            "realizable": float(there),
-            "realizable_share": _share(there, total.sum()),
-            "outcomes": [
-                {
-                    "outcome": name,
-                    "weight": float(total[i]),
-                    "share_of_windows": _share(total[i], total.sum()),
-                    "share_of_realizable": _share(total[i], there) if i < 3 else None,
-                }
+        return Predictions(
+            windows=float(total.sum()),
+            realizable=float(there),
+            realizable_share=_share(there, total.sum()),
+            outcomes=[
+                Ending(
+                    name,
+                    float(total[i]),
+                    _share(total[i], total.sum()),
+                    _share(total[i], there) if i < 3 else None,
+                )
                 for i, name in enumerate(OUTCOMES)
             ],
-            "right": _share(w @ self.likeliest[present], there),
-            "label_probability": {
-                "mean": _share(w @ p, there),
-                "mean_where_soft": _share(weight[soft] @ self.label_p[soft], total[1]),
-                "bins": [
-                    {"from": i / BINS, "to": (i + 1) / BINS, "soft": _share(b, there)}
-                    for i, b in enumerate(bins)
-                ],
-            },
-        }
+            right=_share(w @ self.likeliest[present], there),
+            label_probability=LabelProbability(
+                mean=_share(w @ p, there),
+                mean_where_soft=_share(weight[soft] @ self.label_p[soft], total[1]),
+                bins=[Bin(i / BINS, (i + 1) / BINS, _share(b, there)) for i, b in enumerate(bins)],
+            ),
+        )
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -1,6 +1,6 @@
 """Ordering things for a table: the heaviest first, and where two orders disagree."""
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -40,22 +40,24 @@ def places(*keys: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return (end - (size - 1) / 2)[group.ravel()]
 
 
+class Apart(NamedTuple):
+    """Where two orders differ: indices, the widest difference first, of what the first-named has in its better half."""
+
+    rank_correlation: float
+    text_over_attention: list[int]
+    attention_over_text: list[int]
+
+
 def disagreement(
     text: Float[np.ndarray, " n"], attention: Float[np.ndarray, " n"], top: int
-) -> dict[str, Any]:
-    """Where two orders of the same things differ, given their places: rank correlation, both extremes.
-
-    `text_over_attention` and `attention_over_text` are indices, the widest difference first, of things that the
-    first-named order has in its better half.
-    """
+) -> Apart:
+    """Where two orders of the same things differ, given their places: rank correlation, both extremes."""
     middle = (len(text) + 1) / 2
 
     def ahead(high: np.ndarray, low: np.ndarray) -> list[int]:
         lead = np.where(high <= middle, low - high, 0.0)
         return [int(i) for i in heaviest(lead, top) if lead[i] > 0]
 
-    return {
-        "rank_correlation": cosine(text - middle, attention - middle),
-        "text_over_attention": ahead(text, attention),
-        "attention_over_text": ahead(attention, text),
-    }
+    return Apart(
+        cosine(text - middle, attention - middle), ahead(text, attention), ahead(attention, text)
+    )

@@ -1,12 +1,21 @@
 """The pictures of a summary: hard and soft in shares, levels, the label's probability, TF-IDF against attention."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from attomaton.errors import cut
 from attomaton.lab.kit.charts import Chart
-from attomaton.lab.lens.records import Record
 from attomaton.report.graphs import readable
+from attomaton.summaries.records import (
+    DocumentPoint,
+    DocumentSummary,
+    Ending,  # noqa: F401 - of the example below
+    LastTokenPoint,
+    LastTokenSummary,
+    ModelSummary,
+    Summary,
+)
 
 # Each kind by colour and, inside its bar, by name.
 COLOURS = {
@@ -21,36 +30,34 @@ LEVELS = 12  # levels drawn
 WIDE_RANGE = 50  # the largest bar over the smallest from which a scale is logarithmic
 NAMED = 4  # points named from each end of each order
 
+Lens = LastTokenSummary | DocumentSummary
 Bars = list[tuple[str, list[tuple[str, float]]]]  # a row, and the share of each kind in it
 
 
-def share_bars(record: Record) -> Bars:
+def share_bars(record: Summary) -> Bars:
     """Rows of shares: what last tokens are, and how windows are decided.
 
-    >>> share_bars({"subject": "document", "predictions": {"outcomes": [
-    ...     {"outcome": "hard", "share_of_windows": 0.5, "share_of_realizable": None}]}})
+    >>> from types import SimpleNamespace as Some
+    >>> decided = Some(outcomes=[Ending("hard", 1.0, 0.5, None)])
+    >>> share_bars(Some(subject="document", predictions=decided))
     [('all windows', [('hard', 0.5)])]
     """
-    outcomes = record["predictions"]["outcomes"]
-    what = "samples" if record["subject"] == "last token" else "windows"
-    rows: Bars = [(f"all {what}", [(o["outcome"], o["share_of_windows"] or 0.0) for o in outcomes])]
+    outcomes = record.predictions.outcomes
+    what = "samples" if record.subject == "last token" else "windows"
+    rows: Bars = [(f"all {what}", [(o.outcome, o.share_of_windows or 0.0) for o in outcomes])]
     held = [
-        (o["outcome"], o["share_of_realizable"])
-        for o in outcomes
-        if o["share_of_realizable"] is not None
+        (o.outcome, o.share_of_realizable) for o in outcomes if o.share_of_realizable is not None
     ]
-    if (
-        held and record["subject"] != "last token"
-    ):  # the samples of a last token all hold their label
+    if held and record.subject != "last token":  # the samples of a last token all hold their label
         rows.append(("label in context", held))
-    if record["subject"] == "model":
-        kinds = record["last_token_kinds"]
-        rows.append(("last tokens", [(k["kind"], k["share"]) for k in kinds]))
-        rows.append(("their samples", [(k["kind"], k["weight_share"]) for k in kinds]))
+    if isinstance(record, ModelSummary):
+        kinds = record.last_token_kinds
+        rows.append(("last tokens", [(k.kind, k.share) for k in kinds]))
+        rows.append(("their samples", [(k.kind, k.weight_share) for k in kinds]))
     return rows
 
 
-def draw_shares(record: Record) -> Chart:
+def draw_shares(record: Summary) -> Chart:
     """Hard and soft, in shares."""
     bars = share_bars(record)
     kinds = [
@@ -86,13 +93,13 @@ def draw_shares(record: Record) -> Chart:
                  name="hard-and-soft", height=f"{5 + 2.6 * len(bars):g}rem", note=note)  # fmt: skip
 
 
-def draw_levels(record: Record) -> Chart:
+def draw_levels(record: Summary) -> Chart:
     """How many tokens (or windows) each level of priority has; there is one level at least."""
-    key = "windows" if record["subject"] == "document" else "tokens"
-    levels = record["levels"]
-    names = ["unseen" if row["level"] is None else str(row["level"]) for row in levels]
+    key = "windows" if record.subject == "document" else "tokens"
+    levels = record.levels
+    names = ["unseen" if row.level is None else str(row.level) for row in levels]
     shown = min(len(levels), LEVELS)
-    sizes = [row[key] for row in levels[:shown]]
+    sizes = [getattr(row, key) for row in levels[:shown]]
     axis: dict[str, Any] = {"type": "value", "name": key, "minInterval": 1}
     if max(sizes) > WIDE_RANGE * max(min(sizes), 1):
         # From below 1, so that a single token has a bar.
@@ -110,8 +117,12 @@ def draw_levels(record: Record) -> Chart:
             "data": [size or None for size in sizes],
         }],
     }  # fmt: skip
-    numbers = [k for k, v in levels[0].items() if k != "level" and isinstance(v, (int, float))]
-    rows = [[name, *(row[k] for k in numbers)] for name, row in zip(names, levels, strict=True)]
+    numbers = [
+        k for k, v in vars(levels[0]).items() if k != "level" and isinstance(v, (int, float))
+    ]
+    rows = [
+        [name, *(getattr(row, k) for k in numbers)] for name, row in zip(names, levels, strict=True)
+    ]
     more = f"The first {shown} of {len(levels)} levels. " if shown < len(levels) else ""
     said = (
         "The level of what is retrieved, in the graph of each window's last token."
@@ -122,13 +133,13 @@ def draw_levels(record: Record) -> Chart:
                  name="levels", height=f"{6 + 1.9 * max(shown, 2):g}rem", note=more + said)  # fmt: skip
 
 
-def draw_probability(record: Record) -> Chart:
+def draw_probability(record: Summary) -> Chart:
     """The probability of the label, where it is in the context."""
-    p = record["predictions"]
-    bins = p["label_probability"]["bins"]
-    hard = next(o for o in p["outcomes"] if o["outcome"] == "hard")["share_of_realizable"] or 0.0
-    names = [f"{b['from']:.1f}–{b['to']:.1f}" for b in bins] + ["exactly 1"]
-    soft = [b["soft"] or 0.0 for b in bins]
+    p = record.predictions
+    bins = p.label_probability.bins
+    hard = next(o for o in p.outcomes if o.outcome == "hard").share_of_realizable or 0.0
+    names = [f"{b.from_:.1f}–{b.to:.1f}" for b in bins] + ["exactly 1"]
+    soft = [b.soft or 0.0 for b in bins]
     options = {
         "grid": {"left": 8, "right": 16, "top": 34, "bottom": 24, "containLabel": True},
         "legend": {"top": 0},
@@ -149,23 +160,24 @@ def draw_probability(record: Record) -> Chart:
                  note="Shares of the windows that hold their label.")  # fmt: skip
 
 
-def named_points(record: Record) -> set[Any]:
+def named_points(record: Lens) -> set[Any]:
     """The tokens a picture names: the first of either order, and the widest disagreements."""
-    points, apart = record["points"], record["disagreement"]
-    first = [sorted(points, key=lambda p: p[k])[:NAMED] for k in ("tfidf_place", "priority_place")]
-    ends = [apart[k][:NAMED] for k in ("text_over_attention", "attention_over_text")]
-    return {p["token"] for some in (*first, *ends) for p in some}
+    points: Sequence[LastTokenPoint | DocumentPoint] = record.points
+    apart = record.disagreement
+    named = [sorted(points, key=attrgetter(k))[:NAMED] for k in ("tfidf_place", "priority_place")]
+    named += [[*apart.text_over_attention[:NAMED]], [*apart.attention_over_text[:NAMED]]]
+    return {p.token for some in named for p in some}
 
 
-def draw_ranks(record: Record, choose: Callable[[Any], object]) -> Chart:
+def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
     """Every token by its place in two orders: TF-IDF, and what attention learned; `choose` is told a chosen token."""
-    points = record["points"]
-    named, text = named_points(record), readable([p["token"] for p in points])
-    kinds: list[tuple[str, str, str, Sequence[Record]]] = [
-        ("common", "rect", "$vermilion", [p for p in points if not p["distinct"]]),
-        ("distinct", "circle", "$blue", [p for p in points if p["distinct"]]),
+    points = record.points
+    named, text = named_points(record), readable([p.token for p in points])
+    kinds: list[tuple[str, str, str, Sequence[LastTokenPoint | DocumentPoint]]] = [
+        ("common", "rect", "$vermilion", [p for p in points if not p.distinct]),
+        ("distinct", "circle", "$blue", [p for p in points if p.distinct]),
     ]
-    most = max((max(p["tfidf_place"], p["priority_place"]) for p in points), default=1)
+    most = max((max(p.tfidf_place, p.priority_place) for p in points), default=1)
     series: list[dict[str, Any]] = [
         {
             "type": "scatter", "name": name, "symbol": symbol, "symbolSize": 8,
@@ -175,8 +187,8 @@ def draw_ranks(record: Record, choose: Callable[[Any], object]) -> Chart:
             "label": {"formatter": "{b}", "position": "top", "color": "$ink", "textBorderColor": "$paper",
                       "textBorderWidth": 2, "fontSize": 11},
             "data": [
-                {"name": cut(text[p["token"]], 24), "label": {"show": p["token"] in named},
-                 "value": [p["tfidf_place"], p["priority_place"], p["tfidf"], p["svm_score"]]}
+                {"name": cut(text[p.token], 24), "label": {"show": p.token in named},
+                 "value": [p.tfidf_place, p.priority_place, p.tfidf, p.svm_score]}
                 for p in part
             ],
         }
@@ -212,16 +224,16 @@ def draw_ranks(record: Record, choose: Callable[[Any], object]) -> Chart:
     def chosen(e: dict[str, Any]) -> None:
         which, at = e.get("seriesIndex"), e.get("dataIndex")
         if which in (0, 1) and isinstance(at, int) and 0 <= at < len(kinds[which][3]):
-            choose(kinds[which][3][at]["token"])
+            choose(kinds[which][3][at].token)
 
     header = ["token", "place by TF-IDF", "place by attention", "TF-IDF", "score", "level", "kind"]
     rows = [
-        [text[p["token"]], p["tfidf_place"], p["priority_place"], p["tfidf"], p["svm_score"],
-         "" if p["level"] is None else p["level"], "distinct" if p["distinct"] else "common"]
+        [text[p.token], p.tfidf_place, p.priority_place, p.tfidf, p.svm_score,
+         "" if p.level is None else p.level, "distinct" if p.distinct else "common"]
         for p in points
     ]  # fmt: skip
     note = (
-        f"Rank correlation {record['disagreement']['rank_correlation']:+.2f}. Above the dashed line attention "
+        f"Rank correlation {record.disagreement.rank_correlation:+.2f}. Above the dashed line attention "
         "prefers a token more than TF-IDF does, below it less. Distinct tokens were seen with one label only. "
         "Click a point to put its token under the lens."
     )

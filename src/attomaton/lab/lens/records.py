@@ -5,7 +5,6 @@ import shlex
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from attomaton.base.progress import Progress
 from attomaton.corpus.documents import SPLITS, Documents, read_documents
@@ -13,8 +12,8 @@ from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
 from attomaton.errors import DataError, UsageError
 from attomaton.lab.opened import Opened
-
-Record = dict[str, Any]
+from attomaton.mechanics.theory.limit import Limit
+from attomaton.summaries.records import DocumentSummary, LastTokenSummary, Summary
 
 TOP = 20  # rows of each table, as on the command line
 KEPT = 64  # records that stay in memory
@@ -47,10 +46,10 @@ class Records:
     """The newest records and the documents of a lab; one text is read once for all pages."""
 
     def __init__(self) -> None:
-        self._records: OrderedDict[tuple[Path, Subject], Record] = OrderedDict()
+        self._records: OrderedDict[tuple[Path, Subject], Summary] = OrderedDict()
         self._documents: dict[tuple[Path, str], Documents] = {}
 
-    def find(self, model: Opened, subject: Subject) -> Record | None:
+    def find(self, model: Opened, subject: Subject) -> Summary | None:
         """The record of a subject, if it was made before."""
         return self._records.get((model.folder, subject))
 
@@ -58,7 +57,8 @@ class Records:
         """Make and keep the record of a subject; seconds for a large model, so from a job only."""
         progress(0, 2, "reading")
         if subject.document:
-            made = document_record(model, self.documents(model, subject.split), subject, progress)
+            documents = self.documents(model, subject.split)
+            made: Summary = document_record(model, documents, subject, progress)
         else:
             whole = model.whole
             progress(1, 2, "comparing last tokens" if subject.last else "counting")
@@ -82,20 +82,17 @@ def token_id(model: Opened, last: str) -> int:
     return find_last_token(model.vocabulary, model.lasts["last"], last)
 
 
-def part_record(model: Opened, subject: Subject) -> Record:
+def part_record(model: Opened, subject: Subject) -> Summary:
     """The lens on a last token from its own samples alone: at once, but right only where others do not matter."""
     return _last_or_model(model, model.limit(subject.last), subject)
 
 
-def _last_or_model(model: Opened, limit: Any, subject: Subject) -> Record:
-    from attomaton.report.text.summary import in_words
+def _last_or_model(model: Opened, limit: Limit, subject: Subject) -> Summary:
     from attomaton.summaries import last_token_lens, model_summary
 
     if subject.last:
-        made = last_token_lens(limit, token_id(model, subject.last), subject.top, subject.max_df)
-    else:
-        made = model_summary(limit, subject.top)
-    return {"model": str(model.folder), **made, "in_words": in_words(made)}
+        return last_token_lens(limit, token_id(model, subject.last), subject.top, subject.max_df)
+    return model_summary(limit, subject.top)
 
 
 # Documents
@@ -140,9 +137,8 @@ def first_split(model: Opened, records: Records) -> str:
 
 def document_record(
     model: Opened, documents: Documents, subject: Subject, progress: Progress
-) -> Record:
+) -> DocumentSummary:
     """The lens on one document, as `attomaton summary --document` has it."""
-    from attomaton.report.text.summary import in_words
     from attomaton.summaries import document_lens
 
     i = documents.find(subject.document)
@@ -151,9 +147,7 @@ def document_record(
         limit = model.whole
     progress(1, 2, "weighing words")
     context = model.record.reading.context
-    made = document_lens(limit, documents, i, subject.top, subject.max_df, context)
-    head = {"model": str(model.folder), "data": str(text_path(model)), "split": subject.split}
-    return {**head, **made, "in_words": in_words(made)}
+    return document_lens(limit, documents, i, subject.top, subject.max_df, context)
 
 
 def document_name(documents: Documents, i: int) -> str:
@@ -214,18 +208,20 @@ def _about(model: Opened, subject: Subject, folder: str) -> tuple[list[str], str
     )
 
 
-def page_name(record: Record) -> str:
+def page_name(record: Summary) -> str:
     """The name of a record's page as a file."""
-    about = {
-        "model": "model",
-        "last token": f"after {record.get('last')}",
-        "document": str(record.get("title")),
-    }
-    plain = re.sub(r"[^\w-]+", "-", about[record["subject"]]).strip("-")[:60]
+    match record:
+        case LastTokenSummary():
+            about = f"after {record.last}"
+        case DocumentSummary():
+            about = record.title
+        case _:
+            about = "model"
+    plain = re.sub(r"[^\w-]+", "-", about).strip("-")[:60]
     return f"{plain or 'lens'}.html"
 
 
-def page(record: Record, command: str) -> str:
+def page(record: Summary, command: str) -> str:
     """The page `command --html FILE` writes; the footer says so."""
     from attomaton.disk.provenance import package_version
     from attomaton.report.figures import canvas

@@ -12,7 +12,6 @@ from attomaton.lab.lens import choices as lens_choices
 from attomaton.lab.lens.charts import draw_levels, draw_probability, draw_ranks, draw_shares
 from attomaton.lab.lens.choices import PATIENCE, Choices
 from attomaton.lab.lens.records import (
-    Record,
     Records,
     Subject,
     code,
@@ -25,7 +24,8 @@ from attomaton.lab.lens.records import (
 from attomaton.lab.lens.tables import Cells, linked_cells, own_sections
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import Screen, View, in_thread
-from attomaton.report.text.summary import Section, sections, title
+from attomaton.report.text.summary import Section, in_words, sections, title
+from attomaton.summaries.records import ModelSummary, Summary
 
 NARROW = 6  # columns of a table that may stand beside another one
 LONG = 60  # characters of a cell that needs a wide table
@@ -127,18 +127,18 @@ class Page:
                 _heading(title(record))
                 ui.space()
                 icon_button("save_alt", "Save as page", save)
-            ui.label(record["in_words"]).classes("lead").props('id="in-words"')
+            ui.label(in_words(record)).classes("lead").props('id="in-words"')
             with ui.element("div").classes("lens-beside"):
                 draw_shares(record)
-                if record["subject"] == "model":
+                if record.subject == "model":
                     draw_probability(record)
-                if record["levels"]:
+                if record.levels:
                     draw_levels(record)
-            if record.get("points"):
+            if not isinstance(record, ModelSummary) and record.points:
                 draw_ranks(record, self._open)
             self._tables(record, range(len(sections(record))))
 
-    def _tables(self, record: Record, chosen: Iterable[int]) -> None:
+    def _tables(self, record: Summary, chosen: Iterable[int]) -> None:
         """The tables: narrow ones side by side."""
         every, cells = sections(record), linked_cells(record, self.choices.links())
         beside = None

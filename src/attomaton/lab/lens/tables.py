@@ -1,16 +1,23 @@
 """The tables of a summary with every token, last token and document in them a link."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attomaton.lab.kit.table import Part
-from attomaton.lab.lens.records import Record
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
 from attomaton.report.graphs import readable
+from attomaton.summaries.records import (
+    DocumentSummary,
+    DocumentTerm,
+    LastTokenSummary,
+    Leading,
+    ModelSummary,
+    Next,
+    Summary,
+)
 
 Cells = dict[tuple[int, int], Sequence[Part]]
-Row = Mapping[str, Any]
 
 
 class Links:
@@ -40,14 +47,14 @@ class Links:
         place = self.graph(token) if last is None else self.graph(last, token)
         return Part(readable([token])[token], self.lens(token), place, after)
 
-    def term(self, row: Row) -> Part:
+    def term(self, row: DocumentTerm) -> Part:
         """A term of a document: of two words, the second after the first."""
-        first, _, second = row["term"].partition(" ")
-        if row["words"] == 1:
-            return self.token(row["term"])
+        first, _, second = row.term.partition(" ")
+        if row.words == 1:
+            return self.token(row.term)
         if self.model.vocabulary.id_of(self.model.read(second)) is None:
-            return Part(row["term"])
-        return Part(row["term"], self.lens(second), self.graph(first, second))
+            return Part(row.term)
+        return Part(row.term, self.lens(second), self.graph(first, second))
 
     def document(self, number: int, text: str) -> Part:
         """A document of the same text."""
@@ -59,84 +66,91 @@ class Links:
         return Part(text, self.view.link("/lens", **settings))
 
 
-def linked_cells(record: Record, links: Links) -> list[Cells]:
+def linked_cells(record: Summary, links: Links) -> list[Cells]:
     """The cells with links of each table of `report.summary_text.sections`, in its order."""
-    subject = {"model": _model, "last token": _last, "document": _document}[record["subject"]]
+    match record:
+        case ModelSummary():
+            tables = _model(record, links)
+        case LastTokenSummary():
+            tables = _last(record, links)
+        case DocumentSummary():
+            tables = _document(record, links)
     return [
         {(i, j): parts(row) for i, row in enumerate(rows) for j, parts in columns.items()}
-        for rows, columns in subject(record, links)
+        for rows, columns in tables
     ]
 
 
-Columns = dict[int, Callable[[Row], Sequence[Part]]]
-NONE: tuple[Sequence[Row], Columns] = ((), {})
+Columns = dict[int, Callable[[Any], Sequence[Part]]]  # of a row of the table
+Tables = list[tuple[Sequence[object], Columns]]
+NONE: tuple[Sequence[object], Columns] = ((), {})
 
 
-def _model(r: Record, to: Links) -> list[tuple[Sequence[Row], Columns]]:
-    last: Columns = {0: lambda row: [to.token(row["last"])]}
+def _model(r: ModelSummary, to: Links) -> Tables:
+    last: Columns = {0: lambda row: [to.token(row.last)]}
     return [
         NONE,
         NONE,
         NONE,
-        (r["priorities"], {**last, 1: lambda e: [to.token(e["winner"], e["last"])],
-                           2: lambda e: [to.token(e["loser"], e["last"])]}),
-        (r["token_priorities"], {0: lambda e: [to.token(e["winner"])], 1: lambda e: [to.token(e["loser"])]}),
-        (r["components"], {**last, 4: lambda c: [
-            to.token(m["token"], c["last"], f" ({m['log_pi']:+.2f})") for m in c["members"]]}),
-        (r["last_tokens"], {**last, 7: lambda row: _weighted(to, row["next"], row["last"])}),
+        (r.priorities, {**last, 1: lambda e: [to.token(e.winner, e.last)],
+                           2: lambda e: [to.token(e.loser, e.last)]}),
+        (r.token_priorities, {0: lambda e: [to.token(e.winner)], 1: lambda e: [to.token(e.loser)]}),
+        (r.components, {**last, 4: lambda c: [
+            to.token(m.token, c.last, f" ({m.log_pi:+.2f})") for m in c.members]}),
+        (r.last_tokens, {**last, 7: lambda row: _weighted(to, row.next, row.last)}),
     ]  # fmt: skip
 
 
-def _last(r: Record, to: Links) -> list[tuple[Sequence[Row], Columns]]:
-    own = r["last"]
-    winner: Columns = {0: lambda e: [to.token(e["winner"], own)]}
-    token: Columns = {0: lambda t: [to.token(t["token"], own)]}
-    last: Columns = {0: lambda row: [to.token(row["last"])]}
+def _last(r: LastTokenSummary, to: Links) -> Tables:
+    own = r.last
+    winner: Columns = {0: lambda e: [to.token(e.winner, own)]}
+    token: Columns = {0: lambda t: [to.token(t.token, own)]}
+    last: Columns = {0: lambda row: [to.token(row.last)]}
     return [
         NONE,
-        (r["levels"], {5: lambda row: _weighted(to, row["leading"], own)}),
+        (r.levels, {5: lambda row: _weighted(to, row.leading or (), own)}),
         (
-            r["terms"],
-            {0: lambda t: [Part(t["term"], to.lens(t["token"]), to.graph(own, t["token"]))]},
+            r.terms,
+            {0: lambda t: [Part(t.term, to.lens(t.token), to.graph(own, t.token))]},
         ),
-        (r["disagreement"]["text_over_attention"], token),
-        (r["disagreement"]["attention_over_text"], token),
-        (r["strongest_edges"], {**winner, 1: lambda e: [to.token(e["loser"], own)]}),
-        (r["outrank_it"], winner),
-        (r["outranked_by_it"], {0: lambda e: [to.token(e["loser"], own)]}),
-        (r["similar"]["by_attention"], last),
-        (r["similar"]["by_text"], last),
+        (r.disagreement.text_over_attention, token),
+        (r.disagreement.attention_over_text, token),
+        (r.strongest_edges, {**winner, 1: lambda e: [to.token(e.loser, own)]}),
+        (r.outrank_it, winner),
+        (r.outranked_by_it, {0: lambda e: [to.token(e.loser, own)]}),
+        (r.similar.by_attention, last),
+        (r.similar.by_text, last),
     ]
 
 
-def _document(r: Record, to: Links) -> list[tuple[Sequence[Row], Columns]]:
-    token: Columns = {0: lambda t: [to.token(t["token"])]}
+def _document(r: DocumentSummary, to: Links) -> Tables:
+    token: Columns = {0: lambda t: [to.token(t.token)]}
     edge: Columns = {
-        0: lambda e: [to.token(e["last"])],
-        1: lambda e: [to.token(e["winner"], e["last"])],
-        2: lambda e: [to.token(e["loser"], e["last"])],
+        0: lambda e: [to.token(e.last)],
+        1: lambda e: [to.token(e.winner, e.last)],
+        2: lambda e: [to.token(e.loser, e.last)],
     }
     return [
         NONE,
         NONE,
-        (r["terms"], {0: lambda t: [to.term(t)]}),
-        (r["disagreement"]["text_over_attention"], token),
-        (r["disagreement"]["attention_over_text"], token),
-        (r["strongest_edges"], edge),
-        (r["similar"], {1: lambda d: [to.document(d["document"], d["title"])]}),
+        (r.terms, {0: lambda t: [to.term(t)]}),
+        (r.disagreement.text_over_attention, token),
+        (r.disagreement.attention_over_text, token),
+        (r.strongest_edges, edge),
+        (r.similar, {1: lambda d: [to.document(d.document, d.title)]}),
     ]
 
 
-def _weighted(to: Links, rows: Sequence[Row], last: str | int) -> list[Part]:
+def _weighted(to: Links, rows: Sequence[Next | Leading], last: str | int) -> list[Part]:
     """Tokens with how often they came next, where they did."""
 
     def often(weight: float) -> str:
         whole = float(weight).is_integer()
         return f" ({int(weight) if whole else weight:,})" if weight else ""
 
-    return [to.token(x["token"], last, often(x["weight"])) for x in rows]
+    return [to.token(x.token, last, often(x.weight)) for x in rows]
 
 
-def own_sections(record: Record) -> list[int]:
+def own_sections(record: Summary) -> list[int]:
     """Which tables of a last token need no other last token: outcomes, levels, and edges in and out."""
-    return [0, 1, 5, 6, 7] if record["subject"] == "last token" else []
+    return [0, 1, 5, 6, 7] if record.subject == "last token" else []

@@ -1,6 +1,6 @@
 """Pictures of what was learned: shares and levels of a model; levels, and TF-IDF against priority, of a lens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from attomaton.errors import cut
@@ -21,8 +21,18 @@ from attomaton.report.figures.canvas import (
 from attomaton.report.graphs import readable
 from attomaton.report.text.summary import mention_title
 from attomaton.report.words import percent
-
-Record = Mapping[str, Any]
+from attomaton.summaries.records import (
+    DecidedOn,
+    DocumentPoint,
+    DocumentSummary,
+    KindShare,
+    LastTokenPoint,
+    LastTokenSummary,
+    Level,
+    ModelSummary,
+    Predictions,
+    Summary,
+)
 
 # Each outcome and kind by colour and hatch, so that either alone tells them apart.
 _LOOK = {
@@ -37,26 +47,29 @@ LEVELS = 12  # levels drawn
 
 
 @drawn
-def summary_figure(record: Record) -> Figure:
+def summary_figure(record: Summary) -> Figure:
     """The picture of a record of `summaries`, whatever it is about."""
     from matplotlib.figure import Figure as NewFigure
 
-    if record["subject"] == "model":
+    if isinstance(record, ModelSummary):
         title = "hard and soft, by last tokens and by windows"
         figure = NewFigure(figsize=(9.2, 5.4), layout="constrained", label=title)
         axes = figure.subplots(2, 2)
-        _draw_kinds(axes[0, 0], record["last_token_kinds"])
-        _draw_outcomes(axes[0, 1], record["predictions"])
-        _draw_probability(axes[1, 0], record["predictions"])
-        _draw_levels(axes[1, 1], record["levels"], "tokens", "tokens (log scale)")
+        _draw_kinds(axes[0, 0], record.last_token_kinds)
+        _draw_outcomes(axes[0, 1], record.predictions)
+        _draw_probability(axes[1, 0], record.predictions)
+        _draw_levels(axes[1, 1], record.levels, "tokens", "tokens (log scale)")
     else:
-        last = record["subject"] == "last token"
-        name = mention(record["last"]) if last else mention_title(cut(record["title"], 50))
-        title = f"{'after ' if last else ''}{name}: what attention learned"
+        last = isinstance(record, LastTokenSummary)
+        if isinstance(record, LastTokenSummary):
+            name = f"after {mention(record.last)}"
+        else:
+            name = mention_title(cut(record.title, 50))
+        title = f"{name}: what attention learned"
         figure = NewFigure(figsize=(9.2, 4.6), layout="constrained", label=title)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.8])
         count = ("tokens", "tokens (log scale)") if last else ("windows", "windows (log scale)")
-        _draw_levels(left, record["levels"], *count)
+        _draw_levels(left, record.levels, *count)
         _draw_scatter(right, record)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
     return figure
@@ -90,30 +103,30 @@ def _share_axis(axes: Any, rows: Sequence[str]) -> None:
     axes.grid(axis="y", visible=False)
 
 
-def _draw_kinds(axes: Any, kinds: Sequence[Record]) -> None:
+def _draw_kinds(axes: Any, kinds: Sequence[KindShare]) -> None:
     axes.set_title("what a last token's graph is")
     for y, key in enumerate(("share", "weight_share")):
-        _stack(axes, y, [(row["kind"], row[key]) for row in kinds])
+        _stack(axes, y, [(row.kind, getattr(row, key)) for row in kinds])
     _share_axis(axes, ["last tokens", "samples"])
-    _key(axes, [row["kind"] for row in kinds])
+    _key(axes, [row.kind for row in kinds])
 
 
-def _draw_outcomes(axes: Any, predictions: Record) -> None:
+def _draw_outcomes(axes: Any, predictions: Predictions) -> None:
     axes.set_title("how windows are decided")
-    rows = predictions["outcomes"]
-    _stack(axes, 0, [(row["outcome"], row["share_of_windows"] or 0.0) for row in rows])
-    held = [row for row in rows if row["share_of_realizable"] is not None]
-    _stack(axes, 1, [(row["outcome"], row["share_of_realizable"]) for row in held])
+    rows = predictions.outcomes
+    _stack(axes, 0, [(row.outcome, row.share_of_windows or 0.0) for row in rows])
+    held = ((row.outcome, row.share_of_realizable) for row in rows)
+    _stack(axes, 1, [(name, share) for name, share in held if share is not None])
     _share_axis(axes, ["all", "label in\nthe context"])
-    _key(axes, [row["outcome"] for row in rows if row["weight"] or row["outcome"] != "lost"])
+    _key(axes, [row.outcome for row in rows if row.weight or row.outcome != "lost"])
 
 
-def _draw_probability(axes: Any, predictions: Record) -> None:
+def _draw_probability(axes: Any, predictions: Predictions) -> None:
     axes.set_title("the label's probability in the limit")
-    bins = predictions["label_probability"]["bins"]
-    hard = next(r for r in predictions["outcomes"] if r["outcome"] == "hard")["share_of_realizable"]
-    x = [(b["from"] + b["to"]) / 2 for b in bins]
-    soft = [b["soft"] or 0.0 for b in bins]
+    bins = predictions.label_probability.bins
+    hard = next(r for r in predictions.outcomes if r.outcome == "hard").share_of_realizable
+    x = [(b.from_ + b.to) / 2 for b in bins]
+    soft = [b.soft or 0.0 for b in bins]
     width = 0.9 / len(bins)
     colour, hatch = _LOOK["soft"]
     axes.bar(x, soft, width, fc=colour, hatch=hatch, ec="white", label="soft")
@@ -125,40 +138,44 @@ def _draw_probability(axes: Any, predictions: Record) -> None:
     axes.legend(loc="upper left")
 
 
-def _draw_levels(axes: Any, levels: Sequence[Record], key: str, words: str) -> None:
+def _draw_levels(
+    axes: Any, levels: Sequence[Level] | Sequence[DecidedOn], key: str, words: str
+) -> None:
     axes.set_title("levels of priority")
     shown = levels[:LEVELS]
-    for y, row in enumerate(shown):
-        axes.barh(y, max(row[key], 0.6), height=0.62, fc=GREEN, gid=f"level-{y}")
-        axes.text(max(row[key], 0.6) * 1.12, y, f"{row[key]:,}", va="center", fontsize=8)
-    most = max((row[key] for row in shown), default=1)
+    sizes = [getattr(row, key) for row in shown]
+    for y, size in enumerate(sizes):
+        axes.barh(y, max(size, 0.6), height=0.62, fc=GREEN, gid=f"level-{y}")
+        axes.text(max(size, 0.6) * 1.12, y, f"{size:,}", va="center", fontsize=8)
+    most = max(sizes, default=1)
     axes.set(xscale="log", xlim=(0.5, max(most, 2) ** 1.25 * 1.5), xlabel=words,
              ylim=(max(len(shown), 6) - 0.4, -0.6))  # fmt: skip
-    names = ["unseen" if row["level"] is None else str(row["level"]) for row in shown]
+    names = ["unseen" if row.level is None else str(row.level) for row in shown]
     axes.set_yticks(range(len(shown)), names)
     axes.set_ylabel("level" if len(shown) == len(levels) else f"level (first {LEVELS} shown)")
     axes.grid(axis="y", visible=False)
 
 
-def _draw_scatter(axes: Any, record: Record) -> None:
+def _draw_scatter(axes: Any, record: LastTokenSummary | DocumentSummary) -> None:
     """Every token by its TF-IDF and its score; those on which the two disagree most are named."""
     axes.set_title("TF-IDF against attention")
-    points = record["points"]
+    points: Sequence[LastTokenPoint | DocumentPoint] = record.points
     for kind, colour, marker in ((False, VERMILION, "s"), (True, BLUE, "o")):
-        if part := [p for p in points if p["distinct"] is kind]:
-            axes.plot([p["tfidf"] for p in part], [p["svm_score"] for p in part], marker,
+        if part := [p for p in points if p.distinct is kind]:
+            axes.plot([p.tfidf for p in part], [p.svm_score for p in part], marker,
                       color=colour, ms=4, alpha=0.55, mew=0, label="distinct" if kind else "common",
                       gid=f"points-{'distinct' if kind else 'common'}")  # fmt: skip
-    apart = record["disagreement"]
+    apart = record.disagreement
     half = LABELLED // 2
-    first = sorted(points, key=lambda p: p["priority_place"])[: half // 2]
-    chosen = {p["token"]: p for p in [*first, *sorted(points, key=lambda p: -p["tfidf"])[:half]]}
-    for name in ("attention_over_text", "text_over_attention"):
-        chosen |= {p["token"]: p for p in apart[name][:half]}
+    first = sorted(points, key=lambda p: p.priority_place)[: half // 2]
+    chosen = {p.token: p for p in [*first, *sorted(points, key=lambda p: -p.tfidf)[:half]]}
+    ends: Sequence[LastTokenPoint | DocumentPoint]
+    for ends in (apart.attention_over_text, apart.text_over_attention):
+        chosen |= {p.token: p for p in ends[:half]}
     axes.margins(x=0.12, y=0.12)
-    least = min((p["tfidf"] for p in points if p["tfidf"] > 0), default=1.0)
+    least = min((p.tfidf for p in points if p.tfidf > 0), default=1.0)
     axes.set_xscale("symlog", linthresh=least, linscale=0.25)  # 0 has a place of its own
-    most = 2 * max([p["tfidf"] for p in points] + [least])
+    most = 2 * max([p.tfidf for p in points] + [least])
     decades = [10.0**e for e in range(-8, 1) if least <= 10.0**e <= most]
     axes.set_xticks([0, *decades], ["0", *(f"{x:g}" for x in decades)])
     axes.set_xlim(-least / 2, most)
@@ -170,15 +187,15 @@ def _draw_scatter(axes: Any, record: Record) -> None:
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
 
 
-def _name_points(axes: Any, points: Sequence[Record]) -> None:
+def _name_points(axes: Any, points: Sequence[LastTokenPoint | DocumentPoint]) -> None:
     """Names beside points; of names that would lie on each other only the first is written."""
-    names = readable([p["token"] for p in points])
-    place = axes.transData.transform([(p["tfidf"], p["svm_score"]) for p in points] or [(0, 0)])
+    names = readable([p.token for p in points])
+    place = axes.transData.transform([(p.tfidf, p.svm_score) for p in points] or [(0, 0)])
     wide, high = axes.bbox.width, axes.bbox.height
     taken: list[tuple[float, float]] = []
     for p, (x, y) in zip(points, place, strict=False):
         if any(abs(x - a) < 0.17 * wide and abs(y - b) < 0.05 * high for a, b in taken):
             continue
         taken.append((x, y))
-        axes.annotate(cut(names[p["token"]], 18), (p["tfidf"], p["svm_score"]), (4, 3),
+        axes.annotate(cut(names[p.token], 18), (p.tfidf, p.svm_score), (4, 3),
                       textcoords="offset points", fontsize=8, color=BLACK, parse_math=False)  # fmt: skip

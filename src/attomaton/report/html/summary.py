@@ -1,17 +1,17 @@
 """What was learned as one self-contained page."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from attomaton.report.html.page import page
 from attomaton.report.text.summary import in_words, sections, title
+from attomaton.summaries.records import Summary
 
 
-def summary_page(record: Mapping[str, Any], svg: str | None = None, footer: str = "") -> str:
+def summary_page(record: Summary, svg: str | None = None, footer: str = "") -> str:
     """The page of a record of `summaries`: sentences, the picture where there is one, every table."""
     first: dict[str, Any] = {"text": in_words(record)}
     if svg is not None:
-        first |= {"svg": svg, "caption": _CAPTION[record["subject"]]}
+        first |= {"svg": svg, "caption": _CAPTION[record.subject]}
     rest = [
         {"heading": s["heading"], "text": s["note"],
          "table": {"header": s["header"], "rows": s["rows"]}}

@@ -3,15 +3,26 @@
 A section is `{"heading", "note", "header", "rows"}`: the terminal and the page show the same ones.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attomaton.errors import counted, visible
 from attomaton.report.figures.canvas import mention
 from attomaton.report.text.terminal import table
 from attomaton.report.words import share_text
+from attomaton.summaries.records import (
+    DocumentPoint,
+    DocumentSummary,
+    LastTokenPoint,
+    LastTokenSummary,
+    Leading,
+    LikeLast,
+    ModelSummary,
+    Next,
+    Predictions,
+    Summary,
+)
 
-Record = Mapping[str, Any]
 Section = dict[str, Any]
 
 OUTCOME = {
@@ -24,7 +35,7 @@ LABELS = "With 1 label a term is distinct, with more it is common; % first is th
 NAMED = 5  # terms named in a sentence
 
 
-def summary_text(record: Record) -> str:
+def summary_text(record: Summary) -> str:
     """The whole record for a terminal."""
     parts = [title(record), in_words(record)]
     for s in sections(record):
@@ -34,23 +45,37 @@ def summary_text(record: Record) -> str:
     return "\n\n".join(parts)
 
 
-def title(record: Record) -> str:
+def title(record: Summary) -> str:
     """What the record is about."""
-    return {
-        "model": lambda r: "What attention learned",
-        "last token": lambda r: f"What attention learned to do after {mention(r['last'])}",
-        "document": lambda r: f"{mention_title(r['title'])} under the lens",
-    }[record["subject"]](record)
+    match record:
+        case ModelSummary():
+            return "What attention learned"
+        case LastTokenSummary():
+            return f"What attention learned to do after {mention(record.last)}"
+        case DocumentSummary():
+            return f"{mention_title(record.title)} under the lens"
 
 
-def in_words(record: Record) -> str:
+def in_words(record: Summary) -> str:
     """A record in a few sentences, every number of which is in it."""
-    return _WORDS[record["subject"]](record)
+    match record:
+        case ModelSummary():
+            return _model_words(record)
+        case LastTokenSummary():
+            return _last_words(record)
+        case DocumentSummary():
+            return _document_words(record)
 
 
-def sections(record: Record) -> list[Section]:
+def sections(record: Summary) -> list[Section]:
     """The tables of a record."""
-    return _SECTIONS[record["subject"]](record)
+    match record:
+        case ModelSummary():
+            return _model_sections(record)
+        case LastTokenSummary():
+            return _last_sections(record)
+        case DocumentSummary():
+            return _document_sections(record)
 
 
 def mention_title(text: str) -> str:
@@ -61,89 +86,81 @@ def mention_title(text: str) -> str:
 # --- sentences -----------------------------------------------------------------------------------
 
 
-def _model_words(r: Record) -> str:
-    kind = {row["kind"]: row for row in r["last_token_kinds"]}
-    p = r["predictions"]
-    share, weight = (
-        {k: share_text(row[x]) for k, row in kind.items()} for x in ("share", "weight_share")
-    )
+def _model_words(r: ModelSummary) -> str:
+    share = {row.kind: share_text(row.share) for row in r.last_token_kinds}
+    weight = {row.kind: share_text(row.weight_share) for row in r.last_token_kinds}
+    p = r.predictions
     return (
-        f"Of {r['counts']['last_tokens']:,} last tokens, {share['hard']} are purely hard, "
+        f"Of {r.counts.last_tokens:,} last tokens, {share['hard']} are purely hard, "
         f"{share['soft']} purely soft and {share['mixed']} mixed (by samples {weight['hard']}, "
-        f"{weight['soft']} and {weight['mixed']}). Of {_number(p['windows']):,} windows, "
-        f"{share_text(p['realizable_share'])} hold their label; {_decided(p)}"
+        f"{weight['soft']} and {weight['mixed']}). Of {_number(p.windows):,} windows, "
+        f"{share_text(p.realizable_share)} hold their label; {_decided(p)}"
     )
 
 
-def _decided(p: Record) -> str:
+def _decided(p: Predictions) -> str:
     """How the windows that hold their label end, as the rest of a sentence."""
-    share = {row["outcome"]: row["share_of_realizable"] for row in p["outcomes"]}
+    share = {row.outcome: row.share_of_realizable for row in p.outcomes}
     if share["hard"] is None:
         return "no window holds its label, so there is nothing to judge."
     lost = f", {share_text(share['lost'])} are lost" if share["lost"] else ""
-    mean = p["label_probability"]["mean_where_soft"]
+    mean = p.label_probability.mean_where_soft
     mixed = "" if mean is None else f" (the label then gets {mean:.2f} on average)"
     return (
         f"of those, {share_text(share['hard'])} are decided by retrieval alone and "
         f"{share_text(share['soft'])} by mixing{mixed}{lost}. The likeliest token is the label in "
-        f"{share_text(p['right'])}."
+        f"{share_text(p.right)}."
     )
 
 
-def _last_words(r: Record) -> str:
-    follow = ", ".join(f"{mention(x['token'])} ({_number(x['weight']):,})" for x in r["next"])
+def _last_words(r: LastTokenSummary) -> str:
+    follow = ", ".join(f"{mention(x.token)} ({_number(x.weight):,})" for x in r.next)
     kind = {
         "hard": "with no two tokens tied",
         "soft": "all of them tied",
         "mixed": "some of them tied",
-    }[r["kind"]]
-    levels = len(r["levels"])
+    }[r.kind]
+    levels = len(r.levels)
     return (
-        f"After {mention(r['last'])} ({_number(r['weight']):,} samples, "
-        f"{share_text(r['weight_share'])} of all) attention ranks {r['tokens']:,} tokens on "
+        f"After {mention(r.last)} ({_number(r.weight):,} samples, "
+        f"{share_text(r.weight_share)} of all) attention ranks {r.tokens:,} tokens on "
         f"{counted(levels, 'level')}, {kind}; what comes next most often is {follow}. "
-        f"Of its samples, {_decided(r['predictions']).removeprefix('of those, ')} "
-        f"{r['distinct_tokens']:,} of its tokens are distinct (seen with one label only). "
+        f"Of its samples, {_decided(r.predictions).removeprefix('of those, ')} "
+        f"{r.distinct_tokens:,} of its tokens are distinct (seen with one label only). "
         f"{_agreement(r)}"
     )
 
 
-def _document_words(r: Record) -> str:
-    p = r["predictions"]
-    terms = ", ".join(f"“{visible(t['term'])}”" for t in r["terms"][:NAMED])
-    near = f" Most like it: {mention_title(r['similar'][0]['title'])}." if r["similar"] else ""
+def _document_words(r: DocumentSummary) -> str:
+    p = r.predictions
+    terms = ", ".join(f"“{visible(t.term)}”" for t in r.terms[:NAMED])
+    near = f" Most like it: {mention_title(r.similar[0].title)}." if r.similar else ""
     return (
-        f"{mention_title(r['title'])} is document {r['document']} of {r['documents']:,}, with "
-        f"{r['words']:,} words, {r['distinct_words']:,} of them different; its key terms are "
-        f"{terms or 'none'}. Of {_number(p['windows']):,} windows, "
-        f"{share_text(p['realizable_share'] or 0)} hold their label; {_decided(p)} {_agreement(r)}{near}"
+        f"{mention_title(r.title)} is document {r.document} of {r.documents:,}, with "
+        f"{r.words:,} words, {r.distinct_words:,} of them different; its key terms are "
+        f"{terms or 'none'}. Of {_number(p.windows):,} windows, "
+        f"{share_text(p.realizable_share or 0)} hold their label; {_decided(p)} {_agreement(r)}{near}"
     )
 
 
-def _agreement(r: Record) -> str:
+def _agreement(r: LastTokenSummary | DocumentSummary) -> str:
     return (
         "TF-IDF and attention order the tokens with a rank correlation of "
-        f"{r['disagreement']['rank_correlation']:+.2f}."
+        f"{r.disagreement.rank_correlation:+.2f}."
     )
 
-
-_WORDS: dict[str, Callable[[Record], str]] = {
-    "model": _model_words,
-    "last token": _last_words,
-    "document": _document_words,
-}
 
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _model_sections(r: Record) -> list[Section]:
+def _model_sections(r: ModelSummary) -> list[Section]:
     return [
         _section(
             "Last tokens, hard and soft",
             "Hard: no two tokens are tied. Soft: all are. Mixed: some are.",
             ["kind", "last tokens", "%", "samples", "% of samples"],
-            ([row["kind"], row["last_tokens"], _percent(row["share"]), row["weight"],
-              _percent(row["weight_share"])] for row in r["last_token_kinds"]),
+            ([row.kind, row.last_tokens, _percent(row.share), row.weight,
+              _percent(row.weight_share)] for row in r.last_token_kinds),
         ),
         _outcomes(r),
         _section(
@@ -151,46 +168,46 @@ def _model_sections(r: Record) -> list[Section]:
             "Level 0 holds what nothing outranks; a label on a deeper level wins where nothing above "
             "it is in the context.",
             ["level", "components", "of several tokens", "tokens", "samples with their label here"],
-            ([row["level"], row["components"], row["tied_components"], row["tokens"], row["weight"]]
-             for row in r["levels"]),
+            ([row.level, row.components, row.tied_components, row.tokens, row.weight]
+             for row in r.levels),
         ),
         _section(
             "Strongest priorities",
             "After the last token, the winner came next where the loser was in the context too, and "
             "never the reverse, on any path.",
             ["after", "winner", "over", "samples", "margin"],
-            ([row["last"], row["winner"], row["loser"], row["weight"], _round(row["margin"])]
-             for row in r["priorities"]),
+            ([row.last, row.winner, row.loser, row.weight, _round(row.margin)]
+             for row in r.priorities),
         ),
         _section(
             "Tokens over tokens, whatever the last token",
             "Samples behind strict priorities, added over last tokens; and with how many last tokens the "
             "winner is above, tied, or below.",
             ["winner", "over", "samples", "above", "tied", "below"],
-            ([row["winner"], row["loser"], row["weight"], row["last_tokens"], row["tied"],
-              row["reversed"]] for row in r["token_priorities"]),
+            ([row.winner, row.loser, row.weight, row.last_tokens, row.tied,
+              row.reversed] for row in r.token_priorities),
         ),
         _section(
             "Largest ties",
             "Components of tied tokens; within one, log π decides the odds.",
             ["after", "tokens", "level", "samples", "leading by log π"],
-            ([row["last"], row["size"], row["level"], row["weight"],
-              " ".join(f"{visible(m['token'])} ({m['log_pi']:+.2f})" for m in row["members"])]
-             for row in r["components"]),
+            ([row.last, row.size, row.level, row.weight,
+              " ".join(f"{visible(m.token)} ({m.log_pi:+.2f})" for m in row.members)]
+             for row in r.components),
         ),
         _section(
             "Last tokens with the most samples",
             "",
             ["last token", "samples", "%", "kind", "tokens", "levels", "% hard", "next"],
-            ([row["last"], row["weight"], _percent(row["share"]), row["kind"], row["tokens"],
-              row["levels"], _percent(row["hard_share"]), _weighted(row["next"])]
-             for row in r["last_tokens"]),
+            ([row.last, row.weight, _percent(row.share), row.kind, row.tokens,
+              row.levels, _percent(row.hard_share), _weighted(row.next)]
+             for row in r.last_tokens),
         ),
     ]  # fmt: skip
 
 
-def _last_sections(r: Record) -> list[Section]:
-    word = mention(r["last"])
+def _last_sections(r: LastTokenSummary) -> list[Section]:
+    word = mention(r.last)
     likeness = ["last token", "cosine hard", "cosine soft", "cosine TF-IDF", "shared tokens"]
     return [
         _outcomes(r),
@@ -199,72 +216,72 @@ def _last_sections(r: Record) -> list[Section]:
             "Leading are the tokens of highest score, tied ones by log π; in brackets, how often they "
             "came next.",
             ["level", "components", "of several tokens", "tokens", "came next", "leading"],
-            ([row["level"], row["components"], row["tied_components"], row["tokens"], row["weight"],
-              _weighted(row["leading"])] for row in r["levels"]),
+            ([row.level, row.components, row.tied_components, row.tokens, row.weight,
+              _weighted(row.leading or ())] for row in r.levels),
         ),
         _section(
             "Key terms: TF-IDF beside attention",
             f"The document is the pool of all contexts before {word}, with their labels; two-word terms are "
-            f"{word} and the label. Terms in more than {share_text(r['max_df'])} of the documents are left out. "
+            f"{word} and the label. Terms in more than {share_text(r.max_df)} of the documents are left out. "
             f"A two-word term has the priority of its second word. {LABELS}",
             ["term", "TF-IDF", "count", "documents", "level", "score", "log π", "labels",
              "% first"],
-            ([t["term"], _round(t["tfidf"]), t["count"], t["documents"], t["level"],
-              _round(t["svm_score"]), _round(t["log_pi"]), t["labels"], _percent(t["label_share"])]
-             for t in r["terms"]),
+            ([t.term, _round(t.tfidf), t.count, t.documents, t.level,
+              _round(t.svm_score), _round(t.log_pi), t.labels, _percent(t.label_share)]
+             for t in r.terms),
         ),
         *_apart(r),
         _section(
             "Strongest edges",
             "",
             ["winner", "over", "samples", "relation", "margin"],
-            ([e["winner"], e["loser"], e["weight"], e["relation"], _round(e["margin"])]
-             for e in r["strongest_edges"]),
+            ([e.winner, e.loser, e.weight, e.relation, _round(e.margin)]
+             for e in r.strongest_edges),
         ),
         _section(
             f"What outranks {word} itself",
             "The last token is in each of its own contexts, so that every other label competes with it.",
             ["winner", "samples", "relation", "margin"],
-            ([e["winner"], e["weight"], e["relation"], _round(e["margin"])] for e in r["outrank_it"]),
+            ([e.winner, e.weight, e.relation, _round(e.margin)] for e in r.outrank_it),
         ),
         _section(
             f"What {word} itself outranks",
             "",
             ["loser", "samples", "relation", "margin"],
-            ([e["loser"], e["weight"], e["relation"], _round(e["margin"])]
-             for e in r["outranked_by_it"]),
+            ([e.loser, e.weight, e.relation, _round(e.margin)]
+             for e in r.outranked_by_it),
         ),
         _section(
             "Last tokens attention treats alike",
             "Cosines of the rows of scores: hard is W_svm, soft is W_fin.",
             likeness,
-            map(_like, r["similar"]["by_attention"]),
+            map(_like, r.similar.by_attention),
         ),
         _section("Last tokens in like company", "By TF-IDF.", likeness,
-                 map(_like, r["similar"]["by_text"])),
+                 map(_like, r.similar.by_text)),
     ]  # fmt: skip
 
 
-def _document_sections(r: Record) -> list[Section]:
+def _document_sections(r: DocumentSummary) -> list[Section]:
     return [
         _outcomes(r),
         _section(
             "Levels windows are decided on",
             "The level of what is retrieved, in the graph of the window's last token.",
             ["level", "windows", "label likeliest"],
-            (["never seen" if row["level"] is None else row["level"], row["windows"], row["right"]]
-             for row in r["levels"]),
+            (["never seen" if row.level is None else row.level, row.windows, row.right]
+             for row in r.levels),
         ),
         _section(
             "Key terms: TF-IDF beside attention",
-            f"Terms in more than {share_text(r['max_df'])} of the documents are left out. What attention makes of a "
+            f"Terms in more than {share_text(r.max_df)} of the documents are left out. What attention makes of a "
             "term is a mean over the windows that hold it; of two words, over those whose last token is the first. "
             f"{LABELS}",
             ["term", "TF-IDF", "count", "documents", "windows", "level", "score", "% retrieved",
              "labels", "% first"],
-            ([t["term"], _round(t["tfidf"]), t["count"], t["documents"], t["windows"],
-              _round(t["level"], 1), _round(t["svm_score"]), _percent(t["retrieved"]), t["labels"],
-              _percent(t["label_share"])] for t in r["terms"]),
+            ([t.term, _round(t.tfidf), t.count, t.documents, t.windows,
+              _round(t.level, 1), _round(t.svm_score), _percent(t.retrieved), t.labels,
+              _percent(t.label_share)] for t in r.terms),
         ),
         *_apart(r),
         _section(
@@ -272,32 +289,32 @@ def _document_sections(r: Record) -> list[Section]:
             "The winner came next where the loser was in the context too: in how many windows here, and with "
             "which weight in the model.",
             ["after", "winner", "over", "windows", "in the model", "relation", "margin"],
-            ([e["last"], e["winner"], e["loser"], e["weight"], e["model_weight"], e["relation"],
-              _round(e["margin"])] for e in r["strongest_edges"]),
+            ([e.last, e.winner, e.loser, e.weight, e.model_weight, e.relation,
+              _round(e.margin)] for e in r.strongest_edges),
         ),
         _section(
             "Most similar documents",
             "By TF-IDF.",
             ["document", "title", "cosine", "shared terms", "nearest by"],
-            ([d["document"], d["title"], _round(d["tfidf_cosine"]), d["shared_terms"],
-              ", ".join(d["nearest_by"])] for d in r["similar"]),
+            ([d.document, d.title, _round(d.tfidf_cosine), d.shared_terms,
+              ", ".join(d.nearest_by)] for d in r.similar),
         ),
     ]  # fmt: skip
 
 
-def _outcomes(r: Record) -> Section:
-    rows = [row for row in r["predictions"]["outcomes"]
-            if row["outcome"] in ("hard", "soft") or row["weight"]]  # fmt: skip
+def _outcomes(r: Summary) -> Section:
+    rows = [row for row in r.predictions.outcomes
+            if row.outcome in ("hard", "soft") or row.weight]  # fmt: skip
     return _section(
-        "How windows are decided" if r["subject"] != "last token" else "How its samples are decided",
-        " ".join(OUTCOME[row["outcome"]] for row in rows),
+        "How windows are decided" if r.subject != "last token" else "How its samples are decided",
+        " ".join(OUTCOME[row.outcome] for row in rows),
         ["outcome", "windows", "%", "% where the label is there"],
-        ([row["outcome"], row["weight"], _percent(row["share_of_windows"]),
-          _percent(row["share_of_realizable"])] for row in rows),
+        ([row.outcome, row.weight, _percent(row.share_of_windows),
+          _percent(row.share_of_realizable)] for row in rows),
     )  # fmt: skip
 
 
-def _apart(r: Record) -> list[Section]:
+def _apart(r: LastTokenSummary | DocumentSummary) -> list[Section]:
     """Where TF-IDF and attention disagree, both ways."""
     header = ["token", "place by TF-IDF", "by attention", "TF-IDF", "level", "score", "kind"]
     return [
@@ -305,22 +322,15 @@ def _apart(r: Record) -> list[Section]:
             heading,
             "Equal tokens share the mean of their places.",
             header,
-            ([t["token"], _round(t["tfidf_place"], 1), _round(t["priority_place"], 1),
-              _round(t["tfidf"]), _round(t["level"], 1), _round(t["svm_score"]), _distinct(t)]
-             for t in r["disagreement"][name]),
+            ([t.token, _round(t.tfidf_place, 1), _round(t.priority_place, 1),
+              _round(t.tfidf), _round(t.level, 1), _round(t.svm_score), _distinct(t)]
+             for t in rows),
         )
-        for heading, name in (
-            ("Key by TF-IDF, passed over by attention", "text_over_attention"),
-            ("Preferred by attention, not by TF-IDF", "attention_over_text"),
+        for heading, rows in (
+            ("Key by TF-IDF, passed over by attention", r.disagreement.text_over_attention),
+            ("Preferred by attention, not by TF-IDF", r.disagreement.attention_over_text),
         )
     ]  # fmt: skip
-
-
-_SECTIONS: dict[str, Callable[[Record], list[Section]]] = {
-    "model": _model_sections,
-    "last token": _last_sections,
-    "document": _document_sections,
-}
 
 
 def _section(
@@ -330,21 +340,21 @@ def _section(
     return {"heading": heading, "note": note, "header": list(header), "rows": plain}
 
 
-def _like(row: Record) -> list[Any]:
-    cosines = [_round(row[f"{name}_cosine"]) for name in ("svm", "finite", "tfidf")]
-    return [row["last"], *cosines, row["shared"]]
+def _like(row: LikeLast) -> list[Any]:
+    cosines = (row.svm_cosine, row.finite_cosine, row.tfidf_cosine)
+    return [row.last, *map(_round, cosines), row.shared]
 
 
-def _weighted(rows: Iterable[Record]) -> str:
+def _weighted(rows: Iterable[Next | Leading]) -> str:
     """Tokens with how often they came next, where they did."""
     return " ".join(
-        f"{visible(x['token'])} ({_number(x['weight']):,})" if x["weight"] else visible(x["token"])
+        f"{visible(x.token)} ({_number(x.weight):,})" if x.weight else visible(x.token)
         for x in rows
     )
 
 
-def _distinct(row: Record) -> str:
-    return "distinct" if row["distinct"] else "common"
+def _distinct(row: LastTokenPoint | DocumentPoint) -> str:
+    return "distinct" if row.distinct else "common"
 
 
 def _number(x: Any) -> Any:

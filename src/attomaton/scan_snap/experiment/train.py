@@ -218,8 +218,9 @@ class _Course(NamedTuple):
 
 
 def _optimiser(plan: _Plan) -> Optimiser:
-    known = {"sgd": Plain(), "momentum": Momentum(plan.momentum), "adam": Adam()}
-    return known[plan.optimizer]
+    if plan.optimizer == "momentum":
+        return Momentum(plan.momentum)
+    return Adam() if plan.optimizer == "adam" else Plain()
 
 
 def _step(
