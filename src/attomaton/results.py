@@ -27,6 +27,11 @@ class Verdict(StrEnum):
     NOT_APPLICABLE = "not applicable"
     INCONCLUSIVE = "inconclusive"
 
+    @classmethod
+    def of(cls, holds: object) -> "Verdict":
+        """`HOLDS`, or `FAILS`."""
+        return cls.HOLDS if holds else cls.FAILS
+
 
 @dataclass(frozen=True)
 class KKT:

@@ -5,6 +5,7 @@ import pytest
 
 from attomaton.claims import long_sequences
 from attomaton.claims.long_sequences import (
+    Slope,
     endless_logits,
     errors,
     limit_logits,
@@ -32,10 +33,10 @@ def test_slopes_are_recovered_and_their_intervals_cover():
     sizes = (8, 32, 128)
     noise = np.exp(rng.normal(0, 0.1, (3, 40)))
     found = slope(sizes, np.array(sizes)[:, None] ** -0.5 * noise)
-    low, high = found["interval"]
+    low, high = found.interval
     assert low < -0.5 < high
     assert high - low < 0.1
-    assert found["slope"] == pytest.approx((low + high) / 2)
+    assert found.slope == pytest.approx((low + high) / 2)
 
 
 def test_a_large_batch_of_endless_contexts_is_the_limit():
@@ -48,10 +49,10 @@ def test_a_large_batch_of_endless_contexts_is_the_limit():
 
 
 def test_verdicts_tell_wrong_from_unknown():
-    good = {"slope": -0.5, "interval": [-0.6, -0.4]}
-    wide = {"slope": -0.5, "interval": [-1.2, 0.1]}
-    flat = {"slope": 0.0, "interval": [-0.1, 0.1]}
-    bias = {"slope": -1.0, "interval": [-1.1, -0.9]}
+    good = Slope(-0.5, [-0.6, -0.4], [], [])
+    wide = Slope(-0.5, [-1.2, 0.1], [], [])
+    flat = Slope(0.0, [-0.1, 0.1], [], [])
+    bias = Slope(-1.0, [-1.1, -0.9], [], [])
 
     def verdict(batch, tail):
         both = {"z": good, "c": good}

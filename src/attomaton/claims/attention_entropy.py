@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.text_attention import Checkpoint
 from attomaton.errors import DataError
-from attomaton.results import Verdict
+from attomaton.results import Quantities, Verdict
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.train import train_sampled
 from attomaton.scan_snap.families import syn_medium, syn_small
@@ -57,13 +57,13 @@ def fig4(seeds: int = 5) -> dict[str, Any]:
         }
         for b in range(0, 2 * seeds, seeds)
     ]
-    measured = _fates(run, seeds)
-    control = _fates(still, seeds)
+    measured, verdict = _fates(run, seeds)
+    control, refuted = _fates(still, seeds)
     return {
         "rows": rows,
         "measured": measured,
-        "verdict": _fig4_verdict(measured).value,
-        "control": _fig4_verdict(control).value,
+        "verdict": verdict.value,
+        "control": refuted.value,
         "control_measured": control,
         "seconds": time.perf_counter() - begin,
     }
@@ -79,7 +79,7 @@ def _small(
     )  # fmt: skip
 
 
-def _fates(run: Dynamics, seeds: int) -> dict[str, Any]:
+def _fates(run: Dynamics, seeds: int) -> tuple[Quantities, Verdict]:
     """What became of common and distinct tokens; the worst over classes, streams and cells, or cell by cell."""
     common, distinct = run.classes.common, run.classes.distinct
     first, last = run.attention[:, 0], run.attention[:, -1]
@@ -91,24 +91,17 @@ def _fates(run: Dynamics, seeds: int) -> dict[str, Any]:
         for n, own in enumerate(distinct)
     ]
     entropy = run.entropy[:, -1].mean(axis=-1).reshape(2, seeds)
-    return {
+    kept, lost = float(left.max()), float((last[..., common] < first[..., common]).mean())
+    denser = float((entropy[1] - entropy[0]).min())
+    measured = {
         "common attention kept": left.reshape(2, -1).mean(axis=1).tolist(),
-        "most common attention kept": float(left.max()),
-        "common tokens that lost": float((last[..., common] < first[..., common]).mean()),
+        "most common attention kept": kept,
+        "common tokens that lost": lost,
         "least rank correlation of gain and probability": min(order),
         "entropy": entropy.mean(axis=1).tolist(),
-        "least entropy gained by the larger eta_y": float((entropy[1] - entropy[0]).min()),
+        "least entropy gained by the larger eta_y": denser,
     }
-
-
-def _fig4_verdict(measured: dict[str, Any]) -> Verdict:
-    holds = (
-        measured["common tokens that lost"] == 1
-        and measured["most common attention kept"] <= 0.95
-        and measured["least rank correlation of gain and probability"] >= 0.8
-        and measured["least entropy gained by the larger eta_y"] > 0
-    )
-    return Verdict.HOLDS if holds else Verdict.FAILS
+    return measured, Verdict.of(lost == 1 and kept <= 0.95 and min(order) >= 0.8 and denser > 0)
 
 
 def fig5(seeds: int = 5) -> dict[str, Any]:
@@ -159,7 +152,7 @@ def _shared(a: Bool[np.ndarray, "*b vocab"], b: Bool[np.ndarray, "*b vocab"]) ->
 
 
 def _fig5_verdict(shared: Sequence[float]) -> Verdict:
-    return Verdict.HOLDS if max(shared) <= 0.8 else Verdict.FAILS
+    return Verdict.of(max(shared) <= 0.8)
 
 
 def _rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
@@ -371,7 +364,7 @@ def _predicted_pairs(
             yield values[i, high] - values[i, low]
 
 
-def _judged(pairs: Iterable[Float[np.ndarray, " seeds"]]) -> dict[str, Any]:
+def _judged(pairs: Iterable[Float[np.ndarray, " seeds"]]) -> dict[str, float | int]:
     """How many pairs obey and contradict by more than two standard errors, and the size of what they show."""
     each = np.array(list(pairs))
     mean = each.mean(axis=1)
@@ -387,16 +380,15 @@ def _judged(pairs: Iterable[Float[np.ndarray, " seeds"]]) -> dict[str, Any]:
     }
 
 
-def _order_verdict(measured: dict[str, Any]) -> Verdict:
+def _order_verdict(measured: Mapping[str, float | int]) -> Verdict:
     """Whether every decided pair is in the predicted order, more of them than chance would give, by a visible amount.
 
     By chance a pair obeys by two standard errors once in forty times.
     """
     from scipy.stats import binom
 
-    holds = (
+    return Verdict.of(
         measured["contradict"] == 0
         and binom.sf(measured["obey"] - 1, measured["pairs"], 1 / 40) < 0.05
         and measured["largest difference"] >= 0.02
     )
-    return Verdict.HOLDS if holds else Verdict.FAILS

@@ -147,8 +147,8 @@ def check(problems: int = 4, lines: int = 8, given: Given | None = None) -> Evid
     return Evidence(
         formula="L((A + B)/2) ≤ (L(A) + L(B))/2,   d²L(A + tV)/dt² = mean of Var_p(e_xᵀ V e_q) ≥ 0",
         assumptions=assumptions(cases, given),
-        verdict=Verdict.HOLDS if holds else Verdict.FAILS,
-        control=Verdict.HOLDS if convex else Verdict.FAILS,
+        verdict=Verdict.of(holds),
+        control=Verdict.of(convex),
         prediction={"least curvature": min(float(x.curvature.min()) for x in found),
                     "largest curvature": max(float(x.curvature.max()) for x in found)},
         tolerance=(

@@ -4,7 +4,7 @@ r"""Theorem S1: how loudly the decoder speaks to the attention, and how it mixes
 The mixing β of a decoder trained from zero is another matter: see `check_mixing`.
 """
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def check(eta_y: float = 0.5) -> Evidence:
             "tail / formula": [s["tail"] for s in shape],
             "peak of gamma": peak,
         },
-        verdict=Verdict.HOLDS if holds else Verdict.FAILS,
+        verdict=Verdict.of(holds),
         control=Verdict.FAILS if wrong > 0.02 else Verdict.HOLDS,
         tolerance=(
             "γ of the limit level within 2% at all times; of the formula: rise exponent 1 ± 0.01, peak at 0.75 to 1.05 "
@@ -93,15 +93,16 @@ def check_mixing(eta_y: float = 0.5) -> Evidence:
     classes = weakly_correlated()
     end = float(scanning_end(eta_y, classes.K, classes.M))
     times, ratios = record_times(1e3 * end, 60, end / 100), np.array([0.01, 1.0, 10.0])
-    rates: dict[str, Any] = {"eta_y": np.full(3, eta_y), "eta_z": eta_y * ratios, "times": times}
-    B = run_limit(classes, **rates).records["B"][:, 1:]
-    memory = run_reduced(classes, **rates, mixing="memory").records["B"][:, 1:]
-    inverse = run_reduced(classes, **rates).records["B"][:, 1:]
+    y, z = np.full(3, eta_y), eta_y * ratios
+    B, memory, inverse = (
+        run(classes, eta_y=y, eta_z=z, times=times).records["B"][:, 1:]
+        for run in (run_limit, partial(run_reduced, mixing="memory"), run_reduced)
+    )
     gap, wrong = _gap(B, memory), _gap(B, inverse)
     return Evidence(
         formula="g_n ∝ f_n − 1/(M − 1) Σ f_n′ at first;  B of the reduced level with memory = B of the limit level",
         assumptions=_conditions(classes, eta_y),
-        verdict=Verdict.HOLDS if gap <= 0.03 else Verdict.FAILS,
+        verdict=Verdict.of(gap <= 0.03),
         control=Verdict.FAILS if wrong > 0.03 else Verdict.HOLDS,
         prediction={"B at the end": memory[:, -1, 0].tolist()},
         tolerance="scan progress B of the limit level within 3% at all times, for η_Z/η_Y = 0.01, 1 and 10",

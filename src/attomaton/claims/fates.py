@@ -6,8 +6,6 @@ Common tokens with other probabilities in every class need not: that is the cont
 the decoder is slow and classes are uneven, which is beyond the theorem, and reported.
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
@@ -57,7 +55,7 @@ def check(small: bool = False) -> Evidence:
                        "; ".join(f"{k}: {_common(c)}" for k, c in families.items())),
             Assumption("fast decoder", True, f"η_Z/η_Y = {', '.join(map(str, RATIOS[:FAST]))} on the limit level"),
         ),
-        verdict=Verdict.HOLDS if holds else Verdict.FAILS,
+        verdict=Verdict.of(holds),
         control=Verdict.FAILS if min(wrong) > 0 else Verdict.HOLDS,
         prediction={"sign of a distinct token's change": 1, "sign of a common token's change": -1,
                     "change of the common token": _told(single)[0][:, -1].tolist()},
@@ -80,12 +78,10 @@ def _common(classes: SequenceClasses) -> str:
 def _runs(classes: SequenceClasses) -> tuple[Dynamics, Dynamics]:
     """The reduced and the limit level, at every ratio of the rates."""
     end = float(scanning_end(1.0, classes.K, classes.M))
-    given: dict[str, Any] = {
-        "eta_y": np.ones(len(RATIOS)),
-        "eta_z": np.array(RATIOS),
-        "times": record_times(1e3 * end, 120, end / 10),
-    }
-    return run_reduced(classes, **given), run_limit(classes, **given)
+    y, z = np.ones(len(RATIOS)), np.array(RATIOS)
+    times = record_times(1e3 * end, 120, end / 10)
+    reduced = run_reduced(classes, eta_y=y, eta_z=z, times=times)
+    return reduced, run_limit(classes, eta_y=y, eta_z=z, times=times)
 
 
 def _told(

@@ -76,8 +76,8 @@ def reproduce(seeds: int = 10, first: int = 0) -> dict[str, Any]:
         for i in range(seeds)
     ]
     whole = time.perf_counter() - begin
-    for row, limit, W in zip(rows, limits, run.W[:seeds], strict=True):
-        row["cosine_shuffled"] = _shuffled(row["seed"], limit, W)
+    for i, row in enumerate(rows):
+        row["cosine_shuffled"] = _shuffled(first + i, limits[i], run.W[i])
     return {
         "rows": rows,
         "verdict": _verdict([r["cosine_svm"] for r in rows], [r["distance_fin"] for r in rows]),
@@ -104,7 +104,7 @@ def _row(
     limit: Limit,
     W: Float[np.ndarray, "width width"],
     W_fin_trained: Float[np.ndarray, "width width"],
-) -> dict[str, Any]:
+) -> dict[str, float | int]:
     inside = FiniteSubspace(limit.graph, limit.embeddings).project(W)
     W_svm = limit.dense(limit.svm.coefficient)
     W_fin = limit.dense(limit.finite.coefficient)
@@ -127,4 +127,4 @@ def _shuffled(seed: int, limit: Limit, W: Float[np.ndarray, "width width"]) -> f
 def _verdict(cosines: list[float], distances: list[float]) -> str:
     """Whether every run found the direction, and W_fin."""
     holds = min(cosines) >= ALIGNED and max(distances) <= NEAR
-    return (Verdict.HOLDS if holds else Verdict.FAILS).value
+    return Verdict.of(holds).value

@@ -6,6 +6,7 @@ of its start; and, since $-\eta \nabla L \approx W_{svm}/\tau$, $L(W(\tau)) - L^
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,14 +60,13 @@ class Descent(NamedTuple):
 
 def _descend(cases: Sequence[Case], limits: Sequence[Limit], steps: int) -> Descent:
     tables = [c.embeddings for c in cases if c.embeddings is not None]
-    options: dict[str, Any] = {
-        "embeddings": tables or None, "optimizer": "gd", "lr": RATE, "every": "log",
-        "record": measure, "context": yardstick(limits),
-    }  # fmt: skip
-    sets = [c.samples for c in cases]
-    first = train(sets, init="uniform", steps=max(1, steps // 10), **options)
+    descend = partial(
+        train, [c.samples for c in cases], embeddings=tables or None, optimizer="gd", lr=RATE,
+        every="log", record=measure, context=yardstick(limits),
+    )  # fmt: skip
+    first = descend(init="uniform", steps=max(1, steps // 10))
     early = _parameters(first, limits)
-    second = train(sets, init=early, steps=steps - max(1, steps // 10), **options)
+    second = descend(init=early, steps=steps - max(1, steps // 10))
     records = {
         k: np.concatenate([v, second.records[k][:, 1:]], axis=1) for k, v in first.records.items()
     }

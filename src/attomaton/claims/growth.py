@@ -71,7 +71,7 @@ def check(seeds: int = SEEDS) -> Evidence:
         ),
         prediction={"r(t) / (r(0) χ(t))": 1.0, "order of the gap in η_Z/η_Y, at least": 1.0},
         reason="the reduced level is integrated to 1e-11; a slow decoder adds terms of first order in η_Z/η_Y",
-        verdict=Verdict.HOLDS if holds else Verdict.FAILS,
+        verdict=Verdict.of(holds),
         control=Verdict.FAILS if wrong > EXACT else Verdict.HOLDS,
         tolerance=(
             "reduced: 1e-8, bounds and drop order exact; limit: the gap falls with every "

@@ -54,7 +54,7 @@ def check() -> Evidence:
         ),
         prediction=formula,
         reason="the formula is exact to rounding, the integrators' tolerance is 1e-8, records are 10% apart",
-        verdict=Verdict.HOLDS if holds else Verdict.FAILS,
+        verdict=Verdict.of(holds),
         control=Verdict.FAILS if wrong > SAME else Verdict.HOLDS,
         tolerance=(
             "B_n(t_0) equal to 1e-12 by formula, to 1e-6 as integrated; transition ∝ 1/η_Y within 2%; "

@@ -113,7 +113,7 @@ def reproduce(seeds: int = 10, first: int = 0, loss: str = "squared") -> dict[st
 def _verdict(cosines: list[float], loss: str) -> Verdict:
     least, usually = FOUND[loss]
     holds = min(cosines) >= least and np.median(cosines) >= usually
-    return Verdict.HOLDS if holds else Verdict.FAILS
+    return Verdict.of(holds)
 
 
 def check(seeds: int = 10) -> Evidence:
@@ -135,8 +135,8 @@ def check(seeds: int = 10) -> Evidence:
             *assumptions(cases),
             Assumption("data as published: some graph has a cycle", cycles == seeds, f"{cycles} of {seeds} draws"),
         ),
-        verdict=Verdict.HOLDS if holds else Verdict.FAILS,
-        control=Verdict.HOLDS if wrong else Verdict.FAILS,
+        verdict=Verdict.of(holds),
+        control=Verdict.of(wrong),
         prediction={"cosine with the local direction": 1.0},
         tolerance="; ".join(f"{k}: every cosine ≥ {a:g}, median ≥ {b:g}" for k, (a, b) in FOUND.items()),
         reason="published: 0.992 to 0.9995 for the squared loss; cross-entropy settles somewhat later",

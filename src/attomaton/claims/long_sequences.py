@@ -16,14 +16,14 @@ All together the error is of order $b^{-1/2} + (bT)^{-1/2} + T^{-1}$. A slope is
 the streams give a confidence interval. The control compares with the limit at another learning rate.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from attomaton.claims.picture import line, theory_line
 from attomaton.numerics import float64
-from attomaton.results import Assumption, Evidence, Panel, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Quantities, Verdict
 from attomaton.scan_snap.data import SequenceClasses, sequence_classes
 from attomaton.scan_snap.experiment.draws import draw_contexts
 from attomaton.scan_snap.experiment.limit import run_limit
@@ -121,7 +121,19 @@ def errors(
     }
 
 
-def slope(sizes: tuple[int, ...], error: Float[np.ndarray, "sizes streams"]) -> dict[str, Any]:
+class Slope(NamedTuple):
+    """The log–log slope of an error against the size, its confidence interval, and the mean error at each size."""
+
+    slope: float
+    interval: list[float]
+    sizes: list[int]
+    error: list[float]
+
+
+Slopes = dict[str, dict[str, Slope]]  # by series, of the logits ("z") and of attention ("c")
+
+
+def slope(sizes: tuple[int, ...], error: Float[np.ndarray, "sizes streams"]) -> Slope:
     """The log–log slope of the error against the size: the mean over streams with its confidence interval.
 
     Every stream is fitted by itself, and Student's law of their mean gives the interval.
@@ -130,17 +142,14 @@ def slope(sizes: tuple[int, ...], error: Float[np.ndarray, "sizes streams"]) -> 
 
     each = np.polyfit(np.log(sizes), np.log(error), 1)[0]
     reach = t.ppf((1 + SURE) / 2, len(each) - 1) * each.std(ddof=1) / np.sqrt(len(each))
-    return {
-        "slope": float(each.mean()),
-        "interval": [float(each.mean() - reach), float(each.mean() + reach)],
-        "sizes": list(sizes),
-        "error": np.sqrt((error**2).mean(axis=1)).tolist(),
-    }
+    middle = float(each.mean())
+    mean = np.sqrt((error**2).mean(axis=1)).tolist()
+    return Slope(middle, [middle - float(reach), middle + float(reach)], list(sizes), mean)
 
 
 def _slopes(
     sizes: tuple[int, ...], runs: list[Logits], reference: Reference, classes: SequenceClasses
-) -> dict[str, Any]:
+) -> dict[str, Slope]:
     """Slopes of both errors over a series of runs."""
     each = [errors(z, reference, classes) for z in runs]
     return {name: slope(sizes, np.array([e[name] for e in each])) for name in ("z", "c")}
@@ -198,25 +207,29 @@ def check(ends: bool = False) -> Evidence:
             f"{SURE:.0%} intervals of the slopes in batch and in length contain −1/2, and neither 0 nor −1; the slope "
             "of the bias is −1 ± 0.1"
         ),
-        measured=measured,
-        control_measured=control,
+        measured=_told(measured),
+        control_measured=_told(control),
         panels=_panels(measured, control),
         settings={"steps": STEPS, "eta_Y": ETA_Y, "eta_Z": ETA_Z, "streams": [STREAMS, MANY_STREAMS]},
     )  # fmt: skip
 
 
-def _panels(measured: dict[str, Any], control: dict[str, Any]) -> tuple[Panel, ...]:
+def _told(series: Slopes) -> Quantities:
+    return {k: {name: x._asdict() for name, x in both.items()} for k, both in series.items()}
+
+
+def _panels(measured: Slopes, control: Slopes) -> tuple[Panel, ...]:
     """The error of z in each series, with the power it must follow."""
     panels = []
     for name, xlabel, power in (
         ("batch", "batch b", -0.5), ("length", "length T", -0.5), ("bias", "length T, large batch", -1.0),
     ):  # fmt: skip
         x, wrong = measured[name]["z"], control[name]["z"]
-        size = np.array(x["sizes"], float)
+        size = np.array(x.sizes, float)
         lines = [
-            line(size, x["error"], "measured", "points"),
-            theory_line(size, x["error"][0] * (size / size[0]) ** power, f"power {power:g}"),
-            line(size, wrong["error"], "control: other rate", "points"),
+            line(size, x.error, "measured", "points"),
+            theory_line(size, x.error[0] * (size / size[0]) ** power, f"power {power:g}"),
+            line(size, wrong.error, "control: other rate", "points"),
         ]  # fmt: skip
         panels.append(
             Panel(
@@ -226,12 +239,12 @@ def _panels(measured: dict[str, Any], control: dict[str, Any]) -> tuple[Panel, .
     return tuple(panels)
 
 
-def _verdict(measured: dict[str, Any]) -> Verdict:
+def _verdict(measured: Slopes) -> Verdict:
     """Whether every slope is what it should be; inconclusive where an interval is too wide to say."""
     chance = [measured[regime][what] for regime in ("batch", "length") for what in ("z", "c")]
-    bias = [measured["bias"][what]["slope"] for what in ("z", "c")]
-    inside = all(low <= -0.5 <= high for low, high in (x["interval"] for x in chance))
-    narrow = all(low > -1 and high < 0 for low, high in (x["interval"] for x in chance))
+    bias = [measured["bias"][what].slope for what in ("z", "c")]
+    inside = all(low <= -0.5 <= high for low, high in (x.interval for x in chance))
+    narrow = all(low > -1 and high < 0 for low, high in (x.interval for x in chance))
     if not (inside and all(-1.1 <= b <= -0.9 for b in bias)):
         return Verdict.FAILS
     return Verdict.HOLDS if narrow else Verdict.INCONCLUSIVE

@@ -78,7 +78,7 @@ def check(
     return Evidence(
         formula="L(W) ≥ L* for every W,   L(W_λ) − L* ~ λ‖W_svm‖² m,  m eᵐ = 1/(λ‖W_svm‖²)",
         assumptions=(*assumptions(cases, given), structure(limits)),
-        verdict=Verdict.HOLDS if max(under) <= BELOW and near and falling else Verdict.FAILS,
+        verdict=Verdict.of(max(under) <= BELOW and near and falling),
         control=refuted(missed, given),
         prediction={"L*": floor, "end of the path above the floor": [float(_told(x)[-1]) for x in limits]},
         tolerance=f"no loss below L* − {BELOW:g}; the path falls with λ and ends above L* by at most twice what is "

@@ -191,7 +191,7 @@ def check(problems: int = 4, given: Given | None = None) -> Evidence:
     return Evidence(
         formula="c_yᵀ Xᵀ softmax(X W e_q) = m_y e^{s_y} / Σ m_x e^{s_x},   ∇_W L = Eᵀ (∂L/∂S)ᵀ E",
         assumptions=every,
-        verdict=Verdict.HOLDS if max(*gap, *slope, *used) <= EXACT else Verdict.FAILS,
+        verdict=Verdict.of(max(*gap, *slope, *used) <= EXACT),
         control=Verdict.FAILS if max(wrong) > EXACT else Verdict.HOLDS,
         prediction={"choice probabilities": int(sum(len(x.luce) for x in found)),
                     "least": min(float(x.luce.min()) for x in found)},

@@ -3,7 +3,7 @@
 The numbers come from the modules that make them; here they only change their dress.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -16,6 +16,7 @@ from attomaton.errors import AttomatonError, counted
 from attomaton.results import Assumption, Evidence, Line, Panel, Quantities, Upright, Verdict
 
 Result = dict[str, Any]
+Columns = dict[str, list[Any]]  # a table
 FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers
 
 
@@ -32,7 +33,7 @@ class Figure:
     tolerance: str
     reason: str
     panels: Callable[[Result], Sequence[Panel]]
-    table: Callable[[Result], Mapping[str, Any]]
+    table: Callable[[Result], Columns]
     prediction: Callable[[Result], Quantities] = lambda r: {}
     measured: Callable[[Result], Quantities] = lambda r: r["measured"]
     control: Callable[[Result], Quantities] = lambda r: r["control_measured"]
@@ -253,21 +254,15 @@ def fig10_panels(r: Result) -> list[Panel]:
 # Tables
 
 
-def rows_table(result: Result) -> Mapping[str, Any]:
-    """The rows of the numbers as columns."""
-    rows = result["rows"]
+def rows_table(result: Result) -> Columns:
+    """The rows, or cells, of the numbers as columns."""
+    rows = result["rows"] if "rows" in result else result["cells"]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def cells_table(result: Result) -> Mapping[str, Any]:
-    """The cells of the numbers as columns."""
-    cells = result["cells"]
-    return {name: [cell[name] for cell in cells] for name in cells[0]}
-
-
-def curves_table(result: Result) -> Mapping[str, Any]:
+def curves_table(result: Result) -> Columns:
     """Curves as long columns: their settings repeated beside every point."""
-    columns: dict[str, list[Any]] = {}
+    columns: Columns = {}
     for i, curve in enumerate(result["curves"]):
         long = {
             k: v for k, v in curve.items() if isinstance(v, (list, tuple)) or hasattr(v, "shape")
@@ -279,12 +274,10 @@ def curves_table(result: Result) -> Mapping[str, Any]:
     return columns
 
 
-def attention_table(result: Result) -> Mapping[str, Any]:
+def attention_table(result: Result) -> Columns:
     """Attention of figures 4 and 5 as rows: run, step, class, token."""
     runs = [*result["rows"], *([result["sgd"]] if "sgd" in result else [])]
-    columns: dict[str, list[Any]] = {
-        k: [] for k in ("run", "record", "class", "token", "attention")
-    }
+    columns: Columns = {k: [] for k in ("run", "record", "class", "token", "attention")}
     for i, run in enumerate(runs):
         c = np.asarray(run["attention"])
         c = c.reshape(-1, *c.shape[-2:])
@@ -294,9 +287,9 @@ def attention_table(result: Result) -> Mapping[str, Any]:
     return columns
 
 
-def maps_table(result: Result) -> Mapping[str, Any]:
+def maps_table(result: Result) -> Columns:
     """Attention maps of figure 7 as rows: model, step, query, key."""
-    columns: dict[str, list[Any]] = {k: [] for k in ("layers", "step", "query", "key", "attention")}
+    columns: Columns = {k: [] for k in ("layers", "step", "query", "key", "attention")}
     for part in result["maps"]:
         b = np.asarray(part["attention"])
         record, query, key = np.indices(b.shape)

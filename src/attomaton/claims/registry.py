@@ -50,9 +50,9 @@ class Claim:
     title: str
     statement: str
     run: Callable[..., Evidence]
-    quick: Mapping[str, Any] = field(default_factory=dict)
-    full: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] | None = None
+    quick: Mapping[str, int] = field(default_factory=dict)
+    full: Mapping[str, int] = field(default_factory=dict)
+    data: Mapping[str, int] | None = None
     why: str = ""
     long: bool = False
     figure: Figure | None = None
@@ -250,7 +250,7 @@ _LIST = [
             ORDER,
             PAIRED,
             published.fig6_panels,
-            published.cells_table,
+            published.rows_table,
             lambda r: {"contradicting pairs": 0},
             seeds=10,
         ),

@@ -115,4 +115,4 @@ def _in_steps(lead: np.ndarray, eta_y: float, M: int) -> tuple[float, float]:
 
 
 def _judged(holds: bool) -> str:
-    return (Verdict.HOLDS if holds else Verdict.FAILS).value
+    return Verdict.of(holds).value

@@ -144,7 +144,7 @@ def _change(
     return float(np.abs(a - b)[..., 1:, :].sum(axis=-1).mean() / 2)
 
 
-def _fig7_row(run: Run) -> dict[str, Any]:
+def _fig7_row(run: Run) -> dict[str, float | str]:
     """What is judged of a run's first layer, and how its maps change."""
     share = run.records["entropy_share"][0, :, :, 0]  # (marks, windows)
     nats = run.records["entropy"][0, :, :, 0].mean(axis=1)
@@ -161,7 +161,7 @@ def _fig7_row(run: Run) -> dict[str, Any]:
         "map_change_last": float(np.mean(change[-third:])),
         "valid_loss": float(run.records["valid_loss"][0, -1]),
     }
-    return row | {"sparse": _sparse(row).value, "frozen": _frozen(row).value}
+    return {**row, "sparse": _sparse(row).value, "frozen": _frozen(row).value}
 
 
 def _changes(run: Run) -> list[float]:
@@ -171,20 +171,20 @@ def _changes(run: Run) -> list[float]:
 
 def _sparse(row: Mapping[str, float]) -> Verdict:
     fall, error = row["share_fall"], row["share_fall_error"]
-    return Verdict.HOLDS if fall >= VISIBLE and fall > 4 * error else Verdict.FAILS
+    return Verdict.of(fall >= VISIBLE and fall > 4 * error)
 
 
 def _frozen(row: Mapping[str, float]) -> Verdict:
     settled = row["entropy_moves"] <= SETTLED * (row["entropy"] - row["entropy_end"])
-    return Verdict.HOLDS if settled else Verdict.FAILS
+    return Verdict.of(settled)
 
 
-def _fig7_verdict(rows: Sequence[Mapping[str, Any]]) -> Verdict:
+def _fig7_verdict(rows: Sequence[Mapping[str, float | int | str]]) -> Verdict:
     holds = all(row["sparse"] == row["frozen"] == Verdict.HOLDS for row in rows)
-    return Verdict.HOLDS if holds else Verdict.FAILS
+    return Verdict.of(holds)
 
 
-def _fig7_curve(run: Run, probes: np.ndarray, kinds: Any) -> dict[str, Any]:
+def _fig7_curve(run: Run, probes: np.ndarray, kinds: Any) -> dict[str, list[float | int | None]]:
     """What is drawn of the published run: first-layer attention and losses, record by record."""
     maps = run.records["maps"][0]
     received = attention_by_kind(maps, probes, kinds)
@@ -274,7 +274,7 @@ def _half_interval(value: Float[np.ndarray, " seeds"]) -> float:
     return float(t.ppf(0.975, n - 1) * value.std(ddof=1) / np.sqrt(n))
 
 
-def _trend(run: Run, seeds: int, scale: float) -> dict[str, Any]:
+def _trend(run: Run, seeds: int, scale: float) -> dict[str, float]:
     """The slope of the last entropy over the rate (in units of `scale`), and its fall from first to last rate."""
     last = _by_rate(run, "entropy", seeds)[:, :, -1]
     rate = run.lr[::seeds] / scale
@@ -287,9 +287,9 @@ def _trend(run: Run, seeds: int, scale: float) -> dict[str, Any]:
     }
 
 
-def _fig10_verdict(measured: Mapping[str, Any]) -> Verdict:
+def _fig10_verdict(measured: Mapping[str, float]) -> Verdict:
     below = measured["slope"] + measured["slope_error"] < 0
-    return Verdict.HOLDS if below and measured["fall"] >= VISIBLE_NATS else Verdict.FAILS
+    return Verdict.of(below and measured["fall"] >= VISIBLE_NATS)
 
 
 # What both share
