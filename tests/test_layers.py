@@ -43,7 +43,7 @@ KNOW_ONLY = {
     },
     "scan_snap": {"base", "disk"},
     "corpus": {"base", "disk"},
-    "mechanics": {"base", "corpus", "disk"},
+    "mechanics": {"base", "corpus"},
     "transformer": {"base", "corpus"},
     "claims": {"base", "corpus", "mechanics", "scan_snap", "transformer"},
 }

@@ -209,11 +209,11 @@ class NextTokenClassifier:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name (`deep` changes nothing: none is an estimator)."""
-        return {name: getattr(self, name) for name in self._defaults()}
+        return {name: getattr(self, name) for name in self._parameters()}
 
     def set_params(self, **params: Any) -> "NextTokenClassifier":
         """Set constructor arguments by name; all of them or, where a name is wrong, none."""
-        names = list(self._defaults())
+        names = list(self._parameters())
         for name in params:
             if name not in names:
                 hint = nearest(name, names)
@@ -225,9 +225,9 @@ class NextTokenClassifier:
 
     def __repr__(self) -> str:
         shown = []
-        for name, default in self._defaults().items():
+        for name, parameter in self._parameters().items():
             value = getattr(self, name)
-            if repr(value) != repr(default):
+            if repr(value) != repr(parameter.default):
                 array = isinstance(value, np.ndarray)
                 shown.append(
                     f"{name}={f'<array of shape {value.shape}>' if array else repr(value)}"
@@ -247,10 +247,9 @@ class NextTokenClassifier:
         )
 
     @classmethod
-    def _defaults(cls) -> dict[str, Any]:
-        """The constructor's arguments and their defaults, read off its signature."""
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        return {p.name: p.default for p in parameters}
+    def _parameters(cls) -> dict[str, inspect.Parameter]:
+        """The constructor's arguments, read off its signature."""
+        return dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
 
     def _check_fitted(self) -> None:
         if "limit_" not in vars(self):

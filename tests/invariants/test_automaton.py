@@ -189,8 +189,8 @@ def test_reasons_are_true(raw, context):
             for edge in fate.path:
                 assert edge.weight == pytest.approx(edges.get((edge.winner, edge.loser), 0))
                 for sample in edge.evidence:
-                    assert sample["next"] == edge.winner
-                    assert edge.loser in sample["tokens"]
+                    assert sample.next == edge.winner
+                    assert edge.loser in sample.tokens
         elif fate.reason == "never seen with the last token":
             assert x not in seen
         elif fate.reason == "not in the vocabulary":

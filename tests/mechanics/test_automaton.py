@@ -335,13 +335,13 @@ def test_explanations_are_true(fitted):
 def check_edge(raw, q, edge, arrows):
     assert edge.weight == pytest.approx(arrows[edge.winner, edge.loser], rel=1e-12)
     assert 1 <= len(edge.evidence) <= 3
-    weights = [sample["weight"] for sample in edge.evidence]
+    weights = [sample.weight for sample in edge.evidence]
     assert weights == sorted(weights, reverse=True)
     for sample in edge.evidence:
-        row, y = raw.rows[sample["source"]], raw.labels[sample["source"]]
-        assert (row[-1], y, sample["next"]) == (q, edge.winner, edge.winner)
+        row, y = raw.rows[sample.source], raw.labels[sample.source]
+        assert (row[-1], y, sample.next) == (q, edge.winner, edge.winner)
         assert edge.loser in row
-        assert sample["tokens"] == {x: row.count(x) for x in row}
+        assert sample.tokens == {x: row.count(x) for x in row}
 
 
 def test_the_way_from_soft_to_hard(fitted):

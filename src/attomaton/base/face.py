@@ -32,19 +32,13 @@ class Shown:
 
 
 class Tabular(Shown):
-    """An object that is a table: `columns` says which; here it becomes one for other libraries and for notebooks."""
+    """An object that is a table: `to_arrow` says which, and other libraries and notebooks get that one."""
 
     __slots__ = ()
 
-    def columns(self) -> dict[str, Any]:
-        """The columns of the table by name: NumPy arrays, Arrow arrays or lists, all of one length."""
-        raise NotImplementedError
-
     def to_arrow(self) -> Any:
-        """The table as a `pyarrow.Table`; what each column holds is told by the class."""
-        import pyarrow as pa
-
-        return pa.table(self.columns())
+        """The table as a `pyarrow.Table`; the class says what its rows and columns are."""
+        raise NotImplementedError
 
     def to_pandas(self) -> Any:
         """The table of `to_arrow` as a `pandas.DataFrame`, its tokens as categories. Needs pandas."""

@@ -101,20 +101,22 @@ class Samples(Tabular):
             + aside
         )
 
-    def columns(self) -> dict[str, Any]:
-        """One row for each distinct sample, its tokens in words."""
+    def to_arrow(self) -> Any:
+        """One row for each distinct sample, its tokens in words, as a `pyarrow.Table`."""
         import pyarrow as pa
 
         start = pa.array(self.start)
         words = self.vocabulary.column(self.token).dictionary_decode()
-        return {
-            "last": self.vocabulary.column(self.last),
-            "next": self.vocabulary.column(self.label),
-            "tokens": pa.LargeListArray.from_arrays(start, words),
-            "counts": pa.LargeListArray.from_arrays(start, pa.array(self.count)),
-            "weight": self.weight,
-            "rows": self.rows,
-        }
+        return pa.table(
+            {
+                "last": self.vocabulary.column(self.last),
+                "next": self.vocabulary.column(self.label),
+                "tokens": pa.LargeListArray.from_arrays(start, words),
+                "counts": pa.LargeListArray.from_arrays(start, pa.array(self.count)),
+                "weight": self.weight,
+                "rows": self.rows,
+            }
+        )
 
     def bag(self, i: int) -> dict[Label, int]:
         """The tokens of sample `i` with their counts, in words."""

@@ -85,18 +85,20 @@ class Windows(Tabular):
         absent = f", {outside:,} without their label" if outside else ""
         return f"{counted(len(self), 'context')}, {counted(len(self.vocabulary), 'token')}{absent}"
 
-    def columns(self) -> dict[str, Any]:
-        """One row for each context, in the order of the corpus, its tokens in words."""
+    def to_arrow(self) -> Any:
+        """One row for each context, in the order of the corpus, its tokens in words, as a `pyarrow.Table`."""
         import pyarrow as pa
 
         words = self.vocabulary.column(self.ids[ragged_indices(self.left, self.length)])
         start = pa.array(row_pointer(self.length))
-        return {
-            "tokens": pa.LargeListArray.from_arrays(start, words.dictionary_decode()),
-            "next": self.vocabulary.column(self.label),
-            "weight": np.ascontiguousarray(self.weight),
-            "realizable": self.realizable,
-        }
+        return pa.table(
+            {
+                "tokens": pa.LargeListArray.from_arrays(start, words.dictionary_decode()),
+                "next": self.vocabulary.column(self.label),
+                "weight": np.ascontiguousarray(self.weight),
+                "realizable": self.realizable,
+            }
+        )
 
     def number(self, i: int) -> int:
         """Where window `i` stands in its file; `noun` says what is counted."""

@@ -85,6 +85,12 @@ class Dynamics(Tabular):
             **{name: flat(np.asarray(x, float)) for name, x in self.records.items()},
         }
 
+    def to_arrow(self) -> Any:
+        """The table as a `pyarrow.Table`, one row for each run, time and class."""
+        import pyarrow as pa
+
+        return pa.table(self.columns())
+
     def plot(self) -> Any:
         """Attention of the first class, entropy, scan progress and gain, as a `matplotlib.figure.Figure`."""
         return figure_of(self)

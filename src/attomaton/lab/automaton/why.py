@@ -113,10 +113,10 @@ def _evidence(edge: Edge) -> None:
     note(f"‘{visible(edge.winner)}’ came next where ‘{visible(edge.loser)}’ was there too:")
     with ui.element("ul").classes("evidence"):
         for sample in edge.evidence:
-            bag = " ".join(visible(x) for x, n in sample["tokens"].items() for _ in range(n))
+            bag = " ".join(visible(x) for x, n in sample.tokens.items() for _ in range(n))
             with ui.element("li"):
-                ui.label(f"{{{bag}}} → {visible(sample['next'])} ×{sample['weight']:g}")
-        more = edge.weight - sum(sample["weight"] for sample in edge.evidence)
+                ui.label(f"{{{bag}}} → {visible(sample.next)} ×{sample.weight:g}")
+        more = edge.weight - sum(sample.weight for sample in edge.evidence)
         if more > 0:
             with ui.element("li"):
                 note(f"and {more:g} more")

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples, list_of
-from attomaton.disk.records import absent
 from attomaton.errors import DataError, UsageError, one_of, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.results import absent
 
 MOST = (
     10**12

@@ -111,6 +111,12 @@ class Training(Tabular):
         """One row for each problem and recorded step; problems are numbered as seeds."""
         return metric_columns({"steps": self.steps, **self.records}, len(self.status))
 
+    def to_arrow(self) -> Any:
+        """The table as a `pyarrow.Table`, one row for each problem and recorded step."""
+        import pyarrow as pa
+
+        return pa.table(self.columns())
+
     def plot(self) -> Any:
         """What was recorded against the steps, as a `matplotlib.figure.Figure`."""
         return figure_of(self)

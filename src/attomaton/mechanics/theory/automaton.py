@@ -38,13 +38,23 @@ TIE = 1e-6  # scores this close are equal: far above the solvers' residuals, far
 
 
 @dataclass(frozen=True)
+class Witness:
+    """One of the samples that made an edge: its tokens with their counts, and what came next."""
+
+    tokens: dict[Label, int]
+    next: Label
+    weight: float
+    source: int
+
+
+@dataclass(frozen=True)
 class Edge:
-    """One step of a path, `winner` over `loser`, with the samples that made it."""
+    """One step of a path, `winner` over `loser`, with the heaviest samples that made it."""
 
     winner: Label
     loser: Label
     weight: float
-    evidence: tuple[dict, ...]
+    evidence: tuple[Witness, ...]
 
 
 @dataclass(frozen=True)
@@ -134,12 +144,14 @@ class Explanation(Tabular):
     def _notes(self) -> str:
         return self.note
 
-    def columns(self) -> dict[str, Any]:
-        """One row for each token of the context."""
+    def to_arrow(self) -> Any:
+        """One row for each token of the context, as a `pyarrow.Table`."""
+        import pyarrow as pa
+
         names = ("count", "probability", "reason", "svm_score", "finite_score", "seen")
         words = Vocabulary(fate.token for fate in self.fates)
         rest = {name: [getattr(fate, name) for fate in self.fates] for name in names}
-        return {"token": words.column(np.arange(len(words))), **rest}
+        return pa.table({"token": words.column(np.arange(len(words))), **rest})
 
     def plot(self) -> Any:
         """The prediction, who lost, and the way from soft to hard, as a `matplotlib.figure.Figure`."""
@@ -373,12 +385,12 @@ class Automaton(Shown):
             vocabulary[j],
             float(samples.weight[rows].sum()),
             tuple(
-                {
-                    "tokens": samples.bag(int(r)),
-                    "next": vocabulary[samples.label[r]],
-                    "weight": float(samples.weight[r]),
-                    "source": int(samples.source[r]),
-                }
+                Witness(
+                    samples.bag(int(r)),
+                    vocabulary[samples.label[r]],
+                    float(samples.weight[r]),
+                    int(samples.source[r]),
+                )
                 for r in heaviest
             ),
         )

@@ -91,15 +91,19 @@ class PriorityGraph(Tabular):
             ]
         )
 
-    def columns(self) -> dict[str, Any]:
-        """One row for each edge of each graph, in words."""
+    def to_arrow(self) -> Any:
+        """One row for each edge of each graph, in words, as a `pyarrow.Table`."""
+        import pyarrow as pa
+
         word = self.vocabulary.column
-        return {
-            "last": word(self.pair_last[self.edge_from]),
-            "from": word(self.pair_token[self.edge_from]),
-            "to": word(self.pair_token[self.edge_to]),
-            "weight": self.edge_weight,
-        }
+        return pa.table(
+            {
+                "last": word(self.pair_last[self.edge_from]),
+                "from": word(self.pair_token[self.edge_from]),
+                "to": word(self.pair_token[self.edge_to]),
+                "weight": self.edge_weight,
+            }
+        )
 
     def to_networkx(self, last: Label | None = None) -> Any:
         """The graph of one last token, its nodes the tokens, or all graphs at once, their nodes (last token, token).

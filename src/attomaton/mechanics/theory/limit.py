@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 from attomaton.base.face import Tabular, figure_of
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
-from attomaton.disk.records import absent
 from attomaton.errors import DataError, SolverError, UsageError, counted
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.theory.dependent import (
@@ -24,6 +23,7 @@ from attomaton.mechanics.theory.dependent import (
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
+from attomaton.results import absent
 
 DENSE_WIDTH = (
     5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
@@ -106,17 +106,21 @@ class Limit(Tabular):
         off = "" if self.finite.error is None else f"; log-odds within {self.finite.error:.1e} nats"
         return f"Certified: worst residual of W_svm {self.svm.certificate.worst:.1e}{off}."
 
-    def columns(self) -> dict[str, Any]:
-        """One row for each pair of a last token and a token, in words."""
+    def to_arrow(self) -> Any:
+        """One row for each pair of a last token and a token, in words, as a `pyarrow.Table`."""
+        import pyarrow as pa
+
         graph = self.graph
-        return {
-            "last": graph.vocabulary.column(graph.pair_last),
-            "token": graph.vocabulary.column(graph.pair_token),
-            "component": graph.component_number,
-            "level": graph.level[graph.component],
-            "svm_score": self.svm.score,
-            "log_pi": self.finite.log_pi,
-        }
+        return pa.table(
+            {
+                "last": graph.vocabulary.column(graph.pair_last),
+                "token": graph.vocabulary.column(graph.pair_token),
+                "component": graph.component_number,
+                "level": graph.level[graph.component],
+                "svm_score": self.svm.score,
+                "log_pi": self.finite.log_pi,
+            }
+        )
 
     def plot(self, last: Label) -> Any:
         """Who outranks whom after one last token, as a `matplotlib.figure.Figure`; `last` is its label."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.disk.records import absent
 from attomaton.mechanics.theory.automaton import Automaton, Unknown, unknown_note
+from attomaton.results import absent
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import visible
-from attomaton.mechanics.theory.automaton import Explanation, Fate
+from attomaton.mechanics.theory.automaton import Explanation, Fate, Witness
 from attomaton.mechanics.theory.prediction import Prediction
 from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.words import NONE
@@ -193,7 +193,7 @@ def _reason(fate: Fate) -> str:
     return f"outranked: {' → '.join(map(visible, way))}"
 
 
-def _sample(s: Mapping[str, Any]) -> str:
-    bag = _joined(token for token, count in s["tokens"].items() for _ in range(count))
-    times = "" if s["weight"] == 1 else f" ×{s['weight']:g}"
-    return f"{{{bag}}} → {visible(s['next'])}{times}"
+def _sample(s: Witness) -> str:
+    bag = _joined(token for token, count in s.tokens.items() for _ in range(count))
+    times = "" if s.weight == 1 else f" ×{s.weight:g}"
+    return f"{{{bag}}} → {visible(s.next)}{times}"
