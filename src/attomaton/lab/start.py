@@ -1,6 +1,7 @@
 """The start screen: an example already on screen, three doors to one's own data."""
 
-from typing import Any
+import shlex
+from collections.abc import Callable
 
 from nicegui import events, ui
 
@@ -9,8 +10,9 @@ from attomaton.corpus.times import DATES
 from attomaton.lab.graph.data import TokenGraph, part_of
 from attomaton.lab.graph.drawing import CSS, Drawing
 from attomaton.lab.graph.scene import scene
-from attomaton.lab.jobs import RUNNING
 from attomaton.lab.kit.contexts import visible
+from attomaton.lab.kit.page import Page
+from attomaton.lab.kit.parts import abreast, button, card, chip, dense, figures, heading, note
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import MOST_BYTES, SUFFIXES, TOKENISERS, Item
 from attomaton.lab.view import Screen, View, in_thread
@@ -19,27 +21,30 @@ PASTED = {"rows": "pasted.jsonl", "text": "pasted.txt", "events": "pasted.csv"}
 ROWS = '{"tokens": ["tea", "cake", "bell"], "next": "tea"}\n{"tokens": ["cake", "soup", "bell"], "next": "soup"}'
 
 
-async def build(view: View) -> None:
-    """Fill the page."""
-    ui.add_css(CSS)
-    ui.label(
+class StartPage(Page):
+    """What is open, in numbers and a picture, and the doors to everything else."""
+
+    TITLE = (
         "What does a self-attention layer learn from next-token prediction, exactly, on your data?"
-    ).classes("title").props('role="heading" aria-level="1"')
-    model = await view.model()
-    if model is not None:
+    )
+    CSS = CSS
+
+    async def fill(self) -> None:
+        """The model, once it is there; the doors in any case."""
+        view = self.view
+        model = await view.model()
+        if model is not None:
+            with ui.element("div").classes("grid2"):
+                _summary(view, model)
+                await _picture(view, model)
         with ui.element("div").classes("grid2"):
-            _summary(view, model)
-            await _picture(view, model)
-    with ui.element("div").classes("grid2"):
-        _paste(view)
-        _folders(view)
-    view.says(*fit_code(view.item))
+            _paste(view)
+            _folders(view)
+        view.says(*fit_code(view.item))
 
 
 def fit_code(item: Item) -> tuple[str, str]:
     """The command and the Python code that fit an item."""
-    import shlex
-
     if item.kind != "data":
         folder = str(item.path)
         return f"attomaton summary {shlex.quote(folder)}", (
@@ -56,10 +61,9 @@ def fit_code(item: Item) -> tuple[str, str]:
 def _summary(view: View, model: Opened) -> None:
     """What was learned, in numbers, with a way into every screen."""
     s = model.record.summary
-    with ui.element("section").classes("card").props('aria-label="What is open"'):
-        ui.label(view.item.title).classes("card-title").props('role="heading" aria-level="2"')
-        with ui.element("div").classes("figures"):
-            for name, value in (
+    with card(view.item.title, label="What is open"):
+        figures(
+            [
                 ("samples", f"{s.samples:,}"),
                 ("tokens", f"{s.vocab:,}"),
                 ("priority graphs", f"{s.last_tokens:,}"),
@@ -69,38 +73,34 @@ def _summary(view: View, model: Opened) -> None:
                 ("‖W_fin‖ (soft)", f"{s.finite_norm:.6g}"),
                 ("loss floor L*", f"{s.loss_floor:.10g}"),
                 ("set aside", f"{s.dropped:,}"),
-            ):
-                with ui.element("div"):
-                    ui.label(value).classes("figure-value")
-                    ui.label(name).classes("figure-name")
+            ]
+        )
         ui.label(
             "Trained for ever, one self-attention layer becomes an automaton: after each last token it retrieves the "
             "tokens of highest priority (hard), then mixes those that are tied (soft). Both parts are computed "
             "exactly and certified."
         ).classes("lead")
-        with ui.element("div").classes("abreast"):
-            ui.label("Look at the priority graph after").classes("note")
+        with abreast():
+            note("Look at the priority graph after")
             for row in model.search("", 8):
-                ui.link(visible(row.last), view.link("/graph", last=row.last)).classes("chip")
-        with ui.element("div").classes("abreast"):
-            ui.label("or").classes("note")
+                chip(visible(row.last), view.link("/graph", last=row.last))
+        with abreast():
+            note("or")
             for text, path in (
                 ("ask what comes next", "/automaton"),
                 ("train the layer", "/training"),
                 ("read what was learned", "/lens"),
                 ("watch attention scan and snap", "/scan-snap"),
             ):
-                ui.link(text, view.link(path)).classes("chip")
+                chip(text, view.link(path))
 
 
 async def _picture(view: View, model: Opened) -> None:
     """The graph of the heaviest last token, as a door to its screen."""
     last = model.heaviest()
-    with ui.element("section").classes("card").props('aria-label="One priority graph"'):
-        with ui.element("div").classes("abreast"):
-            ui.label(f"Priority after “{visible(last)}”").classes("card-title").props(
-                'role="heading" aria-level="2"'
-            )
+    with card(label="One priority graph"):
+        with abreast():
+            heading(f"Priority after “{visible(last)}”")
             ui.link("open", view.link("/graph", last=last)).classes("note")
         drawing = Drawing().style("height: 19rem")
         drawing.on("choose", lambda: view.go("/graph", last=last))
@@ -110,8 +110,7 @@ async def _picture(view: View, model: Opened) -> None:
 
 
 def _paste(view: View) -> None:
-    with ui.element("section").classes("card").props('aria-label="Your data"'):
-        ui.label("Your data").classes("card-title").props('role="heading" aria-level="2"')
+    with card("Your data"):
         kind = ui.toggle(
             {"rows": "Rows (JSONL)", "text": "Text", "events": "Events (CSV)"}, value="rows"
         )
@@ -129,12 +128,8 @@ def _paste(view: View) -> None:
                 item = await in_thread(view.lab.shelf.add, name, content, settings())
                 view.go("/", item)
 
-        with ui.element("div").classes("abreast"):
-            ui.button(
-                "Open",
-                icon="play_arrow",
-                on_click=lambda: take(PASTED[kind.value], said.value.encode()),
-            ).props("unelevated no-caps")
+        with abreast():
+            button("Open", lambda: take(PASTED[kind.value], said.value.encode()))
 
             async def uploaded(e: events.UploadEventArguments) -> None:
                 await take(e.file.name, await e.file.read())
@@ -143,36 +138,30 @@ def _paste(view: View) -> None:
                 label="or drop a file here", auto_upload=True, max_file_size=MOST_BYTES, on_upload=uploaded,
                 on_rejected=lambda: _too_large(view, wrong),
             ).props(f'flat bordered accept="{",".join(SUFFIXES)}"').classes("upload")  # fmt: skip
-        ui.label(
+        note(
             "JSONL rows {tokens, next}, plain text, or an event log (CSV, TSV, Parquet); at most 64 MB. It stays on "
             "this machine."
-        ).classes("note")
+        )
 
 
-def _settings(kind: ui.toggle) -> Any:
+def _settings(kind: ui.toggle) -> Callable[[], dict[str, int | str | None]]:
     """Fields for how text and event logs are read; a function that gives what is set in them."""
-    with ui.element("div").classes("abreast"):
-        context = ui.number("context", value=8, min=1, precision=0).props("dense outlined")
-        split = ui.select(list(SPLITS), label="split", value="stream").props(
-            "dense outlined options-dense"
-        )
-        tokens = ui.select(list(TOKENISERS), label="tokenizer", value="words").props(
-            "dense outlined options-dense"
-        )
+    with abreast():
+        context = dense(ui.number("context", value=8, min=1, precision=0))
+        split = dense(ui.select(list(SPLITS), label="split", value="stream"))
+        tokens = dense(ui.select(list(TOKENISERS), label="tokenizer", value="words"))
         columns = {
-            name: ui.input(f"{name} column", placeholder=name).props("dense outlined")
+            name: dense(ui.input(f"{name} column", placeholder=name))
             for name in ("sequence", "item", "order")
         }
-        dates = ui.select(["", *DATES], label="dates such as 2/3/2024", value="").props(
-            "dense outlined options-dense"
-        )
+        dates = dense(ui.select(["", *DATES], label="dates such as 2/3/2024", value=""))
     context.bind_visibility_from(kind, "value", lambda k: k != "rows")
     for field in (split, tokens):
         field.bind_visibility_from(kind, "value", lambda k: k == "text")
     for column in (*columns.values(), dates):
         column.bind_visibility_from(kind, "value", lambda k: k == "events")
 
-    def asked() -> dict[str, Any]:
+    def asked() -> dict[str, int | str | None]:
         if kind.value == "rows":
             return {}
         number = None if context.value is None else int(context.value)
@@ -197,11 +186,10 @@ def _too_large(view: View, place: ui.element) -> None:
 def _folders(view: View) -> None:
     """Everything that can be opened, by kind."""
     place = {"sweep": "/sweep", "verification": "/claims", "run": "/training"}
-    with ui.element("section").classes("card").props('aria-label="Open"'):
-        ui.label("Open").classes("card-title").props('role="heading" aria-level="2"')
-        ui.label(
+    with card("Open"):
+        note(
             f"Data, models and runs below {view.lab.shelf.workspace}. Others: attomaton lab FOLDER."
-        ).classes("note")
+        )
         with ui.element("ul").classes("items"):
             for item in view.lab.shelf.items():
                 with ui.element("li"):
@@ -209,17 +197,16 @@ def _folders(view: View) -> None:
                     ui.link(
                         item.title, view.link("/" if has_model else place.get(item.kind, "/"), item)
                     )
-                    ui.label(item.kind).classes("note")
+                    note(item.kind)
         for job in view.lab.jobs.running():
-            if job.state == RUNNING:
-                view.watch(job)
+            view.watch(job)
 
 
 SCREEN = Screen(
     "/",
     "Start",
     "home",
-    build,
+    StartPage.build,
     """
 The lab opens sequences and shows what one self-attention layer learns from predicting their next token.
 

@@ -58,8 +58,7 @@ class Axis(Part):
     high: float | int | str | None = None
     gap: int | None = 26  # None: the name stands at the end
 
-    def option(self) -> dict[str, Any]:
-        """As ECharts takes it."""
+    def _option(self) -> dict[str, Any]:
         middle = {"nameLocation": "middle", "nameGap": self.gap} if self.gap and self.name else {}
         kind = "category" if self.names is not None else "log" if self.log else "value"
         said = {"name": self.name or None, "data": self.names, "min": self.low, "max": self.high}
@@ -86,8 +85,7 @@ class Mark:
     ink: str = "$soft"  # of the words
     size: int = 12
 
-    def option(self) -> dict[str, Any]:
-        """As ECharts takes it."""
+    def _option(self) -> dict[str, Any]:
         label = {
             "formatter": "{b}",
             "position": self.place,
@@ -124,8 +122,7 @@ class Square:
     hatch: str = "$paper"
     framed: bool = False
 
-    def option(self) -> dict[str, Any]:
-        """As ECharts takes it."""
+    def _option(self) -> dict[str, Any]:
         frame = {"borderColor": "$vermilion", "borderWidth": 4}
         style = frame if self.framed else {"borderColor": "$paper", "borderWidth": 1}
         label = {"show": bool(self.label), "formatter": self.label, "color": self.ink}
@@ -151,9 +148,8 @@ class Series(Part):
     marks: Sequence[Mark] = ()
     spans: Sequence[Span] = ()
 
-    def option(self) -> dict[str, Any]:
-        """As ECharts takes it."""
-        data = [x.option() if isinstance(x, Square) else x for x in self.data]
+    def _option(self) -> dict[str, Any]:
+        data = [x._option() if isinstance(x, Square) else x for x in self.data]
         made = _said(type=self.kind, name=self.name or None, data=data)
         if self.colour:
             made["itemStyle"] = {"color": self.colour}
@@ -162,7 +158,7 @@ class Series(Part):
             made["lineStyle"] = {"width": self.width, "type": self.dash} | colour
         still = {"silent": True, "animation": False}
         if self.marks:
-            made["markLine"] = still | {"symbol": "none", "data": [x.option() for x in self.marks]}
+            made["markLine"] = still | {"symbol": "none", "data": [x._option() for x in self.marks]}
         if self.spans:
             made["markArea"] = still | {
                 "itemStyle": {"opacity": 0.15},
@@ -181,8 +177,7 @@ class Legend(Part):
 
     names: Sequence[str] | None = None
 
-    def option(self) -> dict[str, Any]:
-        """As ECharts takes it."""
+    def _option(self) -> dict[str, Any]:
         return _said(type="scroll", top=0, data=self.names) | dict(self.more)
 
 
@@ -193,8 +188,7 @@ class Shades(Part):
     low: float | int
     high: float | int
 
-    def option(self) -> dict[str, Any]:
-        """As ECharts takes it."""
+    def _option(self) -> dict[str, Any]:
         return {"min": self.low, "max": self.high, "inRange": {"color": VIRIDIS}} | dict(self.more)
 
 
@@ -207,8 +201,7 @@ class Word:
     top: int | str | None = None
     bottom: int | None = None
 
-    def option(self) -> dict[str, Any]:
-        """As ECharts takes it."""
+    def _option(self) -> dict[str, Any]:
         place = _said(left=self.left, top=self.top, bottom=self.bottom)
         style = {"text": self.text, "fill": "$soft", "fontSize": 12}
         return {"type": "text", "silent": True, "style": style} | place
@@ -237,12 +230,12 @@ class Picture(Part):
         made = _said(
             grid=grid | ({"containLabel": True} if labels else {}),
             tooltip=dict(self.hover),
-            xAxis=self.x.option(),
-            yAxis=self.y.option(),
-            series=[one.option() for one in self.series],
-            legend=self.legend and self.legend.option(),
-            visualMap=self.shades and self.shades.option(),
-            graphic=[word.option() for word in self.words] or None,
+            xAxis=self.x._option(),
+            yAxis=self.y._option(),
+            series=[one._option() for one in self.series],
+            legend=self.legend and self.legend._option(),
+            visualMap=self.shades and self.shades._option(),
+            graphic=[word._option() for word in self.words] or None,
         )
         return made | dict(self.more)
 
@@ -284,7 +277,7 @@ class Canvas(EChart, component="chart.js"):
         if not isinstance(series[0], Series):
             self.run_method("patch", series[0])
             return
-        self.run_method("patch", {"series": [one.option() for one in series]})
+        self.run_method("patch", {"series": [one._option() for one in series]})
 
 
 class Chart:
