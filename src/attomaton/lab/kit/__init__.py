@@ -1,7 +1,8 @@
 """What screens are made of.
 
 - `page`: `Page` and `ModelPage`, one tab on a screen: its title and styles, its model, errors of ours as a sentence.
-- `parts`: `title`, `card`, `figures` (labelled numbers), `note`, `chip`, `place` (filled later), `button`, `field`.
+- `parts`: `title`, `card`, `figures` (labelled numbers), `note`, `chip`, `place` (filled later), `button`, `dense`.
+- `fields`: choices that are in the address.
 - `charts`: `Picture` (axes, series, marks; no options of ECharts elsewhere) and `Chart`, its card with table and files.
 - `table`: rows as a table that can be sorted, chosen from, and whose cells lead somewhere.
 - `work`: `Work`, of which a lab does one at a time; `watch_in` and `on_change` for a page that looks at it.

@@ -7,16 +7,14 @@ from nicegui import ui
 
 from attomaton.lab.kit.parts import abreast, card
 from attomaton.lab.scan_snap.runs import KINDS, ORDER, Asked, Option, worded
+from attomaton.scan_snap.experiment.train import OPTIMIZERS, STARTS
 from attomaton.scan_snap.families import FAMILIES
 from attomaton.scan_snap.levels import settings_of
+from attomaton.scan_snap.theory.reduced import MIXINGS
 
 WIDEST = (-2.0, 2.0)  # log₁₀ of the learning rates the sliders reach
 STEP = 0.05
-CHOICES = {
-    "optimizer": ("sgd", "momentum", "adam"),
-    "start": ("zero", "uniform"),
-    "mixing": ("inverse", "weak", "memory"),
-}
+CHOICES = {"optimizer": OPTIMIZERS, "start": STARTS, "mixing": MIXINGS}
 LABELS = {
     "until": "until (limit, reduced)",
     "steps": "steps (sampled, limit)",
