@@ -152,8 +152,8 @@ def check(problems: int = 4, lines: int = 8, given: Given | None = None) -> Evid
         prediction={"least curvature": min(float(x.curvature.min()) for x in found),
                     "largest curvature": max(float(x.curvature.max()) for x in found)},
         tolerance=(
-            "midpoints above chords by ≤ 1e-12 of the loss; second differences ≥ −1e-6 and within 1% of the predicted "
-            "curvature, both relative to the largest one on the line"
+            f"midpoints above chords by ≤ {ROUNDING:g} of the loss; second differences ≥ −1e-6 and within 1% "
+            "of the predicted curvature, both relative to the largest one on the line"
         ),
         reason="rounding of float64 (divided by the spacing squared), and the curvature's change between two places",
         measured=measured,

@@ -49,7 +49,7 @@ def check(small: bool = False) -> Evidence:
     holds = all(f[LEAST] > 0 > f[MOST] for f in bound) and max(gaps.values()) <= EXACT
     wrong = [broken[level][MOST] for level in ("reduced", "limit, fast decoder")]
     return Evidence(
-        formula="ż_{ml} = η_Z f_{nl}² ξ_n > 0 (distinct l),   ż_{ml} = −η_Z Σ_n (1 − f_{nl}²) ξ_n < 0 (common l)",
+        formula="ż_{ml} = η_Z f_{nl}² ξ_n > 0 (distinct l),  ż_{ml} = −η_Z Σ_n (1 − f_{nl}²) ξ_n < 0 (single common l)",
         assumptions=(
             Assumption("single common token, or classes equal up to names", True,
                        "; ".join(f"{k}: {_common(c)}" for k, c in families.items())),

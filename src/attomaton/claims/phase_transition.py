@@ -60,7 +60,7 @@ def check() -> Evidence:
     )
     gap = float(np.abs(wrong - quadrature).max())
     return Evidence(
-        formula="B(t) = ¼ ln((C_0 + 4Γ(t))/C_0),   ~ ½ ln t before K ln M/η_Y,   ~ ½ ln ln t after",
+        formula="B(t) = ¼ ln((C_0 + 4Γ(t))/C_0),   ~ ½ ln t before K ln M/η_Y,   ~ ½ ln ln t after t_0 = 2 K ln M/η_Y",
         assumptions=(
             Assumption("z(0) = 0, C_0 = 1/K", True, f"K = {K}, M = {M}, η_Y = {ETA_Y:g}, η_Z = {ETA_Z:g}"),
         ),

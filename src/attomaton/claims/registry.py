@@ -105,7 +105,7 @@ _LIST = [
     ),
     Claim(
         "T3", "Acyclic data: one token is selected; fully cyclic data: W converges",
-        "Acyclic data: W_fin = 0, and attention selects one token; one component: W_svm = 0, and W tends to W_fin.",
+        "Acyclic data: W_fin = 0, attention selects one token; one component: W_svm = 0, W tends from zero to W_fin.",
         special_cases.check, quick={"problems": 4}, full={"problems": 12}, data={},
     ),
     Claim(
@@ -137,7 +137,7 @@ _LIST = [
     ),
     Claim(
         "S2", "Distinct tokens gain attention, common ones lose it",
-        "Distinct tokens gain, and common tokens lose, at every moment and at the predicted rates.",
+        "Distinct tokens gain, a common token (or several alike) loses, at every moment and at the predicted rates.",
         fates.check, why=CLASSES,
     ),
     Claim(
@@ -147,7 +147,7 @@ _LIST = [
     ),
     Claim(
         "S4", "Attention scans, then snaps",
-        "Attention scans like ½ ln t until about K ln M / η_Y and then snaps: ½ ln ln t.",
+        "Attention scans like ½ ln t until about K ln M / η_Y and snaps from t_0 = 2 K ln M / η_Y on: ½ ln ln t.",
         phase_transition.check, why=CLASSES,
     ),
     Claim(
@@ -166,11 +166,11 @@ _LIST = [
         Figure(
             global_protocol.reproduce,
             "W/‖W‖ → W_svm/‖W_svm‖,  Π_fin W → W_fin",
-            "every cosine ≥ 0.96, every distance ≤ 0.02",
-            "published: 0.976 to 0.993, and about 0.005; the step of 0.01 bounds the distance",
+            f"every cosine ≥ {global_protocol.ALIGNED:g}, every distance ≤ {global_protocol.NEAR:g}",
+            f"published: {global_protocol.PUBLISHED}; the step of {global_protocol.RATE:g} bounds the distance",
             published.global_panels,
             published.rows_table,
-            lambda r: {"cosine": 1.0, "distance": 0.0, "published": "0.976–0.993, about 0.005"},
+            lambda r: {"cosine": 1.0, "distance": 0.0, "published": global_protocol.PUBLISHED},
             lambda r: {k: [x[k] for x in r["rows"]] for k in ("cosine_svm", "distance_fin", "distance_exact")},
             lambda r: {"cosine, shuffled labels": [x["cosine_shuffled"] for x in r["rows"]]},
             seeds=10,
@@ -183,11 +183,11 @@ _LIST = [
         Figure(
             local_protocol.reproduce,
             "W/‖W‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
-            "every cosine ≥ 0.97, median ≥ 0.99",
-            "published: 0.992 to 0.9995",
+            local_protocol.tolerance("squared"),
+            f"published: {local_protocol.PUBLISHED}",
             published.local_panels,
             published.rows_table,
-            lambda r: {"cosine": 1.0, "published": "0.992–0.9995"},
+            lambda r: {"cosine": 1.0, "published": local_protocol.PUBLISHED},
             lambda r: {"cosine_local": [x["cosine_local"] for x in r["rows"]]},
             lambda r: {"cosine_global": [x["cosine_global"] for x in r["rows"]]},
             seeds=10,

@@ -72,7 +72,7 @@ def check(problems: int = 6, steps: int = STEPS, given: Given | None = None) -> 
         and all(x <= 1e-6 for x in measured["fully cyclic: ‖W − W_fin‖"])
     )
     return Evidence(
-        formula="acyclic: W_fin = 0, L* = 0, attention → one token;  one component: W_svm = 0, W(τ) → W_fin",
+        formula="acyclic: W_fin = 0, L* = 0, attention → one token; one component: W_svm = 0, W(τ) → W_fin if W(0) = 0",
         assumptions=every,
         verdict=judged(holds, given, _settling(chosen, hard) and _settling(settled, soft)),
         control=refuted([*(x > 1e-2 for x in off), *(x > 1e-3 for x in missed)], given),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.claims import global_protocol, local_protocol
 from attomaton.claims.picture import heat, line
 from attomaton.errors import counted, cut
 from attomaton.report.figures.canvas import BLACK, Figure
@@ -23,13 +24,13 @@ curve = partial(line, points=None)  # a figure of its own shows every point
 
 def mechanics_global(result: Result) -> Figure:
     """Final cosines and distances of every seed, and the way there."""
-    ranges = {"cosine_svm": (0.976, 0.993), "distance_fin": 0.005}
+    ranges = {"cosine_svm": global_protocol.COSINES, "distance_fin": global_protocol.DISTANCE}
     return protocol_figure(result["rows"], result["curves"], ranges)
 
 
 def mechanics_local(result: Result) -> Figure:
     """Final cosines with the local and the global direction."""
-    return protocol_figure(result["rows"], None, {"cosine_local": (0.992, 0.9995)})
+    return protocol_figure(result["rows"], None, {"cosine_local": local_protocol.COSINES})
 
 
 def fig3(result: Result) -> Figure:
