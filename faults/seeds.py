@@ -23,7 +23,7 @@ from attomaton.jobs.dynamics import columns as dynamics_columns
 from attomaton.jobs.fit import fit_run
 from attomaton.jobs.sweep import sweep_run
 from attomaton.jobs.train import training_records
-from attomaton.jobs.verify import _record, _summary
+from attomaton.jobs.verify import _summary
 from attomaton.mechanics.experiment.train import Training, metric_columns
 from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import named_rng
@@ -31,7 +31,7 @@ from attomaton.predictor.fit import Fitted, Judged, Setting
 from attomaton.predictor.priors import Kin, Prior
 from attomaton.predictor.stages import fitting, judging
 from attomaton.predictor.tune import tune
-from attomaton.results import Assumption, Evidence, Verdict
+from attomaton.results import Assumption, Checked, Line, Panel, Verdict
 from attomaton.scan_snap.levels import find_classes, run_level
 
 TEXT = """ = Tea =
@@ -201,23 +201,23 @@ def dynamics(folder: Path) -> None:
 
 def verification(folder: Path) -> None:
     """Two claims with their evidence."""
-    panel = {"title": "loss", "xlabel": "t", "ylabel": "L", "lines": [
-        {"x": [0.0, 1.0], "y": [1.0, 0.5], "label": "theory", "style": "theory"}]}  # fmt: skip
-    heat = {"title": "heat", "heat": [[0.0, 1.0], [0.5, 0.2]], "xlabel": "x", "ylabel": "y",
-            "xticks": ["a", "b"], "yticks": ["c", "d"], "colour": "c"}  # fmt: skip
+    panel = Panel("loss", "t", "L", [Line([0.0, 1.0], [1.0, 0.5], "theory", "theory")])
+    heat = Panel(
+        "heat", "x", "y", heat=[[0.0, 1.0], [0.5, 0.2]], xticks=["a", "b"], yticks=["c", "d"], colour="c"
+    )  # fmt: skip
     records = []
     for name in ("T1", "T2"):
-        evidence = Evidence(
+        evidence = Checked(
             Verdict.HOLDS, Verdict.FAILS, "1e-3", {"cosine": [0.9, 1.0], "n": {"a": 3}}, {"cosine": 0.1},
             name, "A title", "W goes there.", "$W$", (Assumption("A1", True, "all"),), {"cosine": 1.0}, "why",
-            (panel, heat), {"seeds": 2},
+            (panel, heat), {"seeds": 2}, seconds=1.5, command=f"attomaton verify --only {name}",
         )  # fmt: skip
-        records.append(_record(name, (evidence, 1.5, None), None, True))
+        records.append(evidence)
     with new_folder(folder / "run", "verify") as work:
         (work / "claims").mkdir()
         provenance(work, {"quick": True}, _summary(records, True, None, "run"))
         for record in records:
-            write_json(work / "claims" / f"{record['claim']}.json", record)
+            write_json(work / "claims" / f"{record.claim}.json", record)
 
 
 def published(folder: Path) -> None:

@@ -228,13 +228,11 @@ def test_one_bag_gives_frequencies(row, wins):
 
 
 def test_control_multiplicities_forgotten(monkeypatch):
-    def blind(graph, cyclic, items, honest=room._choices):
-        choices = honest(graph, cyclic, items)
-        return room.Choices(
-            choices.start, choices.item, 0 * choices.log_count, choices.winner, choices.weight, choices.group
-        )  # fmt: skip
+    def blind(graph, samples, scale, honest=room.cyclic_choices):
+        items, choices, kept = honest(graph, samples, scale)
+        return items, replace(choices, log_count=0 * choices.log_count), kept
 
-    monkeypatch.setattr(room, "_choices", blind)
+    monkeypatch.setattr(room, "cyclic_choices", blind)
     refuted(test_expected_wins_are_observed_wins)
     refuted(test_one_bag_gives_frequencies)
     test_relabelling_permutes_the_odds()  # a symmetry alone cannot see it

@@ -21,9 +21,7 @@ def fitted(rows, labels, weights):
     """All choices of a data set, the fit and the bound of each component."""
     samples = samples_from_sequences(rows, labels, weights)
     graph = build_graph(samples)
-    items = np.flatnonzero(graph.cyclic)
-    items = items[np.argsort(graph.component[items], kind="stable")]
-    choices = finite._choices(graph, finite.cyclic_samples(graph, samples), items)
+    items, choices, _ = finite.cyclic_choices(graph, samples, np.ones(1))
     return graph, items, choices, finite.luce_fit(choices)
 
 
