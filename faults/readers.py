@@ -182,12 +182,11 @@ def _verification(folder: Path, rng: Random) -> None:
     found = claims_records.Evidence().of_folder(path)
     for record in found:
         claims_records.table_row(record)
-        known = verification_text.plain(record)
-        verification_text.blocks(known, "slug")
-        for panel in known["panels"]:
+        verification_text.blocks(record, "slug")
+        for panel in record.panels:
             verification_figures.panel_table(panel)
-            options = claims_panels.heat_options if "heat" in panel else claims_panels.line_options
-            options(panel)
+            heat = panel.heat is not None
+            (claims_panels.heat_of if heat else claims_panels.lines_of)(panel)
     claims_records.shown(found, "holds", "t")
     verification_text.headline(found)
     claims_records.folder_code(path)
@@ -227,7 +226,7 @@ def _tuning(folder: Path, rng: Random) -> None:
     for stage in seeds.STAGES:
         path = folder / f"{stage.name}-0.parquet"
         if path.is_file():
-            stage.to_columns(stage.from_columns(tunings._read_piece(path, stage.form)))
+            stage.to_columns(stage.from_columns(tunings.read_piece(path, stage.form)))
 
 
 def _solved(folder: Path, rng: Random) -> None:
@@ -250,7 +249,7 @@ def _workspace(folder: Path, rng: Random) -> None:
 
 def _listed(folder: Path, rng: Random) -> None:
     for path in sorted(folder.glob("*")):
-        look.look(path).record()
+        to_json(look.look(path))
         details.details(path)
         differ.difference(path, path)
 
