@@ -37,7 +37,8 @@ from attomaton.lab.scan_snap import runs as scan_snap_runs
 from attomaton.lab.sweep import map as sweep_map
 from attomaton.lab.training import runs as training_runs
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.experiment import train as training
+from attomaton.mechanics.experiment.course import joined, unpacked
+from attomaton.mechanics.experiment.steps import first_state
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import merge_summaries, solve_limit
 from attomaton.mechanics.theory.view import graph_view
@@ -208,10 +209,10 @@ def _checkpoint(folder: Path, rng: Random) -> None:
     path = folder / "checkpoint.safetensors"
     reproduce.Checkpoint(folder).load("checkpoint")
     saved = runs._Kept(path).load()
-    first = training._first_state("adam", np.zeros((2, 3)))
+    first = first_state("adam", np.zeros((2, 3)))
     if saved is not None:
-        state, parts = training._unpacked(saved, first, 5)
-        training._joined(parts, np.arange(10), np.arange(10))
+        state, parts = unpacked(saved, first, 5)
+        joined(parts, np.arange(10), np.arange(10))
         _ = state.params + state.moments[0], np.asarray(state.failed).tolist()
 
 

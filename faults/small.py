@@ -19,11 +19,11 @@ def small_pieces() -> None:
     """Cut work finer than it is worth: parts, pieces, checkpoints after every chunk of steps."""
     from attomaton.folders import sweep as sweeps_folder
     from attomaton.jobs import fit as fits
-    from attomaton.mechanics.experiment import train
+    from attomaton.mechanics.experiment import course
 
     fits.PART = 2000
     sweeps_folder.PIECE = 1
-    train.KEEP_EVERY = 0.0
+    course.KEEP_EVERY = 0.0
 
 
 def die_at(wanted: int, here: Path) -> None:

@@ -238,9 +238,9 @@ def test_every_engine_writes_the_same_model(tmp_path, small_parts, engine):
 DRIVER = """
 import sys
 from attomaton.jobs import fit
-from attomaton.mechanics.experiment import train
+from attomaton.mechanics.experiment import course
 fit.PART = 2000
-train.KEEP_EVERY = 0.0
+course.KEEP_EVERY = 0.0
 from attomaton.cli.main import main
 sys.argv = ["attomaton", *sys.argv[1:]]
 main()

@@ -15,7 +15,8 @@ from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import open_model, save_model
 from attomaton.folders.sweep import cells_of, parse_grid
 from attomaton.jobs.train import _Kept
-from attomaton.mechanics.experiment import train as training
+from attomaton.mechanics.experiment.course import unpacked
+from attomaton.mechanics.experiment.steps import first_state
 from attomaton.mechanics.theory.limit import solve_limit
 from faults import seeds
 
@@ -40,8 +41,8 @@ def kept(tmp_path):
 
 
 def taken_up(path):
-    first = training._first_state("adam", np.zeros((2, 3)))
-    return training._unpacked(_Kept(path).load(), first, 5)
+    first = first_state("adam", np.zeros((2, 3)))
+    return unpacked(_Kept(path).load(), first, 5)
 
 
 def test_a_whole_checkpoint_is_taken_up(kept):

@@ -18,7 +18,7 @@ from attomaton.lab.kit.charts import (
     thinned,
 )
 from attomaton.lab.training.runs import Setting
-from attomaton.mechanics.experiment.train import Arrays
+from attomaton.mechanics.experiment.course import Arrays
 from attomaton.report.figures.training import growth_line
 
 SEEDS = 20  # lines of one run in one chart

@@ -26,7 +26,7 @@ from attomaton.lab.kit.work import Work
 from attomaton.lab.shelf import Item, folder_id
 from attomaton.lab.view import Lab
 from attomaton.mechanics.experiment.arguments import Settings
-from attomaton.mechanics.experiment.train import Arrays
+from attomaton.mechanics.experiment.course import Arrays
 
 Setting = str | int | float | None
 BROKEN = "broken off"  # of a run whose process was killed: nothing but its checkpoint is there

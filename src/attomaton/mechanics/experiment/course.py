@@ -1,0 +1,189 @@
+"""A run of training from its first step to its last: chunk after chunk, watched, interrupted, taken up again."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Int
+
+from attomaton.base.programs import compiled_program
+from attomaton.base.progress import Progress
+from attomaton.errors import DataError
+from attomaton.mechanics.experiment.steps import Plan, State, build
+
+CHUNKS = 50  # pieces a run is cut into when somebody watches it
+KEEP_EVERY = 5.0  # seconds between checkpoints
+
+Arrays = dict[str, np.ndarray]
+Watch = Callable[[np.ndarray, Arrays], object]
+
+
+@runtime_checkable
+class Checkpoint(Protocol):
+    """Where a run keeps what it has done so far; both are called between steps only."""
+
+    def load(self) -> Arrays | None:
+        """What was saved last, or None."""
+
+    def save(self, arrays: Arrays) -> None:
+        """Keep these, in place of what was saved before."""
+
+
+class Course(NamedTuple):
+    """How far training got, and what was measured where."""
+
+    state: State
+    steps: np.ndarray
+    records: dict[str, np.ndarray]
+    seconds: dict[str, float]
+    interrupted: bool
+
+
+def run_course(
+    plan: Plan,
+    state: State,
+    fixed: tuple,
+    marks: np.ndarray,
+    progress: Progress | None,
+    watch: Watch | None,
+    checkpoint: Checkpoint | None,
+) -> Course:
+    """Train to the end, or to a keyboard interrupt, one chunk of steps after the other."""
+    with _between_steps() as interrupt:
+        return _course(plan, state, fixed, marks, progress, watch, checkpoint, interrupt)
+
+
+@contextmanager
+def _between_steps() -> Iterator[Callable[[], None]]:
+    """Let Ctrl-C wait until the function that this yields is called, which raises it.
+
+    Python raises it wherever it stands: inside a callback of the compiler it is lost, inside its threads it may crash
+    the process. Whoever has a handler of their own, as the command line has, keeps it.
+    """
+    came = threading.Event()
+    here = threading.current_thread() is threading.main_thread()
+    ours = here and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def interrupt() -> None:
+        if came.is_set():
+            came.clear()
+            raise KeyboardInterrupt
+
+    if ours:
+        signal.signal(signal.SIGINT, lambda *_: came.set())
+    try:
+        yield interrupt
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt()  # one that came after the last step
+
+
+def _course(
+    plan: Plan,
+    state: State,
+    fixed: tuple,
+    marks: np.ndarray,
+    progress: Progress | None,
+    watch: Watch | None,
+    checkpoint: Checkpoint | None,
+    interrupt: Callable[[], None],
+) -> Course:
+    import jax
+
+    watched = any(x is not None for x in (progress, watch, checkpoint))
+    stops, size = _chunks(marks, watched)
+    lengths = np.diff(stops, prepend=0, append=np.full(-len(stops) % size, stops[-1]))
+    begin = perf_counter()
+    fixed = jax.device_put(fixed)
+    program = compiled_program(build, plan, (state, *fixed, lengths[:size]))
+    compiled = perf_counter()
+    parts: list[dict[str, np.ndarray]] = []
+    interrupted = False
+    saved = None if checkpoint is None else checkpoint.load()
+    if saved is not None:
+        state, parts = unpacked(saved, state, size)
+    kept = perf_counter()
+    try:
+        for first in range(len(parts) * size, len(stops), size):
+            after, values = program(state, *fixed, lengths[first : first + size])
+            values = {name: np.asarray(value) for name, value in values.items()}
+            state = after
+            parts.append(values)
+            interrupt()
+            if watch is not None:
+                watch(*joined(parts, stops, marks))
+            if progress is not None:
+                done = min(first + size, len(stops)) - 1
+                said = f"loss {values['loss'][:, -1].mean():.6g}"
+                progress(int(stops[done]), int(stops[-1]), said)
+            if checkpoint is not None and perf_counter() - kept > KEEP_EVERY:
+                checkpoint.save(_packed(jax.device_get(state), parts))
+                kept = perf_counter()
+    except KeyboardInterrupt:
+        if not parts:
+            raise
+        interrupted = True
+        if checkpoint is not None:
+            checkpoint.save(_packed(jax.device_get(state), parts))
+    state = jax.device_get(state)
+    seconds = {"compile": compiled - begin, "run": perf_counter() - compiled}
+    steps, records = joined(parts, stops, marks)
+    return Course(state, steps, records, seconds, interrupted)
+
+
+def joined(
+    parts: list[Arrays], stops: np.ndarray, marks: np.ndarray
+) -> tuple[Int[np.ndarray, " records"], Arrays]:
+    """The records of all chunks so far, without stops nobody asked for and the filling of the last chunk."""
+    records = {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
+    steps = stops[: records["loss"].shape[1]]
+    kept = np.flatnonzero(np.isin(steps, marks))
+    return steps[kept], {name: value[:, kept] for name, value in records.items()}
+
+
+def _packed(state: State, parts: list[dict[str, np.ndarray]]) -> Arrays:
+    """State and records as named arrays; every chunk's records have the same width."""
+    records = {f"record/{k}": np.stack([p[k] for p in parts]) for k in parts[0]}
+    moments = {f"moment/{i}": np.asarray(m) for i, m in enumerate(state.moments)}
+    named = {name: np.asarray(getattr(state, name)) for name in ("params", "step", "failed")}
+    return {**named, **moments, **records}
+
+
+def unpacked(saved: Arrays, first: State, size: int) -> tuple[State, list[dict[str, np.ndarray]]]:
+    """What `_packed` was given; `first` is the state of a run that begins, `size` the width of a chunk's records."""
+    wanted = {"params": first.params, "step": first.step, "failed": first.failed}
+    wanted |= {f"moment/{i}": m for i, m in enumerate(first.moments)}
+    fits = [
+        name in saved and saved[name].shape == x.shape and saved[name].dtype == x.dtype
+        for name, x in wanted.items()
+    ]
+    shapes = {v.shape[:3] for k, v in saved.items() if k.startswith("record/")}
+    whole = len(shapes) == 1 and "record/loss" in saved
+    if not all(fits) or not whole or min(shapes)[1:] != (len(first.step), size):
+        raise DataError(
+            "the checkpoint does not fit this run: it is damaged. Run the same again to start anew."
+        )
+    moments = tuple(saved[f"moment/{i}"] for i in range(len(first.moments)))
+    records = {k.removeprefix("record/"): v for k, v in saved.items() if k.startswith("record/")}
+    chunks = len(next(iter(records.values())))
+    parts = [{k: v[i] for k, v in records.items()} for i in range(chunks)]
+    return State(saved["params"], moments, saved["step"], saved["failed"]), parts
+
+
+def _chunks(
+    marks: Int[np.ndarray, " records"], watched: bool
+) -> tuple[Int[np.ndarray, " stops"], int]:
+    """Where to stop and record, and how many stops make one call of the compiled program.
+
+    Unwatched, everything is one call. Watched, it is cut into about `CHUNKS` calls, with stops
+    added where records lie further apart than that (they are dropped again at the end).
+    """
+    if not watched:
+        return marks, len(marks)
+    stops = np.union1d(marks, np.linspace(0, marks[-1], CHUNKS + 1).astype(np.int64))
+    return stops, -(-len(stops) // CHUNKS)

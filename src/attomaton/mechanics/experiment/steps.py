@@ -1,0 +1,192 @@
+"""One step of training and the loop around it: padded problems side by side in one program that JAX compiles."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from attomaton.base.optimisers import Adam, Optimiser, Plain
+from attomaton.corpus.samples import Samples
+from attomaton.errors import UsageError
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    from attomaton.mechanics.experiment.model import Problem
+    from attomaton.mechanics.experiment.whole import Whole
+
+Record = Callable[..., dict]
+
+
+class Plan(NamedTuple):
+    """What the compiled program depends on besides shapes."""
+
+    optimizer: str
+    head: str
+    loss: str
+    batch_size: int | None
+    record: Record | None
+    shared: bool  # one data set for all problems
+
+
+class State(NamedTuple):
+    """Where training stands; `failed` is the first step that gave no finite result, 0 for none."""
+
+    params: Any
+    moments: tuple
+    step: Any
+    failed: Any
+
+
+class Given(NamedTuple):
+    """What each problem has for itself besides its data."""
+
+    lr: Any
+    floor: Any
+    seed: Any
+    index: Any
+    context: Any
+
+
+def padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays stacked, each filled up with zeros to the largest."""
+    shape = tuple(np.max([a.shape for a in arrays], axis=0))
+    out = np.zeros((len(arrays), *shape))
+    for row, a in zip(out, arrays, strict=True):
+        row[tuple(map(slice, a.shape))] = a
+    return out
+
+
+def stack(
+    sets: list[Samples], tables: list[np.ndarray] | None, shared: bool, gather: bool
+) -> "Problem | Whole":
+    """All problems as one, stacked along a leading axis (a shared one as it is), in NumPy."""
+    from attomaton.mechanics.experiment.model import Bags, Problem, bags_of
+    from attomaton.mechanics.experiment.whole import whole_of
+
+    if gather:
+        return whole_of(sets[0])
+    rows, slots = max(map(len, sets)), max(int(s.size.max()) for s in sets)
+    E = None if tables is None else padded(tables)
+    vocab = None if E is None else E.shape[1]
+    bags = [bags_of(s, vocab, rows, slots) for s in sets]
+    K = np.array([float(len(s.vocabulary)) for s in sets])
+    if shared:
+        return Problem._make((bags[0], None if E is None else E[0], K[0]))
+    stacked = Bags._make(map(np.stack, zip(*bags, strict=True)))
+    return Problem._make((stacked, E, K))
+
+
+def first_state(optimizer: str, params: np.ndarray) -> State:
+    """Where training stands before its first step."""
+    zero = np.zeros(len(params), np.int64)
+    return State(params, _optimiser(optimizer).init(params), zero, zero)
+
+
+def _optimiser(name: str) -> Optimiser:
+    return Adam() if name == "adam" else Plain()
+
+
+def _drawn(problem: "Problem", batch_size: int, key: Any) -> "Problem":
+    """A mini-batch: samples drawn in proportion to their weight, each then of equal weight."""
+    import jax
+    import jax.numpy as jnp
+
+    bags = problem.bags
+    below = jnp.cumsum(bags.weight)
+    at = jnp.searchsorted(below, below[-1] * jax.random.uniform(key, (batch_size,)), side="right")
+    batch = bags._replace(weight=jnp.ones_like(bags.weight))
+    batch = type(bags)(*(x[at] for x in batch))
+    return problem._replace(bags=batch._replace(weight=batch.weight / batch_size))
+
+
+def _unit(g: Any) -> tuple[Any, Any]:
+    """g/‖g‖ and ‖g‖, safe for gradients whose squares underflow; 0 and 0 for a zero gradient."""
+    import jax.numpy as jnp
+
+    peak = jnp.abs(g).max()
+    scaled = g / jnp.where(peak > 0, peak, 1.0)
+    norm = jnp.sqrt((scaled * scaled).sum())
+    return scaled / jnp.where(peak > 0, norm, 1.0), peak * norm
+
+
+def _move(plan: Plan, state: State, value: Any, g: Any, given: Given) -> tuple[Any, tuple]:
+    """The change of the parameters in one step, and the optimizer's memory after it."""
+    import jax.numpy as jnp
+
+    lr, moments = given.lr, state.moments
+    if plan.optimizer == "ngd":
+        return -lr * _unit(g)[0], moments
+    if plan.optimizer == "polyak":
+        direction, norm = _unit(g)
+        length = jnp.maximum(value - given.floor, 0.0) / jnp.where(norm > 0, norm, 1.0)
+        return -length * direction, moments
+    return _optimiser(plan.optimizer).update(g, moments, state.step, -lr)
+
+
+def _advance(
+    plan: Plan, state: State, problem: "Problem | Whole", given: Given, lengths: Any
+) -> tuple[State, "dict[str, Array]"]:
+    """One problem through some segments of `lengths[r]` steps each, with a record after each."""
+    import jax
+    import jax.numpy as jnp
+
+    from attomaton.mechanics.experiment.model import loss_and_gradient
+    from attomaton.mechanics.experiment.whole import Whole, whole_loss_and_gradient
+
+    def look(params: Any, seen: "Problem | Whole") -> tuple[Any, Any]:
+        if isinstance(seen, Whole):
+            return whole_loss_and_gradient(params, seen)
+        return loss_and_gradient(params, seen, plan.head, plan.loss)
+
+    key = jax.random.fold_in(jax.random.key(given.seed, impl="threefry2x32"), crc32(b"batch"))
+    key = jax.random.fold_in(key, given.index)
+
+    def step(_: Any, state: State) -> State:
+        seen = problem
+        if plan.batch_size is not None and not isinstance(problem, Whole):
+            seen = _drawn(problem, plan.batch_size, jax.random.fold_in(key, state.step))
+        value, g = look(state.params, seen)
+        delta, moments = _move(plan, state, value, g, given)
+        new = state.params + delta
+        fine = (state.failed == 0) & jnp.isfinite(value) & jnp.isfinite(new).all()
+        return State(
+            jnp.where(fine, new, state.params),
+            moments,
+            state.step + 1,
+            jnp.where(fine | (state.failed > 0), state.failed, state.step + 1),
+        )
+
+    def segment(state: State, length: Any) -> tuple[State, "dict[str, Array]"]:
+        state = jax.lax.fori_loop(0, length, step, state)
+        values = {
+            "loss": look(state.params, problem)[0],
+            "norm": _unit(state.params)[1],
+        }
+        if plan.record is not None:
+            values |= _scalars(plan.record(state.params, given.context))
+        return state, {k: jnp.where(state.failed == 0, v, jnp.nan) for k, v in values.items()}
+
+    return jax.lax.scan(segment, state, lengths)
+
+
+def _scalars(values: dict) -> "dict[str, Array]":
+    """What `record` returned, or an error that says what it should have been."""
+    import jax.numpy as jnp
+
+    wrong = [k for k, v in values.items() if jnp.ndim(v) or k in ("loss", "norm")]
+    if wrong:
+        raise UsageError(
+            f"record: {', '.join(map(repr, wrong))} must be scalars, under names other than "
+            '"loss" and "norm", which are always recorded.'
+        )
+    return {k: jnp.asarray(v, float) for k, v in values.items()}
+
+
+def build(plan: Plan) -> Callable:
+    """All problems side by side; one data set for all is not copied."""
+    import jax
+
+    return jax.vmap(partial(_advance, plan), in_axes=(0, None if plan.shared else 0, 0, None))
