@@ -34,9 +34,6 @@ class Lab:
         self.first = EXAMPLE  # the item shown when an address names none
         self._opened: dict[Path, Opened] = {}
         self._lock = Lock()
-        self.kept: dict[
-            str, Any
-        ] = {}  # small things a page wants to find again: positions of nodes
 
     def fitted(self, item: Item) -> Opened | None:
         """The model of an item, if there is one already."""

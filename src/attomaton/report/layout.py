@@ -6,7 +6,7 @@ around what is in their way (`place`). Lengths are in units of the drawing, x ar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from unicodedata import combining, east_asian_width
 
@@ -57,25 +57,18 @@ class Band:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """Middles of the blocks, the bands, all `width` wide, and with lanes the points each arrow runs through."""
-
-    x: Float[np.ndarray, " blocks"]
-    y: Float[np.ndarray, " blocks"]
-    bands: list[Band]
-    width: float
-    ways: list[list[Point]]
-
-
-@dataclass(frozen=True, eq=False)
 class Layout:
-    """Middles of the nodes, how far each edge bows to the side, and the bands, all `width` wide around 0."""
+    """Middles of blocks or nodes, and the bands, all `width` wide around 0.
+
+    An edge is drawn through the points of its way, where there are lanes, or bows so far to the side.
+    """
 
     x: Float[np.ndarray, " nodes"]
     y: Float[np.ndarray, " nodes"]
-    bow: Float[np.ndarray, " edges"]
     bands: list[Band]
     width: float
+    ways: Sequence[Sequence[Point]] = ()
+    bow: Float[np.ndarray, " edges"] = field(default_factory=lambda: np.zeros(0))
 
 
 def node_width(name: str) -> float:
@@ -94,7 +87,7 @@ def place_blocks(
     source: Int[np.ndarray, " edges"],
     target: Int[np.ndarray, " edges"],
     spacing: Spacing,
-) -> Blocks:
+) -> Layout:
     """A place for every block, first ones first where edges say nothing; edges lead to deeper levels."""
     need = width + spacing.gap
     area = float((need * (height + spacing.row_gap)).sum())
@@ -112,7 +105,7 @@ def place_blocks(
     x = _settled(rows, need, links, len(width), room + spacing.gap)
     y, bands = _stand(rows, height, level, spacing)
     ways = _ways(stops, x, y, width, height, spacing) if spacing.lane else []
-    return Blocks(x[: len(width)], y[: len(width)], bands, room + 2 * spacing.edge, ways)
+    return Layout(x[: len(width)], y[: len(width)], bands, room + 2 * spacing.edge, ways)
 
 
 def _ordered(
@@ -291,7 +284,7 @@ def place(
     blocks = place_blocks(wide, tall, level[first], a[a != b], b[a != b], PIXELS)
     x, y = x + blocks.x[of], y + blocks.y[of]
     bow = _bows(x, y, width, of, source, target)
-    return Layout(x.round(1), y.round(1), bow, blocks.bands, blocks.width)
+    return replace(blocks, x=x.round(1), y=y.round(1), bow=bow)
 
 
 def _sides(

@@ -5,7 +5,17 @@ from operator import attrgetter
 from typing import Any
 
 from attomaton.errors import cut
-from attomaton.lab.kit.charts import Chart
+from attomaton.lab.kit.charts import (
+    ONE,
+    ROW,
+    Axis,
+    Chart,
+    Legend,
+    Margins,
+    Picture,
+    Point,
+    Series,
+)
 from attomaton.report.graphs import readable
 from attomaton.summaries.records import (
     DocumentPoint,
@@ -29,6 +39,22 @@ WIDE = 0.17  # share of a bar from which its name fits inside
 LEVELS = 12  # levels drawn
 WIDE_RANGE = 50  # the largest bar over the smallest from which a scale is logarithmic
 NAMED = 4  # points named from each end of each order
+STACK = {"stack": "p"}
+PERCENT = {"axisLabel": {"formatter": "{value}%"}}
+POINTS = {
+    "symbolSize": 8,
+    "dimensions": ["place by TF-IDF", "place by attention", "TF-IDF", "score"],
+    "encode": {"x": 0, "y": 1, "tooltip": [0, 1, 2, 3]},
+    "labelLayout": {"hideOverlap": True},
+    "label": {
+        "formatter": "{b}",
+        "position": "top",
+        "color": "$ink",
+        "textBorderColor": "$paper",
+        "textBorderWidth": 2,
+        "fontSize": 11,
+    },
+}
 
 Lens = LastTokenSummary | DocumentSummary
 Bars = list[tuple[str, list[tuple[str, float]]]]  # a row, and the share of each kind in it
@@ -63,34 +89,40 @@ def draw_shares(record: Summary) -> Chart:
     kinds = [
         k for k in COLOURS if any(k == name and share for _, parts in bars for name, share in parts)
     ]
-    series = [
-        {
-            "type": "bar", "stack": "all", "name": kind, "barWidth": "62%",
-            "itemStyle": {"color": COLOURS[kind], "borderColor": "$paper", "borderWidth": 1},
-            "label": {"color": "$ink" if kind == "absent" else "#000000", "formatter": "{a} {c}%", "fontSize": 11,
-                      "backgroundColor": "transparent" if kind == "absent" else "rgba(255,255,255,.85)",
-                      "padding": [2, 4], "borderRadius": 3},
-            "data": [
-                {"value": (share := round(100 * dict(parts).get(kind, 0.0), 1)), "label": {"show": share > 100 * WIDE}}
-                for _, parts in bars
-            ],
-        }
-        for kind in kinds
-    ]  # fmt: skip
-    options = {
-        "grid": {"left": 8, "right": 16, "top": 34, "bottom": 8, "containLabel": True},
-        "legend": {"top": 0, "data": kinds},
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
-        "xAxis": {"type": "value", "max": 100, "axisLabel": {"formatter": "{value}%"}},
-        "yAxis": {"type": "category", "data": [row for row, _ in bars], "inverse": True},
-        "series": series,
-    }
-    rows = [[row, kind, share] for row, parts in bars for kind, share in parts]
     note = "Hard: retrieval leaves the label alone. Soft: with others tied to it, mixed."
     if "mixed" in kinds:
         note += " A last token is hard where no tokens are tied, soft where all are."
-    return Chart("How much is hard, how much soft", options, ["of", "kind", "share"], rows,
-                 name="hard-and-soft", height=f"{5 + 2.6 * len(bars):g}rem", note=note)  # fmt: skip
+    picture = Picture(
+        x=Axis(high=100, more=PERCENT),
+        y=Axis(names=[row for row, _ in bars], more={"inverse": True}),
+        series=[_shares_of(kind, bars) for kind in kinds],
+        header=["of", "kind", "share"],
+        rows=[[row, kind, share] for row, parts in bars for kind, share in parts],
+        note=note,
+        margins=Margins(8, 16, 34, 8, labels=True),
+        hover=ROW,
+        legend=Legend(kinds),
+    )
+    tall = f"{5 + 2.6 * len(bars):g}rem"
+    return Chart("How much is hard, how much soft", picture, name="hard-and-soft", height=tall)
+
+
+def _shares_of(kind: str, bars: Bars) -> Series:
+    """One kind in every bar: its name inside, where there is room, readable on every colour."""
+    empty = kind == "absent"
+    label = {
+        "color": "$ink" if empty else "#000000",
+        "formatter": "{a} {c}%",
+        "fontSize": 11,
+        "backgroundColor": "transparent" if empty else "rgba(255,255,255,.85)",
+        "padding": [2, 4],
+        "borderRadius": 3,
+    }
+    style = {"color": COLOURS[kind], "borderColor": "$paper", "borderWidth": 1}
+    shares = [round(100 * dict(parts).get(kind, 0.0), 1) for _, parts in bars]
+    data = [{"value": x, "label": {"show": x > 100 * WIDE}} for x in shares]
+    more = {"stack": "all", "barWidth": "62%", "itemStyle": style, "label": label}
+    return Series("bar", data, kind, more=more)
 
 
 def draw_levels(record: Summary) -> Chart:
@@ -100,23 +132,15 @@ def draw_levels(record: Summary) -> Chart:
     names = ["unseen" if row.level is None else str(row.level) for row in levels]
     shown = min(len(levels), LEVELS)
     sizes = [getattr(row, key) for row in levels[:shown]]
-    axis: dict[str, Any] = {"type": "value", "name": key, "minInterval": 1}
-    if max(sizes) > WIDE_RANGE * max(min(sizes), 1):
-        # From below 1, so that a single token has a bar.
-        axis = {"type": "log", "min": 0.5, "startValue": 0.5, "name": f"{key} (log scale)",
-                "axisLabel": {"showMinLabel": False}}  # fmt: skip
-    options = {
-        "grid": {"left": 8, "right": 56, "top": 26, "bottom": 24, "containLabel": True},
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
-        "xAxis": {**axis, "nameLocation": "middle", "nameGap": 24},
-        "yAxis": {"type": "category", "data": names[:shown], "inverse": True, "name": "level",
-                  "nameLocation": "start"},
-        "series": [{
-            "type": "bar", "name": key, "barMaxWidth": 26, "itemStyle": {"color": "$green"},
-            "label": {"show": True, "position": "right", "color": "$ink"},
-            "data": [size or None for size in sizes],
-        }],
-    }  # fmt: skip
+    wide = max(sizes) > WIDE_RANGE * max(min(sizes), 1)
+    axis = Axis(key, gap=24, more={"minInterval": 1})
+    if wide:  # from below 1, so that a single token has a bar
+        from_below = {"startValue": 0.5, "axisLabel": {"showMinLabel": False}}
+        axis = Axis(f"{key} (log scale)", log=True, low=0.5, gap=24, more=from_below)
+    label = {"show": True, "position": "right", "color": "$ink"}
+    bars = Series(
+        "bar", [n or None for n in sizes], key, "$green", more={"barMaxWidth": 26, "label": label}
+    )
     numbers = [
         k for k, v in vars(levels[0]).items() if k != "level" and isinstance(v, (int, float))
     ]
@@ -129,8 +153,19 @@ def draw_levels(record: Summary) -> Chart:
         if key == "windows"
         else "Level 0 holds what nothing outranks."
     )
-    return Chart("Levels of priority", options, ["level", *(k.replace("_", " ") for k in numbers)], rows,
-                 name="levels", height=f"{6 + 1.9 * max(shown, 2):g}rem", note=more + said)  # fmt: skip
+    down = {"inverse": True, "nameLocation": "start"}
+    picture = Picture(
+        x=axis,
+        y=Axis("level", names=names[:shown], gap=None, more=down),
+        series=[bars],
+        header=["level", *(k.replace("_", " ") for k in numbers)],
+        rows=rows,
+        note=more + said,
+        margins=Margins(8, 56, 26, 24, labels=True),
+        hover=ROW,
+    )
+    tall = f"{6 + 1.9 * max(shown, 2):g}rem"
+    return Chart("Levels of priority", picture, name="levels", height=tall)
 
 
 def draw_probability(record: Summary) -> Chart:
@@ -140,24 +175,24 @@ def draw_probability(record: Summary) -> Chart:
     hard = next(o for o in p.outcomes if o.outcome == "hard").share_of_realizable or 0.0
     names = [f"{b.from_:.1f}–{b.to:.1f}" for b in bins] + ["exactly 1"]
     soft = [b.soft or 0.0 for b in bins]
-    options = {
-        "grid": {"left": 8, "right": 16, "top": 34, "bottom": 24, "containLabel": True},
-        "legend": {"top": 0},
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}},
-        "xAxis": {"type": "category", "data": names, "name": "probability of the label", "nameLocation": "middle",
-                  "nameGap": 26},
-        "yAxis": {"type": "value", "name": "% of windows", "axisLabel": {"formatter": "{value}%"}},
-        "series": [
-            {"type": "bar", "stack": "p", "name": "soft", "itemStyle": {"color": "$orange"},
-             "data": [round(100 * x, 3) for x in soft] + [None]},
-            {"type": "bar", "stack": "p", "name": "hard", "itemStyle": {"color": "$blue"},
-             "data": [None] * len(soft) + [round(100 * hard, 3)]},
+    picture = Picture(
+        x=Axis("probability of the label", names=names),
+        y=Axis("% of windows", gap=None, more=PERCENT),
+        series=[
+            Series(
+                "bar", [*(round(100 * x, 3) for x in soft), None], "soft", "$orange", more=STACK
+            ),
+            Series("bar", [None] * len(soft) + [round(100 * hard, 3)], "hard", "$blue", more=STACK),
         ],
-    }  # fmt: skip
-    rows = [[name, share] for name, share in zip(names, [*soft, hard], strict=True)]
-    return Chart("The label's probability in the limit", options, ["probability", "share"], rows,
-                 name="label-probability", height="17rem",
-                 note="Shares of the windows that hold their label.")  # fmt: skip
+        header=["probability", "share"],
+        rows=list(zip(names, [*soft, hard], strict=True)),
+        note="Shares of the windows that hold their label.",
+        margins=Margins(8, 16, 34, 24, labels=True),
+        hover=ROW,
+        legend=Legend(),
+    )
+    title = "The label's probability in the limit"
+    return Chart(title, picture, name="label-probability", height="17rem")
 
 
 def named_points(record: Lens) -> set[Any]:
@@ -178,54 +213,22 @@ def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
         ("distinct", "circle", "$blue", [p for p in points if p.distinct]),
     ]
     most = max((max(p.tfidf_place, p.priority_place) for p in points), default=1)
-    series: list[dict[str, Any]] = [
-        {
-            "type": "scatter", "name": name, "symbol": symbol, "symbolSize": 8,
-            "dimensions": ["place by TF-IDF", "place by attention", "TF-IDF", "score"],
-            "encode": {"x": 0, "y": 1, "tooltip": [0, 1, 2, 3]},
-            "itemStyle": {"color": colour, "opacity": 0.7}, "labelLayout": {"hideOverlap": True},
-            "label": {"formatter": "{b}", "position": "top", "color": "$ink", "textBorderColor": "$paper",
-                      "textBorderWidth": 2, "fontSize": 11},
-            "data": [
+    series = [
+        Series(
+            "scatter",
+            [
                 {"name": cut(text[p.token], 24), "label": {"show": p.token in named},
                  "value": [p.tfidf_place, p.priority_place, p.tfidf, p.svm_score]}
                 for p in part
             ],
-        }
+            name,
+            more={**POINTS, "symbol": symbol, "itemStyle": {"color": colour, "opacity": 0.7}},
+        )
         for name, symbol, colour, part in kinds
     ]  # fmt: skip
-    series.append(
-        {"type": "line", "name": "same place", "data": [[1, 1], [most, most]], "symbol": "none", "silent": True,
-         "tooltip": {"show": False}, "lineStyle": {"type": "dashed", "color": "$soft", "width": 1},
-         "itemStyle": {"color": "$soft"}}
-    )  # fmt: skip
-    axis = {
-        "type": "log",
-        "inverse": True,
-        "min": 1,
-        "max": 1.2 * most,
-        "nameLocation": "middle",
-        "splitLine": {"show": False},
-    }
-    options = {
-        "grid": {"left": 40, "right": 48, "top": 52, "bottom": 26, "containLabel": True},
-        "legend": {"top": 0},
-        "tooltip": {"trigger": "item"},
-        "xAxis": {**axis, "name": "place by TF-IDF (1 is first)", "nameGap": 26},
-        "yAxis": {
-            **axis,
-            "name": "place by attention (1 is first)",
-            "nameGap": 28,
-            "position": "left",
-        },
-        "series": series,
-    }
-
-    def chosen(e: dict[str, Any]) -> None:
-        which, at = e.get("seriesIndex"), e.get("dataIndex")
-        if which in (0, 1) and isinstance(at, int) and 0 <= at < len(kinds[which][3]):
-            choose(kinds[which][3][at].token)
-
+    unseen = {"symbol": "none", "silent": True, "tooltip": {"show": False}}
+    same = [[1, 1], [most, most]]
+    series.append(Series("line", same, "same place", "$soft", "dashed", 1, more=unseen))
     header = ["token", "place by TF-IDF", "place by attention", "TF-IDF", "score", "level", "kind"]
     rows = [
         [text[p.token], p.tfidf_place, p.priority_place, p.tfidf, p.svm_score,
@@ -237,5 +240,27 @@ def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
         "prefers a token more than TF-IDF does, below it less. Distinct tokens were seen with one label only. "
         "Click a point to put its token under the lens."
     )
-    return Chart("TF-IDF against attention", options, header, rows, name="ranks", height="26rem", note=note,
-                 on_click=chosen)  # fmt: skip
+    picture = Picture(
+        x=_places("place by TF-IDF (1 is first)", most, 26),
+        y=_places("place by attention (1 is first)", most, 28, position="left"),
+        series=series,
+        header=header,
+        rows=rows,
+        note=note,
+        margins=Margins(40, 48, 52, 26, labels=True),
+        hover=ONE,
+        legend=Legend(),
+    )
+
+    def chosen(point: Point) -> None:
+        if point.series in (0, 1) and 0 <= point.index < len(kinds[point.series][3]):
+            choose(kinds[point.series][3][point.index].token)
+
+    title = "TF-IDF against attention"
+    return Chart(title, picture, name="ranks", height="26rem", on_click=chosen)
+
+
+def _places(name: str, most: float, gap: int, **more: str) -> Axis:
+    """An axis of places, the first at its far end."""
+    plain = {"inverse": True, "splitLine": {"show": False}, **more}
+    return Axis(name, log=True, low=1, high=1.2 * most, gap=gap, more=plain)

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from attomaton.corpus.documents import SPLITS, Documents, read_documents
 from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
 from attomaton.errors import DataError, UsageError
+from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.opened import Opened
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.summaries.records import DocumentSummary, LastTokenSummary, Summary
@@ -46,7 +46,7 @@ class Records:
     """The newest records and the documents of a lab; one text is read once for all pages."""
 
     def __init__(self) -> None:
-        self._records: OrderedDict[tuple[Path, Subject], Summary] = OrderedDict()
+        self._records = Cache[tuple[Path, Subject], Summary](KEPT)
         self._documents: dict[tuple[Path, str], Documents] = {}
 
     def find(self, model: Opened, subject: Subject) -> Summary | None:
@@ -63,9 +63,7 @@ class Records:
             whole = model.whole
             progress(1, 2, "comparing last tokens" if subject.last else "counting")
             made = _last_or_model(model, whole, subject)
-        self._records[model.folder, subject] = made
-        while len(self._records) > KEPT:
-            self._records.popitem(last=False)
+        self._records.keep((model.folder, subject), made)
         return True
 
     def documents(self, model: Opened, split: str) -> Documents:
@@ -73,6 +71,9 @@ class Records:
         if (model.folder, split) not in self._documents:
             self._documents[model.folder, split] = _read(model, split)
         return self._documents[model.folder, split]
+
+
+RECORDS = Shared(Records)
 
 
 def token_id(model: Opened, last: str) -> int:

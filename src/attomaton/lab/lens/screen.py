@@ -6,13 +6,15 @@ from nicegui import ui
 
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import FAILED, RUNNING, STOPPED, Job
-from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.kit.page import ModelPage
+from attomaton.lab.kit.parts import icon_button, note
+from attomaton.lab.kit.parts import title as page_title
 from attomaton.lab.kit.table import linked_table
 from attomaton.lab.lens import choices as lens_choices
 from attomaton.lab.lens.charts import draw_levels, draw_probability, draw_ranks, draw_shares
 from attomaton.lab.lens.choices import PATIENCE, Choices
 from attomaton.lab.lens.records import (
-    Records,
+    RECORDS,
     Subject,
     code,
     page,
@@ -39,20 +41,14 @@ CSS = """
 """
 
 
-async def build(view: View) -> None:
-    """Fill the page."""
-    ui.add_css(lens_choices.CSS + CSS)
-    model = await view.model()
-    if model is not None:
-        await Page(view, model).fill()
-
-
-class Page:
+class LensPage(ModelPage):
     """One page of the lens: choices above, what is under the lens below."""
 
+    CSS = lens_choices.CSS + CSS
+
     def __init__(self, view: View, model: Opened):
-        self.view, self.model = view, model
-        self.records: Records = view.lab.kept.setdefault("lens", Records())
+        super().__init__(view, model)
+        self.records = RECORDS.of(view.lab)
         self.choices = Choices(view, model, self.records)
 
     async def fill(self) -> None:
@@ -101,7 +97,7 @@ class Page:
                 self._show(subject)
             elif job.state == STOPPED:
                 with self.place:
-                    ui.label("Stopped. Open the page again to go on.").classes("note")
+                    note("Stopped. Open the page again to go on.")
 
         with self.place:
             self.view.watch(job, ended)
@@ -109,7 +105,7 @@ class Page:
             record = await in_thread(part_record, self.model, subject)
             if job.state == RUNNING and subject == self.choices.subject:
                 with self.place:
-                    _heading(title(record))
+                    page_title(title(record))
                     self._tables(record, own_sections(record))
 
     def _show(self, subject: Subject) -> None:
@@ -124,7 +120,7 @@ class Page:
 
         with self.place:
             with ui.row().classes("card-head"):
-                _heading(title(record))
+                page_title(title(record))
                 ui.space()
                 icon_button("save_alt", "Save as page", save)
             ui.label(in_words(record)).classes("lead").props('id="in-words"')
@@ -165,15 +161,11 @@ def _is_wide(section: Section, cells: Cells) -> bool:
     return several or long or len(section["header"]) > NARROW
 
 
-def _heading(text: str) -> None:
-    ui.label(text).classes("title").props('role="heading" aria-level="1"')
-
-
 SCREEN = Screen(
     "/lens",
     "Lens",
     "search",
-    build,
+    LensPage.build,
     """
 The lens tells in words and tables what was learned: by the whole model, after one last token, or in one document.
 

@@ -26,9 +26,8 @@ class Links:
     def __init__(self, view: View, model: Opened, document: Callable[[int], str] = str):
         self.view, self.model, self.document_name = view, model, document
         self._lasts = frozenset(model.lasts["last"].tolist())
-        self.kept: dict[str, Any] = {
-            k: view.get(k) for k in ("top", "max_df")
-        }  # a chosen size of tables goes along
+        # A chosen size of tables goes along.
+        self.kept = {k: view.get(k) for k in ("top", "max_df")}
 
     def is_last(self, token: str | int) -> bool:
         """Whether contexts of the model end in this token."""
@@ -36,7 +35,7 @@ class Links:
 
     def lens(self, token: str | int) -> str:
         """The lens on a last token; nowhere for a token that never is one."""
-        return self.view.link("/lens", last=token, **self.kept) if self.is_last(token) else ""
+        return self.view.link("/lens", None, last=token, **self.kept) if self.is_last(token) else ""
 
     def graph(self, last: str | int, token: str | int | None = None) -> str:
         """The graph of a last token, and in it a token."""
@@ -63,7 +62,7 @@ class Links:
             "split": self.view.get("split"),
             **self.kept,
         }
-        return Part(text, self.view.link("/lens", **settings))
+        return Part(text, self.view.link("/lens", None, **settings))
 
 
 def linked_cells(record: Summary, links: Links) -> list[Cells]:

@@ -28,7 +28,7 @@ from attomaton.report.figures.canvas import (
     text_width,
 )
 from attomaton.report.graphs import is_active, readable
-from attomaton.report.layout import Blocks, Spacing, place_blocks
+from attomaton.report.layout import Layout, Spacing, place_blocks
 from attomaton.report.words import percent, signed
 
 # All lengths are inches, and data coordinates are inches too.
@@ -192,7 +192,7 @@ def _reduced(arrows: list[_Arrow]) -> list[_Arrow]:
     ]
 
 
-def _place(boxes: list[_Box], arrows: list[_Arrow], narrowest: float) -> Blocks:
+def _place(boxes: list[_Box], arrows: list[_Arrow], narrowest: float) -> Layout:
     number = {box.id: i for i, box in enumerate(boxes)}
     return place_blocks(
         np.array([box.width for box in boxes]),
