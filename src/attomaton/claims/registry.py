@@ -381,5 +381,5 @@ def check_claim(name: str, **arguments: Any) -> Evidence:
     >>> check_claim("convexity", problems=1, lines=2)
     Evidence(convexity holds, its control fails)
     """
-    claim = CLAIMS[find_claims([name])[0]]
+    claim = CLAIMS[find_claims([str(name)])[0]]
     return claim.check(**{**claim.quick, **arguments})

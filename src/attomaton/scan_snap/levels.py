@@ -116,7 +116,7 @@ def check_options(level: str, options: dict[str, Any]) -> None:
     """Refuse a level or an option that does not exist, with the nearest that does."""
     if level not in LEVELS:
         raise UsageError(
-            f"level {level!r} is not one of {', '.join(LEVELS)}{nearest(level, LEVELS)}"
+            f"level {level!r} is not one of {', '.join(LEVELS)}{nearest(str(level), LEVELS)}"
         )
     known = OPTIONS[level]
     for name in options:

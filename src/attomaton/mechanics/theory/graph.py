@@ -132,7 +132,7 @@ class PriorityGraph(Tabular):
 
     def last_token(self, label: Label) -> int:
         """The id of a last token that has a graph; any other label is a `UsageError`."""
-        found = self.vocabulary.id_of(label)
+        found = self.vocabulary.id_of(label) if label in self.vocabulary else None
         if found is not None and found in self.last_tokens:
             return found
         known = [str(self.vocabulary[k]) for k in self.last_tokens]
