@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.example import example_samples
-from attomaton.disk import holdings, provenance, storage
+from attomaton.disk import holdings, locks, provenance, storage
 from attomaton.disk.formats import read_json, write_arrays, write_columns, write_json
 from attomaton.disk.kinds import KINDS
 from attomaton.disk.ledger import Ledger, read_ledger
@@ -218,7 +218,7 @@ def test_a_work_folder_of_another_user_is_not_taken_up(here, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with work_folder("out", "train", {}):  # as on file systems where all we make is another's
         pass
-    monkeypatch.setattr(storage, "_made_as", lambda folder: 12346)
+    monkeypatch.setattr(locks, "_made_as", lambda folder: 12346)
     with pytest.raises(UsageError, match="another user"), work_folder("out", "train", {}):
         pass
 
@@ -637,7 +637,7 @@ def test_a_sweep_of_another_grid_or_format_is_not_continued(here, call):
 
 
 def test_a_lock_that_was_moved_away_while_one_waited_for_it_is_taken_anew(here, monkeypatch):
-    opened, moved = storage._open_lock, []
+    opened, moved = locks._open_lock, []
 
     def late(work, make):
         handle = opened(work, make)
@@ -645,10 +645,10 @@ def test_a_lock_that_was_moved_away_while_one_waited_for_it_is_taken_anew(here, 
             moved.append(work.rename("elsewhere"))
         return handle
 
-    monkeypatch.setattr(storage, "_open_lock", late)
+    monkeypatch.setattr(locks, "_open_lock", late)
     with work_folder("out", "train", {}) as work:
-        assert storage.is_locked(work / ".lock")
-        assert not storage.is_locked(Path("elsewhere/.lock"))
+        assert locks.is_locked(work / ".lock")
+        assert not locks.is_locked(Path("elsewhere/.lock"))
 
 
 def test_without_locks_work_goes_on(here, monkeypatch):

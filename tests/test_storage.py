@@ -1,6 +1,7 @@
 """What readers refuse: files too large, too deep, of another kind or out of order; and, beside it, what they take."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,6 @@ import pytest
 
 from attomaton.disk import formats
 from attomaton.disk.formats import (
-    expect,
     expect_arrays,
     read_arrays,
     read_json,
@@ -20,7 +20,9 @@ from attomaton.disk.formats import (
     write_arrays,
     write_columns,
 )
-from attomaton.disk.storage import check_folder, in_progress, new_folder, work_folder
+from attomaton.disk.locks import in_progress
+from attomaton.disk.records import as_record
+from attomaton.disk.storage import check_folder, new_folder, work_folder
 from attomaton.errors import DataError, StorageError
 
 
@@ -75,6 +77,18 @@ def test_settings_that_are_none_are_refused(tmp_path, text):
     assert read_toml(path) == {"a": 1, "b": "c"}
 
 
+@dataclass(frozen=True)
+class More:
+    word: str
+
+
+@dataclass(frozen=True)
+class Form:
+    n: int
+    x: tuple[float | None, ...]
+    more: More = More("")
+
+
 @pytest.mark.parametrize(
     ("value", "place"),
     [
@@ -87,10 +101,10 @@ def test_settings_that_are_none_are_refused(tmp_path, text):
     ],
 )
 def test_what_differs_from_its_form_is_named(tmp_path, value, place):
-    form = {"n": int, "x": [(float, None, "inf")], "more?": {"word": str}}
-    expect(tmp_path, {"n": 1, "x": [1, None, "inf", 0.5], "other": 1}, form)
+    found = as_record(Form, {"n": 1, "x": [1, None, "inf", 0.5], "other": 1}, tmp_path)
+    assert found == Form(1, (1.0, None, np.inf, 0.5))
     with pytest.raises(DataError, match=f": {place} is missing or not of its kind"):
-        expect(tmp_path, value, form)
+        as_record(Form, value, tmp_path)
 
 
 def columns(**changed):

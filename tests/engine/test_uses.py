@@ -7,7 +7,7 @@ import pytest
 from attomaton.corpus.reading import Reading
 from attomaton.disk.formats import read_json
 from attomaton.disk.ledger import read_ledger
-from attomaton.disk.storage import only_one
+from attomaton.disk.locks import only_one
 from attomaton.engine.choose import open_engine
 from attomaton.errors import UsageError
 from attomaton.folders import sweep as sweeps_folder

@@ -84,8 +84,8 @@ def leave(number: int, frame: FrameType | None = None) -> None:
 
 def message() -> str:
     """What is kept, and how to go on."""
-    storage = sys.modules.get("attomaton.disk.storage")
-    held: list[object] = getattr(storage, "in_progress", list)()
+    locks = sys.modules.get("attomaton.disk.locks")
+    held: list[object] = getattr(locks, "in_progress", list)()
     if not held:
         if served:
             return "the lab has ended."

@@ -189,44 +189,6 @@ def _strange(path: Path, value: Any, what: str) -> DataError:
     return DataError(f"{path}: holds {what}; {AGAIN}.")
 
 
-def expect(path: Path, value: Any, form: Any) -> None:
-    """Refuse a value of another form than was written; all that differs is named.
-
-    A form is a type (`float` is any number), a word or None that stands for itself, a tuple of forms of which one
-    has to fit, a list of the form of every entry, or a dictionary of the forms of its entries (others may be there
-    too; a name that ends in `?` may be missing).
-
-    >>> expect(Path("a.json"), {"n": 1, "x": [0.5, None]}, {"n": int, "x": [(float, None)], "more?": str})
-    """
-    wrong = list(_unlike(value, form, ""))
-    if wrong:
-        named = ", ".join(place.lstrip(".") or "the record" for place in wrong[:3])
-        raise DataError(f"{path}: {named} is missing or not of its kind; {AGAIN}.")
-
-
-def _unlike(value: Any, form: Any, place: str) -> Iterator[str]:
-    """The places where a value is not of its form."""
-    fits = True
-    if isinstance(form, dict) and isinstance(value, dict):
-        for name, inner in form.items():
-            key = name.removesuffix("?")
-            if key in value or key == name:
-                yield from _unlike(value.get(key), inner, f"{place}.{key}")
-    elif isinstance(form, list) and isinstance(value, (list, tuple)):
-        for i, x in enumerate(value):
-            yield from _unlike(x, form[0], f"{place}[{i}]")
-    elif isinstance(form, tuple):
-        fits = any(next(_unlike(value, one, place), None) is None for one in form)
-    elif form is float:
-        fits = type(value) in (int, float)
-    elif isinstance(form, type):
-        fits = type(value) is form
-    else:
-        fits = value == form
-    if not fits:
-        yield place
-
-
 def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP) -> None:
     """Write columns of one length as Parquet, `group` rows to be read together."""
     import pyarrow as pa

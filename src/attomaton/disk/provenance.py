@@ -7,18 +7,10 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from attomaton.disk.formats import (
-    plain,
-    to_json,
-    write_json,
-    write_text,
-)
+from attomaton.disk.formats import plain, to_json, write_json, write_text
 from attomaton.disk.ledger import command
-from attomaton.disk.storage import (
-    LOCK_FILE,
-    free_place,
-    is_locked,
-)
+from attomaton.disk.locks import is_locked
+from attomaton.disk.storage import LOCK_FILE, free_place
 
 
 def provenance(folder: Path, config: object, summary: object) -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 from attomaton.disk.holdings import CONFIG_FILE, KIND_FILE, LOCK_FILE, MARKS
 from attomaton.disk.kinds import KINDS
 from attomaton.disk.ledger import last_command, read_ledger
+from attomaton.disk.locks import is_locked
 from attomaton.disk.manifest import check_manifest
-from attomaton.disk.storage import UNFINISHED, Mark, is_locked, read_mark
+from attomaton.disk.storage import UNFINISHED, Mark, read_mark
 from attomaton.errors import AttomatonError, DataError
 from attomaton.folders.contents import Figure
 from attomaton.folders.kinds import read_contents, work_done, work_kind

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attomaton.disk.holdings import erase, named, strangers
-from attomaton.disk.storage import check_not_above, kind_there, take
+from attomaton.disk.locks import take
+from attomaton.disk.storage import check_not_above, kind_there
 from attomaton.errors import AttomatonError, StorageError, UsageError, listed
 from attomaton.folders.look import (
     REMOVED,

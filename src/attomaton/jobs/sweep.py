@@ -23,12 +23,12 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.disk.formats import read_json, write_columns, write_json
 from attomaton.disk.holdings import clear_torn
 from attomaton.disk.ledger import Ledger, command, read_ledger
+from attomaton.disk.locks import only_one
 from attomaton.disk.storage import (
     Replaced,
     check_place,
     check_version,
     new_folder,
-    only_one,
     seal,
     write_whole,
 )
