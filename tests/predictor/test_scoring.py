@@ -113,24 +113,24 @@ def test_tables(text, predictor):
     train, asked = text(0), text(2, 3000)
     limit = solve_limit(train.samples())
     result = score_predictor(predictor, asked, limit)
-    rows = {row["name"]: row for row in result["realizable"]["rows"]}
+    rows = {row.name: row for row in result.realizable.rows}
     assert list(rows) == ["predictor", "unigram", "most recent", "bigram", "bigram, smoothed",
                           "bigram, mixed", "trigram, mixed", "limit"]  # fmt: skip
-    assert rows["predictor"]["log_loss_more"] == 0
-    assert rows["unigram"]["log_loss_more"] == pytest.approx(
-        rows["unigram"]["log_loss"] - rows["predictor"]["log_loss"]
+    assert rows["predictor"].log_loss_more == 0
+    assert rows["unigram"].log_loss_more == pytest.approx(
+        rows["unigram"].log_loss - rows["predictor"].log_loss
     )
-    assert rows["limit"]["log_loss"] == np.inf
-    assert 0 < rows["limit"]["impossible"] < 1
-    assert np.isnan(rows["limit"]["log_loss_more"])
-    assert [row["name"] for row in result["all"]["rows"]] == ["predictor", "bigram", "trigram"]
-    alone = score_limit(limit, asked)["realizable"]
-    assert [row["name"] for row in alone["rows"]] == ["limit", "unigram"]
-    assert alone["rows"][0]["top1"] == rows["limit"]["top1"]
-    beside = score_limit(limit, asked, train, text(1))["realizable"]
-    same = {row["name"]: row["log_loss"] for row in beside["rows"]}
+    assert rows["limit"].log_loss == np.inf
+    assert 0 < rows["limit"].impossible < 1
+    assert np.isnan(rows["limit"].log_loss_more)
+    assert [row.name for row in result.all.rows] == ["predictor", "bigram", "trigram"]
+    alone = score_limit(limit, asked).realizable
+    assert [row.name for row in alone.rows] == ["limit", "unigram"]
+    assert alone.rows[0].top1 == rows["limit"].top1
+    beside = score_limit(limit, asked, train, text(1)).realizable
+    same = {row.name: row.log_loss for row in beside.rows}
     for name in ("unigram", "most recent", "bigram, smoothed", "trigram, mixed"):
-        assert same[name] == pytest.approx(rows[name]["log_loss"])
+        assert same[name] == pytest.approx(rows[name].log_loss)
 
 
 def test_errors_come_from_blocks_of_neighbours():
@@ -147,8 +147,8 @@ def test_errors_come_from_blocks_of_neighbours():
 
 def test_weights_count():
     value = Measured(*(np.array([1.0, 3.0]) for _ in range(3)))
-    row = table_of({"a": value}, np.array([3.0, 1.0]), "a")["rows"][0]
-    assert row["log_loss"] == pytest.approx(1.5)
+    row = table_of({"a": value}, np.array([3.0, 1.0]), "a").rows[0]
+    assert row.log_loss == pytest.approx(1.5)
 
 
 def test_nothing_to_score(predictor):

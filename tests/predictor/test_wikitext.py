@@ -22,13 +22,13 @@ def test_beats_the_baselines_on_unseen_text(wikitext):
         part(text, 0, 180_000), part(text, 180_000, None), reading=Reading(context=32),
         priors=["main+bigram+kin"], lambdas=[1.0, 2.0, 4.0], thetas=[0.2],
     )  # fmt: skip
-    result = score_predictor(predictor, part(unseen, 0, 120_000))["realizable"]
-    rows = {row["name"]: row for row in result["rows"]}
+    result = score_predictor(predictor, part(unseen, 0, 120_000)).realizable
+    rows = {row.name: row for row in result.rows}
     for name in ("unigram", "most recent", "bigram", "bigram, smoothed", "bigram, mixed"):
         row = rows[name]
-        if np.isfinite(row["log_loss"]):
+        if np.isfinite(row.log_loss):
             # By more than chance: three standard errors of the paired difference.
-            assert row["log_loss_more"] > 3 * row["log_loss_more_error"], name
-        assert row["top1_more"] < 0, name
-    assert rows["bigram"]["impossible"] > 0.05
+            assert row.log_loss_more > 3 * row.log_loss_more_error, name
+        assert row.top1_more < 0, name
+    assert rows["bigram"].impossible > 0.05
     assert predictor.record["certificates"]["gradient"] <= 1e-8

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
     from attomaton.mechanics.theory.prediction import Prediction
     from attomaton.predictor.model import Reasons
+    from attomaton.predictor.scoring import Scores, ScoreTable
 
 
 def register(app: typer.Typer) -> None:
@@ -200,7 +201,7 @@ def _scored(
     data: Path | None,
     validate: Path | None,
     asked: "Reading",
-) -> dict[str, Any]:
+) -> "Scores":
     """A predictor or a limit on unseen data, read as the training data were unless told."""
     from attomaton.corpus.readers import read_windows
     from attomaton.corpus.reading import ReadAs
@@ -233,30 +234,29 @@ def _scored(
     return score_limit(opened.limit(), windows, train, valid)
 
 
-def _headed(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    titles = {"realizable": "label in the context", "all": "all windows, whole vocabulary"}
-    return [
-        (f"{title} ({result[name]['windows']:,})", result[name])
-        for name, title in titles.items()
-        if name in result
-    ]
+def _headed(result: "Scores") -> "list[tuple[str, ScoreTable]]":
+    titles = {
+        "label in the context": result.realizable,
+        "all windows, whole vocabulary": result.all,
+    }
+    return [(f"{x} ({table.windows:,})", table) for x, table in titles.items() if table is not None]
 
 
-def _text(heading: str, result: dict[str, Any]) -> str:
+def _text(heading: str, result: "ScoreTable") -> str:
     from attomaton.report.text.terminal import table
 
     rows = [
-        [r["name"], f"{r['log_loss']:.4f}", _more(r, "log_loss"), f"{r['top1']:.4f}", _more(r, "top1"),
-         f"{r['top5']:.4f}", f"{100 * r['impossible']:.1f}%" if r["impossible"] else ""]
-        for r in result["rows"]
+        [r.name, f"{r.log_loss:.4f}", _more(r.log_loss_more, r.log_loss_more_error), f"{r.top1:.4f}",
+         _more(r.top1_more, r.top1_more_error), f"{r.top5:.4f}",
+         f"{100 * r.impossible:.1f}%" if r.impossible else ""]
+        for r in result.rows
     ]  # fmt: skip
-    first = result["compared_with"]
+    first = result.compared_with
     header = ["", "log-loss", f"− {first}", "top-1", f"− {first}", "top-5", "impossible"]
     return f"{heading}\n{table(header, rows)}"
 
 
-def _more(row: dict[str, Any], figure: str) -> str:
-    more, error = row[f"{figure}_more"], row[f"{figure}_more_error"]
+def _more(more: float, error: float) -> str:
     if isnan(more) or (more == 0 and error == 0):
         return ""
     return f"{more:+.4f}" if isnan(error) else f"{more:+.4f} ± {error:.4f}"

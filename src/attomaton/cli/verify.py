@@ -168,7 +168,7 @@ def doctor(json: Json = False) -> None:
     from attomaton.report.text.terminal import table
 
     record = examine()
-    rows = [[c["check"], "ok" if c["ok"] else "FAILS", c["detail"]] for c in record["checks"]]
+    rows = [[c.check, "ok" if c.ok else "FAILS", c.detail] for c in record.checks]
     emit(record, table(["check", "", "detail"], rows), json)
-    if not record["ok"]:
+    if not record.ok:
         raise typer.Exit(1)

@@ -1,6 +1,7 @@
 """A health check: what is installed, which device computes, and whether known answers come out."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,33 +12,43 @@ from attomaton.mechanics.theory.limit import solve_limit
 OPTIONAL = {"matplotlib": "figures", "sklearn": "estimator tags and model selection"}
 
 
-def examine() -> dict[str, Any]:
+@dataclass(frozen=True)
+class Check:
+    """One thing that is as it should be, or not."""
+
+    check: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """All checks, and the versions they were made with."""
+
+    ok: bool
+    environment: Mapping[str, str | None]
+    checks: Sequence[Check]
+
+
+def examine() -> DoctorReport:
     """Versions, devices and three worked answers, each as a check that is ok or not."""
     checks = [_hard(), _soft(), _device(), *map(_optional, OPTIONAL)]
-    return {
-        "ok": all(c["ok"] for c in checks),
-        "environment": environment(),
-        "checks": checks,
-    }
+    return DoctorReport(all(c.ok for c in checks), environment(), checks)
 
 
-def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:
-    return {"check": name, "ok": bool(ok), "detail": detail}
-
-
-def _hard() -> dict[str, Any]:
+def _hard() -> Check:
     limit = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
     error = float(np.abs(limit.svm.score - [1, 0, -1]).max())
-    return _check("Graph-SVM of a chain", error < 1e-9, f"error {error:.1e}")
+    return Check("Graph-SVM of a chain", error < 1e-9, f"error {error:.1e}")
 
 
-def _soft() -> dict[str, Any]:
+def _soft() -> Check:
     limit = solve_limit(samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1]))
     error = float(abs(limit.finite.log_pi[0] - np.log(3) / 2))
-    return _check("Luce fit of three wins to one", error < 1e-9, f"error {error:.1e}")
+    return Check("Luce fit of three wins to one", error < 1e-9, f"error {error:.1e}")
 
 
-def _device() -> dict[str, Any]:
+def _device() -> Check:
     import jax
 
     from attomaton.mechanics.experiment.train import train
@@ -46,10 +57,10 @@ def _device() -> dict[str, Any]:
     assert run.scores is not None
     error = float(abs(run.scores[0, 0] - np.log(3) / 2))
     where = ", ".join(str(d) for d in jax.devices())
-    return _check("training on this device", error < 1e-9, f"error {error:.1e} on {where}")
+    return Check("training on this device", error < 1e-9, f"error {error:.1e} on {where}")
 
 
-def _optional(package: str) -> dict[str, Any]:
+def _optional(package: str) -> Check:
     found = package_version("scikit-learn" if package == "sklearn" else package)
     what = OPTIONAL[package]
-    return _check(f"optional: {package}", True, found or f"not installed (no {what})")
+    return Check(f"optional: {package}", True, found or f"not installed (no {what})")

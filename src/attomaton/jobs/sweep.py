@@ -210,7 +210,7 @@ def do_piece(task: tuple[str, Piece]) -> bool:
     return True
 
 
-def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, Any]:
+def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, np.ndarray | list[str]]:
     """One row per cell and seed: how the run ended and the state it ended in."""
     seeds = len(dynamics.status) // len(piece.cells)
     entropy = dynamics.entropy[:, -1].mean(axis=-1)

@@ -4,13 +4,15 @@ Differences between two of them are paired over windows. Neighbouring windows sh
 standard error comes from blocks of consecutive windows, not from single ones.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.windows import Windows
+from attomaton.disk.records import absent
 from attomaton.errors import DataError
 from attomaton.mechanics.theory.automaton import mixing_scores
 from attomaton.mechanics.theory.limit import Limit, expect_limit
@@ -166,7 +168,45 @@ def _joined(parts: list[Measured]) -> Measured:
 # Plain data
 
 
-def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ScoreRow:
+    """One system: its mean figures, their standard errors, and what they are more than those of the first."""
+
+    name: str
+    impossible: float  # the share of labels that had probability 0
+    log_loss: float
+    log_loss_error: float
+    log_loss_more: float
+    log_loss_more_error: float
+    top1: float
+    top1_error: float
+    top1_more: float
+    top1_more_error: float
+    top5: float
+    top5_error: float
+    top5_more: float
+    top5_more_error: float
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """All systems on the same windows."""
+
+    windows: int
+    weight: float
+    compared_with: str
+    rows: Sequence[ScoreRow]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Systems on the windows that hold their label; of a predictor, on all windows too."""
+
+    realizable: ScoreTable
+    all: ScoreTable | None = absent()
+
+
+def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> Scores:
     """How well a predictor or a limit names the next tokens of unseen contexts, beside simpler systems.
 
     Beside a predictor stand its baselines and, where one is given, a `limit`; beside a limit the unigram or, with the
@@ -175,8 +215,8 @@ def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> dict[str
 
     >>> from attomaton import as_windows, solve_limit
     >>> seen, unseen = (as_windows([text.split()], context=4) for text in ("a b a b b a a b a", "b a b a a b"))
-    >>> table = score(solve_limit(seen.samples()), unseen)["realizable"]
-    >>> [row["name"] for row in table["rows"]]
+    >>> table = score(solve_limit(seen.samples()), unseen).realizable
+    >>> [row.name for row in table.rows]
     ['limit', 'unigram']
     """
     if isinstance(model, Predictor):
@@ -185,9 +225,7 @@ def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> dict[str
     return score_limit(model, windows, **beside)
 
 
-def score_predictor(
-    predictor: Predictor, windows: Windows, limit: Limit | None = None
-) -> dict[str, Any]:
+def score_predictor(predictor: Predictor, windows: Windows, limit: Limit | None = None) -> Scores:
     """The predictor, the baselines it keeps and a limit beside it, where one is given."""
     own = aligned(windows, predictor.vocabulary)
     found = in_context(own, {"predictor": predictor.log_weights, **predictor.baselines.in_context})
@@ -195,15 +233,15 @@ def score_predictor(
         there = aligned(windows, limit.graph.vocabulary)
         found |= in_context(there, {"limit": limit_weights(limit)})
     whole = over_vocabulary(own, predictor)
-    return {
-        "realizable": table_of(found, windows.weight[windows.realizable], "predictor"),
-        "all": table_of(whole, windows.weight, "predictor"),
-    }
+    return Scores(
+        table_of(found, windows.weight[windows.realizable], "predictor"),
+        table_of(whole, windows.weight, "predictor"),
+    )
 
 
 def score_limit(
     limit: Limit, windows: Windows, train: Windows | None = None, valid: Windows | None = None
-) -> dict[str, Any]:
+) -> Scores:
     """The limit automaton, beside the unigram; with its training corpus, beside all baselines.
 
     Their settings are the usual ones, or chosen on `valid`.
@@ -215,12 +253,12 @@ def score_limit(
         validation = None if valid is None else aligned(valid, vocabulary)
         systems = dict(fit_baselines(train, validation).in_context)
     found |= in_context(aligned(windows, vocabulary), systems)
-    return {"realizable": table_of(found, windows.weight[windows.realizable], "limit")}
+    return Scores(table_of(found, windows.weight[windows.realizable], "limit"))
 
 
 def table_of(
     found: Mapping[str, Measured], weight: Float[np.ndarray, " windows"], first: str
-) -> dict[str, Any]:
+) -> ScoreTable:
     """Means with standard errors, and what each system has more than `first`, window by window.
 
     Where some label had probability 0 the log-loss is infinite, `impossible` says how many had, and there is no
@@ -229,20 +267,15 @@ def table_of(
     rows = []
     for name, m in found.items():
         finite = np.isfinite(m.loss)
-        row: dict[str, Any] = {"name": name, "impossible": float(weight @ ~finite / weight.sum())}
+        row: dict[str, float] = {}
         for figure, value in (("log_loss", m.loss), ("top1", m.top1), ("top5", m.top5)):
             mine = getattr(found[first], "loss" if figure == "log_loss" else figure)
             row[figure], row[f"{figure}_error"] = mean_and_error(value, weight)
             both = np.isfinite(value) & np.isfinite(mine)
             more = np.subtract(value, mine, where=both, out=np.full(len(value), np.nan))
             row[f"{figure}_more"], row[f"{figure}_more_error"] = mean_and_error(more, weight)
-        rows.append(row)
-    return {
-        "windows": len(weight),
-        "weight": float(weight.sum()),
-        "compared_with": first,
-        "rows": rows,
-    }
+        rows.append(ScoreRow(name, float(weight @ ~finite / weight.sum()), **row))
+    return ScoreTable(len(weight), float(weight.sum()), first, rows)
 
 
 def mean_and_error(

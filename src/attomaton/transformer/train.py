@@ -29,6 +29,8 @@ from attomaton.errors import DataError, SolverError, UsageError, listed, one_of
 from attomaton.numerics import float64
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from attomaton.transformer.model import Params, Settings
 
 OPTIMIZERS = ("sgd", "adam")
@@ -323,7 +325,7 @@ def _build_records(plan: _Plan) -> Callable:
 
     from attomaton.transformer.model import attention_entropy, hidden_states, window_loss
 
-    def measure(params: "Params", valid: Any, probes: Any) -> dict[str, Any]:
+    def measure(params: "Params", valid: Any, probes: Any) -> "dict[str, Array]":
         U, layers, D, b = params
 
         def one(_: None, window: Any) -> tuple[None, tuple[Any, Any, Any]]:
@@ -363,7 +365,7 @@ def _first_state(course: _Course, dtype: Any) -> _State:
     return _State(params, optimiser.init(params))
 
 
-def _named_leaves(state: _State) -> dict[str, Any]:
+def _named_leaves(state: _State) -> "dict[str, np.ndarray | Array]":
     import jax
 
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)

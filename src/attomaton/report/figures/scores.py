@@ -1,26 +1,27 @@
 """The picture of a score table: log-loss and hits of every predictor, with their standard errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from attomaton.predictor.scoring import ScoreTable
 from attomaton.report.figures.canvas import BLUE, GREY, SKY, Figure, drawn
 
 
 @drawn
-def scores_figure(title: str, tables: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
+def scores_figure(title: str, tables: Sequence[tuple[str, ScoreTable]]) -> Figure:
     """One row of panels for each table (its heading, its plain data): log-loss on the left, hits on the right."""
     from matplotlib.figure import Figure as NewFigure
 
-    height = [len(table["rows"]) + 2.0 for _, table in tables]
+    height = [len(table.rows) + 2.0 for _, table in tables]
     figure = NewFigure(figsize=(8.4, 0.34 * sum(height) + 0.5), layout="constrained", label=title)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
     panels = figure.subplots(
         len(tables),
         2,
         squeeze=False,
-        height_ratios=[len(table["rows"]) + 0.6 for _, table in tables],
+        height_ratios=[len(table.rows) + 0.6 for _, table in tables],
     )
     for (heading, table), (left, right) in zip(tables, panels, strict=True):
         _draw_loss(left, table, f"{heading}\nlog-loss in nats, less is better")
@@ -28,12 +29,12 @@ def scores_figure(title: str, tables: Sequence[tuple[str, Mapping[str, Any]]]) -
     return figure
 
 
-def _draw_loss(axes: Any, table: Mapping[str, Any], title: str) -> None:
-    rows = table["rows"]
-    value = np.array([float(row["log_loss"]) for row in rows])
+def _draw_loss(axes: Any, table: ScoreTable, title: str) -> None:
+    rows = table.rows
+    value = np.array([float(row.log_loss) for row in rows])
     finite = np.isfinite(value)
     longest = float(value[finite].max(initial=1.0))
-    error = [_error(row["log_loss_error"]) for row in rows]
+    error = [_error(row.log_loss_error) for row in rows]
     place = np.arange(len(rows))
     axes.barh(place, np.where(finite, value, 0.0), xerr=np.where(finite, error, np.nan), height=0.62,
               color=_colours(table), ecolor="black", capsize=2, error_kw={"lw": 1})  # fmt: skip
@@ -41,27 +42,27 @@ def _draw_loss(axes: Any, table: Mapping[str, Any], title: str) -> None:
         text = (
             f"{value[i]:.3f}"
             if finite[i]
-            else f"∞: {100 * row['impossible']:.1f}% of labels impossible"
+            else f"∞: {100 * row.impossible:.1f}% of labels impossible"
         )
         ink = "white" if finite[i] and value[i] > 0.25 * longest else "black"
         axes.text(0.02 * longest, i, text, va="center", ha="left", fontsize=8, color=ink)
-    axes.set_yticks(place, [row["name"] for row in rows])
+    axes.set_yticks(place, [row.name for row in rows])
     axes.set_xlim(0, 1.05 * longest)
     axes.invert_yaxis()
     axes.set_title(title)
     axes.grid(visible=False, axis="y")
 
 
-def _draw_hits(axes: Any, table: Mapping[str, Any], title: str) -> None:
-    rows = table["rows"]
+def _draw_hits(axes: Any, table: ScoreTable, title: str) -> None:
+    rows = table.rows
     place = np.arange(len(rows))
     for figure, colour, name in (("top5", "#D9DEE3", "at 5"), ("top1", None, "at 1")):
-        value = [row[figure] for row in rows]
-        error = [_error(row[f"{figure}_error"]) for row in rows]
+        value = [getattr(row, figure) for row in rows]
+        error = [_error(getattr(row, f"{figure}_error")) for row in rows]
         axes.barh(place, value, xerr=error, height=0.62, color=colour or _colours(table), ecolor="black",
                   capsize=2, error_kw={"lw": 1}, label=name)  # fmt: skip
     for i, row in enumerate(rows):
-        axes.text(row["top5"] + 0.03, i, f"{row['top1']:.3f} · {row['top5']:.3f}", va="center",
+        axes.text(row.top5 + 0.03, i, f"{row.top1:.3f} · {row.top5:.3f}", va="center",
                   ha="left", fontsize=8)  # fmt: skip
     axes.set_yticks(place, [""] * len(rows))
     axes.set_xlim(0, 1.18)
@@ -71,10 +72,10 @@ def _draw_hits(axes: Any, table: Mapping[str, Any], title: str) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _colours(table: Mapping[str, Any]) -> list[str]:
-    first = table["compared_with"]
-    return [BLUE if row["name"] == first else GREY if row["name"] != "limit" else SKY
-            for row in table["rows"]]  # fmt: skip
+def _colours(table: ScoreTable) -> list[str]:
+    first = table.compared_with
+    return [BLUE if row.name == first else GREY if row.name != "limit" else SKY
+            for row in table.rows]  # fmt: skip
 
 
 def _error(value: Any) -> float:

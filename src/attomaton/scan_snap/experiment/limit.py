@@ -26,6 +26,8 @@ from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.trajectory import Dynamics, as_runs, record_times
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from attomaton.scan_snap.experiment.population import Population
 
 MOST = 2**31 - 1  # of steps and seeds
@@ -309,14 +311,14 @@ def _select(which: Any, yes: _Unknowns, no: _Unknowns) -> _Unknowns:
 
 def _advance(
     plan: _Plan, state: _State, population: "Population", given: _Given, times: Any
-) -> tuple[_State, dict[str, Any]]:
+) -> tuple[_State, "dict[str, Array]"]:
     """One run through the given times, with a record at each."""
     import jax
     import jax.numpy as jnp
 
     from attomaton.scan_snap.experiment.population import has_distinct, population_measures
 
-    def segment(state: _State, t: Any) -> tuple[_State, dict[str, Any]]:
+    def segment(state: _State, t: Any) -> tuple[_State, "dict[str, Array]"]:
         x, memory, t0, failed = state
         # A failed run stands still, so that it costs the others no time.
         alive = jnp.isnan(failed)

@@ -12,6 +12,7 @@ contexts, so differences between cells are differences between rates. JAX is imp
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +30,8 @@ from attomaton.scan_snap.experiment.draws import Sampler, draw, sampler_of, stre
 from attomaton.scan_snap.trajectory import Dynamics, as_runs
 
 if TYPE_CHECKING:
+    from jax import Array
+
     from attomaton.scan_snap.experiment.model import Batch, Layer, Params
 
 MOST = 2**31 - 1  # of steps, seeds, contexts in a batch, tokens in one: they are counted in 32 bits
@@ -112,7 +115,7 @@ def train_sampled(
         kept, failed, seconds = _run(course, progress)
     dynamics = _dynamics(classes, cells, seeds, marks, prior, kept, failed)
     whole = perf_counter() - begin
-    return Dynamics(**dynamics, seconds=seconds | {"other": whole - sum(seconds.values())})
+    return replace(dynamics, seconds=seconds | {"other": whole - sum(seconds.values())})
 
 
 # What is asked for
@@ -241,7 +244,9 @@ def _step(
     return _State(Params(Y, Z), moments, jnp.where(bad, step + 1, state.failed))
 
 
-def _record(plan: _Plan, fixed: _Fixed, step: Any, state: _State) -> tuple[_State, dict[str, Any]]:
+def _record(
+    plan: _Plan, fixed: _Fixed, step: Any, state: _State
+) -> tuple[_State, "dict[str, Array]"]:
     """What is kept of a run at one moment; NaN once it has diverged."""
     import jax.numpy as jnp
 
@@ -268,7 +273,7 @@ def _stream(
     seed: Any,
     index: Any,
     start: Any,
-) -> tuple[dict[str, Any], Any]:
+) -> "tuple[dict[str, Array], Array]":
     """All cells on one stream of contexts, from the first record to the last."""
     import jax
     import jax.numpy as jnp
@@ -285,7 +290,7 @@ def _stream(
         batch = Batch(counts, fixed.whole.query[n], fixed.whole.label[n])
         return step_cells(batch, i, state, eta_y, eta_z)
 
-    def segment(state: _State, span: Any) -> tuple[_State, dict[str, Any]]:
+    def segment(state: _State, span: Any) -> tuple[_State, "dict[str, Array]"]:
         state = jax.lax.fori_loop(span[0], span[1], step, state)
         return record_cells(span[1], state)
 
@@ -390,8 +395,8 @@ def _dynamics(
     bias: np.ndarray,
     kept: dict[str, np.ndarray],
     failed: np.ndarray,
-) -> dict[str, Any]:
-    """The fields of `Dynamics`, all but the seconds; runs cell by cell."""
+) -> Dynamics:
+    """All runs, cell by cell; how long they took is not known yet."""
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in kept.items()}
     eta_y, eta_z = (np.repeat(eta, seeds) for eta in cells)
     t = marks.astype(float)
@@ -409,10 +414,7 @@ def _dynamics(
         "B": np.concatenate([np.zeros_like(rate[:, :1]), np.cumsum(area, axis=1)], axis=1),
     }
     status = tuple(f"diverged at step {n}" if n else "finished" for n in failed.ravel().tolist())
-    return {
-        "level": "sampled", "classes": classes, "eta_y": eta_y, "eta_z": eta_z, "t": t, "z": z,
-        "records": records, "status": status,
-    }  # fmt: skip
+    return Dynamics("sampled", classes, eta_y, eta_z, t, z, records, status, {})
 
 
 def _own_coefficient(
