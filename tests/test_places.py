@@ -615,7 +615,7 @@ def test_of_two_sweeps_that_make_their_folder_at_once_one_makes_it(here, monkeyp
 
     monkeypatch.setattr(storage, "_unfinished_folder", late)
     second = sweep_run("s", grid, ["syn-small"], "reduced")
-    assert (first[1]["skipped_pieces"], second["skipped_pieces"]) == (0, 1)
+    assert (first[1].skipped_pieces, second.skipped_pieces) == (0, 1)
     done = [line.piece for line in read_ledger(Path("s")) if line.event == "done"]
     assert len(done) == len(set(done)) == 1
     assert {p.name for p in here.iterdir()} == {"chain.jsonl", "mine", "s"}

@@ -67,21 +67,21 @@ def test_grids_that_make_no_sense(words, says):
 
 def test_a_sweep_continues_where_it_stopped(tmp_path):
     first = sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
-    assert (first["cells"], first["rows"], first["failed"], first["skipped_pieces"]) == (
+    assert (first.cells, first.rows, first.failed, first.skipped_pieces) == (
         8,
         24,
         [],
         0,
     )
     asked = json.loads((tmp_path / "a" / "sweep.json").read_text(encoding="utf-8"))
-    assert asked["usual"] == first["usual"]
-    assert first["usual"]["optimizer"] == "sgd"  # what the grid does not name, at its default
-    assert not set(first["usual"]) & set(GRID)
+    assert asked["usual"] == first.usual
+    assert first.usual["optimizer"] == "sgd"  # what the grid does not name, at its default
+    assert not set(first.usual) & set(GRID)
     whole = (tmp_path / "a" / "results.parquet").read_bytes()
     lost = sorted((tmp_path / "a" / "pieces").glob("*.parquet"))[0]
     lost.unlink()
     again = sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
-    assert again["skipped_pieces"] == again["pieces"] - 1
+    assert again.skipped_pieces == again.pieces - 1
     assert (tmp_path / "a" / "results.parquet").read_bytes() == whole
 
 
@@ -100,15 +100,15 @@ def test_a_sweep_over_seeds_has_a_column_for_the_setting_and_one_for_the_run(tmp
 def test_a_finished_piece_is_never_computed_again(tmp_path, monkeypatch):
     sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")
     monkeypatch.setattr(sweeps, "run_level", None)  # would fail if it were called
-    assert sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled")["rows"] == 24
+    assert sweeps.sweep_run(tmp_path / "a", GRID, ["syn-small"], "sampled").rows == 24
 
 
 def test_failed_cells_are_listed_and_the_others_done(tmp_path):
     grid = GRID | {"T": [1, 16], "start": ["zero"]}
     done = sweeps.sweep_run(tmp_path / "a", grid, ["syn-small"], "sampled")
-    assert len(done["failed"]) == 4
-    assert all("T=1" in f.error for f in done["failed"])
-    assert done["rows"] == 12
+    assert len(done.failed) == 4
+    assert all("T=1" in f.error for f in done.failed)
+    assert done.rows == 12
     assert set(table(tmp_path / "a")["T"].to_pylist()) == {16}
 
 
@@ -213,7 +213,7 @@ def test_killed_and_continued_equals_undisturbed(tmp_path):
     calm = sweeps.sweep_run(
         tmp_path / "calm", sweeps_folder.parse_grid(grid), ["syn-small"], "sampled"
     )
-    assert calm["pieces"] == 40
+    assert calm.pieces == 40
     killed = 0
     for _ in range(3):
         process = subprocess.Popen(
@@ -233,8 +233,8 @@ def test_killed_and_continued_equals_undisturbed(tmp_path):
     final = sweeps.sweep_run(
         tmp_path / "torn", sweeps_folder.parse_grid(grid), ["syn-small"], "sampled"
     )
-    assert final["failed"] == []
-    assert final["skipped_pieces"] >= killed
+    assert final.failed == []
+    assert final.skipped_pieces >= killed
     calm, torn = (tmp_path / one / "results.parquet" for one in ("calm", "torn"))
     assert calm.read_bytes() == torn.read_bytes()
     assert not list((tmp_path / "torn").glob("pieces/.*"))

@@ -122,12 +122,12 @@ def sweep(
             out, parse_grid(grid), classes.split(","), level,
             progress, say, where, force,
         )  # fmt: skip
-    say_replaced(summary["replaced"])
+    say_replaced(summary.replaced)
     text = (
-        f"{summary['cells']} cells, {summary['rows']} rows in {out / 'results.parquet'} "
-        f"({summary['skipped_pieces']} of {summary['pieces']} pieces were there already)"
+        f"{summary.cells} cells, {summary.rows} rows in {out / 'results.parquet'} "
+        f"({summary.skipped_pieces} of {summary.pieces} pieces were there already)"
     )
-    failed = [f"  cell {f.cell}: {f.error}" for f in summary["failed"]]
+    failed = [f"  cell {f.cell}: {f.error}" for f in summary.failed]
     emit(summary, "\n".join([text, *(["failed:"] if failed else []), *failed]), json)
     if failed:
         raise typer.Exit(5)

@@ -1,5 +1,6 @@
 """A Ray cluster: one that is there, or two or more workers started on this machine."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +43,9 @@ class Cluster:
         self._joined = (
             address is None and ray.is_initialized()
         )  # the caller's own: used and left as it is
-        quiet: dict[str, Any] = {
-            "log_to_driver": False,
-            "logging_level": "ERROR",
-            "configure_logging": False,
-        }
+        init = partial(
+            ray.init, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False
+        )
         if self._joined:
             self.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
         elif address is None:
@@ -55,11 +55,10 @@ class Cluster:
             self._watch = _Watch(Path(ray.__file__).parent)
             try:
                 with _own_signals():
-                    ray.init(
+                    init(
                         num_cpus=self.workers,
                         include_dashboard=False,
                         _temp_dir=self._watch.folder,
-                        **quiet,
                     )
             except Exception as error:
                 # Of whatever class: Ray has none for a cluster that does not start.
@@ -68,7 +67,7 @@ class Cluster:
         else:
             try:
                 with _own_signals():
-                    ray.init(address=address, **quiet)
+                    init(address=address)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise UsageError(f"no Ray cluster at {address} ({error}).") from error
             self.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)

@@ -68,7 +68,7 @@ def demo_run(
     return {**summary, "replaced": place.replaced}, "\n\n".join([*headed, "\n".join(opened)])
 
 
-def _training_text(records: dict[str, Any]) -> str:
+def _training_text(records: dict[str, np.ndarray]) -> str:
     marks = [i for i in range(len(records["steps"])) if i % 12 == 0]
     rows = [
         [int(records["steps"][i]), *(float(records[name][:, i].mean()) for name in SHOWN)]

@@ -1,6 +1,5 @@
 """Published experiments by name: run, judged, and left behind with their figure and data."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,7 +56,7 @@ def reproduce_run(
     if quick and not claim.long:
         known = ", ".join(k for k, c in figures().items() if c.long)
         raise UsageError(f"{name} has no quick version; these have: {known}.")
-    config = _config(name, seeds, quick)
+    config = _asked(name, seeds, quick)
     place = check_place(out, "run", force=force)
     if not figure.kept:
         with new_folder(place, "reproduce") as work:
@@ -65,9 +64,9 @@ def reproduce_run(
         return {**summary, "replaced": place.replaced}
     with resumed_folder(place, "reproduce", config) as work:
         kept = Checkpoint(work / "checkpoints")
-        options: dict[str, Any] = {"checkpoint": kept, "progress": progress}
-        options |= {"quick": quick} if claim.long else {}
-        summary = _leave(claim, config, _result(figure, config, **options), work, out)
+        short = {"quick": quick} if claim.long else {}
+        result = _result(figure, config, checkpoint=kept, progress=progress, **short)
+        summary = _leave(claim, config, result, work, out)
     return {**summary, "replaced": place.replaced}
 
 
@@ -90,7 +89,7 @@ def reproduce_all(
 
     def load(piece: Piece) -> Result | None:
         name, folder, draws, quick, force = piece.payload
-        ended = None if force else _finished(folder, _config(name, draws, quick))
+        ended = None if force else _finished(folder, _asked(name, draws, quick))
         return None if ended is None else _row(name, True, ended)
 
     rows, _ = do_pieces(
@@ -121,8 +120,17 @@ def _row(name: str, found: bool, ended: Result) -> Result:
     return {**head, "verdict": ended["verdict"], "replaced": ended.get("replaced")}
 
 
-def _config(name: str, seeds: int | None, quick: bool) -> dict[str, Any]:
-    return {"preset": name, "seeds": seeds or find_preset(name)[1].seeds, "quick": quick or None}
+@dataclass(frozen=True)
+class _Asked:
+    """What a run is asked to do, as its config.toml says."""
+
+    preset: str
+    seeds: int | None
+    quick: bool | None
+
+
+def _asked(name: str, seeds: int | None, quick: bool) -> _Asked:
+    return _Asked(name, seeds or find_preset(name)[1].seeds, quick or None)
 
 
 @dataclass(frozen=True)
@@ -135,7 +143,7 @@ class _Preset:
     preset: str
 
 
-def _finished(folder: Path, config: Mapping[str, Any]) -> Result | None:
+def _finished(folder: Path, config: _Asked) -> Result | None:
     """The summary of a run that was made with these settings under these versions, if there is one."""
     try:
         check_folder(folder, "run")
@@ -147,16 +155,14 @@ def _finished(folder: Path, config: Mapping[str, Any]) -> Result | None:
         return None  # it is made anew, or the place is refused with its reason
 
 
-def _result(figure: Figure, config: Mapping[str, Any], **options: Any) -> Result:
+def _result(figure: Figure, config: _Asked, **options: Any) -> Result:
     """What the experiment returns."""
     if figure.seeds:
-        options["seeds"] = config["seeds"]
+        options["seeds"] = config.seeds
     return figure.make(**options)
 
 
-def _leave(
-    claim: Claim, config: Mapping[str, Any], result: Result, work: Path, out: Path
-) -> Result:
+def _leave(claim: Claim, config: _Asked, result: Result, work: Path, out: Path) -> Result:
     """Write what came out into the folder; returns the summary."""
     _, figure = find_preset(claim.name)
     summary = {
@@ -167,7 +173,7 @@ def _leave(
         "run": str(out),
     }
     if figure.seeds:
-        summary["seeds"] = config["seeds"]
+        summary["seeds"] = config.seeds
     # Hours of work are not thrown away because a package is missing.
     undrawn = claim.long and find_spec("matplotlib") is None
     if undrawn:

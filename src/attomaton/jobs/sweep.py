@@ -14,13 +14,14 @@ not depend on interruptions.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.disk.formats import read_json, write_columns, write_json
+from attomaton.disk.formats import plain, read_json, write_columns, write_json
 from attomaton.disk.holdings import clear_torn
 from attomaton.disk.ledger import Ledger, command, read_ledger
 from attomaton.disk.locks import only_one
@@ -36,7 +37,10 @@ from attomaton.engine.tasks import Engine
 from attomaton.errors import AttomatonError, StorageError, UsageError
 from attomaton.folders.sweep import (
     Cell,
+    Failure,
+    Grid,
     Piece,
+    Setting,
     cell_settings,
     cells_of,
     piece_failure,
@@ -55,6 +59,20 @@ from attomaton.scan_snap.levels import (
 from attomaton.scan_snap.trajectory import Dynamics
 
 
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep came to: how many cells and rows, the cells that failed, the pieces that were there already."""
+
+    sweep: str
+    cells: int
+    failed: Sequence[Failure]
+    rows: int
+    skipped_pieces: int
+    pieces: int
+    usual: Mapping[str, Setting | None]
+    replaced: Replaced | None
+
+
 def sweep_run(
     out: Path | str,
     grid: Mapping[str, Sequence[Any]],
@@ -64,7 +82,7 @@ def sweep_run(
     announce: Callable[[str], object] = lambda text: None,
     engine: Engine | None = None,
     force: bool = False,
-) -> dict[str, Any]:
+) -> SweepResult:
     """Do every piece that is not done yet and write the table; start it again to continue.
 
     A piece whose settings make no sense is recorded with its error and the others go on. Where pieces run is the
@@ -77,10 +95,7 @@ def sweep_run(
     usual = {k: v for k, v in settings_of(level, {}).items() if k not in grid}
     if "until" in usual and "steps" in grid:
         del usual["until"]
-    config = {
-        "grid": {k: list(v) for k, v in grid.items()}, "classes": list(classes), "level": level,
-        "usual": usual,
-    }  # fmt: skip
+    config = Grid({k: list(v) for k, v in grid.items()}, list(classes), level, usual)
     replaced = _open_folder(out, config, force)
     with only_one(out, out):
         _check_same(out, config)
@@ -91,16 +106,9 @@ def sweep_run(
         clear_torn(out)
         Ledger(out).note("ended")
         seal(out)
-    return {
-        "sweep": str(out),
-        "cells": len(cells),
-        "failed": failed,
-        "rows": rows,
-        "skipped_pieces": skipped,
-        "pieces": len(pieces),
-        "usual": usual,
-        "replaced": replaced,
-    }
+    return SweepResult(
+        str(out), len(cells), failed, rows, skipped, len(pieces), config.usual, replaced
+    )
 
 
 def _do_pieces(
@@ -130,9 +138,9 @@ def _there(out: Path, piece: Piece) -> bool:
     return (out / "pieces" / f"{piece.name}.parquet").exists()
 
 
-def _open_folder(out: Path, config: dict[str, Any], force: bool) -> Replaced | None:
+def _open_folder(out: Path, config: Grid, force: bool) -> Replaced | None:
     """Make a new sweep folder where there is none of this very sweep; what it replaced, by force."""
-    place = check_place(out, "sweep", config["classes"], force, replacing=False)
+    place = check_place(out, "sweep", config.classes, force, replacing=False)
     if place.kind == "sweep":
         try:
             _check_same(out, config)
@@ -140,7 +148,7 @@ def _open_folder(out: Path, config: dict[str, Any], force: bool) -> Replaced | N
         except AttomatonError:
             if not force:
                 raise
-        place = check_place(out, "sweep", config["classes"], force)
+        place = check_place(out, "sweep", config.classes, force)
     # Of two processes that come here at once one makes the folder; the other finds it made.
     try:
         with new_folder(place, "sweep", keep=False) as work:
@@ -152,11 +160,11 @@ def _open_folder(out: Path, config: dict[str, Any], force: bool) -> Replaced | N
     return place.replaced
 
 
-def _check_same(out: Path, config: dict[str, Any]) -> None:
+def _check_same(out: Path, config: Grid) -> None:
     """Refuse to go on in a folder of another sweep, or of another format."""
     check_version(out, "sweep")
     found = read_json(out / "sweep.json")
-    if {"usual": config["usual"], **found} != config:  # older folders leave the defaults out
+    if {"usual": config.usual, **found} != plain(config):  # older folders leave the defaults out
         raise UsageError(
             f"{out}: holds another sweep; choose another folder, or say --force to replace it."
         )

@@ -47,7 +47,7 @@ from attomaton.disk.storage import (
 from attomaton.errors import UsageError, whole_number
 from attomaton.folders.model import ModelFolder
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.experiment.arguments import INITS, MOST, USUAL, resolved
+from attomaton.mechanics.experiment.arguments import INITS, MOST, USUAL, Settings, resolved
 from attomaton.mechanics.experiment.train import (
     Checkpoint,
     Training,
@@ -124,8 +124,8 @@ def train_run(
     limit, how = _limit_to_reach(data, embeddings, reading)
     samples = limit.samples
     start: str | np.ndarray = init
-    options = asdict(resolved(init=init, **options))
-    del options["init"]
+    settings = resolved(init=init, **options)
+    options = {k: v for k, v in asdict(settings).items() if k != "init"}
     if init not in INITS:
         start = read_matrix(init, "init")
         if limit.embeddings is None:
@@ -156,7 +156,7 @@ def train_run(
             watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
             **options,
         )  # fmt: skip
-        summary = {**_train_summary(run, limit, options, out), "reading": how}
+        summary = {**_train_summary(run, limit, settings, out), "reading": how}
         with new_folder(place, "train") as folder:
             provenance(folder, config, summary)
             records = training_records(run, limit)
@@ -212,7 +212,7 @@ class _Kept:
 
 
 def _train_summary(
-    run: Training, limit: Limit, options: Mapping[str, Any], out: Path | str
+    run: Training, limit: Limit, settings: Settings, out: Path | str
 ) -> dict[str, Any]:
     samples, records = limit.samples, training_records(run, limit)
     return {
@@ -222,22 +222,20 @@ def _train_summary(
         "svm_norm": limit.svm.norm,
         "finite_norm": limit.finite.norm,
         "steps": int(run.steps[-1]),
-        "settings": {k: v for k, v in options.items() if v is not None},
+        "settings": {k: v for k, v in vars(settings).items() if k != "init" and v is not None},
         "status": run.status,
         "final": [
             {"seed": i, **{k: float(v[i, -1]) for k, v in records.items() if k != "steps"}, **local}
-            for i, local in enumerate(_local_cosines(run, limit, options))
+            for i, local in enumerate(_local_cosines(run, limit, settings))
         ],
         "seconds": run.seconds,
         "run": str(out),
     }
 
 
-def _local_cosines(
-    run: Training, limit: Limit, options: Mapping[str, Any]
-) -> list[dict[str, float]]:
+def _local_cosines(run: Training, limit: Limit, settings: Settings) -> list[dict[str, float]]:
     """Per seed, for heads and losses that may settle in a local direction, the cosine with it."""
-    if (options.get("head", "identity"), options.get("loss", "log")) == ("identity", "log"):
+    if (settings.head, settings.loss) == ("identity", "log"):
         return [{} for _ in run.status]
     from attomaton.claims.local_protocol import local_cosine
 

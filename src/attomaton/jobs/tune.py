@@ -29,7 +29,7 @@ from attomaton.jobs.fit import BYTES, PROCESS
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.predictor.fit import Work
 from attomaton.predictor.stages import Columns, Form, Stage, do_part
-from attomaton.predictor.tune import LAMBDAS, PRIORS, THETAS, WIDEN, pieces_in, tune
+from attomaton.predictor.tune import LAMBDAS, PRIORS, THETAS, WIDEN, Grid, pieces_in, tune
 
 
 def tune_run(
@@ -55,15 +55,13 @@ def tune_run(
     begin = time.perf_counter()
     place = check_place(out, "predictor", (data, validate, reading.tokenizer), force)
     train, valid = (read_windows(path, reading) for path in (data, validate))
-    grid: dict[str, Any] = {
-        "priors": list(priors), "lambdas": list(lambdas), "thetas": list(thetas), "widen": widen,
-    }  # fmt: skip
+    grid = Grid(priors, lambdas, thetas, widen)
     parts = len(train.parts(PART))
     asked = {
         "train": _mark(train),
         "validate": _mark(valid),
         "reading": reading,
-        **grid,
+        **vars(grid),
         "pieces": pieces_in(parts),
         "versions": environment(),
     }
@@ -71,7 +69,7 @@ def tune_run(
         stages = _Stages(work / "pieces", engine)
         predictor = tune(
             train, valid, reading=reading, part_size=PART, over=stages, progress=progress,
-            **grid,
+            **vars(grid),
         )  # fmt: skip
         predictor.record.update(
             data={"train": str(data), "validate": str(validate)},

@@ -7,6 +7,7 @@ then still at an edge is said (`at_edge`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,16 @@ LAMBDAS = (0.5, 1.0, 2.0, 4.0)
 THETAS = (0.1, 0.2, 0.3, 0.5, 1.0)
 WIDEN = 4  # how often the grid grows beyond an edge where the best lies
 EXPLORE = 4  # every so many-th part while priors are compared
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is tried: priors, prices, exponents, and how often more where the best lies at an edge."""
+
+    priors: Sequence[str] = PRIORS
+    lambdas: Sequence[float] = LAMBDAS
+    thetas: Sequence[float] = THETAS
+    widen: int = WIDEN
 
 
 def tune(
@@ -216,7 +227,7 @@ def _figures(judged: Judged) -> dict[str, float]:
     return {"log_loss": judged.loss, "top1": judged.hits, "weight": judged.weight}
 
 
-def _rows(grid: dict[Setting, Judged], names: list[str]) -> list[dict[str, Any]]:
+def _rows(grid: dict[Setting, Judged], names: list[str]) -> list[dict[str, str | float]]:
     return [
         {"prior": names[s.prior], "theta": s.theta, "lambda": s.lam, **_figures(judged)}
         for s, judged in grid.items()

@@ -212,12 +212,21 @@ def read_classes(path: str | Path) -> SequenceClasses:
         found = _entry_faults(f"class {n}", entry, normalise is True)
         faults += found
         if not found:
-            rows.append(entry)
+            rows.append(_Class(**entry))
     faults += _clashes(rows)
     if faults:
         heading = f"{path}: {counted(len(faults), 'fault')}:"
         raise DataError(listed(heading, faults, f"A file of classes reads:\n{EXAMPLE}"))
     return _from_rows(rows)
+
+
+@dataclass(frozen=True)
+class _Class:
+    """One [[class]] table that has no faults."""
+
+    query: str
+    next: str
+    tokens: dict[str, float]
 
 
 def _entry_faults(where: str, entry: Any, normalise: bool) -> list[str]:
@@ -245,11 +254,11 @@ def _entry_faults(where: str, entry: Any, normalise: bool) -> list[str]:
     return faults + wrong
 
 
-def _clashes(rows: list[dict[str, Any]]) -> list[str]:
+def _clashes(rows: Sequence[_Class]) -> list[str]:
     """What is wrong between classes: queries among context tokens, next tokens used twice."""
-    context = {word for row in rows for word, w in row["tokens"].items() if w > 0}
-    following = [row["next"] for row in rows]
-    queries = list(dict.fromkeys(row["query"] for row in rows))
+    context = {word for row in rows for word, w in row.tokens.items() if w > 0}
+    following = [row.next for row in rows]
+    queries = list(dict.fromkeys(row.query for row in rows))
     return [
         *(f"query {q!r} is also a context token" for q in queries if q in context),
         *(
@@ -260,24 +269,24 @@ def _clashes(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _from_rows(rows: list[dict[str, Any]]) -> SequenceClasses:
+def _from_rows(rows: Sequence[_Class]) -> SequenceClasses:
     """Classes from checked tables; words in order of appearance: context tokens, queries, next tokens."""
     words = list(
         dict.fromkeys(
-            [word for row in rows for word in row["tokens"]]
-            + [row["query"] for row in rows]
-            + [row["next"] for row in rows]
+            [word for row in rows for word in row.tokens]
+            + [row.query for row in rows]
+            + [row.next for row in rows]
         )
     )
     at = {word: l for l, word in enumerate(words)}
     weight = np.zeros((len(rows), len(words)))
     for n, row in enumerate(rows):
-        for word, w in row["tokens"].items():
+        for word, w in row.tokens.items():
             weight[n, at[word]] = w
     return sequence_classes(
         weight / weight.sum(axis=1, keepdims=True),
-        [at[row["query"]] for row in rows],
-        [at[row["next"]] for row in rows],
+        [at[row.query] for row in rows],
+        [at[row.next] for row in rows],
         tuple(words),
     )
 
