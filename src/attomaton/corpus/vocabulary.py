@@ -192,9 +192,9 @@ def unknown_tokens(faults: list[str]) -> str:
     return listed(heading, faults, "Name only tokens of the vocabulary.")
 
 
-def fingerprint(vocabulary: Vocabulary, *arrays: np.ndarray) -> str:
-    """What a corpus holds (and arrays beside it), in a few letters."""
-    digest = sha256(to_json(list(vocabulary.labels), indent=None).encode())
+def fingerprint(labels: Sequence[Label], *arrays: np.ndarray) -> str:
+    """What a corpus holds, its vocabulary and its arrays, in a few letters."""
+    digest = sha256(to_json(list(labels), indent=None).encode())
     for x in arrays:
         digest.update(np.ascontiguousarray(x).data)
     return digest.hexdigest()

@@ -24,7 +24,7 @@ from attomaton.corpus.samples import (
     numbers_of,
     read_context,
 )
-from attomaton.corpus.vocabulary import Label, Vocabulary, encode
+from attomaton.corpus.vocabulary import Label, Vocabulary, encode, fingerprint
 from attomaton.errors import DataError, UsageError, counted, listed
 from attomaton.numerics import ragged_indices, row_pointer
 
@@ -72,6 +72,12 @@ class Windows(Tabular):
     def last(self) -> Int[np.ndarray, " windows"]:
         """The last token of each context."""
         return self.ids[self.left + self.length - 1]
+
+    @property
+    def mark(self) -> str:
+        """What they hold, in a few letters."""
+        places = (self.ids, self.left, self.length, self.label, self.weight)
+        return fingerprint(self.vocabulary, *places)
 
     @cached_property
     def set_aside(self) -> SetAside:

@@ -6,13 +6,13 @@ A level that was finished is kept: an experiment that was broken off goes on wit
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.vocabulary import fingerprint
 from attomaton.disk.formats import damaged, to_json, write_arrays, write_columns, write_json
 from attomaton.disk.provenance import environment, package_version, provenance
 from attomaton.disk.storage import Checkpoint, check_place, resumed_folder
@@ -66,8 +66,10 @@ def dynamics_run(
     settings = {level: settings_of(level, own) for level, own in given.items()}
     # The folder first: a place that cannot be written is said before the work, not after it.
     place = check_place(out, "run", (name,), force)
+    # What the classes are, not what they are called: a file of them may change between two runs.
+    content = fingerprint(classes.names, classes.P, classes.query_of, classes.next_of)
     asked = {
-        "classes": _content(classes), "levels": settings, "eta_y": eta_y, "eta_z": eta_z,
+        "classes": content, "levels": settings, "eta_y": eta_y, "eta_z": eta_z,
         "versions": environment(),
     }  # fmt: skip
     with resumed_folder(place, "dynamics", asked) as work:
@@ -100,14 +102,6 @@ def dynamics_run(
             figure = dynamics_figure(title, runs)
             save(figure, work / "figures", "dynamics")
     return {**summary, "replaced": place.replaced}
-
-
-def _content(classes: SequenceClasses) -> str:
-    """What classes are, in a few letters: their file may change between two runs."""
-    digest = sha256(to_json(list(classes.names), indent=None).encode())
-    for x in (classes.P, classes.query_of, classes.next_of):
-        digest.update(np.ascontiguousarray(x).data)
-    return digest.hexdigest()
 
 
 def _keep_level(kept: Checkpoint, level: str, run: Dynamics) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -129,11 +129,8 @@ def _fingerprint(path: Path) -> str | None:
     """What a file holds, in a few letters; None where there is none (reading it says so), and of a pipe."""
     if not path.is_file():
         return None
-    digest = sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _prepared(

@@ -17,8 +17,7 @@ import numpy as np
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
-from attomaton.corpus.vocabulary import fingerprint
-from attomaton.corpus.windows import PART, Windows
+from attomaton.corpus.windows import PART
 from attomaton.disk.formats import damaged, expect_arrays, read_table, write_columns
 from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment
@@ -58,8 +57,8 @@ def tune_run(
     grid = Grid(priors, lambdas, thetas, widen)
     parts = len(train.parts(PART))
     asked = {
-        "train": _mark(train),
-        "validate": _mark(valid),
+        "train": train.mark,
+        "validate": valid.mark,
         "reading": reading,
         **vars(grid),
         "pieces": pieces_in(parts),
@@ -84,12 +83,6 @@ def tune_run(
         "replaced": place.replaced,
         "seconds": time.perf_counter() - begin,
     }
-
-
-def _mark(windows: Windows) -> str:
-    """What a corpus holds, in a few letters."""
-    places = (windows.ids, windows.left, windows.length, windows.label, windows.weight)
-    return fingerprint(windows.vocabulary, *places)
 
 
 class _Stages:

@@ -24,7 +24,6 @@ from attomaton.claims.cases import Given, not_applicable
 from attomaton.claims.registry import CLAIMS, Claim, find_claims
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, Reading
-from attomaton.corpus.vocabulary import fingerprint
 from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import (
     AGAIN,
@@ -99,8 +98,7 @@ _seen: dict[
 
 def _remember(windows: Windows) -> str:
     """Keep a user's data for the claims that are checked in this process; what they hold, in a few letters."""
-    places = (windows.ids, windows.left, windows.length, windows.label, windows.weight)
-    mark = fingerprint(windows.vocabulary, *places)
+    mark = windows.mark
     if mark not in _seen:
         _seen.clear()
         _seen[mark] = _given(windows)

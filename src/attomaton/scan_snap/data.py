@@ -70,13 +70,6 @@ class SequenceClasses(Shown):
         """Whether several classes have token l."""
         return (self.P > 0).sum(axis=0) > 1
 
-    @cached_property
-    def distinct_in_query(self) -> Bool[np.ndarray, "classes vocab"]:
-        """Whether token l is distinct to class n among the classes of n's own query."""
-        has = self.P > 0
-        same = self.query_of[:, None] == self.query_of[None]
-        return has & (same.astype(int) @ has == 1)
-
 
 def sequence_classes(
     P: object,

@@ -226,7 +226,7 @@ class _Class:
 
     query: str
     next: str
-    tokens: dict[str, float]
+    tokens: dict[str, int | float]
 
 
 def _entry_faults(where: str, entry: Any, normalise: bool) -> list[str]:
