@@ -8,11 +8,11 @@ from jaxtyping import Float
 
 from attomaton.claims.cases import Case, Given, assumptions, judged, refuted, sizes, structure
 from attomaton.claims.controls import relabelled
+from attomaton.claims.measure import parameters, train_cases
 from attomaton.claims.picture import line, theory_line
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.windows import windows_from_ids
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, planted_samples, unit_embeddings
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import Limit, solve_limit
@@ -108,17 +108,8 @@ def _train(
 ) -> tuple[list[np.ndarray], Float[np.ndarray, " problems"]]:
     """The trained parameters of every problem, and what is left of its loss."""
     floor = np.array([x.finite.loss_floor for x in limits])
-    tables = [c.embeddings for c in cases if c.embeddings is not None]
-    run = train(
-        [c.samples for c in cases], embeddings=tables or None, init="uniform",
-        optimizer="polyak", steps=steps, loss_floor=floor,
-    )  # fmt: skip
-    gap = run.records["loss"][:, -1] - floor
-    if run.W is not None:
-        return list(run.W), gap
-    assert run.scores is not None
-    own = [s[: len(x.graph.pair_last)] for s, x in zip(run.scores, limits, strict=True)]
-    return own, gap
+    run = train_cases(cases, init="uniform", optimizer="polyak", steps=steps, loss_floor=floor)
+    return parameters(run, limits), run.records["loss"][:, -1] - floor
 
 
 def _attention(

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.claims.cases import Case, Given, assumptions
+from attomaton.claims.measure import problem_of
 from attomaton.claims.picture import level, line, theory_line
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import check_embeddings
@@ -80,18 +81,14 @@ def _lines(case: Case, ends: int, rng: np.random.Generator) -> list[Line]:
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.experiment.model import Problem, bags_of, loss_value
+    from attomaton.mechanics.experiment.model import loss_value
 
-    E, size = case.embeddings, len(case.samples.vocabulary)
-    bags = bags_of(case.samples, None if E is None else size)
+    E = case.embeddings
     shape = (len(case.samples.pair_index()[0]),) if E is None else (E.E.shape[1],) * 2
     t = np.linspace(0, 1, POINTS)
     found = []
     with float64():
-        problem = Problem(
-            type(bags)(*map(jnp.asarray, bags)), None if E is None else jnp.asarray(E.E),
-            jnp.asarray(float(size)),
-        )  # fmt: skip
+        problem = problem_of(case)
 
         def along(A: Any, V: Any) -> tuple[Any, Any]:
             def at(s: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ of its start; and, since $-\eta \nabla L \approx W_{svm}/\tau$, $L(W(\tau)) - L^
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,10 +23,9 @@ from attomaton.claims.cases import (
     structure,
 )
 from attomaton.claims.controls import relabelled
-from attomaton.claims.measure import measure, yardstick
+from attomaton.claims.measure import in_space, measure, parameters, train_cases, yardstick
 from attomaton.claims.picture import bundle, level, theory_line
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, orthonormal_embeddings, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
@@ -59,31 +58,17 @@ class Descent(NamedTuple):
 
 
 def _descend(cases: Sequence[Case], limits: Sequence[Limit], steps: int) -> Descent:
-    tables = [c.embeddings for c in cases if c.embeddings is not None]
     descend = partial(
-        train, [c.samples for c in cases], embeddings=tables or None, optimizer="gd", lr=RATE,
-        every="log", record=measure, context=yardstick(limits),
+        train_cases, cases, optimizer="gd", lr=RATE, every="log", record=measure, context=yardstick(limits)
     )  # fmt: skip
     first = descend(init="uniform", steps=max(1, steps // 10))
-    early = _parameters(first, limits)
+    early = parameters(first, limits)
     second = descend(init=early, steps=steps - max(1, steps // 10))
     records = {
         k: np.concatenate([v, second.records[k][:, 1:]], axis=1) for k, v in first.records.items()
     }
     marks = np.concatenate([first.steps, first.steps[-1] + second.steps[1:]])
-    return Descent(early, _parameters(second, limits), marks, records, len(first.steps) - 1)
-
-
-def _parameters(run: Any, limits: Sequence[Limit]) -> list[Float[np.ndarray, "*shape"]]:
-    """W of each problem, or its own pairs' scores without the padding."""
-    if run.W is not None:
-        return list(run.W)
-    return [x[: len(y.graph.pair_last)] for x, y in zip(run.scores, limits, strict=True)]
-
-
-def _direction(limit: Limit) -> Float[np.ndarray, "*shape"]:
-    """W_svm in the space that was trained in."""
-    return limit.svm.score if limit.embeddings is None else limit.dense(limit.svm.coefficient)
+    return Descent(early, parameters(second, limits), marks, records, len(first.steps) - 1)
 
 
 def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> Evidence:
@@ -108,7 +93,7 @@ def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> 
     )
     # Where nothing is outranked there is no direction, and the finite part is what must not agree.
     other = [
-        float(np.linalg.norm(run.late[i] - _finite(wrong[i])))
+        float(np.linalg.norm(run.late[i] - in_space(wrong[i], wrong[i].finite)))
         for i in range(len(cases))
         if i not in hard
     ]
@@ -146,13 +131,9 @@ def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> 
     )
 
 
-def _finite(limit: Limit) -> Float[np.ndarray, "*shape"]:
-    return limit.finite.score if limit.embeddings is None else limit.dense(limit.finite.coefficient)
-
-
 def _gained(run: Descent, i: int, limit: Limit) -> tuple[float, float]:
     """The cosine with W_svm of what problem i gained in the last nine tenths, and its length along W_svm per log 10."""
-    gain, W = run.late[i] - run.early[i], _direction(limit)
+    gain, W = run.late[i] - run.early[i], in_space(limit, limit.svm)
     time = float(np.log(run.steps[-1] / run.steps[run.tenth]))
     return cosine(gain, W), float(np.vdot(gain, W) / max(limit.svm.norm**2, 1e-300) / time)
 

@@ -12,10 +12,10 @@ from scipy.special import lambertw
 
 from attomaton.claims.cases import Case, Given, assumptions, refuted, structure
 from attomaton.claims.controls import doubted
+from attomaton.claims.measure import problem_of, train_cases
 from attomaton.claims.picture import level, line, theory_line
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.path import penalty_path
-from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import float64, named_rng
@@ -61,10 +61,10 @@ def check(
         solve_limit(doubted(c.samples, named_rng("floor control", i)), c.embeddings).finite.loss_floor
         for i, c in enumerate(cases)
     ]  # fmt: skip
-    trained = _trained(cases, steps)
+    run = train_cases(cases, init="uniform", lr=1.0, steps=steps, every="log")
     found = [
         _losses(c, t, drawn, named_rng("floor drawn", i))
-        for i, (c, t) in enumerate(zip(cases, trained, strict=True))
+        for i, (c, t) in enumerate(zip(cases, run.records["loss"], strict=True))
     ]
     under = [f - x.least for f, x in zip(floor, found, strict=True)]
     above = [float(x.path[-1] - f) for f, x in zip(floor, found, strict=True)]
@@ -98,16 +98,6 @@ def check(
     )  # fmt: skip
 
 
-def _trained(cases: list[Case], steps: int) -> list[Float[np.ndarray, " records"]]:
-    """The losses on the way of gradient descent."""
-    tables = [c.embeddings for c in cases if c.embeddings is not None]
-    run = train(
-        [c.samples for c in cases], embeddings=tables or None, init="uniform", lr=1.0, steps=steps,
-        every="log",
-    )  # fmt: skip
-    return list(run.records["loss"])
-
-
 def _losses(
     case: Case, trained: Float[np.ndarray, " records"], drawn: int, rng: np.random.Generator
 ) -> Losses:
@@ -115,10 +105,9 @@ def _losses(
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.experiment.model import Problem, bags_of, loss_value
+    from attomaton.mechanics.experiment.model import loss_value
 
-    E, vocab = case.embeddings, len(case.samples.vocabulary)
-    points = penalty_path(case.samples, LAMBDAS, E)
+    points = penalty_path(case.samples, LAMBDAS, case.embeddings)
     end = points[-1].scores if points[-1].W is None else points[-1].W
     assert end is not None
     size = np.geomspace(0.01, 30, drawn)
@@ -126,12 +115,8 @@ def _losses(
     W *= (size / np.linalg.norm(W.reshape(drawn, -1), axis=1)).reshape(-1, *[1] * end.ndim)
     # Half of them around the end of the path, where a floor that is too high would be crossed first.
     W[1::2] += end
-    bags = bags_of(case.samples, None if E is None else vocab)
     with float64():
-        problem = Problem(
-            type(bags)(*map(jnp.asarray, bags)), None if E is None else jnp.asarray(E.E),
-            jnp.asarray(float(vocab)),
-        )  # fmt: skip
+        problem = problem_of(case)
         loss = np.asarray(jax.jit(jax.vmap(lambda w: loss_value(w, problem)))(jnp.asarray(W)))
     return Losses(size, loss, trained, np.array([p.loss for p in points]))
 

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 
 from attomaton.claims.cases import Case, Given, assumptions
 from attomaton.claims.convexity import choices_of, pair_scores
+from attomaton.claims.measure import problem_of
 from attomaton.claims.picture import line, theory_line
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
@@ -118,7 +119,7 @@ def _at(case: Case, W: Float[np.ndarray, "width width"], repeats: bool) -> Both:
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.experiment.model import Problem, bags_of, loss_and_gradient
+    from attomaton.mechanics.experiment.model import loss_and_gradient
 
     assert case.embeddings is not None
     E, s = case.embeddings.E, case.samples
@@ -129,9 +130,7 @@ def _at(case: Case, W: Float[np.ndarray, "width width"], repeats: bool) -> Both:
         E_, C_, W_ = map(jnp.asarray, (E, C, W))
         p = np.asarray(_layer(W_, E_, C_, place))
         plain = jax.grad(lambda w: -place.weight @ jnp.log(_layer(w, E_, C_, place)))(W_)
-        bags = bags_of(s, len(E))
-        problem = Problem(type(bags)(*map(jnp.asarray, bags)), E_, jnp.asarray(float(len(E))))
-        _, trained = loss_and_gradient(W_, problem)
+        _, trained = loss_and_gradient(W_, problem_of(case))
     choices = choices_of(s)
     theta = pair_scores(case, W)
     look = luce_loss(choices, theta)

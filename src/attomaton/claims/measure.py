@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from attomaton.mechanics.theory.finite import FiniteSubspace
+from attomaton.claims.cases import Case
+from attomaton.mechanics.experiment.train import Training, train
+from attomaton.mechanics.theory.finite import FiniteComponent, FiniteSubspace
 from attomaton.mechanics.theory.limit import Limit
+from attomaton.mechanics.theory.svm import GraphSVM
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
+
+    from attomaton.mechanics.experiment.model import Problem
 
 
 class Yardstick(NamedTuple):
@@ -132,3 +137,37 @@ def _tied(limit: Limit, several: Sequence[Limit], vocab: int | None) -> tuple[np
     tied = np.zeros((rows, slots))
     tied[owner, np.arange(len(owner)) - samples.start[owner]] = own
     return tied, bags_of(samples, vocab, rows, slots)
+
+
+# What claims train, and where
+
+
+def train_cases(cases: Sequence[Case], **how: Any) -> Training:
+    """All cases trained side by side, each with its own embeddings."""
+    tables = [c.embeddings for c in cases if c.embeddings is not None]
+    return train([c.samples for c in cases], embeddings=tables or None, **how)
+
+
+def parameters(run: Training, limits: Sequence[Limit]) -> list[np.ndarray]:
+    """W of each problem, or its own pairs' scores without the padding."""
+    if run.W is not None:
+        return list(run.W)
+    assert run.scores is not None
+    return [x[: len(y.graph.pair_last)] for x, y in zip(run.scores, limits, strict=True)]
+
+
+def in_space(limit: Limit, part: GraphSVM | FiniteComponent) -> np.ndarray:
+    """W_svm or W_fin in the space that is trained in."""
+    return part.score if limit.embeddings is None else limit.dense(part.coefficient)
+
+
+def problem_of(case: Case) -> "Problem":
+    """A case as the layer that training uses takes it; inside `float64()`."""
+    import jax.numpy as jnp
+
+    from attomaton.mechanics.experiment.model import Problem, bags_of
+
+    E, vocab = case.embeddings, len(case.samples.vocabulary)
+    bags = bags_of(case.samples, None if E is None else vocab)
+    table = None if E is None else jnp.asarray(E.E)
+    return Problem(type(bags)(*map(jnp.asarray, bags)), table, jnp.asarray(float(vocab)))

@@ -5,7 +5,7 @@ L*. What is left outside the direction is bounded, so the angle falls like 1/R. 
 radii $R^2 = \|W_{fin}\|^2 + (r \|W_{svm}\|)^2$: what lies inside is judged by itself.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -21,6 +21,7 @@ from attomaton.claims.cases import (
     structure,
 )
 from attomaton.claims.controls import relabelled
+from attomaton.claims.measure import in_space
 from attomaton.claims.picture import bundle, level, theory_line
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.path import norm_path
@@ -64,10 +65,6 @@ def _path(case: Case, limit: Limit) -> Path:
     return Path(radii, [p.loss for p in points], inside, outside)
 
 
-def _dense(limit: Limit, what: Any) -> Float[np.ndarray, "*shape"]:
-    return what.score if limit.embeddings is None else limit.dense(what.coefficient)
-
-
 def check(problems: int = 5, given: Given | None = None) -> Evidence:
     """T2 on random data sets with cycles and non-orthonormal embeddings, or on a user's data."""
     cases = _draws(problems) if given is None else given.cases
@@ -83,11 +80,11 @@ def check(problems: int = 5, given: Given | None = None) -> Evidence:
         solve_limit(relabelled(c.samples, named_rng("T2 control", i)), c.embeddings)
         for i, (c, _) in enumerate(hard)
     ]
-    control = [cosine(p.outside[-1], _dense(x, x.svm)) for p, x in zip(paths, wrong, strict=True)]
+    control = [cosine(p.outside[-1], in_space(x, x.svm)) for p, x in zip(paths, wrong, strict=True)]
     measured = {
         "cosine_svm": np.cos(angle[:, -1]).tolist(),
         "distance_fin": [
-            float(np.linalg.norm(p.inside[-1] - _dense(x, x.finite)))
+            float(np.linalg.norm(p.inside[-1] - in_space(x, x.finite)))
             for p, x in zip(paths, limits, strict=True)
         ],
         "loss_gap": [p.loss[-1] - x.finite.loss_floor for p, x in zip(paths, limits, strict=True)],
@@ -131,7 +128,7 @@ def check(problems: int = 5, given: Given | None = None) -> Evidence:
 
 def _angles(path: Path, limit: Limit) -> list[float]:
     """The angle with W_svm, of the part outside S_fin, at every radius; by its sine, which small angles keep."""
-    W = _dense(limit, limit.svm)
+    W = in_space(limit, limit.svm)
     angles = []
     for x in path.outside:
         along = np.vdot(x, W) / np.vdot(W, W) * W
@@ -145,7 +142,7 @@ def _panels(
     R = np.array(RADII)
     middle = float(np.median(angle[:, 0]))
     inside = np.array([
-        [max(float(np.linalg.norm(y - _dense(x, x.finite))), 1e-16) for y in p.inside]
+        [max(float(np.linalg.norm(y - in_space(x, x.finite))), 1e-16) for y in p.inside]
         for p, x in zip(paths, limits, strict=True)
     ])  # fmt: skip
     return (
