@@ -24,6 +24,7 @@ from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.finite import (
     CERTIFIED,
+    KNOWN,
     Choices,
     FiniteComponent,
     cyclic_choices,
@@ -36,7 +37,7 @@ from attomaton.numerics import shortened, unit_scale
 AWAY = 1e-8  # margin of unit differences at which they count as positive
 SAME = 1e-9  # distance, in units of the longest, at which two directions are one
 MOST_NUMBERS = 2 * 10**8  # of all matrices together: 1.6 GB
-CONVERGED = 1e-13  # gradient of the mean loss at which Newton stops
+CONVERGED = 1e-11  # nats by which a step still moves scores when Newton stops
 STEPS = 200
 
 
@@ -276,10 +277,12 @@ def dependent_finite(ties: Ties, samples: Samples) -> FiniteComponent:
     v, step = _fit(choices, F, total)
     look = luce_loss(choices, F @ v)
     gradient = float(np.abs(F.T @ look.gradient).max(initial=0.0)) / total
-    if not gradient <= CERTIFIED:
+    error = 2.0 * float(np.abs(F @ step).max(initial=0.0))
+    if not (gradient <= CERTIFIED and error <= KNOWN):
         raise SolverError(
-            f"finite part: no certified answer (gradient {gradient:.1e}, at most {CERTIFIED:.0e} is needed). "
-            "Samples of very unlike weights, or embeddings that are nearly dependent, cause this."
+            f"finite part: no certified answer (gradient {gradient:.1e}, at most {CERTIFIED:.0e} is needed; log-odds "
+            f"known to {error:.1e} nats, {KNOWN:.0e} is needed). Samples of very unlike weights, or embeddings "
+            "that are nearly dependent, cause this."
         )
     coefficient = _tie_coefficients(ties, ties.basis @ v)
     score = features.value @ (features.value.T @ coefficient)
@@ -287,7 +290,7 @@ def dependent_finite(ties: Ties, samples: Samples) -> FiniteComponent:
     log_pi = np.where(graph.cyclic, score - mean[graph.component], 0.0)
     return FiniteComponent(
         log_pi, coefficient / features.unit**2, score, float(look.loss.sum()) / total, gradient,
-        kept, float(np.linalg.norm(v)) / features.unit, 2.0 * float(np.abs(F @ step).max(initial=0.0)),
+        kept, float(np.linalg.norm(v)) / features.unit, error,
     )  # fmt: skip
 
 
@@ -301,7 +304,8 @@ def _fit(
         look = luce_loss(choices, F @ v)
         gradient = F.T @ look.gradient
         step = _newton(_hessian(choices, look.p, F), gradient)
-        if np.abs(gradient).max(initial=0.0) <= CONVERGED * total:
+        # Where odds are extreme, a slope that is nothing still leaves scores undecided: the step says by how much.
+        if np.abs(F @ step).max(initial=0.0) <= CONVERGED:
             break
         size, slope = 1.0, float(gradient @ step)
         while size > 1e-12:
