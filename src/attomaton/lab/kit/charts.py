@@ -240,14 +240,6 @@ class Picture(Part):
         return made | dict(self.more)
 
 
-@dataclass(frozen=True)
-class _Given(Picture):
-    given: Any = None
-
-    def options(self) -> dict[str, Any]:
-        return self.given
-
-
 NOTHING = Picture()
 
 
@@ -272,11 +264,8 @@ class Canvas(EChart, component="chart.js"):
         self._props["options"] = picture.options()
         self.update()
 
-    def patch(self, *series: Any) -> None:
+    def patch(self, *series: Series) -> None:
         """Change these series, which have an id, in the browser alone."""
-        if not isinstance(series[0], Series):
-            self.run_method("patch", series[0])
-            return
         self.run_method("patch", {"series": [one._option() for one in series]})
 
 
@@ -286,17 +275,12 @@ class Chart:
     def __init__(
         self,
         title: str,
-        picture: Any = NOTHING,
-        header: Sequence[str] = (),
-        rows: Rows = (),
+        picture: Picture = NOTHING,
         *,
         name: str,
         height: str = "20rem",
-        note: str = "",
-        on_click: Callable[[Any], Any] | None = None,
+        on_click: Callable[[Point], Any] | None = None,
     ):
-        old = not isinstance(picture, Picture)  # as long as some screens give options
-        picture = _Given(given=picture, header=header, rows=rows, note=note) if old else picture
         self.name, self.picture = name, picture
         self._stale = True
         self.canvas: Canvas
@@ -313,20 +297,14 @@ class Chart:
                     )
             self.canvas = Canvas(picture, title).style(f"height: {height}; width: 100%")
             if on_click is not None:
-                self.canvas.on(
-                    "point", lambda e: on_click(e.args) if old else _clicked(e.args, on_click)
-                )
+                self.canvas.on("point", lambda e: _clicked(e.args, on_click))
             self.note = ui.label().classes("note")
             self._twin = ui.element("div").classes("twin")
             self._twin.set_visibility(False)
         self._say()
 
-    def show(
-        self, picture: Any, header: Sequence[str] = (), rows: Rows = (), note: str = ""
-    ) -> None:
+    def show(self, picture: Picture) -> None:
         """Draw something else in the same place."""
-        if not isinstance(picture, Picture):
-            picture = _Given(given=picture, header=header, rows=rows, note=note)
         self.picture, self._stale = picture, True
         self.canvas.show(picture)
         self._say()
