@@ -1,6 +1,6 @@
 r"""The loss floor: $L^* = \inf_W L(W)$, computed without training; nothing crosses it, the penalty path approaches it.
 
-$L(W_\lambda) \to L^*$ as the price λ of size falls; and no W, drawn or trained, has a loss below it. The control takes
+$L(W_\lambda) \to L^*$ as the penalty λ falls; and no W, drawn or trained, has a loss below it. The control takes
 the floor of other data: half of every sample's weight moved to another label of its own context.
 """
 
@@ -145,7 +145,7 @@ def _panels(x: Losses, limit: Limit, wrong: float) -> tuple[Panel, ...]:
             xscale="log", yscale=yscale,
         ),
         Panel(
-            "Penalty path", "price λ", "loss above the floor",
+            "Penalty path", "penalty λ", "loss above the floor",
             lines, xscale="log", yscale="log",
         ),
     )  # fmt: skip

@@ -90,7 +90,7 @@ _LIST = [
     ),
     Claim(
         "loss-floor", "L* is the infimum of the loss",
-        "No W has a loss below L*, and minimisers at falling prices of size approach it.",
+        "No W has a loss below L*, and minimisers under falling penalties approach it.",
         loss_floor.check, full={"problems": 20, "drawn": 4000, "steps": 100_000}, data={},
     ),
     Claim(

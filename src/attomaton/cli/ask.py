@@ -74,11 +74,11 @@ def predict(
     if seed is not None and not sample:
         raise UsageError("--seed goes with --sample: nothing else is drawn.")
     if is_folder(model, "predictor"):
-        refuse_options("a predictor", {"--radius": radius})
+        refuse_options("a predictor", radius=radius)
         found = predictor.predicted(model, tokens, top, backoff is not False, sample, seed or 0)
         top = len(found.probabilities)
     else:
-        refuse_options("a limit", {"--backoff": backoff})
+        refuse_options("a limit", backoff=backoff)
         found = _predicted(model, tokens, inf if radius is None else radius, sample, seed or 0)
     emit(found, prediction_text(found, top), json)
     mark_unknown(found.unknown)
@@ -122,12 +122,12 @@ def explain(
     if figure is not None:
         check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):
-        refuse_options("a predictor", {"--evidence": evidence, "--figure": figure})
+        refuse_options("a predictor", evidence=evidence, figure=figure)
         reasons, text = predictor.explained(model, tokens, backoff is not False)
         emit(reasons, text, json)
         mark_unknown(reasons.unknown)
         return
-    refuse_options("a limit", {"--backoff": backoff})
+    refuse_options("a limit", backoff=backoff)
     at_least("--evidence", evidence or 0, 0)
     automaton, words = opened(model, tokens)
     explanation = automaton.explain(words, 3 if evidence is None else evidence)
@@ -219,9 +219,9 @@ def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, li
     return Automaton(limit), [limit.graph.vocabulary.read(token) for token in tokens]
 
 
-def refuse_options(what: str, given: dict[str, object]) -> None:
+def refuse_options(what: str, **given: object) -> None:
     """Refuse options that say nothing about this kind of folder."""
-    named = [name for name, value in given.items() if value is not None]
+    named = [f"--{name}" for name, value in given.items() if value is not None]
     if named:
         other = (
             "a limit (`attomaton fit`)"

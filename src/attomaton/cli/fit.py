@@ -1,12 +1,12 @@
 """The commands that learn from a data set: the exact limit of training, training itself, and both on embedded data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attomaton.cli.console import emit, progress_bar, say, say_replaced
-from attomaton.cli.options import Data, EngineOptions, Force, Json, RunFolder, command
+from attomaton.cli.options import Data, EngineOptions, Force, Json, RunFolder, command, said
 from attomaton.errors import AttomatonError
 
 if TYPE_CHECKING:
@@ -144,11 +144,10 @@ def train(
     from attomaton.report.text.terminal import table
 
     spacing = int(every) if every is not None and every.isdigit() else every
-    asked: dict[str, Any] = {
-        "init": init, "optimizer": optimizer, "lr": lr, "steps": steps, "every": spacing, "head": head,
-        "loss": loss, "batch_size": batch_size, "seeds": seeds, "seed": seed,
-    }  # fmt: skip
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = said(
+        init=init, optimizer=optimizer, lr=lr, steps=steps, every=spacing, head=head, loss=loss,
+        batch_size=batch_size, seeds=seeds, seed=seed,
+    )  # fmt: skip
     with progress_bar("training") as progress:
         summary = train_run(
             data,
@@ -160,10 +159,11 @@ def train(
             **given,
         )
     say_replaced(summary["replaced"])
-    names = list(summary["final"][0])
+    names, settings = list(summary["final"][0]), summary["settings"]
+    rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
     rows = [[row[name] for name in names] for row in summary["final"]]
     text = (
-        f"{summary['steps']:,} steps of {_optimizer(summary['settings'])} on {summary['samples']:,} samples; L* = "
+        f"{summary['steps']:,} steps of {settings['optimizer']}{rate} on {summary['samples']:,} samples; L* = "
         f"{summary['loss_floor']:.8g}\n{table(names, rows)}\nrun in {out}"
     )
     emit(summary, text, json)
@@ -171,8 +171,3 @@ def train(
     if stopped:
         say(f"not finished: {', '.join(stopped)}; what was computed is kept.")
         raise typer.Exit(130 if "interrupted" in stopped else 4)
-
-
-def _optimizer(settings: dict[str, Any]) -> str:
-    rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
-    return f"{settings['optimizer']}{rate}"

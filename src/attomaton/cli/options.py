@@ -228,6 +228,11 @@ def tokens_typed(value: list[str]) -> list[str]:
     return [as_text(word) for word in value]
 
 
+def said(**options: Any) -> dict[str, Any]:
+    """The options that were given: whoever is called knows the defaults of the others."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def at_least(name: str, value: int, least: int) -> None:
     """Refuse a number that is too small."""
     if value < least:

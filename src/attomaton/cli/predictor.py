@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import EngineOptions, Figure, Force, Json, command
+from attomaton.cli.options import EngineOptions, Figure, Force, Json, command, said
 from attomaton.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -55,14 +55,12 @@ def tune(
     from attomaton.jobs.tune import tune_run
     from attomaton.report.text.terminal import table
 
-    grid: dict[str, Any] = {}
-    if priors is not None:
-        grid["priors"] = [x for x in priors.split(",") if x]
-    for name, text in (("lambdas", lambdas), ("thetas", thetas)):
-        if text is not None:
-            grid[name] = _numbers(name, text)
-    if widen is not None:
-        grid["widen"] = widen
+    grid = said(
+        priors=None if priors is None else [x for x in priors.split(",") if x],
+        lambdas=_numbers("lambdas", lambdas),
+        thetas=_numbers("thetas", thetas),
+        widen=widen,
+    )
     with free_engine.open() as where, progress_bar("tuning") as progress:
         record = tune_run(
             data,
@@ -75,7 +73,8 @@ def tune(
             **grid,
         )
     say_replaced(record["replaced"])
-    chosen = record["chosen"]
+    chosen, found = record["chosen"], record["resumed_pieces"]
+    resumed = f"; {found} of {record['pieces']} pieces were there" if found else ""
     rows = [
         [r["prior"], r["theta"], r["lambda"], f"{r['log_loss']:.4f}", f"{r['top1']:.4f}"]
         for r in record["grid"]["theta_lambda"]
@@ -86,7 +85,7 @@ def tune(
         f"chosen: prior {chosen['prior']}, theta {chosen['theta']:g}, lambda {chosen['lambda']:g}; "
         f"gradient residual {record['certificates']['gradient']:.1g}\n"
         f"{_edges(record)}"
-        f"predictor in {out} ({record['seconds']:.0f} s{_taken_up(record)})"
+        f"predictor in {out} ({record['seconds']:.0f} s{resumed})"
     )
     emit(record, text, json)
 
@@ -108,12 +107,6 @@ def _edges(record: dict[str, Any]) -> str:
             f"to try further: --{name}s {further}\n"
         )
     return "".join(lines)
-
-
-def _taken_up(record: dict[str, Any]) -> str:
-    """What an earlier process had done of the tuning, in words."""
-    found = record["resumed_pieces"]
-    return f"; {found} of {record['pieces']} pieces were there" if found else ""
 
 
 def predicted(
@@ -262,8 +255,8 @@ def _more(more: float, error: float) -> str:
     return f"{more:+.4f}" if isnan(error) else f"{more:+.4f} ± {error:.4f}"
 
 
-def _numbers(name: str, text: str) -> list[float]:
+def _numbers(name: str, text: str | None) -> list[float] | None:
     try:
-        return [float(x) for x in text.split(",") if x]
+        return None if text is None else [float(x) for x in text.split(",") if x]
     except ValueError:
         raise UsageError(f"--{name} {text}: expected numbers with commas between them.") from None

@@ -3,8 +3,9 @@
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -20,6 +21,10 @@ from attomaton.errors import (
     visible,
 )
 
+if TYPE_CHECKING:
+    from attomaton.folders.look import Folder
+
+Found = TypeVar("Found", bound="Folder")
 _program = typer.Typer()  # the whole command line, to which these commands belong
 HOME = Path("runs")  # where runs lie that were not told where to lie
 
@@ -72,7 +77,7 @@ def ls(
         for f in scan(places)
         if (kind is None or f.kind == kind) and (state is None or f.state == state)
     ]
-    records = [{**_offered(plain(f)), "shown": _shown(f.path, places)} for f in found]
+    records = [{**plain(_offered(f)), "shown": _shown(f.path, places)} for f in found]
     under = ", ".join(map(str, places))
     sought = " ".join(word for word in (state, kind or "folder") if word)
     text = f"{under}: no {sought}{'' if kind else ' of attomaton'} here."
@@ -112,45 +117,45 @@ def show(
     from attomaton.folders.look import find
     from attomaton.report.text.folders import folder_text
 
-    record = _offered(plain(details(find(folder))))
+    record = plain(_offered(details(find(folder))))
     emit(record, folder_text(record), json)
     if record["state"] == "unreadable":
         raise typer.Exit(DataError.exit_code)
 
 
-def _offered(record: dict[str, Any]) -> dict[str, Any]:
-    """A folder's record; what is told to go on with it is a command that this program would take, or nothing.
+def _offered(folder: Found) -> Found:
+    """A folder; what is told to go on with it is a command that this program would take, or nothing.
 
     The command is what a log in the folder says, and folders come from anywhere.
     """
-    if record["go_on"] is None or _goes_on(record):
-        return record
-    if record["maker"] is None:
-        return {**record, "go_on": None}  # its note says why
+    if folder.go_on is None or _goes_on(folder, folder.go_on):
+        return folder
+    if folder.maker is None:
+        return replace(folder, go_on=None)  # its note says why
     said = "its log names no command of attomaton that would go on with it"
-    return {**record, "go_on": None, "note": "; ".join(filter(None, (record["note"], said)))}
+    return replace(folder, go_on=None, note="; ".join(filter(None, (folder.note, said))))
 
 
-def _goes_on(record: dict[str, Any]) -> bool:
+def _goes_on(folder: "Folder", typed: str) -> bool:
     """Whether the recorded command makes such folders, at this place, with options that exist."""
     from typer.main import get_command
 
     try:
-        program, name, *words = shlex.split(record["go_on"])
+        program, name, *words = shlex.split(typed)
     except ValueError:
         return False
     if name == "runs":
-        return words == ["rm", str(record["path"])]
+        return words == ["rm", str(folder.path)]
     commands = getattr(get_command(_program), "commands", {})
-    if program != "attomaton" or name != record["maker"] or name not in commands:
+    if program != "attomaton" or name != folder.maker or name not in commands:
         return False
-    if visible(record["go_on"], most=None) != record["go_on"]:
+    if visible(typed, most=None) != typed:
         return False
     try:
         given = commands[name].make_context(name, list(words)).params
     except Exception:  # of whatever class the parser raises: it is no command of ours
         return False
-    place = Path(record["place"] or record["path"])
+    place = folder.place or folder.path
     return given.get("out") is None or Path(given["out"]).name == place.name
 
 

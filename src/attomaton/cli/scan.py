@@ -1,12 +1,12 @@
 """The commands of scan and snap: one experiment, or a grid of them."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from attomaton.cli.console import emit, progress_bar, say, say_replaced
-from attomaton.cli.options import EngineOptions, Force, Json, RunFolder, command
+from attomaton.cli.options import EngineOptions, Force, Json, RunFolder, command, said
 
 Classes = Annotated[
     str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
@@ -64,9 +64,10 @@ def dynamics(
     from attomaton.jobs.dynamics import dynamics_run
     from attomaton.report.text.terminal import table
 
-    given = {"until": until, "steps": steps, "T": T, "batch": batch, "optimizer": optimizer,
-             "start": start, "seeds": seeds, "seed": seed, "mixing": mixing}  # fmt: skip
-    options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    options = said(
+        until=until, steps=steps, T=T, batch=batch, optimizer=optimizer, start=start, seeds=seeds,
+        seed=seed, mixing=mixing,
+    )  # fmt: skip
     asked = {"classes": classes, "level": level, "eta_y": eta_y, "eta_z": eta_z, **options}
     place = out or unfinished_run("dynamics", asked) or run_folder("dynamics", asked)
     with progress_bar("dynamics") as progress:

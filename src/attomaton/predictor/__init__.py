@@ -1,1 +1,1 @@
-"""The layer as a predictor for unseen text: scores with a prior and a price, chosen on validation data."""
+"""The layer as a predictor for unseen text: scores with a prior and a penalty, chosen on validation data."""

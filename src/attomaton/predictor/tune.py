@@ -1,7 +1,7 @@
-"""Choosing a predictor: the prior, then θ and the price, on validation windows; then the exact fit and its proof.
+"""Choosing a predictor: the prior, then θ and the penalty, on validation windows; then the exact fit and its proof.
 
-The grid is walked by coordinates. Priors are compared on every fourth part, at the middle θ and all prices; the best
-of them then meets every θ and every price on all parts. Least log-loss decides. Where the best lies at an edge of the
+The grid is walked by coordinates. Priors are compared on every fourth part, at the middle θ and all penalties; the best
+of them then meets every θ and every penalty on all parts. Least log-loss decides. Where the best lies at an edge of the
 grid, one more value is tried beyond it, at the best and its neighbours along the other axis, a few times over; what is
 then still at an edge is said (`at_edge`).
 """
@@ -58,7 +58,7 @@ def tune(
 ) -> Predictor:
     """The predictor fitted on `train` that suits `valid` best.
 
-    `lambdas` are prices in units of one window (λ·n of the penalty path). Where the best of the grid lies at an
+    `lambdas` are penalties in units of one window (λ·n of the penalty path). Where the best of the grid lies at an
     edge, the grid grows there up to `widen` times; a single value is taken as it is. `reading` is how the files were
     read (context and columns), noted for those to be scored later. `over` does a stage with all parts, here or
     elsewhere, one after the other or side by side. Windows without a label inside their context raise a `DataError`, a
@@ -174,7 +174,7 @@ def at_edge(final: Mapping[Setting, Any]) -> list[str]:
 
 
 def _further(final: Iterable[Setting], best: Setting) -> tuple[float | None, float | None]:
-    """The next θ and the next price beyond the edges at which the best lies."""
+    """The next θ and the next penalty beyond the edges at which the best lies."""
     return (
         wider([s.theta for s in final], best.theta, end=0.0),
         wider([s.lam for s in final], best.lam),
