@@ -287,6 +287,13 @@ def test_bad_embeddings(call, chain, tmp_path, E, says):
     assert says in err
 
 
+@pytest.mark.parametrize("E", [np.ones((3, 3)), np.random.default_rng(0).normal(size=(4, 3))])
+def test_dependent_embeddings_have_a_limit(call, chain, tmp_path, E):
+    np.save(tmp_path / "E.npy", E)
+    arguments = ["-o", tmp_path / "M", "--embeddings", tmp_path / "E.npy"]
+    assert call("fit", chain, *arguments)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("W0", "says", "exit_code"),
     [

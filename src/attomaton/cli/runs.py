@@ -5,7 +5,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,6 @@ from attomaton.errors import (
 if TYPE_CHECKING:
     from attomaton.folders.look import Folder
 
-Found = TypeVar("Found", bound="Folder")
 _program = typer.Typer()  # the whole command line, to which these commands belong
 HOME = Path("runs")  # where runs lie that were not told where to lie
 
@@ -123,7 +122,7 @@ def show(
         raise typer.Exit(DataError.exit_code)
 
 
-def _offered(folder: Found) -> Found:
+def _offered(folder: "Folder") -> "Folder":
     """A folder; what is told to go on with it is a command that this program would take, or nothing.
 
     The command is what a log in the folder says, and folders come from anywhere.
