@@ -3,7 +3,7 @@
 import inspect
 import re
 
-from attomaton.cli.main import train as train_command
+from attomaton.cli.fit import train as train_command
 from attomaton.cli.scan import dynamics
 from attomaton.lab.scan_snap import runs as scan_snap
 from attomaton.lab.scan_snap.settings import CHOICES, LABELS
