@@ -20,7 +20,6 @@ from attomaton.report.graphs import readable
 from attomaton.summaries.records import (
     DocumentPoint,
     DocumentSummary,
-    Ending,  # noqa: F401 - of the example below
     LastTokenPoint,
     LastTokenSummary,
     ModelSummary,
@@ -63,10 +62,14 @@ Bars = list[tuple[str, list[tuple[str, float]]]]  # a row, and the share of each
 def share_bars(record: Summary) -> Bars:
     """Rows of shares: what last tokens are, and how windows are decided.
 
-    >>> from types import SimpleNamespace as Some
-    >>> decided = Some(outcomes=[Ending("hard", 1.0, 0.5, None)])
-    >>> share_bars(Some(subject="document", predictions=decided))
-    [('all windows', [('hard', 0.5)])]
+    >>> from attomaton import example_samples, solve_limit
+    >>> from attomaton.summaries import model_summary
+    >>> for row, parts in share_bars(model_summary(solve_limit(example_samples()))):
+    ...     print(row, [f"{kind} {share:.2f}" for kind, share in parts if share])
+    all windows ['hard 0.29', 'soft 0.66', 'absent 0.05']
+    label in context ['hard 0.31', 'soft 0.69']
+    last tokens ['hard 0.33', 'soft 0.33', 'mixed 0.33']
+    their samples ['hard 0.28', 'soft 0.31', 'mixed 0.41']
     """
     outcomes = record.predictions.outcomes
     what = "samples" if record.subject == "last token" else "windows"
