@@ -111,6 +111,43 @@ def local_panels(r: Result) -> list[Panel]:
     ]  # fmt: skip
 
 
+def components_panels(r: Result) -> list[Panel]:
+    """Components against samples, as counted and as theory has them."""
+    rows = r["rows"]
+    n = [x["n"] for x in rows]
+    late = [x for x in rows if x["n"] >= 1000]
+    return [
+        Panel(
+            "Components of one last token's graph", "samples n", "components",
+            [line(n, [x["components"] for x in rows], "counted, contexts of 64", error=[x["error"] for x in rows]),
+             line(n, [x["pairs"] for x in rows], "control: contexts of 2"),
+             theory_line([x["n"] for x in late], [x["theory"] for x in late], "1 + K exp(−n/K)")],
+            xscale="log",
+        )
+    ]  # fmt: skip
+
+
+def dimensions_panels(r: Result) -> list[Panel]:
+    """What is selected, what is strict, and the loss floor against the dimension."""
+    rows = r["rows"]
+    d = [x["d"] for x in rows]
+    told = [x for x in rows if x["published"] is not None]
+    return [
+        Panel(
+            "Selected by retrieval", "dimensions d", "share",
+            [line(d, [x["selected"] for x in rows], "mass on the label's component", error=[x["error"] for x in rows]),
+             line(d, [x["strict"] for x in rows], "strict differences"),
+             line([x["d"] for x in told], [x["published"] for x in told], "published", "points"),
+             level(d, 1.0, "a dimension for each token")],
+            xscale="log",
+        ),
+        Panel(
+            "Loss floor", "dimensions d", "L*",
+            [line(d, [x["loss_floor"] for x in rows], "mean over draws")], xscale="log",
+        ),
+    ]  # fmt: skip
+
+
 # Scan and Snap
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.claims import global_protocol, local_protocol
+from attomaton.claims import global_protocol, local_protocol, published
 from attomaton.claims.picture import heat, line
 from attomaton.errors import counted, cut
 from attomaton.report.figures.canvas import BLACK, Figure
@@ -230,6 +230,8 @@ def _series(
 DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-global": mechanics_global,
     "mechanics-local": mechanics_local,
+    "mechanics-fig11": lambda r: panels_figure(r["title"], published.components_panels(r)),
+    "mechanics-fig12": lambda r: panels_figure(r["title"], published.dimensions_panels(r)),
     "scan-snap-fig3": fig3,
     "scan-snap-fig4": fig4,
     "scan-snap-fig5": fig5,
