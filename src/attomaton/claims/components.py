@@ -29,7 +29,8 @@ def fig11(seeds: int = 5) -> dict[str, Any]:
     Once contexts connect everything, a token stands alone as long as it never was a label: $1 + K e^{-n/K}$. Of the
     largest data one draw says enough. Control: contexts of two tokens, where one win does not close a cycle.
     """
-    rows, wrong = [], []
+    rows: list[dict[str, float]] = []
+    wrong: list[float] = []
     for n in N_11:
         draws = range(seeds if n < N_11[-1] else 1)
         found = [_components(named_rng(f"fig11 {n}", i), n, T_11) for i in draws]
@@ -39,7 +40,7 @@ def fig11(seeds: int = 5) -> dict[str, Any]:
              "theory": 1 + K_11 * float(np.exp(-n / K_11)), "pairs": float(np.mean(pairs))}
         )  # fmt: skip
         wrong.append(float(np.mean(pairs)))
-    means = {row["n"]: row["components"] for row in rows}
+    means = {n: row["components"] for n, row in zip(N_11, rows, strict=True)}
     return {
         "title": "Components against samples",
         "rows": rows,
@@ -69,7 +70,8 @@ def fig12(seeds: int = 3) -> dict[str, Any]:
     With a dimension for each token it is 1; with few, linear ties mix in tokens that the data never tied. Control: the
     same at 4 dimensions.
     """
-    rows = []
+    rows: list[dict[str, float | None]] = []
+    mass: list[float] = []
     for d in D_12:
         shares, strict, floors = [], [], []
         for i in range(seeds):
@@ -82,17 +84,17 @@ def fig12(seeds: int = 3) -> dict[str, Any]:
             shares.append(float(np.average(selected(limit), weights=samples.weight)))
             strict.append(float(apart.mean()))
             floors.append(limit.finite.loss_floor)
+        mass.append(float(np.mean(shares)))
         rows.append(
-            {"d": d, "selected": float(np.mean(shares)), "error": _error(shares),
+            {"d": d, "selected": mass[-1], "error": _error(shares),
              "strict": float(np.mean(strict)), "loss_floor": float(np.mean(floors)),
              "published": PUBLISHED_12.get(d)}
         )  # fmt: skip
-    share = [row["selected"] for row in rows]
-    few = share[D_12.index(4)]
+    few = mass[D_12.index(4)]
     return {
         "title": "How many dimensions does hard retrieval need?",
         "rows": rows,
-        "verdict": _judged(bool((np.diff(share) >= -1e-12).all()) and share[-1] >= 1 - 1e-12),
+        "verdict": _judged(bool((np.diff(mass) >= -1e-12).all()) and mass[-1] >= 1 - 1e-12),
         "control": _judged(few >= 1 - 1e-12),
     }
 
