@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.disk.formats import read_arrays, read_json
-from attomaton.disk.holdings import finished_pieces
+from attomaton.disk.holdings import KIND_FILE, finished_pieces
 from attomaton.disk.ledger import LEDGER, read_ledger
 from attomaton.disk.manifest import MANIFEST, changes
 from attomaton.disk.storage import LOCK_FILE
@@ -27,9 +27,12 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def unreadable(folder: Path) -> list[str]:
-    """The files of a folder that cannot be read as what their names say, or are not what its manifest says."""
+    """The files of a folder that cannot be read as what their names say, or are not what its manifest says.
+
+    The mark vouches for the manifest: where it is gone, the folder was replaced, and its deletion was broken off.
+    """
     faults = [f"{path}: {fault}" for path in files(folder) if (fault := _fault(path)) is not None]
-    return faults + (changes(folder) if (folder / MANIFEST).is_file() else [])
+    return faults + (changes(folder) if (folder / KIND_FILE).is_file() else [])
 
 
 def unreadable_pieces(work: Path) -> list[str]:
