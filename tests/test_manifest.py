@@ -139,6 +139,13 @@ def test_a_manifest_that_names_files_elsewhere_is_refused(folder, name):
             read(folder)
 
 
+def test_a_name_that_no_file_can_have_is_missing(folder):
+    name = f"{'a' * 5000}/b"
+    write_json(folder / MANIFEST, {"files": [{"name": name, "bytes": 1, "sha256": ABC}]})
+    with pytest.raises(DataError, match="is missing"):
+        check_manifest(folder)
+
+
 @pytest.mark.parametrize("content", ["{}", "[]", '{"files": [{"name": "a"}]}', "{", None])
 def test_a_manifest_that_is_broken_or_missing_is_refused(folder, content):
     (folder / MANIFEST).unlink()

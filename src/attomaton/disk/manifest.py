@@ -146,10 +146,16 @@ def _entries(folder: Path) -> tuple[Entry, ...]:
         if name.is_absolute() or ".." in name.parts or "\0" in entry.name:
             raise DataError(f"{path}: names a file outside its folder; {AGAIN}.")
     above = {parent for entry in files for parent in PurePosixPath(entry.name).parents}
-    for link in sorted(inner for inner in above if (folder / inner).is_symlink()):
+    for link in sorted(inner for inner in above if _is_link(folder / inner)):
         if link.name:  # the folder itself may be reached by a link
             raise DataError(f"{folder / link}: a link, where a folder is needed; {AGAIN}.")
     return files
+
+
+def _is_link(path: Path) -> bool:
+    """Whether a link lies there; a name that no file can have is none."""
+    seen = _status(path)
+    return seen is not None and stat.S_ISLNK(seen.st_mode)
 
 
 def _size(path: Path) -> int | None:
