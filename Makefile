@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-# Tests often wait, for a browser or another process: a few more of them than there are cores.
-JOBS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+JOBS ?= auto
 # Where Python is told not to write bytecode (most containers), every start would compile all it imports anew: what is
 # first imported here leaves it behind for all later starts.
 unexport PYTHONDONTWRITEBYTECODE

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 PATIENCE = 60  # seconds
+LEAVING = ("navigated or closed", "context was destroyed", "Cannot find context")
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -133,11 +134,20 @@ class Browser:
     def wait(self, expression, seconds=PATIENCE):
         """Wait until an expression is true in the page; its value."""
         end, pause = time.monotonic() + seconds, 0.01
-        while not (found := self.value(expression)):
+        while not (found := self._asked(expression)):
             assert time.monotonic() < end, f"never came true: {expression}\n{self.text()[:2000]}"
             time.sleep(pause)
             pause = min(1.5 * pause, 0.1)  # asking takes work from what is waited for
         return found
+
+    def _asked(self, expression):
+        """The value of an expression, or None while one page makes room for the next."""
+        try:
+            return self.value(expression)
+        except AssertionError as error:
+            if not any(words in str(error) for words in LEAVING):
+                raise
+            return None
 
     def text(self, selector="body"):
         """The visible text of the first element that matches."""

@@ -1,6 +1,7 @@
 """Requests that are begun and not finished: given up after a while, bounded in number and size."""
 
 import contextlib
+import logging
 import socket
 import threading
 import time
@@ -8,7 +9,7 @@ import time
 import pytest
 import uvicorn
 
-from attomaton.lab.connections import patient
+from attomaton.lab.connections import GONE, is_worth_telling, patient
 
 LONG = 30.0  # seconds after which a test gives up
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -127,3 +128,18 @@ def test_who_waits_for_an_answer_is_not_hurried():
         assert b" 200 " in one.recv(1 << 16)
         one.sendall(ASK + b"\r\n")  # the connection is kept for the next request
         assert b" 200 " in one.recv(1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError(GONE), False),
+        (RuntimeError("other"), True),
+        (ValueError(GONE), True),
+        (None, True),
+    ],
+)
+def test_a_visitor_who_leaves_while_a_page_loads_is_no_fault(error, told):
+    info = None if error is None else (type(error), error, None)
+    record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, "Exception", (), info)
+    assert is_worth_telling(record) is told

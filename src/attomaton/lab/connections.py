@@ -8,13 +8,21 @@ Bodies are the guard's business: it answers a stranger before reading any, and w
 """
 
 import asyncio
+import logging
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+GONE = "No response returned."  # what Starlette raises where a client left before its answer began
 SECONDS = 15.0
 MOST = 128
 MOST_HEAD = 1 << 16
+
+
+def is_worth_telling(record: logging.LogRecord) -> bool:
+    """Whether a line of the server's log tells of a fault: a visitor who leaves while a page loads is none."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, RuntimeError) and str(error) == GONE)
 
 
 def patient(

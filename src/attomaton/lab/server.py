@@ -1,6 +1,7 @@
 """Start the lab: one local server, every request guarded, one page per screen."""
 
 import asyncio
+import logging
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,7 @@ def serve(
         Guard, keys=keys, port=port, hosts=names(host, addresses), any_own=is_any(addresses),
         most=MOST_BYTES, seconds=seconds,
     )  # fmt: skip
+    logging.getLogger("uvicorn.error").addFilter(is_worth_telling)
     try:
         ui.run(
             host=host if len(addresses) == len(resolved(host)) else addresses[0],
