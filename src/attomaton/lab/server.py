@@ -15,7 +15,7 @@ from attomaton.errors import UsageError
 from attomaton.lab import start
 from attomaton.lab.automaton import screen as automaton
 from attomaton.lab.claims import screen as claims
-from attomaton.lab.connections import SECONDS, patient
+from attomaton.lab.connections import SECONDS, is_worth_telling, patient
 from attomaton.lab.data import screen as data
 from attomaton.lab.graph import screen as graph
 from attomaton.lab.guard import Guard
