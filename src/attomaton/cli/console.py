@@ -209,4 +209,8 @@ def fail(kind: str, message: str, code: int) -> None:
         with suppress(BrokenPipeError, StorageError):
             _put(_json({"error": error}))
     say("\n".join(visible(line, LONGEST) for line in f"{kind}: {message}".split("\n")))
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _silence()
     sys.exit(code)
