@@ -1,5 +1,6 @@
 """More tokens than dimensions: ties by linear dependency, against a plain linear program and a second solver."""
 
+from itertools import combinations
 from math import log
 
 import clarabel
@@ -11,7 +12,7 @@ from tests import oracle
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
-from attomaton.errors import UsageError
+from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory import dependent
 from attomaton.mechanics.theory.automaton import Automaton
@@ -221,8 +222,43 @@ def test_vectors_that_are_nothing_tie_everything():
     assert limit.finite.loss_floor == pytest.approx((log(3) + log(2)) / 2)
 
 
+def test_another_order_of_tokens_permutes_the_answer(problems):
+    for p in problems[:20]:
+        new = np.random.default_rng(1).permutation(len(p.E))
+        E = np.empty_like(p.E)
+        E[new] = p.E
+        other, same = solve_limit(p.raw.relabelled(new).samples(), E), p.limit
+        at = other.graph.pairs(new[same.graph.pair_last], new[same.graph.pair_token])
+        np.testing.assert_allclose(other.svm.score[at], same.svm.score, atol=1e-7)
+        np.testing.assert_allclose(other.finite.log_pi[at], same.finite.log_pi, atol=1e-7)
+        assert other.finite.loss_floor == pytest.approx(same.finite.loss_floor, abs=1e-9)
+        for one, two in combinations(range(len(at)), 2):
+            tied = same.graph.component[one] == same.graph.component[two]
+            assert (other.graph.component[at[one]] == other.graph.component[at[two]]) == tied
+
+
+# Controls: a wrong split is not believed
+
+
+def test_control_a_strict_difference_called_a_tie_is_refused(monkeypatch):
+    """The fit then has no minimiser: its slope vanishes on the way to infinity, its step does not."""
+    samples = samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1])
+    E = np.array([[2.0, 0], [1.0, 0], [0, 1.0]])  # two dimensions, and still nothing contradicts
+    assert solve_limit(samples, E).finite.loss_floor == 0.0
+    monkeypatch.setattr(dependent, "_strict", lambda rows: np.zeros(len(rows), bool))
+    with pytest.raises(SolverError, match="finite part: no certified answer"):
+        solve_limit(samples, E)
+
+
+def test_control_a_tie_called_strict_is_refused(monkeypatch):
+    """No W has a margin on both of two differences that add up to nothing."""
+    monkeypatch.setattr(dependent, "_strict", lambda rows: np.ones(len(rows), bool))
+    with pytest.raises(SolverError, match="Graph-SVM: no certified answer"):
+        square(3.0, 1.0)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
-def test_a_rotation_a_scale_and_another_order_of_tokens_change_nothing_else(problems, scale):
+def test_a_rotation_and_a_scale_change_nothing_else(problems, scale):
     for p in problems[:20]:
         rng = np.random.default_rng(0)
         turn = np.linalg.qr(rng.standard_normal((p.E.shape[1],) * 2))[0]

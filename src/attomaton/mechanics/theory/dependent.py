@@ -38,7 +38,9 @@ AWAY = 1e-8  # margin of unit differences at which they count as positive
 SAME = 1e-9  # distance, in units of the longest, at which two directions are one
 MOST_NUMBERS = 2 * 10**8  # of all matrices together: 1.6 GB
 CONVERGED = 1e-11  # nats by which a step still moves scores when Newton stops
+CURVED = 1e-14  # smallest curvature, relative to the largest, that rounding leaves
 STEPS = 200
+TOGETHER = 512  # choices whose curvature is summed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ def _root(H: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"] | None:
     return root if size.min(initial=1.0) > 1e-3 * size.max(initial=1.0) else None
 
 
-def independent(unit: Float[np.ndarray, "n rank"]) -> bool:
+def _independent(unit: Float[np.ndarray, "n rank"]) -> bool:
     """Whether rows of length 1 are independent."""
     if _root(unit @ unit.T) is not None:
         return True
@@ -111,12 +113,12 @@ class Ties:
     features: Features
     basis: Float[np.ndarray, "rank ties"]
 
-    @property
-    def inside(self) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-        """Pairs of a component but its first, and the first of theirs."""
-        first = np.unique(self.graph.component, return_index=True)[1][self.graph.component]
-        other = np.flatnonzero(first != np.arange(len(first)))
-        return other, first[other]
+
+def _inside(graph: PriorityGraph) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+    """Pairs of a component but its first, and the first of theirs."""
+    first = np.unique(graph.component, return_index=True)[1][graph.component]
+    other = np.flatnonzero(first != np.arange(len(first)))
+    return other, first[other]
 
 
 def linear_ties(graph: PriorityGraph, features: Features) -> Ties:
@@ -124,7 +126,7 @@ def linear_ties(graph: PriorityGraph, features: Features) -> Ties:
     a, b = graph.dag
     head = np.unique(graph.component, return_index=True)[1]
     across = features.differences(head[a], head[b])
-    inside, first = Ties(graph, features, np.zeros((0, 0))).inside
+    inside, first = _inside(graph)
     cycles = _unit(features.differences(inside, first))
     basis = _span(cycles)
     across -= (across @ basis) @ basis.T
@@ -165,7 +167,7 @@ def _strict(rows: Float[np.ndarray, "n rank"]) -> Bool[np.ndarray, " n"]:
         if not len(rest):
             return strict
         short = shortened(left) if len(left) < left.shape[1] else left
-        if len(left) <= left.shape[1] and independent(left):
+        if len(left) <= left.shape[1] and _independent(left):
             strict[rest] = True
             return strict
         point, share = _nearest(short)
@@ -254,7 +256,7 @@ def _tie_coefficients(
     ties: Ties, member: Float[np.ndarray, " rank"]
 ) -> Float[np.ndarray, " pairs"]:
     """Coefficients on the pairs of a member of S_fin: they sum to 0 in each component."""
-    inside, first = ties.inside
+    inside, first = _inside(ties.graph)
     coefficient = np.zeros(len(ties.graph.pair_last))
     if len(inside) and member.any():
         rows = ties.features.differences(inside, first)
@@ -274,10 +276,9 @@ def dependent_finite(ties: Ties, samples: Samples) -> FiniteComponent:
     total = float((samples.weight * scale).sum())
     items, choices, kept = cyclic_choices(graph, samples, scale)
     F = features.value[items] @ ties.basis
-    v, step = _fit(choices, F, total)
+    v, error = _fit(choices, F, total)
     look = luce_loss(choices, F @ v)
     gradient = float(np.abs(F.T @ look.gradient).max(initial=0.0)) / total
-    error = 2.0 * float(np.abs(F @ step).max(initial=0.0))
     if not (gradient <= CERTIFIED and error <= KNOWN):
         raise SolverError(
             f"finite part: no certified answer (gradient {gradient:.1e}, at most {CERTIFIED:.0e} is needed; log-odds "
@@ -296,16 +297,17 @@ def dependent_finite(ties: Ties, samples: Samples) -> FiniteComponent:
 
 def _fit(
     choices: Choices, F: Float[np.ndarray, "items ties"], total: float
-) -> tuple[Float[np.ndarray, " ties"], Float[np.ndarray, " ties"]]:
-    """Newton's method with step halving; the answer, and the last full step it still wanted to take."""
-    v = np.zeros(F.shape[1])
-    step = np.zeros(F.shape[1])
+) -> tuple[Float[np.ndarray, " ties"], float]:
+    """Newton's method with step halving: the answer, and by how many nats its scores may be off."""
+    v, error = np.zeros(F.shape[1]), np.inf
     for _ in range(STEPS):
         look = luce_loss(choices, F @ v)
         gradient = F.T @ look.gradient
-        step = _newton(_hessian(choices, look.p, F), gradient)
+        step, known = _newton(_hessian(choices, look.p, F), gradient)
         # Where odds are extreme, a slope that is nothing still leaves scores undecided: the step says by how much.
-        if np.abs(F @ step).max(initial=0.0) <= CONVERGED:
+        moved = float(np.abs(F @ step).max(initial=0.0))
+        error = 2.0 * moved if known else np.inf
+        if moved <= CONVERGED:
             break
         size, slope = 1.0, float(gradient @ step)
         while size > 1e-12:
@@ -322,27 +324,38 @@ def _fit(
         else:
             break  # rounding is all that is left
         v = new
-    return v, step
+    return v, error
 
 
 def _newton(
     hessian: Float[np.ndarray, "ties ties"], gradient: Float[np.ndarray, " ties"]
-) -> Float[np.ndarray, " ties"]:
+) -> tuple[Float[np.ndarray, " ties"], bool]:
+    """Newton's step, and whether curvature is known in all directions: without it a step tells nothing of the end."""
     from scipy.linalg import cho_factor, cho_solve
 
     try:
-        return cho_solve(cho_factor(hessian), gradient)
-    except np.linalg.LinAlgError:  # where all is nearly decided, curvature is lost in rounding
-        return np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+        factor = cho_factor(hessian)
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(hessian, gradient, rcond=None)[0], False
+    pivot = np.square(np.diag(factor[0]))
+    known = pivot.min(initial=1.0) > CURVED * pivot.max(initial=1.0)
+    return cho_solve(factor, gradient), bool(known)
 
 
 def _hessian(
     choices: Choices, p: Float[np.ndarray, " entries"], F: Float[np.ndarray, "items ties"]
 ) -> Float[np.ndarray, "ties ties"]:
-    """Σ w (E_p[f fᵀ] − E_p[f] E_p[f]ᵀ) over the choices."""
-    from scipy.sparse import csr_array
+    """Σ w (E_p[g gᵀ] − E_p[g] E_p[g]ᵀ) over the choices, g seen from the winner.
 
-    n, q = len(choices.winner), choices.entry_weight * p
-    mass = np.bincount(choices.item, q, len(F))
-    mean = csr_array((p, (choices.choice_of, choices.item)), shape=(n, len(F))) @ F
-    return F.T @ (mass[:, None] * F) - mean.T @ (choices.weight[:, None] * mean)
+    From there both terms are as small as what the others hold, so that nothing cancels near certainty.
+    """
+    found = np.zeros((F.shape[1], F.shape[1]))
+    for first in range(0, len(choices.winner), TOGETHER):
+        last = min(first + TOGETHER, len(choices.winner))
+        part = slice(choices.start[first], choices.start[last])
+        owner = choices.choice_of[part]
+        g = F[choices.item[part]] - F[choices.winner[owner]]
+        mean = np.add.reduceat(p[part, None] * g, choices.start[first:last] - choices.start[first])
+        found += g.T @ ((choices.entry_weight[part] * p[part])[:, None] * g)
+        found -= mean.T @ (choices.weight[first:last, None] * mean)
+    return found
