@@ -115,7 +115,11 @@ def picture(drawn: Arrows) -> str:
         for other in sorted(seen):
             (x, y), (u, v) = at[name], at[other]
             bend = (v - y) / 2
-            curve = f"M{x:.0f},{y + 17:.0f} C{x:.0f},{y + bend:.0f} {u:.0f},{v - bend:.0f} {u:.0f},{v - 20:.0f}"
+            out = 150 if x == u and v - y > high else 0  # around the boxes between the two
+            curve = (
+                f"M{x:.0f},{y + 17:.0f} C{x + out:.0f},{y + bend:.0f} {u + out:.0f},{v - bend:.0f} "
+                f"{u:.0f},{v - 20:.0f}"
+            )
             lines.append(f'<path d="{curve}" marker-end="url(#tip)"/>')
     boxes = [
         f'<rect x="{x - 52:.0f}" y="{y - 17:.0f}" width="104" height="34" rx="7"/>'
