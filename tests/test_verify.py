@@ -60,6 +60,9 @@ def test_the_list_of_claims_says_what_each_one_is():
         assert claim.title
         assert claim.statement.endswith(".")
     assert len({claim.title for claim in CLAIMS.values()}) == len(CLAIMS)
+    papers = {name: claim.paper for name, claim in CLAIMS.items()}
+    assert [papers[x] for x in ("T1", "T5", "S1")] == ["Theorem 2", "Section 5", ""]
+    assert papers["mechanics-fig11"] == papers["scan-snap-fig11"] == "Figure 11"
 
 
 def test_claims_are_named_where_python_drops_docstrings():
@@ -109,6 +112,9 @@ def test_the_folder_holds_evidence_report_and_points(ended, tmp_path):
     record = read_json(folder / "claims" / "T1.json")
     assert record["command"] == "attomaton verify --only T1"
     assert record["measured"] == {"gap": [0.0, 1.0]}
+    assert record["paper"] == summary["claims"][0]["paper"] == "Theorem 2"
+    for name in ("report.html", "report.md"):
+        assert "Theorem 2" in (folder / name).read_text(encoding="utf-8")
     assert summary["claims"][0]["figures"] == {"gap": "0 … 1"}
     points = read_table(folder / "panels.parquet")
     assert points["y"].to_pylist() == [3.0, 4.0]
@@ -187,11 +193,11 @@ def test_a_users_data_are_put_through_every_claim_that_applies(call, tmp_path):
     # One last token with a tie and an outranked token: neither acyclic nor one component.
     assert verdicts["T3"] == verdicts["S1"] == verdicts["mechanics-global"] == "not applicable"
     said = {b["what"]: b["claims"] for b in summary["broken_assumptions"]}
-    (a1,) = [k for k in said if k.startswith("A1")]
-    assert "2 of 5 samples" in a1
-    assert "line 3: label 'soup', tokens ['cake', 'bell']" in a1
-    assert "line 6: label 'tea'" in a1
-    assert "T1" in said[a1]
+    (broken,) = [k for k in said if k.startswith("Assumption 2")]
+    assert "2 of 5 samples" in broken
+    assert "line 3: label 'soup', tokens ['cake', 'bell']" in broken
+    assert "line 6: label 'tea'" in broken
+    assert "T1" in said[broken]
 
 
 def test_data_without_a_realizable_sample_are_a_report_and_not_a_crash(call, tmp_path):

@@ -131,9 +131,10 @@ class Evidence(Shown):
     tolerance: str
     measured: Quantities
     control_measured: Quantities
-    claim: str = ""  # its name, title and statement: the registry of claims fills them in
+    claim: str = ""  # its name, title, statement and place in the paper: the registry of claims fills them in
     title: str = ""
     statement: str = ""
+    paper: str = ""
     formula: str = ""
     assumptions: tuple[Assumption, ...] = ()
     prediction: Quantities = field(default_factory=dict)

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from attomaton.claims import cases, convexity, gradient_descent, loss_floor, luce_identity
-from attomaton.claims.cases import Case, Given, assumptions, judged, refuted, step_size
+from attomaton.claims.cases import (
+    REALIZABLE,
+    Case,
+    Given,
+    assumptions,
+    judged,
+    refuted,
+    step_size,
+)
 from attomaton.claims.controls import doubted
 from attomaton.claims.picture import bundle, line
 from attomaton.corpus.windows import samples_from_sequences
@@ -13,7 +21,7 @@ from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Verdict
 
-FOUND = Assumption("A1", True, "all")
+FOUND = Assumption(REALIZABLE, True, "all")
 
 
 def given(contexts, labels):

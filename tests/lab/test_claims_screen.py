@@ -81,6 +81,7 @@ def test_nothing_is_known_before_anything_was_run(tab):
     rows = tab.value(ROWS)
     assert list(rows) == list(CLAIMS)
     assert {row[0] for row in rows.values()} == {"– not run yet"}
+    assert rows["T1"][1].splitlines() == [CLAIMS["T1"].title, "Theorem 2"]
     assert (
         tab.text("#headline") == f"Nothing has been run yet. {len(CLAIMS)} have not been run yet."
     )

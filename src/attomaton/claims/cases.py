@@ -18,6 +18,7 @@ from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.results import Assumption, Evidence, Verdict
 
+REALIZABLE = "Assumption 2: every label occurs in its context"
 CASES = 8  # last tokens of a user's data that are looked at, heaviest first
 CELLS = 4_000  # rows times tokens of a sample, in one of them
 
@@ -71,21 +72,19 @@ class Given:
 
 
 def assumptions(cases: Sequence[Case], given: Given | None = None) -> tuple[Assumption, ...]:
-    """A1 and A2, looked at on the data themselves."""
+    """Assumptions 1 and 2 of the paper, looked at on the data themselves."""
     if given is not None:
         return given.realizable, given.looked_at
     sets = [c.samples for c in cases]
     inside = sum(int((s.token == s.label[s.sample_of]).sum()) for s in sets)
     total = sum(len(s) for s in sets)
     found = f"{inside} of {total} distinct samples in {counted(len(sets), 'data set')}"
-    return Assumption("A1: every label occurs in its context", inside == total, found), _apart(
-        cases
-    )
+    return Assumption(REALIZABLE, inside == total, found), _apart(cases)
 
 
 def _apart(cases: Sequence[Case]) -> Assumption:
-    """A2: independent embeddings, so that a head can read off each token's mass."""
-    name = "A2: embeddings are independent"
+    """Assumption 1: independent embeddings, so that a head can read off each token's mass."""
+    name = "Assumption 1: embeddings are independent"
     tables = [c.embeddings.E for c in cases if c.embeddings is not None]
     if not tables:
         return Assumption(name, True, "orthonormal: the standard basis")

@@ -42,6 +42,7 @@ FIGURE = "is a published experiment on data of its own"
 class Claim:
     """One claim: what it says, its check, and the arguments of each way to run it.
 
+    `paper` is what it is called in the paper, where it has a name there.
     `data` are the arguments on a user's data, None where the claim does not speak about them, with the reason in `why`.
     One that is `long` takes minutes at its smallest: a quick verification leaves it out unless it is named, and
     `reproduce` has a quick version of it that can be resumed. A published experiment has its `figure`.
@@ -57,10 +58,12 @@ class Claim:
     why: str = ""
     long: bool = False
     figure: Figure | None = None
+    paper: str = ""
 
     def named(self, evidence: Evidence) -> Evidence:
         """Evidence of this claim, with its name."""
-        return replace(evidence, claim=self.name, title=self.title, statement=self.statement)
+        about = {k: getattr(self, k) for k in ("title", "statement", "paper")}
+        return replace(evidence, claim=self.name, **about)
 
     def check(self, **arguments: Any) -> Evidence:
         """The claim put to the test."""
@@ -75,7 +78,11 @@ FORMULA = "rounding: the figure is a formula"
 
 
 def _figure(name: str, title: str, statement: str, figure: Figure, **sizes: Any) -> Claim:
-    return Claim(name, title, statement, figure.check, why=FIGURE, figure=figure, **sizes)
+    number = name.partition("-fig")[2]
+    paper = f"Figure {number}" if number else ""
+    return Claim(
+        name, title, statement, figure.check, why=FIGURE, figure=figure, paper=paper, **sizes
+    )
 
 
 _LIST = [
@@ -98,27 +105,31 @@ _LIST = [
         "T1", "Gradient descent finds W_svm and W_fin",
         "Gradient descent grows along W_svm while its part in S_fin tends to W_fin and its loss to L*.",
         gradient_descent.check, quick={"problems": 6}, full={"problems": 24}, data={"steps": 50_000},
+        paper="Theorem 2",
     ),
     Claim(
         "T2", "The regularisation path ends at W_svm and W_fin",
         "Minimisers of growing norm have the same two limits as gradient descent.",
-        regularisation.check, full={"problems": 20}, data={},
+        regularisation.check, full={"problems": 20}, data={}, paper="Theorem 3, log-loss",
     ),
     Claim(
         "T3", "Acyclic data: one token is selected; fully cyclic data: W converges",
         "Acyclic data: W_fin = 0, attention selects one token; one component: W_svm = 0, W tends from zero to W_fin.",
         special_cases.check, quick={"problems": 4}, full={"problems": 12}, data={},
+        paper="Section 4.1; Theorem 2, end",
     ),
     Claim(
         "T4", "The trained layer is the automaton",
         "Training ends in an automaton: hard retrieval of one component, then soft composition.",
         automaton_limit.check, quick={"problems": 3}, full={"problems": 8}, data={"steps": 50_000},
+        paper="Figure 1",
     ),
     Claim(
         "T5", "Other heads and losses settle in a local direction",
         "With a tied head, descent aligns with the Graph-SVM of the order its own attention selects.",
         local_protocol.check, full={"seeds": 30},
         why="speaks of other heads and losses: attomaton train --head tied --loss squared shows them on your data",
+        paper="Section 5",
     ),
     Claim(
         "any-embeddings", "More tokens than dimensions: what is tied is linear",

@@ -94,11 +94,12 @@ def verify(
         summary = verify_run(wanted, quick, place, progress, data, reading, where, force)
     say_replaced(summary["replaced"])
     rows = [
-        [r["claim"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r["figures"]), round(r["seconds"], 1)]
+        [r["claim"], r["paper"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r["figures"]),
+         round(r["seconds"], 1)]
         for r in summary["claims"]
         if r["verdict"] != "not applicable"
     ]  # fmt: skip
-    header = ["claim", "title", "verdict", "control", "key figures", "s"]
+    header = ["claim", "paper", "title", "verdict", "control", "key figures", "s"]
     lines = [table(header, rows)] if rows else []
     for broken in summary["broken_assumptions"]:
         lines.append(f"{', '.join(broken['claims'])}: {broken['what']}")

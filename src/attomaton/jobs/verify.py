@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.claims.cases import Given, not_applicable
+from attomaton.claims.cases import REALIZABLE, Given, not_applicable
 from attomaton.claims.registry import CLAIMS, Claim, find_claims
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, Reading
@@ -42,8 +42,6 @@ from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.results import Assumption, Checked, Evidence, Quantities, Verdict
 
 Record = dict[str, Any]
-
-A1 = "A1: every label occurs in its context"
 
 
 def verify_run(
@@ -106,7 +104,7 @@ def _remember(windows: Windows) -> str:
 
 
 def _given(windows: Windows) -> tuple[Given | None, Assumption]:
-    """The data as claims take them (None where the theorems speak about none of it), and what breaks A1."""
+    """The data as claims take them (None where the theorems speak about none of it), and what breaks Assumption 2."""
     bad = np.flatnonzero(~windows.realizable)
     total, kept = len(windows), len(windows) - len(bad)
     if not len(bad):
@@ -116,7 +114,7 @@ def _given(windows: Windows) -> tuple[Given | None, Assumption]:
         more = f"; … and {len(bad) - 5} more" if len(bad) > 5 else ""
         tested = f"the others ({kept}) are tested" if kept else "nothing is left to test"
         found = f"{len(bad)} of {total} samples lack it and are set aside, {tested}: {'; '.join(named)}{more}"
-    realizable = Assumption(A1, not len(bad), found)
+    realizable = Assumption(REALIZABLE, not len(bad), found)
     return (Given(windows.samples(), realizable) if kept else None), realizable
 
 
@@ -227,6 +225,7 @@ def _summary(
         {
             "claim": r.claim,
             "title": r.title,
+            "paper": r.paper,
             "verdict": r.verdict.value,
             "control": r.control.value,
             "figures": key_figures(r.measured),

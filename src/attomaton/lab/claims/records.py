@@ -32,6 +32,7 @@ class Row:
     """One row of the table of claims, in words."""
 
     claim: str
+    paper: str
     title: str
     verdict: str
     verdict_kind: str
@@ -88,9 +89,8 @@ def _age(path: Path | None) -> int:
 
 def not_run(name: str) -> Checked:
     """A claim nobody has put to the test here: without a command that did."""
-    title, statement = CLAIMS[name].title, CLAIMS[name].statement
-    none = Verdict.NOT_APPLICABLE
-    return Checked(none, none, "", {}, {}, name, title, statement)
+    claim, none = CLAIMS[name], Verdict.NOT_APPLICABLE
+    return Checked(none, none, "", {}, {}, name, claim.title, claim.statement, claim.paper)
 
 
 def ending(record: Checked) -> str:
@@ -104,15 +104,13 @@ def ending(record: Checked) -> str:
 
 def table_row(record: Checked) -> Row:
     """What the table says of a claim."""
-    title = words(record.title)
+    named = record.claim, record.paper, words(record.title)
     if ending(record) == NOT_RUN:
-        return Row(record.claim, title, f"– {NOT_RUN} yet", "open", "", "open", "", None)
+        return Row(*named, f"– {NOT_RUN} yet", "open", "", "open", "", None)
     verdict, control = verdict_mark(record), control_mark(record)
     figures = "\n".join(f"{k}: {v}" for k, v in key_figures(record.measured).items())
     said, seconds = f"{verdict.symbol} {verdict.words}", round(record.seconds, 1)
-    return Row(
-        record.claim, title, said, verdict.kind, str(control), control.kind, figures, seconds
-    )
+    return Row(*named, said, verdict.kind, str(control), control.kind, figures, seconds)
 
 
 def shown(records: Sequence[Checked], verdict: str, text: str) -> list[Checked]:
@@ -120,7 +118,8 @@ def shown(records: Sequence[Checked], verdict: str, text: str) -> list[Checked]:
     wanted = text.strip().casefold()
 
     def has(record: Checked) -> bool:
-        return wanted in f"{record.claim} {words(record.title)} {record.statement}".casefold()
+        about = f"{record.claim} {record.paper} {words(record.title)} {record.statement}"
+        return wanted in about.casefold()
 
     return [r for r in records if verdict not in ENDINGS or ending(r) == verdict if has(r)]
 

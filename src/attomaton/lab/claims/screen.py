@@ -258,6 +258,8 @@ class ClaimsPage(Page):
                 ui.label(row.verdict).classes(f"claim-mark {row.verdict_kind}")
             if ending(record) == NOT_RUN:
                 ui.label(words(record.statement))
+                if record.paper:
+                    note(f"In the paper: {record.paper}.")
                 note("Not run yet.")
             else:
                 show_details(record)
@@ -288,7 +290,8 @@ _BODY = """<q-tr :props="props" tabindex="0" :class="{here: props.row.here}" :ar
 <q-td key="claim" :props="props"><strong class="whitespace-nowrap">{{ props.row.claim }}</strong></q-td>
 <q-td key="verdict" :props="props"><span class="claim-mark" :class="props.row.verdict_kind">{{
 props.row.verdict }}</span></q-td>
-<q-td key="title" :props="props"><div class="title-cell">{{ props.row.title }}</div></q-td>
+<q-td key="title" :props="props"><div class="title-cell">{{ props.row.title }}
+<div v-if="props.row.paper"><small>{{ props.row.paper }}</small></div></div></q-td>
 <q-td key="control" :props="props"><span :class="{'text-negative': props.row.control_kind === 'bad'}">{{
 props.row.control }}</span></q-td>
 <q-td key="figures" :props="props"><small>{{ props.row.figures }}</small></q-td>

@@ -91,7 +91,8 @@ def _overview(records: Sequence[Checked], names: Sequence[str]) -> str:
         title = record.title or record.statement
         control = [_marked(control_mark(record)), *map(_small, control_telling(record))]
         took = f'<span class="right">{seconds_text(record.seconds)}</span>'
-        cells = ([link, *([_small(cut(title, 160))] if title else [])], [_marked(verdict_mark(record))],
+        named = [link, *(_small(cut(x, 160)) for x in (title, record.paper) if x)]
+        cells = (named, [_marked(verdict_mark(record))],
                  map(escape, telling(record)), control, [took])  # fmt: skip
         rows.append([Html("<br>".join(lines)) for lines in cells])
     return table_box(COLUMNS, rows, "claims", kind="claims")

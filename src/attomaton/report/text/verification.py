@@ -310,6 +310,7 @@ def made_by(header: Header) -> list[list[str]]:
 def blocks(record: Checked, slug: str) -> list[Block]:
     """One claim, from its statement to the command that checks it again."""
     parts = [Block("text", record.statement)] if record.statement else []
+    parts += [Block("term", record.paper, "In the paper")] if record.paper else []
     if record.formula:
         parts.append(Block("formula", record.formula, f"formula of {record.claim}"))
     if record.error:
