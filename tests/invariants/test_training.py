@@ -60,8 +60,8 @@ def wide(raw):
 def layer(raw, S, E=None):
     """Loss and gradient as training computes them, in dense space, at Wᵀ = S over 6 tokens."""
     with float64():
-        bags = room.bags_of(wide(raw).samples(), vocab=K, rows=MOST_ROWS, slots=LONGEST)
-        problem = room.Problem(bags, np.eye(K) if E is None else E, np.float64(K))
+        sizes = room.Sizes(MOST_ROWS, LONGEST, K, K)
+        problem = room.problem_of(wide(raw).samples(), np.eye(K) if E is None else E, sizes)
         value, D = compiled(S.T, problem)
         return float(value), np.asarray(D).T
 

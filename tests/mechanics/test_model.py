@@ -1,5 +1,7 @@
 """The layer in token space against the same layer written out with positions and matrices."""
 
+import tracemalloc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,17 +10,17 @@ import pytest
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
+from attomaton.mechanics.experiment import model as room
 from attomaton.mechanics.experiment.model import (
-    Problem,
     attention,
     attention_of,
-    bags_of,
-    flat_scores,
     log_residual,
     logits,
     loss_and_gradient,
     loss_value,
+    sizes_of,
 )
+from attomaton.mechanics.experiment.train import train
 from attomaton.numerics import float64
 
 EVERY = [
@@ -43,10 +45,9 @@ def some_data(seed=0, K=5, d=7, n=8, T=6):
     return X, y, weight, samples, rng.normal(size=(K, d)), rng.normal(size=(d, d))
 
 
-def problem_of(samples, E=None, **padding):
-    K = len(samples.vocabulary)
-    bags = bags_of(samples, None if E is None else len(E), **padding)
-    return Problem(jax.tree.map(jnp.asarray, bags), E, jnp.asarray(float(K)))
+def problem_of(samples, E=None, **larger):
+    sizes = sizes_of([samples], whole=True)._replace(**larger)
+    return jax.tree.map(jnp.asarray, room.problem_of(samples, E, sizes))
 
 
 def softmax(z):
@@ -73,7 +74,7 @@ def plain_loss(X, y, weight, E, W, head, loss):
 def test_loss_is_that_of_the_layer_with_positions(head, loss):
     X, y, weight, samples, E, W = some_data()
     with float64():
-        found = float(value_of(jnp.asarray(W), problem_of(samples, jnp.asarray(E)), head, loss))
+        found = float(value_of(jnp.asarray(W), problem_of(samples, E), head, loss))
     # pinv(E) costs a few digits of its condition number, about 10 here.
     assert found == pytest.approx(plain_loss(X, y, weight, E, W, head, loss), rel=1e-12)
 
@@ -87,7 +88,7 @@ def test_gradient_against_finite_differences(head, loss, space):
     _, _, _, samples, E, W = some_data(1)
     rng = np.random.default_rng(2)
     with float64():
-        problem = problem_of(samples, jnp.asarray(E) if space == "dense" else None)
+        problem = problem_of(samples, E if space == "dense" else None)
         P = int(problem.bags.score.max()) + 1
         at = jnp.asarray(W if space == "dense" else rng.normal(size=P))
         value, gradient = both(at, problem, head, loss)
@@ -103,12 +104,12 @@ def test_gradient_against_finite_differences(head, loss, space):
 def test_closed_form_gradient_is_the_automatic_one():
     _, _, _, samples, E, W = some_data(3)
     with float64():
-        problem = problem_of(samples, jnp.asarray(E), rows=11, slots=7)
+        problem = problem_of(samples, E, rows=11, slots=7)
         at = jnp.asarray(W)
         closed = both(at, problem)[1]
         automatic = jax.jit(jax.grad(loss_value))(at, problem)
         assert np.abs(np.asarray(closed - automatic)).max() < 1e-12
-        z = logits(flat_scores(at, problem.E), problem.bags)
+        z = logits(at, problem)
         mine = jax.nn.one_hot(problem.bags.label_slot, z.shape[1])
         p_minus_one = problem.bags.weight[:, None] * (jax.nn.softmax(z, -1) - mine)
         assert np.abs(np.asarray(log_residual(z, problem.bags) - p_minus_one)).max() < 1e-15
@@ -118,9 +119,8 @@ def test_closed_form_gradient_is_the_automatic_one():
 def test_padding_changes_nothing_and_is_never_nan(head, loss):
     _, _, _, samples, E, W = some_data(4)
     with float64():
-        tight = both(jnp.asarray(W), problem_of(samples, jnp.asarray(E)), head, loss)
-        wider = jnp.asarray(np.vstack([E, np.zeros((2, E.shape[1]))]))
-        loose = problem_of(samples, wider, rows=20, slots=9)
+        tight = both(jnp.asarray(W), problem_of(samples, E), head, loss)
+        loose = problem_of(samples, E, rows=20, slots=9, tokens=7, lasts=6)
         padded = both(jnp.asarray(W), loose, head, loss)
     for a, b in zip(tight, padded, strict=True):
         assert np.abs(np.asarray(a - b)).max() < 1e-12
@@ -153,7 +153,7 @@ def test_a_token_that_occurs_twice_counts_twice():
     with float64():
         scores = jnp.array([np.log(1.5), 0.0])
         problem = problem_of(samples)
-        assert np.asarray(attention(scores, problem.bags))[0] == pytest.approx([0.75, 0.25])
+        assert np.asarray(attention(scores, problem))[0] == pytest.approx([0.75, 0.25])
         assert np.abs(np.asarray(both(scores, problem)[1])).max() < 1e-15
 
 
@@ -162,8 +162,8 @@ def test_attention_read_off_is_the_layers_own():
     owner = samples.sample_of
     slot = np.arange(len(owner)) - samples.start[owner]
     with float64():
-        problem = problem_of(samples, jnp.asarray(E))
-        inside = np.asarray(attention(flat_scores(jnp.asarray(W), problem.E), problem.bags))
+        problem = problem_of(samples, E)
+        inside = np.asarray(attention(jnp.asarray(W), problem))
     outside = attention_of(samples, W, E)
     assert np.abs(outside - inside[owner, slot]).max() < 1e-14
     assert np.bincount(owner, outside) == pytest.approx(np.ones(len(samples)))
@@ -181,3 +181,53 @@ def test_attention_of_refuses_wrong_shapes():
         attention_of(samples, W[:3], E)
     with pytest.raises(DataError, match="4 rows for a vocabulary of 5"):
         attention_of(samples, W, E[:4])
+
+
+def plain_gradient(X, y, weight, E, W):
+    """The log-loss and its gradient, position by position: w (Σ a_x e_x − e_y) e_qᵀ."""
+    value, gradient = 0.0, np.zeros_like(W)
+    for x, label, w in zip(X, y, weight / weight.sum(), strict=True):
+        a = softmax(E[x] @ W @ E[x[-1]])
+        value -= w * np.log(a[x == label].sum())
+        inside = np.where(x == label, a, 0.0)
+        gradient += w * np.outer((a - inside / inside.sum()) @ E[x], E[x[-1]])
+    return value, gradient
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_both_layouts_give_the_loss_and_gradient_of_a_plain_loop(seed, whole):
+    X, y, weight, samples, E, W = some_data(seed, K=9, d=4)
+    tight = sizes_of([samples], whole)
+    found = {}
+    with float64():
+        for name, sizes in {
+            "table": tight._replace(rows=tight.tokens * tight.lasts),
+            "by samples": tight._replace(tokens=(tight.rows + 1) * tight.slots),
+        }.items():
+            problem = room.problem_of(samples, E, sizes, whole)
+            assert (problem.bags.score is None) == (name == "by samples")
+            found[name] = both(jnp.asarray(W), jax.tree.map(jnp.asarray, problem))
+    for value, gradient in found.values():
+        loss, slope = plain_gradient(X, y, weight, E, W)
+        assert float(value) == pytest.approx(loss, rel=1e-13)
+        np.testing.assert_allclose(gradient, slope, rtol=0, atol=1e-13 * np.abs(slope).max())
+
+
+def test_nothing_of_the_size_of_the_vocabulary_squared_is_formed():
+    K, d = 10_000, 16
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, K, (6, 12))
+    samples = samples_from_sequences(X, X[:, 3], vocabulary=Vocabulary(range(K)))
+    E = rng.normal(size=(K, d))
+    tracemalloc.start()
+    run = train([samples] * 2, embeddings=E, steps=20, init="uniform")
+    attention_of(samples, run.W[0], E)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert run.records["loss"][0, -1] < run.records["loss"][0, 0]
+    assert peak < 8 * K * K / 20
+    with float64():
+        problem = room.problem_of(samples, E, whole=False)
+        steps = jax.make_jaxpr(loss_and_gradient)(jnp.asarray(run.W[0]), problem)
+    assert max(v.aval.size for one in steps.eqns for v in one.outvars) <= X.size * d

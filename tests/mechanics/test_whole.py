@@ -14,9 +14,8 @@ from attomaton.numerics import float64, named_rng
 @pytest.mark.parametrize(("K", "n", "T"), [(3, 5, 2), (6, 40, 5), (30, 200, 9)])
 def test_the_two_layouts_give_one_gradient(K, n, T, seed):
     import jax
-    import jax.numpy as jnp
 
-    from attomaton.mechanics.experiment.model import Problem, bags_of, loss_and_gradient
+    from attomaton.mechanics.experiment.model import loss_and_gradient, problem_of
     from attomaton.mechanics.experiment.whole import whole_loss_and_gradient, whole_of
 
     rng = named_rng("whole", seed)
@@ -24,8 +23,7 @@ def test_the_two_layouts_give_one_gradient(K, n, T, seed):
     scores = rng.normal(size=len(samples.pair_index()[0])) * 5
     with float64():
         loss, g = jax.jit(whole_loss_and_gradient)(scores, whole_of(samples))
-        problem = Problem(bags_of(samples), None, jnp.asarray(float(K)))
-        other_loss, other_g = jax.jit(loss_and_gradient)(scores, problem)
+        other_loss, other_g = jax.jit(loss_and_gradient)(scores, problem_of(samples))
     assert float(loss) == pytest.approx(float(other_loss), rel=1e-13)
     np.testing.assert_allclose(g, other_g, atol=1e-15)
 

@@ -18,7 +18,7 @@ from attomaton.mechanics.theory.svm import GraphSVM
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
 
-    from attomaton.mechanics.experiment.model import Problem
+    from attomaton.mechanics.experiment.model import Problem, Sizes
 
 
 class Yardstick(NamedTuple):
@@ -35,8 +35,7 @@ class Yardstick(NamedTuple):
     group: Any
     share: Any
     fin: Any
-    E: Any
-    bags: Any
+    problem: Any
     tied: Any
 
 
@@ -50,7 +49,7 @@ def measure(params: "Float[Array, '*shape']", y: Yardstick) -> "dict[str, Array]
     """
     import jax.numpy as jnp
 
-    from attomaton.mechanics.experiment.model import attention, flat_scores
+    from attomaton.mechanics.experiment.model import attention
 
     if y.basis is not None:
         inside = jnp.einsum("rab,ab->r", y.basis, params)
@@ -61,12 +60,12 @@ def measure(params: "Float[Array, '*shape']", y: Yardstick) -> "dict[str, Array]
     whole = (params * params).sum()
     outside = jnp.maximum(whole - (inside * inside).sum(), 0.0)
     exists = (y.unit * y.unit).sum() > 0
-    a = attention(flat_scores(params, y.E), y.bags)
+    a = attention(params, y.problem)
     return {
         "cosine_svm": jnp.where(exists & (whole > 0), along / jnp.sqrt(whole), jnp.nan),
         "cosine_outside": jnp.where(exists & (outside > 0), along / jnp.sqrt(outside), jnp.nan),
         "distance_fin": jnp.sqrt(((inside - y.fin) ** 2).sum()),
-        "mass_retrieved": y.bags.weight @ (a * y.tied).sum(-1),
+        "mass_retrieved": y.problem.bags.weight @ (a * y.tied).sum(-1),
     }
 
 
@@ -75,21 +74,17 @@ def yardstick(limits: Limit | Sequence[Limit], seeds: int = 1) -> Yardstick:
 
     With embeddings it measures W itself, without them the scores of the observed pairs.
     """
+    import jax
+
+    from attomaton.mechanics.experiment.model import sizes_of
+
     several = [limits] * seeds if isinstance(limits, Limit) else list(limits)
-    if several[0].embeddings is None:
-        parts = [_pairs_yardstick(x, several) for x in several]
-    else:
-        parts = [_dense_yardstick(x, several) for x in several]
-    # A tree of NumPy arrays stacked leaf by leaf; a field is None in all of them or in none.
-    bags = type(parts[0].bags)(*map(np.stack, zip(*(p.bags for p in parts), strict=True)))
-    fields = [
-        bags if name == "bags" else None if values[0] is None else np.stack(values)
-        for name, values in zip(Yardstick._fields, zip(*parts, strict=True), strict=True)
-    ]
-    return Yardstick._make(fields)
+    sizes = sizes_of([x.samples for x in several])
+    make = _pairs_yardstick if several[0].embeddings is None else _dense_yardstick
+    return jax.tree.map(lambda *x: np.stack(x), *(make(x, several, sizes) for x in several))
 
 
-def _dense_yardstick(limit: Limit, several: Sequence[Limit]) -> Yardstick:
+def _dense_yardstick(limit: Limit, several: Sequence[Limit], sizes: "Sizes") -> Yardstick:
     assert limit.embeddings is not None
     E = limit.embeddings.E
     subspace = FiniteSubspace(limit.graph, limit.embeddings)
@@ -98,11 +93,11 @@ def _dense_yardstick(limit: Limit, several: Sequence[Limit]) -> Yardstick:
     basis[: subspace.dimension] = subspace.basis
     fin = np.einsum("rab,ab->r", basis, limit.dense(limit.finite.coefficient))
     W = limit.dense(limit.svm.coefficient)
-    tied, bags = _tied(limit, several, len(E))
-    return Yardstick(W / (limit.svm.norm or 1.0), basis, None, None, fin, E, bags, tied)
+    unit = W / (limit.svm.norm or 1.0)
+    return Yardstick(unit, basis, None, None, fin, *_tied(limit, sizes))
 
 
-def _pairs_yardstick(limit: Limit, several: Sequence[Limit]) -> Yardstick:
+def _pairs_yardstick(limit: Limit, several: Sequence[Limit], sizes: "Sizes") -> Yardstick:
     graph = limit.graph
     pairs = max(len(x.graph.pair_last) for x in several)
 
@@ -111,32 +106,28 @@ def _pairs_yardstick(limit: Limit, several: Sequence[Limit]) -> Yardstick:
 
     share = np.where(graph.cyclic, 1.0 / graph.component_size[graph.component], 0.0)
     first = np.unique(graph.component, return_index=True)[1]
-    tied, bags = _tied(limit, several, None)
     return Yardstick(
         padded(limit.svm.score / (limit.svm.norm or 1.0)),
         None,
         padded(first[graph.component].astype(np.int32)),
         padded(share),
         padded(limit.finite.score),
-        None,
-        bags,
-        tied,
+        *_tied(limit, sizes),
     )
 
 
-def _tied(limit: Limit, several: Sequence[Limit], vocab: int | None) -> tuple[np.ndarray, Any]:
+def _tied(limit: Limit, sizes: "Sizes") -> "tuple[Problem, np.ndarray]":
     """The samples padded like everybody's, and which of their tokens are tied with the label."""
-    from attomaton.mechanics.experiment.model import bags_of
+    from attomaton.mechanics.experiment.model import problem_of
 
-    rows = max(len(x.samples) for x in several)
-    slots = max(int(x.samples.size.max()) for x in several)
     samples, graph = limit.samples, limit.graph
     owner = samples.sample_of
     label = graph.component[graph.pairs(samples.last, samples.label)]
     own = graph.component[graph.pairs(samples.last[owner], samples.token)] == label[owner]
-    tied = np.zeros((rows, slots))
+    tied = np.zeros((sizes.rows, sizes.slots))
     tied[owner, np.arange(len(owner)) - samples.start[owner]] = own
-    return tied, bags_of(samples, vocab, rows, slots)
+    E = None if limit.embeddings is None else limit.embeddings.E
+    return problem_of(samples, E, sizes, whole=False), tied
 
 
 # What claims train, and where
@@ -163,11 +154,10 @@ def in_space(limit: Limit, part: GraphSVM | FiniteComponent) -> np.ndarray:
 
 def problem_of(case: Case) -> "Problem":
     """A case as the layer that training uses takes it; inside `float64()`."""
+    import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.experiment.model import Problem, bags_of
+    from attomaton.mechanics.experiment import model
 
-    E, vocab = case.embeddings, len(case.samples.vocabulary)
-    bags = bags_of(case.samples, None if E is None else vocab)
-    table = None if E is None else jnp.asarray(E.E)
-    return Problem(type(bags)(*map(jnp.asarray, bags)), table, jnp.asarray(float(vocab)))
+    E = case.embeddings
+    return jax.tree.map(jnp.asarray, model.problem_of(case.samples, None if E is None else E.E))

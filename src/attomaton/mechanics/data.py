@@ -32,7 +32,8 @@ class Embeddings(Shown):
     @cached_property
     def orthonormal(self) -> bool:
         """Whether G is the identity, so that every last token trains by itself."""
-        return bool(np.abs(self.gram - np.eye(len(self.E))).max() < 1e-12)
+        few = len(self.E) <= self.E.shape[1]
+        return few and bool(np.abs(self.gram - np.eye(len(self.E))).max() < 1e-12)
 
     @cached_property
     def rank(self) -> int:
@@ -45,7 +46,7 @@ class Embeddings(Shown):
     @property
     def independent(self) -> bool:
         """Whether no row is a mixture of others, so that a head can tell all tokens apart (Assumption 1)."""
-        return self.rank == len(self.E)
+        return len(self.E) <= self.E.shape[1] and self.rank == len(self.E)
 
     @cached_property
     def condition(self) -> float:

@@ -229,7 +229,8 @@ def first_parameters(
             raise DataError(
                 f"init: {len(wrong)} entries are not finite, the first is {start[at]} at {place}."
             )
-        _check_scores(start, None if tables is None else tables[b % len(tables)], b)
+        one = b % len(sets)
+        _check_scores(start, sets[one], None if tables is None else tables[one], b)
     return given
 
 
@@ -259,14 +260,16 @@ def _given_starts(
     return starts
 
 
-def _check_scores(start: np.ndarray, E: np.ndarray | None, b: int) -> None:
+def _check_scores(start: np.ndarray, samples: Samples, E: np.ndarray | None, b: int) -> None:
     """Refuse a start whose logits overflow (twice a score must still be a number)."""
+    keys, _ = samples.pair_index()
+    last, token = np.divmod(keys, len(samples.vocabulary))
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = start if E is None else E @ start.T @ E.T
-        wrong = np.argwhere(~np.isfinite(2 * scores))
+        scores = start if E is None else np.einsum("pa,pa->p", E[token] @ start, E[last])
+        wrong = np.flatnonzero(~np.isfinite(2 * scores))
     if len(wrong):
-        at = tuple(wrong[0].tolist())
-        pair = f"pair {at[0]}" if E is None else f"token {at[1]} under last token {at[0]}"
+        at = wrong[0]
+        pair = f"pair {at}" if E is None else f"token {token[at]} under last token {last[at]}"
         raise DataError(
             f"init: the logit of {pair} in problem {b} overflows ({scores[at]:.3g}); "
             "use a smaller start or smaller embeddings."

@@ -6,12 +6,15 @@ Two *spaces* of parameters give the scores, and pull the gradient back:
 
 - *pairs* (orthonormal embeddings): the parameters are the scores of the pairs $(q, x)$ that occur,
   sorted by (last token, token). $E$ is never stored, so a full vocabulary fits.
-- *dense* (given embeddings): the parameters are $W$; $S = E W^\top E^\top$ and
-  $\nabla_W L = E^\top (\partial L/\partial S)^\top E$.
+- *dense* (given embeddings): the parameters are $W$, and only tokens that occur have scores. Kept in a
+  *table* of last tokens by tokens they are $S = Q W^\top E^\top$, with gradient $E^\top D^\top Q$ where $D = \partial
+  L/\partial S$ ($Q$: the rows of $E$ that are last tokens). Where that is larger than the samples, scores are taken
+  *by samples*: $s_i = X_i W q_i$ and $\sum_i X_i^\top r_i q_i^\top$, with residuals $r_i$.
 
 `E` is $E$, `W` is $W$, `z` is $s_x + \log m_x$ per sample and slot, `a` the attention.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -30,108 +33,186 @@ class Bags(NamedTuple):
 
     Row `i` is a sample, slot `j` one of its distinct tokens; slots past its last are padding, of
     count 0. Rows past the last sample are padding too: weight 0, one token that is also the label,
-    so that their loss is 0 and nothing in them can become NaN.
+    so that their loss is 0 and nothing in them can become NaN. In dense space tokens are rows of `Problem.E`.
     """
 
-    score: Int[Array, "samples slots"]  # where this token's score stands in the flat score vector
+    score: Int[Array, "samples slots"] | None  # where a token's score stands; None by samples
     token: Int[Array, "samples slots"]
+    last: Int[Array, " samples"]
     log_count: Float[Array, "samples slots"]  # log m_x; −inf in padding slots
     label_slot: Int[Array, " samples"]
     label: Int[Array, " samples"]
     weight: Float[Array, " samples"]  # sums to 1
+    X: Float[Array, "samples slots width"] | None = None  # by samples, once spread: e_x
+    q: Float[Array, "samples width"] | None = None  # and e_q
 
 
 class Problem(NamedTuple):
     """What a gradient step needs to know: bags, embeddings (dense space only), vocabulary size."""
 
     bags: Bags
-    E: Float[Array, "vocab width"] | None
-    K: Float[Array, ""]  # real tokens: rows of E past this many are padding
+    E: Float[Array, "tokens width"] | None
+    K: Float[
+        Array, ""
+    ]  # tokens of the vocabulary; of E, where all of them have rows, the rest is padding
+    Q: Float[Array, "lasts width"] | None = None  # e_q of the table's rows; None by samples
 
 
-def bags_of(
+class Sizes(NamedTuple):
+    """The rectangle that problems trained side by side are padded to, and the table of their scores."""
+
+    rows: int
+    slots: int
+    tokens: int
+    lasts: int
+
+    @property
+    def table(self) -> bool:
+        """Whether the table of all scores is no larger than the samples."""
+        return self.tokens * self.lasts <= self.rows * self.slots
+
+
+def sizes_of(sets: Sequence[Samples], whole: bool = False) -> Sizes:
+    """What fits all of these data sets; `whole` counts all tokens of a vocabulary, not only those that occur."""
+    tokens = (len(s.vocabulary) if whole else len(np.unique(s.token)) for s in sets)
+    lasts = (len(np.unique(s.last)) for s in sets)
+    slots = max(int(s.size.max()) for s in sets)
+    return Sizes(max(map(len, sets)), slots, max(tokens), max(lasts))
+
+
+def problem_of(
     samples: Samples,
-    vocab: int | None = None,
-    rows: int | None = None,
-    slots: int | None = None,
-) -> Bags:
-    """The samples as NumPy `Bags`, for the dense space of `vocab` tokens or (without it) for pairs.
+    E: Float[np.ndarray, "vocab width"] | None = None,
+    sizes: Sizes | None = None,
+    whole: bool = True,
+) -> Problem:
+    """The samples as a problem in NumPy: with `E` in dense space, without it in pairs space.
 
-    `rows` and `slots` ask for a larger rectangle than these samples need.
+    Heads other than the identity need the vectors of the `whole` vocabulary. `sizes` asks for a larger rectangle.
 
     >>> from attomaton.corpus.windows import samples_from_sequences
-    >>> bags = bags_of(samples_from_sequences([[0, 1], [0, 0, 1]], [0, 1]))
+    >>> bags = problem_of(samples_from_sequences([[0, 1], [0, 0, 1]], [0, 1])).bags
     >>> bags.score.tolist(), np.exp(bags.log_count).tolist(), bags.label_slot.tolist()
     ([[0, 1], [0, 1]], [[1.0, 1.0], [2.0, 1.0]], [0, 1])
     """
-    shape = (rows or len(samples), slots or int(samples.size.max()))
+    size = sizes or sizes_of([samples], whole)
+    K = np.float64(len(samples.vocabulary))
+    if E is None:
+        numbers = samples.token, samples.last, samples.label
+        return Problem._make(
+            (_bags(samples, size, samples.pair_index()[1], *numbers), None, K, None)
+        )
+    used = np.arange(len(E)) if whole else np.unique(samples.token)
+    token, last, label = (
+        np.searchsorted(used, x) for x in (samples.token, samples.last, samples.label)
+    )
+    vectors = _filled(E[used], size.tokens)
+    if not size.table:
+        return Problem._make((_bags(samples, size, None, token, last, label), vectors, K, None))
+    lasts, row = np.unique(last, return_inverse=True)
+    score = row[samples.sample_of] * size.tokens + token
+    bags = _bags(samples, size, score, token, last, label)
+    return Problem._make((bags, vectors, K, _filled(vectors[lasts], size.lasts)))
+
+
+def _filled(rows: np.ndarray, length: int) -> np.ndarray:
+    """With rows of zeros after the last, so many in all."""
+    return np.concatenate([rows, np.zeros((length - len(rows), *rows.shape[1:]), rows.dtype)])
+
+
+def _bags(
+    samples: Samples,
+    size: Sizes,
+    score: Int[np.ndarray, " incidences"] | None,
+    token: Int[np.ndarray, " incidences"],
+    last: Int[np.ndarray, " samples"],
+    label: Int[np.ndarray, " samples"],
+) -> Bags:
+    """The samples padded, with these numbers of scores and tokens."""
+    shape = size.rows, size.slots
     owner = samples.sample_of
     slot = np.arange(len(owner)) - samples.start[owner]
-    flat = samples.last[owner].astype(np.int64) * (vocab or 0) + samples.token
-    index = samples.pair_index()[1] if vocab is None else flat
-    score, token = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+
+    def padded(values: np.ndarray) -> Int[np.ndarray, "samples slots"]:
+        found = np.zeros(shape, np.int32)
+        found[owner, slot] = values
+        return found
+
     log_count = np.full(shape, -np.inf)
     log_count[len(samples) :, 0] = 0.0
-    score[owner, slot], token[owner, slot] = index, samples.token
     log_count[owner, slot] = np.log(samples.count)
-    label_slot, label = np.zeros(shape[0], np.int32), np.zeros(shape[0], np.int32)
     own = samples.token == samples.label[owner]
-    label_slot[: len(samples)], label[: len(samples)] = slot[own], samples.label
-    weight = np.zeros(shape[0])
-    weight[: len(samples)] = samples.weight / samples.total_weight
-    return Bags._make((score, token, log_count, label_slot, label, weight))
+    by_sample = (_filled(x, size.rows).astype(np.int32) for x in (last, slot[own], label))
+    q, label_slot, y = by_sample
+    weight = _filled(samples.weight / samples.total_weight, size.rows)
+    scores = None if score is None else padded(score)
+    return Bags._make((scores, padded(token), q, log_count, label_slot, y, weight, None, None))
 
 
-def flat_scores(params: Float[Array, "*shape"], E: Array | None) -> Float[Array, " scores"]:
-    r"""The flat score vector: the parameters themselves, or $S[q, x] = e_x^\top W e_q$ by rows."""
-    return params if E is None else (E @ params.T @ E.T).ravel()
+def spread(problem: Problem) -> Problem:
+    """The same problem; by samples, with the vectors of every slot at hand, so that a loop finds them once."""
+    bags, E = problem.bags, problem.E
+    if bags.score is not None or bags.X is not None or E is None:
+        return problem
+    return problem._replace(bags=bags._replace(X=E[bags.token], q=E[bags.last]))
 
 
-def pull_back(D: Float[Array, " scores"], E: Array | None) -> Float[Array, "*shape"]:
-    r"""The gradient by the parameters ($E^\top D^\top E$ in dense space), given $D = ∂L/∂S$."""
-    return D if E is None else E.T @ D.reshape(len(E), len(E)).T @ E
-
-
-def logits(scores: Float[Array, " scores"], bags: Bags) -> Float[Array, "samples slots"]:
+def logits(params: Float[Array, "*shape"], problem: Problem) -> Float[Array, "samples slots"]:
     r"""$z = s_x + \log m_x$: a token that occurs $m$ times counts $m$ times; padding gets −inf."""
-    return scores[bags.score] + bags.log_count
+    bags, E, _, Q = spread(problem)
+    if bags.X is not None and bags.q is not None:
+        scores = jnp.einsum("isd,id->is", bags.X, bags.q @ params.T)
+    elif E is not None and Q is not None:
+        scores = (Q @ params.T @ E.T).ravel()[bags.score]
+    else:
+        scores = params[bags.score]
+    return scores + bags.log_count
 
 
-def attention(scores: Float[Array, " scores"], bags: Bags) -> Float[Array, "samples slots"]:
+def pull_back(
+    residual: Float[Array, "samples slots"], params: Float[Array, "*shape"], problem: Problem
+) -> Float[Array, "*shape"]:
+    r"""The gradient by the parameters, given that by the logits: summed over the samples that share a score.
+
+    $\partial L/\partial S[q, x] = \sum_i \partial L/\partial z_{ix}$.
+    """
+    bags, E, _, Q = spread(problem)
+    if bags.X is not None and bags.q is not None:
+        return jnp.einsum("is,isd->id", residual, bags.X).T @ bags.q
+    if E is not None and Q is not None:
+        D = jnp.zeros(len(Q) * len(E), params.dtype).at[bags.score].add(residual)
+        return (D.reshape(len(Q), len(E)) @ E).T @ Q
+    return jnp.zeros_like(params).at[bags.score].add(residual)
+
+
+def attention(params: Float[Array, "*shape"], problem: Problem) -> Float[Array, "samples slots"]:
     r"""The attention each sample pays to its distinct tokens, multiplicities included.
 
     $$a_x = m_x e^{s_x} / \sum_{x'} m_{x'} e^{s_{x'}}.$$
     """
-    return jax.nn.softmax(logits(scores, bags), axis=-1)
+    return jax.nn.softmax(logits(params, problem), axis=-1)
 
 
 def loss_value(
     params: Float[Array, "*shape"], problem: Problem, head: str = "identity", loss: str = "log"
 ) -> Float[Array, ""]:
     """The training loss L, the weighted mean of the samples' losses."""
-    z = logits(flat_scores(params, problem.E), problem.bags)
-    return _mean_loss(z, problem, head, loss)
+    return _mean_loss(logits(params, problem), problem, head, loss)
 
 
 def loss_and_gradient(
     params: Float[Array, "*shape"], problem: Problem, head: str = "identity", loss: str = "log"
 ) -> tuple[Float[Array, ""], Float[Array, "*shape"]]:
-    r"""The training loss and its gradient by the parameters.
-
-    First by the logits `z` of every sample, then summed over the samples that share a score,
-    $\partial L/\partial S[q, x] = \sum_i \partial L/\partial z_{ix}$, then pulled back to the
-    parameters.
-    """
-    bags, E = problem.bags, problem.E
-    scores = flat_scores(params, E)
-    z = logits(scores, bags)
+    """The training loss and its gradient by the parameters: by the logits of every sample first, then pulled back."""
+    problem = spread(problem)
+    z = logits(params, problem)
     if loss == "log":
-        value, residual = _mean_loss(z, problem, head, loss), log_residual(z, bags)
+        value, residual = _mean_loss(z, problem, head, loss), log_residual(z, problem.bags)
     else:
         a = jax.nn.softmax(z, axis=-1)
         value, v = jax.value_and_grad(_choice_loss)(a, problem, head, loss)
         residual = softmax_residual(a, v)
-    return value, pull_back(jnp.zeros_like(scores).at[bags.score].add(residual), E)
+    return value, pull_back(residual, params, problem)
 
 
 def log_residual(z: Float[Array, "samples slots"], bags: Bags) -> Float[Array, "samples slots"]:
@@ -146,7 +227,7 @@ def log_residual(z: Float[Array, "samples slots"], bags: Bags) -> Float[Array, "
 
 
 def _is_label(bags: Bags) -> Array:
-    return jnp.arange(bags.score.shape[1]) == bags.label_slot[:, None]
+    return jnp.arange(bags.token.shape[1]) == bags.label_slot[:, None]
 
 
 def softmax_residual(
@@ -202,7 +283,7 @@ def _log_choice(
     logit $a_x$, the $K - |X|$ others logit 0: no vector of vocabulary length is needed. Under the
     tied head, $C = E$, it is $E f$ with $f = E^\top a$ (orthonormal embeddings: again the mass).
     """
-    bags, E, K = problem
+    bags, E, K, _ = problem
     if head == "identity" or E is None:
         present = jnp.isfinite(bags.log_count)
         total = jnp.where(present, jnp.exp(a), 0.0).sum(-1) + (K - present.sum(-1))
@@ -248,5 +329,7 @@ def attention_of(
                 f"embeddings: {len(E)} rows for a vocabulary of {len(samples.vocabulary)} tokens; "
                 "one each is needed."
             )
-        z = (E @ params.T @ E.T)[samples.last[owner], samples.token]
+        lasts, which = np.unique(samples.last, return_inverse=True)
+        query = E[lasts] @ params.T
+        z = np.einsum("id,id->i", E[samples.token], query[which[owner]])
     return ragged_softmax(z + np.log(samples.count), samples.start)

@@ -60,23 +60,25 @@ def padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def stack(
-    sets: list[Samples], tables: list[np.ndarray] | None, shared: bool, gather: bool
+    sets: list[Samples], tables: list[np.ndarray] | None, shared: bool, gather: bool, whole: bool
 ) -> "Problem | Whole":
-    """All problems as one, stacked along a leading axis (a shared one as it is), in NumPy."""
-    from attomaton.mechanics.experiment.model import Bags, Problem, bags_of
+    """All problems as one, stacked along a leading axis (a shared one as it is), in NumPy.
+
+    `whole` keeps the vectors of tokens that do not occur, too.
+    """
+    import jax
+
+    from attomaton.mechanics.experiment.model import problem_of, sizes_of
     from attomaton.mechanics.experiment.whole import whole_of
 
     if gather:
         return whole_of(sets[0])
-    rows, slots = max(map(len, sets)), max(int(s.size.max()) for s in sets)
-    E = None if tables is None else padded(tables)
-    vocab = None if E is None else E.shape[1]
-    bags = [bags_of(s, vocab, rows, slots) for s in sets]
-    K = np.array([float(len(s.vocabulary)) for s in sets])
-    if shared:
-        return Problem._make((bags[0], None if E is None else E[0], K[0]))
-    stacked = Bags._make(map(np.stack, zip(*bags, strict=True)))
-    return Problem._make((stacked, E, K))
+    sizes = sizes_of(sets, whole)
+    problems = [
+        problem_of(s, None if tables is None else tables[i], sizes, whole)
+        for i, s in enumerate(sets)
+    ]
+    return problems[0] if shared else jax.tree.map(lambda *x: np.stack(x), *problems)
 
 
 def first_state(optimizer: str, params: np.ndarray) -> State:
@@ -98,7 +100,7 @@ def _drawn(problem: "Problem", batch_size: int, key: Any) -> "Problem":
     below = jnp.cumsum(bags.weight)
     at = jnp.searchsorted(below, below[-1] * jax.random.uniform(key, (batch_size,)), side="right")
     batch = bags._replace(weight=jnp.ones_like(bags.weight))
-    batch = type(bags)(*(x[at] for x in batch))
+    batch = jax.tree.map(lambda x: x[at], batch)
     return problem._replace(bags=batch._replace(weight=batch.weight / batch_size))
 
 
@@ -133,8 +135,11 @@ def _advance(
     import jax
     import jax.numpy as jnp
 
-    from attomaton.mechanics.experiment.model import loss_and_gradient
+    from attomaton.mechanics.experiment.model import loss_and_gradient, spread
     from attomaton.mechanics.experiment.whole import Whole, whole_loss_and_gradient
+
+    if plan.batch_size is None and not isinstance(problem, Whole):
+        problem = spread(problem)
 
     def look(params: Any, seen: "Problem | Whole") -> tuple[Any, Any]:
         if isinstance(seen, Whole):

@@ -207,7 +207,7 @@ def train(
     marks = record_steps(steps, every)
     given = Given(rate, floor, np.full(B, seed), np.arange(B), context)
     with float64():
-        fixed = (stack(sets, tables, plan.shared, gather), given)
+        fixed = (stack(sets, tables, plan.shared, gather, head != "identity"), given)
         state = first_state(optimizer, padded(starts))
         course = run_course(plan, state, fixed, marks, progress, watch, checkpoint)
     ended = "interrupted" if course.interrupted else "finished"

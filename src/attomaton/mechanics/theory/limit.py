@@ -200,7 +200,7 @@ def expect_limit(x: object) -> None:
 def check_dense(K: int, embeddings: Embeddings | None) -> None:
     """Refuse to write out a matrix over K tokens that nobody could hold."""
     width = K if embeddings is None else embeddings.E.shape[1]
-    if max(K, width) > DENSE_WIDTH:
+    if width > DENSE_WIDTH:
         raise UsageError(
             f"a dense matrix of width {width:,} over {K:,} tokens is refused (limit "
             f"{DENSE_WIDTH:,}); the scores on the observed pairs hold the same answer."
@@ -215,9 +215,10 @@ def dense_matrix(
     coefficient: Float[np.ndarray, " pairs"],
 ) -> Float[np.ndarray, "width width"]:
     """Σ_p M_p e_x e_kᵀ over pairs of a last token k and a token x."""
-    M = np.zeros((K, K))
-    M[token, last] = coefficient
-    return M if embeddings is None else embeddings.E.T @ M @ embeddings.E
+    from scipy.sparse import csr_array
+
+    M = csr_array((coefficient, (token, last)), shape=(K, K))
+    return M.toarray() if embeddings is None else embeddings.E.T @ (M @ embeddings.E)
 
 
 def merge_summaries(parts: Sequence[tuple[float, Summary]]) -> Summary:
