@@ -454,7 +454,13 @@ def test_parameters_are_kept_as_given():
     E = np.eye(3)
     model = NextTokenClassifier(radius=2, embeddings=E)
     assert model.get_params()["embeddings"] is E
-    assert list(model.get_params()) == ["radius", "embeddings", "set_aside", "random_state"]
+    assert list(model.get_params()) == [
+        "radius",
+        "embeddings",
+        "dimension",
+        "set_aside",
+        "random_state",
+    ]
     assert model.set_params(radius=1.0, set_aside="error") is model
     assert repr(model) == (
         "NextTokenClassifier(radius=1.0, embeddings=<array of shape (3, 3)>, set_aside='error')"

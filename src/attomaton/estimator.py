@@ -62,6 +62,8 @@ class NextTokenClassifier:
       its way there (see `Automaton.predict_proba`). It acts on predictions only, not on `fit`.
     - `embeddings` is None (orthonormal tokens, strings or integers) or a matrix, of any width;
       then tokens are integers that name its rows, and all of them are classes.
+    - `dimension` draws embeddings instead, unit vectors in so many dimensions, for any tokens; the seed is
+      `random_state` where that is an integer, else 0.
     - `set_aside` says what `fit` does about samples whose label is absent from their context, where
       the theorem is silent: leave them out and "warn", leave them out and "ignore" it, or "error".
     - `random_state` feeds `sample` where that is given none: an integer, a generator, or None.
@@ -87,11 +89,13 @@ class NextTokenClassifier:
         *,
         radius: float | Any = np.inf,
         embeddings: Float[np.ndarray, "vocab width"] | Any | None = None,
+        dimension: int | Any | None = None,
         set_aside: str | Any = "warn",
         random_state: RandomState = None,
     ):
         self.radius = radius
         self.embeddings = embeddings
+        self.dimension = dimension
         self.set_aside = set_aside
         self.random_state = random_state
 
@@ -107,6 +111,8 @@ class NextTokenClassifier:
         _check_random_state(self.random_state)
         if not isinstance(self.set_aside, str) or self.set_aside not in SET_ASIDE:
             raise UsageError(f"set_aside must be one of {SET_ASIDE}, not {self.set_aside!r}.")
+        if self.embeddings is not None and self.dimension is not None:
+            raise UsageError("embeddings are given, dimension draws them: set one of the two.")
         tokens, length, width = read_contexts(X)
         labels = read_next_tokens(y, len(length))
         weight = read_weights(sample_weight, len(length))
@@ -119,6 +125,11 @@ class NextTokenClassifier:
         ids, label = _ids(vocabulary, tokens), _ids(vocabulary, labels)
         if embeddings is not None:
             refuse_outside([*tokens, *labels], np.concatenate([ids, label]), len(vocabulary))
+        elif self.dimension is not None:
+            from attomaton.mechanics.synthetic import drawn_embeddings
+
+            seed = int(self.random_state) if isinstance(self.random_state, Integral) else 0
+            embeddings = drawn_embeddings(len(vocabulary), self.dimension, seed)
         samples = windows_from_ids(vocabulary, ids, length, label, weight).samples()
         self._report(samples.set_aside, samples.windows)
         limit = solve_limit(samples, embeddings)

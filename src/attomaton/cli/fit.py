@@ -7,14 +7,28 @@ import typer
 
 from attomaton.cli.console import emit, progress_bar, say, say_replaced
 from attomaton.cli.options import Data, EngineOptions, Force, Json, RunFolder, command, said
-from attomaton.errors import AttomatonError
+from attomaton.errors import AttomatonError, UsageError
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
 EmbeddingsFile = Annotated[
     Path | None,
-    typer.Option("--embeddings", help=".npy matrix; tokens are then integers naming its rows."),
+    typer.Option(
+        "--embeddings",
+        help="Vectors of tokens, a matrix: FILE.npy or FILE.safetensors[:NAME]; tokens are integers naming its rows.",
+    ),
+]
+VocabularyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--vocabulary",
+        help="Tokens that the rows of --embeddings stand for: one per line, or a JSON list or table.",
+    ),
+]
+Dimension = Annotated[
+    int | None,
+    typer.Option("--dimension", help="Draw unit vectors in so many dimensions as embeddings."),
 ]
 
 
@@ -48,6 +62,11 @@ def fit(
     reading: "Reading",
     engine: EngineOptions,
     embeddings: EmbeddingsFile = None,
+    vocabulary: VocabularyFile = None,
+    dimension: Dimension = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed of --dimension (default: 0).")
+    ] = None,
     dense: Annotated[bool, typer.Option(help="Also write W_svm and W_fin as matrices.")] = False,
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Estimate time, memory and disk, then stop.")
@@ -63,7 +82,15 @@ def fit(
     from attomaton.jobs.fit import fit_run
     from attomaton.report.text.terminal import fit_text
 
-    if estimate or is_large(data, reading.format):
+    if seed is not None and dimension is None:
+        raise UsageError("--seed goes with --dimension: nothing else is drawn.")
+    embedded = embeddings is not None or dimension is not None
+    if estimate and embedded:
+        raise UsageError(
+            "--estimate is for orthonormal embeddings (the default). With others the sizes are checked, and refused "
+            "with an estimate where they are too large, once the data are read and before anything is solved."
+        )
+    if estimate or (is_large(data, reading.format) and not embedded):
         try:
             with progress_bar("estimating"):
                 before = estimate_fit(
@@ -87,6 +114,9 @@ def fit(
             data,
             out,
             embeddings=embeddings,
+            vocabulary=vocabulary,
+            dimension=dimension,
+            seed=seed,
             dense=dense,
             engine=where,
             progress=progress,
@@ -105,6 +135,8 @@ def train(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the run.")],
     reading: "Reading",
     embeddings: EmbeddingsFile = None,
+    vocabulary: VocabularyFile = None,
+    dimension: Dimension = None,
     init: Annotated[
         str | None, typer.Option(help="zeros (default), uniform, or a .npy file with W(0).")
     ] = None,
@@ -153,6 +185,8 @@ def train(
             data,
             out,
             embeddings=embeddings,
+            vocabulary=vocabulary,
+            dimension=dimension,
             progress=progress,
             reading=reading,
             force=force,
@@ -162,9 +196,10 @@ def train(
     names, settings = list(summary["final"][0]), summary["settings"]
     rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
     rows = [[row[name] for name in names] for row in summary["final"]]
+    vectors = f"embeddings {summary['embeddings']}\n" if summary["embeddings"] else ""
     text = (
         f"{summary['steps']:,} steps of {settings['optimizer']}{rate} on {summary['samples']:,} samples; L* = "
-        f"{summary['loss_floor']:.8g}\n{table(names, rows)}\nrun in {out}"
+        f"{summary['loss_floor']:.8g}\n{vectors}{table(names, rows)}\nrun in {out}"
     )
     emit(summary, text, json)
     stopped = [s for s in summary["status"] if s != "finished"]

@@ -19,7 +19,7 @@ import numpy as np
 
 from attomaton.disk.doors import check_memory, enough_memory, opened
 from attomaton.disk.pages import Taken, check_pages, read_footer
-from attomaton.errors import DataError, as_text, visible
+from attomaton.errors import DataError, as_text, listed, visible
 
 ROW_GROUP = 1 << 15  # rows of a Parquet file that are read together
 MOST_BYTES = 1 << 28  # of a JSON or TOML file
@@ -36,6 +36,7 @@ _DTYPES = {
         "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
     }.items()
 }  # fmt: skip
+_BFLOAT = np.dtype("V2")  # NumPy has none; only matrices of others hold it
 _NPY = {
     "descr": r"'[<>|=]?[a-zA-Z]\d{1,3}'",
     "fortran_order": "True|False",
@@ -358,7 +359,9 @@ def read_arrays(
     return arrays
 
 
-def _array_places(file: BinaryIO) -> dict[str, tuple[np.dtype, tuple[int, ...], int]]:
+def _array_places(
+    file: BinaryIO, dtypes: Mapping[str, np.dtype] = _DTYPES
+) -> dict[str, tuple[np.dtype, tuple[int, ...], int]]:
     """Type, shape and first byte of every array in a safetensors file, or a ValueError.
 
     Its header is JSON behind eight bytes of its length; the arrays fill the rest of the file without gap or overlap.
@@ -378,14 +381,14 @@ def _array_places(file: BinaryIO) -> dict[str, tuple[np.dtype, tuple[int, ...], 
             raise ValueError(f"array {name!r} has no place")
         kind: Any = entry.get("dtype")
         shape, span = _sizes(entry.get("shape")), _sizes(entry.get("data_offsets"))
-        if not isinstance(kind, str) or kind not in _DTYPES:
-            raise ValueError(f"array {name!r} is {kind!r}; known are {', '.join(_DTYPES)}")
+        if not isinstance(kind, str) or kind not in dtypes:
+            raise ValueError(f"array {name!r} is {kind!r}; known are {', '.join(dtypes)}")
         if shape is None or span is None or len(span) != 2 or len(shape) > 32:
             raise ValueError(f"array {name!r} has no shape or no place")
-        if math.prod(shape) * _DTYPES[kind].itemsize != span[1] - span[0]:
+        if math.prod(shape) * dtypes[kind].itemsize != span[1] - span[0]:
             raise ValueError(f"array {name!r} of {kind} and shape {shape} is not {span} in size")
         spans.append(span)
-        found[name] = (_DTYPES[kind], shape, 8 + length + span[0])
+        found[name] = (dtypes[kind], shape, 8 + length + span[0])
     at = 0
     for begin, end in sorted(spans):
         if begin != at:
@@ -434,26 +437,32 @@ def expect_arrays(
             )
 
 
-def read_matrix(path: Path | str, what: str) -> np.ndarray:
-    """A matrix of finite numbers from a `.npy` file, which may be a link."""
-    path = Path(path)
+def matrix_file(name: Path | str) -> tuple[Path, str | None]:
+    """The file of a matrix and, of `FILE.safetensors:NAME` or `FILE.safetensors#NAME`, which of its arrays it is.
+
+    >>> matrix_file("model.safetensors:wte.weight")
+    (PosixPath('model.safetensors'), 'wte.weight')
+    """
+    found = re.fullmatch(r"(.+\.safetensors)[:#](.+)", str(name))
+    if found is None or os.path.lexists(name):
+        return Path(name), None
+    return Path(found[1]), found[2]
+
+
+def read_matrix(name: Path | str, what: str) -> np.ndarray:
+    """A matrix of finite numbers from a `.npy` or `.safetensors` file (see `matrix_file`), which may be a link."""
+    path, array = matrix_file(name)
     if not path.exists():
         raise DataError(f"{what}: no such file {path}.")
+    kind = "safetensors" if path.suffix.lower() == ".safetensors" else ".npy"
     try:
         with opened(path, links=True) as file:
-            shape, dtype, fortran = _npy_header(file)
-            if len(shape) < 2 or dtype.kind not in "fiu":
-                raise ValueError(f"a matrix of numbers is needed, not {dtype} of shape {shape}")
-            size = os.fstat(file.fileno()).st_size - file.tell()
-            if math.prod(shape) * dtype.itemsize != size:
-                raise ValueError(f"its size does not fit {dtype} of shape {shape}")
-            flat = np.fromfile(file, dtype)
+            plain = kind == ".npy"
+            matrix = _npy_matrix(path, file) if plain else _safetensors_matrix(path, file, array)
     except DataError as error:
         raise DataError(f"{what}: {error}") from error
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{what}: {path} cannot be read as .npy ({error}).") from error
-    matrix = flat.reshape(shape, order="F" if fortran else "C")
-    matrix = matrix.astype(np.float64)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise DataError(f"{what}: {path} cannot be read as {kind} ({error}).") from error
     wrong = np.argwhere(~np.isfinite(matrix))
     if len(wrong):
         at = tuple(int(i) for i in wrong[0])
@@ -462,6 +471,42 @@ def read_matrix(path: Path | str, what: str) -> np.ndarray:
             f"{matrix[at]} at {at}."
         )
     return matrix
+
+
+def _npy_matrix(path: Path, file: BinaryIO) -> np.ndarray:
+    shape, dtype, fortran = _npy_header(file)
+    if len(shape) < 2 or dtype.kind not in "fiu":
+        raise ValueError(f"a matrix of numbers is needed, not {dtype} of shape {shape}")
+    size = os.fstat(file.fileno()).st_size - file.tell()
+    if math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"its size does not fit {dtype} of shape {shape}")
+    check_memory(path, 8 * math.prod(shape), size)
+    flat = np.fromfile(file, dtype)
+    return flat.reshape(shape, order="F" if fortran else "C").astype(np.float64)
+
+
+def _safetensors_matrix(path: Path, file: BinaryIO, name: str | None) -> np.ndarray:
+    """The array of this name, or the one matrix there is."""
+    places = _array_places(file, {**_DTYPES, "BF16": _BFLOAT})
+    matrices = {
+        x: (dtype, shape, begin)
+        for x, (dtype, shape, begin) in places.items()
+        if len(shape) == 2 and dtype.kind in "fiuV" and math.prod(shape)
+    }
+    if name is None and len(matrices) == 1:
+        name = next(iter(matrices))
+    if name is None or name not in matrices:
+        wanted = f"no matrix {visible(name)!r} but" if name is not None else "not one matrix but"
+        rows = [f"{visible(x)}: {a:,} × {b:,}" for x, (_, (a, b), _) in matrices.items()]
+        heading = f"{path} holds {wanted} {len(rows)}:"
+        raise DataError(listed(heading, rows, f"Name one of them: {path}:NAME.", 20))
+    dtype, shape, begin = matrices[name]
+    check_memory(path, 8 * math.prod(shape), math.prod(shape) * dtype.itemsize)
+    file.seek(begin)
+    if dtype == _BFLOAT:  # the upper half of a float32
+        half = np.fromfile(file, "<u2", math.prod(shape)).astype("<u4")
+        return (half << 16).view("<f4").reshape(shape).astype(np.float64)
+    return np.fromfile(file, dtype, math.prod(shape)).reshape(shape).astype(np.float64)
 
 
 def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype, bool]:

@@ -51,7 +51,7 @@ from attomaton.mechanics.theory.limit import (
 )
 from attomaton.mechanics.theory.svm import GraphSVM
 from attomaton.numerics import row_pointer
-from attomaton.results import KKT
+from attomaton.results import KKT, absent
 
 Columns = dict[str, np.ndarray]
 SAMPLES = ("last", "label", "weight", "rows", "source", "tokens", "counts")
@@ -90,6 +90,7 @@ class ModelRecord:
     command: str | None = None
     environment: dict[str, str | None] = field(default_factory=dict)
     set_aside: SetAside | None = None
+    embeddings: str | None = absent()  # what was given or drawn, in words
 
 
 def save_model(

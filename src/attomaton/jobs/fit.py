@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache
-from hashlib import file_digest, sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -34,7 +34,6 @@ from attomaton.disk.formats import (
     plain,
     read_arrays,
     read_json,
-    read_matrix,
     write_arrays,
     write_json,
 )
@@ -50,6 +49,7 @@ from attomaton.folders.model import (
     write_head,
     write_part,
 )
+from attomaton.jobs.embeddings import Source, embeddings_source, input_files
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.theory.limit import check_dense, solve_limit
@@ -64,6 +64,9 @@ def fit_run(
     out: Path | str,
     *,
     embeddings: Path | str | None = None,
+    vocabulary: Path | str | None = None,
+    dimension: int | None = None,
+    seed: int | None = None,
     dense: bool = False,
     engine: Engine | None = None,
     progress: Progress = quiet,
@@ -72,28 +75,31 @@ def fit_run(
 ) -> dict[str, Any]:
     """Fit a data set part by part and write the model; the summary of `attomaton fit`.
 
+    `embeddings`, `vocabulary`, `dimension` and `seed` say where the vectors of tokens come from (`embeddings_source`).
     `progress` is told the incidences that are done, and all there are.
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
     begin = time.perf_counter()
-    place = check_place(out, "model", (data, embeddings, reading.tokenizer), force)
+    inputs = input_files(embeddings, vocabulary)
+    place = check_place(out, "model", (data, reading.tokenizer, *inputs), force)
     engine = Here() if engine is None else engine
     seconds: dict[str, float] = {}
-    table = None if embeddings is None else check_embeddings(read_matrix(embeddings, "embeddings"))
+    source = embeddings_source(embeddings, vocabulary, dimension, seed)
     path = data_file(data)
     mark = _fingerprint(path)
     asked = {
         # What comes through a pipe is nothing to go on with: no later process knows whether it is the same.
         "data": uuid4().hex if mark is None and path.exists() else mark,
-        "embeddings": None if table is None else sha256(table.E.tobytes()).hexdigest(),
+        "embeddings": source.mark,
         "reading": reading,
         "dense": dense,
         "versions": environment(),
     }
     with resumed_folder(place, "fit", asked) as work:
         words, parts = _prepared(
-            work / "corpus", data, mark, table, reading, engine, seconds, progress
+            work / "corpus", data, mark, source, reading, engine, seconds, progress
         )
+        table = _table(work / "corpus")
         if dense:
             check_dense(len(words), table)
         records, resumed = _solved(work, parts, engine, seconds, progress)
@@ -107,6 +113,7 @@ def fit_run(
             "command": command(),
             "environment": environment(),
             "set_aside": asdict(parts.set_aside),
+            **({} if table is None else {"embeddings": source.words(len(words))}),
         }
         summary = write_head(work, words, records, provenance, arrays)
     seconds["total"] = time.perf_counter() - begin
@@ -114,6 +121,7 @@ def fit_run(
         **plain(summary),
         "set_aside": asdict(parts.set_aside),
         "reading": reading.done(parts.ordering),
+        "embeddings": source.words(len(words)),
         "parts": len(parts.parts),
         "resumed_parts": resumed,
         "engine": engine.name,
@@ -137,7 +145,7 @@ def _prepared(
     folder: Path,
     data: Path | str,
     mark: str | None,
-    table: Embeddings | None,
+    source: Source,
     reading: Reading,
     engine: Engine,
     seconds: dict[str, float],
@@ -158,15 +166,13 @@ def _prepared(
 
     with _timed("read", seconds):
         progress(0, 1, "reading")
-        # Embeddings that are not orthonormal couple all last tokens: then there is only one part.
-        coupled = table is not None and not table.orthonormal
         words, parts = read_parts(
-            data, folder, reading, size=EVERYTHING if coupled else PART,
-            vocabulary=None if table is None else Vocabulary(range(len(table.E))),
-            run=run, progress=progress,
+            data, folder, reading, size=EVERYTHING if source.coupled else PART,
+            vocabulary=source.vocabulary, run=run, progress=progress,
         )  # fmt: skip
         if _fingerprint(data_file(data)) != mark:
             raise DataError(f"{data_file(data)}: {changed()}")
+        table = source.embeddings(len(words))
         if table is not None:
             write_arrays(folder / "embeddings.safetensors", {"E": table.E})
         write_json(folder / "vocabulary.json", list(words.labels))
@@ -219,13 +225,18 @@ def solve_part(task: tuple[str, int]) -> tuple[SolvedPart, dict[str, float]]:
 
     corpus = work / "corpus"
     words, parts = _corpus(str(corpus), (corpus / "parts.json").stat().st_mtime_ns)
-    E = read_arrays(corpus / "embeddings.safetensors", ["E"]).get("E")
     with _timed("bags", seconds):
         samples = read_part(corpus, number, words, parts)
-    limit = solve_limit(samples, None if E is None else check_embeddings(E), watch)
+    limit = solve_limit(samples, _table(corpus), watch)
     with _timed("write", seconds):
         record = write_part(work, number, limit)
     return record, seconds
+
+
+def _table(corpus: Path) -> Embeddings | None:
+    """The embeddings of a corpus in parts, if it has any."""
+    E = read_arrays(corpus / "embeddings.safetensors", ["E"]).get("E")
+    return None if E is None else check_embeddings(E)
 
 
 @lru_cache(maxsize=1)  # a worker solves many parts of one corpus

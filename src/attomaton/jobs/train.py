@@ -24,8 +24,7 @@ from attomaton.base.progress import Progress
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, ReadAs, Reading
 from attomaton.corpus.samples import Samples
-from attomaton.corpus.vocabulary import Vocabulary, fingerprint
-from attomaton.corpus.windows import Windows
+from attomaton.corpus.vocabulary import fingerprint
 from attomaton.disk.formats import (
     damaged,
     read_checkpoint,
@@ -46,6 +45,7 @@ from attomaton.disk.storage import (
 )
 from attomaton.errors import UsageError, whole_number
 from attomaton.folders.model import ModelFolder
+from attomaton.jobs.embeddings import embeddings_source, input_files
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.experiment.arguments import INITS, MOST, USUAL, Settings, resolved
 from attomaton.mechanics.experiment.train import (
@@ -58,16 +58,6 @@ from attomaton.mechanics.experiment.train import (
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
-
-
-def load_windows(
-    data: Path | str, embeddings: Path | str | None, reading: Reading
-) -> tuple[Windows, Embeddings | None]:
-    """The windows of a file, and the embeddings whose rows its integer tokens name."""
-    if embeddings is None:
-        return read_windows(data, reading), None
-    table = check_embeddings(read_matrix(embeddings, "embeddings"))
-    return read_windows(data, reading, Vocabulary(range(len(table.E)))), table
 
 
 def train_beside_theory(
@@ -107,6 +97,8 @@ def train_run(
     out: Path | str,
     *,
     embeddings: Path | str | None = None,
+    vocabulary: Path | str | None = None,
+    dimension: int | None = None,
     init: str = USUAL.init,
     reading: Reading = AS_NAMED,
     progress: Progress | None = None,
@@ -116,15 +108,19 @@ def train_run(
 ) -> dict[str, Any]:
     """Train on a data set, or on the samples of a model, and write the run; the summary of `attomaton train`.
 
-    `options` are those of `train_beside_theory`; `watch` is told the records as `metrics.parquet` will hold
-    them. A run that was interrupted goes on when the same is asked again, and ends as if nothing had happened.
+    `embeddings`, `vocabulary` and `dimension` say where the vectors of tokens come from (`embeddings_source`; they are
+    drawn by the `seed` of the run). `options` are those of `train_beside_theory`; `watch` is told the records as
+    `metrics.parquet` will hold them. A run that was interrupted goes on when the same is asked
+    again, and ends as if nothing had happened.
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
-    place = check_place(out, "run", (data, embeddings, init, reading.tokenizer), force)
-    limit, how = _limit_to_reach(data, embeddings, reading)
+    inputs = input_files(embeddings, init)
+    place = check_place(out, "run", (data, vocabulary, reading.tokenizer, *inputs), force)
+    settings = resolved(init=init, **options)
+    asked_for = (embeddings, vocabulary, dimension)
+    limit, how, vectors = _limit_to_reach(data, asked_for, settings.seed, reading)
     samples = limit.samples
     start: str | np.ndarray = init
-    settings = resolved(init=init, **options)
     options = {k: v for k, v in asdict(settings).items() if k != "init"}
     if init not in INITS:
         start = read_matrix(init, "init")
@@ -133,6 +129,8 @@ def train_run(
     config = {
         "data": str(data),
         "embeddings": None if embeddings is None else str(embeddings),
+        "vocabulary": None if vocabulary is None else str(vocabulary),
+        "dimension": dimension,
         "init": init,
         **asdict(reading),
         **options,
@@ -156,7 +154,11 @@ def train_run(
             watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
             **options,
         )  # fmt: skip
-        summary = {**_train_summary(run, limit, settings, out), "reading": how}
+        summary = {
+            **_train_summary(run, limit, settings, out),
+            "embeddings": vectors,
+            "reading": how,
+        }
         with new_folder(place, "train") as folder:
             provenance(folder, config, summary)
             records = training_records(run, limit)
@@ -175,19 +177,27 @@ def train_run(
 
 
 def _limit_to_reach(
-    data: Path | str, embeddings: Path | str | None, reading: Reading
-) -> tuple[Limit, ReadAs]:
-    """The limit of a data set, solved here, or of a model, solved before; and how the data were read."""
+    data: Path | str,
+    asked_for: tuple[Path | str | None, Path | str | None, int | None],
+    seed: int,
+    reading: Reading,
+) -> tuple[Limit, ReadAs, str | None]:
+    """The limit of a data set, or of a model solved before; how the data were read, and what the vectors are."""
     if not is_folder(data, "model"):
-        windows, table = load_windows(data, embeddings, reading)
-        return solve_limit(windows.samples(), table), reading.done(windows.ordering)
-    named = [f"--{name}" for name in reading.given] + ["--embeddings"] * (embeddings is not None)
+        source = embeddings_source(*asked_for, seed)
+        windows = read_windows(data, reading, source.vocabulary)
+        K = len(windows.vocabulary)
+        limit = solve_limit(windows.samples(), source.embeddings(K))
+        return limit, reading.done(windows.ordering), source.words(K)
+    options = ("embeddings", "vocabulary", "dimension")
+    more = [name for name, x in zip(options, asked_for, strict=True) if x is not None]
+    named = [f"--{name}" for name in (*reading.given, *more)]
     if named:
         raise UsageError(
             f"{data} is a model, whose data were read when it was fitted: leave out {', '.join(named)}."
         )
     model = ModelFolder(data)
-    return model.limit(), model.record.reading
+    return model.limit(), model.record.reading, model.record.embeddings
 
 
 class _Kept:

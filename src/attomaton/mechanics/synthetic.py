@@ -14,10 +14,13 @@ from scipy.sparse.csgraph import connected_components
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_ids
-from attomaton.errors import DataError, UsageError, listed
+from attomaton.errors import DataError, UsageError, listed, whole_number
+from attomaton.mechanics.data import Embeddings
+from attomaton.numerics import named_rng
 
 KINDS = ("general", "acyclic", "cyclic", "fully-cyclic")
 TRIES = 1000  # draws before `cyclic` gives up
+MOST_DRAWN = 2 * 10**8  # numbers of embeddings: 1.6 GB
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,21 @@ def unit_embeddings(rng: np.random.Generator, K: int, d: int) -> Float[np.ndarra
     _check_positive(K=K, d=d)
     E = rng.standard_normal((K, d))
     return E / np.linalg.norm(E, axis=1, keepdims=True)
+
+
+def drawn_embeddings(K: int, d: int, seed: int = 0) -> Embeddings:
+    """The embeddings that `--dimension d` draws for K tokens: unit vectors, the same wherever they are asked for.
+
+    >>> drawn_embeddings(5, 3)
+    Embeddings(E=<5×3>)
+    """
+    whole_number("dimension", d, least=1)
+    whole_number("seed", seed, least=0)
+    if K * d > MOST_DRAWN:
+        raise UsageError(
+            f"{K:,} vectors in {d:,} dimensions are {K * d:,} numbers; at most {MOST_DRAWN:,} are drawn."
+        )
+    return Embeddings(unit_embeddings(named_rng("embeddings", seed), K, d))
 
 
 def orthonormal_embeddings(rng: np.random.Generator, K: int, d: int) -> Float[np.ndarray, "K d"]:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
@@ -32,26 +32,27 @@ Setting = str | int | float | None
 BROKEN = "broken off"  # of a run whose process was killed: nothing but its checkpoint is there
 KINDS: dict[str, tuple[type, ...]] = {
     "lr": (float, int), "steps": (int,), "every": (int, str), "batch_size": (int,), "seeds": (int,),
-    "seed": (int,), "context": (int,),
+    "seed": (int,), "context": (int,), "dimension": (int,),
 }  # fmt: skip
 
 
 OPTIONS = tuple(one.name for one in fields(Settings))
+VECTORS = ("embeddings", "vocabulary", "dimension")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run is asked for: data, settings, how the data are read."""
+    """What a run is asked for: data, settings, how the data are read, what the vectors of tokens are."""
 
     data: str
     settings: Settings
     reading: Reading = AS_NAMED
-    embeddings: str | None = None
+    vectors: Mapping[str, str | int] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, Setting]:
         """All that is not the usual, as options are called on the command line and in Python."""
-        given = {**asdict(self.settings), "embeddings": self.embeddings, **self.reading.given}
+        given = {**asdict(self.settings), **self.vectors, **self.reading.given}
         return {name: value for name, value in given.items() if value is not None}
 
     def words(self, out: Path | str) -> list[str]:
@@ -249,8 +250,8 @@ def asked_for(config: Mapping[str, Setting]) -> Asked:
         raise DataError(f"config.toml: lacks {', '.join(missing)}.")
     settings: Any = {name: config[name] for name in OPTIONS if name in config}
     reading: Any = {name: config.get(name) for name in READING}
-    embeddings: Any = config.get("embeddings")
-    return Asked(str(config["data"]), Settings(**settings), Reading(**reading), embeddings)
+    vectors: Any = {name: x for name in VECTORS if (x := config.get(name)) is not None}
+    return Asked(str(config["data"]), Settings(**settings), Reading(**reading), vectors)
 
 
 def _launch(lab: Lab, item: Item, out: Path, asked: Asked, svm_norm: float | None) -> Job[Going]:
@@ -268,7 +269,7 @@ def _launch(lab: Lab, item: Item, out: Path, asked: Asked, svm_norm: float | Non
 
         with asked_as(asked.words(out)):
             return train_run(
-                asked.data, out, reading=asked.reading, embeddings=asked.embeddings,
+                asked.data, out, reading=asked.reading, **asked.vectors,
                 **asdict(asked.settings), progress=progress, watch=watch,
             )  # fmt: skip
 

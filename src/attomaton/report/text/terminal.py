@@ -60,6 +60,7 @@ def fit_text(s: Mapping[str, Any]) -> str:
         f"{s['samples']:,} samples over {s['vocab']:,} tokens; {s['dropped']:,} set aside "
         "(label absent from the context)",
         *(f"  set aside, {visible(example, WIDEST)}" for example in aside["examples"][:2]),
+        *([f"embeddings {visible(s['embeddings'], WIDEST)}"] if s.get("embeddings") else []),
         f"{s['last_tokens']:,} priority graphs: {s['pairs']:,} pairs, {s['edges']:,} edges, "
         f"{s['levels']} levels",
         f"{s['components']:,} components, {s['cyclic_components']:,} of several tokens "
