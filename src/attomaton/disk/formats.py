@@ -501,12 +501,13 @@ def _safetensors_matrix(path: Path, file: BinaryIO, name: str | None) -> np.ndar
         heading = f"{path} holds {wanted} {len(rows)}:"
         raise DataError(listed(heading, rows, f"Name one of them: {path}:NAME.", 20))
     dtype, shape, begin = matrices[name]
-    check_memory(path, 8 * math.prod(shape), math.prod(shape) * dtype.itemsize)
+    count = shape[0] * shape[1]
+    check_memory(path, 8 * count, count * dtype.itemsize)
     file.seek(begin)
     if dtype == _BFLOAT:  # the upper half of a float32
-        half = np.fromfile(file, "<u2", math.prod(shape)).astype("<u4")
+        half = np.fromfile(file, "<u2", count).astype("<u4")
         return (half << 16).view("<f4").reshape(shape).astype(np.float64)
-    return np.fromfile(file, dtype, math.prod(shape)).reshape(shape).astype(np.float64)
+    return np.fromfile(file, dtype, count).reshape(shape).astype(np.float64)
 
 
 def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype, bool]:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
@@ -47,12 +47,18 @@ class Asked:
     data: str
     settings: Settings
     reading: Reading = AS_NAMED
-    vectors: Mapping[str, str | int] = field(default_factory=dict)
+    embeddings: str | None = None
+    vocabulary: str | None = None
+    dimension: int | None = None
 
     @property
     def options(self) -> dict[str, Setting]:
         """All that is not the usual, as options are called on the command line and in Python."""
-        given = {**asdict(self.settings), **self.vectors, **self.reading.given}
+        given = {
+            **asdict(self.settings),
+            **{name: getattr(self, name) for name in VECTORS},
+            **self.reading.given,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
     def words(self, out: Path | str) -> list[str]:
@@ -250,8 +256,8 @@ def asked_for(config: Mapping[str, Setting]) -> Asked:
         raise DataError(f"config.toml: lacks {', '.join(missing)}.")
     settings: Any = {name: config[name] for name in OPTIONS if name in config}
     reading: Any = {name: config.get(name) for name in READING}
-    vectors: Any = {name: x for name in VECTORS if (x := config.get(name)) is not None}
-    return Asked(str(config["data"]), Settings(**settings), Reading(**reading), vectors)
+    vectors: Any = {name: config.get(name) for name in VECTORS}
+    return Asked(str(config["data"]), Settings(**settings), Reading(**reading), **vectors)
 
 
 def _launch(lab: Lab, item: Item, out: Path, asked: Asked, svm_norm: float | None) -> Job[Going]:
@@ -269,7 +275,8 @@ def _launch(lab: Lab, item: Item, out: Path, asked: Asked, svm_norm: float | Non
 
         with asked_as(asked.words(out)):
             return train_run(
-                asked.data, out, reading=asked.reading, **asked.vectors,
+                asked.data, out, reading=asked.reading, embeddings=asked.embeddings,
+                vocabulary=asked.vocabulary, dimension=asked.dimension,
                 **asdict(asked.settings), progress=progress, watch=watch,
             )  # fmt: skip
 
