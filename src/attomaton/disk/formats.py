@@ -491,7 +491,7 @@ def _safetensors_matrix(path: Path, file: BinaryIO, name: str | None) -> np.ndar
     matrices = {
         x: (dtype, shape, begin)
         for x, (dtype, shape, begin) in places.items()
-        if len(shape) == 2 and dtype.kind in "fiuV" and math.prod(shape)
+        if len(shape) == 2 and dtype.kind in "fiuV" and min(shape)
     }
     if name is None and len(matrices) == 1:
         name = next(iter(matrices))
