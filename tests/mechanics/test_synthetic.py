@@ -76,6 +76,19 @@ def test_cyclic_data_have_a_cycle_where_general_data_may_have_none():
     assert 0 < sum(cyclic("general", seed) for seed in range(30)) < 30
 
 
+@pytest.mark.parametrize("lasts", [None, 1])
+def test_cycles_are_seen_in_the_contexts_before_samples_are_made(lasts):
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        contexts = synthetic._draw_contexts(rng, 9, 4, 4, repeats=seed % 2 == 0, lasts=lasts)
+        labels = synthetic._uniform_labels(rng, 9, contexts)
+        seen = graphs(synthetic._samples(9, contexts, labels)).values()
+        found.append(not all(map(nx.is_directed_acyclic_graph, seen)))
+        assert synthetic._has_cycle(9, contexts, labels) == found[-1]
+    assert 0 < sum(found) < 60
+
+
 def test_a_cycle_that_cannot_be_is_given_up(monkeypatch):
     monkeypatch.setattr(synthetic, "TRIES", 20)
     with pytest.raises(DataError) as caught:

@@ -19,8 +19,10 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.experiment import steps as room
 from attomaton.mechanics.experiment.arguments import OPTIMIZERS, RATES, USUAL
 from attomaton.mechanics.experiment.train import train
+from attomaton.mechanics.synthetic import draw_samples
 
 CYCLE = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1])
 CYCLE_SCORES = np.array([0.5, -0.5]) * np.log(3)
@@ -119,6 +121,19 @@ def test_a_seed_alone_is_the_seed_in_a_batch(options):
     assert np.abs(batch.W[1] - alone.W[0]).max() > 1e-3
     other = train(samples, embeddings=E, init="uniform", steps=50, seed=1, **options)
     assert np.abs(other.W[0] - alone.W[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_problems_too_large_for_the_cache_run_one_after_the_other(monkeypatch, batch_size):
+    rng = np.random.default_rng(0)
+    sets = [draw_samples(rng, 6, n, 4) for n in (4, 7, 5)]
+    tables = [rng.normal(size=(6, 3)) for _ in sets]
+    how = {"steps": 50, "every": 10, "init": "uniform", "optimizer": "sgd" if batch_size else "ngd"}
+    together = train(sets, embeddings=tables, batch_size=batch_size, **how)
+    monkeypatch.setattr(room, "CACHED", 0)
+    apart = train(sets, embeddings=tables, batch_size=batch_size, **how)
+    np.testing.assert_allclose(apart.W, together.W, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(apart.records["loss"], together.records["loss"], rtol=1e-12)
 
 
 def test_uniform_starts_fill_their_interval():

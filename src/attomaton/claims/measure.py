@@ -80,17 +80,17 @@ def yardstick(limits: Limit | Sequence[Limit], seeds: int = 1) -> Yardstick:
 
     several = [limits] * seeds if isinstance(limits, Limit) else list(limits)
     sizes = sizes_of([x.samples for x in several])
-    make = _pairs_yardstick if several[0].embeddings is None else _dense_yardstick
-    return jax.tree.map(lambda *x: np.stack(x), *(make(x, several, sizes) for x in several))
+    if several[0].embeddings is None:
+        parts = [_pairs_yardstick(x, several, sizes) for x in several]
+    else:
+        bases = [FiniteSubspace(x.graph, x.embeddings).basis for x in several]
+        most = max(map(len, bases))
+        parts = [_dense_yardstick(x, b, most, sizes) for x, b in zip(several, bases, strict=True)]
+    return jax.tree.map(lambda *x: np.stack(x), *parts)
 
 
-def _dense_yardstick(limit: Limit, several: Sequence[Limit], sizes: "Sizes") -> Yardstick:
-    assert limit.embeddings is not None
-    E = limit.embeddings.E
-    subspace = FiniteSubspace(limit.graph, limit.embeddings)
-    most = max(FiniteSubspace(x.graph, x.embeddings).dimension for x in several)
-    basis = np.zeros((most, E.shape[1], E.shape[1]))
-    basis[: subspace.dimension] = subspace.basis
+def _dense_yardstick(limit: Limit, own: np.ndarray, most: int, sizes: "Sizes") -> Yardstick:
+    basis = np.concatenate([own, np.zeros((most - len(own), *own.shape[1:]))])
     fin = np.einsum("rab,ab->r", basis, limit.dense(limit.finite.coefficient))
     W = limit.dense(limit.svm.coefficient)
     unit = W / (limit.svm.norm or 1.0)

@@ -69,11 +69,12 @@ def draw_samples(
         if kind == "acyclic":
             return _samples(K, contexts, _ordered_labels(rng, K, contexts))
         labels = _uniform_labels(rng, K, contexts)
+        if kind == "cyclic" and not _has_cycle(K, contexts, labels):
+            continue
         samples = _samples(K, contexts, labels)
         if kind == "fully-cyclic":
             return _samples(K, *_tied(rng, contexts, labels, samples, repeats=repeats))
-        if kind == "general" or _has_cycle(samples):
-            return samples
+        return samples
     raise DataError(
         f"no cycle in {TRIES} draws of {n} samples of {T} out of {K} tokens. "
         "Draw more samples, longer contexts or fewer last tokens."
@@ -237,9 +238,18 @@ def _components(
     return pair // K, pair % K, component
 
 
-def _has_cycle(samples: Samples) -> bool:
-    _, _, component = _components(samples)
-    return len(np.unique(component)) < len(component)
+def _has_cycle(K: int, contexts: Int[np.ndarray, "n T"], labels: Int[np.ndarray, " n"]) -> bool:
+    """Whether some priority graph has a cycle. All tokens of a cycle are labels: the others need not be looked at."""
+    q = contexts[:, -1] * K
+    pair, tail = np.unique(q + labels, return_inverse=True)
+    seen = q[:, None] + contexts
+    head = np.searchsorted(pair, seen) % len(pair)
+    row, column = np.nonzero((pair[head] == seen) & (head != tail[:, None]))
+    edges = coo_array(
+        (np.ones(len(row)), (tail[row], head[row, column])), shape=(len(pair), len(pair))
+    )
+    parts, _ = connected_components(edges, directed=True, connection="strong")
+    return bool(parts < len(pair))
 
 
 def _tied(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attomaton.mechanics.experiment.whole import Whole
 
 Record = Callable[..., dict]
+CACHED = 2**20  # numbers of all problems together that a processor's cache holds
 
 
 class Plan(NamedTuple):
@@ -29,6 +30,7 @@ class Plan(NamedTuple):
     batch_size: int | None
     record: Record | None
     shared: bool  # one data set for all problems
+    apart: bool = False  # problems one after the other
 
 
 class State(NamedTuple):
@@ -79,6 +81,18 @@ def stack(
         for i, s in enumerate(sets)
     ]
     return problems[0] if shared else jax.tree.map(lambda *x: np.stack(x), *problems)
+
+
+def fall_apart(problem: "Problem | Whole") -> bool:
+    """Whether stacked problems are faster one after the other: each fits a processor's cache, all of them do not."""
+    import jax
+
+    from attomaton.mechanics.experiment.whole import Whole
+
+    if isinstance(problem, Whole) or problem.E is None or jax.default_backend() != "cpu":
+        return False
+    bags, E = problem.bags, problem.E
+    return (bags.token.size * E.shape[-1] if bags.score is None else E.size) > CACHED
 
 
 def first_state(optimizer: str, params: np.ndarray) -> State:
@@ -191,7 +205,14 @@ def _scalars(values: dict) -> "dict[str, Array]":
 
 
 def build(plan: Plan) -> Callable:
-    """All problems side by side; one data set for all is not copied."""
+    """All problems side by side, or one after the other; one data set for all is not copied."""
     import jax
 
-    return jax.vmap(partial(_advance, plan), in_axes=(0, None if plan.shared else 0, 0, None))
+    one = partial(_advance, plan)
+    if not plan.apart:
+        return jax.vmap(one, in_axes=(0, None if plan.shared else 0, 0, None))
+
+    def each(state: State, problem: "Problem", given: Given, lengths: Any) -> Any:
+        return jax.lax.map(lambda x: one(x[0], x[1], x[2], lengths), (state, problem, given))
+
+    return each

@@ -42,6 +42,7 @@ from attomaton.mechanics.experiment.steps import (
     Given,
     Plan,
     Record,
+    fall_apart,
     first_state,
     padded,
     stack,
@@ -202,14 +203,15 @@ def train(
 
     fits = tables is None and loss == "log" and batch_size is None and not many
     gather = _gathers(layout, fits)
-    plan = Plan(optimizer, head, loss, batch_size, record, shared=not many)
     every = spacing(steps, every)
     marks = record_steps(steps, every)
     given = Given(rate, floor, np.full(B, seed), np.arange(B), context)
     with float64():
-        fixed = (stack(sets, tables, plan.shared, gather, head != "identity"), given)
+        problem = stack(sets, tables, not many, gather, head != "identity")
+        apart = many and fall_apart(problem)
+        plan = Plan(optimizer, head, loss, batch_size, record, not many, apart)
         state = first_state(optimizer, padded(starts))
-        course = run_course(plan, state, fixed, marks, progress, watch, checkpoint)
+        course = run_course(plan, state, (problem, given), marks, progress, watch, checkpoint)
     ended = "interrupted" if course.interrupted else "finished"
     return Training(
         W=None if tables is None else course.state.params,

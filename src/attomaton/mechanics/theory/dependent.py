@@ -58,23 +58,27 @@ class Features:
 
 
 def pair_features(graph: PriorityGraph, embeddings: Embeddings) -> Features:
-    """The smaller of d² coordinates (d the rank of E) and as many as there are pairs."""
-    tokens, at = np.unique(np.concatenate([graph.pair_last, graph.pair_token]), return_inverse=True)
-    E = embeddings.E[tokens]
-    unit = float(np.sqrt(np.mean(np.square(E).sum(axis=1)))) or 1.0
-    left, singular, _ = np.linalg.svd(E / unit, full_matrices=False)
-    kept = singular > SAME * singular.max(initial=0.0)
-    E = left[:, kept] * singular[kept]
-    P, d = len(graph.pair_last), E.shape[1]
-    _check_size(P, d, len(graph.dag[0]))
-    key, query = E[at[P:]], E[at[:P]]
-    if d * d <= P:
-        return Features((query[:, :, None] * key[:, None, :]).reshape(P, d * d), unit**2)
-    root = _root((query @ query.T) * (key @ key.T))
+    """The smaller of d_q · d_k coordinates (the ranks of last tokens and of tokens) and as many as there are pairs."""
+    used = np.unique(np.concatenate([graph.pair_last, graph.pair_token]))
+    unit = float(np.sqrt(np.mean(np.square(embeddings.E[used]).sum(axis=1)))) or 1.0
+    query, key = (_coordinates(embeddings.E, x) / unit for x in (graph.pair_last, graph.pair_token))
+    P, d = len(graph.pair_last), query.shape[1] * key.shape[1]
+    _check_size(P, key.shape[1], d, len(graph.dag[0]))
+    root = None if d <= P else _root((query @ query.T) * (key @ key.T))
     if root is not None:
         return Features(root, unit**2)
-    flat = (query[:, :, None] * key[:, None, :]).reshape(P, d * d)
-    return Features(shortened(flat), unit**2)
+    flat = (query[:, :, None] * key[:, None, :]).reshape(P, d)
+    return Features(flat if d <= P else shortened(flat), unit**2)
+
+
+def _coordinates(
+    E: Float[np.ndarray, "vocab width"], row: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "n rank"]:
+    """These rows of E in coordinates of their span."""
+    used, at = np.unique(row, return_inverse=True)
+    left, singular, _ = np.linalg.svd(E[used], full_matrices=False)
+    kept = singular > SAME * singular.max(initial=0.0)
+    return (left[:, kept] * singular[kept])[at]
 
 
 def _root(H: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"] | None:
@@ -95,8 +99,8 @@ def _independent(unit: Float[np.ndarray, "n rank"]) -> bool:
     return bool(singular.min() > SAME * singular.max())
 
 
-def _check_size(P: int, d: int, edges: int) -> None:
-    numbers = (P + edges) * min(d * d, P) + (P * d * d if d * d > P else 0)
+def _check_size(P: int, d: int, products: int, edges: int) -> None:
+    numbers = (P + edges) * min(products, P) + (P * products if products > P else 0)
     if numbers > MOST_NUMBERS:
         raise UsageError(
             f"embeddings: {P:,} pairs (last token, token) and {edges:,} differences in {d} dimensions need "
