@@ -555,3 +555,24 @@ def test_demo_says_that_it_cannot_write_before_it_trains(call, chain, monkeypatc
     code, _, err = call("demo", "-o", chain / "run")
     assert code == 2
     assert "cannot write there" in err
+
+
+def test_a_general_head_is_drawn_by_seed_and_kept_with_the_run(call, tmp_path):
+    data = tmp_path / "d.jsonl"
+    call("data", "synth", "-o", data, "--kind", "acyclic", "-n", 8, "--seed", 4)
+    E = unit_rows(np.random.default_rng(1), 6, 8)
+    np.save(tmp_path / "E.npy", E)
+    options = ["--embeddings", tmp_path / "E.npy", "--head", "general", "--loss", "squared-score"]
+    options += ["--optimizer", "ngd", "--lr", 0.1, "--steps", 40, "--seeds", 2, "--init", "uniform"]
+    found = {}
+    for name, more in {"a": [], "b": [], "c": ["--seed", 1]}.items():
+        code, out, err = call("train", data, "-o", tmp_path / name, *options, *more, "--json")
+        assert code == 0, err
+        assert {"cosine_svm", "cosine_local"} <= set(json.loads(out)["final"][0])
+        found[name] = load_file(tmp_path / name / "state.safetensors")
+    C = found["a"]["C"]
+    assert (C @ E.T).argmax(axis=1).tolist() == list(range(6))
+    assert found["a"]["W"].shape == (2, 8, 8)
+    assert np.array_equal(C, found["b"]["C"])
+    assert np.array_equal(found["a"]["W"], found["b"]["W"])
+    assert not np.array_equal(C, found["c"]["C"])

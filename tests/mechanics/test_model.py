@@ -23,13 +23,19 @@ from attomaton.mechanics.experiment.model import (
 from attomaton.mechanics.experiment.train import train
 from attomaton.numerics import float64
 
-EVERY = [
-    ("identity", "log"),
-    ("identity", "squared"),
-    ("identity", "cross-entropy"),
-    ("tied", "squared"),
-    ("tied", "cross-entropy"),
+EVERY = [("identity", "log")] + [
+    (head, loss)
+    for head in ("identity", "tied", "general")
+    for loss in ("squared", "cross-entropy", "squared-score", "logistic-score")
 ]
+LOSS = {
+    "log": lambda u: -np.log(u),
+    "squared-score": lambda u: (1 - u) ** 2,
+    "logistic-score": lambda u: np.log(1 + np.exp(-u)),
+    "squared": lambda p: (1 - p) ** 2,
+    "cross-entropy": lambda p: -np.log(p),
+}
+HEAD = np.random.default_rng(9).normal(size=(5, 7))
 
 
 value_of = jax.jit(loss_value, static_argnums=(2, 3))
@@ -45,9 +51,13 @@ def some_data(seed=0, K=5, d=7, n=8, T=6):
     return X, y, weight, samples, rng.normal(size=(K, d)), rng.normal(size=(d, d))
 
 
-def problem_of(samples, E=None, **larger):
+def problem_of(samples, E=None, head="identity", **larger):
     sizes = sizes_of([samples], whole=True)._replace(**larger)
-    return jax.tree.map(jnp.asarray, room.problem_of(samples, E, sizes))
+    C = None
+    if head == "general":
+        C = np.zeros((sizes.tokens, 7 if E is not None else 5))
+        C[:5] = HEAD[:, : C.shape[1]]
+    return jax.tree.map(jnp.asarray, room.problem_of(samples, E, sizes, C=C))
 
 
 def softmax(z):
@@ -57,16 +67,12 @@ def softmax(z):
 
 def plain_loss(X, y, weight, E, W, head, loss):
     """One row of X per position, an explicit head matrix: nothing shared with the library."""
-    C = E if head == "tied" else np.linalg.pinv(E).T
+    C = {"tied": E, "general": HEAD}.get(head, np.linalg.pinv(E).T)
     total = 0.0
     for x, label, w in zip(X, y, weight, strict=True):
         f = E[x].T @ softmax(E[x] @ W @ E[x[-1]])
-        if loss == "log":
-            value = -np.log(C[label] @ f)
-        else:
-            u = softmax(C @ f)[label]
-            value = (1 - u) ** 2 if loss == "squared" else -np.log(u)
-        total += w * value
+        u, p = C[label] @ f, softmax(C @ f)[label]
+        total += w * LOSS[loss](p if loss in ("squared", "cross-entropy") else u)
     return total / weight.sum()
 
 
@@ -74,7 +80,7 @@ def plain_loss(X, y, weight, E, W, head, loss):
 def test_loss_is_that_of_the_layer_with_positions(head, loss):
     X, y, weight, samples, E, W = some_data()
     with float64():
-        found = float(value_of(jnp.asarray(W), problem_of(samples, E), head, loss))
+        found = float(value_of(jnp.asarray(W), problem_of(samples, E, head), head, loss))
     # pinv(E) costs a few digits of its condition number, about 10 here.
     assert found == pytest.approx(plain_loss(X, y, weight, E, W, head, loss), rel=1e-12)
 
@@ -82,13 +88,14 @@ def test_loss_is_that_of_the_layer_with_positions(head, loss):
 @pytest.mark.parametrize(
     ("head", "loss", "space"),
     [(*both, "dense") for both in EVERY]
-    + [("identity", "log", "pairs"), ("tied", "squared", "pairs")],
+    + [("identity", "log", "pairs"), ("tied", "squared", "pairs")]
+    + [("general", "squared", "pairs"), ("general", "squared-score", "pairs")],
 )
 def test_gradient_against_finite_differences(head, loss, space):
     _, _, _, samples, E, W = some_data(1)
     rng = np.random.default_rng(2)
     with float64():
-        problem = problem_of(samples, E if space == "dense" else None)
+        problem = problem_of(samples, E if space == "dense" else None, head)
         P = int(problem.bags.score.max()) + 1
         at = jnp.asarray(W if space == "dense" else rng.normal(size=P))
         value, gradient = both(at, problem, head, loss)
@@ -119,8 +126,8 @@ def test_closed_form_gradient_is_the_automatic_one():
 def test_padding_changes_nothing_and_is_never_nan(head, loss):
     _, _, _, samples, E, W = some_data(4)
     with float64():
-        tight = both(jnp.asarray(W), problem_of(samples, E), head, loss)
-        loose = problem_of(samples, E, rows=20, slots=9, tokens=7, lasts=6)
+        tight = both(jnp.asarray(W), problem_of(samples, E, head), head, loss)
+        loose = problem_of(samples, E, head, rows=20, slots=9, tokens=7, lasts=6)
         padded = both(jnp.asarray(W), loose, head, loss)
     for a, b in zip(tight, padded, strict=True):
         assert np.abs(np.asarray(a - b)).max() < 1e-12
@@ -130,7 +137,7 @@ def test_padding_changes_nothing_and_is_never_nan(head, loss):
 def test_huge_logits_stay_finite(head, loss):
     _, _, _, samples, _, _ = some_data(5)
     with float64():
-        problem = problem_of(samples)
+        problem = problem_of(samples, head=head)
         P = int(problem.bags.score.max()) + 1
         scores = jnp.asarray(1e6 * np.random.default_rng(0).normal(size=P))
         value, gradient = both(scores, problem, head, loss)
@@ -145,6 +152,25 @@ def test_small_losses_keep_their_digits():
         value, gradient = both(jnp.array([200.0, 0.0]), problem_of(samples))
         assert float(value) == pytest.approx(np.exp(-200), rel=1e-13)
         assert np.asarray(gradient) == pytest.approx([-np.exp(-200), np.exp(-200)], rel=1e-13)
+
+
+@pytest.mark.parametrize("head", ["identity", "tied", "general"])
+def test_losses_of_a_score_keep_their_digits(head):
+    # One rival 200 below the label, a = e^−200: 1 − u = a under C = E = I, so the loss is a² and its slopes 2a².
+    samples = samples_from_sequences([[0, 1]], [0])
+    a = np.exp(-200)
+    C = np.array([[1.0, 0.5], [0.0, 1.0]]) if head == "general" else None
+    short = 0.5 * a if head == "general" else a  # 1 − u = a (1 − c_y·e_x)
+    with float64():
+        problem = jax.tree.map(jnp.asarray, room.problem_of(samples, C=C))
+        at = jnp.array([200.0, 0.0])
+        value, gradient = both(at, problem, head, "squared-score")
+        assert float(value) == pytest.approx(short**2, rel=1e-13)
+        assert np.asarray(gradient) == pytest.approx(2 * short**2 * np.array([-1, 1]), rel=1e-13)
+        value, gradient = both(at, problem, head, "logistic-score")
+        assert float(value) == pytest.approx(np.log1p(np.exp(-1)))
+        slope = short / (1 + np.exp(1))
+        assert np.asarray(gradient) == pytest.approx([-slope, slope], rel=1e-13)
 
 
 def test_a_token_that_occurs_twice_counts_twice():

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import AssumptionError, DataError, UsageError
 from attomaton.mechanics import synthetic
 from attomaton.mechanics.synthetic import (
     KINDS,
     draw_samples,
+    general_head,
     orthonormal_embeddings,
     planted_samples,
     unit_embeddings,
@@ -213,6 +214,26 @@ def test_planted_odds_are_luce_odds_times_counts():
 
 
 # Embeddings
+
+
+def test_a_general_head_puts_every_token_first_and_no_score_above_one():
+    for K, d in ((6, 8), (30, 4), (3, 3)):
+        E = 3 * unit_embeddings(np.random.default_rng(K), K, d)
+        C = general_head(np.random.default_rng(0), E)
+        assert (C @ E.T).argmax(axis=1).tolist() == list(range(K))
+        assert np.linalg.norm(C, axis=1) == pytest.approx(np.full(K, 1 / 3))
+        assert (C @ E.T).max() <= 1
+        assert np.abs(C - E).max() > 0.1
+    # Given that its token comes first, a row is a uniform direction.
+    rows = np.array([general_head(np.random.default_rng(i), np.eye(2))[0] for i in range(2000)])
+    angle = np.arctan2(rows[:, 1], rows[:, 0]) / np.pi  # uniform between −3/4 and 1/4
+    assert np.quantile(angle, [0.25, 0.5, 0.75]) == pytest.approx([-0.5, -0.25, 0], abs=0.04)
+
+
+def test_no_general_head_exists_for_a_token_inside_the_others():
+    E = np.array([[1.0, 0], [-1, 1], [-1, -1], [0, 0.1]])  # the last is a mixture of the others
+    with pytest.raises(AssumptionError, match="left out:\n  token 3\n"):
+        general_head(np.random.default_rng(0), E)
 
 
 def test_unit_embeddings():

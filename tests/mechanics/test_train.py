@@ -17,7 +17,7 @@ from attomaton.base import programs
 from attomaton.cli import main as cli
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import AssumptionError, DataError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.experiment import steps as room
 from attomaton.mechanics.experiment.arguments import OPTIMIZERS, RATES, USUAL
@@ -360,7 +360,8 @@ def test_importing_does_not_import_jax():
         ({"seed": 2**63}, "seed=9223372036854775808"),
         ({"optimizer": None}, "optimizer=None is no word; choose from"),
         ({"loss": 3}, "loss=3 is no word; choose from"),
-        ({"head": ["tied"]}, "head=.* is no word; choose from"),
+        ({"head": 3}, "head=3 is no word; choose from"),
+        ({"head": [np.eye(2)] * 2, "loss": "squared"}, "head: 2 matrices for 1 data sets"),
         ({"init": None}, "init=None: numbers are needed"),
         ({"init": 3.0}, "init: expected shape"),
         ({"init": ["a", "b"]}, "init=.*: numbers are needed"),
@@ -405,9 +406,12 @@ def test_senseless_options_are_refused(options, message):
         ({"embeddings": np.array([[1.0, np.nan], [0, 1]])}, "not finite"),
         (
             {"embeddings": np.array([[1.0, np.nan], [0, 1]]), "head": "tied", "loss": "squared"},
-            "entry nan at row 0, column 1",
+            "the first is nan at row 0, column 1",
         ),
-        ({"embeddings": np.eye(3), "head": "tied", "loss": "squared"}, "a matrix of 2 rows"),
+        (
+            {"embeddings": np.eye(3), "head": "tied", "loss": "squared"},
+            "3 rows for a vocabulary of 2",
+        ),
     ],
 )
 def test_unreadable_input_is_refused(options, message):
@@ -434,6 +438,55 @@ def test_tokens_of_one_vector_cannot_be_told_apart():
 def test_a_tied_head_needs_no_independent_embeddings():
     found = train(CYCLE, embeddings=np.ones((2, 1)), head="tied", loss="squared", steps=10)
     assert found.records["loss"][0] == pytest.approx(0.25)
+
+
+def test_a_general_head_is_drawn_by_seed_for_each_data_set_and_given_back():
+    _, _, _, samples, E, _ = some_data(8)
+    E /= np.linalg.norm(E, axis=1, keepdims=True)
+    how = {"embeddings": E, "head": "general", "loss": "squared-score", "steps": 20}
+    one, again, other = (train(samples, **how, seed=seed) for seed in (0, 0, 1))
+    assert one.C.shape == (1, *E.shape)
+    assert (one.C[0] @ E.T).argmax(axis=1).tolist() == list(range(len(E)))
+    assert np.array_equal(one.C, again.C)
+    assert not np.array_equal(one.C, other.C)
+    assert one.settings.head == "general"
+    given = train(samples, **{**how, "head": one.C[0]})
+    assert given.settings.head == "given"
+    assert np.array_equal(given.W, one.W)
+    several = train([samples] * 2, **how)
+    assert np.array_equal(several.C[0], one.C[0])
+    assert not np.array_equal(several.C[1], one.C[0])
+    for C in (several.C, list(several.C)):
+        assert np.array_equal(train([samples] * 2, **{**how, "head": C}).W, several.W)
+    assert train(samples, **{**how, "embeddings": None}).C.shape == (1, 4, 4)
+
+
+def test_the_identity_head_as_a_matrix_is_the_identity_head():
+    _, _, _, samples, E, W = some_data(10)
+    for loss in ("cross-entropy", "squared-score"):
+        how = {"embeddings": E, "init": W, "loss": loss, "steps": 50}
+        named, given = (train(samples, **how, head=C) for C in ("identity", np.linalg.pinv(E).T))
+        assert np.abs(named.W - given.W).max() < 1e-10
+
+
+def test_a_head_that_breaks_assumption_3_is_refused_with_its_token():
+    samples = samples_from_sequences([["a", "b", "c"]], ["a"])
+    C = np.array([[1.0, 0, 0], [0, 1, 2], [0, 0, 1]])
+    with pytest.raises(
+        AssumptionError, match=r"1 of 3 rows .*\n  token 'b': c·e = 1, and 2 for token 'c'"
+    ):
+        train(samples, head=C, loss="squared")
+    for wrong, says in (
+        (np.eye(2), r"shape \(3, 3\), got shape \(2, 2\)"),
+        (np.full((3, 3), np.nan), "not finite"),
+    ):
+        with pytest.raises(DataError, match=says):
+            train(samples, head=wrong, loss="squared")
+    with pytest.raises(DataError, match="head: expected a matrix"):
+        train(samples, head=[[["x"]]], loss="squared")
+    many = samples_from_sequences([range(5000)], [0])
+    with pytest.raises(UsageError, match="5,000 × 5,000 numbers, and 4,000 tokens"):
+        train(many, head="general", loss="squared")
 
 
 def test_embeddings_come_in_every_form():

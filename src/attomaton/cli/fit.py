@@ -156,9 +156,15 @@ def train(
             help="Steps between records, or log: evenly on a log axis (default: 100 records)."
         ),
     ] = None,
-    head: Annotated[str | None, typer.Option(help="identity (default) or tied (C = E).")] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(help="identity (default), tied (C = E) or general (drawn, Assumption 3)."),
+    ] = None,
     loss: Annotated[
-        str | None, typer.Option(help="log (default), squared or cross-entropy.")
+        str | None,
+        typer.Option(
+            help="log (default); squared or cross-entropy of softmax(C f); squared-score or logistic-score of c_y·f."
+        ),
     ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Mini-batch (sgd, adam; default: all samples).")

@@ -275,19 +275,24 @@ def _with_gap(records: Mapping[str, np.ndarray], limit: Limit) -> dict[str, np.n
 
 
 def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
-    """W, one per seed (without the leading axis for a single seed); the pair scores where W is never built."""
+    """W, one per seed (without the leading axis for a single seed); the pair scores where W is never built.
+
+    `C` is the general head, where one was drawn.
+    """
+    head = {} if run.C is None else {"C": run.C[0]}
 
     def single(x: np.ndarray) -> np.ndarray:
         return x[0] if len(run.status) == 1 else x
 
     if run.W is not None:
-        return {"W": single(run.W)}
+        return {"W": single(run.W), **head}
     assert run.scores is not None
     graph = limit.graph
     state = {
         "scores": single(run.scores),
         "pair_last": graph.pair_last,
         "pair_token": graph.pair_token,
+        **head,
     }
     K = len(graph.vocabulary)
     if K <= W_WIDTH:

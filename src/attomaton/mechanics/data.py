@@ -3,6 +3,7 @@
 Where no embeddings are given they are the standard basis: one orthonormal vector per token, never stored.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from attomaton.errors import AssumptionError, DataError, listed
 INDEPENDENT = (
     1e-10  # smallest singular value of unit rows, relative to the largest, that counts as non-zero
 )
+BLOCK = 2**22  # products of a head with embeddings computed at a time
 SHORTEST, LONGEST = 1e-50, 1e50  # rows between which float64 holds products of four of them
 
 
@@ -117,3 +119,44 @@ def check_embeddings(E: object, K: int | None = None) -> Embeddings:
         cure = "Divide all rows by one number s; W is then s² times as large, and nothing else changes."
         raise DataError(listed(heading, faults, cure))
     return Embeddings(E)
+
+
+def check_head(
+    C: object, E: Float[np.ndarray, "vocab width"], labels: Sequence[object] | None = None
+) -> Float[np.ndarray, "vocab width"]:
+    r"""The head C, if it satisfies Assumption 3: $\arg\max_k c_y^\top e_k = y$ for every token $y$.
+
+    A token for which another comes first is named in an `AssumptionError`, by its label where `labels` are given.
+
+    >>> check_head([[2, 1], [0, 1]], np.eye(2)).tolist()
+    [[2.0, 1.0], [0.0, 1.0]]
+    """
+    try:
+        C = np.asarray(C, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"head: expected a matrix (tokens × width): {error}.") from error
+    if C.shape != E.shape or not np.isfinite(C).all():
+        found = "one that is not finite" if C.shape == E.shape else f"shape {C.shape}"
+        raise DataError(
+            f"head: expected a matrix of finite numbers of the embeddings' shape {E.shape}, got {found}."
+        )
+    names = range(len(E)) if labels is None else labels
+    faults = []
+    for rows in np.array_split(np.arange(len(E)), max(1, E.shape[0] ** 2 // BLOCK)):
+        score = C[rows] @ E.T
+        own = score[np.arange(len(rows)), rows]
+        score[np.arange(len(rows)), rows] = -np.inf
+        rival = score.argmax(axis=1)
+        most = score.max(axis=1)
+        faults += [
+            f"token {names[rows[i]]!r}: c·e = {own[i]:.6g}, and {most[i]:.6g} for token {names[rival[i]]!r}"
+            for i in np.flatnonzero(most >= own)
+        ]
+    if faults:
+        heading = (
+            f"head: {len(faults)} of {len(E)} rows do not put their own token first (Assumption 3):"
+        )
+        raise AssumptionError(
+            listed(heading, faults, "Use a head whose row c_y has its largest product with e_y.")
+        )
+    return C

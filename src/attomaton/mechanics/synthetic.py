@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import connected_components
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_ids
-from attomaton.errors import DataError, UsageError, listed, whole_number
-from attomaton.mechanics.data import Embeddings
+from attomaton.errors import AssumptionError, DataError, UsageError, listed, whole_number
+from attomaton.mechanics.data import BLOCK, Embeddings, row_lengths
 from attomaton.numerics import named_rng
 
 KINDS = ("general", "acyclic", "cyclic", "fully-cyclic")
@@ -146,6 +146,37 @@ def orthonormal_embeddings(rng: np.random.Generator, K: int, d: int) -> Float[np
     Q, R = np.linalg.qr(rng.standard_normal((d, K)))
     # The factorisation is unique only up to signs; these make Q uniform.
     return (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).T
+
+
+def general_head(rng: np.random.Generator, E: Float[np.ndarray, "K d"]) -> Float[np.ndarray, "K d"]:
+    r"""A head that satisfies Assumption 3 and nothing else: $\arg\max_k c_y^\top e_k = y$ for every token $y$.
+
+    Row $c_y$ is a uniform direction, given that token $y$ comes first under it, of length $1/\max_k \|e_k\|$: no
+    score exceeds 1, where $(1 - u)^2$ stops falling. Where an embedding is a mixture of others no such row exists,
+    and an `AssumptionError` names the tokens that none was found for.
+
+    >>> C = general_head(np.random.default_rng(0), np.eye(3))
+    >>> C.argmax(axis=1).tolist()
+    [0, 1, 2]
+    """
+    K, d = E.shape
+    C, missing = np.zeros((K, d)), np.ones(K, dtype=bool)
+    for _ in range(TRIES):
+        drawn = rng.standard_normal((max(1, min(4 * K, BLOCK // K)), d))
+        token, at = np.unique((drawn @ E.T).argmax(axis=1), return_index=True)
+        new = missing[token]
+        C[token[new]] = drawn[at[new]]
+        missing[token] = False
+        if not missing.any():
+            return C / np.linalg.norm(C, axis=1, keepdims=True) / row_lengths(E).max()
+    raise AssumptionError(
+        listed(
+            f"no head found under which every token comes first in its own row (Assumption 3); {TRIES:,} tries "
+            "left out:",
+            [f"token {k}" for k in np.flatnonzero(missing)],
+            "An embedding that repeats one, or is a mixture of others, never does: use different ones of one length.",
+        )
+    )
 
 
 # Arguments

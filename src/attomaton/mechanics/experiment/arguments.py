@@ -10,16 +10,19 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples, list_of
 from attomaton.errors import DataError, UsageError, one_of, whole_number
-from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.data import Embeddings, check_embeddings, check_head
+from attomaton.mechanics.synthetic import general_head
 from attomaton.results import absent
 
 MOST = (
     10**12
 )  # of steps, seeds, samples in a batch: more than any machine can do, less than 64 bits hold
-HEADS = ("identity", "tied")
-LOSSES = ("log", "squared", "cross-entropy")
+HEADS = ("identity", "tied", "general")
+SCORE_LOSSES = ("squared-score", "logistic-score")  # of the label's score u = c_y·f
+LOSSES = ("log", "squared", "cross-entropy", *SCORE_LOSSES)  # the others: of softmax(C f)_y
 OPTIMIZERS = ("gd", "ngd", "polyak", "sgd", "adam")
 INITS = ("zeros", "uniform")
+WIDEST = 4000  # tokens for which a general head may be a matrix over the vocabulary
 RECORDS = 100  # records kept when nobody says how often
 RATES = {"gd": 1.0, "ngd": 0.01, "sgd": 0.1, "adam": 0.01}  # lr when none is given; polyak has none
 
@@ -92,9 +95,9 @@ def check_options(
     one_of("optimizer", optimizer, OPTIMIZERS)
     one_of("head", head, HEADS)
     one_of("loss", loss, LOSSES)
-    if head == "tied" and loss == "log":
+    if head != "identity" and loss == "log":
         raise UsageError(
-            'head="tied" with loss="log": the score c_y·f of a tied head can be negative, which '
+            f'head="{head}" with loss="log": the score c_y·f of a {head} head can be negative, which '
             'has no logarithm. Use loss="cross-entropy" or "squared", or head="identity".'
         )
     spacing = 1 if every is None or isinstance(every, str) else every
@@ -155,21 +158,16 @@ def loss_floors(
 
 
 def embedding_tables(
-    sets: list[Samples], embeddings: Table | Sequence[Table] | Any | None, head: str
+    sets: list[Samples], embeddings: Table | Sequence[Table] | Any | None
 ) -> list[Float[np.ndarray, "_ width"]] | None:
     """The embedding matrix of each data set, checked; None in pairs space."""
     if embeddings is None:
         return None
-    if isinstance(embeddings, Embeddings) or getattr(embeddings, "ndim", 3) != 3:
-        given: list[Any] = [embeddings] * len(sets)
-    else:
-        given = list_of(embeddings, "embeddings", "a matrix, or a list of them,")
-    if len(given) != len(sets):
-        raise UsageError(
-            f"embeddings: {len(given)} matrices for {len(sets)} data sets; give one for all or one "
-            "for each."
-        )
-    tables = [_table(E, len(s.vocabulary), head) for E, s in zip(given, sets, strict=True)]
+    given = _for_each("embeddings", embeddings, sets)
+    tables = [
+        check_embeddings(getattr(E, "E", E), len(s.vocabulary)).E
+        for E, s in zip(given, sets, strict=True)
+    ]
     widths = sorted({E.shape[1] for E in tables})
     if len(widths) > 1:
         raise UsageError(
@@ -179,21 +177,44 @@ def embedding_tables(
     return tables
 
 
-def _table(E: Any, K: int, head: str) -> Float[np.ndarray, "vocab width"]:
-    """One embedding matrix: with independent rows, unless the head is tied."""
-    if isinstance(E, Embeddings):
-        E = E.E
-    if head == "identity":
-        return check_embeddings(E, K).E
-    E = np.asarray(E, dtype=np.float64)
-    if E.ndim != 2 or len(E) != K:
-        raise DataError(
-            f"embeddings: expected a matrix of {K} rows (tokens × width), got {E.shape}."
+def head_tables(
+    sets: list[Samples],
+    tables: list[Float[np.ndarray, "_ width"]] | None,
+    head: str | np.ndarray | Sequence[np.ndarray] | Any,
+    seed: int,
+) -> list[Float[np.ndarray, "_ width"]] | None:
+    """The head C of each data set where it is general: drawn, each from a stream of its own, or given and checked."""
+    if isinstance(head, str) and head != "general":
+        return None
+    K = max(len(s.vocabulary) for s in sets)
+    if tables is None and K > WIDEST:
+        raise UsageError(
+            f"head: without embeddings a general head has {K:,} × {K:,} numbers, and {WIDEST:,} tokens are the "
+            "most; give embeddings of fewer dimensions."
         )
-    if not np.isfinite(E).all():
-        i, j = np.argwhere(~np.isfinite(E))[0]
-        raise DataError(f"embeddings: entry {E[i, j]} at row {i}, column {j} is not finite.")
-    return E
+    E = [np.eye(len(s.vocabulary)) for s in sets] if tables is None else tables
+    if isinstance(head, str):
+        names = [np.random.SeedSequence([seed, crc32(b"head"), i]) for i in range(len(sets))]
+        rngs = map(np.random.default_rng, names)
+        return [general_head(rng, table) for rng, table in zip(rngs, E, strict=True)]
+    given = _for_each("head", head, sets)
+    return [
+        check_head(C, table, s.vocabulary.labels)
+        for C, table, s in zip(given, E, sets, strict=True)
+    ]
+
+
+def _for_each(name: str, given: Any, sets: list[Samples]) -> list[Any]:
+    """One matrix for each data set, from one for all or one for each."""
+    if isinstance(given, Embeddings) or getattr(given, "ndim", 3) != 3:
+        return [given] * len(sets)
+    found = list_of(given, name, "a matrix, or a list of them,")
+    if len(found) != len(sets):
+        raise UsageError(
+            f"{name}: {len(found)} matrices for {len(sets)} data sets; give one for all or one "
+            "for each."
+        )
+    return found
 
 
 def first_parameters(

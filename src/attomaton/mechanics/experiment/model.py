@@ -11,7 +11,8 @@ Two *spaces* of parameters give the scores, and pull the gradient back:
   L/\partial S$ ($Q$: the rows of $E$ that are last tokens). Where that is larger than the samples, scores are taken
   *by samples*: $s_i = X_i W q_i$ and $\sum_i X_i^\top r_i q_i^\top$, with residuals $r_i$.
 
-`E` is $E$, `W` is $W$, `z` is $s_x + \log m_x$ per sample and slot, `a` the attention.
+`E` is $E$, `W` is $W$, `z` is $s_x + \log m_x$ per sample and slot, `a` the attention, `C` the head, whose score
+of the label is $u = c_y^\top f = \sum_x a_x c_y^\top e_x$: under the identity head the attention mass on $y$.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from jaxtyping import Array, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.experiment.arguments import SCORE_LOSSES
 from attomaton.numerics import ragged_softmax
 
 
@@ -48,7 +50,7 @@ class Bags(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What a gradient step needs to know: bags, embeddings (dense space only), vocabulary size."""
+    """What a gradient step needs to know: bags, embeddings (dense space only), vocabulary size, a general head."""
 
     bags: Bags
     E: Float[Array, "tokens width"] | None
@@ -56,6 +58,7 @@ class Problem(NamedTuple):
         Array, ""
     ]  # tokens of the vocabulary; of E, where all of them have rows, the rest is padding
     Q: Float[Array, "lasts width"] | None = None  # e_q of the table's rows; None by samples
+    C: Float[Array, "vocab width"] | None = None  # a general head, padded as E is
 
 
 class Sizes(NamedTuple):
@@ -85,10 +88,12 @@ def problem_of(
     E: Float[np.ndarray, "vocab width"] | None = None,
     sizes: Sizes | None = None,
     whole: bool = True,
+    C: Float[np.ndarray, "tokens columns"] | None = None,
 ) -> Problem:
     """The samples as a problem in NumPy: with `E` in dense space, without it in pairs space.
 
-    Heads other than the identity need the vectors of the `whole` vocabulary. `sizes` asks for a larger rectangle.
+    Heads other than the identity need the vectors of the `whole` vocabulary. `sizes` asks for a larger rectangle;
+    `C`, a general head, comes padded.
 
     >>> from attomaton.corpus.windows import samples_from_sequences
     >>> bags = problem_of(samples_from_sequences([[0, 1], [0, 0, 1]], [0, 1])).bags
@@ -100,7 +105,7 @@ def problem_of(
     if E is None:
         numbers = samples.token, samples.last, samples.label
         return Problem._make(
-            (_bags(samples, size, samples.pair_index()[1], *numbers), None, K, None)
+            (_bags(samples, size, samples.pair_index()[1], *numbers), None, K, None, C)
         )
     used = np.arange(len(E)) if whole else np.unique(samples.token)
     token, last, label = (
@@ -108,11 +113,11 @@ def problem_of(
     )
     vectors = _filled(E[used], size.tokens)
     if not size.table:
-        return Problem._make((_bags(samples, size, None, token, last, label), vectors, K, None))
+        return Problem._make((_bags(samples, size, None, token, last, label), vectors, K, None, C))
     lasts, row = np.unique(last, return_inverse=True)
     score = row[samples.sample_of] * size.tokens + token
     bags = _bags(samples, size, score, token, last, label)
-    return Problem._make((bags, vectors, K, _filled(vectors[lasts], size.lasts)))
+    return Problem._make((bags, vectors, K, _filled(vectors[lasts], size.lasts), C))
 
 
 def _filled(rows: np.ndarray, length: int) -> np.ndarray:
@@ -159,7 +164,7 @@ def spread(problem: Problem) -> Problem:
 
 def logits(params: Float[Array, "*shape"], problem: Problem) -> Float[Array, "samples slots"]:
     r"""$z = s_x + \log m_x$: a token that occurs $m$ times counts $m$ times; padding gets −inf."""
-    bags, E, _, Q = spread(problem)
+    bags, E, _, Q, _ = spread(problem)
     if bags.X is not None and bags.q is not None:
         scores = jnp.einsum("isd,id->is", bags.X, bags.q @ params.T)
     elif E is not None and Q is not None:
@@ -176,7 +181,7 @@ def pull_back(
 
     $\partial L/\partial S[q, x] = \sum_i \partial L/\partial z_{ix}$.
     """
-    bags, E, _, Q = spread(problem)
+    bags, E, _, Q, _ = spread(problem)
     if bags.X is not None and bags.q is not None:
         return jnp.einsum("is,isd->id", residual, bags.X).T @ bags.q
     if E is not None and Q is not None:
@@ -255,10 +260,18 @@ def _mean_loss(
 def _choice_loss(
     a: Float[Array, "samples slots"], problem: Problem, head: str, loss: str
 ) -> Float[Array, ""]:
-    """The weighted mean of the squared loss or the cross-entropy, from the samples' attention."""
-    log_u = _log_choice(a, problem, head)
-    # 1 − u as −expm1(log u): exact where the layer is almost sure.
-    return problem.bags.weight @ (-log_u if loss == "cross-entropy" else jnp.expm1(log_u) ** 2)
+    """The weighted mean of every loss but the log-loss, from the samples' attention."""
+    if loss in SCORE_LOSSES:
+        u_top, short = _score(a, problem, head)
+        # 1 − u as a sum of what is missing: exact where the layer is almost sure.
+        each = (
+            (1 - u_top + short) ** 2 if loss == "squared-score" else jax.nn.softplus(short - u_top)
+        )
+    else:
+        log_u = _log_choice(a, problem, head)
+        # 1 − u as −expm1(log u): exact where the layer is almost sure.
+        each = -log_u if loss == "cross-entropy" else jnp.expm1(log_u) ** 2
+    return problem.bags.weight @ each
 
 
 def _log_loss(z: Float[Array, "samples slots"], bags: Bags) -> Float[Array, " samples"]:
@@ -280,18 +293,38 @@ def _log_choice(
     r"""$\log \mathrm{softmax}(C f)_y$ over the whole vocabulary.
 
     Under the identity head $C f$ is the attention mass of each token: tokens of the sample have
-    logit $a_x$, the $K - |X|$ others logit 0: no vector of vocabulary length is needed. Under the
-    tied head, $C = E$, it is $E f$ with $f = E^\top a$ (orthonormal embeddings: again the mass).
+    logit $a_x$, the $K - |X|$ others logit 0: no vector of vocabulary length is needed. Else it is $C f$ with
+    $f = E^\top a$.
     """
-    bags, E, K, _ = problem
-    if head == "identity" or E is None:
+    bags, E, K, _, _ = problem
+    C = _head(problem, head)
+    if C is None:
         present = jnp.isfinite(bags.log_count)
         total = jnp.where(present, jnp.exp(a), 0.0).sum(-1) + (K - present.sum(-1))
         return jnp.take_along_axis(a, bags.label_slot[:, None], axis=-1)[:, 0] - jnp.log(total)
     row = jnp.arange(len(a))
-    mass = jnp.zeros((len(a), len(E)), a.dtype).at[row[:, None], bags.token].add(a)
-    Cf = jnp.where(jnp.arange(len(E)) < K, mass @ E @ E.T, -jnp.inf)
+    mass = jnp.zeros((len(a), len(C)), a.dtype).at[row[:, None], bags.token].add(a)
+    Cf = jnp.where(jnp.arange(len(C)) < K, (mass if E is None else mass @ E) @ C.T, -jnp.inf)
     return Cf[row, bags.label] - jax.nn.logsumexp(Cf, axis=-1)
+
+
+def _score(
+    a: Float[Array, "samples slots"], problem: Problem, head: str
+) -> tuple[Float[Array, " samples"], Float[Array, " samples"]]:
+    r"""The score $u = c_y^\top f$ as $c_y^\top e_y$ and what is missing to it, $\sum_x a_x c_y^\top (e_y - e_x)$."""
+    bags, E = problem.bags, problem.E
+    C = _head(problem, head)
+    if C is None:
+        return jnp.ones(len(a)), jnp.where(_is_label(bags), 0.0, a).sum(-1)
+    y = bags.label[:, None]
+    s = C[y, bags.token] if E is None else (C[y] * E[bags.token]).sum(-1)
+    s_y = jnp.take_along_axis(s, bags.label_slot[:, None], axis=-1)
+    return s_y[:, 0], (a * (s_y - s)).sum(-1)
+
+
+def _head(problem: Problem, head: str) -> Float[Array, "vocab width"] | None:
+    """The head C; None where $C f$ is the attention mass of each token (Assumption 1)."""
+    return problem.E if head == "tied" else problem.C
 
 
 def attention_of(

@@ -62,7 +62,12 @@ def padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def stack(
-    sets: list[Samples], tables: list[np.ndarray] | None, shared: bool, gather: bool, whole: bool
+    sets: list[Samples],
+    tables: list[np.ndarray] | None,
+    heads: list[np.ndarray] | None,
+    shared: bool,
+    gather: bool,
+    whole: bool,
 ) -> "Problem | Whole":
     """All problems as one, stacked along a leading axis (a shared one as it is), in NumPy.
 
@@ -76,9 +81,10 @@ def stack(
     if gather:
         return whole_of(sets[0])
     sizes = sizes_of(sets, whole)
+    none = [None] * len(sets)
+    C = none if heads is None else list(padded(heads))
     problems = [
-        problem_of(s, None if tables is None else tables[i], sizes, whole)
-        for i, s in enumerate(sets)
+        problem_of(s, E, sizes, whole, c) for s, E, c in zip(sets, tables or none, C, strict=True)
     ]
     return problems[0] if shared else jax.tree.map(lambda *x: np.stack(x), *problems)
 

@@ -31,6 +31,7 @@ from attomaton.mechanics.experiment.arguments import (
     check_options,
     embedding_tables,
     first_parameters,
+    head_tables,
     learning_rate,
     loss_floors,
     record_steps,
@@ -75,6 +76,7 @@ class Training(Tabular):
     status: list[str]  # "finished", "diverged at step N" or "interrupted", one per problem
     seconds: dict[str, float]  # "compile" and "run"
     settings: Settings = USUAL
+    C: Float[np.ndarray, "sets vocab width"] | None = None  # general heads, one for each data set
 
     def _in_short(self) -> str:
         ended = ", ".join(dict.fromkeys(self.status))
@@ -116,7 +118,7 @@ def train(
     lr: PerProblem | None = None,
     steps: int | Any = USUAL.steps,
     every: int | str | Any | None = None,
-    head: str | Any = USUAL.head,
+    head: str | np.ndarray | Sequence[np.ndarray] | Any = USUAL.head,
     loss: str | Any = USUAL.loss,
     batch_size: int | Any | None = None,
     seeds: int | Any = USUAL.seeds,
@@ -140,6 +142,12 @@ def train(
     may be one number for each problem; without `lr` it is 1 for gd, 0.01 for ngd and adam, 0.1 for sgd. The
     defaults are those of `attomaton train` and of the lab, too; what was used is in `settings` of the answer.
 
+    `head` says how the layer's output f becomes scores C f: "identity" reads off the attention mass of each token,
+    "tied" has C = E, "general" draws for each data set a C under which c_y·e_k is largest at k = y
+    (Assumption 3); a matrix of that kind may be given, too (one, or one for each data set). Of the losses, "log" is
+    −log u of the label's score u = c_y·f, "squared-score" (1 − u)², "logistic-score" log(1 + e^−u); "squared" is
+    (1 − p)² and "cross-entropy" −log p of the label's probability p in softmax(C f).
+
     Loss and norm are recorded at steps 0, `every`, 2·`every`, …, `steps` (about 100 times unless
     told; `every="log"` spaces them evenly on a logarithmic axis), and with them the scalars of
     `record(params, context)`: a function JAX can trace, best one of a module (each new function is
@@ -162,9 +170,11 @@ def train(
     ([[0.549306, -0.549306]], 0.549306)
     """
     learning_rate(optimizer, lr)
+    given_head = isinstance(head, (np.ndarray, Sequence)) and not isinstance(head, str)
+    kind: Any = "general" if given_head else head
     check_options(
         optimizer=optimizer,
-        head=head,
+        head=kind,
         loss=loss,
         steps=steps,
         every=every,
@@ -196,7 +206,8 @@ def train(
             "Repeat the data sets instead."
         )
     B = len(sets) if many else seeds
-    tables = embedding_tables(sets, embeddings, head)
+    tables = embedding_tables(sets, embeddings)
+    heads = head_tables(sets, tables, head, seed)
     floor = loss_floors(loss_floor, optimizer, B)
     rate = step_sizes(1.0 if optimizer == "polyak" else learning_rate(optimizer, lr), B)
     starts = first_parameters(init, sets, tables, B, seed)
@@ -207,9 +218,9 @@ def train(
     marks = record_steps(steps, every)
     given = Given(rate, floor, np.full(B, seed), np.arange(B), context)
     with float64():
-        problem = stack(sets, tables, not many, gather, head != "identity")
+        problem = stack(sets, tables, heads, not many, gather, kind != "identity")
         apart = many and fall_apart(problem)
-        plan = Plan(optimizer, head, loss, batch_size, record, not many, apart)
+        plan = Plan(optimizer, kind, loss, batch_size, record, not many, apart)
         state = first_state(optimizer, padded(starts))
         course = run_course(plan, state, (problem, given), marks, progress, watch, checkpoint)
     ended = "interrupted" if course.interrupted else "finished"
@@ -221,9 +232,11 @@ def train(
         status=[f"diverged at step {n}" if n else ended for n in course.state.failed.tolist()],
         seconds=course.seconds,
         settings=Settings(
-            init if isinstance(init, str) else "given", optimizer, steps, head, loss, seeds, seed,
+            init if isinstance(init, str) else "given", optimizer, steps,
+            "given" if given_head else kind, loss, seeds, seed,
             _recorded(None if optimizer == "polyak" else rate), every, batch_size,
         ),
+        C=None if heads is None else padded(heads),
     )  # fmt: skip
 
 
