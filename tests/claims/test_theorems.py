@@ -1,23 +1,39 @@
-"""T1–T4, each measured where it must hold, each with a control that must fail."""
+"""Theorems and lemmas, each measured where it must hold, each with a control that must fail."""
 
+import numpy as np
 import pytest
 
 from attomaton.claims import (
+    active_subspace,
     any_embeddings,
     automaton_limit,
+    critical_points,
     gradient_descent,
     regularisation,
     special_cases,
+    step_bound,
 )
+from attomaton.claims.cases import Case, smoothness
 from attomaton.claims.controls import relabelled
 from attomaton.corpus.windows import samples_from_sequences
+from attomaton.mechanics.data import check_embeddings
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import named_rng
 from attomaton.results import Verdict
 
 
 @pytest.mark.parametrize(
     "claim",
-    [gradient_descent, regularisation, special_cases, automaton_limit, any_embeddings],
+    [
+        gradient_descent,
+        regularisation,
+        special_cases,
+        automaton_limit,
+        critical_points,
+        active_subspace,
+        step_bound,
+        any_embeddings,
+    ],
     ids=lambda m: m.__name__,
 )
 def test_the_claim_holds_and_its_control_fails(claim):
@@ -49,3 +65,54 @@ def test_a_control_keeps_contexts_and_changes_every_label():
     for context, (weight, label) in before.items():
         assert after[context][0] == weight
         assert after[context][1] != label
+
+
+# No critical point: one token over another, by hand
+
+
+def test_slopes_keep_their_sign_where_no_float_holds_them():
+    """Attention on the loser is 1/(1 + e^u): −½ at u = 0, and e^−2000 far out, which float64 takes for 0."""
+    case = Case(samples_from_sequences([[0, 1]], [0]))
+    gain = critical_points.gains(case, solve_limit(case.samples))
+    np.testing.assert_allclose(gain, [0.0, 1.0], atol=1e-9)
+    places = [c * np.array([0.5, -0.5]) for c in (0.0, 2.0, 2000.0)]
+    found = critical_points.slopes(case, places, np.array([0.0, 1.0]))
+    assert found.sign.tolist() == [-1.0, -1.0, -1.0]
+    np.testing.assert_allclose(found.log, [-np.log(2), -np.log1p(np.exp(2)), -2000.0], rtol=1e-14)
+
+
+def test_slopes_of_both_signs_are_weighed_against_each_other():
+    """Two tokens win once each: at even odds the slopes cancel, elsewhere the likelier loser decides."""
+    case = Case(samples_from_sequences([[0, 1], [0, 1]], [0, 1]))
+    gain = np.array([0.0, 1.0, -1.0, 0.0])  # the direction lifts token 0
+    found = critical_points.slopes(
+        case, [np.zeros(2), np.array([1.0, 0]), np.array([0, 1.0])], gain
+    )
+    assert found.sign.tolist() == [0.0, 1.0, -1.0]
+    p = 1 / (1 + np.exp(-1.0))
+    np.testing.assert_allclose(np.exp(found.log), [0.0, p - 0.5, p - 0.5], rtol=1e-14)
+
+
+# The largest step, by hand
+
+
+def test_smoothness_counts_what_meets_after_each_last_token():
+    E = np.array([[3.0, 0], [0, 1.0], [0, 2.0]])
+    samples = samples_from_sequences([[0, 1], [1, 1, 2]], [0, 1])
+    case = Case(samples, check_embeddings(E))
+    # After token 1: ‖e_0 − e_1‖²‖e_1‖²/4 = 10/4; after token 2: ‖e_1 − e_2‖²‖e_2‖²/4 = 4/4.
+    assert smoothness(case) == pytest.approx(2.5)
+    assert smoothness(Case(samples)) == 0.5
+    assert step_bound.paper_smoothness(case) == pytest.approx(2 * 81 * np.sqrt(3))
+    assert step_bound.paper_smoothness(Case(samples)) == pytest.approx(2 * np.sqrt(3))
+
+
+def test_two_even_tokens_reach_the_bound_and_no_tighter_one_holds():
+    case = step_bound._draws(2)[1]
+    pair = step_bound.sharp(case)
+    beta = smoothness(pair.case)
+    assert step_bound._curvature(pair) == pytest.approx(beta, rel=1e-5)
+    start = [step_bound.NEAR * pair.direction] * 2
+    loss = step_bound._descend([pair.case] * 2, start, np.array([1.98, 2.02]) / beta)
+    rises = [step_bound._rise(x) for x in loss]
+    assert rises[0] <= 0 < rises[1]

@@ -12,7 +12,7 @@ from tests.unchecked import unchecked_types
 from attomaton.errors import SolverError
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory import finite
-from attomaton.mechanics.theory.finite import FiniteSubspace, finite_component
+from attomaton.mechanics.theory.finite import FiniteSubspace, active_subspace, finite_component
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import solve_limit
 
@@ -372,3 +372,29 @@ def test_acyclic_data_have_no_finite_part():
     graph, found = fit(raw, oracle.unit_rows(np.random.default_rng(0), 4, 5))
     assert (found.norm, found.loss_floor, found.gradient, found.cyclic_samples) == (0, 0, 0, 0)
     assert FiniteSubspace(graph, check_embeddings(np.eye(4))).basis.shape == (0, 4, 4)
+
+
+@pytest.mark.parametrize("width", [None, 3, 8])
+def test_the_active_subspace_is_the_span_of_all_edges(width):
+    """Against the edges written out one by one; with fewer dimensions than tokens, and with as many."""
+    for number in range(10):
+        rng = np.random.default_rng([21, number])
+        raw = oracle.draw(rng, 6, 4, 2, repeats=bool(number % 2))
+        E = np.eye(6) if width is None else oracle.unit_rows(rng, 6, width)
+        graph = build_graph(raw.samples())
+        space = active_subspace(graph, None if width is None else check_embeddings(E))
+        rows = np.array([
+            np.outer(E[i] - E[j], E[k]).ravel()
+            for k, some in oracle.edges(raw).items() for i, j in some
+        ])  # fmt: skip
+        _, singular, right = np.linalg.svd(rows, full_matrices=False)
+        span = right[singular > 1e-9]
+        assert space.dimension == len(space.basis) == len(span)
+        W = rng.normal(size=(E.shape[1],) * 2)
+        np.testing.assert_allclose(
+            space.project(W).ravel(), (W.ravel() @ span.T) @ span, atol=1e-12
+        )
+        if width is None:
+            scores = W.T[graph.pair_last, graph.pair_token]
+            inside = space.project(W).T[graph.pair_last, graph.pair_token]
+            np.testing.assert_allclose(space.coefficients(scores), inside, atol=1e-12)

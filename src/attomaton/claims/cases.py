@@ -71,39 +71,60 @@ class Given:
         return Assumption("orthonormal embeddings: last tokens train apart", True, found)
 
 
-def assumptions(cases: Sequence[Case], given: Given | None = None) -> tuple[Assumption, ...]:
-    """Assumptions 1 and 2 of the paper, looked at on the data themselves."""
+def assumptions(
+    cases: Sequence[Case], given: Given | None = None, masked: bool = False
+) -> tuple[Assumption, ...]:
+    """Assumptions 1 and 2 of the paper, looked at on the data themselves.
+
+    Where the loss is `masked`, the attention on the label by definition, no head is needed that reads it off.
+    """
     if given is not None:
         return given.realizable, given.looked_at
     sets = [c.samples for c in cases]
     inside = sum(int((s.token == s.label[s.sample_of]).sum()) for s in sets)
     total = sum(len(s) for s in sets)
     found = f"{inside} of {total} distinct samples in {counted(len(sets), 'data set')}"
-    return Assumption(REALIZABLE, inside == total, found), _apart(cases)
+    labels = Assumption(REALIZABLE, inside == total, found)
+    return labels, _masked(cases) if masked else _apart(cases)
+
+
+def _masked(cases: Sequence[Case]) -> Assumption:
+    few = sum(c.embeddings is not None and not c.embeddings.independent for c in cases)
+    found = f"{few} of {counted(len(cases), 'data set')} with dependent ones"
+    return Assumption("any embeddings: the loss is of the attention on the label", True, found)
 
 
 def _apart(cases: Sequence[Case]) -> Assumption:
     """Assumption 1: independent embeddings, so that a head can read off each token's mass."""
     name = "Assumption 1: embeddings are independent"
-    tables = [c.embeddings.E for c in cases if c.embeddings is not None]
+    tables = [c.embeddings for c in cases if c.embeddings is not None]
     if not tables:
         return Assumption(name, True, "orthonormal: the standard basis")
-    ratio = min(float(s[-1] / s[0]) for s in (np.linalg.svd(E, compute_uv=False) for E in tables))
-    return Assumption(name, ratio > 1e-10, f"smallest singular value ≥ {ratio:.2g} of the largest")
+    singular = [np.linalg.svd(E.E, compute_uv=False) for E in tables]
+    ratio = min(float(s[-1] / s[0]) for s in singular)
+    apart = all(E.independent for E in tables)
+    return Assumption(name, apart, f"smallest singular value ≥ {ratio:.2g} of the largest")
+
+
+def smoothness(case: Case) -> float:
+    r"""The bound β of the log-loss's curvature, $\max \|e_i - e_j\|^2 \|e_k\|^2 / 4$ over tokens i, j seen after k.
+
+    Along V the curvature of a sample is the variance of $u_x = e_x^\top V e_q$ under attention, at most a quarter
+    of its range squared.
+    """
+    if case.embeddings is None:
+        return 0.5
+    E, beta = case.embeddings.E, 0.0
+    last, token = np.divmod(case.samples.pair_index()[0], len(E))
+    for k in np.unique(last):
+        e = E[token[last == k]]
+        beta = max(beta, float(np.square(e[:, None] - e).sum(-1).max() * (E[k] @ E[k]) / 4))
+    return beta
 
 
 def step_size(cases: Sequence[Case], lr: float) -> Assumption:
-    r"""Whether plain descent is stable: $\eta < 2/\beta$ with the loss's smoothness β.
-
-    Along V the curvature of a sample is the variance of $u_x = e_x^\top V e_q$ under attention, at most a quarter
-    of its range squared, so $\beta \le \max \|e_i - e_j\|^2 \|e_k\|^2 / 4$.
-    """
-    beta = 0.0
-    for case in cases:
-        G = np.eye(2) if case.embeddings is None else case.embeddings.gram
-        size = np.diag(G)
-        apart = size[:, None] + size - 2 * G
-        beta = max(beta, float(apart.max() * size.max() / 4))
+    """Whether plain descent is stable: η < 2/β with the loss's smoothness β."""
+    beta = max(map(smoothness, cases))
     found = f"η = {lr:g}, and 2/β ≥ {2 / beta:.3g} (β ≤ max ‖e_i − e_j‖²‖e_k‖²/4 = {beta:.3g})"
     return Assumption("the step is small enough", lr < 2 / beta, found)
 

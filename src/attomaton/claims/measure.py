@@ -14,6 +14,7 @@ from attomaton.mechanics.experiment.train import Training, train
 from attomaton.mechanics.theory.finite import FiniteComponent, FiniteSubspace
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.mechanics.theory.svm import GraphSVM
+from attomaton.numerics import float64
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
@@ -161,3 +162,14 @@ def problem_of(case: Case) -> "Problem":
 
     E = case.embeddings
     return jax.tree.map(jnp.asarray, model.problem_of(case.samples, None if E is None else E.E))
+
+
+def gradients(case: Case, places: Sequence[np.ndarray]) -> np.ndarray:
+    """The gradient of the log-loss at each of several W, as training computes it."""
+    import jax
+
+    from attomaton.mechanics.experiment.model import loss_and_gradient
+
+    with float64():
+        problem = problem_of(case)
+        return np.asarray(jax.vmap(lambda W: loss_and_gradient(W, problem)[1])(np.stack(places)))

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attomaton.claims import (
+    active_subspace,
     any_embeddings,
     attention_entropy,
     automaton_limit,
     components,
     convexity,
+    critical_points,
     decoder_gain,
     fates,
     global_protocol,
@@ -28,6 +30,7 @@ from attomaton.claims import (
     regularisation,
     scan_snap_figures,
     special_cases,
+    step_bound,
     text_attention,
 )
 from attomaton.claims.published import Figure
@@ -114,7 +117,7 @@ _LIST = [
     ),
     Claim(
         "T3", "Acyclic data: one token is selected; fully cyclic data: W converges",
-        "Acyclic data: W_fin = 0, attention selects one token; one component: W_svm = 0, W tends from zero to W_fin.",
+        "Acyclic data: W_fin = 0, attention selects one token; one component: W_svm = 0, W tends to W_fin + Π_⊥ W(0).",
         special_cases.check, quick={"problems": 4}, full={"problems": 12}, data={},
         paper="Section 4.1; Theorem 2, end",
     ),
@@ -130,6 +133,21 @@ _LIST = [
         local_protocol.check, full={"seeds": 30},
         why="speaks of other heads and losses: attomaton train --head tied --loss squared shows them on your data",
         paper="Section 5",
+    ),
+    Claim(
+        "no-critical-point", "Where tokens are outranked, no finite W has a gradient of 0",
+        "At every finite W the loss falls along W_svm, by at least the attention on outranked tokens.",
+        critical_points.check, full={"problems": 12, "drawn": 200}, data={}, paper="Theorem 5, Lemma 13",
+    ),
+    Claim(
+        "active-subspace", "Outside S_active nothing ever moves",
+        "Descent, normalised descent and mini-batches leave W outside the span of all edges as it started.",
+        active_subspace.check, full={"problems": 12}, data={}, paper="Lemma 8",
+    ),
+    Claim(
+        "step-bound", "Which steps never raise the loss",
+        "Descent never rises for steps up to 2/β, β = max ‖e_i − e_j‖²‖e_k‖²/4, which two even tokens reach.",
+        step_bound.check, full={"problems": 20}, data={}, paper="Theorem 2, its step",
     ),
     Claim(
         "any-embeddings", "More tokens than dimensions: what is tied is linear",

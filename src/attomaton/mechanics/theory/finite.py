@@ -21,7 +21,7 @@ from attomaton.base.face import Shown
 from attomaton.corpus.samples import Samples, merge_samples
 from attomaton.errors import SolverError, UsageError, visible
 from attomaton.mechanics.data import INDEPENDENT, Embeddings
-from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
 from attomaton.mechanics.theory.laplacian import EPS, balance, newton_step, tree_bound
 from attomaton.numerics import inner, ragged_indices, row_pointer, sum_by, unit_scale
 
@@ -665,3 +665,14 @@ class FiniteSubspace:
     def project(self, W: Float[np.ndarray, "width width"]) -> Float[np.ndarray, "width width"]:
         """The part of W inside S_fin."""
         return np.einsum("nab,n->ab", self.basis, np.einsum("nab,ab->n", self.basis, W))
+
+
+def active_subspace(graph: PriorityGraph, embeddings: Embeddings | None = None) -> FiniteSubspace:
+    """S_active: the span of (e_i − e_j) e_kᵀ over all edges i → j of G^(k), outside which no gradient points.
+
+    Every context of a last token holds that token, so its edges connect all tokens seen with it: the same span as if
+    they were all tied.
+    """
+    return FiniteSubspace(
+        regrouped(graph, np.unique(graph.pair_last, return_inverse=True)[1]), embeddings
+    )

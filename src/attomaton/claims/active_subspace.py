@@ -1,0 +1,115 @@
+r"""Lemma 8: nothing outside $S_{active}$ ever moves, the span of $(e_i - e_j) e_k^\top$ over all edges i → j of G^(k).
+
+Every gradient of the loss is a sum of such matrices, so steps along gradients, their normalised forms and those of
+mini-batches leave the rest of W as it started, whatever the embeddings. Adam divides entry by entry, which leaves the
+subspace: it is the control.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from attomaton.claims.cases import Case, Given, assumptions, not_applicable, refuted, sizes
+from attomaton.claims.measure import train_cases
+from attomaton.claims.picture import level, line
+from attomaton.mechanics.data import check_embeddings
+from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.mechanics.theory.finite import active_subspace
+from attomaton.mechanics.theory.graph import build_graph
+from attomaton.numerics import named_rng
+from attomaton.results import Assumption, Evidence, Panel, Verdict
+
+K, MANY, D, N, T = 6, 12, 8, 5, 4
+STEPS = (10, 100, 2000)
+CONTROL = "adam"
+OPTIMIZERS = {
+    "gd": {"lr": 1.0}, "ngd": {"lr": 0.01}, "sgd": {"lr": 0.5, "batch_size": 2}, CONTROL: {"lr": 0.01},
+}  # fmt: skip
+STILL = 1e-12  # of what moved, outside: the rounding of some thousand steps
+
+Project = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]
+
+
+def _draws(problems: int) -> list[Case]:
+    """Random data; every second data set has more tokens than dimensions."""
+    draws = []
+    for i in range(problems):
+        rng = named_rng("active subspace", i)
+        tokens = MANY if i % 2 else K
+        samples = draw_samples(rng, tokens, N, T, repeats=i % 3 == 0)
+        draws.append(Case(samples, check_embeddings(unit_embeddings(rng, tokens, D))))
+    return draws
+
+
+def _space(case: Case) -> tuple[Project, int, int]:
+    """The projection onto S_active in the space that is trained in, its dimension, and that of the whole."""
+    space = active_subspace(build_graph(case.samples), case.embeddings)
+    if case.embeddings is None:
+        return space.coefficients, space.dimension, len(space.graph.pair_last)
+    return space.project, len(space.basis), case.embeddings.E.shape[1] ** 2
+
+
+def _moved(
+    cases: Sequence[Case], starts: Sequence[np.ndarray], project: Sequence[Project], optimizer: str
+) -> Float[np.ndarray, "problems lengths"]:
+    """How much of what training moved lies outside S_active, after each of `STEPS`."""
+    shares = []
+    for steps in STEPS:
+        run = train_cases(
+            cases, init=list(starts), optimizer=optimizer, steps=steps, every=steps, **OPTIMIZERS[optimizer]
+        )  # fmt: skip
+        ends = run.scores if run.W is None else run.W
+        assert ends is not None
+        moves = [end[: len(start)] - start for end, start in zip(ends, starts, strict=True)]
+        shares.append([
+            float(np.linalg.norm(m - inside(m)) / max(np.linalg.norm(m), 1e-300))
+            for m, inside in zip(moves, project, strict=True)
+        ])  # fmt: skip
+    return np.array(shares).T
+
+
+def check(problems: int = 4, given: Given | None = None) -> Evidence:
+    """What moves outside S_active from random starts, on random data sets or a user's."""
+    cases = _draws(problems) if given is None else given.cases
+    project, inside, whole = map(list, zip(*map(_space, cases), strict=True))
+    room = Assumption(
+        "S_active is not everything",
+        any(a < b for a, b in zip(inside, whole, strict=True)),
+        f"its dimensions: {', '.join(f'{a} of {b}' for a, b in zip(inside, whole, strict=True))}",
+    )
+    if not room.holds:
+        return not_applicable(*assumptions(cases, given, masked=True), room)
+    starts = [
+        named_rng("active subspace, start", i).normal(
+            size=whole[i] if c.embeddings is None else (c.embeddings.E.shape[1],) * 2
+        )
+        for i, c in enumerate(cases)
+    ]
+    share = {name: _moved(cases, starts, project, name) for name in OPTIMIZERS}
+    still = {name: x[:, -1].tolist() for name, x in share.items() if name != CONTROL}
+    return Evidence(
+        formula="(1 − Π_active) W(τ) = (1 − Π_active) W(0),  S_active = span{(e_i − e_j) e_kᵀ : i → j in G^(k)}",
+        assumptions=(*assumptions(cases, given, masked=True), room),
+        verdict=Verdict.of(max(max(x) for x in still.values()) <= STILL),
+        control=refuted((x > 1e3 * STILL for x in share[CONTROL][:, -1]), given),
+        prediction={name: [0.0] * len(cases) for name in still} | {"dimension of S_active": inside},
+        tolerance=f"at most {STILL:g} of what moved lies outside; control: more than {1e3 * STILL:g}",
+        reason=f"rounding of {STEPS[-1]:,} steps",
+        measured={**still, "dimension of the whole": whole},
+        control_measured={CONTROL: share[CONTROL][:, -1].tolist()},
+        panels=(
+            Panel(
+                "Outside S_active", "step τ", "share of what moved",
+                [*(line(STEPS, np.maximum(x.max(axis=0), 1e-18), name if name != CONTROL else f"control: {name}")
+                   for name, x in share.items()), level(STEPS, STILL, "tolerance")],
+                xscale="log", yscale="log", legend="outside",
+            ),
+        ),
+        settings={
+            "problems": len(cases),
+            "steps": STEPS[-1],
+            "optimizers": list(OPTIMIZERS),
+            **sizes(given, K=K, **{"K of every second": MANY}, d=D, n=N, T=T),
+        },
+    )  # fmt: skip
