@@ -63,7 +63,7 @@ def _moved(
         assert ends is not None
         moves = [end[: len(start)] - start for end, start in zip(ends, starts, strict=True)]
         shares.append([
-            float(np.linalg.norm(m - inside(m)) / max(np.linalg.norm(m), 1e-300))
+            float(np.linalg.norm(m - inside(m))) / max(float(np.linalg.norm(m)), 1e-300)
             for m, inside in zip(moves, project, strict=True)
         ])  # fmt: skip
     return np.array(shares).T
