@@ -15,6 +15,8 @@ from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory import dependent
+from attomaton.mechanics.theory import limit as limit_module
+from attomaton.mechanics.theory.all_tied import all_tied
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.graph import build_graph
@@ -274,3 +276,49 @@ def test_what_does_not_fit_is_refused_with_its_size(monkeypatch):
     monkeypatch.setattr(dependent, "MOST_NUMBERS", 4)
     with pytest.raises(UsageError, match=r"numbers .* at once; at most 4e\+00"):
         solve_limit(samples_from_sequences([[0, 1, 2]], [0]), np.ones((3, 2)))
+
+
+def crowded(number: int) -> Limit:
+    """Many samples in few dimensions: everything is tied."""
+    rng = np.random.default_rng([15, number])
+    raw = oracle.draw(rng, 12, 120, 5, repeats=True)
+    return solve_limit(raw.samples(), oracle.unit_rows(rng, 12, 3))
+
+
+def test_a_fit_in_w_itself_equals_the_one_by_features(monkeypatch):
+    direct = [crowded(i) for i in range(4)]
+    monkeypatch.setattr(limit_module, "all_tied", lambda *_: None)
+    for one, other in zip(direct, [crowded(i) for i in range(4)], strict=True):
+        assert not one.graph.dag[0].size
+        assert np.array_equal(one.graph.component, other.graph.component)
+        assert np.allclose(one.finite.log_pi, other.finite.log_pi, rtol=0, atol=1e-9)
+        W, W_other = (x.dense(x.finite.coefficient) for x in (one, other))
+        assert np.allclose(W, W_other, rtol=1e-9, atol=1e-9)
+        assert one.finite.norm == pytest.approx(np.linalg.norm(W), rel=1e-12)
+        assert one.finite.loss_floor == pytest.approx(other.finite.loss_floor, rel=1e-12)
+        assert one.finite.gradient <= 1e-12
+        assert one.finite.error <= 1e-8
+
+
+def test_coefficients_of_a_last_token_sum_to_nothing():
+    limit = crowded(0)
+    sums = np.bincount(limit.graph.pair_last, limit.finite.coefficient)
+    assert np.abs(sums).max() <= 1e-12 * np.abs(limit.finite.coefficient).max()
+
+
+def test_control_what_is_strict_has_no_fit_in_w_itself():
+    rng = np.random.default_rng(0)
+    raw = oracle.draw(rng, 12, 150, 1)
+    loser = next(x for x in range(12) if x not in {row[-1] for row in raw.rows})
+    told = [(row, y, w) for row, y, w in raw if y != loser]
+    rows, labels, weights = zip(*told, strict=True)
+    samples = samples_from_sequences(rows, labels, weights, vocabulary=Vocabulary(range(12)))
+    graph, E = build_graph(samples), np.zeros((12, 4))
+    E[:, :3] = oracle.unit_rows(rng, 12, 3)
+    assert len(graph.edge_from) >= 2 * 4**2
+    assert all_tied(graph, samples, check_embeddings(E)) is not None
+    E[loser] = [0, 0, 0, 1.0]  # a direction of its own, and it always loses
+    assert all_tied(graph, samples, check_embeddings(E)) is None
+    limit = solve_limit(samples, E)
+    assert limit.graph.dag[0].size
+    assert limit.svm.norm > 0

@@ -22,11 +22,13 @@ from jaxtyping import Bool, Float, Int
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.theory.all_tied import centred_in, newton
 from attomaton.mechanics.theory.finite import (
     CERTIFIED,
     KNOWN,
     Choices,
     FiniteComponent,
+    Look,
     cyclic_choices,
     luce_loss,
 )
@@ -37,9 +39,7 @@ from attomaton.numerics import shortened, unit_scale
 AWAY = 1e-8  # margin of unit differences at which they count as positive
 SAME = 1e-9  # distance, in units of the longest, at which two directions are one
 MOST_NUMBERS = 2 * 10**8  # of all matrices together: 1.6 GB
-CONVERGED = 1e-11  # nats by which a step still moves scores when Newton stops
 CURVED = 1e-14  # smallest curvature, relative to the largest, that rounding leaves
-STEPS = 200
 TOGETHER = 512  # choices whose curvature is summed at a time
 
 
@@ -280,7 +280,7 @@ def dependent_finite(ties: Ties, samples: Samples) -> FiniteComponent:
     total = float((samples.weight * scale).sum())
     items, choices, kept = cyclic_choices(graph, samples, scale)
     F = features.value[items] @ ties.basis
-    v, error = _fit(choices, F, total)
+    v, error = newton(choices, _Rows(F), np.zeros(F.shape[1]), total)
     look = luce_loss(choices, F @ v)
     gradient = float(np.abs(F.T @ look.gradient).max(initial=0.0)) / total
     if not (gradient <= CERTIFIED and error <= KNOWN):
@@ -291,44 +291,28 @@ def dependent_finite(ties: Ties, samples: Samples) -> FiniteComponent:
         )
     coefficient = _tie_coefficients(ties, ties.basis @ v)
     score = features.value @ (features.value.T @ coefficient)
-    mean = np.bincount(graph.component, score) / graph.component_size
-    log_pi = np.where(graph.cyclic, score - mean[graph.component], 0.0)
     return FiniteComponent(
-        log_pi, coefficient / features.unit**2, score, float(look.loss.sum()) / total, gradient,
+        centred_in(graph, score), coefficient / features.unit**2, score, float(look.loss.sum()) / total, gradient,
         kept, float(np.linalg.norm(v)) / features.unit, error,
     )  # fmt: skip
 
 
-def _fit(
-    choices: Choices, F: Float[np.ndarray, "items ties"], total: float
-) -> tuple[Float[np.ndarray, " ties"], float]:
-    """Newton's method with step halving: the answer, and by how many nats its scores may be off."""
-    v, error = np.zeros(F.shape[1]), np.inf
-    for _ in range(STEPS):
-        look = luce_loss(choices, F @ v)
-        gradient = F.T @ look.gradient
-        step, known = _newton(_hessian(choices, look.p, F), gradient)
-        # Where odds are extreme, a slope that is nothing still leaves scores undecided: the step says by how much.
-        moved = float(np.abs(F @ step).max(initial=0.0))
-        error = 2.0 * moved if known else np.inf
-        if moved <= CONVERGED:
-            break
-        size, slope = 1.0, float(gradient @ step)
-        while size > 1e-12:
-            new = v - size * step
-            after = luce_loss(choices, F @ new)
-            gain = float((look.loss - after.loss).sum())
-            # Near the end gains are lost in rounding, while gradients still tell better from worse.
-            if gain >= 1e-4 * size * slope or (
-                abs(gain) <= 1e-12 * total
-                and np.abs(F.T @ after.gradient).max() < 0.5 * np.abs(gradient).max()
-            ):
-                break
-            size /= 2
-        else:
-            break  # rounding is all that is left
-        v = new
-    return v, error
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """A space given by one row of features for each item."""
+
+    F: Float[np.ndarray, "items ties"]
+
+    def scores(self, v: Float[np.ndarray, " ties"]) -> Float[np.ndarray, " items"]:
+        return self.F @ v
+
+    def back(self, r: Float[np.ndarray, " items"]) -> Float[np.ndarray, " ties"]:
+        return self.F.T @ r
+
+    def step(
+        self, choices: Choices, look: Look, gradient: Float[np.ndarray, " ties"], sharp: float
+    ) -> tuple[Float[np.ndarray, " ties"], bool]:
+        return _newton(_hessian(choices, look.p, self.F), gradient)
 
 
 def _newton(

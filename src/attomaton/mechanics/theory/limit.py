@@ -14,6 +14,7 @@ from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError, SolverError, UsageError, counted
 from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.theory.all_tied import all_tied
 from attomaton.mechanics.theory.dependent import (
     dependent_finite,
     dependent_svm,
@@ -279,6 +280,11 @@ def solve_limit(
     if embeddings is None or embeddings.independent:
         finite = timed("luce", finite_component, graph, samples, embeddings)
         svm = timed("svm", graph_svm, graph, samples, embeddings)
+    elif (whole := timed("ties", all_tied, graph, samples, embeddings)) is not None:
+        graph, finite = whole
+        svm = timed(
+            "svm", graph_svm, graph, samples
+        )  # nothing is above anything: 0 for any embeddings
     else:
         features = timed("ties", pair_features, graph, embeddings)
         ties = timed("ties", linear_ties, graph, features)
