@@ -214,8 +214,9 @@ The lab opens sequences and shows what one self-attention layer learns from pred
 while *j* was there too. Training sends the weights along W_svm, the smallest matrix that keeps every strict order with
 a margin of 1, so only the highest tokens of a context survive.
 
-**Soft composition.** Tokens that outrank each other in a circle are tied. Between them a finite part W_fin remains, the
-maximum-likelihood fit of Luce's choice model.
+**Soft composition.** Tokens that outrank each other in a circle are tied; with fewer dimensions than tokens, so are
+those whose orders add up to nothing by their vectors. Between them a finite part W_fin remains, the maximum-likelihood
+fit of Luce's choice model.
 
 *Mechanics of next token prediction with self-attention* (Li et al., 2024); *Scan and Snap* (Tian et al., 2023).
 """,

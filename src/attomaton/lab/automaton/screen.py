@@ -337,7 +337,8 @@ two tokens, the higher one has the larger score by at least 1.
 **On the way there** W = W_fin + r · W_svm/‖W_svm‖: the slider sets r, ∞ is the limit.
 
 **Why not this token?** *Outranked*: a path leads down to it from a retrieved token, each edge made by samples.
-*Lower score*: the graph does not relate them, W_svm's scores decide. *Never seen with the last token*: its score is 0.
+*Lower score*: the graph does not relate them, W_svm's scores decide. *Never seen with the last token*: its score is 0
+(with embeddings that are not orthonormal, it follows from them).
 *Not in the vocabulary* (question mark, broken frame): no sample holds this token. It has no probability and counts for
 nothing; choose what you meant instead.
 

@@ -26,10 +26,12 @@ def show(view: View, explained: Explanation, fate: Fate) -> None:
     kept = fate.reason == "retrieved"
     heading(f"Why ‘{word}’?" if kept else f"Why not ‘{word}’?")
     note(in_words(explained, fate)).classes("why-words")
+    if fate.tie is not None:
+        note(fate.tie.words()).classes("tie-words")
     if fate.path:
         _way(fate.path)
         for edge in fate.path:
-            _evidence(edge)
+            _evidence(edge) if edge.tie is None else note(edge.tie.words())
     if explained.known_last and fate.reason != NOT_A_TOKEN:
         place = view.link("/graph", last=explained.last, chosen=fate.token)
         ui.link("See it in the priority graph", place).classes("graph-link")
@@ -104,8 +106,8 @@ def _way(path: tuple[Edge, ...]) -> None:
         ui.label(visible(path[0].winner)).classes("stop top")
         for i, edge in enumerate(path):
             with ui.element("div").classes("arrow"):
-                ui.label(f"×{edge.weight:g}")
-                ui.icon("arrow_forward")
+                ui.label(f"×{edge.weight:g}" if edge.tie is None else "tied")
+                ui.icon("arrow_forward" if edge.tie is None else "link")
             ui.label(visible(edge.loser)).classes("stop" + " end" * (i == len(path) - 1))
 
 

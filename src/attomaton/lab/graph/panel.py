@@ -15,6 +15,7 @@ from attomaton.lab.kit.parts import abreast, card, chip, figures, heading, icon_
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.view import View
 from attomaton.mechanics.theory.automaton import samples_behind
+from attomaton.mechanics.theory.dependency import TieFinder
 from attomaton.report.graphs import is_active
 
 MOST_EDGES, MOST_SAMPLES, MOST_TIED = 200, 12, 16  # of a list; what is left out is said
@@ -102,7 +103,7 @@ class Panel:
         inner = net.component[i] == net.component[j]
         self._figures(("weight", float(net.weight[e])), ("margin", margin))
         note(
-            "Both are tied: other samples say the opposite, so the hard part keeps both and the soft part mixes them."
+            f"{self._why_tied(i, j)}, so the hard part keeps both and the soft part mixes them."
             if inner
             else "The margin is active: exactly 1, it holds W_svm up." if is_active(margin)
             else "The margin is slack: more than the 1 that is asked for."
@@ -123,7 +124,10 @@ class Panel:
             ("level", int(net.level[c])), ("component", c), ("W_svm score", float(net.score[c])),
             ("came next", float(net.as_next[c])),
         )  # fmt: skip
-        note("Each outranks the other along some way; choose one to see it among the others.")
+        limit, why = graph.limit, "Each outranks the other along some way"
+        if limit.dependent and c in limit.graph.linear_components(graph.last):
+            why = "The embeddings tie them: no cycles of the data join them all"
+        note(f"{why}; choose one to see it among the others.")
         rows = [
             [graph.name[j], float(graph.share[j]), float(graph.net.as_next[j])]
             for j in tied[:MOST_EDGES]
@@ -170,6 +174,16 @@ class Panel:
         at = int(np.searchsorted(graph.token, graph.last))
         there = at < len(graph) and graph.token[at] == graph.last
         return graph.name[at] if there else str(graph.limit.graph.vocabulary[graph.last])
+
+    def _why_tied(self, i: int, j: int) -> str:
+        """Why an edge inside a component is none of the order."""
+        graph = self.graph
+        if graph.limit.dependent:
+            tokens = int(graph.token[i]), int(graph.token[j])
+            found = TieFinder(graph.limit, graph.last).why(*tokens)
+            if found is not None and not found.cycle:
+                return found.words().removesuffix(".")
+        return "Both are tied: other samples say the opposite"
 
     def _tied(self, i: int) -> Int[np.ndarray, " members"]:
         return self.graph.members(int(self.graph.net.component[i]))

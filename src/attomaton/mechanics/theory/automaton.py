@@ -26,6 +26,7 @@ from attomaton.base.face import Shown, Tabular, figure_of
 from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
+from attomaton.mechanics.theory.dependency import Dependency, TieFinder
 from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.numerics import sorted_unique
 
@@ -34,6 +35,7 @@ NEVER_LAST = "never a last token"
 NEVER_TOGETHER = "never seen with the last token"
 NO_ANSWER = "Nothing was learned about contexts that end in the last token: there is no prediction."
 SUGGESTED = 5  # unknown tokens of a context for which the nearest known one is looked up
+TIES = 5  # retrieved tokens whose tie with the predicted one is looked for
 TIE = 1e-6  # scores this close are equal: far above the solvers' residuals, far below any margin
 
 
@@ -49,12 +51,16 @@ class Witness:
 
 @dataclass(frozen=True)
 class Edge:
-    """One step of a path, `winner` over `loser`, with the heaviest samples that made it."""
+    """One step of a path, `winner` over `loser`, with the heaviest samples that made it.
+
+    Where dependent embeddings tie the two without a sample that says so, the step is that `tie`.
+    """
 
     winner: Label
     loser: Label
     weight: float
     evidence: tuple[Witness, ...]
+    tie: Dependency | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,8 @@ class Fate:
     `lower score` (unrelated in the graph; W_svm's scores decide), `never seen with the last token` and
     `not in the vocabulary`. `probability` is None where there is none: of a token outside the vocabulary, and of
     all where there is no answer. `seen` says whether the data hold the token together with the last token: of one
-    that is retrieved without, nothing was learned but that the others are worse.
+    that is retrieved without, nothing was learned but that the others are worse. With dependent embeddings the `tie`
+    says why the token is retrieved together with the predicted one (of the likeliest `TIES`).
     """
 
     token: Label
@@ -107,6 +114,7 @@ class Fate:
     finite_score: float
     path: tuple[Edge, ...] = ()
     seen: bool = True
+    tie: Dependency | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,7 +174,9 @@ class Explanation(Tabular):
             for radius, p in self.soft_to_hard
         ]
         for fate in record["fates"]:
+            _leave_out_none(fate, "tie")
             for edge in fate["path"]:
+                _leave_out_none(edge, "tie")
                 for sample in edge["evidence"]:
                     sample["tokens"] = [
                         {"token": k, "count": m} for k, m in sample["tokens"].items()
@@ -251,11 +261,12 @@ class Automaton(Shown):
         ]
         p = self._mix(seen, np.inf)
         kept = np.flatnonzero(p > 0)
-        # A token never seen with the last one is a component of its own.
-        parts = {
-            self.limit.graph.component[i] if (i := seen.pairs[k]) >= 0 else -1 - k for k in kept
-        }
-        lost = self._why_lost(seen, tokens[kept], tokens[p == 0], evidence)
+        best = int(np.argmax(p)) if len(p) else -1
+        finder = self._finder(seen)
+        parts = self._parts(seen, kept, finder)
+        others = sorted((k for k in kept.tolist() if k != best), key=lambda k: -p[k])[:TIES]
+        ties = {k: finder.why(int(tokens[best]), int(tokens[k])) for k in others if finder}
+        lost = self._why_lost(seen, tokens[kept], tokens[p == 0], evidence, finder)
         fates = []
         for i, word in enumerate(words):
             reason, path = ("retrieved", ()) if p[i] > 0 else next(lost)
@@ -263,25 +274,43 @@ class Automaton(Shown):
             if not seen.answered:
                 reason, share = NEVER_TOGETHER, None
             values = int(seen.count[i]), share, reason, float(seen.svm[i]), float(seen.finite[i])
-            fates.append(Fate(word, *values, path, bool(seen.pairs[i] >= 0)))
+            fates.append(Fate(word, *values, path, bool(seen.pairs[i] >= 0), ties.get(i)))
         order = sorted(range(len(words)), key=lambda i: (-p[i], -seen.svm[i]))
         radii = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0]) * max(self.limit.svm.norm, 1.0)
         return Explanation(
             tuple(seen.context),
             seen.context[-1],
-            words[int(np.argmax(p))] if seen.answered else None,
+            words[best] if seen.answered else None,
             seen.known_last,
-            len(parts) > 1 or not seen.answered,
+            parts > 1 or not seen.answered,
             tuple([*(fates[i] for i in order), *nobody]),
             tuple((float(r), dict(zip(words, self._mix(seen, r).tolist(), strict=True)))
                   for r in radii if seen.answered),
-            self._note(seen, unknown, len(parts), [words[k] for k in kept if seen.pairs[k] < 0]),
+            self._note(seen, unknown, parts, [words[k] for k in kept if seen.pairs[k] < 0]),
             unknown,
         )  # fmt: skip
 
     def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
         """What the model does not know of a context, with the nearest it does (looked up for the first few)."""
         return tuple(self._unknown(self._look_up(context)))
+
+    def _finder(self, seen: "_Seen") -> TieFinder | None:
+        """Who can say why tokens tie where there may be no cycle."""
+        return None if seen.q is None or not self.limit.dependent else TieFinder(self.limit, seen.q)
+
+    def _parts(
+        self, seen: "_Seen", kept: Int[np.ndarray, " kept"], finder: TieFinder | None
+    ) -> int:
+        """In how many classes of ties the retrieved tokens fall; one never seen with the last token may be its own."""
+        heads: dict[int, int] = {}
+        for k in kept.tolist():
+            i, token = int(seen.pairs[k]), int(seen.tokens[k])
+            part = int(self.limit.graph.component[i]) if i >= 0 else -1 - k
+            if part not in heads and not (
+                finder and any(finder.tied(token, head) for head in heads.values())
+            ):
+                heads[part] = token
+        return len(heads)
 
     def _unknown(self, seen: "_Seen") -> Iterator[Unknown]:
         nearest = self.limit.graph.vocabulary.nearest
@@ -336,19 +365,25 @@ class Automaton(Shown):
         winners: Int[np.ndarray, " kept"],
         losers: Int[np.ndarray, " lost"],
         evidence: int,
+        finder: TieFinder | None,
     ) -> Iterator[tuple[str, tuple[Edge, ...]]]:
-        """The reason of each loser, with the shortest path down to it from a winner."""
+        """The reason of each loser, with the shortest path down to it from a winner; by ties where no other leads."""
         q = seen.q
         if q is None:
             return
-        ways = self.limit.graph.paths(q, winners.tolist(), losers.tolist())
+        ends = winners.tolist(), losers.tolist()
+        ways = self.limit.graph.paths(q, *ends)
+        if finder and None in ways:
+            more = self.limit.graph.paths(q, *ends, ties=True)
+            ways = [other if way is None else way for way, other in zip(ways, more, strict=True)]
         for loser, way in zip(losers, ways, strict=True):
             if self.limit.graph.pair(q, int(loser)) is None:
                 yield NEVER_TOGETHER, ()
             elif way is None:
                 yield "lower score", ()
             else:
-                yield "outranked", tuple(self._edge(q, i, k, evidence) for i, k in pairwise(way))
+                steps = (self._edge(q, i, k, evidence, finder) for i, k in pairwise(way))
+                yield "outranked", tuple(steps)
 
     def _note(
         self, seen: "_Seen", unknown: Sequence[Unknown], parts: int, unseen: Sequence[Label]
@@ -376,9 +411,11 @@ class Automaton(Shown):
             said.append("One component is retrieved; the theorem fixes all odds.")
         return " ".join(said)
 
-    def _edge(self, q: int, i: int, j: int, evidence: int) -> Edge:
+    def _edge(self, q: int, i: int, j: int, evidence: int, finder: TieFinder | None) -> Edge:
         samples, vocabulary = self.limit.samples, self.limit.graph.vocabulary
         rows = samples_behind(samples, q, i, j)
+        if finder and not len(rows):
+            return Edge(vocabulary[i], vocabulary[j], 0.0, (), finder.why(i, j))
         heaviest = rows[np.argsort(-samples.weight[rows], kind="stable")][:evidence]
         return Edge(
             vocabulary[i],
@@ -394,6 +431,11 @@ class Automaton(Shown):
                 for r in heaviest
             ),
         )
+
+
+def _leave_out_none(record: dict[str, Any], name: str) -> None:
+    if record[name] is None:
+        del record[name]
 
 
 def expect_generator(rng: object) -> None:

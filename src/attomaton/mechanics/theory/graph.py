@@ -170,25 +170,28 @@ class PriorityGraph(Tabular):
         return np.where(known, at, -1)
 
     def tied(self, last: int, i: int, j: int) -> bool:
-        """i ≍ j: whether paths lead from i to j and back, for this last token."""
+        """i ≍ j: whether paths lead from i to j and back for this last token, or dependent embeddings tie them."""
         p, q = self.pair(last, i), self.pair(last, j)
         return p is not None and q is not None and bool(self.component[p] == self.component[q])
 
     def outranks(self, last: int, i: int, j: int) -> bool:
-        """i ⇒ j: whether a path leads from i to j and none back, for this last token."""
-        return not self.tied(last, i, j) and self.path(last, i, j) is not None
+        """i ⇒ j: whether a path leads from i to j and none back for this last token; a tie is a step of a path, too."""
+        return not self.tied(last, i, j) and self.paths(last, [i], [j], ties=True)[0] is not None
 
     def path(self, last: int, i: int, j: int) -> list[int] | None:
         """A shortest path of tokens from i to j in the graph of this last token, or None."""
         return self.paths(last, [i], [j])[0]
 
     def paths(
-        self, last: int, origins: Sequence[int], targets: Sequence[int]
+        self, last: int, origins: Sequence[int], targets: Sequence[int], ties: bool = False
     ) -> list[list[int] | None]:
-        """To each target a shortest path from any of the origins, all by one search; None where none leads."""
+        """To each target a shortest path from any of the origins, all by one search; None where none leads.
+
+        With `ties` a path may step between tokens that dependent embeddings tie, whether there is an edge or not.
+        """
         first = self.pairs_of(last).start
         begin = [p - first for i in origins if (p := self.pair(last, i)) is not None]
-        before = self._search(last, np.array(begin, np.int64))
+        before = self._search(last, np.array(begin, np.int64), ties)
         found: list[list[int] | None] = []
         for j in targets:
             q = self.pair(last, j)
@@ -202,7 +205,7 @@ class PriorityGraph(Tabular):
         return found
 
     def _search(
-        self, last: int, origin: Int[np.ndarray, " origins"]
+        self, last: int, origin: Int[np.ndarray, " origins"], ties: bool
     ) -> Int[np.ndarray, " local_pairs"]:
         """Breadth-first predecessors, in the numbering of this graph: an origin's is itself, −1 where none leads."""
         nodes, edges = self.pairs_of(last), self.edges_of(last)
@@ -211,7 +214,13 @@ class PriorityGraph(Tabular):
         before = np.full(nodes.stop - nodes.start, -1)
         before[origin] = origin
         layer = origin
+        component = self.component[nodes]
         while len(layer):
+            if ties:
+                some, first = np.unique(component[layer], return_index=True)
+                beside = np.flatnonzero((before < 0) & np.isin(component, some))
+                before[beside] = layer[first[np.searchsorted(some, component[beside])]]
+                layer = np.concatenate([layer, beside])
             at = ragged_indices(begin[layer], begin[layer + 1] - begin[layer])
             at = at[before[end[at]] < 0]
             before[end[at]] = start[at]
@@ -223,6 +232,19 @@ class PriorityGraph(Tabular):
         there, back = self.path(last, i, j), self.path(last, j, i)
         return None if there is None or back is None else there + back[1:]
 
+    def linear_components(self, last: int) -> Int[np.ndarray, " components"]:
+        """The components, numbered within this last token, that no cycles join but dependent embeddings."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        nodes, edges = self.pairs_of(last), self.edges_of(last)
+        n = nodes.stop - nodes.start
+        ends = (self.edge_from[edges] - nodes.start, self.edge_to[edges] - nodes.start)
+        joined = csr_array((np.ones(len(ends[0]), bool), ends), shape=(n, n))
+        cycle = connected_components(joined, directed=True, connection="strong")[1]
+        parts = np.unique(np.stack([self.component_number[nodes], cycle]), axis=1)[0]
+        return np.unique(parts[1:][parts[1:] == parts[:-1]])
+
     def priority_order(self, last: int) -> list[int]:
         """Tokens of one graph from highest to lowest priority; impossible, with a witness, on a cycle."""
         part = self.pairs_of(last)
@@ -230,11 +252,14 @@ class PriorityGraph(Tabular):
         if len(tied):
             c = self.component[tied[0]]
             i, j = self.pair_token[tied[self.component[tied] == c]][:2]
-            walk = self.cycle(last, int(i), int(j)) or []
-            words = " → ".join(repr(self.vocabulary[x]) for x in walk)
+            walk = self.cycle(last, int(i), int(j))
+            what, words = "its priority graph has a cycle", [i, j] if walk is None else walk
+            if walk is None:
+                what = "its embeddings tie tokens"
+            said = (" → " if walk else " ~ ").join(repr(self.vocabulary[x]) for x in words)
             raise AssumptionError(
-                f"last token {self.vocabulary[last]!r}: its priority graph has a cycle, so no order "
-                f"of single tokens exists:\n  {words}\nUse levels and components instead."
+                f"last token {self.vocabulary[last]!r}: {what}, so no order "
+                f"of single tokens exists:\n  {said}\nUse levels and components instead."
             )
         order = np.argsort(self.level[self.component[part]], kind="stable")
         return [int(x) for x in self.pair_token[part][order]]

@@ -123,6 +123,11 @@ class Limit(Tabular):
             }
         )
 
+    @property
+    def dependent(self) -> bool:
+        """Whether tokens may tie that no cycle of the data goes through: their vectors depend on each other."""
+        return self.embeddings is not None and not self.embeddings.independent
+
     def plot(self, last: Label) -> Any:
         """Who outranks whom after one last token, as a `matplotlib.figure.Figure`; `last` is its label."""
         return figure_of(self, self.graph.last_token(last))

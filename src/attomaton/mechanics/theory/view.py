@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attomaton.corpus.vocabulary import Label
+from attomaton.results import absent
 
 if TYPE_CHECKING:  # whoever only shows a graph needs no solver
     from attomaton.mechanics.theory.limit import Limit
@@ -38,11 +39,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Component:
-    """Tokens that are tied."""
+    """Tokens that are tied: by cycles of the data or, where these do not join them all, by the embeddings."""
 
     id: int
     level: int
     tokens: tuple[Label, ...]
+    linear: bool | None = absent()
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,9 @@ def graph_view(limit: "Limit", last: int) -> GraphView:
     members: dict[int, list[Label]] = {}
     for node in nodes:
         members.setdefault(node.component, []).append(node.token)
+    linear = dict.fromkeys(graph.linear_components(last), True) if limit.dependent else {}
     components = tuple(
-        Component(int(c) - first, int(graph.level[c]), tuple(members[int(c) - first]))
-        for c in np.unique(component)
+        Component(c, int(graph.level[c + first]), tuple(members[c]), linear.get(c))
+        for c in (np.unique(component) - first).tolist()
     )
     return GraphView(words[last], nodes, links, components)

@@ -86,7 +86,10 @@ def graph_text(view: GraphView) -> str:
         if len(inside) > 1:
             names = [f"{x} ({node.log_pi:+.3f})" for x, node in zip(names, inside, strict=True)]
         tied = " ~ ".join(names)
-        lines.append(f"  level {component.level}  score {inside[0].svm_score:+.4f}  {tied}")
+        mark = " *" if component.linear else ""
+        lines.append(f"  level {component.level}  score {inside[0].svm_score:+.4f}  {tied}{mark}")
+    if any(component.linear for component in view.components):
+        lines.append("* tied by the embeddings: no cycles of the data join all of these")
     return "\n".join(lines)
 
 
@@ -126,7 +129,12 @@ def explanation_text(e: Explanation) -> str:
     ]  # fmt: skip
     lines.append(table(["token", "count", "p", "hard", "soft", "why"], rows))
     for fate in e.fates:
+        if fate.tie is not None:
+            lines.append(f"  {fate.tie.words()}")
         for edge in fate.path:
+            if edge.tie is not None:
+                lines.append(f"  {edge.tie.words()}")
+                continue
             seen = "; ".join(map(_sample, edge.evidence))
             lines.append(f"  {visible(edge.winner)} over {visible(edge.loser)}: {seen}")
     return "\n".join(dict.fromkeys(lines))
@@ -183,7 +191,7 @@ def _named(token: object) -> object:
 
 def _known(fate: Fate, x: float | None) -> float | str:
     """A number about a token; a dash where nothing was learned."""
-    return NONE if fate.probability is None or x is None else float(x)
+    return NONE if fate.probability is None or x is None else round(float(x), 12) + 0.0
 
 
 def _reason(fate: Fate) -> str:
