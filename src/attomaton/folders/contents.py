@@ -39,8 +39,9 @@ class Contents:
 def model_contents(folder: Path) -> Contents:
     """Of a model."""
     record = model_record(folder)
+    said = {} if record.embeddings is None else {"embeddings": record.embeddings}
     return Contents(
-        flat({"data": record.data, **plain(record.reading)}),
+        flat({"data": record.data, **plain(record.reading), **said}),
         record.environment,
         record.command,
         flat(plain(record.summary)),
