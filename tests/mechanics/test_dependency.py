@@ -159,7 +159,7 @@ def test_explain_says_why(five):
     assert "tie" not in record["fates"][0]
     assert record["fates"][1]["tie"]["below"][0]["factor"] == 1
     json.dumps(record)
-    model = NextTokenClassifier(embeddings=FIVE).fit([[0, 1, 4], [2, 3, 4]], [0, 2])
+    model = NextTokenClassifier(embeddings=FIVE).fit([[0, 1, 4], [2, 3, 4]], [0, 2], [3, 1])
     assert model.explain([0, 1, 4]).fates[1].tie.words().count("over") == 2
 
 
