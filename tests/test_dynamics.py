@@ -135,7 +135,7 @@ def test_published_figures_leave_picture_data_and_verdict(call, tmp_path, name):
 
 def test_every_promised_preset_is_there():
     promised = {f"scan-snap-fig{n}" for n in range(3, 13)}
-    promised |= {f"mechanics-{x}" for x in ("global", "local", "fig11", "fig12")}
+    promised |= {f"mechanics-{x}" for x in ("global", "local", "fig9", "fig10", "fig11", "fig12")}
     assert promised == set(figures())
 
 

@@ -111,6 +111,29 @@ def local_panels(r: Result) -> list[Panel]:
     ]  # fmt: skip
 
 
+def many_tokens_panels(r: Result) -> list[Panel]:
+    """Cosine or distance over the steps, its mean and what nine in ten instances stay within, and where they end."""
+    curves = r["curves"]
+    which = "cosine_svm" if "cosine_svm" in curves[0] else "distance_fin"
+    name, scale = {
+        "cosine_svm": ("cosine with W_svm", None),
+        "distance_fin": ("distance to W_fin", "log"),
+    }[which]
+    t, y = np.asarray(curves[0]["step"])[1:], np.array([c[which] for c in curves])[:, 1:]
+    low, high = np.quantile(y, [0.05, 0.95], axis=0).tolist()
+    mean = Line(t.tolist(), y.mean(axis=0).tolist(), label="mean, 5% to 95%", low=low, high=high)
+    share = (np.arange(len(y)) + 0.5) / len(y)
+    told = f"published: {r['published']:g}"
+    return [
+        Panel("In training", "step", name, [mean, level(t, r["published"], told)], xscale="log", yscale=scale),
+        Panel(
+            f"After {t[-1]:,} steps: {r['mean']:.4f} ± {r['error']:.4f}", name, "share of instances below",
+            [line(np.sort(y[:, -1]), share, "instances", "points"),
+             theory_line([r["published"]] * 2, [0, 1], told)],
+        ),
+    ]  # fmt: skip
+
+
 def components_panels(r: Result) -> list[Panel]:
     """Components against samples, as counted and as theory has them."""
     rows = r["rows"]

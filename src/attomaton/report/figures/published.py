@@ -230,6 +230,8 @@ def _series(
 DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-global": mechanics_global,
     "mechanics-local": mechanics_local,
+    "mechanics-fig9": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
+    "mechanics-fig10": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
     "mechanics-fig11": lambda r: panels_figure(r["title"], published.components_panels(dict(r))),
     "mechanics-fig12": lambda r: panels_figure(r["title"], published.dimensions_panels(dict(r))),
     "scan-snap-fig3": fig3,
