@@ -377,9 +377,10 @@ def test_acyclic_data_have_no_finite_part():
 @pytest.mark.parametrize("width", [None, 3, 8])
 def test_the_active_subspace_is_the_span_of_all_edges(width):
     """Against the edges written out one by one; with fewer dimensions than tokens, and with as many."""
+    many = False  # more rows than dimensions
     for number in range(10):
         rng = np.random.default_rng([21, number])
-        raw = oracle.draw(rng, 6, 4, 2, repeats=bool(number % 2))
+        raw = oracle.draw(rng, 6, 4 + number, 2 + number % 3, repeats=bool(number % 2))
         E = np.eye(6) if width is None else oracle.unit_rows(rng, 6, width)
         graph = build_graph(raw.samples())
         space = active_subspace(graph, None if width is None else check_embeddings(E))
@@ -390,6 +391,7 @@ def test_the_active_subspace_is_the_span_of_all_edges(width):
         _, singular, right = np.linalg.svd(rows, full_matrices=False)
         span = right[singular > 1e-9]
         assert space.dimension == len(space.basis) == len(span)
+        many |= len(graph.pair_last) - len(graph.last_tokens) > E.shape[1] ** 2
         W = rng.normal(size=(E.shape[1],) * 2)
         np.testing.assert_allclose(
             space.project(W).ravel(), (W.ravel() @ span.T) @ span, atol=1e-12
@@ -398,3 +400,4 @@ def test_the_active_subspace_is_the_span_of_all_edges(width):
             scores = W.T[graph.pair_last, graph.pair_token]
             inside = space.project(W).T[graph.pair_last, graph.pair_token]
             np.testing.assert_allclose(space.coefficients(scores), inside, atol=1e-12)
+    assert many == (width == 3)

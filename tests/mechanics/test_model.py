@@ -20,6 +20,7 @@ from attomaton.mechanics.experiment.model import (
     loss_value,
     sizes_of,
 )
+from attomaton.mechanics.experiment.path import norm_path
 from attomaton.mechanics.experiment.train import train
 from attomaton.numerics import float64
 
@@ -249,6 +250,7 @@ def test_nothing_of_the_size_of_the_vocabulary_squared_is_formed():
     tracemalloc.start()
     run = train([samples] * 2, embeddings=E, steps=20, init="uniform")
     attention_of(samples, run.W[0], E)
+    norm_path(samples, [1.0], E)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert run.records["loss"][0, -1] < run.records["loss"][0, 0]

@@ -165,20 +165,29 @@ class _Look(NamedTuple):
     p: Float[np.ndarray, " incidences"]
 
 
+class _Vectors(NamedTuple):
+    """The embeddings of the pairs, which stand sorted by last token."""
+
+    key: Float[np.ndarray, "pairs width"]
+    query: Float[np.ndarray, "lasts width"]
+    row: Int[np.ndarray, " pairs"]  # the last token of each pair
+    first: Int[np.ndarray, " lasts"]  # the first pair of each last token
+
+
 @dataclass(frozen=True, eq=False)
 class _Task:
     """The log-loss as a function of the parameters (pair scores, or W where there is an E)."""
 
     samples: Samples
-    index: Int[np.ndarray, " incidences"]  # where an incidence's score stands in the flat scores
-    scores: int  # how many of those there are
+    pairs: Int[np.ndarray, " pairs"]  # sorted keys of the pairs that occur: last · K + token
+    index: Int[np.ndarray, " incidences"]  # the pair of each incidence
     E: Float[np.ndarray, "vocab width"] | None
     theta: float = 1.0
     total: float | None = None  # the n of 1/n; the samples' own weight where it is not given
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.scores,) if self.E is None else (self.E.shape[1], self.E.shape[1])
+        return self.pairs.shape if self.E is None else (self.E.shape[1], self.E.shape[1])
 
     @cached_property
     def owner(self) -> Int[np.ndarray, " incidences"]:
@@ -200,20 +209,31 @@ class _Task:
     @cached_property
     def scale(self) -> float:
         """The largest weight that meets in one score: a bound of every ∂L/∂S."""
-        meets = np.bincount(self.index, self.weight[self.owner], self.scores)
+        meets = np.bincount(self.index, self.weight[self.owner], len(self.pairs))
         return float(meets.max()) * (1.0 if self.E is None else float((self.E**2).sum(1).max()))
 
+    @cached_property
+    def vectors(self) -> "_Vectors | None":
+        """The embeddings of the pairs."""
+        if self.E is None:
+            return None
+        q, x = np.divmod(self.pairs, len(self.samples.vocabulary))
+        lasts, first, row = np.unique(q, return_index=True, return_inverse=True)
+        return _Vectors(self.E[x], self.E[lasts], row, first)
+
     def spread(self, params: Params) -> Float[np.ndarray, " incidences"]:
-        """The score of every incidence: S[q, x] = e_xᵀ W e_q."""
-        flat = params if self.E is None else (self.E @ params.T @ self.E.T).ravel()
-        return flat[self.index]
+        """The score of every incidence: e_xᵀ W e_q."""
+        v = self.vectors
+        if v is not None:
+            params = np.einsum("pd,pd->p", v.key, (v.query @ params.T)[v.row])
+        return params[self.index]
 
     def gather(self, values: Float[np.ndarray, " incidences"]) -> Params:
         """The transpose of `spread`: sums by score, pulled back to the parameters."""
-        flat = np.bincount(self.index, values, self.scores)
-        if self.E is None:
+        flat, v = np.bincount(self.index, values, len(self.pairs)), self.vectors
+        if v is None:
             return flat
-        return self.E.T @ flat.reshape(len(self.E), len(self.E)).T @ self.E
+        return np.add.reduceat(flat[:, None] * v.key, v.first).T @ v.query
 
     def sums(self, values: Float[np.ndarray, " incidences"]) -> Float[np.ndarray, " samples"]:
         return np.add.reduceat(values, self.samples.start[:-1])
@@ -258,12 +278,10 @@ def _task(
     total: float | None = None,
 ) -> _Task:
     expect_samples(samples)
-    K = len(samples.vocabulary)
-    pairs, index = samples.pair_index()
-    if embeddings is None:
-        return _Task(samples, index, len(pairs), None, theta, total)
     E = embeddings.E if isinstance(embeddings, Embeddings) else embeddings
-    return _Task(samples, pairs[index], K * K, check_embeddings(E, K).E, theta, total)
+    if E is not None:
+        E = check_embeddings(E, len(samples.vocabulary)).E
+    return _Task(samples, *samples.pair_index(), E, theta, total)
 
 
 # Newton's method

@@ -641,7 +641,7 @@ class FiniteSubspace:
         """An orthonormal basis of S_fin as dense d×d matrices, for small d."""
         graph, K = self.graph, len(self.graph.vocabulary)
         d = K if self.embeddings is None else self.embeddings.E.shape[1]
-        most = len(self.items) - len(np.unique(graph.component[self.items]))
+        most = min(len(self.items) - len(np.unique(graph.component[self.items])), d * d)
         if most * d * d > BASIS_ENTRIES:
             raise UsageError(
                 f"a basis of {most:,} matrices of width {d:,} is too large to write out; "
@@ -654,10 +654,15 @@ class FiniteSubspace:
         order = self.items[np.argsort(component, kind="stable")]
         follows = graph.component[order[1:]] == graph.component[order[:-1]]
         a, b = order[1:][follows], order[:-1][follows]
-        span = np.einsum(
-            "na,nb->nab", E[graph.pair_token[a]] - E[graph.pair_token[b]], E[graph.pair_last[a]]
-        )
-        q, r, _ = scipy.linalg.qr(span.reshape(len(a), d * d).T, mode="economic", pivoting=True)
+        key, query = E[graph.pair_token[a]] - E[graph.pair_token[b]], E[graph.pair_last[a]]
+        span = np.zeros((0, d * d))
+        for first in range(0, len(a), d * d):
+            some = slice(first, first + d * d)
+            new = np.einsum("na,nb->nab", key[some], query[some]).reshape(-1, d * d)
+            span = np.concatenate([span, new])
+            if len(span) > d * d:  # as many rows as there are dimensions span the same
+                span = np.asarray(np.linalg.qr(span, mode="r"))
+        q, r, _ = scipy.linalg.qr(span.T, mode="economic", pivoting=True)
         size = np.abs(np.diag(r))
         kept = size > INDEPENDENT * size.max(initial=0.0)
         return q.T[kept].reshape(int(kept.sum()), d, d)
