@@ -24,7 +24,7 @@ Results go to stdout, everything else to stderr; `--json` prints the result as o
 | 130 | interrupted, by Ctrl-C or SIGTERM |
 
 Ctrl-C and SIGTERM end every command at once, at any moment, with one line that says what is kept; the same
-command again goes on from there (`fit`, `train`, `tune`, `sweep`, `verify`, and those of `reproduce` that
+command again goes on from there (`fit`, `train`, `tune`, `sweep`, `verify`, `dimensions`, and those of `reproduce` that
 take long). A reader that leaves (`| head`) ends a command with exit code 0.
 
 Work that takes longer than three seconds says how far it is: as a bar on a terminal, elsewhere as a line on

@@ -3,13 +3,14 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.synthetic import unit_embeddings
 from attomaton.mechanics.theory.graph import build_graph
-from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.mechanics.theory.retrieval import over_draws, retrieval
 from attomaton.numerics import named_rng
 from attomaton.results import Verdict
 
@@ -70,21 +71,17 @@ def fig12(seeds: int = 3) -> dict[str, Any]:
     rows: list[dict[str, float | None]] = []
     mass: list[float] = []
     for d in D_12:
-        shares, strict, floors = [], [], []
+        found = []
         for i in range(seeds):
             rng = named_rng("fig12", i)
             X = rng.integers(0, K_12, (N_12, T_12))
             samples = samples_from_sequences(X, _labels(rng, X), vocabulary=Vocabulary(range(K_12)))
-            limit = solve_limit(samples, unit_embeddings(rng, K_12, d))
-            graph = limit.graph
-            apart = graph.component[graph.edge_from] != graph.component[graph.edge_to]
-            shares.append(float(np.average(selected(limit), weights=samples.weight)))
-            strict.append(float(apart.mean()))
-            floors.append(limit.finite.loss_floor)
-        mass.append(float(np.mean(shares)))
+            found.append(retrieval(solve_limit(samples, unit_embeddings(rng, K_12, d))))
+        row = over_draws(d, found, 0.0)
+        mass.append(row.selected.mean)
         rows.append(
-            {"d": d, "selected": mass[-1], "error": _error(shares),
-             "strict": float(np.mean(strict)), "loss_floor": float(np.mean(floors)),
+            {"d": d, "selected": mass[-1], "error": _error([one.selected for one in found]),
+             "strict": row.strict.mean, "loss_floor": row.loss_floor.mean,
              "published": PUBLISHED_12.get(d)}
         )  # fmt: skip
     few = mass[D_12.index(4)]
@@ -94,20 +91,6 @@ def fig12(seeds: int = 3) -> dict[str, Any]:
         "verdict": _judged(bool((np.diff(mass) >= -1e-12).all()) and mass[-1] >= 1 - 1e-12),
         "control": _judged(few >= 1 - 1e-12),
     }
-
-
-def selected(limit: Limit) -> Float[np.ndarray, " samples"]:
-    """For each sample, the mass that the limit leaves on tokens its graph ties with the label."""
-    samples, graph = limit.samples, limit.graph
-    own = build_graph(samples).component
-    owner, head = samples.sample_of, samples.start[:-1]
-    pair = graph.pairs(samples.last[owner], samples.token)
-    label = graph.pairs(samples.last, samples.label)
-    kept = graph.component[pair] == graph.component[label][owner]
-    weight = np.where(kept, np.log(samples.count) + limit.finite.score[pair], -np.inf)
-    mass = np.exp(weight - np.maximum.reduceat(weight, head)[owner])
-    inside = mass * (own[pair] == own[label][owner])
-    return np.add.reduceat(inside, head) / np.add.reduceat(mass, head)
 
 
 def _error(values: list[Any]) -> float:

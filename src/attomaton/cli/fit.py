@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.console import emit, progress_bar, say, say_replaced
-from attomaton.cli.options import Data, EngineOptions, Force, Json, RunFolder, command, said
+from attomaton.cli.options import (
+    Data,
+    EngineOptions,
+    Force,
+    Json,
+    RunFolder,
+    command,
+    said,
+    whole_numbers,
+)
 from attomaton.errors import AttomatonError, UsageError
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
+    from attomaton.jobs.dimensions import Dimensions
 
 EmbeddingsFile = Annotated[
     Path | None,
@@ -36,6 +46,7 @@ def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     command(app, "Learn")(demo)
     command(app, "Learn")(fit)
+    command(app, "Learn")(dimensions)
     command(app, "Training")(train)
 
 
@@ -126,6 +137,101 @@ def fit(
     say_replaced(summary["replaced"])
     text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
     emit(summary, text, json)
+
+
+def dimensions(
+    data: Data,
+    reading: "Reading",
+    plain_engine: EngineOptions,
+    d: Annotated[
+        str | None,
+        typer.Option(
+            "--d", help="Dimensions, with commas (default: 2,4,8,… until all is strict, up to 128)."
+        ),
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Draws of the vectors in each dimension (default: 3).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the first draw.")] = 0,
+    embeddings: EmbeddingsFile = None,
+    vocabulary: VocabularyFile = None,
+    out: RunFolder = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Find out how many dimensions hard retrieval needs.
+
+    Solves the data set exactly with vectors in more and more dimensions, drawn ones or the principal directions of
+    those given, and draws what is strict, what is hard and the loss floor.
+    """
+    from attomaton.disk.provenance import run_folder, unfinished_run
+    from attomaton.jobs.dimensions import dimensions_run
+
+    sizes = None if d is None else whole_numbers("--d", d)
+    asked = {
+        "data": str(data),
+        "d": sizes,
+        "draws": draws,
+        "seed": seed,
+        "embeddings": str(embeddings),
+    }
+    place = out or unfinished_run("dimensions", asked) or run_folder("dimensions", asked)
+    with plain_engine.open() as where, progress_bar("dimensions") as progress:
+        found = dimensions_run(
+            data, place, d=sizes, draws=draws, seed=seed, embeddings=embeddings,
+            vocabulary=vocabulary, reading=reading, engine=where, progress=progress, force=force,
+        )  # fmt: skip
+    say_replaced(found.replaced)
+    emit(found, _dimensions_text(found), json)
+
+
+def _dimensions_text(found: "Dimensions") -> str:
+    from attomaton.report.text.terminal import table
+    from attomaton.report.words import percent
+
+    end, rows = found.end, []
+    for row in found.rows:
+        shares = [
+            percent(x.mean) + (f" ({percent(x.low)}–{percent(x.high)})" if x.low < x.high else "")
+            for x in (row.strict, row.hard)
+        ]
+        rows.append(
+            [
+                row.d,
+                row.draws,
+                *shares,
+                row.loss_floor.mean,
+                row.svm_norm.mean,
+                row.residual,
+                row.seconds,
+            ]
+        )
+    rows.append(
+        [
+            "≥ K",
+            "",
+            percent(end.strict),
+            percent(end.hard),
+            end.loss_floor,
+            end.svm_norm,
+            end.residual,
+            "",
+        ]
+    )
+    reached = "no dimension here leaves all of them strict"
+    if found.all_strict_from is not None:
+        reached = f"from d = {found.all_strict_from} on they are strict in every draw"
+    return "\n".join(
+        [
+            f"{found.samples:,} samples over K = {found.tokens:,} tokens, {found.differences:,} differences; "
+            f"vectors {found.embeddings}",
+            table(["d", "draws", "strict", "hard", "L*", "‖W_svm‖", "residual", "seconds"], rows),
+            f"{percent(end.strict)} of the differences are strict with a dimension for each token; {reached}",
+            f"rule of thumb: √(differences / 2) = {found.rule_of_thumb:.3g} dimensions",
+            *(f"left out, d = {x.d}: {x.why}" for x in found.left_out),
+            f"run in {found.run}",
+        ]
+    )
 
 
 def train(

@@ -38,7 +38,7 @@ Figure = Annotated[
 Data = Annotated[
     Path,
     typer.Argument(
-        help="JSONL, text, CSV, TSV or Parquet file, or a data set: wikitext-2, wikitext-2:valid."
+        help="JSONL, text, CSV, TSV or Parquet file, or a data set: wikitext-2, wikitext-2:valid, example."
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")]
@@ -231,6 +231,16 @@ def tokens_typed(value: list[str]) -> list[str]:
 def said(**options: Any) -> dict[str, Any]:
     """The options that were given: whoever is called knows the defaults of the others."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def whole_numbers(name: str, text: str) -> list[int]:
+    """Whole numbers with commas between them."""
+    try:
+        return [int(x) for x in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"{name} {text}: whole numbers with commas are needed, as in 2,4,8."
+        ) from None
 
 
 def at_least(name: str, value: int, least: int) -> None:

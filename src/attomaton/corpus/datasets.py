@@ -24,6 +24,7 @@ SPLITS = {
 HUB = "Salesforce/wikitext"
 CONFIGS = {"wikitext-2": "wikitext-2-v1", "wikitext-103": "wikitext-103-v1"}  # words, with <unk>
 DATASETS = tuple(CONFIGS)
+EXAMPLE = "example"
 
 
 def dataset_files(name: str) -> dict[str, Path]:
@@ -51,6 +52,7 @@ def dataset_files(name: str) -> dict[str, Path]:
 def data_file(data: str | os.PathLike[str]) -> Path:
     """The file that is meant by a path or by the name of a data set, `NAME` (its train split) or `NAME:SPLIT`.
 
+    `example` is the embedded one.
     A file or folder of that name goes first; anything that is no data set is a path.
     """
     if not isinstance(data, (str, os.PathLike)):
@@ -59,6 +61,8 @@ def data_file(data: str | os.PathLike[str]) -> Path:
         )
     path = Path(data)
     name, colon, split = str(data).partition(":")
+    if str(data) == EXAMPLE and not path.exists():
+        return Path(__file__).with_name("example.jsonl")
     if name not in CONFIGS or path.exists():
         return path
     if colon and split not in SPLITS:

@@ -69,12 +69,13 @@ KINDS = {
             numbered=r"part-\d+\.json", scratch=("corpus", "part-*.json"), pieces=("part-*.json", "corpus/parts.json"),
         ),
         Kind(
-            "run", 2, ("train", "demo", "dynamics", "reproduce"),
+            "run", 2, ("train", "demo", "dynamics", "reproduce", "dimensions"),
             {**_TOLD, **_files(
                 "metrics.parquet", "state.safetensors", "checkpoint.safetensors", "vocabulary.json", "model",
-                "data.parquet", "result.json", *_LEVELS, checkpoints=r"[^/]+\.safetensors")},
-            inner=("model",), scratch=("checkpoints",),
-            pieces=("checkpoint.safetensors", "checkpoints/*.safetensors"),
+                "data.parquet", "result.json", *_LEVELS, checkpoints=r"[^/]+\.safetensors",
+                pieces=r"\d+-\d+\.json")},
+            inner=("model",), scratch=("checkpoints", "pieces"),
+            pieces=("checkpoint.safetensors", "checkpoints/*.safetensors", "pieces/*.json"),
         ),
         Kind(
             "sweep", 2, ("sweep",),

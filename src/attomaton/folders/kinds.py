@@ -27,6 +27,7 @@ from attomaton.folders.unfinished import (
     levels_done,
     parts_done,
     pieces_done,
+    points_done,
     states_done,
     steps_done,
 )
@@ -49,7 +50,12 @@ class Ways:
 WAYS = {
     "model": Ways(model_contents, {"fit": parts_done}, {"fit": model_difference}),
     "run": Ways(
-        done={"train": steps_done, "reproduce": states_done, "dynamics": levels_done},
+        done={
+            "train": steps_done,
+            "reproduce": states_done,
+            "dynamics": levels_done,
+            "dimensions": points_done,
+        },
         differ={"train": training_difference, "demo": training_difference},
     ),
     "sweep": Ways(sweep_contents, differ={"sweep": sweep_difference}),

@@ -75,6 +75,14 @@ def pieces_done(work: Path, asked: Asked) -> Done:
     return Done(len(pieces), int(asked.settings["pieces"]), "pieces")
 
 
+def points_done(work: Path, asked: Asked) -> Done:
+    """Of embeddings in more and more dimensions; nobody knows how many unless they were named."""
+    there, named = len(list((work / "pieces").glob("*.json"))), asked.settings["d"]
+    if named is None:
+        return Done(there, None, f"{there:,} pieces")
+    return Done(there, len(named) * int(asked.settings["draws"]) + 1, "pieces")
+
+
 def steps_done(work: Path, asked: Asked) -> Done:
     """Of a training run."""
     return Done(_step(work / "checkpoint.safetensors"), int(asked.settings["steps"]), "steps")

@@ -30,6 +30,9 @@ def panels_figure(title: str, panels: Sequence[Panel], columns: int = 3) -> Figu
             _draw_heat(figure, axes, panel)
         else:
             _draw_lines(axes, panel)
+            if panel.xticks is not None:
+                axes.set_xticks(np.asarray(panel.xticks, float), map(str, panel.xticks))
+                axes.minorticks_off()
     return figure
 
 
@@ -55,7 +58,10 @@ def _draw_lines(axes: Any, panel: Panel) -> None:
         elif line.style == "points":
             axes.plot(x, y, MARKERS[i % len(MARKERS)], color=colour, ms=4, label=line.label)
         else:
-            axes.plot(x, y, color=colour, lw=1.8, label=line.label, gid=f"line-{i}")
+            # Hollow markers that shrink: curves lying on each other are all seen.
+            dots = MARKERS[i % len(MARKERS)] if panel.xticks is not None else None
+            axes.plot(x, y, color=colour, lw=1.8, marker=dots, ms=8 - i, mfc="none",
+                      label=line.label, gid=f"line-{i}")  # fmt: skip
     for mark in panel.marks or ():
         colour = BLACK if mark.colour is None else CURVES[mark.colour % len(CURVES)]
         axes.axvline(mark.x, ls=":", color=colour, lw=1.4, label=mark.label, gid="mark")
