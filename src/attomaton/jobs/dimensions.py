@@ -202,7 +202,7 @@ class _Asked:
 
     def _do(self, work: Path, some: Sequence[int]) -> tuple[list[Point], int]:
         pieces = [
-            Piece("a dimension for each token" if d == ORTHONORMAL else f"d = {d}, draw {i + 1}", (d, i), size=d or 1)
+            Piece("a dimension for each token" if d == ORTHONORMAL else f"d = {d}, draw {i + 1}", (d, i))
             for d in some
             for i in range(1 if d == ORTHONORMAL else self.draws)
         ]  # fmt: skip

@@ -75,6 +75,8 @@ def _summary(view: View, model: Opened) -> None:
                 ("set aside", f"{s.dropped:,}"),
             ]
         )
+        if model.record.embeddings is not None:
+            note(f"Embeddings {visible(model.record.embeddings)}")
         ui.label(
             "Trained for ever, one self-attention layer becomes an automaton: after each last token it retrieves the "
             "tokens of highest priority (hard), then mixes those that are tied (soft). Both parts are computed "

@@ -16,7 +16,8 @@ class Retrieval:
 
     `strict` is the share of differences (last token, label, other token) that are strict, `hard` that of samples whose
     label is retrieved alone, `selected` the mass left on tokens that the label's own priority graph ties with it.
-    `residual` is the worst of W_svm's certificate and the slope of W_fin.
+    `residual` is the worst of W_svm's certificate and the slope of W_fin, `error` what log-odds may be off, in nats
+    (None where nobody can say).
     """
 
     strict: float
@@ -26,6 +27,7 @@ class Retrieval:
     svm_norm: float
     finite_norm: float
     residual: float
+    error: float | None
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Dimension:
-    """What `Retrieval` says in one dimension, over draws of the embeddings; `residual` is the worst, `seconds` all."""
+    """What `Retrieval` says in one dimension over draws of the embeddings: the worst of certificates, all seconds."""
 
     d: int
     draws: int
@@ -50,13 +52,14 @@ class Dimension:
     svm_norm: Spread
     finite_norm: Spread
     residual: float
+    error: float | None
     seconds: float
 
 
 def over_draws(d: int, found: Sequence[Retrieval], seconds: float) -> Dimension:
     """Several draws in one dimension as one record.
 
-    >>> over_draws(2, [Retrieval(*[x] * 7) for x in (2.0, 3.0)], 0.1).loss_floor
+    >>> over_draws(2, [Retrieval(*[x] * 8) for x in (2.0, 3.0)], 0.1).loss_floor
     Spread(mean=2.5, low=2.0, high=3.0)
     """
 
@@ -64,9 +67,11 @@ def over_draws(d: int, found: Sequence[Retrieval], seconds: float) -> Dimension:
         values = [getattr(one, name) for one in found]
         return Spread(float(np.mean(values)), float(min(values)), float(max(values)))
 
+    errors = [one.error for one in found]
     return Dimension(
         d, len(found), spread("strict"), spread("hard"), spread("selected"), spread("loss_floor"),
-        spread("svm_norm"), spread("finite_norm"), max(one.residual for one in found), seconds,
+        spread("svm_norm"), spread("finite_norm"), max(one.residual for one in found),
+        None if None in errors else max(x for x in errors if x is not None), seconds,
     )  # fmt: skip
 
 
@@ -109,6 +114,7 @@ def retrieval(limit: Limit) -> Retrieval:
         limit.svm.norm,
         limit.finite.norm,
         max(limit.svm.certificate.worst, limit.finite.gradient),
+        limit.finite.error,
     )
 
 

@@ -27,7 +27,7 @@ def dimensions_panels(rows: Sequence[Dimension], end: Retrieval, thumb: float) -
         for i, (label, value, limit) in enumerate(curves):
             mean, low, high = zip(*((y.mean, y.low, y.high) for y in map(value, rows)), strict=True)
             lines.append(Line(x, mean, "measured", label, low=low, high=high, colour=i))
-            ends = [min(x), max(x)]
+            ends = [min(x), max(*x, thumb)]
             note = None if i else "a dimension for each token"
             lines.append(Line(ends, [limit, limit], "theory", note, colour=i))
         return Panel(
