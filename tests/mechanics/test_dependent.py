@@ -9,16 +9,17 @@ from scipy.optimize import linprog
 from scipy.sparse import csc_matrix
 from tests import oracle
 
+from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import SolverError, UsageError
-from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.theory import dependent
+from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.theory import dependent, extremes
 from attomaton.mechanics.theory import limit as limit_module
-from attomaton.mechanics.theory.all_tied import all_tied
 from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.extremes import all_tied, cycles_only
 from attomaton.mechanics.theory.finite import FiniteSubspace
-from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 PROBLEMS = 120
@@ -293,3 +294,50 @@ def test_control_what_is_strict_has_no_fit_in_w_itself():
     limit = solve_limit(samples, E)
     assert limit.graph.dag[0].size
     assert limit.svm.norm > 0
+
+
+def roomy(number: int) -> tuple[Limit, PriorityGraph, Samples, Embeddings]:
+    """Few samples in many dimensions, though fewer than tokens: only cycles tie."""
+    rng = np.random.default_rng([16, number])
+    raw = oracle.draw(rng, 40, 30, 6, repeats=True, weighted=True)
+    samples, E = raw.samples(), check_embeddings(3.0 * oracle.unit_rows(rng, 40, 25))
+    return solve_limit(samples, E), build_graph(samples), samples, E
+
+
+def test_the_direction_by_multipliers_equals_the_one_by_features(monkeypatch):
+    monkeypatch.setattr(extremes, "SMALL", 0)
+    soft = 0
+    for number in range(6):
+        limit, graph, samples, E = roomy(number)
+        answer = cycles_only(graph, samples, E)
+        assert answer is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(extremes, "SMALL", 10**9)
+            other = solve_limit(samples, E)
+        for one in (Limit(samples, graph, answer[1], answer[0], E), limit):
+            assert np.array_equal(one.graph.component, other.graph.component)
+            assert one.svm.certificate.worst <= 1e-9
+            assert np.allclose(one.svm.score, other.svm.score, rtol=0, atol=1e-9)
+            assert np.allclose(one.finite.log_pi, other.finite.log_pi, rtol=0, atol=1e-9)
+            for part in ("svm", "finite"):
+                W, W_other = (x.dense(getattr(x, part).coefficient) for x in (one, other))
+                assert np.allclose(W, W_other, rtol=1e-9, atol=1e-10)
+        soft += bool(graph.cyclic.any())
+    assert soft
+
+
+def test_control_linear_ties_are_more_than_cycles(monkeypatch):
+    monkeypatch.setattr(extremes, "SMALL", 0)
+    monkeypatch.setattr(extremes, "SPLIT", 0)
+    monkeypatch.setattr(extremes, "MOST_WORK", 10**8)
+    samples = samples_from_sequences(
+        [[0, 1, 4], [2, 3, 4]], [0, 2], vocabulary=Vocabulary(range(5))
+    )
+    contrary = np.array([[1, 0, 0], [0, 1, 0], [-0.5, 0.5, 0], [0.5, -0.5, 0], [0, 0, 1.0]])
+    assert cycles_only(build_graph(samples), samples, check_embeddings(contrary)) is None
+    # Two tokens of one vector that never met are tied all the same.
+    same = np.eye(5)
+    same[2] = same[1]
+    assert cycles_only(build_graph(samples), samples, check_embeddings(same)) is None
+    apart = np.eye(5)[:, :4] + 0.1
+    assert cycles_only(build_graph(samples), samples, check_embeddings(apart)) is not None

@@ -14,13 +14,13 @@ from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError, SolverError, UsageError, counted
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.theory.all_tied import all_tied
 from attomaton.mechanics.theory.dependent import (
     dependent_finite,
     dependent_svm,
     linear_ties,
     pair_features,
 )
+from attomaton.mechanics.theory.extremes import all_tied, cycles_only
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
@@ -287,9 +287,10 @@ def solve_limit(
         svm = timed("svm", graph_svm, graph, samples, embeddings)
     elif (whole := timed("ties", all_tied, graph, samples, embeddings)) is not None:
         graph, finite = whole
-        svm = timed(
-            "svm", graph_svm, graph, samples
-        )  # nothing is above anything: 0 for any embeddings
+        # Nothing is above anything: 0 whatever the embeddings.
+        svm = timed("svm", graph_svm, graph, samples)
+    elif (apart := timed("svm", cycles_only, graph, samples, embeddings)) is not None:
+        finite, svm = apart
     else:
         features = timed("ties", pair_features, graph, embeddings)
         ties = timed("ties", linear_ties, graph, features)

@@ -1,46 +1,28 @@
-r"""The soft part where everything is tied: one convex fit in W itself, with nothing of size pairs × d² written out.
+r"""Fits in W itself: scores by two products, and nothing of the size pairs × d² written out.
 
 A score is $e_x^\top W e_q$: two products give those of all pairs, two more the gradient, four what curvature makes of a
-direction. Newton's steps come from conjugate gradients, so that millions of differences in a hundred dimensions fit.
-
-A fit that ends *proves* that everything is tied: its slope is 0 and every loser keeps a probability, which are the
-coefficients of a positive dependency. Where something is strict, W grows without end and there is no answer here.
+direction. Newton's steps come from conjugate gradients, so that large data in a hundred dimensions fit.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import Embeddings
-from attomaton.mechanics.theory.finite import (
-    CERTIFIED,
-    KNOWN,
-    Choices,
-    FiniteComponent,
-    Look,
-    cyclic_choices,
-    luce_loss,
-)
-from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
-from attomaton.numerics import row_pointer, sum_by, unit_scale
+from attomaton.mechanics.theory.finite import Choices, Look, luce_loss
+from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.numerics import row_pointer, sum_by
 
 CONVERGED = 1e-11  # nats by which a step still moves scores when Newton stops
 STEPS = 200
-LARGEST_ODDS = 40.0  # nats: beyond them a tie cannot be told from a strict difference by a fit
-MOST_NUMBERS = 2 * 10**8  # of the vectors of all pairs: 1.6 GB
-TOGETHER = (
-    4096  # pairs whose scores are computed at a time: their vectors stay in the processor's cache
-)
 PRODUCTS = 3000  # with the curvature, for one step
 SHARP = 1e-10  # residual of a step near the end, relative
+NOISE = 1e-14  # of a slope, relative to the first one
 
 
 @runtime_checkable
@@ -55,8 +37,8 @@ class Space(Protocol):
 
     def step(
         self, choices: Choices, look: Look, gradient: np.ndarray, sharp: float
-    ) -> tuple[np.ndarray, bool]:
-        """Newton's step, and whether all curvature is known: without it a step tells nothing of the end."""
+    ) -> tuple[np.ndarray, float]:
+        """Newton's step, and which share of the slope it leaves: ∞ where curvature is not known in all directions."""
 
 
 def newton(
@@ -66,18 +48,21 @@ def newton(
 
     It is given up, with an endless error, once scores exceed `largest`.
     """
-    v, error, first = start, np.inf, 0.0
+    v, error, first, reach = start, np.inf, 0.0, 0.0
     for _ in range(STEPS):
         theta = space.scores(v)
         look = luce_loss(choices, theta)
         gradient = space.back(look.gradient)
         slope = float(np.linalg.norm(gradient))
         first = first or slope
-        sharp = max(SHARP, min(0.1, (slope / first) ** 0.75 if first else 0.0))
-        step, known = space.step(choices, look, gradient, sharp)
+        # Below the rounding of its own terms a slope points anywhere, and steps along it would never end.
+        done = slope / first if first else 0.0
+        sharp = max(SHARP, min(0.1, done**0.75), NOISE / done if done else 1.0)
+        step, left = space.step(choices, look, gradient, sharp)
         # Where odds are extreme, a slope that is nothing still leaves scores undecided: the step says by how much.
         moved = float(np.abs(space.scores(step)).max(initial=0.0))
-        error = 2.0 * moved if known else np.inf
+        reach = max(reach, moved / slope if slope else 0.0)
+        error = 2.0 * (moved + (left * slope * reach if left else 0.0))
         if moved <= CONVERGED:
             break
         if np.abs(theta).max(initial=0.0) > largest:
@@ -144,8 +129,8 @@ class Matrices:
 
     def step(
         self, choices: Choices, look: Look, gradient: np.ndarray, sharp: float
-    ) -> tuple[np.ndarray, bool]:
-        """Newton's step by conjugate gradients, and whether they arrived."""
+    ) -> tuple[np.ndarray, float]:
+        """Newton's step by conjugate gradients, and which share of the slope it leaves."""
         head, size = choices.start[:-1], len(self.key)
 
         def curvature(V: np.ndarray) -> np.ndarray:
@@ -158,41 +143,44 @@ class Matrices:
             flow[choices.winner_at] = -np.add.reduceat(flow, head)
             return self.back(sum_by(choices.item, flow, size))
 
-        return conjugate_gradients(curvature, gradient, sharp)
+        step, arrived = conjugate_gradients(curvature, gradient, sharp)
+        return step, sharp if arrived else np.inf
 
-    def coefficients(self, W: Float[np.ndarray, "width width"]) -> Float[np.ndarray, " pairs"]:
-        """The smallest coefficients with W = Σ c e_x e_qᵀ that sum to 0 for every last token."""
-        share = 1.0 / np.bincount(self.last, minlength=len(self.query))
-
-        def centred(V: np.ndarray) -> np.ndarray:
-            u = self.scores(V)
-            return u - (sum_by(self.last, u, len(share)) * share)[self.last]
-
-        found = np.zeros(len(self.key))
+    def coefficients(
+        self, graph: PriorityGraph, W: Float[np.ndarray, "width width"]
+    ) -> Float[np.ndarray, " pairs"]:
+        """The smallest coefficients with W = Σ c e_x e_qᵀ that sum to 0 in every component."""
+        found, size = np.zeros(len(self.key)), float(np.linalg.norm(W))
         for _ in range(3):  # what rounding left of W is asked for again
             rest = W - self.back(found)
-            found = found + centred(
-                conjugate_gradients(lambda V: self.back(centred(V)), rest, SHARP)[0]
+            left = float(np.linalg.norm(rest))
+            if left <= NOISE * size:
+                break
+            V, _ = conjugate_gradients(
+                lambda V: self.back(centred_in(graph, self.scores(V))),
+                rest,
+                max(SHARP, NOISE * size / left),
             )
+            found = found + centred_in(graph, self.scores(V))
         return found
 
 
 def centred_in(
     graph: PriorityGraph, score: Float[np.ndarray, " pairs"]
 ) -> Float[np.ndarray, " pairs"]:
-    """log π of every pair: scores with mean 0 in each component, 0 where a pair is tied with nothing."""
+    """Scores with mean 0 in each component, 0 where a pair is tied with nothing: log π of every pair."""
     mean = np.bincount(graph.component, score) / graph.component_size
     return np.where(graph.cyclic, score - mean[graph.component], 0.0)
 
 
 def conjugate_gradients(
-    product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, sharp: float
+    product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, sharp: float, most: int = PRODUCTS
 ) -> tuple[np.ndarray, bool]:
     """x with product(x) = b, to `sharp` of its size, and whether that was reached."""
     x, rest = np.zeros_like(b), b.copy()
     direction, square = b.copy(), float((b * b).sum())
     least = sharp**2 * square
-    for _ in range(PRODUCTS):
+    for _ in range(most):
         if square <= least:
             return x, True
         image = product(direction)
@@ -204,39 +192,3 @@ def conjugate_gradients(
         before, square = square, float((rest * rest).sum())
         direction = rest + square / before * direction
     return x, False
-
-
-def all_tied(
-    graph: PriorityGraph, samples: Samples, embeddings: Embeddings
-) -> tuple[PriorityGraph, FiniteComponent] | None:
-    """The graph in which all tokens of a last token are tied, and its soft part; None where that could not be shown."""
-    pairs, width = len(graph.pair_last), embeddings.E.shape[1]
-    if len(graph.edge_from) < 2 * width**2 or pairs * width > MOST_NUMBERS:
-        return None  # fewer differences than that hardly ever tie everything
-    space = Matrices.of(graph, embeddings)
-    edges = coo_array(
-        (np.ones(len(graph.edge_from)), (graph.edge_from, graph.edge_to)), shape=(pairs, pairs)
-    )
-    count, group = connected_components(edges, directed=False)
-    if count != len(space.query):
-        return None
-    tied = regrouped(graph, group)
-    scale = unit_scale(samples.weight.max(keepdims=True))
-    total = float((samples.weight * scale).sum())
-    items, choices, kept = cyclic_choices(tied, samples, scale)
-    choices = replace(choices, item=items[choices.item], winner=items[choices.winner])
-    W, error = newton(choices, space, np.zeros((width, width)), total, LARGEST_ODDS)
-    if not error <= KNOWN:
-        return None
-    coefficient = space.coefficients(W)
-    found = space.back(coefficient)
-    score = space.scores(found)
-    error += 2.0 * float(np.abs(score - space.scores(W)).max())
-    look = luce_loss(choices, score)
-    slope = float(np.abs(space.back(look.gradient)).max()) / total
-    if not (slope <= CERTIFIED and error <= KNOWN):
-        return None
-    return tied, FiniteComponent(
-        centred_in(tied, score), coefficient / space.unit**2, score, float(look.loss.sum()) / total, slope,
-        kept, float(np.linalg.norm(found)) / space.unit, error,
-    )  # fmt: skip

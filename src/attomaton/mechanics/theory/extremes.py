@@ -1,0 +1,248 @@
+r"""The two ends at any size: everything tied, or nothing but by cycles. Either is guessed, and kept only if proven.
+
+With many samples in few dimensions differences contradict each other until all are tied: the limit is one fit in W.
+That it ends proves the ties: its slope is 0 and every loser keeps a probability, which are the coefficients of a
+positive dependency. With few samples in many dimensions only cycles tie, and a W under which all other differences are
+at least 1 proves that. It comes from the method of multipliers, with Newton's steps by conjugate gradients: only
+differences that are violated take part in a step. Between the two ends differences are split one by one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from attomaton.corpus.samples import Samples
+from attomaton.errors import SolverError
+from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.theory.finite import (
+    CERTIFIED,
+    KNOWN,
+    FiniteComponent,
+    cyclic_choices,
+    luce_loss,
+)
+from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
+from attomaton.mechanics.theory.matrices import Matrices, centred_in, conjugate_gradients, newton
+from attomaton.mechanics.theory.svm import GraphSVM, certified
+from attomaton.numerics import sum_by, unit_scale
+
+LARGEST_ODDS = 40.0  # nats: beyond them a tie cannot be told from a strict difference by a fit
+MOST_NUMBERS = 2 * 10**8  # of the vectors of all pairs: 1.6 GB
+SMALL, SPLIT = 10**6, MOST_NUMBERS  # numbers of all differences written out
+MOST_WORK = 10**12  # numbers that products may read before an end is given up
+NEAR, EXACT = (
+    1e-7,
+    1e-13,
+)  # how far differences may be below 1 before active ones are made exact, and then
+ROUNDS, STEPS = 40, 30  # of multipliers, and of Newton's method in each
+SAME = 1e-7  # distance, in units of the longest, at which two tokens count as one
+
+
+def all_tied(
+    graph: PriorityGraph, samples: Samples, embeddings: Embeddings
+) -> tuple[PriorityGraph, FiniteComponent] | None:
+    """The graph in which all tokens of a last token are tied, and its soft part; None where that could not be shown."""
+    pairs, width = len(graph.pair_last), embeddings.E.shape[1]
+    if len(graph.edge_from) < 2 * _coordinates(graph, width) or pairs * width > MOST_NUMBERS:
+        return None  # fewer differences than that hardly ever tie everything
+    edges = coo_array(
+        (np.ones(len(graph.edge_from)), (graph.edge_from, graph.edge_to)), shape=(pairs, pairs)
+    )
+    count, group = connected_components(edges, directed=False)
+    if count != len(graph.last_tokens):
+        return None
+    tied = regrouped(graph, group)
+    finite = _soft(Matrices.of(graph, embeddings), tied, samples)
+    return None if finite is None else (tied, finite)
+
+
+def _coordinates(graph: PriorityGraph, width: int) -> int:
+    """How many numbers of W the pairs can tell apart, at most."""
+    lasts, tokens = len(graph.last_tokens), len(np.unique(graph.pair_token))
+    return min(width, lasts) * min(width, tokens)
+
+
+def _soft(space: Matrices, graph: PriorityGraph, samples: Samples) -> FiniteComponent | None:
+    """The finite part with the ties of a graph; None where no fit ends."""
+    scale = unit_scale(samples.weight.max(keepdims=True))
+    total = float((samples.weight * scale).sum())
+    items, choices, kept = cyclic_choices(graph, samples, scale)
+    choices = replace(choices, item=items[choices.item], winner=items[choices.winner])
+    width = space.query.shape[1]
+    W, error = newton(choices, space, np.zeros((width, width)), total, LARGEST_ODDS)
+    if not error <= KNOWN:
+        return None
+    coefficient = space.coefficients(graph, W)
+    found = space.back(coefficient)
+    score = space.scores(found)
+    error += 2.0 * float(np.abs(score - space.scores(W)).max())
+    look = luce_loss(choices, score)
+    slope = float(np.abs(space.back(look.gradient)).max()) / total
+    if not (slope <= CERTIFIED and error <= KNOWN):
+        return None
+    return FiniteComponent(
+        centred_in(graph, score), coefficient / space.unit**2, score, float(look.loss.sum()) / total, slope,
+        kept, float(np.linalg.norm(found)) / space.unit, error,
+    )  # fmt: skip
+
+
+def cycles_only(
+    graph: PriorityGraph, samples: Samples, embeddings: Embeddings
+) -> tuple[FiniteComponent, GraphSVM] | None:
+    """Both parts where the graph's own components are all that is tied; None where that could not be shown."""
+    pairs, edges, width = len(graph.pair_last), len(graph.dag[0]), embeddings.E.shape[1]
+    room = _coordinates(graph, width)
+    written = (pairs + edges) * min(pairs, room)
+    # Differences of small problems are split one by one in less time, crowded ones are better split if they can be.
+    if written <= (SMALL if edges <= 2 * room else SPLIT) or pairs * width > MOST_NUMBERS:
+        return None
+    space = Matrices.of(graph, embeddings)
+    rows = _Rows.of(graph, space)
+    if _coincide(graph, rows):
+        return None
+    found = _direction(rows)
+    if found is None:
+        return None
+    multiplier, coefficient = (x / space.unit**2 for x in found)
+    finite = _soft(space, graph, samples)
+    if finite is None:
+        return None
+    score = space.unit**2 * space.scores(space.back(coefficient))
+    try:
+        svm = certified(graph, samples, coefficient, score, multiplier[: rows.strict], "")
+    except SolverError:
+        return None
+    return finite, svm
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Differences as rows of a matrix that is never written out: first those to be strict, then those that are tied."""
+
+    space: Matrices
+    above: Int[np.ndarray, " rows"]
+    below: Int[np.ndarray, " rows"]
+    strict: int
+
+    @classmethod
+    def of(cls, graph: PriorityGraph, space: Matrices) -> "_Rows":
+        head = np.unique(graph.component, return_index=True)[1]
+        a, b = graph.dag
+        first = head[graph.component]
+        other = np.flatnonzero(first != np.arange(len(first)))
+        above, below = np.append(head[a], other), np.append(head[b], first[other])
+        return cls(space, above, below, len(a))
+
+    def of_w(self, W: np.ndarray) -> Float[np.ndarray, " rows"]:
+        score = self.space.scores(W)
+        return score[self.above] - score[self.below]
+
+    def pairs(self, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " pairs"]:
+        size = len(self.space.key)
+        return sum_by(self.above, y, size) - sum_by(self.below, y, size)
+
+    def back(self, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "width width"]:
+        return self.space.back(self.pairs(y))
+
+
+def _coincide(graph: PriorityGraph, rows: _Rows) -> bool:
+    """Whether tokens of two components differ by nothing outside S_fin, though no difference was seen."""
+    space, tied = rows.space, np.arange(len(rows.above)) >= rows.strict
+    W = np.random.default_rng(0).standard_normal((space.query.shape[1],) * 2)
+    if tied.any():
+        W = W - rows.back(_least(rows, tied, np.where(tied, rows.of_w(W), 0.0)))
+    mark = space.scores(W)
+    order = np.lexsort((mark, space.last))
+    near = np.abs(np.diff(mark[order])) <= SAME * np.abs(mark).max(initial=0.0)
+    near &= np.diff(space.last[order]) == 0
+    return bool((near & (np.diff(graph.component[order]) != 0)).any())
+
+
+def _least(
+    rows: _Rows, some: Bool[np.ndarray, " rows"], value: Float[np.ndarray, " rows"]
+) -> Float[np.ndarray, " rows"]:
+    """Multipliers of the smallest W that has these values on some rows."""
+    return conjugate_gradients(
+        lambda y: np.where(some, rows.of_w(rows.back(y)), 0.0),
+        np.where(some, value, 0.0),
+        EXACT,
+        10**5,
+    )[0]
+
+
+def _direction(
+    rows: _Rows,
+) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " pairs"]] | None:
+    """Multipliers of W_svm and its coefficients on the pairs, by the method of multipliers; None if it takes too long.
+
+    One round minimises ½‖W‖² + ‖max(0, y + σ(1 − rows · W))‖²/2σ, tied rows with 0 for 1 and no max; y follows.
+    """
+    strict = np.arange(len(rows.above)) < rows.strict
+    goal, width = strict.astype(float), rows.space.query.shape[1]
+    left = MOST_WORK // (rows.space.key.size + rows.space.query.size * width)
+    y, W, sigma, off = np.zeros(len(goal)), np.zeros((width, width)), 1.0, 1.0
+
+    def pushed(margin: np.ndarray) -> np.ndarray:
+        z = y + sigma * (goal - margin)
+        return np.where(strict, np.maximum(z, 0.0), z)
+
+    def curved(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        def product(V: np.ndarray) -> np.ndarray:
+            nonlocal left
+            left -= 1
+            return V + sigma * rows.back(np.where(part, rows.of_w(V), 0.0))
+
+        return product
+
+    for _ in range(ROUNDS):
+        for _ in range(STEPS):
+            margin = rows.of_w(W)
+            z = pushed(margin)
+            slope = W - rows.back(z)
+            if np.linalg.norm(slope) <= 1e-3 * min(1.0, off) * max(1.0, float(np.linalg.norm(W))):
+                break
+            step, _ = conjugate_gradients(curved((z > 0) | ~strict), slope, 1e-3)
+            if left < 0:
+                return None
+            along = rows.of_w(step)
+            size, downhill = 1.0, float((slope * step).sum())
+            before = _lagrangian(W, z, sigma)
+            while size > 1e-9:
+                new = W - size * step
+                gain = before - _lagrangian(new, pushed(margin - size * along), sigma)
+                if gain >= 1e-4 * size * downhill:
+                    break
+                size /= 2
+            W = W - size * step
+        margin = rows.of_w(W)
+        y = pushed(margin)
+        off = float(
+            np.where(strict, np.maximum(1.0 - margin, 0.0), np.abs(margin)).max(initial=0.0)
+        )
+        if off <= NEAR:
+            return _exact(rows, y, strict)
+        sigma *= 2.0
+    return None
+
+
+def _lagrangian(W: np.ndarray, z: Float[np.ndarray, " rows"], sigma: float) -> float:
+    return 0.5 * float((W * W).sum()) + float(z @ z) / (2 * sigma)
+
+
+def _exact(
+    rows: _Rows, y: Float[np.ndarray, " rows"], strict: Bool[np.ndarray, " rows"]
+) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " pairs"]] | None:
+    """The smallest W that is 1 where multipliers are positive, rows left out and taken in until none is wrong."""
+    part = (y > 0) | ~strict
+    for _ in range(20):
+        y = _least(rows, part, (part & strict).astype(float))
+        margin = rows.of_w(rows.back(y))
+        wrong = strict & np.where(part, y < 0, margin < 1 - NEAR)
+        if not wrong.any():
+            return y, rows.pairs(y)
+        part ^= wrong
+    return None
