@@ -43,6 +43,88 @@ def test_local_protocol_also_holds_for_cross_entropy():
     assert local_protocol.reproduce(10, loss="cross-entropy")["cosine_median"] >= 0.98
 
 
+def means(result):
+    return {row["quantity"]: row["mean"] for row in result["rows"]}
+
+
+def test_figure_4_over_a_hundred_instances():
+    with unchecked_types():
+        result = global_protocol.fig4()
+    found = means(result)
+    assert (result["verdict"], result["control"]) == ("holds", "fails")
+    assert found["cosine_svm"] == pytest.approx(0.987, abs=0.003)
+    assert found["distance_exact"] < 0.01
+    assert found["cosine_shuffled"] < 0
+    # The first ten are the notebook's: one seed, one instance.
+    ten = [row["cosine_svm"] for row in global_protocol.reproduce(10)["rows"]]
+    assert [row["cosine_svm"] for row in result["instances"][:10]] == pytest.approx(ten, abs=1e-4)
+    distance = np.mean(result["curves"]["distance_fin"], axis=0)
+    assert distance[-1] == pytest.approx(found["distance_exact"], abs=1e-9)
+    late = np.asarray(result["curves"]["steps"]) > 400
+    assert (np.diff(distance[late]) < 1e-4).all()
+
+
+def test_figure_5_has_acyclic_data_and_no_finite_part():
+    with unchecked_types():
+        result = global_protocol.fig5()
+    assert (result["verdict"], result["control"]) == ("holds", "fails")
+    assert means(result)["cosine_svm"] > 0.99
+    assert not np.any(result["curves"]["distance_fin"])
+    draw = global_protocol.draw(0, K=8, d=8, n=4, T=6, kind="acyclic")
+    assert not solve_limit(draw.samples).graph.cyclic.any()
+
+
+@pytest.mark.parametrize(
+    ("figure", "far", "least"),
+    [(local_protocol.fig6, (10, 25), 0.99), (local_protocol.fig7, (7, 18), 0.98)],
+)
+def test_figures_6_and_7_settle_locally(figure, far, least):
+    with unchecked_types():
+        result = figure()
+    found = means(result)
+    assert (result["verdict"], result["control"]) == ("holds", "fails")
+    assert found["cosine_local"] > least
+    assert 0.6 <= found["cosine_global"] <= 0.85
+    assert found["cosine_global"] < found["outside_global"] < 0.85
+    assert found["distance_local"] < 0.5
+    assert far[0] < found["distance_global"] < far[1]
+    # The curves are those of the same runs.
+    for name in ("cosine_local", "distance_global"):
+        ends = [row[name] for row in result["instances"]]
+        assert np.asarray(result["curves"][name])[:, -1] == pytest.approx(ends, nan_ok=True)
+
+
+def test_a_drawn_head_and_the_loss_of_its_score_settle_locally_too():
+    with unchecked_types():
+        result = local_protocol.fig6(seeds=30, head="general", loss="squared-score")
+    assert np.median([row["cosine_local"] for row in result["instances"]]) > 0.99
+    assert means(result)["cosine_global"] < 0.85
+
+
+def test_the_local_limit_of_one_seed_is_what_plain_numpy_says():
+    """Distances and cosines of a figure's row, recomputed from the trained W alone."""
+    with unchecked_types():
+        row = local_protocol.fig7(seeds=1, steps=300)["instances"][0]
+    how = {"K": 8, "d": 8, "n": 4, "T": 6, "head": "tied"}
+    draw = global_protocol.draw(0, "mechanics-local", **how)
+    run = global_protocol.descend(
+        [draw], "tied", loss="cross-entropy", lr=0.1, steps=300, eps=local_protocol.EPS
+    )
+    limit = solve_limit(draw.samples, draw.embeddings)
+    W = run.W[0]
+    assert row["norm"] == pytest.approx(np.linalg.norm(W), rel=1e-6)
+    assert row["cosine_global"] == pytest.approx(
+        cosine(W, limit.dense(limit.svm.coefficient)), abs=1e-6
+    )
+    assert row["cosine_local"] == pytest.approx(local_protocol.local_cosine(limit, W), abs=1e-6)
+    (finite,) = global_protocol.finite_draws([draw], [limit.graph]).values()
+    W_fin = global_protocol.descend(
+        [finite], "tied", loss="cross-entropy", lr=0.1, steps=300, eps=local_protocol.EPS
+    ).W[0]
+    inside = FiniteSubspace(limit.graph, limit.embeddings).project(W)
+    assert row["distance_global"] == pytest.approx(np.linalg.norm(inside - W_fin), rel=1e-4)
+
+
 def test_the_protocol_data_are_as_described():
     draw = global_protocol.draw(3)
     assert draw.embeddings.E.shape == (6, 8)

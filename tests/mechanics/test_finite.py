@@ -1,5 +1,6 @@
 """The finite component: Luce fits against three other methods, the loss floor, S_fin and W_fin."""
 
+from itertools import pairwise
 from math import log
 
 import choix
@@ -9,10 +10,17 @@ from scipy.optimize import minimize
 from tests import oracle
 from tests.unchecked import unchecked_types
 
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import SolverError
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory import finite
-from attomaton.mechanics.theory.finite import FiniteSubspace, active_subspace, finite_component
+from attomaton.mechanics.theory.finite import (
+    FiniteSubspace,
+    active_subspace,
+    cyclic_samples,
+    finite_component,
+)
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import solve_limit
 
@@ -401,3 +409,16 @@ def test_the_active_subspace_is_the_span_of_all_edges(width):
             inside = space.project(W).T[graph.pair_last, graph.pair_token]
             np.testing.assert_allclose(space.coefficients(scores), inside, atol=1e-12)
     assert many == (width == 3)
+
+
+def test_cyclic_data_under_the_graph_of_other_samples():
+    """A token the graph does not hold is tied with nothing, whatever the last pair's component is."""
+    own = samples_from_sequences(
+        [[0, 1, 2, 3], [0, 1, 2, 3], [4, 1, 3]], [0, 1, 4], vocabulary=Vocabulary(range(5))
+    )
+    graph = build_graph(
+        samples_from_sequences([[0, 1, 3], [0, 1, 3]], [0, 1], vocabulary=Vocabulary(range(5)))
+    )
+    cyclic = cyclic_samples(graph, own)  # 2 and 4 are unknown to it after 3; 0 and 1 are tied
+    assert [sorted(cyclic.token[a:b].tolist()) for a, b in pairwise(cyclic.start)] == [[0, 1]] * 2
+    assert sorted(cyclic.label.tolist()) == [0, 1]

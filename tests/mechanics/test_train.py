@@ -537,3 +537,21 @@ def test_a_handler_of_the_callers_own_stays():
         signal.signal(signal.SIGINT, before)
     assert called
     assert run.status == ["finished"]
+
+
+def test_normalised_steps_shrink_with_a_gradient_near_eps():
+    # One rival: g = (−a, a) with a = 1/(1 + e^gap), so a step is lr · ‖g‖/(‖g‖ + ε) along (1, −1)/√2.
+    samples = samples_from_sequences([[0, 1]], [0])
+    how = {"optimizer": "ngd", "lr": 0.5, "steps": 200}
+    gap = 0.0
+    for _ in range(200):
+        norm = np.sqrt(2) / (1 + np.exp(gap))
+        gap += 0.5 * np.sqrt(2) * norm / (norm + 1e-6)
+    found = train(samples, eps=1e-6, **how)
+    assert found.scores[0] == pytest.approx([gap / 2, -gap / 2], rel=1e-9)
+    assert found.settings.eps == 1e-6
+    assert train(samples, **how).records["norm"][0, -1] == pytest.approx(100)
+    assert found.records["norm"][0, -1] < 20
+    for wrong in ({"eps": -1.0}, {"eps": float("inf")}, {"eps": 1e-9, "optimizer": "gd", "lr": 1}):
+        with pytest.raises(UsageError, match="eps="):
+            train(samples, **{**how, **wrong})

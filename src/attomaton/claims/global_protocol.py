@@ -1,11 +1,13 @@
-"""Figure *global* of Mechanics: normalised gradient descent finds the Graph-SVM direction and W_fin.
+"""Figures *global*, 4 and 5 of Mechanics: normalised gradient descent finds the Graph-SVM direction and W_fin.
 
-Six tokens, eight dimensions, six samples of four different tokens; data redrawn until a priority graph has
-a cycle; W from a random start and W_fin from zero, both by normalised descent with step 0.01.
+Few tokens, unit embeddings, samples of different tokens; W from a random start and W_fin from zero, both by normalised
+descent. *Global* is what the authors' notebook does; Figure 4 is the same over a hundred instances, Figure 5 has
+acyclic data.
 """
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,11 @@ from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.experiment.train import train
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.mechanics.experiment.arguments import check_options
+from attomaton.mechanics.experiment.train import Training, train
+from attomaton.mechanics.synthetic import draw_samples, general_head, unit_embeddings
 from attomaton.mechanics.theory.finite import FiniteSubspace, cyclic_samples
+from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Verdict
@@ -27,26 +31,81 @@ STEPS, RATE = 4000, 0.01
 ALIGNED, NEAR = 0.96, 0.02  # least cosine and largest distance that count as found
 COSINES, DISTANCE = (0.976, 0.993), 0.005  # as published: over ten seeds, and about
 PUBLISHED = f"{COSINES[0]}–{COSINES[1]}, about {DISTANCE}"
+FIGURE_4, OFF = (
+    (0.987, 0.01),
+    0.003,
+)  # published means: cosine, and distance at most; how far the first may be off
+PEAK = (420, 0.54)  # of Figure 4's distance: step and height
+FIGURE_5 = 0.99  # published: more
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One seed's data, embeddings and start."""
+    """One seed's data, embeddings, start and (where it is general) head."""
 
     samples: Samples
     embeddings: Embeddings
     W_0: Float[np.ndarray, "width width"]
+    C: Float[np.ndarray, "vocab width"] | None = None
 
 
-def draw(seed: int, name: str = "mechanics-global") -> Draw:
-    """The data set that a seed of the named experiment stands for."""
+def draw(
+    seed: int,
+    name: str = "mechanics-global",
+    *,
+    K: int = K,
+    d: int = D,
+    n: int = N,
+    T: int = T,
+    kind: str = "cyclic",
+    head: str = "identity",
+) -> Draw:
+    """The data set that a seed of the named experiment stands for; contexts repeat tokens only where they must."""
     rng = named_rng(name, seed)
-    samples = draw_samples(rng, K, N, T, kind="cyclic")
-    E = check_embeddings(unit_embeddings(rng, K, D))
-    return Draw(samples, E, rng.uniform(-1, 1, (D, D)) / np.sqrt(D))
+    samples = draw_samples(rng, K, n, T, kind=kind, repeats=T > K)
+    E = unit_embeddings(rng, K, d)
+    W_0 = rng.uniform(-1, 1, (d, d)) / np.sqrt(d)
+    return Draw(
+        samples, check_embeddings(E), W_0, general_head(rng, E) if head == "general" else None
+    )
 
 
-def reproduce(seeds: int = 10, first: int = 0) -> dict[str, Any]:
+def descend(draws: Sequence[Draw], head: str, **how: Any) -> Training:
+    """All draws by normalised descent, side by side in one program."""
+    return train(
+        [d.samples for d in draws],
+        embeddings=[d.embeddings for d in draws],
+        init=[d.W_0 for d in draws],
+        optimizer="ngd",
+        head=[d.C for d in draws] if head == "general" else head,
+        **how,
+    )
+
+
+def finite_draws(draws: Sequence[Draw], graphs: Sequence[PriorityGraph]) -> dict[int, Draw]:
+    """By number, the draws with tied tokens: what is trained for their W_fin, the cyclic part of the data from zero."""
+    cyclic = [cyclic_samples(g, d.samples) for g, d in zip(graphs, draws, strict=True)]
+    return {
+        i: replace(d, samples=part, W_0=np.zeros_like(d.W_0))
+        for i, (d, part) in enumerate(zip(draws, cyclic, strict=True))
+        if len(part)
+    }
+
+
+def reproduce(
+    seeds: int = 10,
+    first: int = 0,
+    K: int = K,
+    d: int = D,
+    n: int = N,
+    T: int = T,
+    lr: float = RATE,
+    steps: int = STEPS,
+    kind: str = "cyclic",
+    head: str = "identity",
+    loss: str = "log",
+    every: str | None = "log",
+) -> dict[str, Any]:
     """Cosine with W_svm and distance to W_fin for each seed, with curves, after the published steps.
 
     `distance_fin` compares Π_fin W with a W_fin *trained* the same way, as published; `distance_exact` with
@@ -54,26 +113,28 @@ def reproduce(seeds: int = 10, first: int = 0) -> dict[str, Any]:
     """
     import jax  # noqa: F401  (so that its import is not counted as work)
 
+    check_options(optimizer="ngd", head=head, loss=loss, steps=steps, seeds=seeds, seed=0)
     begin = time.perf_counter()
-    draws = [draw(first + i) for i in range(seeds)]
-    limits = [solve_limit(d.samples, d.embeddings) for d in draws]
+    draws = [draw(first + i, K=K, d=d, n=n, T=T, kind=kind, head=head) for i in range(seeds)]
+    limits = [solve_limit(x.samples, x.embeddings) for x in draws]
     theory = time.perf_counter() - begin
     # W and W_fin train side by side in one program: W_fin on the cyclic part of the data, from zero.
-    cyclic = [cyclic_samples(x.graph, x.samples) for x in limits]
-    run = train(
-        [d.samples for d in draws] + cyclic,
-        embeddings=[d.embeddings for d in draws] * 2,
-        init=[d.W_0 for d in draws] + [np.zeros((D, D))] * seeds,
-        optimizer="ngd",
-        lr=RATE,
-        steps=STEPS,
-        every="log",
+    finite = finite_draws(draws, [x.graph for x in limits])
+    run = descend(
+        [*draws, *finite.values()],
+        head,
+        loss=loss,
+        lr=lr,
+        steps=steps,
+        every=every,
         record=measure,
-        context=yardstick(limits + limits),
+        context=yardstick([*limits, *(limits[i] for i in finite)]),
     )
     assert run.W is not None
+    W_fin = np.zeros((seeds, d, d))
+    W_fin[list(finite)] = run.W[seeds:]
     rows = [
-        _row(first + i, limits[i], run.W[i], run.W[seeds + i])
+        _row(first + i, limits[i], run.W[i], W_fin[i])
         | {"loss_gap": float(run.records["loss"][i, -1] - limits[i].finite.loss_floor)}
         for i in range(seeds)
     ]
@@ -99,6 +160,79 @@ def reproduce(seeds: int = 10, first: int = 0) -> dict[str, Any]:
             **{name: run.records[name][:seeds] for name in ("cosine_svm", "distance_fin")},
         },
     }
+
+
+def fig4(
+    seeds: int = 100,
+    K: int = K,
+    d: int = D,
+    n: int = N,
+    T: int = T,
+    lr: float = RATE,
+    steps: int = STEPS,
+    kind: str = "cyclic",
+    head: str = "identity",
+    loss: str = "log",
+) -> dict[str, Any]:
+    """The notebook's protocol over a hundred instances: their means, as published.
+
+    Judged is the distance to the exact W_fin. One trained from zero by normalised steps of one length creeps along the
+    flat directions of its data, and is not there yet in one instance of twenty.
+    """
+    found = reproduce(seeds, 0, K, d, n, T, lr, steps, kind, head, loss, every=None)
+    told = {
+        "cosine_svm": "0.987",
+        "distance_exact": "< 0.01",
+        "distance_fin": "",
+        "cosine_shuffled": "",
+    }
+    means = {name: float(np.mean([row[name] for row in found["rows"]])) for name in told}
+    near = means["distance_exact"] < FIGURE_4[1]
+    return _in_means(
+        found, told, *(near and abs(means[c] - FIGURE_4[0]) <= OFF for c in ("cosine_svm", "cosine_shuffled"))
+    )  # fmt: skip
+
+
+def fig5(
+    seeds: int = 100,
+    K: int = 8,
+    d: int = 8,
+    n: int = 4,
+    T: int = 6,
+    lr: float = RATE,
+    steps: int = STEPS,
+    kind: str = "acyclic",
+    head: str = "identity",
+    loss: str = "log",
+) -> dict[str, Any]:
+    """Acyclic data: a label is the token of its context that comes first in its last token's order."""
+    found = reproduce(seeds, 0, K, d, n, T, lr, steps, kind, head, loss, every=None)
+    told = {"cosine_svm": "> 0.99", "cosine_shuffled": ""}
+    means = (float(np.mean([row[name] for row in found["rows"]])) for name in told)
+    return _in_means(found, told, *(mean > FIGURE_5 for mean in means))
+
+
+def _in_means(
+    found: dict[str, Any], told: dict[str, str], holds: bool, wrong: bool
+) -> dict[str, Any]:
+    rows = in_means(found["rows"], told)
+    curves, seconds = found["curves"], found["seconds"]
+    return {"rows": rows, "verdict": Verdict.of(holds).value, "control": Verdict.of(wrong).value,
+            "instances": found["rows"], "curves": curves, "seconds": seconds}  # fmt: skip
+
+
+def in_means(
+    instances: Sequence[dict[str, float | int]], told: dict[str, str]
+) -> list[dict[str, float | str]]:
+    """One row for each quantity: its mean and spread over the instances, and what was published."""
+    rows: list[dict[str, float | str]] = []
+    for name, published in told.items():
+        x = np.array([row[name] for row in instances])
+        rows.append(
+            {"quantity": name, "mean": float(x.mean()), "deviation": float(x.std()), "median": float(np.median(x)),
+             "least": float(x.min()), "largest": float(x.max()), "published": published}
+        )  # fmt: skip
+    return rows
 
 
 def _row(

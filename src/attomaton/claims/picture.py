@@ -50,6 +50,20 @@ def level(x: Values, value: float, label: str) -> Line:
     return theory_line([x.min(), x.max()], [value, value], label)
 
 
+def band(
+    x: Values, ys: Float[np.ndarray, "curves points"], label: str, colour: int | None = None
+) -> Line:
+    """The mean of several measured curves; the band holds all but the highest and the lowest tenth of them."""
+    known = np.isfinite(ys).any(axis=0)
+    ys, at = np.asarray(ys, float)[:, known], np.asarray(x, float)[known]
+    if not len(at):
+        return Line([], [], "measured", label, colour=colour)
+    low, high = np.nanquantile(ys, [0.1, 0.9], axis=0)
+    return Line(
+        at.tolist(), np.nanmean(ys, axis=0).tolist(), "measured", label, low.tolist(), high.tolist(), colour=colour
+    )  # fmt: skip
+
+
 def bundle(x: Values, ys: Float[np.ndarray, "curves points"], label: str) -> list[Line]:
     """Several measured curves of one kind in one colour, named once, the first eight; what is no number is left out."""
     lines: list[Line] = []

@@ -3,7 +3,7 @@
 The numbers come from the modules that make them; here they only change their dress.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -11,12 +11,22 @@ from typing import Any
 import numpy as np
 
 from attomaton.claims.cases import not_applicable
-from attomaton.claims.picture import level, line, theory_line
-from attomaton.errors import AttomatonError, counted
+from attomaton.claims.global_protocol import PEAK
+from attomaton.claims.picture import band, level, line, theory_line
+from attomaton.errors import AttomatonError, UsageError, counted, nearest
 from attomaton.results import Assumption, Evidence, Line, Panel, Quantities, Upright, Verdict
 
 Result = dict[str, Any]
 Columns = dict[str, list[Any]]  # a table
+Settings = dict[str, int | float | str | tuple[int, ...]]
+INNER = (
+    "first",
+    "every",
+    "quick",
+    "checkpoint",
+    "progress",
+)  # arguments of `make` that are no settings
+BAND = "mean; band: 80 % of the instances"
 FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers
 
 
@@ -46,6 +56,24 @@ class Figure:
         """Whether what is finished of it can be kept, to go on from there."""
         return "checkpoint" in signature(self.make).parameters
 
+    @property
+    def settings(self) -> Settings:
+        """What can be set, each with its published value: the other arguments of `make`."""
+        said = signature(self.make).parameters
+        return {name: one.default for name, one in said.items() if name not in INNER}
+
+    def asked(self, said: Mapping[str, Any]) -> Settings:
+        """These settings, each of the kind of its published value; numbers may come as text."""
+        known, found = self.settings, {}
+        has = ", ".join(f"{name}={_text_of(usual)}" for name, usual in known.items())
+        for name, value in said.items():
+            if name not in known:
+                near = [x for x in known if x.lower() == name.lower()]
+                close = f"; did you mean {near[0]!r}?" if near else nearest(name, known)
+                raise UsageError(f"no setting {name!r}{close} This experiment has {has or 'none'}.")
+            found[name] = _of_kind(name, _text_of(value), known[name])
+        return found
+
     def check(self, **options: Any) -> Evidence:
         """The figure made anew, as evidence; `options` are those of `make`."""
         data = _text() if self.text else Assumption("data as published", True, "drawn anew")
@@ -65,6 +93,23 @@ class Figure:
             panels=tuple(self.panels(result)),
             settings=options | ({"size": result["size"]} if "size" in result else {}),
         )
+
+
+def _text_of(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
+def _of_kind(name: str, text: str, usual: Any) -> Any:
+    """A value read as its published one is: a whole number, a number, a word or several of a kind."""
+    try:
+        if isinstance(usual, tuple):
+            return tuple(type(usual[0])(x) for x in text.split(","))
+        return type(usual)(text)
+    except ValueError:
+        one = usual[0] if isinstance(usual, tuple) else usual
+        kind = "whole number" if isinstance(one, int) else "number"
+        wanted = f"a {kind} is" if one is usual else f"{kind}s with commas between are"
+        raise UsageError(f"{name}={text}: {wanted} needed, such as {_text_of(usual)}.") from None
 
 
 def _text() -> Assumption:
@@ -111,8 +156,64 @@ def local_panels(r: Result) -> list[Panel]:
     ]  # fmt: skip
 
 
+def global_means_panels(r: Result) -> list[Panel]:
+    """Figures 4 and 5: direction and finite part over the steps, in the mean, and where each instance ends."""
+    t, curves = r["curves"]["steps"], r["curves"]
+    direction = band(t, curves["cosine_svm"], BAND)
+    panels = [
+        Panel("Direction", "step", "cosine with W_svm", [direction, *_told(r, t, "cosine_svm", 0)])
+    ]
+    if np.any(curves["distance_fin"]):
+        finite = [
+            band(t, curves["distance_fin"], BAND),
+            *_told(r, t, "distance_exact", 0),
+        ]
+        if not r.get("changed"):
+            finite.append(line([PEAK[0]], [PEAK[1]], "published peak", "points"))
+        panels.append(Panel("Finite part", "step", "distance to W_fin", finite))
+    ends = ("cosine_svm", "W_svm"), ("cosine_shuffled", "control: W_svm of shuffled labels")
+    return [*panels, _ends_panel(r, ends)]  # fmt: skip
+
+
+def local_means_panels(r: Result) -> list[Panel]:
+    """Figures 6 and 7: the same, beside the global and beside the local limit."""
+    t, curves = r["curves"]["steps"], r["curves"]
+    names = {"local": "local", "global": "control: global"}
+    return [
+        *(
+            Panel(title, "step", ylabel, [
+                *(band(t, curves[f"{key}_{where}"], word) for where, word in names.items()),
+                *(x for i, where in enumerate(names) for x in _told(r, t, f"{key}_{where}", i)),
+            ])
+            for key, title, ylabel in (("cosine", "Direction", "cosine with W_svm"),
+                                       ("distance", "Finite part", "distance to W_fin"))
+        ),
+        _ends_panel(r, [(f"cosine_{where}", f"{word} W_svm") for where, word in names.items()]),
+    ]  # fmt: skip
+
+
+def _told(r: Result, t: Any, name: str, colour: int) -> list[Line]:
+    """What was published of a quantity, as a level in its colour; none where other settings were asked for."""
+    said = next((row["published"] for row in r["rows"] if row["quantity"] == name), None)
+    if not said:
+        return []
+    ends, value = np.asarray(t, float)[[0, -1]], float(said.strip("<> "))
+    return [line(ends, [value, value], f"published: {said}", "theory", colour=colour)]
+
+
+def _ends_panel(r: Result, names: Sequence[tuple[str, str]]) -> Panel:
+    """Where every instance ends, in order."""
+    ranks = range(1, len(r["instances"]) + 1)
+    lines = [
+        line(ranks, sorted(x[name] for x in r["instances"]), word, "points") for name, word in names
+    ]
+    lines.append(level(ranks, 1.0, "theory"))
+    steps = f"{int(r['curves']['steps'][-1]):,}"
+    return Panel(f"After {steps} steps", "instance, by rank", "cosine", lines)
+
+
 def many_tokens_panels(r: Result) -> list[Panel]:
-    """Cosine or distance over the steps, its mean and what nine in ten instances stay within, and where they end."""
+    """Cosine or distance over the steps, its mean and what most instances stay within, and where they end."""
     curves = r["curves"]
     which = "cosine_svm" if "cosine_svm" in curves[0] else "distance_fin"
     name, scale = {
@@ -120,16 +221,18 @@ def many_tokens_panels(r: Result) -> list[Panel]:
         "distance_fin": ("distance to W_fin", "log"),
     }[which]
     t, y = np.asarray(curves[0]["step"])[1:], np.array([c[which] for c in curves])[:, 1:]
-    low, high = np.quantile(y, [0.05, 0.95], axis=0).tolist()
-    mean = Line(t.tolist(), y.mean(axis=0).tolist(), label="mean, 5% to 95%", low=low, high=high)
     share = (np.arange(len(y)) + 0.5) / len(y)
-    told = f"published: {r['published']:g}"
+    value, said = r["published"], f"published: {r['published']:g}"
+    told = "changed" not in r
     return [
-        Panel("In training", "step", name, [mean, level(t, r["published"], told)], xscale="log", yscale=scale),
+        Panel(
+            "In training", "step", name,
+            [band(t, y, BAND), *([level(t, value, said)] if told else [])], xscale="log", yscale=scale,
+        ),
         Panel(
             f"After {t[-1]:,} steps: {r['mean']:.4f} ± {r['error']:.4f}", name, "share of instances below",
             [line(np.sort(y[:, -1]), share, "instances", "points"),
-             theory_line([r["published"]] * 2, [0, 1], told)],
+             *([theory_line([value] * 2, [0, 1], said)] if told else [])],
         ),
     ]  # fmt: skip
 
@@ -311,12 +414,17 @@ def fig10_panels(r: Result) -> list[Panel]:
     ]  # fmt: skip
 
 
+def means(*names: str) -> Callable[[Result], Quantities]:
+    """The means of these quantities, from the rows of a figure over many instances."""
+    return lambda r: {row["quantity"]: row["mean"] for row in r["rows"] if row["quantity"] in names}
+
+
 # Tables
 
 
 def rows_table(result: Result) -> Columns:
-    """The rows, or cells, of the numbers as columns."""
-    rows = result["rows"] if "rows" in result else result["cells"]
+    """The instances, rows, or cells of the numbers as columns."""
+    rows = next(result[name] for name in ("instances", "rows", "cells") if name in result)
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 

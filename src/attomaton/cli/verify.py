@@ -1,6 +1,7 @@
 """The commands that check: theorems and figures, a published experiment, this installation."""
 
 import ast
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +11,7 @@ import typer
 
 from attomaton.cli.console import emit, progress_bar, say_replaced
 from attomaton.cli.options import Command, EngineOptions, Force, Json, RunFolder, command
-from attomaton.errors import UsageError, cut
+from attomaton.errors import UsageError, cut, visible
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
@@ -121,10 +122,15 @@ def reproduce(
     preset: Annotated[
         str | None, typer.Argument(help="A published experiment, e.g. mechanics-global.")
     ] = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     every: Annotated[
         bool, typer.Option("--all", help="All of them, each into a folder of its own.")
     ] = False,
     seeds: Annotated[int | None, typer.Option(help="Draws (default: as published).")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Other settings: K=20 d=8 n=40 lr=0.05 head=tied. Not judged."),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version, for those that take long.")
     ] = False,
@@ -137,8 +143,14 @@ def reproduce(
     from attomaton.jobs.reproduce import reproduce_all, reproduce_run
     from attomaton.report.text.terminal import reproduction_text, table
 
-    if every == (preset is not None):
+    words = [*filter(None, (preset, *(more or ())))]
+    names = [word for word in words if "=" not in word]
+    said = _pairs([*(settings or ()), *(word for word in words if "=" in word)])
+    preset = names[0] if names else None
+    if every == (preset is not None) or len(names) > 1:
         raise UsageError("name one published experiment, or say --all (not both).")
+    if every and said:
+        raise UsageError("--set with --all: experiments have settings of their own; name one.")
     if preset is None:
         place = out or run_folder("reproduce", {"seeds": seeds, "quick": quick})
         with progress_bar("reproducing") as progress:
@@ -150,14 +162,32 @@ def reproduce(
         if summary["verdict"] != "holds":
             raise typer.Exit(4)
         return
-    asked = {"preset": preset, "seeds": seeds, "quick": quick}
+    asked = {"preset": preset, "seeds": seeds, "quick": quick, **said}
     place = out or unfinished_run(preset, asked) or run_folder(preset, asked)
     with progress_bar(preset) as progress:
-        summary = reproduce_run(preset, place, seeds, quick, progress, force)
+        summary = reproduce_run(preset, place, seeds, quick, progress, force, said)
     say_replaced(summary["replaced"])
     emit(summary, reproduction_text(summary), json)
-    if summary["verdict"] != "holds":
+    if summary["verdict"] not in ("holds", "not applicable"):
         raise typer.Exit(4)
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Settings written NAME=VALUE, with blanks or commas between them.
+
+    >>> _pairs(["K=20 d=8,n=10,100", "head=tied"])
+    {'K': '20', 'd': '8', 'n': '10,100', 'head': 'tied'}
+    """
+    # A comma parts two settings where a name and = follow; others are inside a value.
+    words = [x for text in texts for x in re.split(r"\s+|,\s*(?=[A-Za-z_]\w*=)", text) if x]
+    found: dict[str, str] = {}
+    for word in words:
+        name, given, value = word.partition("=")
+        if not given or name in found:
+            why = "once is enough" if given else "NAME=VALUE is needed, such as K=20"
+            raise UsageError(f"--set {visible(word)}: {why}.")
+        found[name] = value
+    return found
 
 
 def doctor(json: Json = False) -> None:

@@ -1,12 +1,13 @@
 """Published experiments by name: run, judged, and left behind with their figure and data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.claims.published import Figure
+from attomaton.claims.published import Figure, Settings
 from attomaton.claims.registry import Claim, figures
 from attomaton.disk.formats import AGAIN, read_json, write_columns, write_json
 from attomaton.disk.provenance import environment, provenance, to_toml
@@ -19,12 +20,14 @@ from attomaton.disk.storage import (
     resumed_folder,
     seal,
 )
-from attomaton.errors import AttomatonError, DataError, UsageError, nearest
+from attomaton.errors import AttomatonError, DataError, UsageError, nearest, whole_number
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.report.figures.canvas import save
 from attomaton.report.figures.published import DRAWINGS
+from attomaton.results import Verdict
 
 Result = dict[str, Any]
+NOT_JUDGED = "What is measured with settings that are not as published; it is not judged."
 
 
 def find_preset(name: str) -> tuple[Claim, Figure]:
@@ -43,26 +46,35 @@ def reproduce_run(
     quick: bool = False,
     progress: Progress = quiet,
     force: bool = False,
+    settings: Mapping[str, Any] | None = None,
 ) -> Result:
     """Run a preset and leave a folder with its summary, data, figure and verdict.
+
+    `settings` are not as published (sizes, step, head, loss: which ones a preset has says its `Figure.settings`).
+    Such a run is measured, and not judged: what was published says nothing about it.
 
     One that takes long and is broken off leaves what it has finished beside the place, and goes on from there when it
     is run again. What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
     claim, figure = find_preset(name)
+    said = figure.asked(settings or {})
+    if seeds is not None and said.get("seeds", seeds) != seeds:
+        raise UsageError(f"seeds={seeds} and seeds={said['seeds']}: say one of them.")
+    if "seeds" in said:
+        seeds = whole_number("seeds", said.pop("seeds"))
     if seeds is not None and (figure.seeds is None or seeds < 1):
         why = "at least 1 is needed" if figure.seeds else f"{name} has no seeds to vary"
         raise UsageError(f"seeds={seeds}: {why}.")
     if quick and not claim.long:
         known = ", ".join(k for k, c in figures().items() if c.long)
         raise UsageError(f"{name} has no quick version; these have: {known}.")
-    config = _asked(name, seeds, quick)
+    config = _asked(name, seeds, quick, said)
     place = check_place(out, "run", force=force)
     if not figure.kept:
         with new_folder(place, "reproduce") as work:
             summary = _leave(claim, config, _result(figure, config), work, out)
         return {**summary, "replaced": place.replaced}
-    with resumed_folder(place, "reproduce", config) as work:
+    with resumed_folder(place, "reproduce", config.flat) as work:
         kept = Checkpoint(work / "checkpoints")
         short = {"quick": quick} if claim.long else {}
         result = _result(figure, config, checkpoint=kept, progress=progress, **short)
@@ -122,15 +134,26 @@ def _row(name: str, found: bool, ended: Result) -> Result:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a run is asked to do, as its config.toml says."""
+    """What a run is asked to do; `changed` are the settings that are not as published, seeds apart."""
 
     preset: str
     seeds: int | None
     quick: bool | None
+    settings: Settings
+    changed: Settings
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """As config.toml says it."""
+        return {"preset": self.preset, "seeds": self.seeds, "quick": self.quick, **self.settings}
 
 
-def _asked(name: str, seeds: int | None, quick: bool) -> _Asked:
-    return _Asked(name, seeds or find_preset(name)[1].seeds, quick or None)
+def _asked(name: str, seeds: int | None, quick: bool, said: Settings | None = None) -> _Asked:
+    _, figure = find_preset(name)
+    usual = {k: v for k, v in figure.settings.items() if k != "seeds"}
+    settings = {**usual, **(said or {})}
+    changed = {k: v for k, v in settings.items() if v != usual[k]}
+    return _Asked(name, seeds or figure.seeds, quick or None, settings, changed)
 
 
 @dataclass(frozen=True)
@@ -147,7 +170,7 @@ def _finished(folder: Path, config: _Asked) -> Result | None:
     """The summary of a run that was made with these settings under these versions, if there is one."""
     try:
         check_folder(folder, "run")
-        same = (folder / "config.toml").read_text(encoding="utf-8") == to_toml(config)
+        same = (folder / "config.toml").read_text(encoding="utf-8") == to_toml(config.flat)
         summary = read_json(folder / "summary.json")
         as_record(_Verdict, summary, folder / "summary.json")
         return summary if same and read_json(folder / "env.json") == environment() else None
@@ -156,20 +179,33 @@ def _finished(folder: Path, config: _Asked) -> Result | None:
 
 
 def _result(figure: Figure, config: _Asked, **options: Any) -> Result:
-    """What the experiment returns."""
+    """What the experiment returns; where settings are not as published, without a verdict."""
     if figure.seeds:
         options["seeds"] = config.seeds
-    return figure.make(**options)
+    result = figure.make(**config.changed, **options)
+    if config.changed:
+        none = Verdict.NOT_APPLICABLE.value
+        rows = [{**x, **dict.fromkeys(x.keys() & {"published"})} for x in result.get("rows", ())]
+        result |= {
+            "rows": rows,
+            "verdict": none,
+            "control": none,
+            "changed": _words(config.changed),
+        }
+    return result
 
 
 def _leave(claim: Claim, config: _Asked, result: Result, work: Path, out: Path) -> Result:
     """Write what came out into the folder; returns the summary."""
     _, figure = find_preset(claim.name)
+    left = (*figure.big, "title", *(["published", "tolerance"] if config.changed else []))
+    asked = f"{claim.statement} Within: {result.get('tolerance', figure.tolerance)}."
     summary = {
         "preset": claim.name,
-        "title": claim.title,
-        "asked": f"{claim.statement} Within: {result.get('tolerance', figure.tolerance)}.",
-        **{key: value for key, value in result.items() if key not in figure.big},
+        "title": f"{claim.title}, {result['changed']}" if config.changed else claim.title,
+        "asked": NOT_JUDGED if config.changed else asked,
+        "settings": config.settings,
+        **{key: value for key, value in result.items() if key not in left},
         "run": str(out),
     }
     if figure.seeds:
@@ -178,13 +214,27 @@ def _leave(claim: Claim, config: _Asked, result: Result, work: Path, out: Path) 
     undrawn = claim.long and find_spec("matplotlib") is None
     if undrawn:
         summary["figure"] = "not drawn: matplotlib is missing; draw_run draws it later"
-    provenance(work, config, summary)
+    provenance(work, config.flat, summary)
     write_columns(work / "data.parquet", figure.table(result))
     if claim.long:
         write_json(work / "result.json", result)
     if not undrawn:
-        save(DRAWINGS[claim.name](result), work / "figures", claim.name)
+        save(_drawing(claim.name, result), work / "figures", claim.name)
     return summary
+
+
+def _words(settings: Settings) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in settings.items())
+
+
+def _drawing(name: str, result: Result) -> Any:
+    """The figure of a preset's numbers; settings that are not as published stand under its title."""
+    figure = DRAWINGS[name](result)
+    if "changed" in result:
+        title = figure.get_suptitle()
+        (drawn,) = (text for text in figure.texts if text.get_text() == title)
+        drawn.set_text(f"{title}\n{result['changed']}")
+    return figure
 
 
 def draw_run(folder: Path | str) -> list[Path]:
@@ -201,7 +251,7 @@ def run_figure(folder: Path | str) -> tuple[str, Any]:
     preset = read_record(folder / "summary.json", _Preset).preset
     (claim, _), result = find_preset(preset), read_json(folder / "result.json")
     try:
-        figure = DRAWINGS[claim.name](result)
+        figure = _drawing(claim.name, result)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise DataError(
             f"{folder / 'result.json'}: does not hold the numbers of this figure ({error!r:.100}); {AGAIN}."

@@ -32,7 +32,7 @@ Setting = str | int | float | None
 BROKEN = "broken off"  # of a run whose process was killed: nothing but its checkpoint is there
 KINDS: dict[str, tuple[type, ...]] = {
     "lr": (float, int), "steps": (int,), "every": (int, str), "batch_size": (int,), "seeds": (int,),
-    "seed": (int,), "context": (int,), "dimension": (int,),
+    "seed": (int,), "context": (int,), "dimension": (int,), "eps": (float, int),
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 from zlib import crc32
 
@@ -9,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples, list_of
-from attomaton.errors import DataError, UsageError, one_of, whole_number
+from attomaton.errors import DataError, UsageError, number, one_of, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings, check_head
 from attomaton.mechanics.synthetic import general_head
 from attomaton.results import absent
@@ -45,6 +46,7 @@ class Settings:
     lr: float | tuple[float, ...] | None = None  # one for all problems, or one for each
     every: int | str | None = None
     batch_size: int | None = absent()  # all samples at every step
+    eps: float | None = absent()  # ngd: nothing is added to ‖g‖
 
 
 USUAL = Settings()
@@ -73,7 +75,7 @@ def resolved(**options: Any) -> Settings:
 
     >>> resolved(optimizer="adam", steps=1000)
     Settings(init='zeros', optimizer='adam', steps=1000, head='identity', loss='log', seeds=1, seed=0, lr=0.01,
-             every=10, batch_size=None)
+             every=10, batch_size=None, eps=None)
     """
     asked = replace(USUAL, **{k: v for k, v in options.items() if v is not None})
     every = spacing(whole_number("steps", asked.steps, 1), asked.every)
@@ -90,6 +92,7 @@ def check_options(
     seed: int | Any,
     every: int | str | Any | None = None,
     batch_size: int | Any | None = None,
+    eps: float | Any | None = None,
 ) -> None:
     """Refuse options that make no sense, before anything is computed."""
     one_of("optimizer", optimizer, OPTIMIZERS)
@@ -109,6 +112,10 @@ def check_options(
         raise UsageError(
             f'batch_size with optimizer="{optimizer}", which uses all samples at every step. '
             'Use "sgd" or "adam", or leave batch_size out.'
+        )
+    if eps is not None and (number("eps", eps, least=0) == inf or optimizer != "ngd"):
+        raise UsageError(
+            f'eps={eps} with optimizer="{optimizer}": it is what "ngd" adds to ‖g‖, a small number.'
         )
     if not 0 <= whole_number("seed", seed) < 2**63:
         raise UsageError(f"seed={seed}: a number from 0 to 2^63 − 1 is needed.")

@@ -46,6 +46,7 @@ class Given(NamedTuple):
     """What each problem has for itself besides its data."""
 
     lr: Any
+    eps: Any
     floor: Any
     seed: Any
     index: Any
@@ -140,7 +141,8 @@ def _move(plan: Plan, state: State, value: Any, g: Any, given: Given) -> tuple[A
 
     lr, moments = given.lr, state.moments
     if plan.optimizer == "ngd":
-        return -lr * _unit(g)[0], moments
+        direction, norm = _unit(g)
+        return -lr * direction * jnp.where(norm > 0, norm / (norm + given.eps), 0.0), moments
     if plan.optimizer == "polyak":
         direction, norm = _unit(g)
         length = jnp.maximum(value - given.floor, 0.0) / jnp.where(norm > 0, norm, 1.0)

@@ -3,7 +3,7 @@ r"""Gradient descent on the layer and its relatives, many problems in one compil
 With $g = \nabla_W L(W_t)$, $\|\cdot\|$ the Frobenius norm and $\eta$ = `lr`, one step is
 
     gd       W ← W − η g
-    ngd      W ← W − η g/‖g‖                  (no step where g = 0)
+    ngd      W ← W − η g/(‖g‖ + ε)            (no step where g = 0; ε = `eps` is 0 unless given)
     polyak   W ← W − (L − L*)/‖g‖² · g        (L* = `loss_floor`; no step where L ≤ L*; no η)
     sgd      W ← W − η g_B                    (g_B: the gradient of a random mini-batch B)
     adam     m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  W ← W − η m̂/(√v̂ + ε)
@@ -121,6 +121,7 @@ def train(
     head: str | np.ndarray | Sequence[np.ndarray] | Any = USUAL.head,
     loss: str | Any = USUAL.loss,
     batch_size: int | Any | None = None,
+    eps: float | Any | None = None,
     seeds: int | Any = USUAL.seeds,
     seed: int | Any = USUAL.seed,
     loss_floor: PerProblem | None = None,
@@ -179,6 +180,7 @@ def train(
         steps=steps,
         every=every,
         batch_size=batch_size,
+        eps=eps,
         seeds=seeds,
         seed=seed,
     )
@@ -216,7 +218,7 @@ def train(
     gather = _gathers(layout, fits)
     every = spacing(steps, every)
     marks = record_steps(steps, every)
-    given = Given(rate, floor, np.full(B, seed), np.arange(B), context)
+    given = Given(rate, np.full(B, eps or 0.0), floor, np.full(B, seed), np.arange(B), context)
     with float64():
         problem = stack(sets, tables, heads, not many, gather, kind != "identity")
         apart = many and fall_apart(problem)
@@ -234,7 +236,7 @@ def train(
         settings=Settings(
             init if isinstance(init, str) else "given", optimizer, steps,
             "given" if given_head else kind, loss, seeds, seed,
-            _recorded(None if optimizer == "polyak" else rate), every, batch_size,
+            _recorded(None if optimizer == "polyak" else rate), every, batch_size, eps,
         ),
         C=None if heads is None else padded(heads),
     )  # fmt: skip

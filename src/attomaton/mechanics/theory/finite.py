@@ -179,11 +179,14 @@ def _refuse(
 
 
 def cyclic_samples(graph: PriorityGraph, samples: Samples) -> Samples:
-    """The cyclic data: of each sample the tokens tied with its label; nothing else left, no sample."""
+    """The cyclic data: of each sample the tokens tied with its label; nothing else left, no sample.
+
+    The graph may be that of other samples: a token it does not hold is tied with nothing.
+    """
     owner = samples.sample_of
-    label = graph.component[graph.pairs(samples.last, samples.label)]
+    label = graph.pairs(samples.last, samples.label)[owner]
     pair = graph.pairs(samples.last[owner], samples.token)
-    kept = graph.component[pair] == label[owner]
+    kept = (graph.component[pair] == graph.component[label]) & (pair >= 0) & (label >= 0)
     size = np.bincount(owner[kept], minlength=len(samples))
     some = np.flatnonzero(size > 1)
     kept &= (size > 1)[owner]

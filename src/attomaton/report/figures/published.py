@@ -25,12 +25,15 @@ curve = partial(line, points=None)  # a figure of its own shows every point
 def mechanics_global(result: Result) -> Figure:
     """Final cosines and distances of every seed, and the way there."""
     ranges = {"cosine_svm": global_protocol.COSINES, "distance_fin": global_protocol.DISTANCE}
-    return protocol_figure(result["rows"], result["curves"], ranges)
+    return protocol_figure(
+        result["rows"], result["curves"], None if "changed" in result else ranges
+    )
 
 
 def mechanics_local(result: Result) -> Figure:
     """Final cosines with the local and the global direction."""
-    return protocol_figure(result["rows"], None, {"cosine_local": local_protocol.COSINES})
+    ranges = {"cosine_local": local_protocol.COSINES}
+    return protocol_figure(result["rows"], None, None if "changed" in result else ranges)
 
 
 def fig3(result: Result) -> Figure:
@@ -226,10 +229,29 @@ def _series(
     return lines
 
 
+def mechanics_means(
+    title: str, panels: Callable[[dict[str, Any]], list[Panel]]
+) -> Callable[[Result], Figure]:
+    """A figure over many instances of Mechanics."""
+    return lambda r: panels_figure(f"{title} ({len(r['instances'])} instances)", panels(dict(r)))
+
+
 # By the name of the published experiment.
 DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-global": mechanics_global,
     "mechanics-local": mechanics_local,
+    "mechanics-fig4": mechanics_means(
+        "descent finds the two components", published.global_means_panels
+    ),
+    "mechanics-fig5": mechanics_means(
+        "acyclic data: descent finds the direction", published.global_means_panels
+    ),
+    "mechanics-fig6": mechanics_means(
+        "squared loss: descent settles locally", published.local_means_panels
+    ),
+    "mechanics-fig7": mechanics_means(
+        "cross-entropy: descent settles locally", published.local_means_panels
+    ),
     "mechanics-fig9": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
     "mechanics-fig10": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
     "mechanics-fig11": lambda r: panels_figure(r["title"], published.components_panels(dict(r))),

@@ -98,7 +98,7 @@ def reproduction_text(s: Mapping[str, Any]) -> str:
     lines = [f"{s['title']}: {s['verdict']}", f"  asked: {s['asked']}"]
     rows = s.get("rows") or s.get("cells")
     if rows:
-        names = list(rows[0])
+        names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
         lines.append(table(names, [[row[name] for name in names] for row in rows]))
     skip = (
         "title",
