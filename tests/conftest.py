@@ -35,6 +35,7 @@ LONG = (
     "tests/predictor/test_tunings.py",
     "tests/scan_snap/test_reduced.py",
     "tests/mechanics/test_whole.py",
+    "tests/mechanics/test_minima.py",
     "tests/test_models.py",
     "tests/mechanics/test_svm.py",
     "tests/mechanics/test_finite.py",

@@ -8,6 +8,8 @@ from attomaton.claims import (
     any_embeddings,
     automaton_limit,
     critical_points,
+    general_heads,
+    general_losses,
     gradient_descent,
     regularisation,
     special_cases,
@@ -18,7 +20,7 @@ from attomaton.claims.controls import relabelled
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory.limit import solve_limit
-from attomaton.numerics import named_rng
+from attomaton.numerics import cosine, named_rng
 from attomaton.results import Verdict
 
 
@@ -32,6 +34,8 @@ from attomaton.results import Verdict
         critical_points,
         active_subspace,
         step_bound,
+        general_losses,
+        general_heads,
         any_embeddings,
     ],
     ids=lambda m: m.__name__,
@@ -116,3 +120,52 @@ def test_two_even_tokens_reach_the_bound_and_no_tighter_one_holds():
     loss = step_bound._descend([pair.case] * 2, start, np.array([1.98, 2.02]) / beta)
     rises = [step_bound._rise(x) for x in loss]
     assert rises[0] <= 0 < rises[1]
+
+
+# Other losses: a label without a tie needs half the margin under (1 − u)², by hand
+
+SOFT = samples_from_sequences([[0, 1, 2], [0, 1, 2], [3, 2]], [0, 1, 3])
+
+
+def test_directions_of_other_losses_by_hand():
+    """0 and 1 are tied and outrank 2, and so does 3, alone.
+
+    Margins of 1: u = (¼, ¼, −¾, ¼). With ½ for 3 that margin is never active: u = (⅓, ⅓, −⅔, 0), which leaves it ⅔.
+    """
+    case, limit = Case(SOFT), solve_limit(SOFT)
+    np.testing.assert_allclose(limit.svm.score, [0.25, 0.25, -0.75, 0.25], atol=1e-9)
+    same, half = (general_losses.direction(case, limit, order) for order in (1, 2))
+    np.testing.assert_allclose(same, limit.svm.score, atol=1e-9)
+    np.testing.assert_allclose(half, np.array([1, 1, -2, 0]) / 3, atol=1e-9)
+
+
+def test_the_path_of_a_loss_whose_slope_vanishes_leaves_the_direction_of_the_data():
+    """Theorem 3 asks for a decreasing loss with a bounded slope; (1 − u)² is one, and its path goes elsewhere."""
+    solved = [(Case(SOFT), solve_limit(SOFT))]
+    (logistic,), (squared,) = (
+        general_losses._paths(solved, loss, []) for loss in ("logistic-score", "squared-score")
+    )
+    np.testing.assert_allclose(logistic.predicted, [0.25, 0.25, -0.75, 0.25], atol=1e-9)
+    away = [cosine(x, solved[0][1].svm.score) for x in squared.outside]
+    for path in (logistic, squared):
+        assert path.cosines == sorted(path.cosines)
+        assert path.cosines[-1] > 0.999
+    assert away == sorted(away, reverse=True)
+    assert away[-1] < 0.95
+
+
+def test_a_bounded_loss_may_give_up_the_rarer_label():
+    """Three wins of four: ¾ ℓ(p) + ¼ ℓ(1 − p) falls up to p = 1 under the logistic loss, not under (1 − u)²."""
+    samples = samples_from_sequences([[0, 1, 2]] * 4, [0, 0, 0, 1])
+    solved = [(Case(samples), solve_limit(samples))]
+    assert general_losses.finite_values(solved, "logistic-score") == [None]
+    assert general_losses.finite_values(solved, "squared-score") == [pytest.approx(0.1875)]
+
+
+def test_the_floor_of_a_general_head_by_hand():
+    E = check_embeddings(np.array([[1.0, 0], [0, 1.0]]))
+    case = Case(samples_from_sequences([[0, 1], [1, 0]], [0, 1], [3.0, 1.0]), E)
+    C = np.array([[0.5, 0.1], [0.0, 0.25]])
+    assert general_heads.loss_floor(case, C, "squared-score") == pytest.approx(
+        0.75 * 0.25 + 0.25 * 0.5625
+    )

@@ -17,6 +17,8 @@ from attomaton.claims import (
     critical_points,
     decoder_gain,
     fates,
+    general_heads,
+    general_losses,
     global_protocol,
     gradient_descent,
     growth,
@@ -149,6 +151,17 @@ _LIST = [
         "step-bound", "Which steps never raise the loss",
         "Descent never rises for steps up to 2/β, β = max ‖e_i − e_j‖²‖e_k‖²/4, which two even tokens reach.",
         step_bound.check, full={"problems": 20}, data={}, paper="Theorem 2, its step",
+    ),
+    Claim(
+        "general-losses", "The paths of other losses end at W_svm, or at half of its margins",
+        "The path of a loss ends at W_svm where its slope stays; of (1 − u)², with half margins where no tie is left.",
+        general_losses.check, full={"problems": 8}, data={}, paper="Theorem 3",
+    ),
+    Claim(
+        "general-heads", "Under general heads the path is global where descent is local",
+        "Acyclic data, any head of Assumption 3: the path ends at W_svm and L*, wherever descent settles.",
+        general_heads.check, full={"problems": 16}, paper="Theorem 4, Lemma 3",
+        why="speaks of heads that are drawn: attomaton train --head general shows them on your data",
     ),
     Claim(
         "any-embeddings", "More tokens than dimensions: what is tied is linear",
