@@ -130,7 +130,10 @@ def test_problems_too_large_for_the_cache_run_one_after_the_other(monkeypatch, b
     tables = [rng.normal(size=(6, 3)) for _ in sets]
     how = {"steps": 50, "every": 10, "init": "uniform", "optimizer": "sgd" if batch_size else "ngd"}
     together = train(sets, embeddings=tables, batch_size=batch_size, **how)
+    problem = room.stack(sets, tables, None, False, False, False)
+    assert not room.fall_apart(problem)
     monkeypatch.setattr(room, "CACHED", 0)
+    assert room.fall_apart(problem)
     apart = train(sets, embeddings=tables, batch_size=batch_size, **how)
     np.testing.assert_allclose(apart.W, together.W, rtol=0, atol=1e-12)
     np.testing.assert_allclose(apart.records["loss"], together.records["loss"], rtol=1e-12)
