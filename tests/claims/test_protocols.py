@@ -101,28 +101,31 @@ def test_a_drawn_head_and_the_loss_of_its_score_settle_locally_too():
     assert means(result)["cosine_global"] < 0.85
 
 
-def test_the_local_limit_of_one_seed_is_what_plain_numpy_says():
-    """Distances and cosines of a figure's row, recomputed from the trained W alone."""
+def test_rows_of_a_figure_are_what_plain_numpy_says():
+    """Cosines and distances recomputed from trained W and W_fin alone."""
+    how = {"loss": "cross-entropy", "lr": 0.1, "steps": 300, "eps": local_protocol.EPS}
     with unchecked_types():
-        row = local_protocol.fig7(seeds=1, steps=300)["instances"][0]
-    how = {"K": 8, "d": 8, "n": 4, "T": 6, "head": "tied"}
-    draw = global_protocol.draw(0, "mechanics-local", **how)
-    run = global_protocol.descend(
-        [draw], "tied", loss="cross-entropy", lr=0.1, steps=300, eps=local_protocol.EPS
-    )
-    limit = solve_limit(draw.samples, draw.embeddings)
-    W = run.W[0]
-    assert row["norm"] == pytest.approx(np.linalg.norm(W), rel=1e-6)
-    assert row["cosine_global"] == pytest.approx(
-        cosine(W, limit.dense(limit.svm.coefficient)), abs=1e-6
-    )
-    assert row["cosine_local"] == pytest.approx(local_protocol.local_cosine(limit, W), abs=1e-6)
-    (finite,) = global_protocol.finite_draws([draw], [limit.graph]).values()
-    W_fin = global_protocol.descend(
-        [finite], "tied", loss="cross-entropy", lr=0.1, steps=300, eps=local_protocol.EPS
-    ).W[0]
-    inside = FiniteSubspace(limit.graph, limit.embeddings).project(W)
-    assert row["distance_global"] == pytest.approx(np.linalg.norm(inside - W_fin), rel=1e-4)
+        rows = local_protocol.fig7(seeds=4, steps=300)["instances"]
+        draws = [
+            global_protocol.draw(i, "mechanics-local", K=8, d=8, n=4, T=6) for i in range(len(rows))
+        ]
+        trained = global_protocol.descend(draws, "tied", **how).W
+        limits = [solve_limit(x.samples, x.embeddings) for x in draws]
+        finite = global_protocol.finite_draws(draws, [x.graph for x in limits])
+        W_fin = global_protocol.descend(list(finite.values()), "tied", **how).W
+    assert list(finite) == list(range(len(rows)))
+    for row, limit, W, fin in zip(rows, limits, trained, W_fin, strict=True):
+        inside = FiniteSubspace(limit.graph, limit.embeddings).project(W)
+        expected = {
+            "norm": np.linalg.norm(W),
+            "cosine_global": cosine(W, limit.dense(limit.svm.coefficient)),
+            "outside_global": cosine(W - inside, limit.dense(limit.svm.coefficient)),
+            "cosine_local": local_protocol.local_cosine(limit, W),
+            "distance_global": np.linalg.norm(inside - fin),
+        }
+        found = {name: row[name] for name in expected}
+        assert found == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    assert min(row["cosine_global"] - row["cosine_local"] for row in rows) < -0.1
 
 
 def test_the_protocol_data_are_as_described():

@@ -277,6 +277,21 @@ def test_a_resumed_run_is_watched_from_its_very_beginning():
     assert whole.records["loss"].tobytes() == calm.records["loss"].tobytes()
 
 
+def test_a_resumed_run_has_the_head_it_began_with():
+    kept, how = Memory(), {"steps": 400, "every": 10, "head": "general", "loss": "logistic-score"}
+
+    def stop(done, total, loss):
+        if done >= 100:
+            raise KeyboardInterrupt
+
+    first = train(CYCLE, **how, progress=stop, checkpoint=kept, seed=3)
+    assert first.status == ["interrupted"]
+    ended = train(CYCLE, **how, checkpoint=kept, seed=3)
+    calm = train(CYCLE, **how, seed=3, progress=lambda *_: None)
+    assert np.array_equal(first.C, ended.C)
+    assert ended.records["loss"].tobytes() == calm.records["loss"].tobytes()
+
+
 def test_an_interrupt_keeps_what_was_computed():
     def stop(done, total, loss):
         if done >= 300:

@@ -26,6 +26,7 @@ from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Verdict
 
+Result = dict[str, Any]
 K, D, N, T = 6, 8, 6, 4
 STEPS, RATE = 4000, 0.01
 ALIGNED, NEAR = 0.96, 0.02  # least cosine and largest distance that count as found
@@ -105,7 +106,7 @@ def reproduce(
     head: str = "identity",
     loss: str = "log",
     every: str | None = "log",
-) -> dict[str, Any]:
+) -> Result:
     """Cosine with W_svm and distance to W_fin for each seed, with curves, after the published steps.
 
     `distance_fin` compares Π_fin W with a W_fin *trained* the same way, as published; `distance_exact` with
@@ -173,7 +174,7 @@ def fig4(
     kind: str = "cyclic",
     head: str = "identity",
     loss: str = "log",
-) -> dict[str, Any]:
+) -> Result:
     """The notebook's protocol over a hundred instances: their means, as published.
 
     Judged is the distance to the exact W_fin. One trained from zero by normalised steps of one length creeps along the
@@ -204,7 +205,7 @@ def fig5(
     kind: str = "acyclic",
     head: str = "identity",
     loss: str = "log",
-) -> dict[str, Any]:
+) -> Result:
     """Acyclic data: a label is the token of its context that comes first in its last token's order."""
     found = reproduce(seeds, 0, K, d, n, T, lr, steps, kind, head, loss, every=None)
     told = {"cosine_svm": "> 0.99", "cosine_shuffled": ""}
@@ -212,9 +213,7 @@ def fig5(
     return _in_means(found, told, *(mean > FIGURE_5 for mean in means))
 
 
-def _in_means(
-    found: dict[str, Any], told: dict[str, str], holds: bool, wrong: bool
-) -> dict[str, Any]:
+def _in_means(found: Result, told: dict[str, str], holds: bool, wrong: bool) -> Result:
     rows = in_means(found["rows"], told)
     curves, seconds = found["curves"], found["seconds"]
     return {"rows": rows, "verdict": Verdict.of(holds).value, "control": Verdict.of(wrong).value,

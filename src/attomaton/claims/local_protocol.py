@@ -9,6 +9,7 @@ growing W once the gradient is that small.
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from attomaton.claims.global_protocol import (
     Draw,
     K,
     N,
+    Result,
     T,
     descend,
     draw,
@@ -110,7 +112,7 @@ def reproduce(
     steps: int = STEPS,
     kind: str = "cyclic",
     head: str = "tied",
-) -> dict[str, Any]:
+) -> Result:
     """Cosine of the trained W with the global and with its local Graph-SVM, for each seed."""
     draws = _draws("mechanics-local", seeds, first, K=K, d=d, n=n, T=T, kind=kind, head=head)
     begin = time.perf_counter()
@@ -153,10 +155,10 @@ def fig6(
     head: str = "tied",
     loss: str = "squared",
     eps: float = EPS,
-) -> dict[str, Any]:
+) -> Result:
     """Cosines and distances of a hundred trained W with the global and with their local limit, over the steps."""
     draws = _draws("mechanics-local", seeds, K=K, d=d, n=n, T=T, kind=kind, head=head)
-    how: dict[str, Any] = {"head": head, "loss": loss, "lr": lr, "steps": steps, "eps": eps}
+    how: Result = {"head": head, "loss": loss, "lr": lr, "steps": steps, "eps": eps}
     limits = [solve_limit(x.samples, x.embeddings) for x in draws]
     trained = descend(draws, **how).W
     assert trained is not None
@@ -177,28 +179,14 @@ def fig6(
     }
 
 
-def fig7(
-    seeds: int = 100,
-    K: int = 8,
-    d: int = 8,
-    n: int = 4,
-    T: int = 6,
-    lr: float = RATE,
-    steps: int = STEPS,
-    kind: str = "cyclic",
-    head: str = "tied",
-    loss: str = "cross-entropy",
-    eps: float = EPS,
-) -> dict[str, Any]:
-    """Figure 6 with the cross-entropy."""
-    return fig6(seeds, K, d, n, T, lr, steps, kind, head, loss, eps)
+fig7 = partial(fig6, loss="cross-entropy")  # Figure 7 is Figure 6 with another loss
 
 
 def _draws(name: str, seeds: int, first: int = 0, **how: Any) -> list[Draw]:
     return [draw(first + i, name, **how) for i in range(seeds)]
 
 
-def measure_both(params: Any, yards: tuple[Yardstick, Yardstick]) -> dict[str, Any]:
+def measure_both(params: Any, yards: tuple[Yardstick, Yardstick]) -> Result:
     """The cosine of W with a limit's W_svm, of its part outside S_fin, and the distance to W_fin: global and local."""
     return {
         f"{name}_{where}": value
@@ -213,7 +201,7 @@ def measure_both(params: Any, yards: tuple[Yardstick, Yardstick]) -> dict[str, A
 
 
 def _both(
-    draws: Sequence[Draw], limits: Sequence[Limit], own: Sequence[Limit], how: dict[str, Any]
+    draws: Sequence[Draw], limits: Sequence[Limit], own: Sequence[Limit], how: Result
 ) -> tuple[Yardstick, Yardstick]:
     """The yardsticks of the global and of the local limits, W_fin trained under the loss and head of the figure."""
     tied = [finite_draws(draws, [x.graph for x in part]) for part in (limits, own)]

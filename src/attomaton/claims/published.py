@@ -18,7 +18,8 @@ from attomaton.results import Assumption, Evidence, Line, Panel, Quantities, Upr
 
 Result = dict[str, Any]
 Columns = dict[str, list[Any]]  # a table
-Settings = dict[str, int | float | str | tuple[int, ...]]
+Setting = int | float | str | tuple[int, ...]
+Settings = dict[str, Setting]
 INNER = (
     "first",
     "every",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.claims.published import Figure, Settings
+from attomaton.claims.published import Figure, Setting, Settings
 from attomaton.claims.registry import Claim, figures
 from attomaton.disk.formats import AGAIN, read_json, write_columns, write_json
 from attomaton.disk.provenance import environment, provenance, to_toml
@@ -143,7 +143,7 @@ class _Asked:
     changed: Settings
 
     @property
-    def flat(self) -> dict[str, Any]:
+    def flat(self) -> Mapping[str, Setting | None]:
         """As config.toml says it."""
         return {"preset": self.preset, "seeds": self.seeds, "quick": self.quick, **self.settings}
 
