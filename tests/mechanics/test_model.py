@@ -22,6 +22,8 @@ from attomaton.mechanics.experiment.model import (
 )
 from attomaton.mechanics.experiment.path import norm_path
 from attomaton.mechanics.experiment.train import train
+from attomaton.mechanics.theory.finite import cyclic_samples
+from attomaton.mechanics.theory.graph import build_graph
 from attomaton.numerics import float64
 
 EVERY = [("identity", "log")] + [
@@ -259,3 +261,23 @@ def test_nothing_of_the_size_of_the_vocabulary_squared_is_formed():
         problem = room.problem_of(samples, E, whole=False)
         steps = jax.make_jaxpr(loss_and_gradient)(jnp.asarray(run.W[0]), problem)
     assert max(v.aval.size for one in steps.eqns for v in one.outvars) <= X.size * d
+
+
+def test_a_last_token_may_be_outside_its_own_context():
+    """As in the cyclic data, where of each sample only what is tied with its label is left."""
+    E = np.random.default_rng(0).normal(size=(5, 7))
+    own = samples_from_sequences([[0, 2, 3], [0, 2, 3]], [0, 2], vocabulary=Vocabulary(range(5)))
+    cyclic = cyclic_samples(build_graph(own), own)
+    assert cyclic.token.tolist() == [0, 2] * 2
+    assert cyclic.last.tolist() == [3, 3]
+    named, whole = (
+        train(cyclic, embeddings=E, steps=50, head=C, loss="squared-score", init="uniform").W
+        for C in ("identity", np.linalg.pinv(E).T)
+    )
+    assert np.abs(named - whole).max() < 1e-6
+    log = train(cyclic, embeddings=E, steps=50, lr=0.1).W[0]
+    # All of W lies along (e_0 − e_2) e_3ᵀ.
+    along = np.outer(E[0] - E[2], E[3])
+    assert abs(np.vdot(log, along)) == pytest.approx(
+        np.linalg.norm(log) * np.linalg.norm(along), abs=1e-12
+    )

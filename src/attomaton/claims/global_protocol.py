@@ -175,20 +175,16 @@ def fig4(
     head: str = "identity",
     loss: str = "log",
 ) -> Result:
-    """The notebook's protocol over a hundred instances: their means, as published.
-
-    Judged is the distance to the exact W_fin. One trained from zero by normalised steps of one length creeps along the
-    flat directions of its data, and is not there yet in one instance of twenty.
-    """
+    """The notebook's protocol over a hundred instances: their means, as published."""
     found = reproduce(seeds, 0, K, d, n, T, lr, steps, kind, head, loss, every=None)
     told = {
         "cosine_svm": "0.987",
-        "distance_exact": "< 0.01",
-        "distance_fin": "",
+        "distance_fin": "< 0.01",
+        "distance_exact": "",
         "cosine_shuffled": "",
     }
     means = {name: float(np.mean([row[name] for row in found["rows"]])) for name in told}
-    near = means["distance_exact"] < FIGURE_4[1]
+    near = max(means["distance_fin"], means["distance_exact"]) < FIGURE_4[1]
     return _in_means(
         found, told, *(near and abs(means[c] - FIGURE_4[0]) <= OFF for c in ("cosine_svm", "cosine_shuffled"))
     )  # fmt: skip

@@ -167,7 +167,7 @@ def global_means_panels(r: Result) -> list[Panel]:
     if np.any(curves["distance_fin"]):
         finite = [
             band(t, curves["distance_fin"], BAND),
-            *_told(r, t, "distance_exact", 0),
+            *_told(r, t, "distance_fin", 0),
         ]
         if not r.get("changed"):
             finite.append(line([PEAK[0]], [PEAK[1]], "published peak", "points"))

@@ -77,10 +77,15 @@ class Sizes(NamedTuple):
 
 def sizes_of(sets: Sequence[Samples], whole: bool = False) -> Sizes:
     """What fits all of these data sets; `whole` counts all tokens of a vocabulary, not only those that occur."""
-    tokens = (len(s.vocabulary) if whole else len(np.unique(s.token)) for s in sets)
+    tokens = (len(s.vocabulary) if whole else len(_used(s)) for s in sets)
     lasts = (len(np.unique(s.last)) for s in sets)
     slots = max(int(s.size.max()) for s in sets)
     return Sizes(max(map(len, sets)), slots, max(tokens), max(lasts))
+
+
+def _used(samples: Samples) -> Int[np.ndarray, " tokens"]:
+    """The tokens that occur; of restricted samples (the cyclic data) a last token may be outside its own context."""
+    return np.union1d(samples.token, samples.last)
 
 
 def problem_of(
@@ -107,7 +112,7 @@ def problem_of(
         return Problem._make(
             (_bags(samples, size, samples.pair_index()[1], *numbers), None, K, None, C)
         )
-    used = np.arange(len(E)) if whole else np.unique(samples.token)
+    used = np.arange(len(E)) if whole else _used(samples)
     token, last, label = (
         np.searchsorted(used, x) for x in (samples.token, samples.last, samples.label)
     )
