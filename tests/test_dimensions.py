@@ -80,9 +80,10 @@ def test_given_vectors_are_projected_on_their_principal_directions(tmp_path):
     assert found.embeddings.endswith("projected on their first d principal directions")
     whole = solve_limit(example_samples(), E).finite.loss_floor
     assert found.rows[-1].loss_floor.mean == pytest.approx(whole, abs=1e-9)
-    left, size, _ = np.linalg.svd(E, full_matrices=False)
-    two = solve_limit(example_samples(), left[:, :2] * size[:2]).finite.loss_floor
-    assert found.rows[0].loss_floor.mean == pytest.approx(two, abs=1e-9)
+    _, _, directions = np.linalg.svd(E, full_matrices=False)
+    two = solve_limit(example_samples(), E @ directions[:2].T).finite
+    assert found.rows[0].loss_floor.mean == pytest.approx(two.loss_floor, abs=1e-9)
+    assert found.rows[0].finite_norm.mean == pytest.approx(two.norm, rel=1e-6)
     wide = dimensions_run("example", tmp_path / "D", d=[5, 6], **files)
     assert [x.d for x in wide.left_out] == [6]
     with pytest.raises(UsageError, match="given"):

@@ -1,9 +1,11 @@
 """Why tokens tie: dependencies of the data, taken again from the vectors, and what users read of them."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 from attomaton import (
     Automaton,
@@ -82,13 +84,36 @@ def test_other_last_tokens_may_close_a_dependency():
     assert "(e_a − e_b) e_qᵀ + 2 (e_b − e_a) e_rᵀ = 0" in why.words()
 
 
-def test_dependencies_of_random_data_add_up_to_nothing():
+def test_the_same_two_tokens_after_others_may_close_one():
+    """a over b after q, b over a after r and s, and e_q = e_r + e_s."""
+    E = np.zeros((5, 4))
+    E[0, 0] = E[1, 1] = E[3, 2] = E[4, 3] = 1
+    E[2] = E[3] + E[4]
+    limit = limit_of(["abq", "abr", "abs"], "abb", E, "abqrs")
+    why = TieFinder(limit, 2).why(0, 1)
+    assert {(t.factor, t.last, t.winner) for t in why.below} == {(1, "r", "b"), (1, "s", "b")}
+
+
+def test_a_linear_program_is_not_believed(five, monkeypatch):
+    """One that would take all differences: of them only some with negative factors add up to the sum."""
+    finder = TieFinder(five, 4)
+    assert finder.sum_to(1, 0) is not None
+    wrong = SimpleNamespace(x=np.ones(2))
+    monkeypatch.setattr(optimize, "linprog", lambda *given, **options: wrong)
+    assert finder.sum_to(1, 0) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(wrong, "x", np.array([1.0, 0.0]))  # "a over b" alone is the reverse
+        assert finder.sum_to(1, 0) is None
+
+
+@pytest.mark.parametrize(("n", "d", "draws"), [(7, 4, range(8, 12)), (10, 3, range(3))])
+def test_dependencies_of_random_data_add_up_to_nothing(n, d, draws):
     """Taken again from the vectors alone; every tied pair has one, no other pair has."""
-    found = linear = 0
-    for number in range(12):
+    found = linear = several = 0
+    for number in draws:
         rng = named_rng("dependency", number)
-        samples = draw_samples(rng, 8, 7, 4)
-        limit = solve_limit(samples, unit_embeddings(rng, 8, 4))
+        samples = draw_samples(rng, 8, n, 4)
+        limit = solve_limit(samples, unit_embeddings(rng, 8, d))
         graph, E, id_of = limit.graph, limit.embeddings.E, limit.graph.vocabulary.id_of
         edges = {
             (int(graph.pair_last[a]), int(graph.pair_token[a]), int(graph.pair_token[b])): w
@@ -104,7 +129,7 @@ def test_dependencies_of_random_data_add_up_to_nothing():
                     continue
                 assert why.residual <= EXACT
                 for terms, sign in ((why.above, 1), (why.below, -1)):
-                    total = np.zeros((4, 4))
+                    total = np.zeros((d, d))
                     for t in terms:
                         last, win, lose = map(id_of, (t.last, t.winner, t.loser))
                         assert t.factor > 0
@@ -114,7 +139,9 @@ def test_dependencies_of_random_data_add_up_to_nothing():
                     np.testing.assert_allclose(total, want, atol=1e-9)
                 found += 1
                 linear += not why.cycle
+                several += len({t.last for t in why.above + why.below}) > 1
     assert found > linear > 10
+    assert (several > 10) == (d == 3)
 
 
 def test_a_token_never_seen_there_is_tied_where_its_difference_lies_in_the_span():
@@ -170,15 +197,15 @@ def test_with_a_dimension_for_each_token_nothing_is_added():
 
 def test_a_path_down_may_step_over_a_tie():
     """r over b and a over s, and only the embeddings lead from b back to a: s lost to r through them."""
-    E = np.zeros((7, 5))
-    E[:5, :3] = FIVE
-    E[5, 3] = E[6, 4] = 1
-    contexts, nexts = ["abq", "cdq", "rbq", "asq"], "acra"
-    limit = limit_of(contexts, nexts, E, "abcdqrs")
+    E = np.zeros((8, 6))
+    E[1:6, :3] = FIVE
+    E[6, 3] = E[7, 4] = E[0, 5] = 1
+    contexts, nexts = ["abq", "cdq", "orbq", "asq"], "acra"
+    limit = limit_of(contexts, nexts, E, "oabcdqrs")
     graph = limit.graph
-    assert graph.path(4, 5, 6) is None
-    assert graph.outranks(4, 5, 6)
-    assert not graph.outranks(4, 6, 5)
+    assert graph.path(5, 6, 7) is None
+    assert graph.outranks(5, 6, 7)
+    assert not graph.outranks(5, 7, 6)
     why = Automaton(limit).explain(["s", "r", "q"])
     lost = next(fate for fate in why.fates if fate.token == "s")
     assert lost.reason == "outranked"
