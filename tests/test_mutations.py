@@ -61,6 +61,11 @@ CHECKS = {
     "T1": ("gradient_descent", {"problems": 2, "steps": 20_000}),
     "T2": ("regularisation", {"problems": 2}),
     "T3": ("special_cases", {"problems": 2}),
+    "no-critical-point": ("critical_points", {"problems": 2, "drawn": 4}),
+    "active-subspace": ("active_subspace", {"problems": 2}),
+    "step-bound": ("step_bound", {"problems": 2}),
+    "general-losses": ("general_losses", {"problems": 1}),
+    "any-embeddings": ("any_embeddings", {"problems": 2}),
     "S1": ("decoder_gain", {}),
     "S2": ("fates", {"small": True}),
 }
@@ -101,6 +106,44 @@ MUTATIONS = {
             ["ties = np.setdiff1d(np.arange(P), root)", "ties = np.zeros(0, np.int64)"],
         ]},
         ["T2"],
+    ),
+    "linear ties dropped in the Graph-SVM": (
+        BLIND | {"attomaton.mechanics.theory.dependent": [
+            ["solve_whitened(above - (above @ ties.basis) @ ties.basis.T)", "solve_whitened(above)"],
+        ]},
+        ["any-embeddings"],
+    ),
+    "a gradient by samples for the transpose of W": (
+        {"attomaton.mechanics.experiment.model": [[
+            'jnp.einsum("is,isd->id", residual, bags.X).T @ bags.q',
+            'bags.q.T @ jnp.einsum("is,isd->id", residual, bags.X)',
+        ]]},
+        ["no-critical-point", "active-subspace", "step-bound"],
+    ),
+    "a quarter of the smoothness": (
+        {"attomaton.claims.cases": [["(E[k] @ E[k]) / 4", "(E[k] @ E[k]) / 16"]]},
+        ["step-bound"],
+    ),
+    "four times the smoothness": (
+        {"attomaton.claims.cases": [["(E[k] @ E[k]) / 4", "(E[k] @ E[k])"]]},
+        ["step-bound"],
+    ),
+    "S_fin for S_active": (
+        {"attomaton.mechanics.theory.finite": [[
+            "regrouped(graph, np.unique(graph.pair_last, return_inverse=True)[1])", "graph",
+        ]]},
+        ["active-subspace"],
+    ),
+    "whole margins for a loss whose slope vanishes": (
+        {"attomaton.claims.general_losses": [["1 / order if quick else 1.0", "1.0"]]},
+        ["general-losses"],
+    ),
+    "nothing kept of the start": (
+        {"attomaton.claims.special_cases": [[
+            "return W - (space.coefficients(W) if limit.embeddings is None else space.project(W))",
+            "return np.zeros_like(W)",
+        ]]},
+        ["T3"],
     ),
 }  # fmt: skip
 
