@@ -81,6 +81,11 @@ class PriorityGraph(Tabular):
         key = sorted_unique((a * len(self.level) + b)[a != b])
         return key // len(self.level), key % len(self.level)
 
+    @cached_property
+    def height(self) -> Int[np.ndarray, " components"]:
+        """Longest path from each component down to one that outranks nothing."""
+        return _levels(*self.dag[::-1], len(self.level))
+
     def _in_short(self) -> str:
         return ", ".join(
             [

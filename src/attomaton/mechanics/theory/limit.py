@@ -23,6 +23,7 @@ from attomaton.mechanics.theory.dependent import (
 from attomaton.mechanics.theory.extremes import all_tied, cycles_only
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
+from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_limit
 from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
 from attomaton.results import absent
 
@@ -96,6 +97,7 @@ class Limit(Tabular):
     svm: GraphSVM
     finite: FiniteComponent
     embeddings: Embeddings | None = None
+    direction: NormLimit | None = None  # in the norm that was asked for; None: `svm`, in Frobenius'
 
     def _in_short(self) -> str:
         return (
@@ -254,10 +256,14 @@ def solve_limit(
     samples: Samples,
     embeddings: Table | None = None,
     stage: Callable[[str, float | None], None] = lambda name, seconds: None,
+    norm: Norm = "frobenius",
 ) -> Limit:
     """The limit of training on these samples.
 
-    `embeddings` are a matrix, one row per token; without them the tokens are the standard basis.
+    `embeddings` are a matrix, one row per token; without them the tokens are the standard basis. `norm` is the one
+    whose steepest steps train: "frobenius" (gradient descent), "max" (signs, Adam without ε), "spectral" (Muon),
+    "nuclear" (W = K Qᵀ from a small start), or the p of an entrywise norm (mirror descent). Its direction is then
+    `direction`; `svm`, `finite` and the loss floor stay those of gradient descent.
     `stage(name, None)` is called when a stage begins and `stage(name, seconds)` when it ends.
 
     >>> from attomaton.corpus.windows import samples_from_sequences
@@ -266,6 +272,7 @@ def solve_limit(
     ([1.0, 0.0, -1.0], 0.0)
     """
     expect_samples(samples)
+    norm = check_norm(norm)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
         embeddings = check_embeddings(embeddings, len(samples.vocabulary))
     if embeddings is not None and len(embeddings.E) != len(samples.vocabulary):
@@ -298,7 +305,10 @@ def solve_limit(
         finite = timed("luce", dependent_finite, ties, samples)
         svm = timed("svm", dependent_svm, ties, samples)
     _check_finite(graph, finite, svm)
-    return Limit(samples, graph, svm, finite, embeddings)
+    direction = None
+    if norm != "frobenius":
+        direction = timed("norm", norm_limit, graph, samples, embeddings, norm)
+    return Limit(samples, graph, svm, finite, embeddings, direction)
 
 
 def _check_finite(graph: PriorityGraph, finite: FiniteComponent, svm: GraphSVM) -> None:

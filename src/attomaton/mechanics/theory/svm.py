@@ -120,25 +120,39 @@ def certify(
     multiplier: Float[np.ndarray, " dag_edges"],
 ) -> KKT:
     """Residuals of the optimality conditions, margins taken sample by sample from the raw data."""
-    owner = samples.sample_of
-    winner = graph.pairs(samples.last, samples.label)[owner]
-    other = graph.pairs(samples.last[owner], samples.token)
-    margin = score[winner] - score[other]
-    tied = graph.component[winner] == graph.component[other]
-    violation = np.where(tied, np.abs(margin), 1.0 - margin)
     flow = _divergence(graph, multiplier)
     if not all(np.isfinite(x).all() for x in (score, flow, coefficient)):
         return KKT(np.inf, np.inf, np.inf)  # `max` passes over a NaN
-    stationarity = _component_sum(graph, coefficient) - flow
     # Relative, so that the scale of the embeddings cancels; 0 only where nothing outranks anything. A token above
     # thousands has as many small multipliers: what they add up to is the scale, not the largest of them.
     objective = inner(coefficient, score)
     size = float(max(np.abs(multiplier).max(initial=0.0), np.abs(flow).max(initial=0.0))) or 1.0
     return KKT(
-        primal=float(max(0.0, violation.max(initial=0.0))),
-        dual=float(max(np.abs(stationarity).max(initial=0.0), -multiplier.min(initial=0.0)) / size),
+        primal=violation(graph, samples, score),
+        dual=max(balance(graph, coefficient, multiplier), -float(multiplier.min(initial=0.0)))
+        / size,
         gap=float(abs(objective - multiplier.sum()) / (objective or 1.0)),
     )
+
+
+def violation(graph: PriorityGraph, samples: Samples, score: Float[np.ndarray, " pairs"]) -> float:
+    """The worst violated margin, sample by sample: how far ties are from 0, and the rest below 1."""
+    owner = samples.sample_of
+    winner = graph.pairs(samples.last, samples.label)[owner]
+    other = graph.pairs(samples.last[owner], samples.token)
+    margin = score[winner] - score[other]
+    tied = graph.component[winner] == graph.component[other]
+    return float(np.where(tied, np.abs(margin), 1.0 - margin).max(initial=0.0))
+
+
+def balance(
+    graph: PriorityGraph,
+    coefficient: Float[np.ndarray, " pairs"],
+    multiplier: Float[np.ndarray, " dag_edges"],
+) -> float:
+    """By how much the coefficients of a component differ from what its multipliers leave there, at worst."""
+    rest = _component_sum(graph, coefficient) - _divergence(graph, multiplier)
+    return float(np.abs(rest).max(initial=0.0))
 
 
 def _component_sum(
@@ -236,7 +250,7 @@ def _solve_batch(
     from scipy.sparse import csc_matrix, diags
 
     m, n = len(a), len(size)
-    A = _incidence(a, b, n)
+    A = incidence(a, b, n)
     solver = piqp.SparseSolver()
     tighten(solver, float(unit.max()))
     solver.setup(csc_matrix(diags(size / unit)), np.zeros(n), G=A, h_l=np.ones(m))
@@ -248,9 +262,7 @@ def _solve_batch(
     return u, multiplier
 
 
-def _incidence(
-    a: Int[np.ndarray, " dag_edges"], b: Int[np.ndarray, " dag_edges"], n: int
-) -> Sparse:
+def incidence(a: Int[np.ndarray, " dag_edges"], b: Int[np.ndarray, " dag_edges"], n: int) -> Sparse:
     """The matrix A with A u = u_a − u_b, one row per edge."""
     from scipy.sparse import csc_matrix
 
