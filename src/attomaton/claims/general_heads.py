@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.cases import REALIZABLE, Case, refuted
+from attomaton.claims.cases import Case, assumptions, refuted
 from attomaton.claims.controls import relabelled
 from attomaton.claims.critical_points import slopes
 from attomaton.claims.general_losses import ALIGNED, LAMBDAS, LOSS
@@ -196,11 +196,10 @@ def _shuffled(draws: Sequence[Draw], paths: Sequence[list[Minimum]]) -> list[flo
 
 
 def _assumptions(draws: Sequence[Draw]) -> tuple[Assumption, ...]:
-    inside = all((d.limit.samples.size > 0).all() for d in draws)
     gap = min(float(_missing(d, d.head)[_missing(d, d.head) != 0].min()) for d in draws)
     acyclic = sum(not d.limit.graph.cyclic.any() for d in draws)
     return (
-        Assumption(REALIZABLE, inside, f"{sum(len(d.case.samples) for d in draws)} samples"),
+        assumptions([d.case for d in draws])[0],
         Assumption("Assumption 3: c_yᵀe_y is the largest", gap > 0, f"by {gap:.2g} or more"),
         Assumption("priority graphs are acyclic", acyclic == len(draws), f"{acyclic} of {len(draws)}"),
     )  # fmt: skip
