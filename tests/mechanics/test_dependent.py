@@ -17,7 +17,7 @@ from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.theory import dependent, extremes
 from attomaton.mechanics.theory import limit as limit_module
 from attomaton.mechanics.theory.automaton import Automaton
-from attomaton.mechanics.theory.extremes import all_tied, cycles_only
+from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
@@ -309,12 +309,12 @@ def test_the_direction_by_multipliers_equals_the_one_by_features(monkeypatch):
     soft = 0
     for number in range(6):
         limit, graph, samples, E = roomy(number)
-        answer = cycles_only(graph, samples, E)
+        answer = tied_apart(graph, samples, E)
         assert answer is not None
         with monkeypatch.context() as patch:
             patch.setattr(extremes, "SMALL", 10**9)
             other = solve_limit(samples, E)
-        for one in (Limit(samples, graph, answer[1], answer[0], E), limit):
+        for one in (Limit(samples, answer[0], answer[2], answer[1], E), limit):
             assert np.array_equal(one.graph.component, other.graph.component)
             assert one.svm.certificate.worst <= 1e-9
             assert np.allclose(one.svm.score, other.svm.score, rtol=0, atol=1e-9)
@@ -326,18 +326,26 @@ def test_the_direction_by_multipliers_equals_the_one_by_features(monkeypatch):
     assert soft
 
 
-def test_control_linear_ties_are_more_than_cycles(monkeypatch):
+def test_control_ties_between_last_tokens_are_not_found_apart(monkeypatch):
     monkeypatch.setattr(extremes, "SMALL", 0)
     monkeypatch.setattr(extremes, "SPLIT", 0)
     monkeypatch.setattr(extremes, "MOST_WORK", 10**8)
-    samples = samples_from_sequences(
-        [[0, 1, 4], [2, 3, 4]], [0, 2], vocabulary=Vocabulary(range(5))
-    )
+
+    def apart(rows, labels, E):
+        samples = samples_from_sequences(rows, labels, vocabulary=Vocabulary(range(len(E))))
+        return tied_apart(build_graph(samples), samples, check_embeddings(E))
+
+    # Last tokens of one vector that want opposite orders: a tie that neither makes by itself.
+    opposed = np.eye(4)
+    opposed[3] = opposed[2]
+    assert apart([[0, 1, 2], [0, 1, 3]], [0, 1], opposed) is None
+    assert apart([[0, 1, 2], [0, 1, 3]], [0, 1], np.eye(4)) is not None
+    # Two orders after one last token that add up to nothing: it makes that tie by itself.
     contrary = np.array([[1, 0, 0], [0, 1, 0], [-0.5, 0.5, 0], [0.5, -0.5, 0], [0, 0, 1.0]])
-    assert cycles_only(build_graph(samples), samples, check_embeddings(contrary)) is None
+    found = apart([[0, 1, 4], [2, 3, 4]], [0, 2], contrary)
+    assert found is not None
+    assert found[0].tied(4, 0, 1)
     # Two tokens of one vector that never met are tied all the same.
     same = np.eye(5)
     same[2] = same[1]
-    assert cycles_only(build_graph(samples), samples, check_embeddings(same)) is None
-    apart = np.eye(5)[:, :4] + 0.1
-    assert cycles_only(build_graph(samples), samples, check_embeddings(apart)) is not None
+    assert apart([[0, 1, 4], [2, 3, 4]], [0, 2], same) is None

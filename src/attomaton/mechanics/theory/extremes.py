@@ -1,10 +1,11 @@
-r"""The two ends at any size: everything tied, or nothing but by cycles. Either is guessed, and kept only if proven.
+r"""The two ends at any size: everything tied, or last tokens apart. Either is guessed, and kept only if proven.
 
 With many samples in few dimensions differences contradict each other until all are tied: the limit is one fit in W.
 That it ends proves the ties: its slope is 0 and every loser keeps a probability, which are the coefficients of a
-positive dependency. With few samples in many dimensions only cycles tie, and a W under which all other differences are
-at least 1 proves that. It comes from the method of multipliers, with Newton's steps by conjugate gradients: only
-differences that are violated take part in a step. Between the two ends differences are split one by one.
+positive dependency. With few samples in many dimensions last tokens do not disturb each other: what each ties by itself
+is all that is tied, and a W under which all other differences are at least 1 proves that. It comes from the method of
+multipliers, with Newton's steps by conjugate gradients: only differences that are violated take part in a step. Between
+the two ends differences are split one by one.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError
 from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.theory.dependent import linear_ties, pair_features
 from attomaton.mechanics.theory.finite import (
     CERTIFIED,
     KNOWN,
@@ -25,7 +27,7 @@ from attomaton.mechanics.theory.finite import (
     cyclic_choices,
     luce_loss,
 )
-from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
+from attomaton.mechanics.theory.graph import PriorityGraph, build_graph, regrouped
 from attomaton.mechanics.theory.matrices import Matrices, centred_in, conjugate_gradients, newton
 from attomaton.mechanics.theory.svm import GraphSVM, certified
 from attomaton.numerics import sum_by, unit_scale
@@ -33,7 +35,7 @@ from attomaton.numerics import sum_by, unit_scale
 LARGEST_ODDS = 40.0  # nats: beyond them a tie cannot be told from a strict difference by a fit
 MOST_NUMBERS = 2 * 10**8  # of the vectors of all pairs: 1.6 GB
 SMALL, SPLIT = 10**6, MOST_NUMBERS  # numbers of all differences written out
-MOST_WORK = 10**12  # numbers that products may read before an end is given up
+MOST_WORK = 3 * 10**12  # numbers that products may read before an end is given up
 NEAR, EXACT = (
     1e-7,
     1e-13,
@@ -90,16 +92,17 @@ def _soft(space: Matrices, graph: PriorityGraph, samples: Samples) -> FiniteComp
     )  # fmt: skip
 
 
-def cycles_only(
+def tied_apart(
     graph: PriorityGraph, samples: Samples, embeddings: Embeddings
-) -> tuple[FiniteComponent, GraphSVM] | None:
-    """Both parts where the graph's own components are all that is tied; None where that could not be shown."""
+) -> tuple[PriorityGraph, FiniteComponent, GraphSVM] | None:
+    """Graph and both parts where last tokens tie nothing but each by itself; None where that could not be shown."""
     pairs, edges, width = len(graph.pair_last), len(graph.dag[0]), embeddings.E.shape[1]
     room = _coordinates(graph, width)
     written = (pairs + edges) * min(pairs, room)
     # Differences of small problems are split one by one in less time, crowded ones are better split if they can be.
     if written <= (SMALL if edges <= 2 * room else SPLIT) or pairs * width > MOST_NUMBERS:
         return None
+    graph = _own_ties(graph, samples, embeddings)
     space = Matrices.of(graph, embeddings)
     rows = _Rows.of(graph, space)
     if _coincide(graph, rows):
@@ -116,7 +119,18 @@ def cycles_only(
         svm = certified(graph, samples, coefficient, score, multiplier[: rows.strict], "")
     except SolverError:
         return None
-    return finite, svm
+    return graph, finite, svm
+
+
+def _own_ties(graph: PriorityGraph, samples: Samples, embeddings: Embeddings) -> PriorityGraph:
+    """The graph with all that each last token ties by itself: a small problem, in the dimensions of a token."""
+    group = graph.component.copy()
+    lasts, count = np.unique(graph.pair_last[graph.edge_from], return_counts=True)
+    for q in lasts[count > embeddings.E.shape[1]]:  # fewer differences are independent, or all but
+        part = build_graph(samples.take(np.flatnonzero(samples.last == q)))
+        own = linear_ties(part, pair_features(part, embeddings)).graph
+        group[graph.pair_last == q] = group.max() + 1 + own.component
+    return regrouped(graph, np.unique(group, return_inverse=True)[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +166,16 @@ class _Rows:
 def _coincide(graph: PriorityGraph, rows: _Rows) -> bool:
     """Whether tokens of two components differ by nothing outside S_fin, though no difference was seen."""
     space, tied = rows.space, np.arange(len(rows.above)) >= rows.strict
-    W = np.random.default_rng(0).standard_normal((space.query.shape[1],) * 2)
-    if tied.any():
-        W = W - rows.back(_least(rows, tied, np.where(tied, rows.of_w(W), 0.0)))
-    mark = space.scores(W)
-    order = np.lexsort((mark, space.last))
-    near = np.abs(np.diff(mark[order])) <= SAME * np.abs(mark).max(initial=0.0)
-    near &= np.diff(space.last[order]) == 0
+    rng, marks = np.random.default_rng(0), []
+    for _ in range(3):  # of thousands of tokens two may look alike once
+        W = rng.standard_normal((space.query.shape[1],) * 2)
+        if tied.any():
+            W = W - rows.back(_least(rows, tied, rows.of_w(W)))
+        marks.append(space.scores(W))
+    order = np.lexsort((marks[0], space.last))
+    near = np.diff(space.last[order]) == 0
+    for mark in marks:
+        near &= np.abs(np.diff(mark[order])) <= SAME * np.abs(mark).max(initial=0.0)
     return bool((near & (np.diff(graph.component[order]) != 0)).any())
 
 

@@ -20,7 +20,7 @@ from attomaton.mechanics.theory.dependent import (
     linear_ties,
     pair_features,
 )
-from attomaton.mechanics.theory.extremes import all_tied, cycles_only
+from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_limit
@@ -296,8 +296,8 @@ def solve_limit(
         graph, finite = whole
         # Nothing is above anything: 0 whatever the embeddings.
         svm = timed("svm", graph_svm, graph, samples)
-    elif (apart := timed("svm", cycles_only, graph, samples, embeddings)) is not None:
-        finite, svm = apart
+    elif (apart := timed("svm", tied_apart, graph, samples, embeddings)) is not None:
+        graph, finite, svm = apart
     else:
         features = timed("ties", pair_features, graph, embeddings)
         ties = timed("ties", linear_ties, graph, features)
