@@ -328,7 +328,6 @@ def test_the_direction_by_multipliers_equals_the_one_by_features(monkeypatch):
 
 def test_control_ties_between_last_tokens_are_not_found_apart(monkeypatch):
     monkeypatch.setattr(extremes, "SMALL", 0)
-    monkeypatch.setattr(extremes, "SPLIT", 0)
     monkeypatch.setattr(extremes, "MOST_WORK", 10**8)
 
     def apart(rows, labels, E):

@@ -34,8 +34,8 @@ from attomaton.numerics import sum_by, unit_scale
 
 LARGEST_ODDS = 40.0  # nats: beyond them a tie cannot be told from a strict difference by a fit
 MOST_NUMBERS = 2 * 10**8  # of the vectors of all pairs: 1.6 GB
-SMALL, SPLIT = 10**6, MOST_NUMBERS  # numbers of all differences written out
-MOST_WORK = 3 * 10**12  # numbers that products may read before an end is given up
+SMALL = 10**6  # numbers of all differences written out
+MOST_WORK = 10**12  # numbers that products may read before an end is given up
 NEAR, EXACT = (
     1e-7,
     1e-13,
@@ -98,10 +98,9 @@ def tied_apart(
     """Graph and both parts where last tokens tie nothing but each by itself; None where that could not be shown."""
     pairs, edges, width = len(graph.pair_last), len(graph.dag[0]), embeddings.E.shape[1]
     room = _coordinates(graph, width)
-    written = (pairs + edges) * min(pairs, room)
-    # Differences of small problems are split one by one in less time, crowded ones are better split if they can be.
-    if written <= (SMALL if edges <= 2 * room else SPLIT) or pairs * width > MOST_NUMBERS:
-        return None
+    small = (pairs + edges) * min(pairs, room) <= SMALL  # then splitting one by one takes less time
+    if small or edges > 2 * room or pairs * width > MOST_NUMBERS:
+        return None  # so many differences hardly ever leave each other alone
     graph = _own_ties(graph, samples, embeddings)
     space = Matrices.of(graph, embeddings)
     rows = _Rows.of(graph, space)
