@@ -140,8 +140,7 @@ MUTATIONS = {
     ),
     "nothing kept of the start": (
         {"attomaton.claims.special_cases": [[
-            "return W - (space.coefficients(W) if limit.embeddings is None else space.project(W))",
-            "return np.zeros_like(W)",
+            "return W - FiniteSubspace(limit.graph, limit.embeddings).part(W)", "return np.zeros_like(W)",
         ]]},
         ["T3"],
     ),

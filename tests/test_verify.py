@@ -188,7 +188,8 @@ def test_a_users_data_are_put_through_every_claim_that_applies(call, tmp_path):
     summary = json.loads(out)
     assert code == 0, (err, summary["red"])
     verdicts = {c["claim"]: c["verdict"] for c in summary["claims"]}
-    for name in ("luce", "convexity", "loss-floor", "T1", "T2", "T4"):
+    more = ("no-critical-point", "active-subspace", "step-bound", "general-losses")
+    for name in ("luce", "convexity", "loss-floor", "T1", "T2", "T4", *more):
         assert verdicts[name] == "holds", name
     # One last token with a tie and an outranked token: neither acyclic nor one component.
     assert verdicts["T3"] == verdicts["S1"] == verdicts["mechanics-global"] == "not applicable"

@@ -5,7 +5,7 @@ mini-batches leave the rest of W as it started, whatever the embeddings. Adam di
 subspace: it is the control.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -15,7 +15,7 @@ from attomaton.claims.measure import train_cases
 from attomaton.claims.picture import level, line
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
-from attomaton.mechanics.theory.finite import active_subspace
+from attomaton.mechanics.theory.finite import FiniteSubspace, active_subspace
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence, Panel, Verdict
@@ -27,8 +27,6 @@ OPTIMIZERS = {
     "gd": {"lr": 1.0}, "ngd": {"lr": 0.01}, "sgd": {"lr": 0.5, "batch_size": 2}, CONTROL: {"lr": 0.01},
 }  # fmt: skip
 STILL = 1e-12  # of what moved, outside: the rounding of some thousand steps
-
-Project = Callable[[Float[np.ndarray, "*shape"]], Float[np.ndarray, "*shape"]]
 
 
 def _draws(problems: int) -> list[Case]:
@@ -42,16 +40,11 @@ def _draws(problems: int) -> list[Case]:
     return draws
 
 
-def _space(case: Case) -> tuple[Project, int, int]:
-    """The projection onto S_active in the space that is trained in, its dimension, and that of the whole."""
-    space = active_subspace(build_graph(case.samples), case.embeddings)
-    if case.embeddings is None:
-        return space.coefficients, space.dimension, len(space.graph.pair_last)
-    return space.project, len(space.basis), case.embeddings.E.shape[1] ** 2
-
-
 def _moved(
-    cases: Sequence[Case], starts: Sequence[np.ndarray], project: Sequence[Project], optimizer: str
+    cases: Sequence[Case],
+    starts: Sequence[np.ndarray],
+    spaces: Sequence[FiniteSubspace],
+    optimizer: str,
 ) -> Float[np.ndarray, "problems lengths"]:
     """How much of what training moved lies outside S_active, after each of `STEPS`."""
     shares = []
@@ -63,8 +56,8 @@ def _moved(
         assert ends is not None
         moves = [end[: len(start)] - start for end, start in zip(ends, starts, strict=True)]
         shares.append([
-            float(np.linalg.norm(m - inside(m))) / max(float(np.linalg.norm(m)), 1e-300)
-            for m, inside in zip(moves, project, strict=True)
+            float(np.linalg.norm(m - space.part(m))) / max(float(np.linalg.norm(m)), 1e-300)
+            for m, space in zip(moves, spaces, strict=True)
         ])  # fmt: skip
     return np.array(shares).T
 
@@ -72,7 +65,8 @@ def _moved(
 def check(problems: int = 4, given: Given | None = None) -> Evidence:
     """What moves outside S_active from random starts, on random data sets or a user's."""
     cases = _draws(problems) if given is None else given.cases
-    project, inside, whole = map(list, zip(*map(_space, cases), strict=True))
+    spaces = [active_subspace(build_graph(c.samples), c.embeddings) for c in cases]
+    inside, whole = [x.dimension for x in spaces], [int(np.prod(c.shape)) for c in cases]
     room = Assumption(
         "S_active is not everything",
         any(a < b for a, b in zip(inside, whole, strict=True)),
@@ -81,12 +75,9 @@ def check(problems: int = 4, given: Given | None = None) -> Evidence:
     if not room.holds:
         return not_applicable(*assumptions(cases, given, masked=True), room)
     starts = [
-        named_rng("active subspace, start", i).normal(
-            size=whole[i] if c.embeddings is None else (c.embeddings.E.shape[1],) * 2
-        )
-        for i, c in enumerate(cases)
+        named_rng("active subspace, start", i).normal(size=c.shape) for i, c in enumerate(cases)
     ]
-    share = {name: _moved(cases, starts, project, name) for name in OPTIMIZERS}
+    share = {name: _moved(cases, starts, spaces, name) for name in OPTIMIZERS}
     still = {name: x[:, -1].tolist() for name, x in share.items() if name != CONTROL}
     return Evidence(
         formula="(1 − Π_active) W(τ) = (1 − Π_active) W(0),  S_active = span{(e_i − e_j) e_kᵀ : i → j in G^(k)}",

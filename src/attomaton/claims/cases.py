@@ -30,6 +30,12 @@ class Case:
     samples: Samples
     embeddings: Embeddings | None = None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what is trained: W, or the scores of the pairs."""
+        E = self.embeddings
+        return (len(self.samples.pair_index()[0]),) if E is None else (E.E.shape[1],) * 2
+
 
 @dataclass(frozen=True, eq=False)
 class Given:

@@ -83,8 +83,6 @@ def _lines(case: Case, ends: int, rng: np.random.Generator) -> list[Line]:
 
     from attomaton.mechanics.experiment.model import loss_value
 
-    E = case.embeddings
-    shape = (len(case.samples.pair_index()[0]),) if E is None else (E.E.shape[1],) * 2
     t = np.linspace(0, 1, POINTS)
     found = []
     with float64():
@@ -99,7 +97,7 @@ def _lines(case: Case, ends: int, rng: np.random.Generator) -> list[Line]:
 
         measured = jax.jit(along)
         for scale in np.repeat(SCALES, ends):
-            A, B = scale * rng.normal(size=(2, *shape))
+            A, B = scale * rng.normal(size=(2, *case.shape))
             log, squared = map(np.asarray, measured(A, B - A))
             theory = np.array([_curvature(case, A, B - A, s) for s in t[1:-1:4]])
             found.append(Line(t, log, squared, theory))

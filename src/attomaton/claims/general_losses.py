@@ -120,13 +120,9 @@ def direction(case: Case, limit: Limit, order: int) -> Float[np.ndarray, "*shape
         row = np.zeros(len(graph.pair_last))
         row[list(edge)] = 1.0, -1.0
         row = row if case.embeddings is None else limit.dense(row)
-        rows.append((row - _inside(space, row)) / least)
+        rows.append((row - space.part(row)) / least)
     flat = np.array(rows).reshape(len(rows), -1)
     return (solve_whitened(flat) @ flat).reshape(rows[0].shape)
-
-
-def _inside(space: FiniteSubspace, W: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    return space.coefficients(W) if space.embeddings is None else space.project(W)
 
 
 def _paths(solved: Sequence[tuple[Case, Limit]], loss: str, among: Sequence[Samples]) -> list[Path]:
@@ -137,7 +133,7 @@ def _paths(solved: Sequence[tuple[Case, Limit]], loss: str, among: Sequence[Samp
     paths = []
     for (case, limit), minima in zip(solved, found, strict=True):
         space = FiniteSubspace(limit.graph, limit.embeddings)
-        inside = [_inside(space, x.params) for x in minima]
+        inside = [space.part(x.params) for x in minima]
         outside = [x.params - y for x, y in zip(minima, inside, strict=True)]
         paths.append(Path(minima, inside, outside, direction(case, limit, ORDER[loss])))
     return paths

@@ -59,8 +59,7 @@ def _path(case: Case, limit: Limit) -> Path:
     points = norm_path(case.samples, radii, case.embeddings)
     subspace = FiniteSubspace(limit.graph, case.embeddings)
     whole = [p.scores if p.W is None else p.W for p in points]
-    project = subspace.coefficients if case.embeddings is None else subspace.project
-    inside = [project(x) for x in whole if x is not None]
+    inside = [subspace.part(x) for x in whole if x is not None]
     outside = [x - y for x, y in zip(whole, inside, strict=True) if x is not None]
     return Path(radii, [p.loss for p in points], inside, outside)
 

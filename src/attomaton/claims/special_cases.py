@@ -142,8 +142,7 @@ def _start(limit: Limit, number: int) -> Float[np.ndarray, "*shape"]:
 
 def _outside(limit: Limit, W: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
     """The part of W outside S_fin."""
-    space = FiniteSubspace(limit.graph, limit.embeddings)
-    return W - (space.coefficients(W) if limit.embeddings is None else space.project(W))
+    return W - FiniteSubspace(limit.graph, limit.embeddings).part(W)
 
 
 def _train(

@@ -99,7 +99,11 @@ def check(problems: int = 6, given: Given | None = None) -> Evidence:
     beta = [smoothness(c) for c in cases]
     paper = [paper_smoothness(c) for c in cases]
     several = [c for c in cases for _ in STARTS]
-    starts = [_start(c, i, scale) for i, c in enumerate(cases) for scale in STARTS]
+    starts = [
+        named_rng("step bound, start", i).normal(scale=scale, size=c.shape)
+        for i, c in enumerate(cases)
+        for scale in STARTS
+    ]
     rates = np.repeat([*(BELOW * 2 / b for b in beta), *(1 / b for b in paper)], len(STARTS))
     ours, theirs = np.split(_descend(several * 2, starts * 2, rates), 2)
     pairs = [sharp(c) for c in (cases if given is None else cases[:1])]
@@ -145,12 +149,6 @@ def check(problems: int = 6, given: Given | None = None) -> Evidence:
             **sizes(given, K=K, **{"K of every second": MANY}, d=D, n=N, T=T),
         },
     )
-
-
-def _start(case: Case, number: int, scale: float) -> Float[np.ndarray, "*shape"]:
-    E = case.embeddings
-    shape = len(case.samples.pair_index()[0]) if E is None else (E.E.shape[1],) * 2
-    return named_rng("step bound, start", number).normal(scale=scale, size=shape)
 
 
 def _panels(ours: np.ndarray, tame: np.ndarray, wild: np.ndarray) -> tuple[Panel, ...]:

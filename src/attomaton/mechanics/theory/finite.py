@@ -674,6 +674,10 @@ class FiniteSubspace:
         """The part of W inside S_fin."""
         return np.einsum("nab,n->ab", self.basis, np.einsum("nab,ab->n", self.basis, W))
 
+    def part(self, params: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+        """The part inside S_fin of W, or without embeddings of the scores of the pairs."""
+        return self.coefficients(params) if self.embeddings is None else self.project(params)
+
 
 def active_subspace(graph: PriorityGraph, embeddings: Embeddings | None = None) -> FiniteSubspace:
     """S_active: the span of (e_i − e_j) e_kᵀ over all edges i → j of G^(k), outside which no gradient points.
