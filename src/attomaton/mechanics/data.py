@@ -25,6 +25,23 @@ class Embeddings(Shown):
     """The matrix E, one row per token: fewer dimensions than tokens, repeated and dependent rows are allowed."""
 
     E: Float[np.ndarray, "vocab width"]
+    split: int | None = (
+        None  # keys have the dimensions before it, queries those from it on; None: both have all
+    )
+
+    def _in_short(self) -> str:
+        apart = "" if self.split is None else f", split={self.split}"
+        return f"E=<{len(self.E)}×{self.E.shape[1]}>{apart}"
+
+    @property
+    def keys(self) -> Float[np.ndarray, "vocab key_width"]:
+        """What the rows of W belong to: a score is keys[x] · W queries[q]."""
+        return self.E[:, : self.split]
+
+    @property
+    def queries(self) -> Float[np.ndarray, "vocab query_width"]:
+        """What the columns of W belong to."""
+        return self.E[:, self.split :]
 
     @cached_property
     def gram(self) -> Float[np.ndarray, "vocab vocab"]:

@@ -14,6 +14,7 @@ from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError, SolverError, UsageError, counted
 from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.theory.decoder import decoder_samples
 from attomaton.mechanics.theory.dependent import (
     dependent_finite,
     dependent_svm,
@@ -134,7 +135,9 @@ class Limit(Tabular):
         """Who outranks whom after one last token, as a `matplotlib.figure.Figure`; `last` is its label."""
         return figure_of(self, self.graph.last_token(last))
 
-    def dense(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, "width width"]:
+    def dense(
+        self, coefficient: Float[np.ndarray, " pairs"]
+    ) -> Float[np.ndarray, "key_width query_width"]:
         """Σ_p M_p e_x e_kᵀ written out: W_svm from `svm.coefficient`, W_fin from `finite.coefficient`."""
         graph = self.graph
         check_dense(len(graph.vocabulary), self.embeddings)
@@ -161,12 +164,12 @@ class Limit(Tabular):
             return score
         from scipy.sparse import csr_array
 
-        E = self.embeddings.E
+        keys, queries = self.embeddings.keys, self.embeddings.queries
         M = csr_array((coefficient, (graph.pair_last, graph.pair_token)), shape=(K, K))
         lasts, which = np.unique(last, return_inverse=True)
-        W = E.T @ (M @ E)  # one row for each dimension of the last token
-        S = (E[lasts] @ W)[which]
-        return np.where((last >= 0) & (token >= 0), (S * E[token]).sum(axis=1), 0.0)
+        W = queries.T @ (M @ keys)  # one row for each dimension of the last token
+        S = (queries[lasts] @ W)[which]
+        return np.where((last >= 0) & (token >= 0), (S * keys[token]).sum(axis=1), 0.0)
 
     def summary(self) -> Summary:
         """The data set and its limit in counts: what `attomaton fit` prints."""
@@ -203,6 +206,11 @@ def expect_limit(x: object) -> None:
         raise UsageError(
             f"limit: {type(x).__name__} is no Limit. Make one with solve_limit(samples), or open_model(folder)."
         )
+    if x.embeddings is not None and x.embeddings.split is not None:
+        raise UsageError(
+            "limit: it is that of a decoder with keys and queries of its own, not of attention over samples. Its "
+            "matrices are limit.dense(limit.svm.coefficient) and limit.dense(limit.finite.coefficient)."
+        )
 
 
 def check_dense(K: int, embeddings: Embeddings | None) -> None:
@@ -221,12 +229,12 @@ def dense_matrix(
     last: Int[np.ndarray, " pairs"],
     token: Int[np.ndarray, " pairs"],
     coefficient: Float[np.ndarray, " pairs"],
-) -> Float[np.ndarray, "width width"]:
+) -> Float[np.ndarray, "key_width query_width"]:
     """Σ_p M_p e_x e_kᵀ over pairs of a last token k and a token x."""
     from scipy.sparse import csr_array
 
     M = csr_array((coefficient, (token, last)), shape=(K, K))
-    return M.toarray() if embeddings is None else embeddings.E.T @ (M @ embeddings.E)
+    return M.toarray() if embeddings is None else embeddings.keys.T @ (M @ embeddings.queries)
 
 
 def merge_summaries(parts: Sequence[tuple[float, Summary]]) -> Summary:
@@ -253,10 +261,14 @@ def merge_summaries(parts: Sequence[tuple[float, Summary]]) -> Summary:
 
 
 def solve_limit(
-    samples: Samples,
+    samples: Samples | None = None,
     embeddings: Table | None = None,
     stage: Callable[[str, float | None], None] = lambda name, seconds: None,
     norm: Norm = "frobenius",
+    *,
+    keys: Table | None = None,
+    queries: Table | None = None,
+    support: Table | None = None,
 ) -> Limit:
     """The limit of training on these samples.
 
@@ -264,6 +276,10 @@ def solve_limit(
     whose steepest steps train: "frobenius" (gradient descent), "max" (signs, Adam without ε), "spectral" (Muon),
     "nuclear" (W = K Qᵀ from a small start), or the p of an entrywise norm (mirror descent). Its direction is then
     `direction`; `svm`, `finite` and the loss floor stay those of gradient descent.
+
+    Instead of samples a linear decoder may be given, whose logits for context j are keys · W queries[j]: `queries` are
+    the vectors of contexts, `keys` those of tokens (without them the standard basis), and `support[j, v]` says how
+    often token v came after context j, 0 outside its support.
     `stage(name, None)` is called when a stage begins and `stage(name, seconds)` when it ends.
 
     >>> from attomaton.corpus.windows import samples_from_sequences
@@ -271,7 +287,12 @@ def solve_limit(
     >>> limit.svm.score.round(9).tolist(), limit.finite.loss_floor
     ([1.0, 0.0, -1.0], 0.0)
     """
+    if keys is not None or queries is not None or support is not None:
+        if samples is not None or embeddings is not None:
+            raise UsageError("solve_limit takes samples, or keys, queries and support, not both.")
+        samples, embeddings = decoder_samples(keys, queries, support)
     expect_samples(samples)
+    assert samples is not None
     norm = check_norm(norm)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
         embeddings = check_embeddings(embeddings, len(samples.vocabulary))

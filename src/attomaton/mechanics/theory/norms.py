@@ -40,6 +40,7 @@ CERTIFIED = 1e-6  # residual above which an answer is an error
 MOST_ENTRIES = 20_000  # of one program: components of a last token, or entries of W
 MOST_NUMBERS = 4 * 10**6  # of all dense rows together
 WIDEST = 64  # rows and columns of W together for the norms of singular values
+MOST_WRITTEN = 25 * 10**6  # entries of W
 SAME = 1e-9  # singular values, relative to the largest, that count as 0
 
 Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
@@ -193,8 +194,8 @@ def _scores(
     """e_xᵀ W e_q of every pair."""
     if embeddings is None:
         return W[graph.pair_token, graph.pair_last]
-    E = embeddings.E
-    return ((E @ W)[graph.pair_token] * E[graph.pair_last]).sum(axis=1)
+    keys, queries = embeddings.keys, embeddings.queries
+    return ((keys @ W)[graph.pair_token] * queries[graph.pair_last]).sum(axis=1)
 
 
 def _matrix(
@@ -208,7 +209,7 @@ def _matrix(
     M = csr_array((flow, (row, column)), shape=(len(tokens), len(lasts)))
     if embeddings is None:
         return M.toarray()
-    return embeddings.E[tokens].T @ (M @ embeddings.E[lasts])
+    return embeddings.keys[tokens].T @ (M @ embeddings.queries[lasts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +387,7 @@ def _by_components(
     cuts = np.flatnonzero(np.diff(graph.component_last[a], append=-1)) + 1
     for lo, hi in pairwise([0, *cuts]):
         nodes, which = np.unique(np.concatenate([a[lo:hi], b[lo:hi]]), return_inverse=True)
-        _check_size(norm, (len(nodes), 1), 0)
+        _check_size(norm, (len(nodes), 1), 0, 0)
         rows = incidence(which[: hi - lo], which[hi - lo :], len(nodes))
         rows = rows.multiply(length[nodes]).tocsc()
         program = _Program(rows, np.zeros((0, len(nodes))), (len(nodes), 1))
@@ -415,31 +416,28 @@ def _by_matrix(
     singular, P = norm in ("spectral", "nuclear"), len(graph.pair_last)
     tokens, row = np.unique(graph.pair_token, return_inverse=True)
     lasts, column = np.unique(graph.pair_last, return_inverse=True)
-    K = len(graph.vocabulary)
-    E = eye_array(K, format="csr") if embeddings is None else embeddings.E
     # W = left · core · rightᵀ: outside the span of what was seen a norm of singular values only grows.
     left: Any
     right: Any
     if embeddings is None:
-        left, right = E[:, tokens], E[:, lasts]
-    elif singular:
-        left, right = orth(E[tokens].T, SAME), orth(E[lasts].T, SAME)
+        one = eye_array(len(graph.vocabulary), format="csc")
+        left, right = one[:, tokens], one[:, lasts]
     else:
-        left = right = np.eye(E.shape[1])
+        keys, queries = embeddings.keys[tokens], embeddings.queries[lasts]
+        spans = (orth(x.T, SAME) if singular else np.eye(x.shape[1]) for x in (keys, queries))
+        left, right = spans
     shape = (left.shape[1], right.shape[1])
-    _check_size(norm, shape, P + len(graph.dag[0]))
-    W, flow, multiplier = (np.zeros(x) for x in ((E.shape[1],) * 2, P, len(graph.dag[0])))
-    if not len(multiplier):
-        return W, flow, multiplier
-    unit = float(np.sqrt(np.mean(np.square((E @ left)[tokens]).sum(axis=1))))
-    key, query = (E[tokens] @ left)[row] / unit, (E[lasts] @ right)[column] / unit
-    pairs = (
-        csr_array(
-            (np.ones(P), (np.arange(P), row * shape[1] + column)), shape=(P, shape[0] * shape[1])
-        )
-        if embeddings is None
-        else csr_array((key[:, :, None] * query[:, None, :]).reshape(P, -1))
+    _check_size(norm, shape, P + len(graph.dag[0]), left.shape[0] * right.shape[0])
+    if not len(graph.dag[0]):
+        return np.zeros((left.shape[0], right.shape[0])), np.zeros(P), np.zeros(0)
+    if embeddings is None:
+        keys, queries = np.eye(shape[0]), np.eye(shape[1])
+    else:
+        keys, queries = keys @ left, queries @ right
+    unit = float(
+        np.sqrt(np.square(keys).sum(axis=1).mean() * np.square(queries).sum(axis=1).mean())
     )
+    pairs = csr_array((keys[row][:, :, None] * queries[column][:, None, :]).reshape(P, -1)) / unit
     above, ties = _differences(graph)
     tied = (ties @ pairs).toarray()
     basis = orth(tied.T, SAME).T if len(tied) else tied
@@ -448,17 +446,18 @@ def _by_matrix(
     if len(tied):
         flow += ties.T @ np.linalg.lstsq(tied.T, basis.T @ free, rcond=None)[0]
     W = np.asarray(left @ w.reshape(shape) @ right.T)
-    return W / unit**2, flow / unit**2, multiplier / unit**2
+    return W / unit, flow / unit, multiplier / unit
 
 
-def _check_size(norm: Norm, shape: tuple[int, int], rows: int) -> None:
-    """Refuse what its solver would not finish."""
+def _check_size(norm: Norm, shape: tuple[int, int], rows: int, written: int) -> None:
+    """Refuse what its solver would not finish, and a W that nobody could hold."""
     entries = shape[0] * shape[1]
     if norm in ("spectral", "nuclear"):
-        if sum(shape) > WIDEST:
+        if sum(shape) > WIDEST or written > MOST_WRITTEN:
             raise UsageError(
-                f"norm {norm}: tokens span {shape[0]:,} dimensions and last tokens {shape[1]:,}; together at most "
-                f"{WIDEST} are allowed. Use fewer samples or dimensions."
+                f"norm {norm}: tokens span {shape[0]:,} dimensions and last tokens {shape[1]:,}, and W has {written:,} "
+                f"entries; at most {WIDEST} dimensions together and {MOST_WRITTEN:.1e} entries are allowed. Use fewer "
+                "samples or dimensions."
             )
     elif entries > MOST_ENTRIES or rows * entries > MOST_NUMBERS:
         raise UsageError(
