@@ -14,6 +14,7 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory import dependent, extremes
 from attomaton.mechanics.theory import limit as limit_module
 from attomaton.mechanics.theory.automaton import Automaton
@@ -21,6 +22,7 @@ from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.numerics import named_rng
 
 PROBLEMS = 120
 
@@ -168,6 +170,15 @@ def test_independent_rows_give_the_same_by_both_ways():
         np.testing.assert_allclose(finite.log_pi, usual.finite.log_pi, atol=1e-9)
         assert finite.loss_floor == pytest.approx(usual.finite.loss_floor, abs=1e-9)
         assert finite.norm == pytest.approx(usual.finite.norm, abs=1e-8)
+
+
+def test_a_long_direction_is_no_infeasible_program():
+    """Margins of 1/417 of a unit vector: in units of 1 the solver takes the program for infeasible."""
+    rng = named_rng("any embeddings", 198)
+    samples = draw_samples(rng, 8, 7, 4)
+    limit = solve_limit(samples, unit_embeddings(rng, 8, 4))
+    assert limit.svm.certificate.worst <= 1e-8
+    assert limit.svm.norm == pytest.approx(416.6825, abs=1e-3)
 
 
 # By hand: e_a + e_c = e_b + e_d, so that "a over b" and "c over d" add up to nothing.

@@ -408,13 +408,15 @@ def solve_whitened(rows: Float[np.ndarray, "dag_edges rank"]) -> Float[np.ndarra
     direct = np.zeros(0) if not len(rows) else _active_set(rows)
     if direct is not None:
         return direct
-    solver = piqp.DenseSolver()
-    tighten(solver)
     short = rows if len(rows) >= rows.shape[1] else shortened(rows)
     width = short.shape[1]
-    solver.setup(np.eye(width), np.zeros(width), G=short, h_l=np.ones(len(short)))
-    solver.solve()
-    multiplier = np.maximum(solver.result.z_l, 0.0)
+    for unit in (1.0, 10.0, 100.0, 1e3, 1e4):  # of w: a long one looks infeasible in a smaller unit
+        solver = piqp.DenseSolver()
+        tighten(solver)
+        solver.setup(np.eye(width), np.zeros(width), G=unit * short, h_l=np.ones(len(short)))
+        if solver.solve() != piqp.PIQP_PRIMAL_INFEASIBLE:
+            break
+    multiplier = unit**2 * np.maximum(solver.result.z_l, 0.0)
     return _polish_coupled(rows[:0], rows, np.zeros(0), multiplier)[1]
 
 
