@@ -34,6 +34,8 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("fit", "🙂.jsonl", "-o", "out"),
     ("train", "odd.jsonl", "--steps", "4", "-o", "out"),
     ("train", "odd.jsonl", "--optimizer", "→", "-o", "out"),
+    ("dimensions", "odd.jsonl", "--d", "2,3", "--draws", "1", "-o", "out"),
+    ("dimensions", "odd.jsonl", "--d", "→", "-o", "out"),
     ("predict", "odd-model", *ODD),
     ("predict", "odd-model", *ODD, "--sample", "3"),
     ("predict", "predictor", "the", "→"),

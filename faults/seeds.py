@@ -209,8 +209,9 @@ def verification(folder: Path) -> None:
     for name in ("T1", "T2"):
         evidence = Checked(
             Verdict.HOLDS, Verdict.FAILS, "1e-3", {"cosine": [0.9, 1.0], "n": {"a": 3}}, {"cosine": 0.1},
-            name, "A title", "W goes there.", "$W$", (Assumption("A1", True, "all"),), {"cosine": 1.0}, "why",
-            (panel, heat), {"seeds": 2}, seconds=1.5, command=f"attomaton verify --only {name}",
+            name, "A title", "W goes there.", formula="$W$", assumptions=(Assumption("A1", True, "all"),),
+            prediction={"cosine": 1.0}, reason="why", panels=(panel, heat), settings={"seeds": 2}, seconds=1.5,
+            command=f"attomaton verify --only {name}",
         )  # fmt: skip
         records.append(evidence)
     with new_folder(folder / "run", "verify") as work:

@@ -232,8 +232,8 @@ def test_control_composition_without_counts(monkeypatch):
 def test_control_paths_backwards(monkeypatch):
     honest = Automaton._edge
 
-    def flipped(self, q, i, j, evidence):
-        edge = honest(self, q, i, j, evidence)
+    def flipped(self, q, i, j, *rest):
+        edge = honest(self, q, i, j, *rest)
         return replace(edge, winner=edge.loser, loser=edge.winner)
 
     monkeypatch.setattr(Automaton, "_edge", flipped)

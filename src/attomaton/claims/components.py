@@ -31,7 +31,7 @@ def fig11(
     Once contexts connect everything, a token stands alone as long as it never was a label: $1 + K e^{-n/K}$. Of the
     largest data one draw says enough. Control: contexts of two tokens, where one win does not close a cycle.
     """
-    rows: list[dict[str, float]] = []
+    rows: list[dict[str, float | int]] = []
     for some in n:
         draws = range(seeds if some < N_11[-1] else 1)
         found = [_components(named_rng(f"fig11 {some}", i), some, T, K) for i in draws]
@@ -48,7 +48,7 @@ def fig11(
     }
 
 
-def _as_published(rows: list[dict[str, float]], name: str) -> bool:
+def _as_published(rows: list[dict[str, float | int]], name: str) -> bool:
     told = [(row[name], PUBLISHED_11[int(row["n"])]) for row in rows if row["n"] in PUBLISHED_11]
     return all(abs(mean - value) <= off for mean, (value, off) in told)
 

@@ -60,8 +60,8 @@ class Figure:
     @property
     def settings(self) -> Settings:
         """What can be set, each with its published value: the other arguments of `make`."""
-        said = signature(self.make).parameters
-        return {name: one.default for name, one in said.items() if name not in INNER}
+        said = signature(self.make).parameters.values()
+        return {x.name: x.default for x in said if x.name not in INNER and x.default is not x.empty}
 
     def asked(self, said: Mapping[str, Any]) -> Settings:
         """These settings, each of the kind of its published value; numbers may come as text."""
