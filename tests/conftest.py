@@ -38,6 +38,7 @@ LONG = (
     "tests/mechanics/test_minima.py",
     "tests/test_models.py",
     "tests/mechanics/test_svm.py",
+    "tests/mechanics/test_norms.py",
     "tests/mechanics/test_finite.py",
     "tests/test_tutorial.py",
     "tests/test_console.py",

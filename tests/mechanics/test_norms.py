@@ -136,6 +136,18 @@ def test_values_are_those_of_cvxpy(norm):
             assert limit.direction.value == pytest.approx(by_cvxpy(*rows, norm), rel=SAME)
 
 
+def test_hundreds_of_equal_leaves_are_one():
+    """One token above n: u for it and u − 1 for all others, with u^(p−1) = n (1 − u)^(p−1)."""
+    n = 400
+    samples = samples_from_sequences([list(range(n + 1))], [0])
+    for p in (1.5, 3.0, 6.0):
+        odds = n ** (1 / (p - 1))
+        u = odds / (1 + odds)
+        found = direction(samples, p)
+        assert found.value == pytest.approx((u**p + n * (1 - u) ** p) ** (1 / p), rel=1e-8)
+        assert found.score[0] == pytest.approx(u, abs=1e-4)  # the value is flat there: √1e-8
+
+
 @pytest.mark.parametrize("norm", NORMS)
 def test_more_tokens_than_dimensions(norm):
     """Ties are linear ones, as the limit found them."""

@@ -1,6 +1,7 @@
 """WikiText-2's validation text, contexts of 16 tokens: known counts and the exact loss floor."""
 
 from collections import Counter
+from itertools import pairwise
 from math import exp, log
 
 import networkx as nx
@@ -9,6 +10,7 @@ import pytest
 
 from attomaton.corpus.readers import read_samples
 from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.norms import norm_limit
 
 COUNTS = {
     "tokens": 217_646,
@@ -85,3 +87,13 @@ def test_components_of_a_second_algorithm(limit):
     )
     sizes = Counter(map(len, nx.strongly_connected_components(graph)))
     assert sizes == Counter(limit.graph.component_size.tolist())
+
+
+def test_the_longest_chain_is_the_max_norm(limit):
+    """By another algorithm: the longest path of the condensation, and every step of the chain outranks the next."""
+    found = norm_limit(limit.graph, limit.samples, None, "max")
+    dag = nx.DiGraph(zip(*(x.tolist() for x in limit.graph.dag), strict=True))
+    assert 2 * found.value == nx.dag_longest_path_length(dag, weight=None, default_weight=1) == 6
+    assert found.certificate.worst == 0.0
+    for i, j in pairwise(found.chain.tokens):
+        assert limit.graph.outranks(found.chain.last, i, j)

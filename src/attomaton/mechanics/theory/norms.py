@@ -27,8 +27,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError, number, one_of
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.mechanics.theory.svm import balance, incidence, violation
-from attomaton.numerics import sum_by
+from attomaton.mechanics.theory.svm import balance, divergence, incidence, merged_nodes, violation
 from attomaton.results import KKT
 
 Norm = str | float | int  # a name, or the p of an entrywise norm
@@ -41,6 +40,9 @@ MOST_ENTRIES = 20_000  # of one program: components of a last token, or entries 
 MOST_NUMBERS = 4 * 10**6  # of all dense rows together
 WIDEST = 64  # rows and columns of W together for the norms of singular values
 MOST_WRITTEN = 25 * 10**6  # entries of W
+ROUNDS = 300  # of reweighting
+CLOSE = 1e-8  # gap at which it ends
+SMALL = 1e-8  # least entry, and least weight, relative to the largest entry
 SAME = 1e-9  # singular values, relative to the largest, that count as 0
 
 Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
@@ -228,7 +230,7 @@ class _Program:
         elif norm in ("max", 1.0):
             w, multiplier, free = self._linear(norm)
         else:
-            w, multiplier, free = self._power(float(norm))
+            w, multiplier, free = self._reweighted(float(norm))
         w = w - self.ties.T @ (self.ties @ w)
         multiplier = np.maximum(multiplier, 0.0)
         D = self.above.T @ multiplier + self.ties.T @ free
@@ -258,34 +260,51 @@ class _Program:
             raise SolverError(f"norm {norm}: {answer.message}")
         return answer.x[k:], -answer.ineqlin.marginals[2 * n :], answer.eqlin.marginals
 
-    def _power(self, p: float) -> "_Found":
-        """Entrywise p-norms: the least T = Σ t with t_i^(1/p) T^(1−1/p) ≥ |w_i|; variables T, t, w."""
-        import clarabel
-        from scipy.sparse import block_array, coo_array
+    def _reweighted(self, p: float) -> "_Found":
+        """Entrywise p-norms by Newton's method: quadratic programs with the weights |w|^(p−2), and a line search.
+
+        Each of them bounds the value from below, too; it ends when the best bound is as good as w.
+        """
+        from scipy.optimize import minimize_scalar
+
+        w, *found = self._quadratic(np.ones(self.above.shape[1]))
+        best, bound = found, 0.0
+        for _ in range(ROUNDS):
+            D = self.above.T @ found[0] + self.ties.T @ found[1]
+            here = float(found[0].sum()) / norm_of(D, dual_of(p))
+            if here > bound:
+                best, bound = found, here
+            if norm_of(w, p) - bound <= CLOSE * bound:
+                break
+            size = np.abs(w) / np.abs(w).max()
+            # No weight is endless, none is nothing: a program has to be solved with them.
+            weight = np.maximum(np.maximum(size, SMALL) ** (p - 2), SMALL)
+            new, *found = self._quadratic(weight)
+            move = new - w
+            length = minimize_scalar(
+                lambda x, w=w, move=move: norm_of(w + x * move, p), bounds=(0, 1),
+                method="bounded", options={"xatol": 1e-9},
+            ).x  # fmt: skip
+            w = w + length * move
+        return w, best[0], best[1]
+
+    def _quadratic(self, weight: Float[np.ndarray, " entries"]) -> "_Found":
+        """min Σ weight w², by PIQP, scaled to have all margins."""
+        import piqp
+        from scipy.sparse import csc_matrix, diags_array
 
         edges, n = self.above.shape
-        row = np.arange(3 * n).reshape(n, 3)  # t_i, T, w_i of each cone
-        column = np.stack([1 + np.arange(n), np.zeros(n, int), 1 + n + np.arange(n)], axis=1)
-        shape = (3 * n, 2 * n + 1)
-        power = coo_array((np.full(3 * n, -1.0), (row.ravel(), column.ravel())), shape=shape)
-        ties = coo_array(self.ties)
-        A = block_array(
-            [
-                [coo_array([[-1.0]]), coo_array(np.ones((1, n))), None],
-                [coo_array((len(self.ties), 1)), None, ties],
-                [None, None, -self.above],
-            ]
-        )
-        A = block_array([[A], [power]])
-        cones = [
-            clarabel.ZeroConeT(1 + len(self.ties)),
-            clarabel.NonnegativeConeT(edges),
-            *(clarabel.PowerConeT(1 / p) for _ in range(n)),
-        ]
-        b = np.repeat([0.0, -1.0, 0.0], [1 + len(self.ties), edges, 3 * n])
-        x, z = _conic(np.append(1.0, np.zeros(2 * n)), A, b, cones)
-        k = 1 + len(self.ties)
-        return x[1 + n :], z[k : k + edges], -z[1:k]
+        solver = piqp.SparseSolver()
+        settings = solver.settings
+        settings.eps_abs = settings.eps_rel = 1e-10
+        settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = 1e-10
+        ties = {"A": csc_matrix(self.ties), "b": np.zeros(len(self.ties))} if len(self.ties) else {}
+        square = csc_matrix(diags_array(weight))
+        solver.setup(square, np.zeros(n), **ties, G=csc_matrix(self.above), h_l=np.ones(edges))
+        solver.solve()
+        w = np.array(solver.result.x)
+        free = -np.array(solver.result.y) if len(self.ties) else np.zeros(0)
+        return w / (self.above @ w).min(), np.maximum(solver.result.z_l, 0.0), free
 
     def _spectral(self) -> "_Found":
         """The least t with t I ± [0 W; Wᵀ 0] positive semidefinite; variables t, w."""
@@ -378,15 +397,16 @@ def _by_components(
 ]:
     """Scores, flow and multipliers of an entrywise norm for one-hot tokens: a program for each last token.
 
-    It has one number for each component, longer than its score by the p-th root of its size; ties need no constraint.
+    It has one number for each component, longer than its score by the p-th root of its size, so that ties need no
+    constraint; leaves below the same components are one.
     """
-    n, (a, b) = len(graph.level), graph.dag
-    p = float(norm)
-    length = graph.component_size ** (-1 / p)
-    score, multiplier, value = np.zeros(n), np.zeros(len(a)), [0.0]
-    cuts = np.flatnonzero(np.diff(graph.component_last[a], append=-1)) + 1
+    merged, p = merged_nodes(graph), float(norm)
+    length = merged.size ** (-1 / p)
+    score, multiplier, value = np.zeros(len(length)), np.zeros(len(merged.start)), [0.0]
+    cuts = np.flatnonzero(np.diff(merged.last[merged.start], append=-1)) + 1
     for lo, hi in pairwise([0, *cuts]):
-        nodes, which = np.unique(np.concatenate([a[lo:hi], b[lo:hi]]), return_inverse=True)
+        ends = np.concatenate([merged.start[lo:hi], merged.end[lo:hi]])
+        nodes, which = np.unique(ends, return_inverse=True)
         _check_size(norm, (len(nodes), 1), 0, 0)
         rows = incidence(which[: hi - lo], which[hi - lo :], len(nodes))
         rows = rows.multiply(length[nodes]).tocsc()
@@ -397,9 +417,10 @@ def _by_components(
     # Last tokens share nothing but the norm of their values: that weighs their multipliers.
     whole = norm_of(np.array(value), norm)
     multiplier *= np.repeat((np.array(value) / (whole or 1.0)) ** (p - 1), np.diff([0, 0, *cuts]))
+    multiplier = multiplier[merged.edge] * merged.share
     # What leaves a component is shared evenly by its tokens: the smallest flow in any of these norms.
-    flow = (sum_by(a, multiplier, n) - sum_by(b, multiplier, n)) / graph.component_size
-    return score[graph.component], flow[graph.component], multiplier
+    flow = divergence(graph, multiplier) / graph.component_size
+    return score[merged.of][graph.component], flow[graph.component], multiplier
 
 
 def _by_matrix(

@@ -120,7 +120,7 @@ def certify(
     multiplier: Float[np.ndarray, " dag_edges"],
 ) -> KKT:
     """Residuals of the optimality conditions, margins taken sample by sample from the raw data."""
-    flow = _divergence(graph, multiplier)
+    flow = divergence(graph, multiplier)
     if not all(np.isfinite(x).all() for x in (score, flow, coefficient)):
         return KKT(np.inf, np.inf, np.inf)  # `max` passes over a NaN
     # Relative, so that the scale of the embeddings cancels; 0 only where nothing outranks anything. A token above
@@ -151,7 +151,7 @@ def balance(
     multiplier: Float[np.ndarray, " dag_edges"],
 ) -> float:
     """By how much the coefficients of a component differ from what its multipliers leave there, at worst."""
-    rest = _component_sum(graph, coefficient) - _divergence(graph, multiplier)
+    rest = _component_sum(graph, coefficient) - divergence(graph, multiplier)
     return float(np.abs(rest).max(initial=0.0))
 
 
@@ -162,7 +162,7 @@ def _component_sum(
     return sum_by(graph.component, value, len(graph.level))
 
 
-def _divergence(
+def divergence(
     graph: PriorityGraph, multiplier: Float[np.ndarray, " dag_edges"]
 ) -> Float[np.ndarray, " components"]:
     """Multipliers leaving each component minus those entering it."""
@@ -175,29 +175,49 @@ def _solve_by_last_token(
     graph: PriorityGraph,
 ) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " dag_edges"]]:
     """Orthonormal case: independent programs, many last tokens to one solver call."""
+    nodes = merged_nodes(graph)
+    start, end, last = nodes.start, nodes.end, nodes.last
+    levels = np.zeros(int(last.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(levels, graph.component_last, graph.level + 1)
+    # Multipliers grow like the square of the depth, and the solver takes large ones for a program without answer.
+    unit = np.where(levels > DEEP, levels, 1)[last]
+    u, multiplier = np.zeros(len(last)), np.zeros(len(start))
+    for lo, hi in _batches(last):
+        first, stop = np.searchsorted(start, [lo, hi])
+        if stop > first:
+            part = slice(first, stop)
+            u[lo:hi], multiplier[part] = _solve_batch(
+                nodes.size[lo:hi], start[part] - lo, end[part] - lo, last[lo:hi], unit[lo:hi]
+            )
+    return u[nodes.of][graph.component], multiplier[nodes.edge] * nodes.share
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Components with equal leaves merged, ascending by last token, and the distinct edges between them, sorted."""
+
+    of: Int[np.ndarray, " components"]
+    size: Int[np.ndarray, " nodes"]
+    last: Int[np.ndarray, " nodes"]
+    start: Int[np.ndarray, " edges"]
+    end: Int[np.ndarray, " edges"]
+    edge: Int[np.ndarray, " dag_edges"]  # what each edge of the DAG became
+    share: Float[
+        np.ndarray, " dag_edges"
+    ]  # of its multiplier, by size: each leaf is then balanced itself
+
+
+def merged_nodes(graph: PriorityGraph) -> Nodes:
+    """The graph with one node for all leaves below the same components."""
     a, b = graph.dag
     node = _merge_leaves(graph)
     count = int(node.max(initial=-1)) + 1
     size = np.bincount(node, graph.component_size, count).astype(np.int64)
     last = np.zeros(count, np.int64)
     last[node] = graph.component_last
-    levels = np.zeros(int(last.max(initial=-1)) + 1, np.int64)
-    np.maximum.at(levels, graph.component_last, graph.level + 1)
-    # Multipliers grow like the square of the depth, and the solver takes large ones for a program without answer.
-    unit = np.where(levels > DEEP, levels, 1)[last]
     edge, which = np.unique(node[a] * count + node[b], return_inverse=True)
-    u, multiplier = np.zeros(count), np.zeros(len(edge))
     start, end = edge // max(count, 1), edge % max(count, 1)
-    for lo, hi in _batches(last):
-        first, stop = np.searchsorted(start, [lo, hi])
-        if stop > first:
-            part = slice(first, stop)
-            u[lo:hi], multiplier[part] = _solve_batch(
-                size[lo:hi], start[part] - lo, end[part] - lo, last[lo:hi], unit[lo:hi]
-            )
-    # Leaves that were merged share the multiplier of their edge by size: each is then balanced itself.
-    share = graph.component_size[b] / size[node[b]]
-    return u[node][graph.component], multiplier[which] * share
+    return Nodes(node, size, last, start, end, which, graph.component_size[b] / size[node[b]])
 
 
 def _merge_leaves(graph: PriorityGraph) -> Int[np.ndarray, " components"]:
