@@ -65,7 +65,7 @@ def verify(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick/--full", help="Small problems (about 2 minutes), or all of them."),
+        typer.Option("--quick/--full", help="Small problems (a few minutes), or all of them."),
     ] = True,
     data: Annotated[
         Path | None,
