@@ -38,6 +38,8 @@ NOT_RUN = {
     "attomaton verify --only T1,S3": "tests/test_verify.py runs the same on quicker claims",
     "attomaton verify --data orders.jsonl": "tests/test_verify.py runs the same on a smaller file",
     "attomaton reproduce --all": MINUTES,
+    "attomaton reproduce mechanics-fig9 --out fig9": "tests/claims/test_published.py runs it with fewer instances",
+    "attomaton reproduce mechanics-fig10 --out fig10": "tests/claims/test_published.py runs it with fewer instances",
     "attomaton reproduce scan-snap-fig7 --quick": "needs WikiText-2 and minutes",
     "attomaton reproduce scan-snap-fig10 --quick": "needs WikiText-2 and minutes",
     "attomaton reproduce scan-snap-fig7 -o fig7": "needs WikiText-2 and a GPU",
