@@ -8,7 +8,16 @@ from attomaton.cli.scan import dynamics
 from attomaton.lab.scan_snap import runs as scan_snap
 from attomaton.lab.scan_snap.settings import CHOICES, LABELS
 from attomaton.lab.training import form
-from attomaton.mechanics.experiment.arguments import HEADS, LOSSES, OPTIMIZERS, RATES, Settings
+from attomaton.mechanics.experiment.arguments import (
+    HEADS,
+    LOSSES,
+    OPTIMIZERS,
+    OWN,
+    RATE,
+    RATES,
+    SCHEDULES,
+    Settings,
+)
 from attomaton.mechanics.experiment.train import train
 from attomaton.scan_snap.levels import OPTIONS, UNTIL, settings_of
 
@@ -50,6 +59,10 @@ def test_training_has_one_set_of_defaults():
     assert usual.lr is usual.batch_size is command["lr"][1] is command["batch_size"][1] is None
     for optimizer, rate in RATES.items():
         assert f"{rate:g} for {optimizer}" in command["lr"][0]
+    assert f"{RATE:g} for the others" in command["lr"][0]
+    assert said_default(command["schedule"][0]) == usual.schedule == SCHEDULES[0]
+    for name, value in OWN["adam"].items():
+        assert said_default(command[name][0]) == str(value)
     choices = {"optimizer": OPTIMIZERS, "head": HEADS, "loss": LOSSES}
     for name, known in choices.items():
         assert form.CHOICES[name] is known

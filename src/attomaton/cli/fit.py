@@ -247,13 +247,32 @@ def train(
         str | None, typer.Option(help="zeros (default), uniform, or a .npy file with W(0).")
     ] = None,
     optimizer: Annotated[
-        str | None, typer.Option(help="gd (default), ngd, polyak, sgd or adam.")
+        str | None,
+        typer.Option(
+            help="gd (default), ngd, polyak, sgd, adam, sign, spectral, muon, or mirror:p with p > 1 (mirror:1.5, "
+            "mirror:3)."
+        ),
     ] = None,
     lr: Annotated[
         float | None,
         typer.Option(
-            help="Step size (default: 1 for gd, 0.01 for ngd, 0.1 for sgd, 0.01 for adam; polyak finds its own)."
+            help="Step size (default: 1 for gd, 0.1 for sgd, 0.01 for the others; polyak finds its own)."
         ),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Step sizes: constant (default), or inverse-sqrt (lr/√t at step t)."),
+    ] = None,
+    eps: Annotated[
+        float | None,
+        typer.Option(help="Added to √v by adam (default: 1e-08; may be 0), to ‖g‖ by ngd (0)."),
+    ] = None,
+    beta1: Annotated[
+        float | None, typer.Option(help="Momentum of adam (default: 0.9) and muon (0.95).")
+    ] = None,
+    beta2: Annotated[
+        float | None,
+        typer.Option(help="How long adam remembers squared gradients (default: 0.999)."),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Number of steps (default: 4000).")] = None,
     every: Annotated[
@@ -290,7 +309,7 @@ def train(
     spacing = int(every) if every is not None and every.isdigit() else every
     given = said(
         init=init, optimizer=optimizer, lr=lr, steps=steps, every=spacing, head=head, loss=loss,
-        batch_size=batch_size, seeds=seeds, seed=seed,
+        batch_size=batch_size, seeds=seeds, seed=seed, schedule=schedule, eps=eps, beta1=beta1, beta2=beta2,
     )  # fmt: skip
     with progress_bar("training") as progress:
         summary = train_run(
@@ -309,12 +328,23 @@ def train(
     rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
     rows = [[row[name] for name in names] for row in summary["final"]]
     vectors = f"embeddings {summary['embeddings']}\n" if summary["embeddings"] else ""
+    free = [row["eps_free"] for row in summary["final"] if "eps_free" in row]
+    towards = _tends_to(summary["limit_norm"], settings.get("eps", 0.0), free)
     text = (
         f"{summary['steps']:,} steps of {settings['optimizer']}{rate} on {summary['samples']:,} samples; L* = "
-        f"{summary['loss_floor']:.8g}\n{vectors}{table(names, rows)}\nrun in {out}"
+        f"{summary['loss_floor']:.8g}\n{vectors}{towards}\n{table(names, rows)}\nrun in {out}"
     )
     emit(summary, text, json)
     stopped = [s for s in summary["status"] if s != "finished"]
     if stopped:
         say(f"not finished: {', '.join(stopped)}; what was computed is kept.")
         raise typer.Exit(130 if "interrupted" in stopped else 4)
+
+
+def _tends_to(norm: str | float, eps: float, free: list[float]) -> str:
+    """Which limit the optimizer that was used belongs to; `free`: Adam's coordinates that ε leaves alone."""
+    named = f"{norm} norm" if isinstance(norm, str) else f"entrywise {norm:g}-norm"
+    line = f"tends to the largest margin in the {named}"
+    if not eps or not free:
+        return line
+    return f"{line} while √v is well above ε = {eps:g}: at the end in {min(free):.1%} of the coordinates"

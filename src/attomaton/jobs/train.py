@@ -47,7 +47,16 @@ from attomaton.errors import UsageError, whole_number
 from attomaton.folders.model import ModelFolder
 from attomaton.jobs.embeddings import embeddings_source, input_files
 from attomaton.mechanics.data import Embeddings, check_embeddings
-from attomaton.mechanics.experiment.arguments import INITS, MOST, USUAL, Settings, resolved
+from attomaton.mechanics.experiment.arguments import (
+    INITS,
+    MATRIX,
+    MOST,
+    USUAL,
+    WIDEST,
+    Settings,
+    limit_norm,
+    resolved,
+)
 from attomaton.mechanics.experiment.train import (
     Checkpoint,
     Training,
@@ -63,6 +72,7 @@ W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W 
 def train_beside_theory(
     limit: Limit,
     *,
+    optimizer: str = USUAL.optimizer,
     loss: str = USUAL.loss,
     seeds: int = USUAL.seeds,
     progress: Progress | None = None,
@@ -77,9 +87,11 @@ def train_beside_theory(
     """
     from attomaton.claims.measure import measure, yardstick
 
+    limit = _as_trained(limit, optimizer)
     return train(
         limit.samples,
         embeddings=limit.embeddings,
+        optimizer=optimizer,
         loss=loss,
         seeds=seeds,
         loss_floor=limit.finite.loss_floor if loss == "log" else None,
@@ -126,6 +138,7 @@ def train_run(
         start = read_matrix(init, "init")
         if limit.embeddings is None:
             limit = solve_limit(samples, _standard_basis(samples, start))
+    limit = _as_trained(limit, settings.optimizer)
     config = {
         "data": str(data),
         "embeddings": None if embeddings is None else str(embeddings),
@@ -174,6 +187,14 @@ def train_run(
     # What a run that goes on takes the place of is its own beginning.
     replaced = None if kept.found else place.replaced
     return {**summary, "resumed_at_step": kept.found, "replaced": replaced}
+
+
+def _as_trained(limit: Limit, optimizer: str) -> Limit:
+    """The limit in the space that is trained in: of W as a matrix where steps need one (`train` refuses large ones)."""
+    K = len(limit.samples.vocabulary)
+    if limit.embeddings is not None or optimizer not in MATRIX or K > WIDEST:
+        return limit
+    return solve_limit(limit.samples, check_embeddings(np.eye(K)))
 
 
 def _limit_to_reach(
@@ -232,6 +253,7 @@ def _train_summary(
         "svm_norm": limit.svm.norm,
         "finite_norm": limit.finite.norm,
         "steps": int(run.steps[-1]),
+        "limit_norm": limit_norm(settings.optimizer),
         "settings": {k: v for k, v in vars(settings).items() if k != "init" and v is not None},
         "status": run.status,
         "final": [

@@ -33,6 +33,7 @@ BROKEN = "broken off"  # of a run whose process was killed: nothing but its chec
 KINDS: dict[str, tuple[type, ...]] = {
     "lr": (float, int), "steps": (int,), "every": (int, str), "batch_size": (int,), "seeds": (int,),
     "seed": (int,), "context": (int,), "dimension": (int,), "eps": (float, int),
+    "beta1": (float, int), "beta2": (float, int),
 }  # fmt: skip
 
 

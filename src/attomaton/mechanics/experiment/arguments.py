@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.samples import Samples, list_of
-from attomaton.errors import DataError, UsageError, number, one_of, whole_number
+from attomaton.errors import DataError, UsageError, number, one_of, visible, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings, check_head
 from attomaton.mechanics.synthetic import general_head
 from attomaton.results import absent
@@ -21,11 +21,25 @@ MOST = (
 HEADS = ("identity", "tied", "general")
 SCORE_LOSSES = ("squared-score", "logistic-score")  # of the label's score u = c_y·f
 LOSSES = ("log", "squared", "cross-entropy", *SCORE_LOSSES)  # the others: of softmax(C f)_y
-OPTIMIZERS = ("gd", "ngd", "polyak", "sgd", "adam")
+OPTIMIZERS = (
+    "gd", "ngd", "polyak", "sgd", "adam", "sign", "spectral", "muon", "mirror:1.5", "mirror:3",
+)  # fmt: skip  # and mirror:p with any other p > 1
+MATRIX = ("spectral", "muon")  # their steps need W as a matrix
+MIRROR = "mirror:"
+SCHEDULES = ("constant", "inverse-sqrt")
 INITS = ("zeros", "uniform")
-WIDEST = 4000  # tokens for which a general head may be a matrix over the vocabulary
+WIDEST = 4000  # tokens for which a general head, or W, may be a matrix over the vocabulary
 RECORDS = 100  # records kept when nobody says how often
-RATES = {"gd": 1.0, "ngd": 0.01, "sgd": 0.1, "adam": 0.01}  # lr when none is given; polyak has none
+RATES, RATE = (
+    {"gd": 1.0, "sgd": 0.1},
+    0.01,
+)  # lr when none is given, RATE for the others; polyak has none
+OWN: dict[str, dict[str, float]] = {  # what single optimizers have, at its usual values
+    "ngd": {"eps": 0.0},
+    "adam": {"eps": 1e-8, "beta1": 0.9, "beta2": 0.999},
+    "muon": {"beta1": 0.95},
+}
+EPS_FREE = 10.0  # times ε: above it √v̂ decides how Adam steps
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,10 @@ class Settings:
     lr: float | tuple[float, ...] | None = None  # one for all problems, or one for each
     every: int | str | None = None
     batch_size: int | None = absent()  # all samples at every step
-    eps: float | None = absent()  # ngd: nothing is added to ‖g‖
+    eps: float | None = absent()  # of ngd, added to ‖g‖; of adam, to √v̂
+    beta1: float | None = absent()  # of adam and muon
+    beta2: float | None = absent()  # of adam
+    schedule: str = "constant"
 
 
 USUAL = Settings()
@@ -62,12 +79,81 @@ def learning_rate(optimizer: str | Any, lr: Any = None) -> Any:
     >>> learning_rate("ngd"), learning_rate("ngd", 0.5)
     (0.01, 0.5)
     """
-    one_of("optimizer", optimizer, OPTIMIZERS)
+    check_optimizer(optimizer)
     if optimizer == "polyak" and lr is not None:
         raise UsageError(
             'lr with optimizer="polyak", which computes its own step size from loss_floor; leave lr out.'
         )
-    return RATES.get(optimizer) if lr is None else lr
+    if lr is not None or optimizer == "polyak":
+        return lr
+    return RATES.get(optimizer, RATE)
+
+
+def check_optimizer(optimizer: str | Any) -> None:
+    """Refuse a name that is no optimizer's."""
+    if not isinstance(optimizer, str) or not optimizer.startswith(MIRROR):
+        one_of("optimizer", optimizer, OPTIMIZERS)
+    else:
+        mirror_power(optimizer)
+
+
+def mirror_power(optimizer: str) -> float | None:
+    """The p of mirror descent in ℓp; None of other optimizers.
+
+    >>> mirror_power("mirror:1.5"), mirror_power("gd")
+    (1.5, None)
+    """
+    if not optimizer.startswith(MIRROR):
+        return None
+    try:
+        p = float(optimizer.removeprefix(MIRROR))
+    except ValueError:
+        p = inf
+    if not 1 < p < inf:
+        raise UsageError(
+            f'optimizer="{visible(optimizer)}": after "{MIRROR}" a number above 1 is needed, as in "mirror:1.5".'
+        )
+    return p
+
+
+def limit_norm(optimizer: str) -> str | float:
+    """The norm whose largest margin an optimizer's steps tend to: its name, or the p of an entrywise one.
+
+    Of adam it is the norm while √v̂ is well above ε (`eps_free` of a run: of how many coordinates); where it is not, its
+    steps are those of scaled descent.
+
+    >>> limit_norm("ngd"), limit_norm("adam"), limit_norm("muon"), limit_norm("mirror:3")
+    ('frobenius', 'max', 'spectral', 3.0)
+    """
+    p = mirror_power(optimizer)
+    if p is not None:
+        return p
+    norms = {"sign": "max", "adam": "max", "spectral": "spectral", "muon": "spectral"}
+    return norms.get(optimizer, "frobenius")
+
+
+def own_options(optimizer: str, **given: Any) -> dict[str, float | None]:
+    """ε, β₁ and β₂: what was given, or the usual ones of this optimizer; None where it has none.
+
+    >>> own_options("muon", beta1=None), own_options("adam", eps=0)["eps"]
+    ({'eps': None, 'beta1': 0.95, 'beta2': None}, 0.0)
+    """
+    usual: dict[str, float | None] = {"eps": None, "beta1": None, "beta2": None}
+    usual |= OWN.get(optimizer, {})
+    for name, value in given.items():
+        if value is None:
+            continue
+        if usual[name] is None:
+            owners = " and ".join(f'"{x}"' for x, has in OWN.items() if name in has)
+            raise UsageError(
+                f'{name}={value!r:.60} with optimizer="{optimizer}", which has none: it is an option of {owners}.'
+            )
+        usual[name] = found = number(name, value, least=0)
+        if not found < (inf if name == "eps" else 1):
+            raise UsageError(
+                f"{name}={value}: it must be {'finite' if name == 'eps' else 'less than 1'}."
+            )
+    return usual
 
 
 def resolved(**options: Any) -> Settings:
@@ -75,11 +161,15 @@ def resolved(**options: Any) -> Settings:
 
     >>> resolved(optimizer="adam", steps=1000)
     Settings(init='zeros', optimizer='adam', steps=1000, head='identity', loss='log', seeds=1, seed=0, lr=0.01,
-             every=10, batch_size=None, eps=None)
+             every=10, batch_size=None, eps=1e-08, beta1=0.9, beta2=0.999, schedule='constant')
     """
     asked = replace(USUAL, **{k: v for k, v in options.items() if v is not None})
     every = spacing(whole_number("steps", asked.steps, 1), asked.every)
-    return replace(asked, lr=learning_rate(asked.optimizer, asked.lr), every=every)
+    own = own_options(asked.optimizer, eps=asked.eps, beta1=asked.beta1, beta2=asked.beta2)
+    return replace(
+        asked, lr=learning_rate(asked.optimizer, asked.lr), every=every,
+        eps=own["eps"], beta1=own["beta1"], beta2=own["beta2"],
+    )  # fmt: skip
 
 
 def check_options(
@@ -92,10 +182,15 @@ def check_options(
     seed: int | Any,
     every: int | str | Any | None = None,
     batch_size: int | Any | None = None,
-    eps: float | Any | None = None,
+    schedule: str | Any = USUAL.schedule,
 ) -> None:
     """Refuse options that make no sense, before anything is computed."""
-    one_of("optimizer", optimizer, OPTIMIZERS)
+    check_optimizer(optimizer)
+    one_of("schedule", schedule, SCHEDULES)
+    if optimizer == "polyak" and schedule != USUAL.schedule:
+        raise UsageError(
+            f'schedule="{schedule}" with optimizer="polyak", which computes its own step size; leave it out.'
+        )
     one_of("head", head, HEADS)
     one_of("loss", loss, LOSSES)
     if head != "identity" and loss == "log":
@@ -112,10 +207,6 @@ def check_options(
         raise UsageError(
             f'batch_size with optimizer="{optimizer}", which uses all samples at every step. '
             'Use "sgd" or "adam", or leave batch_size out.'
-        )
-    if eps is not None and (number("eps", eps, least=0) == inf or optimizer != "ngd"):
-        raise UsageError(
-            f'eps={eps} with optimizer="{optimizer}": it is what "ngd" adds to ‖g‖, a small number.'
         )
     if not 0 <= whole_number("seed", seed) < 2**63:
         raise UsageError(f"seed={seed}: a number from 0 to 2^63 − 1 is needed.")
@@ -165,11 +256,19 @@ def loss_floors(
 
 
 def embedding_tables(
-    sets: list[Samples], embeddings: Table | Sequence[Table] | Any | None
+    sets: list[Samples], embeddings: Table | Sequence[Table] | Any | None, optimizer: str
 ) -> list[Float[np.ndarray, "_ width"]] | None:
-    """The embedding matrix of each data set, checked; None in pairs space."""
+    """The embedding matrix of each data set, checked; None in pairs space. Where W must be a matrix, one-hot."""
     if embeddings is None:
-        return None
+        if optimizer not in MATRIX:
+            return None
+        K = max(len(s.vocabulary) for s in sets)
+        if K > WIDEST:
+            raise UsageError(
+                f'optimizer="{optimizer}" orthogonalises W as a matrix, which without embeddings has {K:,} × {K:,} '
+                f"numbers, and {WIDEST:,} tokens are the most; give embeddings of fewer dimensions."
+            )
+        return [np.eye(len(s.vocabulary), K) for s in sets]
     given = _for_each("embeddings", embeddings, sets)
     tables = [
         check_embeddings(getattr(E, "E", E), len(s.vocabulary)).E

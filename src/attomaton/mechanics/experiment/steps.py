@@ -7,9 +7,10 @@ from zlib import crc32
 
 import numpy as np
 
-from attomaton.base.optimisers import Adam, Optimiser, Plain
+from attomaton.base.optimisers import Adam, Mirror, Muon, Optimiser, Plain, Sign
 from attomaton.corpus.samples import Samples
 from attomaton.errors import UsageError
+from attomaton.mechanics.experiment.arguments import EPS_FREE, mirror_power
 
 if TYPE_CHECKING:
     from jax import Array
@@ -31,6 +32,9 @@ class Plan(NamedTuple):
     record: Record | None
     shared: bool  # one data set for all problems
     apart: bool = False  # problems one after the other
+    beta1: float | None = None
+    beta2: float | None = None
+    schedule: str = "constant"
 
 
 class State(NamedTuple):
@@ -102,14 +106,24 @@ def fall_apart(problem: "Problem | Whole") -> bool:
     return (bags.token.size * E.shape[-1] if bags.score is None else E.size) > CACHED
 
 
-def first_state(optimizer: str, params: np.ndarray) -> State:
+def first_state(plan: Plan, params: np.ndarray) -> State:
     """Where training stands before its first step."""
     zero = np.zeros(len(params), np.int64)
-    return State(params, _optimiser(optimizer).init(params), zero, zero)
+    return State(params, _optimiser(plan).init(params), zero, zero)
 
 
-def _optimiser(name: str) -> Optimiser:
-    return Adam() if name == "adam" else Plain()
+def _optimiser(plan: Plan, eps: Any = 0.0) -> Optimiser:
+    """How a gradient becomes a step, but for ngd and polyak."""
+    p = mirror_power(plan.optimizer)
+    if p is not None:
+        return Mirror(p)
+    if plan.optimizer == "adam":
+        assert plan.beta1 is not None
+        assert plan.beta2 is not None
+        return Adam(plan.beta1, plan.beta2, eps)
+    if plan.optimizer in ("spectral", "muon"):
+        return Muon(plan.beta1 or 0.0)
+    return Sign() if plan.optimizer == "sign" else Plain()
 
 
 def _drawn(problem: "Problem", batch_size: int, key: Any) -> "Problem":
@@ -140,6 +154,8 @@ def _move(plan: Plan, state: State, value: Any, g: Any, given: Given) -> tuple[A
     import jax.numpy as jnp
 
     lr, moments = given.lr, state.moments
+    if plan.schedule == "inverse-sqrt":
+        lr = lr / jnp.sqrt((state.step + 1).astype(g.dtype))
     if plan.optimizer == "ngd":
         direction, norm = _unit(g)
         return -lr * direction * jnp.where(norm > 0, norm / (norm + given.eps), 0.0), moments
@@ -147,7 +163,18 @@ def _move(plan: Plan, state: State, value: Any, g: Any, given: Given) -> tuple[A
         direction, norm = _unit(g)
         length = jnp.maximum(value - given.floor, 0.0) / jnp.where(norm > 0, norm, 1.0)
         return -length * direction, moments
-    return _optimiser(plan.optimizer).update(g, moments, state.step, -lr)
+    return _optimiser(plan, given.eps).update(g, moments, state.step, -lr)
+
+
+def _eps_free(plan: Plan, state: State, eps: Any) -> Any:
+    """Of the coordinates that ever had a gradient, the share whose √v̂ is above `EPS_FREE` times Adam's ε; 1 of none."""
+    import jax.numpy as jnp
+
+    v = state.moments[1]
+    fair = 1 - (plan.beta2 or 0.0) ** jnp.maximum(state.step, 1).astype(v.dtype)
+    free = jnp.sqrt(v / fair) > EPS_FREE * eps
+    moved = (v > 0).sum()
+    return jnp.where(moved > 0, (free & (v > 0)).sum() / jnp.maximum(moved, 1), 1.0)
 
 
 def _advance(
@@ -192,6 +219,8 @@ def _advance(
             "loss": look(state.params, problem)[0],
             "norm": _unit(state.params)[1],
         }
+        if plan.optimizer == "adam":
+            values["eps_free"] = _eps_free(plan, state, given.eps)
         if plan.record is not None:
             values |= _scalars(plan.record(state.params, given.context))
         return state, {k: jnp.where(state.failed == 0, v, jnp.nan) for k, v in values.items()}
@@ -203,11 +232,11 @@ def _scalars(values: dict) -> "dict[str, Array]":
     """What `record` returned, or an error that says what it should have been."""
     import jax.numpy as jnp
 
-    wrong = [k for k, v in values.items() if jnp.ndim(v) or k in ("loss", "norm")]
+    wrong = [k for k, v in values.items() if jnp.ndim(v) or k in ("loss", "norm", "eps_free")]
     if wrong:
         raise UsageError(
             f"record: {', '.join(map(repr, wrong))} must be scalars, under names other than "
-            '"loss" and "norm", which are always recorded.'
+            '"loss", "norm" and "eps_free", which training itself records.'
         )
     return {k: jnp.asarray(v, float) for k, v in values.items()}
 

@@ -6,7 +6,15 @@ With $g = \nabla_W L(W_t)$, $\|\cdot\|$ the Frobenius norm and $\eta$ = `lr`, on
     ngd      W ← W − η g/(‖g‖ + ε)            (no step where g = 0; ε = `eps` is 0 unless given)
     polyak   W ← W − (L − L*)/‖g‖² · g        (L* = `loss_floor`; no step where L ≤ L*; no η)
     sgd      W ← W − η g_B                    (g_B: the gradient of a random mini-batch B)
-    adam     m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  W ← W − η m̂/(√v̂ + ε)
+    adam     m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  W ← W − η m̂/(√v̂ + ε)      (no step where √v̂ + ε = 0)
+    sign     W ← W − η sign(g)
+    spectral W ← W − η U Vᵀ                   (g = U Σ Vᵀ; singular values that are rounding of 0 left out)
+    muon     b ← β₁b + g,  W ← W − η U Vᵀ     (b = U Σ Vᵀ)
+    mirror:p u ← u − η g/‖g‖_q,  W = sign(u)|u|^{1/(p−1)}     (1/p + 1/q = 1; entrywise norms)
+
+with $\eta/\sqrt{t}$ for $\eta$ at step t = 1, 2, … where `schedule` is "inverse-sqrt". Each tends to the largest margin
+in a norm of its own, `limit_norm`. sign, adam and mirror act on the entries of W: without embeddings these are the pair
+scores, as for one-hot tokens; the same tokens in another orthonormal basis have other entries, and train otherwise.
 
 Training knows nothing of the theory it is compared with: what else is measured on the way is the
 caller's, given as `record`. JAX is imported when training starts, not with this module.
@@ -33,7 +41,9 @@ from attomaton.mechanics.experiment.arguments import (
     first_parameters,
     head_tables,
     learning_rate,
+    limit_norm,
     loss_floors,
+    own_options,
     record_steps,
     spacing,
     step_sizes,
@@ -77,6 +87,11 @@ class Training(Tabular):
     seconds: dict[str, float]  # "compile" and "run"
     settings: Settings = USUAL
     C: Float[np.ndarray, "sets vocab width"] | None = None  # general heads, one for each data set
+
+    @property
+    def limit_norm(self) -> str | float:
+        """The norm of the margin that this optimizer's steps tend to: a name, or the p of an entrywise norm."""
+        return limit_norm(self.settings.optimizer)
 
     def _in_short(self) -> str:
         ended = ", ".join(dict.fromkeys(self.status))
@@ -122,6 +137,9 @@ def train(
     loss: str | Any = USUAL.loss,
     batch_size: int | Any | None = None,
     eps: float | Any | None = None,
+    beta1: float | Any | None = None,
+    beta2: float | Any | None = None,
+    schedule: str | Any = USUAL.schedule,
     seeds: int | Any = USUAL.seeds,
     seed: int | Any = USUAL.seed,
     loss_floor: PerProblem | None = None,
@@ -140,8 +158,14 @@ def train(
     occur; with them (one matrix, or one for each data set) the parameters are W. `init` is "zeros",
     "uniform" on ±1/√width, or given values (one array for all, or one for each problem). Problem i
     draws from its own stream of random numbers, named by `seed` and i alone. `lr` and `loss_floor`
-    may be one number for each problem; without `lr` it is 1 for gd, 0.01 for ngd and adam, 0.1 for sgd. The
+    may be one number for each problem; without `lr` it is 1 for gd, 0.1 for sgd, 0.01 for the others. The
     defaults are those of `attomaton train` and of the lab, too; what was used is in `settings` of the answer.
+
+    `optimizer` is "gd", "ngd", "polyak", "sgd", "adam", "sign", "spectral", "muon" or "mirror:p" with a number p > 1.
+    spectral and muon need W as a matrix: without embeddings they train it for one-hot tokens, and the answer has `W`
+    instead of `scores`. `eps` is of ngd (0 unless given) and adam (1e-8; 0 is allowed), `beta1` of adam (0.9) and muon
+    (0.95), `beta2` of adam (0.999). `schedule` is "constant" or "inverse-sqrt", which divides `lr` by the square root
+    of the step's number. With adam the share of coordinates whose √v̂ is above 10 ε is recorded, too, as `eps_free`.
 
     `head` says how the layer's output f becomes scores C f: "identity" reads off the attention mass of each token,
     "tied" has C = E, "general" draws for each data set a C under which c_y·e_k is largest at k = y
@@ -180,10 +204,11 @@ def train(
         steps=steps,
         every=every,
         batch_size=batch_size,
-        eps=eps,
         seeds=seeds,
         seed=seed,
+        schedule=schedule,
     )
+    own = own_options(optimizer, eps=eps, beta1=beta1, beta2=beta2)
     steps, seeds = (whole_number(*x, least=1) for x in (("steps", steps), ("seeds", seeds)))
     batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
     seed = whole_number("seed", seed)
@@ -208,7 +233,7 @@ def train(
             "Repeat the data sets instead."
         )
     B = len(sets) if many else seeds
-    tables = embedding_tables(sets, embeddings)
+    tables = embedding_tables(sets, embeddings, optimizer)
     heads = head_tables(sets, tables, head, seed)
     floor = loss_floors(loss_floor, optimizer, B)
     rate = step_sizes(1.0 if optimizer == "polyak" else learning_rate(optimizer, lr), B)
@@ -218,12 +243,16 @@ def train(
     gather = _gathers(layout, fits)
     every = spacing(steps, every)
     marks = record_steps(steps, every)
-    given = Given(rate, np.full(B, eps or 0.0), floor, np.full(B, seed), np.arange(B), context)
+    given = Given(
+        rate, np.full(B, own["eps"] or 0.0), floor, np.full(B, seed), np.arange(B), context
+    )
     with float64():
         problem = stack(sets, tables, heads, not many, gather, kind != "identity")
         apart = many and fall_apart(problem)
-        plan = Plan(optimizer, kind, loss, batch_size, record, not many, apart)
-        state = first_state(optimizer, padded(starts))
+        plan = Plan(
+            optimizer, kind, loss, batch_size, record, not many, apart, own["beta1"], own["beta2"], schedule
+        )  # fmt: skip
+        state = first_state(plan, padded(starts))
         course = run_course(plan, state, (problem, given), marks, progress, watch, checkpoint)
     ended = "interrupted" if course.interrupted else "finished"
     return Training(
@@ -236,7 +265,7 @@ def train(
         settings=Settings(
             init if isinstance(init, str) else "given", optimizer, steps,
             "given" if given_head else kind, loss, seeds, seed,
-            _recorded(None if optimizer == "polyak" else rate), every, batch_size, eps,
+            _recorded(None if optimizer == "polyak" else rate), every, batch_size, **own, schedule=schedule,
         ),
         C=None if heads is None else padded(heads),
     )  # fmt: skip
