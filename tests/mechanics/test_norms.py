@@ -253,6 +253,13 @@ def test_an_answer_without_certificate_is_an_error(monkeypatch):
         solve_limit(CHAIN, norm=3)
 
 
+def test_a_solver_that_ends_nowhere_is_an_error(monkeypatch):
+    nothing = (np.full(3, np.nan), np.zeros(3), np.zeros(0))
+    monkeypatch.setattr(norms._Program, "_spectral", lambda self: nothing)
+    with pytest.raises(SolverError, match="no W with all margins"):
+        solve_limit(CHAIN, norm="spectral")
+
+
 def test_what_is_no_norm_or_too_large_is_refused(monkeypatch):
     for wrong in ("maximum", 0.5, None, float("nan"), True):
         with unchecked_types(), pytest.raises(UsageError, match="norm"):

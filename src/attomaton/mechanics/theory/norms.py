@@ -184,10 +184,11 @@ def _longest(
         step = lo + int((graph.height[b[lo:hi]] == graph.height[way[-1]] - 1).argmax())
         multiplier[step] = 0.5
         way.append(int(b[step]))
-    head = np.unique(graph.component, return_index=True)[1][way]
+    last = int(graph.component_last[way[0]])
+    pairs = graph.pairs_of(last)
+    head = [pairs.start + int((graph.component[pairs] == c).argmax()) for c in way]
     flow[head[0]], flow[head[-1]] = 0.5, -0.5
-    tokens = tuple(int(x) for x in graph.pair_token[head])
-    return score, flow, multiplier, Chain(int(graph.pair_last[head[0]]), tokens)
+    return score, flow, multiplier, Chain(last, tuple(int(x) for x in graph.pair_token[head]))
 
 
 def _scores(
@@ -234,6 +235,8 @@ class _Program:
         w = w - self.ties.T @ (self.ties @ w)
         multiplier = np.maximum(multiplier, 0.0)
         D = self.above.T @ multiplier + self.ties.T @ free
+        if not (np.isfinite(D).all() and np.isfinite(w).all() and (self.above @ w).min() > 0):
+            raise SolverError(f"norm {norm}: its solver found no W with all margins.")
         size = norm_of(D.reshape(self.shape), dual_of(norm))
         return w / (self.above @ w).min(), multiplier / size, free / size
 
