@@ -275,7 +275,7 @@ def solve_limit(
     `embeddings` are a matrix, one row per token; without them the tokens are the standard basis. `norm` is the one
     whose steepest steps train: "frobenius" (gradient descent), "max" (signs, Adam without ε), "spectral" (Muon),
     "nuclear" (W = K Qᵀ from a small start), or the p of an entrywise norm (mirror descent). Its direction is then
-    `direction`; `svm`, `finite` and the loss floor stay those of gradient descent.
+    `direction`; `svm` stays that of gradient descent, `finite` and the loss floor are the same for all.
 
     Instead of samples a linear decoder may be given, whose logits for context j are keys · W queries[j]: `queries` are
     the vectors of contexts, `keys` those of tokens (without them the standard basis), and `support[j, v]` says how
