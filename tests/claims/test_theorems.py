@@ -11,6 +11,7 @@ from attomaton.claims import (
     general_heads,
     general_losses,
     gradient_descent,
+    optimiser_norm,
     regularisation,
     special_cases,
     step_bound,
@@ -51,6 +52,23 @@ def test_too_little_training_does_not_pass_for_convergence():
     assert gradient_descent.check(problems=2, steps=300).verdict is Verdict.FAILS
     assert automaton_limit.check(problems=2, steps=20).verdict is Verdict.FAILS
     assert any_embeddings.check(problems=2, steps=300).verdict is Verdict.FAILS
+    assert optimiser_norm.check(problems=1, steps=100).verdict is Verdict.FAILS
+
+
+def test_each_optimiser_has_a_norm_of_its_own():
+    evidence = optimiser_norm.check(problems=2, steps=20_000)
+    assert evidence.stands, evidence.measured
+
+
+def test_the_share_of_the_best_margin_by_hand():
+    """0 over 1 over 2: (1, 0, −1) has margin 1 and length √2, (3, 0, −1) margin 1 and length √10."""
+    limit = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
+    W = np.zeros((3, 3))
+    W[:, 2] = 1.0, 0.0, -1.0
+    assert optimiser_norm.share(limit, "frobenius", W) == pytest.approx(1.0)
+    assert optimiser_norm.share(limit, "frobenius", -W) == pytest.approx(-2.0)
+    W[0, 2] = 3.0
+    assert optimiser_norm.share(limit, "frobenius", W) == pytest.approx(0.2**0.5)
 
 
 def test_a_control_keeps_contexts_and_changes_every_label():

@@ -28,6 +28,7 @@ from attomaton.claims import (
     loss_floor,
     luce_identity,
     many_tokens,
+    optimiser_norm,
     phase_transition,
     published,
     regularisation,
@@ -168,6 +169,12 @@ _LIST = [
         "With dependent embeddings descent grows along W_svm of the linear ties; its part in S_fin tends to W_fin.",
         any_embeddings.check, full={"problems": 20, "steps": 1_000_000},
         why="speaks of fewer dimensions than tokens: attomaton train --embeddings shows them on your data",
+    ),
+    Claim(
+        "optimiser-norm", "Each optimiser tends to the largest margin in a norm of its own",
+        "NGD tends to it in Frobenius', sign and Adam in max, spectral and Muon in spectral, mirror descent in ℓp.",
+        optimiser_norm.check, quick={"problems": 2}, full={"problems": 10},
+        why="speaks of W as a matrix over few tokens: attomaton train --optimizer trains each on your data",
     ),
     Claim(
         "S1", "The decoder's backward signal rises, peaks and fades",
