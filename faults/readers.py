@@ -38,7 +38,7 @@ from attomaton.lab.sweep import map as sweep_map
 from attomaton.lab.training import runs as training_runs
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.course import joined, unpacked
-from attomaton.mechanics.experiment.steps import first_state
+from attomaton.mechanics.experiment.steps import Plan, first_state
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import merge_summaries, solve_limit
 from attomaton.mechanics.theory.view import graph_view
@@ -209,7 +209,8 @@ def _checkpoint(folder: Path, rng: Random) -> None:
     path = folder / "checkpoint.safetensors"
     reproduce.Checkpoint(folder).load("checkpoint")
     saved = runs._Kept(path).load()
-    first = first_state("adam", np.zeros((2, 3)))
+    plan = Plan("adam", "identity", "log", None, None, shared=True, beta1=0.9, beta2=0.999)
+    first = first_state(plan, np.zeros((2, 3)))
     if saved is not None:
         state, parts = unpacked(saved, first, 5)
         joined(parts, np.arange(10), np.arange(10))

@@ -16,7 +16,7 @@ from attomaton.folders.model import open_model, save_model
 from attomaton.folders.sweep import cells_of, parse_grid
 from attomaton.jobs.train import _Kept
 from attomaton.mechanics.experiment.course import unpacked
-from attomaton.mechanics.experiment.steps import first_state
+from attomaton.mechanics.experiment.steps import Plan, first_state
 from attomaton.mechanics.theory.limit import solve_limit
 from faults import seeds
 
@@ -41,7 +41,8 @@ def kept(tmp_path):
 
 
 def taken_up(path):
-    first = first_state("adam", np.zeros((2, 3)))
+    plan = Plan("adam", "identity", "log", None, None, shared=True, beta1=0.9, beta2=0.999)
+    first = first_state(plan, np.zeros((2, 3)))
     return unpacked(_Kept(path).load(), first, 5)
 
 
