@@ -281,6 +281,8 @@ def test_a_fit_in_w_itself_equals_the_one_by_features(monkeypatch):
         assert one.finite.loss_floor == pytest.approx(other.finite.loss_floor, rel=1e-12)
         assert one.finite.gradient <= 1e-12
         assert one.finite.error <= 1e-8
+        off = np.abs(one.finite.log_pi - other.finite.log_pi).max()
+        assert off <= one.finite.error + other.finite.error + 1e-12
 
 
 def test_coefficients_of_a_last_token_sum_to_nothing():

@@ -38,6 +38,7 @@ from attomaton.numerics import shortened, unit_scale
 
 AWAY = 1e-8  # margin of unit differences at which they count as positive
 SAME = 1e-9  # distance, in units of the longest, at which two directions are one
+ALIKE = 1e-7  # the same for the vectors of two tokens, outside S_fin
 MOST_NUMBERS = 2 * 10**8  # of all matrices together: 1.6 GB
 CURVED = 1e-14  # smallest curvature, relative to the largest, that rounding leaves
 TOGETHER = 512  # choices whose curvature is summed at a time
@@ -118,7 +119,7 @@ class Ties:
     basis: Float[np.ndarray, "rank ties"]
 
 
-def _inside(graph: PriorityGraph) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+def inside(graph: PriorityGraph) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
     """Pairs of a component but its first, and the first of theirs."""
     first = np.unique(graph.component, return_index=True)[1][graph.component]
     other = np.flatnonzero(first != np.arange(len(first)))
@@ -130,8 +131,7 @@ def linear_ties(graph: PriorityGraph, features: Features) -> Ties:
     a, b = graph.dag
     head = np.unique(graph.component, return_index=True)[1]
     across = features.differences(head[a], head[b])
-    inside, first = _inside(graph)
-    cycles = _unit(features.differences(inside, first))
+    cycles = _unit(features.differences(*inside(graph)))
     basis = _span(cycles)
     across -= (across @ basis) @ basis.T
     tied = ~_strict(across)
@@ -229,7 +229,7 @@ def _by_residual(
     # Equal rows have equal products with any vector; unlike ones, almost surely, have not.
     mark = rest @ np.random.default_rng(0).standard_normal(rest.shape[1])
     order = np.lexsort((mark, graph.pair_last))
-    near = np.linalg.norm(np.diff(rest[order], axis=0), axis=1) <= 1e-7 * scale
+    near = np.linalg.norm(np.diff(rest[order], axis=0), axis=1) <= ALIKE * scale
     near &= np.diff(graph.pair_last[order]) == 0
     group = np.empty(len(order), np.int64)
     group[order] = np.cumsum(np.concatenate([[False], ~near]))
@@ -260,15 +260,15 @@ def _tie_coefficients(
     ties: Ties, member: Float[np.ndarray, " rank"]
 ) -> Float[np.ndarray, " pairs"]:
     """Coefficients on the pairs of a member of S_fin: they sum to 0 in each component."""
-    inside, first = _inside(ties.graph)
+    other, first = inside(ties.graph)
     coefficient = np.zeros(len(ties.graph.pair_last))
-    if len(inside) and member.any():
-        rows = ties.features.differences(inside, first)
+    if len(other) and member.any():
+        rows = ties.features.differences(other, first)
         square = ties.basis.T @ rows.T
         # The smallest of all that give it; the rows span S_fin, so the square matrix is regular.
         free = square.T @ np.linalg.solve(square @ square.T, ties.basis.T @ member)
         free += square.T @ np.linalg.solve(square @ square.T, ties.basis.T @ member - square @ free)
-        np.add.at(coefficient, inside, free)
+        np.add.at(coefficient, other, free)
         np.add.at(coefficient, first, -free)
     return coefficient
 

@@ -19,7 +19,13 @@ from scipy.sparse.csgraph import connected_components
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError
 from attomaton.mechanics.data import Embeddings
-from attomaton.mechanics.theory.dependent import linear_ties, pair_features
+from attomaton.mechanics.theory.dependent import (
+    ALIKE,
+    MOST_NUMBERS,
+    inside,
+    linear_ties,
+    pair_features,
+)
 from attomaton.mechanics.theory.finite import (
     CERTIFIED,
     KNOWN,
@@ -33,7 +39,6 @@ from attomaton.mechanics.theory.svm import GraphSVM, certified
 from attomaton.numerics import sum_by, unit_scale
 
 LARGEST_ODDS = 40.0  # nats: beyond them a tie cannot be told from a strict difference by a fit
-MOST_NUMBERS = 2 * 10**8  # of the vectors of all pairs: 1.6 GB
 SMALL = 10**6  # numbers of all differences written out
 MOST_WORK = 10**12  # numbers that products may read before an end is given up
 NEAR, EXACT = (
@@ -41,7 +46,6 @@ NEAR, EXACT = (
     1e-13,
 )  # how far differences may be below 1 before active ones are made exact, and then
 ROUNDS, STEPS = 40, 30  # of multipliers, and of Newton's method in each
-SAME = 1e-7  # distance, in units of the longest, at which two tokens count as one
 
 
 def all_tied(
@@ -145,9 +149,8 @@ class _Rows:
     def of(cls, graph: PriorityGraph, space: Matrices) -> "_Rows":
         head = np.unique(graph.component, return_index=True)[1]
         a, b = graph.dag
-        first = head[graph.component]
-        other = np.flatnonzero(first != np.arange(len(first)))
-        above, below = np.append(head[a], other), np.append(head[b], first[other])
+        other, first = inside(graph)
+        above, below = np.append(head[a], other), np.append(head[b], first)
         return cls(space, above, below, len(a))
 
     def of_w(self, W: np.ndarray) -> Float[np.ndarray, " rows"]:
@@ -174,7 +177,7 @@ def _coincide(graph: PriorityGraph, rows: _Rows) -> bool:
     order = np.lexsort((marks[0], space.last))
     near = np.diff(space.last[order]) == 0
     for mark in marks:
-        near &= np.abs(np.diff(mark[order])) <= SAME * np.abs(mark).max(initial=0.0)
+        near &= np.abs(np.diff(mark[order])) <= ALIKE * np.abs(mark).max(initial=0.0)
     return bool((near & (np.diff(graph.component[order]) != 0)).any())
 
 
