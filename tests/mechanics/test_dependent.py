@@ -22,6 +22,7 @@ from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.matrices import Matrices
 from attomaton.numerics import named_rng
 
 PROBLEMS = 120
@@ -361,3 +362,26 @@ def test_control_ties_between_last_tokens_are_not_found_apart(monkeypatch):
     same = np.eye(5)
     same[2] = same[1]
     assert apart([[0, 1, 4], [2, 3, 4]], [0, 2], same) is None
+
+
+def test_differences_that_push_the_wrong_way_are_let_go():
+    for number in range(4):
+        limit, graph, _, E = roomy(number)
+        rows = extremes._Rows.of(graph, Matrices.of(graph, E))
+        strict = np.arange(len(rows.above)) < rows.strict
+        found = extremes._exact(rows, np.ones(len(strict)), strict)  # as if all were active
+        assert found is not None
+        multiplier, coefficient = found
+        assert multiplier[strict].min() >= 0
+        assert (multiplier[strict] == 0).any()
+        W, unit = limit.dense(coefficient), rows.space.unit**2
+        assert np.allclose(W / unit, limit.dense(limit.svm.coefficient), rtol=1e-7, atol=1e-9)
+
+
+def test_what_coefficients_lose_of_w_counts_as_error(monkeypatch):
+    clean, honest = crowded(0), Matrices.coefficients
+    monkeypatch.setattr(Matrices, "coefficients", lambda *a: honest(*a) * (1 + 3e-10))
+    worse = crowded(0)
+    off = np.abs(worse.finite.score - clean.finite.score).max()
+    assert off > 10 * clean.finite.error
+    assert worse.finite.error >= off
