@@ -10,6 +10,8 @@ from attomaton import Automaton, save_model
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AttomatonError, UsageError
+from attomaton.mechanics.experiment.train import train
+from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine
 
@@ -75,6 +77,46 @@ def test_plain_descent_goes_there(published):
     assert cosine(W, parts(limit)[1]) >= 0.93
     other = np.roll(counts, 1, axis=0)
     assert abs(cosine(W, parts(solve_limit(queries=H, support=other))[1])) <= 0.2
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 2, 1), (8, 9, 3, 1)], ids=["table", "by samples"])
+@pytest.mark.parametrize("optimizer", ["gd", "ngd", "adam"])
+def test_training_is_the_plain_loop(optimizer, shape):
+    """W alone is trained, tokens by dimensions of contexts; a second data set beside it changes nothing."""
+    m, d, V, size = shape
+    drawn = [draw(i, m, d, V, size, 40) for i in (7, 8)]
+    limits = [solve_limit(queries=H, support=counts) for H, counts in drawn]
+    start = np.random.default_rng(7).standard_normal((2, V, d))
+    run = train(
+        [x.samples for x in limits], embeddings=[x.embeddings for x in limits], init=start,
+        optimizer=optimizer, lr=0.1, steps=50, every=50,
+    )  # fmt: skip
+    for first, (H, counts), limit, found in zip(start, drawn, limits, run.W, strict=True):
+        W, mean, square = first, np.zeros_like(first), np.zeros_like(first)
+        for t in range(1, 51):
+            g = loss(W, H, counts)[1]
+            if optimizer == "ngd":
+                g = g / np.linalg.norm(g)
+            if optimizer == "adam":
+                mean, square = 0.9 * mean + 0.1 * g, 0.999 * square + 0.001 * g * g
+                g = mean / (1 - 0.9**t) / (np.sqrt(square / (1 - 0.999**t)) + 1e-8)
+            W = W - 0.1 * g
+        assert found == pytest.approx(W, abs=1e-10)
+        inside = FiniteSubspace(limit.graph, limit.embeddings).project(W)
+        W_star, W_mm = parts(limit)
+        assert inside.shape == W.shape
+        assert abs((inside * W_mm).sum()) <= 1e-10
+        assert abs(((W - inside) * W_star).sum()) <= 1e-10
+
+
+def test_a_decoder_trains_without_head_and_beside_its_like():
+    (H, counts), samples = draw(9, 3, 4, 5, 2, 20), samples_from_sequences([[0, 1]], [0])
+    limit = solve_limit(queries=H, support=counts)
+    for head in ("tied", "general"):
+        with pytest.raises(UsageError, match="decoder"):
+            train(limit.samples, embeddings=limit.embeddings, head=head, loss="squared")
+    with pytest.raises(UsageError, match="side by side"):
+        train([limit.samples, samples], embeddings=[limit.embeddings, np.ones((2, 9))])
 
 
 def test_both_parts_are_those_of_other_solvers():

@@ -127,8 +127,7 @@ def _tied(limit: Limit, sizes: "Sizes") -> "tuple[Problem, np.ndarray]":
     own = graph.component[graph.pairs(samples.last[owner], samples.token)] == label[owner]
     tied = np.zeros((sizes.rows, sizes.slots))
     tied[owner, np.arange(len(owner)) - samples.start[owner]] = own
-    E = None if limit.embeddings is None else limit.embeddings.E
-    return problem_of(samples, E, sizes, whole=False), tied
+    return problem_of(samples, limit.embeddings, sizes, whole=False), tied
 
 
 # What claims train, and where
@@ -160,8 +159,7 @@ def problem_of(case: Case) -> "Problem":
 
     from attomaton.mechanics.experiment import model
 
-    E = case.embeddings
-    return jax.tree.map(jnp.asarray, model.problem_of(case.samples, None if E is None else E.E))
+    return jax.tree.map(jnp.asarray, model.problem_of(case.samples, case.embeddings))
 
 
 def gradients(case: Case, places: Sequence[np.ndarray]) -> np.ndarray:

@@ -257,8 +257,8 @@ def loss_floors(
 
 def embedding_tables(
     sets: list[Samples], embeddings: Table | Sequence[Table] | Any | None, optimizer: str
-) -> list[Float[np.ndarray, "_ width"]] | None:
-    """The embedding matrix of each data set, checked; None in pairs space. Where W must be a matrix, one-hot."""
+) -> list[Embeddings] | None:
+    """The embeddings of each data set, checked; None in pairs space. Where W must be a matrix, one-hot."""
     if embeddings is None:
         if optimizer not in MATRIX:
             return None
@@ -268,28 +268,37 @@ def embedding_tables(
                 f'optimizer="{optimizer}" orthogonalises W as a matrix, which without embeddings has {K:,} × {K:,} '
                 f"numbers, and {WIDEST:,} tokens are the most; give embeddings of fewer dimensions."
             )
-        return [np.eye(len(s.vocabulary), K) for s in sets]
+        return [Embeddings(np.eye(len(s.vocabulary), K)) for s in sets]
     given = _for_each("embeddings", embeddings, sets)
     tables = [
-        check_embeddings(getattr(E, "E", E), len(s.vocabulary)).E
+        replace(
+            check_embeddings(getattr(E, "E", E), len(s.vocabulary)), split=getattr(E, "split", None)
+        )
         for E, s in zip(given, sets, strict=True)
     ]
-    widths = sorted({E.shape[1] for E in tables})
+    widths = sorted({E.E.shape[1] for E in tables})
     if len(widths) > 1:
         raise UsageError(
             f"embeddings of widths {', '.join(map(str, widths))} cannot be trained side by side; "
             "train each width by itself."
+        )
+    if len({E.split for E in tables}) > 1:
+        raise UsageError(
+            "embeddings with and without keys and queries of their own cannot be trained side by side; train each "
+            "kind by itself."
         )
     return tables
 
 
 def head_tables(
     sets: list[Samples],
-    tables: list[Float[np.ndarray, "_ width"]] | None,
+    tables: list[Embeddings] | None,
     head: str | np.ndarray | Sequence[np.ndarray] | Any,
     seed: int,
 ) -> list[Float[np.ndarray, "_ width"]] | None:
     """The head C of each data set where it is general: drawn, each from a stream of its own, or given and checked."""
+    if tables is not None and tables[0].split is not None and head is not USUAL.head:
+        raise UsageError("head: a decoder with keys and queries of its own has none; leave it out.")
     if isinstance(head, str) and head != "general":
         return None
     K = max(len(s.vocabulary) for s in sets)
@@ -298,7 +307,7 @@ def head_tables(
             f"head: without embeddings a general head has {K:,} × {K:,} numbers, and {WIDEST:,} tokens are the "
             "most; give embeddings of fewer dimensions."
         )
-    E = [np.eye(len(s.vocabulary)) for s in sets] if tables is None else tables
+    E = [np.eye(len(s.vocabulary)) for s in sets] if tables is None else [x.E for x in tables]
     if isinstance(head, str):
         names = [np.random.SeedSequence([seed, crc32(b"head"), i]) for i in range(len(sets))]
         rngs = map(np.random.default_rng, names)
@@ -326,7 +335,7 @@ def _for_each(name: str, given: Any, sets: list[Samples]) -> list[Any]:
 def first_parameters(
     init: str | np.ndarray | Sequence[np.ndarray] | Any,
     sets: list[Samples],
-    tables: list[np.ndarray] | None,
+    tables: list[Embeddings] | None,
     B: int,
     seed: int,
 ) -> list[np.ndarray]:
@@ -335,8 +344,8 @@ def first_parameters(
         shapes: list[tuple[int, ...]] = [(len(s.pair_index()[0]),) for s in sets]
         reach = [len(s.vocabulary) ** -0.5 for s in sets]
     else:
-        shapes = [(E.shape[1], E.shape[1]) for E in tables]
-        reach = [E.shape[1] ** -0.5 for E in tables]
+        shapes = [(E.keys.shape[1], E.queries.shape[1]) for E in tables]
+        reach = [E.queries.shape[1] ** -0.5 for E in tables]
     shapes, reach = shapes * (B // len(sets)), reach * (B // len(sets))
     if isinstance(init, str):
         one_of("init", init, INITS)
@@ -387,12 +396,14 @@ def _given_starts(
     return starts
 
 
-def _check_scores(start: np.ndarray, samples: Samples, E: np.ndarray | None, b: int) -> None:
+def _check_scores(start: np.ndarray, samples: Samples, E: Embeddings | None, b: int) -> None:
     """Refuse a start whose logits overflow (twice a score must still be a number)."""
     keys, _ = samples.pair_index()
     last, token = np.divmod(keys, len(samples.vocabulary))
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = start if E is None else np.einsum("pa,pa->p", E[token] @ start, E[last])
+        scores = start
+        if E is not None:
+            scores = np.einsum("pa,pa->p", E.keys[token] @ start, E.queries[last])
         wrong = np.flatnonzero(~np.isfinite(2 * scores))
     if len(wrong):
         at = wrong[0]

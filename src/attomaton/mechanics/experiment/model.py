@@ -46,7 +46,7 @@ class Bags(NamedTuple):
     label: Int[Array, " samples"]
     weight: Float[Array, " samples"]  # sums to 1
     X: Float[Array, "samples slots width"] | None = None  # by samples, once spread: e_x
-    q: Float[Array, "samples width"] | None = None  # and e_q
+    q: Float[Array, "samples query_width"] | None = None  # and e_q
 
 
 class Problem(NamedTuple):
@@ -57,7 +57,7 @@ class Problem(NamedTuple):
     K: Float[
         Array, ""
     ]  # tokens of the vocabulary; of E, where all of them have rows, the rest is padding
-    Q: Float[Array, "lasts width"] | None = None  # e_q of the table's rows; None by samples
+    Q: Float[Array, "lasts query_width"] | None = None  # e_q of the table's rows; None by samples
     C: Float[Array, "vocab width"] | None = None  # a general head, padded as E is
 
 
@@ -90,7 +90,7 @@ def _used(samples: Samples) -> Int[np.ndarray, " tokens"]:
 
 def problem_of(
     samples: Samples,
-    E: Float[np.ndarray, "vocab width"] | None = None,
+    E: Embeddings | Float[np.ndarray, "vocab width"] | None = None,
     sizes: Sizes | None = None,
     whole: bool = True,
     C: Float[np.ndarray, "tokens columns"] | None = None,
@@ -112,17 +112,21 @@ def problem_of(
         return Problem._make(
             (_bags(samples, size, samples.pair_index()[1], *numbers), None, K, None, C)
         )
-    used = np.arange(len(E)) if whole else _used(samples)
+    table = E if isinstance(E, Embeddings) else Embeddings(E)
+    used = np.arange(len(table.E)) if whole else _used(samples)
     token, last, label = (
         np.searchsorted(used, x) for x in (samples.token, samples.last, samples.label)
     )
-    vectors = _filled(E[used], size.tokens)
+    keys, queries = (_filled(x[used], size.tokens) for x in (table.keys, table.queries))
     if not size.table:
-        return Problem._make((_bags(samples, size, None, token, last, label), vectors, K, None, C))
+        bags = _bags(samples, size, None, token, last, label)
+        if table.split is not None:  # `spread` knows one table only
+            bags = bags._replace(X=keys[bags.token], q=queries[bags.last])
+        return Problem._make((bags, keys, K, None, C))
     lasts, row = np.unique(last, return_inverse=True)
     score = row[samples.sample_of] * size.tokens + token
     bags = _bags(samples, size, score, token, last, label)
-    return Problem._make((bags, vectors, K, _filled(vectors[lasts], size.lasts), C))
+    return Problem._make((bags, keys, K, _filled(queries[lasts], size.lasts), C))
 
 
 def _filled(rows: np.ndarray, length: int) -> np.ndarray:

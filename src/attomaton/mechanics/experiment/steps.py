@@ -10,6 +10,7 @@ import numpy as np
 from attomaton.base.optimisers import Adam, Mirror, Muon, Optimiser, Plain, Sign
 from attomaton.corpus.samples import Samples
 from attomaton.errors import UsageError
+from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.experiment.arguments import EPS_FREE, mirror_power
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 def stack(
     sets: list[Samples],
-    tables: list[np.ndarray] | None,
+    tables: Sequence[Embeddings | np.ndarray] | None,
     heads: list[np.ndarray] | None,
     shared: bool,
     gather: bool,

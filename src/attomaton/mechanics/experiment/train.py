@@ -79,7 +79,7 @@ class Training(Tabular):
     (1.0, ['seed', 'step', 'loss', 'norm'])
     """
 
-    W: Float[np.ndarray, "problems width width"] | None
+    W: Float[np.ndarray, "problems keys queries"] | None
     scores: Float[np.ndarray, "problems pairs"] | None
     steps: Int[np.ndarray, " records"]
     records: dict[str, np.ndarray]

@@ -640,37 +640,41 @@ class FiniteSubspace:
         ) @ coefficient[items]
 
     @cached_property
-    def basis(self) -> Float[np.ndarray, "directions width width"]:
-        """An orthonormal basis of S_fin as dense d×d matrices, for small d."""
-        graph, K = self.graph, len(self.graph.vocabulary)
-        d = K if self.embeddings is None else self.embeddings.E.shape[1]
-        most = min(len(self.items) - len(np.unique(graph.component[self.items])), d * d)
-        if most * d * d > BASIS_ENTRIES:
+    def basis(self) -> Float[np.ndarray, "directions key_width query_width"]:
+        """An orthonormal basis of S_fin as dense matrices of W's shape, for small ones."""
+        graph, given = self.graph, self.embeddings
+        E = Embeddings(np.eye(len(graph.vocabulary))) if given is None else given
+        shape = E.keys.shape[1], E.queries.shape[1]
+        size = shape[0] * shape[1]
+        most = min(len(self.items) - len(np.unique(graph.component[self.items])), size)
+        if most * size > BASIS_ENTRIES:
             raise UsageError(
-                f"a basis of {most:,} matrices of width {d:,} is too large to write out; "
+                f"a basis of {most:,} matrices of {shape[0]:,} × {shape[1]:,} is too large to write out; "
                 "`coefficients` projects without one."
             )
         import scipy.linalg
 
-        E = np.eye(K) if self.embeddings is None else self.embeddings.E
         component = graph.component[self.items]
         order = self.items[np.argsort(component, kind="stable")]
         follows = graph.component[order[1:]] == graph.component[order[:-1]]
         a, b = order[1:][follows], order[:-1][follows]
-        key, query = E[graph.pair_token[a]] - E[graph.pair_token[b]], E[graph.pair_last[a]]
-        span = np.zeros((0, d * d))
-        for first in range(0, len(a), d * d):
-            some = slice(first, first + d * d)
-            new = np.einsum("na,nb->nab", key[some], query[some]).reshape(-1, d * d)
+        key = E.keys[graph.pair_token[a]] - E.keys[graph.pair_token[b]]
+        query = E.queries[graph.pair_last[a]]
+        span = np.zeros((0, size))
+        for first in range(0, len(a), size):
+            some = slice(first, first + size)
+            new = np.einsum("na,nb->nab", key[some], query[some]).reshape(-1, size)
             span = np.concatenate([span, new])
-            if len(span) > d * d:  # as many rows as there are dimensions span the same
+            if len(span) > size:  # as many rows as there are dimensions span the same
                 span = np.asarray(np.linalg.qr(span, mode="r"))
         q, r, _ = scipy.linalg.qr(span.T, mode="economic", pivoting=True)
-        size = np.abs(np.diag(r))
-        kept = size > INDEPENDENT * size.max(initial=0.0)
-        return q.T[kept].reshape(int(kept.sum()), d, d)
+        left = np.abs(np.diag(r))
+        kept = left > INDEPENDENT * left.max(initial=0.0)
+        return q.T[kept].reshape(int(kept.sum()), *shape)
 
-    def project(self, W: Float[np.ndarray, "width width"]) -> Float[np.ndarray, "width width"]:
+    def project(
+        self, W: Float[np.ndarray, "key_width query_width"]
+    ) -> Float[np.ndarray, "key_width query_width"]:
         """The part of W inside S_fin."""
         return np.einsum("nab,n->ab", self.basis, np.einsum("nab,ab->n", self.basis, W))
 
