@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,6 +66,9 @@ from attomaton.mechanics.experiment.train import (
 )
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 
+if TYPE_CHECKING:
+    from attomaton.claims.margins import Ends
+
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
 
 
@@ -78,16 +81,20 @@ def train_beside_theory(
     progress: Progress | None = None,
     watch: Watch | None = None,
     checkpoint: Checkpoint | None = None,
+    ends: "Ends | None" = None,
     **options: Any,
 ) -> Training:
     """Train the layer on a limit's own samples, measuring on the way how far it still is from the limit.
 
-    `options` are those of `train`, with its defaults. `progress` is told how far it is, `watch` all that was
-    measured so far, both as `train` tells them.
+    Besides `measure`'s records there are margins, as shares of the best that a norm allows (`measure_margins`): in the
+    norm of the optimiser, in Frobenius', and for one-hot tokens in the max norm. `ends` are the limits in these norms,
+    where they are known. `options` are those of `train`, with its defaults. `progress` is told how far it is, `watch`
+    all that was measured so far, both as `train` tells them.
     """
-    from attomaton.claims.measure import measure, yardstick
+    from attomaton.claims.margins import ends_of, measure_margins, rulers
 
-    limit = _as_trained(limit, optimizer)
+    ends = ends or ends_of(_as_trained(limit, optimizer), limit_norm(optimizer))
+    limit = ends.limit
     return train(
         limit.samples,
         embeddings=limit.embeddings,
@@ -95,8 +102,8 @@ def train_beside_theory(
         loss=loss,
         seeds=seeds,
         loss_floor=limit.finite.loss_floor if loss == "log" else None,
-        record=measure,
-        context=yardstick(limit, whole_number("seeds", seeds, least=1, most=MOST)),
+        record=measure_margins,
+        context=rulers(ends, whole_number("seeds", seeds, least=1, most=MOST)),
         progress=progress,
         watch=watch,
         checkpoint=checkpoint,
@@ -138,7 +145,10 @@ def train_run(
         start = read_matrix(init, "init")
         if limit.embeddings is None:
             limit = solve_limit(samples, _standard_basis(samples, start))
+    from attomaton.claims.margins import ends_of
+
     limit = _as_trained(limit, settings.optimizer)
+    ends = ends_of(limit, limit_norm(settings.optimizer))
     config = {
         "data": str(data),
         "embeddings": None if embeddings is None else str(embeddings),
@@ -163,12 +173,12 @@ def train_run(
     with work_folder(place, "train", asked) as work:
         kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
         run = train_beside_theory(
-            limit, init=start, progress=progress, checkpoint=kept,
+            limit, ends=ends, init=start, progress=progress, checkpoint=kept,
             watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
             **options,
         )  # fmt: skip
         summary = {
-            **_train_summary(run, limit, settings, out),
+            **_train_summary(run, ends, settings, out),
             "embeddings": vectors,
             "reading": how,
         }
@@ -243,8 +253,9 @@ class _Kept:
 
 
 def _train_summary(
-    run: Training, limit: Limit, settings: Settings, out: Path | str
+    run: Training, ends: "Ends", settings: Settings, out: Path | str
 ) -> dict[str, Any]:
+    limit = ends.limit
     samples, records = limit.samples, training_records(run, limit)
     return {
         "samples": int(samples.rows.sum()),
@@ -254,6 +265,8 @@ def _train_summary(
         "finite_norm": limit.finite.norm,
         "steps": int(run.steps[-1]),
         "limit_norm": limit_norm(settings.optimizer),
+        "best_margins": ends.best,
+        "left_out": ends.left_out,
         "settings": {k: v for k, v in vars(settings).items() if k != "init" and v is not None},
         "status": run.status,
         "final": [
