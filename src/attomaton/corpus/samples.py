@@ -251,15 +251,16 @@ def collect_bags(
     aside: SetAside,
     tokens: int,
     windows: int,
+    merge: bool = True,
 ) -> Samples:
-    """Bags of the contexts `ids[left : left + length]`, merged where identical."""
+    """Bags of the contexts `ids[left : left + length]`, merged where identical unless told otherwise."""
     last = ids[left + length - 1]
     size, token, count = _bags(ids, left, length, len(vocabulary))
     bags = Samples(
         vocabulary, last.astype(np.int32), label.astype(np.int32), weight, row_pointer(size), token,
         count, np.ones(len(label), np.int64), source.astype(np.int64), aside, tokens, windows,
     )  # fmt: skip
-    return merge_samples(bags)
+    return merge_samples(bags) if merge else bags.take(np.lexsort((source, label, last)))
 
 
 def _bags(

@@ -64,6 +64,8 @@ class Windows(Tabular):
     too_short: int = 0  # sequences without a window, empty ones too
     origin: str = ""  # the file they were read from
     ordering: Ordering | None = None  # how the rows of an event log were put in order
+    # Where each sequence begins in `ids`; None where contexts were given as such.
+    starts: Int[np.ndarray, " sequences"] | None = None
 
     def __len__(self) -> int:
         return len(self.label)
@@ -115,18 +117,27 @@ class Windows(Tabular):
         """Where window `i` stands in its file, in words."""
         return f"{self.noun} {self.number(i)}"
 
+    def sequence_of(self, source: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """The sequence each place in the corpus lies in; contexts given as such are one each.
+
+        >>> windows = windows_from_streams(Vocabulary("ab"), np.array([0, 1, 0, 1]), np.array([0, 2, 4]), 1, True)
+        >>> windows.source.tolist(), windows.sequence_of(windows.source).tolist()
+        ([1, 3], [0, 1])
+        """
+        return source if self.starts is None else np.searchsorted(self.starts, source, "right") - 1
+
     def _in_words(self, i: int) -> str:
         words = [self.vocabulary[x] for x in self.ids[self.left[i] : self.left[i] + self.length[i]]]
         return f"{self.place(i)}: label {self.vocabulary[self.label[i]]!r}, tokens {words}"
 
-    def samples(self, rows: Int[np.ndarray, " rows"] | None = None) -> Samples:
-        """The realizable windows, or the given ones, as merged bags."""
+    def samples(self, rows: Int[np.ndarray, " rows"] | None = None, merge: bool = True) -> Samples:
+        """The realizable windows, or the given ones, as bags: merged, or one for each window, sorted alike."""
         at = np.flatnonzero(self.realizable) if rows is None else rows
         if not len(at):
             raise nothing_left(self.origin, len(self), self.set_aside)
         return collect_bags(
             self.vocabulary, self.ids, self.left[at], self.length[at], self.label[at],
-            self.weight[at], self.source[at], self.set_aside, len(self.ids), len(self),
+            self.weight[at], self.source[at], self.set_aside, len(self.ids), len(self), merge,
         )  # fmt: skip
 
     def parts(self, size: int = PART) -> list[Int[np.ndarray, " rows"]]:
@@ -188,7 +199,7 @@ def windows_from_streams(
     return Windows(
         vocabulary, ids, left, wanted - left, ids[wanted],
         np.broadcast_to(np.float64(1), len(wanted)), wanted, previous[wanted] >= left,
-        documents=int(many.sum()), too_short=int((~many).sum()),
+        documents=int(many.sum()), too_short=int((~many).sum()), starts=start[:-1],
     )  # fmt: skip
 
 

@@ -183,6 +183,11 @@ def cyclic_samples(graph: PriorityGraph, samples: Samples) -> Samples:
 
     The graph may be that of other samples: a token it does not hold is tied with nothing.
     """
+    return merge_samples(tied_with_label(graph, samples))
+
+
+def tied_with_label(graph: PriorityGraph, samples: Samples) -> Samples:
+    """As `cyclic_samples`, nothing merged."""
     owner = samples.sample_of
     label = graph.pairs(samples.last, samples.label)[owner]
     pair = graph.pairs(samples.last[owner], samples.token)
@@ -190,12 +195,11 @@ def cyclic_samples(graph: PriorityGraph, samples: Samples) -> Samples:
     size = np.bincount(owner[kept], minlength=len(samples))
     some = np.flatnonzero(size > 1)
     kept &= (size > 1)[owner]
-    restricted = Samples(
+    return Samples(
         samples.vocabulary, samples.last[some], samples.label[some], samples.weight[some],
         row_pointer(size[some]), samples.token[kept], samples.count[kept], samples.rows[some],
         samples.source[some], samples.set_aside, samples.tokens, samples.windows,
     )  # fmt: skip
-    return merge_samples(restricted)
 
 
 def cyclic_choices(
@@ -203,6 +207,14 @@ def cyclic_choices(
 ) -> tuple[Int[np.ndarray, " items"], Choices, int]:
     """The cyclic data as choices among pairs that are tied, weights times `scale`, and how many samples they are."""
     cyclic = cyclic_samples(graph, samples)
+    items, choices = as_choices(graph, cyclic, cyclic.weight * scale)
+    return items, choices, int(cyclic.rows.sum())
+
+
+def as_choices(
+    graph: PriorityGraph, cyclic: Samples, weight: Float[np.ndarray, " samples"]
+) -> tuple[Int[np.ndarray, " items"], Choices]:
+    """Cyclic data as choices among the pairs that are tied, in the order of components, and those pairs."""
     items = np.flatnonzero(graph.cyclic)
     items = items[np.argsort(graph.component[items], kind="stable")]
     number = np.full(len(graph.pair_last), -1)
@@ -212,10 +224,10 @@ def cyclic_choices(
         number[graph.pairs(cyclic.last[cyclic.sample_of], cyclic.token)],
         np.log(cyclic.count),
         number[graph.pairs(cyclic.last, cyclic.label)],
-        cyclic.weight * scale,
+        weight,
         np.unique(graph.component[items], return_inverse=True)[1],
     )
-    return items, choices, int(cyclic.rows.sum())
+    return items, choices
 
 
 class Look(NamedTuple):
@@ -401,7 +413,7 @@ def _careful_step(
     flow = sum_by(at, (part.entry_weight * p)[losers], total)
     noise = EPS * np.bincount(at, minlength=total)
     noise += np.repeat(_noise(part, theta)[order], padded[order] ** 2)
-    half = _half(part, p)
+    half = square_root(part, p)
     H = (half.T @ half).tocoo()
     between = H.row != H.col
     conductance = np.zeros(total)
@@ -488,7 +500,7 @@ def _group_max(part: Choices, value: Float[np.ndarray, " items"]) -> Float[np.nd
     return np.maximum.reduceat(value, head) if len(head) else np.zeros(0)
 
 
-def _half(part: Choices, p: Float[np.ndarray, " entries"]) -> Sparse:
+def square_root(part: Choices, p: Float[np.ndarray, " entries"]) -> Sparse:
     """√w p, a row for each choice: the Hessian is a diagonal minus its square."""
     from scipy.sparse import csr_array
 
@@ -503,7 +515,7 @@ def _solve_hessian(
     from scipy.sparse import diags_array
 
     n = len(gradient)
-    half = _half(part, p)
+    half = square_root(part, p)
     diagonal = sum_by(part.item, part.entry_weight * p, n)
     size = np.bincount(part.group)
     first = row_pointer(size)[:-1]
@@ -513,7 +525,7 @@ def _solve_hessian(
         of_group = slice(first[group], first[group] + size[group])
         rows = half[part.group_of_choice == group][:, of_group]
         scale = part.group_weight[group]
-        step[of_group] = _solve_sparse(rows, diagonal[of_group], gradient[of_group], scale)
+        step[of_group] = solve_sparse(rows, diagonal[of_group], gradient[of_group], scale)
     if large.all():
         return step
     small = half[~large[part.group_of_choice]]
@@ -521,7 +533,7 @@ def _solve_hessian(
     for s in np.unique(size[~large]):
         groups = np.flatnonzero(size == s)
         rows = first[groups][:, None] + np.arange(s)
-        block = _dense_blocks(H, rows)
+        block = dense_blocks(H, rows)
         # Scores are known up to a constant per group; the constant direction is filled in, and since the
         # gradient has no part in it, the step has none either.
         block += (np.trace(block, axis1=1, axis2=2) / s**2)[:, None, None]
@@ -534,7 +546,7 @@ def _solve_hessian(
     return step
 
 
-def _dense_blocks(
+def dense_blocks(
     H: Sparse, rows: Int[np.ndarray, "groups size"]
 ) -> Float[np.ndarray, "groups size size"]:
     """The diagonal blocks of a block-diagonal sparse matrix, each over consecutive rows."""
@@ -548,7 +560,7 @@ def _dense_blocks(
     return block.reshape(groups, s, s)
 
 
-def _solve_sparse(
+def solve_sparse(
     half: Sparse,
     diagonal: Float[np.ndarray, " size"],
     g: Float[np.ndarray, " size"],

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from attomaton.base.face import Tabular, figure_of
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
+from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, SolverError, UsageError, counted
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.theory.decoder import decoder_samples
@@ -24,6 +25,7 @@ from attomaton.mechanics.theory.dependent import (
 from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
+from attomaton.mechanics.theory.information import StandardErrors, standard_errors
 from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_limit
 from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
 from attomaton.results import absent
@@ -170,6 +172,10 @@ class Limit(Tabular):
         W = queries.T @ (M @ keys)  # one row for each dimension of the last token
         S = (queries[lasts] @ W)[which]
         return np.where((last >= 0) & (token >= 0), (S * keys[token]).sum(axis=1), 0.0)
+
+    def standard_errors(self, windows: Windows | None = None) -> StandardErrors:
+        """How sure the soft numbers are: see `attomaton.mechanics.theory.information.standard_errors`."""
+        return standard_errors(self, windows)
 
     def summary(self) -> Summary:
         """The data set and its limit in counts: what `attomaton fit` prints."""
