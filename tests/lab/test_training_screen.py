@@ -37,7 +37,9 @@ LONG = "/training?on=example&steps=1200000&lr=5&seeds=2&init=uniform"  # some se
 CHARTS = {
     "loss_gap": "Loss above its floor, L − L*",
     "cosine_svm": "Cosine of W with W_svm",
+    "margin": "Margin, of the best in a norm",
     "distance_fin": "Distance to W_fin inside S_fin",
+    "mass_retrieved": "Attention on the retrieved component",
     "norm": "Norm of W",
 }
 
@@ -404,7 +406,38 @@ def test_many_points_and_seeds_are_thinned_and_said():
     assert max(len(s["data"]) for s in options["series"]) == 2000
     assert options["series"][0]["data"][-1][0] == 4999
     assert f"{SEEDS} of {SEEDS + 5} seeds" in picture.note
-    assert (len(picture.header), len(picture.rows)) == (4, (SEEDS + 5) * 5000)
+    assert (len(picture.header), len(picture.rows)) == (5, (SEEDS + 5) * 5000)
+
+
+def test_margins_of_two_norms_are_drawn_and_how_wrong_they_were_is_cut():
+    records = some_records(2, 5)
+    records["margin_max"] = np.array([[np.nan, -8.0, 0.1, 0.5, 0.8]] * 2)
+    records["margin_frobenius"] = records["margin_max"] / 2
+    run = Shown("a", records, {"optimizer": "adam"}, 2.0)
+    options = drawn("margin", [run], linear=True).options()
+    assert [s["name"] for s in options["series"]] == [
+        "seed 0, max norm", "seed 1, max norm", "seed 0, Frobenius norm", "seed 1, Frobenius norm",
+    ]  # fmt: skip
+    assert options["yAxis"]["min"] == -0.25
+    # A run of gradient descent has the other norm in front, a mirror descent the cosine with its own limit.
+    assert next(iter(Shown("a", records, {}, 2.0).drawn("margin"))) == "margin_frobenius"
+    records["cosine_3"] = records["cosine_svm"]
+    by_mirror = Shown("a", records, {"optimizer": "mirror:3"}, 2.0)
+    assert list(by_mirror.drawn("cosine_svm")) == ["cosine_svm", "cosine_3"]
+    del records["margin_max"], records["margin_frobenius"]
+    said = drawn("margin", [run], linear=True).options()["graphic"][0]["style"]["text"]
+    assert "not recorded" in said
+
+
+def test_the_form_has_the_options_of_single_optimizers():
+    found = asked("optimizer=adam&eps=0&beta2=0.95&schedule=inverse-sqrt")
+    assert (found.eps, found.beta1, found.beta2, found.schedule) == (
+        0.0,
+        None,
+        0.95,
+        "inverse-sqrt",
+    )
+    assert asked("optimizer=mirror:2.5").optimizer == "mirror:2.5"
 
 
 def test_what_has_no_logarithm_is_left_out_and_nothing_at_all_is_said():

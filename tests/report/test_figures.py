@@ -231,6 +231,18 @@ def test_convergence_figure_has_a_panel_per_quantity():
     np.testing.assert_allclose(loss, expected, rtol=1e-12)  # one subtraction
 
 
+def test_convergence_figure_draws_the_margin_in_the_norm_of_the_optimiser_first():
+    some = {**records(), "margin_frobenius": records()["cosine_svm"], "margin_3": [[-9, 0.2, 0.5, 0.9]] * 3,
+            "margin_max": records()["cosine_svm"], "cosine_3": records()["cosine_svm"]}  # fmt: skip
+    axes = gids(convergence_figure(some, 0.5, norm=3.0), "panel-")["panel-margin_3"]
+    keys = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert keys == ["in the 3-norm", "in the Frobenius norm"]
+    assert axes.get_lines()[0].get_ydata().tolist() == [-9, 0.2, 0.5, 0.9]
+    assert axes.get_ylim()[0] == -0.25
+    plain = gids(convergence_figure(some, 0.5), "panel-")["panel-margin_frobenius"]
+    assert plain.get_legend().get_texts()[1].get_text() == "in the max norm"
+
+
 def test_convergence_figure_needs_only_steps_and_loss(tmp_path):
     few = {name: records(1)[name] for name in ("steps", "loss")}
     figure = convergence_figure(few)

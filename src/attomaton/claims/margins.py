@@ -15,7 +15,7 @@ import numpy as np
 from attomaton.claims.measure import Yardstick, measure, yardstick
 from attomaton.errors import SolverError, UsageError, counted
 from attomaton.mechanics.theory.limit import Limit, dense_matrix
-from attomaton.mechanics.theory.norms import Norm, NormLimit, norm_limit
+from attomaton.mechanics.theory.norms import Norm, NormLimit, norm_key, norm_limit
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float
@@ -54,11 +54,6 @@ class Rulers(NamedTuple):
     targets: dict[str, Target]
 
 
-def norm_name(norm: Norm) -> str:
-    """A norm as records and files have it: `max`, `1.5`."""
-    return norm if isinstance(norm, str) else f"{norm:g}"
-
-
 def ends_of(limit: Limit, own: Norm) -> Ends:
     """The limits of an optimiser with this norm; `limit` is in the space that is trained in."""
     table, P = limit.embeddings, len(limit.graph.pair_last)
@@ -72,7 +67,7 @@ def ends_of(limit: Limit, own: Norm) -> Ends:
                     f"norm {norm}: {counted(P, 'pair')}, and {MOST_PAIRS:,} are the most for which it is solved "
                     "before a run."
                 )
-            norms[norm_name(norm)] = norm_limit(
+            norms[norm_key(norm)] = norm_limit(
                 limit.graph, limit.samples, None if one_hot else table, norm
             )
         except (UsageError, SolverError) as error:

@@ -305,6 +305,7 @@ def train(
     """Train the real layer and measure how far it is from its limit."""
     from attomaton.jobs.train import train_run
     from attomaton.report.text.terminal import table
+    from attomaton.report.text.training import limit_words
 
     spacing = int(every) if every is not None and every.isdigit() else every
     given = said(
@@ -328,8 +329,10 @@ def train(
     rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
     rows = [[row[name] for name in names] for row in summary["final"]]
     vectors = f"embeddings {summary['embeddings']}\n" if summary["embeddings"] else ""
-    free = [row["eps_free"] for row in summary["final"] if "eps_free" in row]
-    towards = _tends_to(summary["limit_norm"], settings.get("eps", 0.0), free)
+    towards = limit_words(
+        settings["optimizer"], summary["limit_norm"], summary["final"], eps=settings.get("eps"),
+        left_out=summary["left_out"], tied=summary["tied"],
+    )  # fmt: skip
     text = (
         f"{summary['steps']:,} steps of {settings['optimizer']}{rate} on {summary['samples']:,} samples; L* = "
         f"{summary['loss_floor']:.8g}\n{vectors}{towards}\n{table(names, rows)}\nrun in {out}"
@@ -339,12 +342,3 @@ def train(
     if stopped:
         say(f"not finished: {', '.join(stopped)}; what was computed is kept.")
         raise typer.Exit(130 if "interrupted" in stopped else 4)
-
-
-def _tends_to(norm: str | float, eps: float, free: list[float]) -> str:
-    """Which limit the optimizer that was used belongs to; `free`: Adam's coordinates that ε leaves alone."""
-    named = f"{norm} norm" if isinstance(norm, str) else f"entrywise {norm:g}-norm"
-    line = f"tends to the largest margin in the {named}"
-    if not eps or not free:
-        return line
-    return f"{line} while √v is well above ε = {eps:g}: at the end in {min(free):.1%} of the coordinates"

@@ -267,6 +267,7 @@ def _train_summary(
         "limit_norm": limit_norm(settings.optimizer),
         "best_margins": ends.best,
         "left_out": ends.left_out,
+        "tied": bool(limit.graph.cyclic.any()),
         "settings": {k: v for k, v in vars(settings).items() if k != "init" and v is not None},
         "status": run.status,
         "final": [

@@ -18,8 +18,11 @@ from attomaton.lab.kit.charts import (
     thinned,
 )
 from attomaton.lab.training.runs import Setting
+from attomaton.mechanics.experiment.arguments import limit_norm
 from attomaton.mechanics.experiment.course import Arrays
-from attomaton.report.figures.training import growth_line
+from attomaton.mechanics.theory.norms import norm_key
+from attomaton.report.figures.training import LOWEST, growth_line
+from attomaton.report.text.training import norm_text
 
 SEEDS = 20  # lines of one run in one chart
 
@@ -45,9 +48,21 @@ class Shown:
         usual = usual and self.config.get("optimizer", "gd") == "gd"
         return self.svm_norm or None if usual else None
 
+    def drawn(self, name: str) -> dict[str, str]:
+        """The records of a chart, each with what sets it apart: of margins and cosines those of two norms."""
+        own = limit_norm(str(self.config.get("optimizer", "gd")))
+        if name == "margin":
+            norms = dict.fromkeys((own, "frobenius" if own != "frobenius" else "max"))
+            wanted = {f"margin_{norm_key(x)}": norm_text(x) for x in norms}
+        elif name.startswith("cosine"):
+            wanted = {name: "", f"cosine_{norm_key(own)}": norm_text(own)}
+        else:
+            wanted = {name: ""}
+        return {record: said for record, said in wanted.items() if record in self.records}
+
 
 class Curves:
-    """Four charts: the loss, the direction, the finite part, the norm."""
+    """Six charts: the loss, the direction, the margins, the finite part, what is retrieved, the norm."""
 
     def __init__(self) -> None:
         self.charts = {
@@ -55,7 +70,9 @@ class Curves:
             for name, title in (
                 ("loss_gap", "Loss above its floor, L − L*"),
                 ("cosine_svm", "Cosine with W_svm"),
+                ("margin", "Margin, of the best in a norm"),
                 ("distance_fin", "Distance to W_fin inside S_fin"),
+                ("mass_retrieved", "Attention on the retrieved component"),
                 ("norm", "Norm of W"),
             )
         }
@@ -82,22 +99,28 @@ def drawn(name: str, runs: Sequence[Shown], linear: bool) -> Picture:
         one for i, run in enumerate(runs) for one in _lines(name, run, i, len(runs), linear, log)
     ]
     rows = [
-        [run.title, seed, int(step), float(value)]
+        [run.title, record, seed, int(step), float(value)]
         for run in runs
-        for seed, values in enumerate(run.records[name])
+        for record in run.drawn(name)
+        for seed, values in enumerate(run.records[record])
         for step, value in zip(run.records["steps"], values, strict=True)
     ]
-    seeds = max(len(run.records[name]) for run in runs)
+    seeds = max(len(run.records["loss"]) for run in runs)
     words: list[Word] = []
     edge, up = {}, Axis(log=log, more={"scale": True})
     if not any(y is not None for one in series for _, y in one.data):
         said = "0 throughout" if log else "W_svm is 0: no token strictly outranks another"
+        if not series:
+            said = "not recorded: the run is of an earlier version"
         words, up = [Word(said, left="center", top="middle")], replace(up, low=0.1, high=1)
     elif gap:
         # A log axis has no place for 0: theory is its lower edge.
         edge = {"lineStyle": {"type": "dashed", "color": "$ink"}}
         words = [Word("theory: down to 0 ↓", left=70, bottom=50)]
-    elif name.startswith("cosine"):
+    elif name.startswith(("cosine", "margin", "mass")):
+        if name == "margin":  # how wrong an order was matters little
+            lowest = min(y for one in series for _, y in one.data if y is not None)
+            up = replace(up, low=max(LOWEST, lowest))
         up = replace(up, high=1.05, more={"scale": True, "axisLabel": {"showMaxLabel": False}})
         level = Mark("theory: 1", y=1, place="insideStartTop")
         series[0] = replace(series[0], marks=[level])
@@ -117,7 +140,7 @@ def drawn(name: str, runs: Sequence[Shown], linear: bool) -> Picture:
         ),
         y=up,
         series=series,
-        header=["run", "seed", "step", name],
+        header=["run", "record", "seed", "step", "value"],
         rows=rows,
         note=f"{SEEDS} of {seeds} seeds are drawn, all are in the table." if seeds > SEEDS else "",
         margins=Margins(64, 22, 34 if several else 16, 44),
@@ -129,21 +152,24 @@ def drawn(name: str, runs: Sequence[Shown], linear: bool) -> Picture:
 
 
 def _lines(name: str, run: Shown, place: int, runs: int, linear: bool, log: bool) -> list[Series]:
-    """One line for each seed; where two runs are shown, colour and dashes say which."""
-    steps, values = run.records["steps"], run.records[name][:SEEDS]
+    """One line for each seed; where two runs are shown, colour and dashes say which; a second record is dotted."""
+    steps = run.records["steps"]
     at = [i for i in thinned(len(steps)) if linear or steps[i] > 0]
     symbol = "circle" if len(at) < 2 else "none"
     return [
         Series(
             "line",
             [[int(steps[i]), _point(row[i], log)] for i in at],
-            f"seed {seed}" if runs == 1 else f"{'AB'[place]}: seed {seed}",
+            ", ".join(
+                filter(None, ((f"{'AB'[place]}: " if runs > 1 else "") + f"seed {seed}", said))
+            ),
             COLOURS[seed % len(COLOURS) if runs == 1 else place],
-            dash="dashed" if place else "solid",
-            width=2 if len(values) < 6 else 1.2,
+            dash="dotted" if second else "dashed" if place else "solid",
+            width=2 if len(run.records["loss"]) < 6 else 1.2,
             more={"symbol": symbol, "emphasis": {"focus": "series"}},
         )
-        for seed, row in enumerate(values)
+        for second, (record, said) in enumerate(run.drawn(name).items())
+        for seed, row in enumerate(run.records[record][:SEEDS])
     ]
 
 

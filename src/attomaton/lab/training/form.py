@@ -14,10 +14,12 @@ from attomaton.mechanics.experiment.arguments import (
     INITS,
     LOSSES,
     OPTIMIZERS,
+    SCHEDULES,
     Settings,
     check_options,
     learning_rate,
     loss_floors,
+    own_options,
     step_sizes,
 )
 
@@ -27,12 +29,20 @@ CHOICES = {
     "head": HEADS,
     "loss": LOSSES,
     "every": ("log", "even"),
+    "schedule": SCHEDULES,
 }
+OPEN = ("optimizer",)  # others than those of the list may be typed: mirror:p with any p
 # As Python and the command line have them, but for the records: the page draws steps on a log axis.
-USUAL = {name: "" if (usual := getattr(Settings, name)) is None else str(usual) for name in
-         ("optimizer", "lr", "steps", "seeds", "seed", "init", "loss", "head", "batch_size")}  # fmt: skip
+NAMES = (
+    "optimizer", "lr", "schedule", "eps", "beta1", "beta2", "steps", "seeds", "seed", "init", "loss", "head",
+    "batch_size",
+)  # fmt: skip
+USUAL = {x: "" if (usual := getattr(Settings, x)) is None else str(usual) for x in NAMES}
 USUAL["every"] = "log"
-LABELS = {"lr": "lr (empty: usual)", "batch_size": "batch size", "every": "records"}
+LABELS = {
+    "lr": "lr (empty: usual)", "batch_size": "batch size", "every": "records", "eps": "ε (adam, ngd)",
+    "beta1": "β₁ (adam, muon)", "beta2": "β₂ (adam)",
+}  # fmt: skip
 LARGE = 200_000  # pairs from which opening a model takes seconds and gigabytes
 PAIRS_A_SECOND, BYTES_A_PAIR = 1e6, 850  # measured on 5.8 million pairs
 MOST_STEPS, MOST_SEEDS = 10**9, 100  # in the page
@@ -65,15 +75,18 @@ class Form:
         """The settings of `train_run`, or the error the command line would give."""
         said = {name: str(field.value or "").strip() for name, field in self.fields.items()}
         for name, choices in CHOICES.items():
-            one_of(name, said[name], choices)
+            if name not in OPEN:
+                one_of(name, said[name], choices)
         steps, seeds = (_needed(name, said[name]) for name in ("steps", "seeds"))
         batch_size = _whole("batch_size", said["batch_size"])
         seed = _whole("seed", said["seed"]) or 0
         lr = _number("lr", said["lr"])
         check_options(
             optimizer=said["optimizer"], head=said["head"], loss=said["loss"], steps=steps,
-            seeds=seeds, seed=seed, batch_size=batch_size,
+            seeds=seeds, seed=seed, batch_size=batch_size, schedule=said["schedule"],
         )  # fmt: skip
+        own = {name: _number(name, said[name]) for name in ("eps", "beta1", "beta2")}
+        own_options(said["optimizer"], **own)
         rate = learning_rate(said["optimizer"], lr)
         step_sizes(1.0 if rate is None else rate, 1)
         loss_floors(0.0 if said["loss"] == "log" else None, said["optimizer"], 1)
@@ -85,16 +98,18 @@ class Form:
         return Settings(
             init=said["init"], optimizer=said["optimizer"], lr=lr, steps=steps,
             every="log" if said["every"] == "log" else None, head=said["head"], loss=said["loss"],
-            batch_size=batch_size, seeds=seeds, seed=seed,
+            batch_size=batch_size, seeds=seeds, seed=seed, schedule=said["schedule"], **own,
         )  # fmt: skip
 
     def _field(self, name: str) -> None:
         label, asked = LABELS.get(name, name), self.view.get(name, USUAL[name])[:40]
         if name in CHOICES:
-            known = asked if asked in CHOICES[name] else USUAL[name]
+            typed = name in OPEN
+            known = asked if typed or asked in CHOICES[name] else USUAL[name]
             field: ui.select | ui.input = ui.select(
-                list(CHOICES[name]), value=known, label=label
-            ).props("options-dense")
+                list(dict.fromkeys((*CHOICES[name], known))), value=known, label=label,
+                new_value_mode="add-unique" if typed else None,
+            ).props("options-dense")  # fmt: skip
         else:
             field = ui.input(label, value=asked).props('inputmode="decimal"')
         field.props("dense outlined").classes(f"field-{name}")

@@ -88,6 +88,9 @@ class Outcome:
     samples: int | None = None
     loss_floor: float | None = None
     svm_norm: float | None = None
+    limit_norm: str | float | None = None
+    left_out: str | None = None
+    tied: bool = False
     final: tuple[dict[str, int | float | None], ...] | None = None
 
 

@@ -1,6 +1,7 @@
 """The training screen: start a run, watch it approach the end point that theory computed, stop it, let it go on."""
 
 from pathlib import Path
+from typing import Any
 
 from nicegui import ui
 
@@ -28,6 +29,7 @@ from attomaton.lab.training.runs import (
     start,
 )
 from attomaton.lab.view import Screen, View, in_thread
+from attomaton.report.text.training import limit_words
 
 AXES = {"log": "log steps", "linear": "linear steps"}
 COSINES = {"whole": "cosine of W", "outside": "of W outside S_fin"}
@@ -205,6 +207,10 @@ class TrainingPage(Page):
             said += "" if outcome.samples is None else f" on {outcome.samples:,} samples"
             said += "" if outcome.loss_floor is None else f"; L* = {outcome.loss_floor:.8g}"
             note(said)
+            if outcome.limit_norm is not None and outcome.final is not None:
+                eps, named = self.run.config.get("eps"), str(self.run.config.get("optimizer"))
+                more: Any = {"eps": eps, "left_out": outcome.left_out, "tied": outcome.tied}
+                note(limit_words(named, outcome.limit_norm, outcome.final, **more))
             numbers(*self.run.finals())
 
     def _list(self) -> None:
@@ -286,6 +292,11 @@ W(τ) ≈ W_fin + ‖W_svm‖ log τ · W_svm/‖W_svm‖
 So the **loss** falls to its floor L*, the **cosine** with W_svm tends to 1 (slowly, like 1/log τ: outside S_fin it is
 quicker), the part of W inside S_fin ends in W_fin (**distance** 0), and the **norm** grows like ‖W_svm‖ log τ.
 Dashed lines are theory.
+
+**Other optimizers** have other limits: each approaches the largest **margin** in a norm of its own (Adam and signs: the
+largest entry; Muon: the largest singular value; mirror descent: the p-norm). The margin of W is drawn as a share of the
+best in that norm, and dotted of the best in the Frobenius norm, which is that of gradient descent (there dotted: the
+max norm).
 
 **Use.** Choose an optimizer and start. *Stop* ends at the next of about fifty breaths and keeps what was computed;
 *Resume* goes on and ends bit for bit as if it had never been stopped. Choose a run of the list to see it again, and a

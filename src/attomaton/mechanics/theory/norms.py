@@ -93,6 +93,11 @@ def check_norm(norm: object) -> Norm:
     return {2.0: "frobenius", np.inf: "max"}.get(p, p)
 
 
+def norm_key(norm: Norm) -> str:
+    """A norm as records of a run are named after it: `margin_max`, `cosine_1.5`."""
+    return norm if isinstance(norm, str) else f"{norm:g}"
+
+
 def norm_of(W: Float[np.ndarray, "*shape"], norm: Norm) -> float:
     """N(W). Entrywise norms take entries of any shape.
 

@@ -29,7 +29,7 @@ def _drawn(thing: object, *arguments: Any) -> Any:
 
 @_drawn.register
 def _(run: Training) -> Any:
-    return convergence_figure({"steps": run.steps, **run.records})
+    return convergence_figure({"steps": run.steps, **run.records}, norm=run.limit_norm)
 
 
 @_drawn.register

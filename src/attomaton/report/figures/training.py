@@ -7,7 +7,7 @@ survive into the SVG.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import fill
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from attomaton.errors import counted, cut
 from attomaton.mechanics.theory.automaton import Explanation, Fate
+from attomaton.mechanics.theory.norms import Norm, norm_key
 from attomaton.report.figures.canvas import (
     BAR_CAP,
     BLACK,
@@ -33,6 +34,7 @@ from attomaton.report.figures.canvas import (
     times,
 )
 from attomaton.report.graphs import Label, readable
+from attomaton.report.text.training import norm_text
 from attomaton.report.words import percent, signed, tick
 
 # --- convergence ---------------------------------------------------------------------------------
@@ -40,6 +42,7 @@ from attomaton.report.words import percent, signed, tick
 
 Values = np.ndarray | Sequence[float] | Sequence[int] | Sequence[Sequence[float]]
 Published = float | tuple[float, float]  # a number, or its range
+LOWEST = -0.25  # margin that is drawn
 
 
 @dataclass(frozen=True)
@@ -66,29 +69,46 @@ _PANELS = (
 )
 
 
+def _panels(records: Mapping[str, Values], own: Norm) -> tuple[_Panel, ...]:
+    """The panels of some records; of margins that in the norm of the optimiser comes first, Frobenius' beside it."""
+    loss, cosine, *rest = _PANELS
+    names = dict.fromkeys((own, "frobenius" if own != "frobenius" else "max"))
+    margins = [(f"margin_{norm_key(x)}", f"in the {norm_text(x)}") for x in names]
+    of_own = f"cosine_{norm_key(own)}"
+    if of_own in records:
+        more = (of_own, f"with W of the {norm_text(own)}")
+        cosine = replace(cosine, curves=(*cosine.curves, more))
+    margin = _Panel("margin, of the best in a norm", tuple(margins), 1.0, log=False)
+    return loss, cosine, margin, *rest
+
+
 @drawn
 def convergence_figure(
-    records: Mapping[str, Values], loss_floor: float | None = None, norm_rate: float | None = None
+    records: Mapping[str, Values],
+    loss_floor: float | None = None,
+    norm_rate: float | None = None,
+    norm: Norm = "frobenius",
 ) -> Figure:
     """Training on its way to the limit: median and range over seeds, theory dashed.
 
     `records` holds `steps`, `loss` (seeds × records) and what else was measured: `cosine_svm`, `cosine_outside`,
-    `distance_fin`, `mass_retrieved`, `norm`. Under gradient descent the norm grows like `norm_rate` · log(step),
-    drawn as a slope where that is given.
+    `distance_fin`, `mass_retrieved`, `norm`, and margins and cosines in the `norm` of the optimiser. Under gradient
+    descent the norm grows like `norm_rate` · log(step), drawn as a slope where that is given.
     """
     from matplotlib.figure import Figure as NewFigure
 
     steps = np.asarray(records["steps"], dtype=float)
     loss = np.atleast_2d(np.asarray(records["loss"], dtype=float))
+    known = _panels(records, norm)
     measured = {
         name: np.atleast_2d(np.asarray(records[name], dtype=float))
-        for panel in _PANELS
+        for panel in known
         for name, _ in panel.curves
         if name in records
     }
     if loss_floor is not None:
         measured["loss"] = loss - loss_floor
-    panels = [p for p in _PANELS if any(name in measured for name, _ in p.curves)]
+    panels = [p for p in known if any(name in measured for name, _ in p.curves)]
     columns = min(3, len(panels)) if len(panels) != 4 else 2
     lines = -(-len(panels) // columns)
     title = f"training approaches its limit ({counted(len(loss), 'seed')})"
@@ -116,7 +136,7 @@ def _draw_panel(
 ) -> None:
     axes.set_title(panel.title)
     axes.set_gid(f"panel-{panel.curves[0][0]}")
-    styles = ((BLUE, "-"), (VERMILION, "-."))
+    styles = ((BLUE, "-"), (VERMILION, "-."), (BLACK, ":"))
     there = [(*curve, *style) for curve, style in zip(panel.curves, styles, strict=False)
              if curve[0] in measured]  # fmt: skip
     if panel.log and not any((measured[name] > 0).any() for name, *_ in there):
@@ -128,11 +148,15 @@ def _draw_panel(
         _curve(axes, steps, measured[name], log=panel.log, **look)
     if panel.log:
         axes.set_yscale("log")
+    elif there[0][0].startswith("margin_"):
+        axes.set_ylim(
+            bottom=max(axes.get_ylim()[0], LOWEST)
+        )  # how wrong an order was matters little
     # The norm grows without bound only where there is a direction to grow in.
     if panel.theory is not None and (np.isfinite(panel.theory) or "cosine_svm" in measured):
         _draw_theory(axes, panel)
     if len(there) > 1:
-        axes.legend(loc="lower right")
+        axes.legend(loc="best" if there[0][0].startswith("margin_") else "lower right")
 
 
 def _draw_theory(axes: Any, panel: _Panel) -> None:
