@@ -64,14 +64,19 @@ def band(
     )  # fmt: skip
 
 
-def bundle(x: Values, ys: Float[np.ndarray, "curves points"], label: str) -> list[Line]:
+def bundle(
+    x: Values,
+    ys: Float[np.ndarray, "curves points"] | Sequence[np.ndarray],
+    label: str,
+    colour: int = 0,
+) -> list[Line]:
     """Several measured curves of one kind in one colour, named once, the first eight; what is no number is left out."""
     lines: list[Line] = []
     for y in np.asarray(ys, float)[:8]:
         known = np.isfinite(y)
         if known.any():
             at = np.asarray(x)[known]
-            lines.append(line(at, y[known], None if lines else label, points=FEW, colour=0))
+            lines.append(line(at, y[known], None if lines else label, points=FEW, colour=colour))
     return lines
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from attomaton.claims.cases import not_applicable
 from attomaton.claims.global_protocol import PEAK
-from attomaton.claims.picture import band, level, line, theory_line
+from attomaton.claims.picture import BLACK, band, level, line, theory_line
 from attomaton.errors import AttomatonError, UsageError, counted, nearest
 from attomaton.results import Assumption, Evidence, Line, Panel, Quantities, Upright, Verdict
 
@@ -273,6 +273,53 @@ def dimensions_panels(r: Result) -> list[Panel]:
             [line(d, [x["loss_floor"] for x in rows], "mean over draws")], xscale="log",
         ),
     ]  # fmt: skip
+
+
+# Linear decoders
+
+
+def decoder_panels(r: Result) -> list[Panel]:
+    """Loss, length, direction and finite part over the steps, a colour for each optimiser."""
+    t, names = np.asarray(r["curves"][0]["step"])[1:], {c["optimizer"]: None for c in r["curves"]}
+
+    def ways(key: str) -> list[Line]:
+        return [
+            band(t, np.array([c[key] for c in r["curves"] if c["optimizer"] == x])[:, 1:], x)
+            for x in names
+        ]  # fmt: skip
+
+    cosines = [*ways("cosine_svm"), level(t, 1.0, "W_mm")]
+    outside = [*ways("cosine_outside"), level(t, 1.0, "W_mm")]
+    return [
+        Panel("Loss above the entropy", "step", "CE − H", ways("loss_gap"), xscale="log", yscale="log"),
+        Panel("Length", "step", "‖W‖", ways("norm"), xscale="log", yscale="log"),
+        Panel("Direction", "step", "cosine with W_mm", cosines, xscale="log"),
+        Panel("Direction outside F", "step", "cosine with W_mm", outside, xscale="log"),
+        Panel("Finite part", "step", "‖Π_F W − W*‖", ways("distance_fin"), xscale="log", yscale="log"),
+    ]  # fmt: skip
+
+
+def ntp_fig1_panels(r: Result) -> list[Panel]:
+    """The way of every token's row of W in the plane, beside contexts and rows of W_mm; and the way there."""
+    W_mm, path = np.array(r["W_mm"]), np.array(r["path"])
+    path = path * np.linalg.norm(W_mm) / np.linalg.norm(path, axis=(0, 1))
+    tokens = range(len(W_mm))
+    plane = Panel(
+        "W outside F, as long as W_mm (dashed)", "", "",
+        [*(line(path[v, 0], path[v, 1], f"token {v + 1}", colour=v) for v in tokens),
+         *(line([0, W_mm[v, 0]], [0, W_mm[v, 1]], None, "theory", colour=v) for v in tokens),
+         *(line([x], [y], f"{name}: before {', '.join(str(v + 1) for v in np.flatnonzero(p))}", "points", ink=BLACK)
+           for name, (x, y), p in zip("ABC", r["contexts"], r["probabilities"], strict=True))],
+        legend="outside",
+    )  # fmt: skip
+    return [plane, *decoder_panels(r)]
+
+
+def ntp_fig4_panels(r: Result) -> list[Panel]:
+    """The way there for three optimisers, outside F too, and the entropies of the draws beside the published one."""
+    H = {c["seed"]: c["entropy"] for c in r["curves"]}
+    drawn = [line([*H], [*H.values()], "draws", "points"), *_told(r, [*H], "entropy", 1)]
+    return [*decoder_panels(r), Panel("Entropy", "draw", "H", drawn, xticks=[*H])]
 
 
 # Scan and Snap

@@ -23,6 +23,7 @@ from attomaton.claims import (
     gradient_descent,
     growth,
     learning_rates,
+    linear_decoder,
     local_protocol,
     long_sequences,
     loss_floor,
@@ -175,6 +176,12 @@ _LIST = [
         "NGD tends to it in Frobenius', sign and Adam in max, spectral and Muon in spectral, mirror descent in ℓp.",
         optimiser_norm.check, quick={"problems": 2}, full={"problems": 10},
         why="speaks of W as a matrix over few tokens: attomaton train --optimizer trains each on your data",
+    ),
+    Claim(
+        "decoder", "A linear decoder finds W_mm and W*",
+        "Next-token prediction with a linear decoder is a Graph-SVM with other keys and queries.",
+        linear_decoder.check, full={"problems": 10},
+        why="speaks of vectors of contexts, which are drawn: solve_limit(queries=, support=) takes yours",
     ),
     Claim(
         "S1", "The decoder's backward signal rises, peaks and fades",
@@ -385,6 +392,44 @@ _LIST = [
             seeds=3,
         ),
         quick={"seeds": 1},
+    ),
+    _figure(
+        "ntp-fig1", "A linear decoder in the plane: descent finds W_mm and W*",
+        "Outside F the decoder's rows turn to those of W_mm, the largest margin over what never comes next.",
+        Figure(
+            linear_decoder.fig1,
+            "W/‖W‖ → W_mm/‖W_mm‖,  Π_F W → W*,  CE → H",
+            f"entropy {linear_decoder.ENTROPY_1:g}, mean cosine outside F ≥ {linear_decoder.ALIGNED_1:g}",
+            f"published: H = {linear_decoder.ENTROPY_1:g}; the paper names neither contexts nor a step (here as in its "
+            "Figure 4)",
+            published.ntp_fig1_panels,
+            published.curves_table,
+            lambda r: {"cosine": 1.0, "distance": 0.0, "entropy": linear_decoder.ENTROPY_1},
+            published.means("entropy", "loss_gap", *linear_decoder.KEPT),
+            published.means("control"),
+            seeds=10,
+            big=("curves", "path"),
+        ),
+    ),
+    _figure(
+        "ntp-fig4", "A linear decoder with more dimensions than contexts: descent, normalised descent, Adam",
+        "All three bring the loss to the entropy, W along W_mm, and its part in F to W*.",
+        Figure(
+            linear_decoder.fig4,
+            "W/‖W‖ → W_mm/‖W_mm‖,  Π_F W → W*,  CE → H",
+            f"mean entropy within {linear_decoder.OFF:g} of {linear_decoder.ENTROPY:g}, mean cosines ≥ "
+            f"{linear_decoder.ALIGNED:g}",
+            f"published: H ≈ {linear_decoder.ENTROPY:g}; probabilities uniform on the simplex have "
+            "1/2 + … + 1/6 = 1.45 on average",
+            published.ntp_fig4_panels,
+            published.curves_table,
+            lambda r: {"cosine": 1.0, "distance": 0.0, "entropy": linear_decoder.ENTROPY},
+            lambda r: {x["quantity"]: x["mean"] for x in r["rows"] if not x["quantity"].endswith("control")},
+            lambda r: {x["quantity"]: x["mean"] for x in r["rows"] if x["quantity"].endswith("control")},
+            seeds=5,
+            big=("curves",),
+        ),
+        quick={"seeds": 2},
     ),
     _figure(
         "scan-snap-fig3", "Attention grows, then freezes: growth factor over time",

@@ -56,7 +56,9 @@ def _draw_lines(axes: Any, panel: Panel) -> None:
             axes.plot(x, y, "--", color=line.ink or colour, lw=1.4, label=line.label,
                       gid=f"theory-{i}", zorder=3)  # fmt: skip
         elif line.style == "points":
-            axes.plot(x, y, MARKERS[i % len(MARKERS)], color=colour, ms=4, label=line.label)
+            axes.plot(
+                x, y, MARKERS[i % len(MARKERS)], color=line.ink or colour, ms=4, label=line.label
+            )
         else:
             # Hollow markers that shrink: curves lying on each other are all seen.
             dots = MARKERS[i % len(MARKERS)] if panel.xticks is not None else None

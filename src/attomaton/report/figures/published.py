@@ -236,6 +236,16 @@ def mechanics_means(
     return lambda r: panels_figure(f"{title} ({len(r['instances'])} instances)", panels(dict(r)))
 
 
+def ntp_fig1(result: Result) -> Figure:
+    """Decoder rows in the plane, and the way there."""
+    figure = panels_figure(result["title"], published.ntp_fig1_panels(dict(result)), columns=3)
+    plane = figure.axes[0]
+    plane.set_aspect("equal", adjustable="datalim")
+    for name, at in zip("ABC", result["contexts"], strict=True):
+        plane.annotate(name, at, xytext=(4, 4), textcoords="offset points")
+    return figure
+
+
 # By the name of the published experiment.
 DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-global": mechanics_global,
@@ -256,6 +266,8 @@ DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-fig10": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
     "mechanics-fig11": lambda r: panels_figure(r["title"], published.components_panels(dict(r))),
     "mechanics-fig12": lambda r: panels_figure(r["title"], published.dimensions_panels(dict(r))),
+    "ntp-fig1": ntp_fig1,
+    "ntp-fig4": lambda r: panels_figure(r["title"], published.ntp_fig4_panels(dict(r))),
     "scan-snap-fig3": fig3,
     "scan-snap-fig4": fig4,
     "scan-snap-fig5": fig5,
