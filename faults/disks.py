@@ -69,6 +69,8 @@ CASES = (
     ),
     Case("graph text", ("graph", "../model", "--last", "w1"), out=f"{OUT}.txt"),
     Case("explain figure", ("explain", "../model", "w2", "w3", "w1"), option="--figure", out=f"{OUT}.svg"),
+    Case("simulate figure", ("simulate", "../model", "w2", "w3", "w1", "--steps", "20"), option="--figure",
+         out=f"{OUT}.svg"),
     Case("score figure", ("score", "../predictor", f"../{SHORT}"), option="--figure", out=f"{OUT}.png"),
     Case("summary page", ("summary", "../model"), option="--html", out=f"{OUT}.html"),
     Case("summary figure", ("summary", "../model"), option="--figure", out=f"{OUT}.svg"),

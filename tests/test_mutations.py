@@ -66,6 +66,7 @@ CHECKS = {
     "step-bound": ("step_bound", {"problems": 2}),
     "general-losses": ("general_losses", {"problems": 1}),
     "any-embeddings": ("any_embeddings", {"problems": 2}),
+    "collapse": ("collapse", {"trajectories": 200}),
     "S1": ("decoder_gain", {}),
     "S2": ("fates", {"small": True}),
 }
@@ -137,6 +138,16 @@ MUTATIONS = {
     "whole margins for a loss whose slope vanishes": (
         {"attomaton.claims.general_losses": [["1 / order if quick else 1.0", "1.0"]]},
         ["general-losses"],
+    ),
+    "draws that forget the counts": (
+        {"attomaton.mechanics.theory.trajectories": [[
+            "mass = self.count * (self.weight[self.last]", "mass = 1.0 * (self.weight[self.last]",
+        ]]},
+        ["collapse"],
+    ),
+    "the odds themselves as the exponent": (
+        {"attomaton.mechanics.theory.collapse": [["(r == 0), r - 1, np.nan)", "(r == 0), -r, np.nan)"]]},
+        ["collapse"],
     ),
     "nothing kept of the start": (
         {"attomaton.claims.special_cases": [[

@@ -7,6 +7,7 @@ from attomaton.claims import (
     active_subspace,
     any_embeddings,
     automaton_limit,
+    collapse,
     critical_points,
     general_heads,
     general_losses,
@@ -38,6 +39,7 @@ from attomaton.results import Verdict
         general_losses,
         general_heads,
         any_embeddings,
+        collapse,
     ],
     ids=lambda m: m.__name__,
 )
@@ -52,6 +54,7 @@ def test_too_little_training_does_not_pass_for_convergence():
     assert gradient_descent.check(problems=2, steps=300).verdict is Verdict.FAILS
     assert automaton_limit.check(problems=2, steps=20).verdict is Verdict.FAILS
     assert any_embeddings.check(problems=2, steps=300).verdict is Verdict.FAILS
+    assert collapse.check(trajectories=50, steps=100).verdict is Verdict.FAILS
     assert optimiser_norm.check(problems=1, steps=100).verdict is Verdict.FAILS
 
 

@@ -12,6 +12,7 @@ from attomaton.claims import (
     any_embeddings,
     attention_entropy,
     automaton_limit,
+    collapse,
     components,
     convexity,
     critical_points,
@@ -182,6 +183,12 @@ _LIST = [
         "Next-token prediction with a linear decoder is a Graph-SVM with other keys and queries.",
         linear_decoder.check, full={"problems": 10},
         why="speaks of vectors of contexts, which are drawn: solve_limit(queries=, support=) takes yours",
+    ),
+    Claim(
+        "collapse", "A context that is fed its own draws ends with one token",
+        "Of two tokens with odds r < 1 the share of the weak one falls like t^−(1 − r) as draws are appended.",
+        collapse.check, full={"trajectories": 1000, "steps": 100_000},
+        why="speaks of two tokens of known odds: attomaton simulate shows trajectories on your data",
     ),
     Claim(
         "S1", "The decoder's backward signal rises, peaks and fades",

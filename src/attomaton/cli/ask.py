@@ -92,7 +92,7 @@ def _predicted(
     from attomaton.mechanics.theory.prediction import limit_prediction
     from attomaton.numerics import named_rng
 
-    automaton, words = opened(model, tokens, whole=sample > 0)
+    automaton, words = opened(model, tokens, after=tokens if sample else None)
     found = limit_prediction(automaton, words, radius)
     if not sample:
         return found
@@ -207,15 +207,15 @@ def _graph_format(said: str | None, out: Path | None, known: tuple[str, ...]) ->
     return said or meant or "text"
 
 
-def opened(model: Path, tokens: list[str], whole: bool = False) -> tuple[Any, list[Any]]:
+def opened(model: Path, tokens: list[str], after: list[str] | None = None) -> tuple[Any, list[Any]]:
     """The automaton of a model, and command-line words as its token labels.
 
-    Only what belongs to the last of them is read, unless the `whole` model is asked for.
+    Only what belongs to the last of them is read, or to those named in `after`.
     """
     from attomaton.folders.model import open_model
     from attomaton.mechanics.theory.automaton import Automaton
 
-    limit = open_model(model, None if whole else tokens[-1:])
+    limit = open_model(model, tokens[-1:] if after is None else after)
     return Automaton(limit), [limit.graph.vocabulary.read(token) for token in tokens]
 
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Shown, Tabular, figure_of
 from attomaton.corpus.samples import Samples, read_context
@@ -246,6 +246,20 @@ class Automaton(Shown):
                 after[word] = self._look_up([*seen.words, word])
             seen = after[word]
         return drawn
+
+    def choices(self, context: Sequence[Label]) -> "Choices":
+        """What each known token of a context would choose among them, were it the last."""
+        seen = self._look_up(context)
+        after = [self._look_up([*seen.words, word]) for word in seen.words]
+        at, n = {x: i for i, x in enumerate(seen.words)}, len(seen.words)
+        return Choices(
+            tuple(seen.words),
+            np.array([at[x] for x in seen.context if x in at], np.int64),
+            at.get(seen.context[-1]),
+            np.array([x.answered for x in after], bool),
+            np.array([x.svm for x in after]).reshape(n, n),
+            np.array([x.finite for x in after]).reshape(n, n),
+        )
 
     def explain(self, context: Sequence[Label], evidence: int = 3) -> Explanation:
         """The prediction for a context, and for every token of it why it won or lost.
@@ -492,6 +506,30 @@ class _Seen:
     pairs: Int[np.ndarray, " known"]  # −1 where never seen with q
     svm: Float[np.ndarray, " known"]
     finite: Float[np.ndarray, " known"]
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What each token of a context would choose among them, were it the last: row k of `svm` and `finite` is after it.
+
+    `words` are the known tokens, `order` is the context in their numbers, `last` that of its last token (None where the
+    model does not know it), `answered` after which of them anything was learned.
+    """
+
+    words: tuple[Label, ...]
+    order: Int[np.ndarray, " context"]
+    last: int | None
+    answered: Bool[np.ndarray, " words"]
+    svm: Float[np.ndarray, "words words"]
+    finite: Float[np.ndarray, "words words"]
+
+    def odds(self) -> Float[np.ndarray, "words words"]:
+        """P_k up to a factor of each row: 0 for what is not retrieved, and where there is no answer."""
+        n = len(self.words)
+        start, once = np.arange(n + 1) * n, np.ones(n * n, np.int64)
+        score = mixing_scores(start, once, self.svm.ravel(), self.finite.ravel()).reshape(n, n)
+        shifted = score - score.max(1, keepdims=True, initial=-np.inf)
+        return np.where(self.answered[:, None], np.exp(shifted), 0.0)
 
 
 def unknown_note(unknown: Sequence[Unknown], answered: bool) -> str:
