@@ -38,9 +38,9 @@ from attomaton.errors import (
     whole_number,
 )
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.theory.automaton import Automaton, Explanation, mixing_scores
+from attomaton.mechanics.theory.automaton import Automaton, Explanation
 from attomaton.mechanics.theory.limit import Limit, solve_limit
-from attomaton.numerics import ragged_softmax
+from attomaton.mechanics.theory.many import answer_many
 
 RandomState = int | np.random.Generator | np.random.RandomState | None | Any
 SET_ASIDE = ("warn", "error", "ignore")
@@ -122,7 +122,7 @@ class NextTokenClassifier:
             if embeddings is None
             else range(len(embeddings.E))
         )
-        ids, label = _ids(vocabulary, tokens), _ids(vocabulary, labels)
+        ids, label = vocabulary.ids_of(tokens), vocabulary.ids_of(labels)
         if embeddings is not None:
             refuse_outside([*tokens, *labels], np.concatenate([ids, label]), len(vocabulary))
         elif self.dimension is not None:
@@ -169,7 +169,7 @@ class NextTokenClassifier:
         """Whether anything was learned about contexts with these last tokens, one entry per context."""
         self._check_fitted()
         tokens, length, _ = read_contexts(X)
-        return self._learned(_ids(self.limit_.graph.vocabulary, tokens)[np.cumsum(length) - 1])
+        return self._learned(self.limit_.graph.vocabulary.ids_of(tokens)[np.cumsum(length) - 1])
 
     def predict_log_proba(self, X: Contexts) -> Float[np.ndarray, "n classes"]:
         """Natural logarithms of `predict_proba`; −∞ where a token cannot come next."""
@@ -180,7 +180,7 @@ class NextTokenClassifier:
         """The (weighted) share of contexts whose next token is predicted."""
         self._check_fitted()
         best = self._best(X)
-        truth = _ids(self.limit_.graph.vocabulary, read_next_tokens(y, len(best)))
+        truth = self.limit_.graph.vocabulary.ids_of(read_next_tokens(y, len(best)))
         return float(np.average(best == truth, weights=read_weights(sample_weight, len(best))))
 
     def explain(self, context: Context, evidence: int = 3) -> Explanation:
@@ -351,21 +351,11 @@ class NextTokenClassifier:
                 f"X has {width} features, but {type(self).__name__} is expecting {fitted} features "
                 "as input. Contexts of other lengths are welcome as a list of sequences."
             )
-        limit, K = self.limit_, len(self.classes_)
-        ids = _ids(limit.graph.vocabulary, tokens)
-        last = ids[np.cumsum(length) - 1]
-        self._warn(tokens, ids, length, ~self._learned(last))
-        owner = np.repeat(np.arange(len(length)), length)
-        key, count = np.unique((owner * K + ids)[ids >= 0], return_counts=True)
-        row, column = key // K, key % K
-        start = np.flatnonzero(np.diff(row, prepend=-1))
-        if not len(row):
-            return len(length), row, column, np.zeros(0)
-        svm = limit.scores(limit.svm.coefficient, last[row], column)
-        finite = limit.scores(limit.finite.coefficient, last[row], column)
-        bags = np.append(start, len(row))
-        score = mixing_scores(bags, count, svm, finite, radius, limit.svm.norm)
-        return len(length), row, column, ragged_softmax(score, bags)
+        limit = self.limit_
+        ids = limit.graph.vocabulary.ids_of(tokens)
+        self._warn(tokens, ids, length, ~self._learned(ids[np.cumsum(length) - 1]))
+        answers = answer_many(limit, ids, length, {}, radius, in_order=False)
+        return len(length), answers.owner, answers.token, answers.p
 
 
 class _InOrderOfClasses(Automaton):
@@ -384,13 +374,6 @@ def _outside() -> int:
     while frame is not None and frame.f_globals.get("__name__") == __name__:
         frame, depth = frame.f_back, depth + 1
     return depth
-
-
-def _ids(vocabulary: Vocabulary, tokens: list[Label]) -> Int[np.ndarray, " tokens"]:
-    """The id of each token, −1 outside the vocabulary."""
-    found = {x: vocabulary.id_of(x) for x in set(tokens)}
-    known = {x: -1 if i is None else i for x, i in found.items()}
-    return np.fromiter(map(known.__getitem__, tokens), np.int64, len(tokens))
 
 
 def _as_array(labels: Sequence[Label]) -> Shaped[np.ndarray, " labels"]:

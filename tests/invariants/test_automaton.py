@@ -23,6 +23,7 @@ from tests.invariants.strategies import (
 
 from attomaton.mechanics.theory import automaton as room
 from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.many import TIE
 
 radii = st.floats(0, 50)
 
@@ -70,7 +71,7 @@ def test_the_limit_is_what_large_radii_tend_to(raw, context):
     limit = solved(raw)
     context = ending(raw, context)
     gaps = np.abs(np.subtract.outer(limit.svm.score, limit.svm.score))
-    least = gaps[gaps > 2 * room.TIE].min(initial=1.0)
+    least = gaps[gaps > 2 * TIE].min(initial=1.0)
     far = by_positions(limit, context, 100 * max(limit.svm.norm, 1) / least)
     # Scores that tie exactly differ by the solver's 1e-9 at most, here a hundredfold over the least gap.
     assert Automaton(limit).predict_proba(context) == pytest.approx(far, abs=1e-6 / least)

@@ -107,6 +107,15 @@ class Vocabulary(Sequence[Label]):
         """The id of a label, or None where the vocabulary does not hold it."""
         return self._id.get(label)
 
+    def ids_of(self, labels: Sequence[Label]) -> np.ndarray:
+        """The ids of many labels; −1 outside the vocabulary.
+
+        >>> Vocabulary(["tea", "bell"]).ids_of(["bell", "soup", "tea"]).tolist()
+        [1, -1, 0]
+        """
+        known = {x: self._id.get(x, -1) for x in set(labels)}
+        return np.fromiter(map(known.__getitem__, labels), np.int64, len(labels))
+
     def nearest(self, label: Label) -> Label | None:
         """The label most like one that the vocabulary does not hold; None where none is like it.
 

@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.disk.records import absent
 from attomaton.errors import DataError
-from attomaton.mechanics.theory.automaton import mixing_scores
 from attomaton.mechanics.theory.limit import Limit, expect_limit
+from attomaton.mechanics.theory.many import mixing_scores
 from attomaton.predictor.backoff import reach
 from attomaton.predictor.bags import Bags, aligned, blocks
 from attomaton.predictor.baselines import fit_baselines

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.mechanics.theory.automaton import mixing_scores
+from attomaton.mechanics.theory.many import mixing_scores
 from attomaton.numerics import row_pointer, sum_by
 from attomaton.summaries.records import Bin, Ending, LabelProbability, Predictions
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.mechanics.theory.automaton import TIE
+from attomaton.mechanics.theory.many import TIE
 from attomaton.numerics import cosine
 
 BLOCK = 1024

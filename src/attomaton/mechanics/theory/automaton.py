@@ -16,6 +16,7 @@ beats what $q$ ranks below. With other embeddings the scores of both follow from
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -23,20 +24,29 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Shown, Tabular, figure_of
+from attomaton.corpus.given import Contexts, read_contexts
 from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
 from attomaton.mechanics.theory.dependency import Dependency, TieFinder
 from attomaton.mechanics.theory.limit import Limit, expect_limit
-from attomaton.numerics import sorted_unique
+from attomaton.mechanics.theory.many import (
+    NEVER_LAST,
+    NEVER_TOGETHER,
+    NOT_A_TOKEN,
+    Answers,
+    Reach,
+    answer_many,
+    coupled,
+    mixing_scores,
+    tie_classes,
+    with_reasons,
+)
+from attomaton.numerics import ragged_softmax, sorted_unique
 
-NOT_A_TOKEN = "not in the vocabulary"
-NEVER_LAST = "never a last token"
-NEVER_TOGETHER = "never seen with the last token"
 NO_ANSWER = "Nothing was learned about contexts that end in the last token: there is no prediction."
 SUGGESTED = 5  # unknown tokens of a context for which the nearest known one is looked up
 TIES = 5  # retrieved tokens whose tie with the predicted one is looked for
-TIE = 1e-6  # scores this close are equal: far above the solvers' residuals, far below any margin
 
 
 @dataclass(frozen=True)
@@ -221,6 +231,42 @@ class Automaton(Shown):
         probability = self.predict_proba(context)
         return max(probability, key=probability.__getitem__) if probability else None
 
+    def predict_many(
+        self, contexts: Contexts, radius: float = np.inf, *, ids: bool = False
+    ) -> Answers:
+        """The answers of `predict_proba` to many contexts, all at once: a record of arrays, one row each.
+
+        `contexts` are sequences of labels, or with `ids` the rows of an array of places in the vocabulary (−1 stands
+        for a token outside it).
+
+        >>> from attomaton import Automaton, example_samples, solve_limit
+        >>> automaton = Automaton(solve_limit(example_samples()))
+        >>> automaton.predict_many([["cake", "soup", "bell"], ["tea", "tex"]]).to_arrow().to_pylist()[1]["unknown"]
+        ['tex']
+        """
+        radius = number("radius", radius, least=0)
+        vocabulary, outside = self.limit.graph.vocabulary, dict[int, dict[Label, None]]()
+        if ids:
+            rows = whole_rows(contexts, len(vocabulary))
+            length, flat = np.full(len(rows), rows.shape[1]), rows.ravel()
+        else:
+            given = contexts if hasattr(contexts, "__len__") else list(contexts)
+            tokens, length, _ = read_contexts(given)
+            flat = vocabulary.ids_of(tokens)
+            owner = np.repeat(np.arange(len(length)), length)
+            for i in np.flatnonzero(flat < 0).tolist():
+                outside.setdefault(int(owner[i]), {})[tokens[i]] = None
+        unknown = {row: tuple(labels) for row, labels in outside.items()}
+        return answer_many(self.limit, flat, length, unknown, radius)
+
+    def explain_many(self, contexts: Contexts) -> Answers:
+        """The same at the end of training, with the reason why each token won or lost (`Answers.reason`)."""
+        return with_reasons(self.predict_many(contexts), self._reach)
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return Reach(self.limit)
+
     def sample(
         self, context: Sequence[Label], rng: np.random.Generator, length: int = 1
     ) -> list[Label]:
@@ -277,7 +323,7 @@ class Automaton(Shown):
         kept = np.flatnonzero(p > 0)
         best = int(np.argmax(p)) if len(p) else -1
         finder = self._finder(seen)
-        parts = self._parts(seen, kept, finder)
+        parts = tie_classes(self.limit.graph, tokens[kept], seen.pairs[kept], finder)
         others = sorted((k for k in kept.tolist() if k != best), key=lambda k: -p[k])[:TIES]
         ties = {k: finder.why(int(tokens[best]), int(tokens[k])) for k in others if finder}
         lost = self._why_lost(seen, tokens[kept], tokens[p == 0], evidence, finder)
@@ -312,20 +358,6 @@ class Automaton(Shown):
         """Who can say why tokens tie where there may be no cycle."""
         return None if seen.q is None or not self.limit.dependent else TieFinder(self.limit, seen.q)
 
-    def _parts(
-        self, seen: "_Seen", kept: Int[np.ndarray, " kept"], finder: TieFinder | None
-    ) -> int:
-        """In how many classes of ties the retrieved tokens fall; one never seen with the last token may be its own."""
-        heads: dict[int, int] = {}
-        for k in kept.tolist():
-            i, token = int(seen.pairs[k]), int(seen.tokens[k])
-            part = int(self.limit.graph.component[i]) if i >= 0 else -1 - k
-            if part not in heads and not (
-                finder and any(finder.tied(token, head) for head in heads.values())
-            ):
-                heads[part] = token
-        return len(heads)
-
     def _unknown(self, seen: "_Seen") -> Iterator[Unknown]:
         nearest = self.limit.graph.vocabulary.nearest
         for i, word in enumerate(seen.unknown):
@@ -348,14 +380,13 @@ class Automaton(Shown):
         last = np.full(len(known), -1 if q is None else q)
         pairs_of = limit.graph.pairs_of(-1 if q is None else q)
         known_last = pairs_of.stop > pairs_of.start
-        coupled = limit.embeddings is not None and not limit.embeddings.orthonormal
         return _Seen(
             words,
             {x: m for x, m in counted.items() if x not in vocabulary},
             known,
             q,
             known_last,
-            known_last or (coupled and q is not None),
+            known_last or (coupled(limit) and q is not None),
             tokens,
             np.array([counted[x] for x in known], np.int64),
             limit.graph.pairs(last, tokens),
@@ -370,8 +401,7 @@ class Automaton(Shown):
             return np.zeros(0)
         whole, norm = np.array([0, len(seen.words)]), self.limit.svm.norm
         score = mixing_scores(whole, seen.count, seen.svm, seen.finite, radius, norm)
-        e = np.exp(score - score.max())
-        return e / e.sum()
+        return ragged_softmax(score, whole)
 
     def _why_lost(
         self,
@@ -413,8 +443,7 @@ class Automaton(Shown):
                 "are shown."
             )
         if unseen:
-            coupled = self.limit.embeddings is not None and not self.limit.embeddings.orthonormal
-            why = "follow from the embeddings" if coupled else "are the 0 of the start"
+            why = "follow from the embeddings" if coupled(self.limit) else "are the 0 of the start"
             names = ", ".join(f"‘{visible(x)}’" for x in unseen[:SUGGESTED])
             more = f" and {len(unseen) - SUGGESTED} more" if len(unseen) > SUGGESTED else ""
             said.append(
@@ -447,6 +476,18 @@ class Automaton(Shown):
         )
 
 
+def whole_rows(rows: object, K: int) -> Int[np.ndarray, "rows width"]:
+    """An array of places in a vocabulary of K tokens, a row for each context; −1 stands for one outside it."""
+    found = np.asarray(rows)
+    if found.ndim != 2 or found.dtype.kind not in "iu" or not found.size:
+        raise DataError(
+            f"ids: found {found.dtype} of shape {found.shape}; an array of integers, a row for each context, is needed."
+        )
+    if found.min() < -1 or found.max() >= K:
+        raise DataError(f"ids: places in this vocabulary are −1 (outside it) to {K - 1}.")
+    return found.astype(np.int64)
+
+
 def _leave_out_none(record: dict[str, Any], name: str) -> None:
     if record[name] is None:
         del record[name]
@@ -458,29 +499,6 @@ def expect_generator(rng: object) -> None:
         raise UsageError(
             f"rng={rng!r:.60}: a NumPy generator is needed, such as numpy.random.default_rng(0)."
         )
-
-
-def mixing_scores(
-    start: Int[np.ndarray, " bags_and_one"],
-    count: Int[np.ndarray, " entries"],
-    svm: Float[np.ndarray, " entries"],
-    finite: Float[np.ndarray, " entries"],
-    radius: float = np.inf,
-    norm: float = 1.0,
-) -> Float[np.ndarray, " entries"]:
-    r"""The score of every token of many bags: its softmax over a bag is what the automaton predicts.
-
-    $\log m_x + e_x^\top W_{fin} e_q$ for the tokens with the highest score of $W_{svm}$ and −∞ for all others; on the
-    way there, $W_{svm}$'s unit scores times `radius` are added instead (`norm` is $\|W_{svm}\|$).
-
-    >>> mixing_scores(np.array([0, 3]), np.array([1, 1, 1]), np.array([1.0, 1.0, 0.0]), np.zeros(3)).tolist()
-    [0.0, 0.0, -inf]
-    """
-    score = np.log(count) + finite
-    if np.isinf(radius):
-        top = np.repeat(np.maximum.reduceat(svm, start[:-1]), np.diff(start)) if len(svm) else svm
-        return np.where(svm >= top - TIE, score, -np.inf)
-    return score + radius * svm / norm if norm > 0 else score
 
 
 def samples_behind(samples: Samples, last: int, i: int, j: int) -> Int[np.ndarray, " rows"]:

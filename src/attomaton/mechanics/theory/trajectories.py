@@ -17,7 +17,8 @@ from attomaton.base.face import Shown
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
-from attomaton.mechanics.theory.automaton import NO_ANSWER, TIE, Automaton, Choices
+from attomaton.mechanics.theory.automaton import NO_ANSWER, Automaton, Choices
+from attomaton.mechanics.theory.many import TIE
 from attomaton.numerics import named_rng
 
 RECORDS = 60  # moments kept of each trajectory, evenly on a log axis

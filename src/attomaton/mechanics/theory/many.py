@@ -1,0 +1,352 @@
+r"""The automaton on many contexts at once: one look-up of pairs, one softmax, no loop over contexts.
+
+An answer has one of three standings. It is *unseen* where nothing was learned about contexts that end in this last
+token, or a retrieved token was never seen with it (its score is the 0 of the start); *undetermined* where tokens that
+the data leave unrelated share the highest score, so that the theorem leaves the odds between them to the start of
+training; *determined* otherwise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attomaton.base.face import Tabular
+from attomaton.corpus.vocabulary import Label
+from attomaton.errors import counted
+from attomaton.mechanics.theory.dependency import TieFinder
+from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.mechanics.theory.limit import Limit
+from attomaton.numerics import ragged_indices, ragged_softmax, row_pointer, sorted_unique
+
+NOT_A_TOKEN = "not in the vocabulary"
+NEVER_LAST = "never a last token"
+NEVER_TOGETHER = "never seen with the last token"
+REASONS = ("retrieved", "outranked", "lower score", NEVER_TOGETHER)
+STANDINGS = ("determined", "undetermined", "unseen")
+TIE = 1e-6  # scores this close are equal: far above the solvers' residuals, far below any margin
+
+
+def mixing_scores(
+    start: Int[np.ndarray, " bags_and_one"],
+    count: Int[np.ndarray, " entries"],
+    svm: Float[np.ndarray, " entries"],
+    finite: Float[np.ndarray, " entries"],
+    radius: float = np.inf,
+    norm: float = 1.0,
+) -> Float[np.ndarray, " entries"]:
+    r"""The score of every token of many bags: its softmax over a bag is what the automaton predicts.
+
+    $\log m_x + e_x^\top W_{fin} e_q$ for the tokens with the highest score of $W_{svm}$ and −∞ for all others; on the
+    way there, $W_{svm}$'s unit scores times `radius` are added instead (`norm` is $\|W_{svm}\|$).
+
+    >>> mixing_scores(np.array([0, 3]), np.array([1, 1, 1]), np.array([1.0, 1.0, 0.0]), np.zeros(3)).tolist()
+    [0.0, 0.0, -inf]
+    """
+    score = np.log(count) + finite
+    if np.isinf(radius):
+        top = np.repeat(np.maximum.reduceat(svm, start[:-1]), np.diff(start)) if len(svm) else svm
+        return np.where(svm >= top - TIE, score, -np.inf)
+    return score + radius * svm / norm if norm > 0 else score
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answers(Tabular):
+    """What the automaton answers to many contexts, one row each, in their order.
+
+    The known tokens of row `i` are `token[start[i] : start[i + 1]]`, distinct, as they first appear, with their
+    multiplicities (`count`), the pair of each with the last token (−1 where never seen with it) and its probability
+    `p`: of no meaning where the row is not `answered`. `last` is −1 outside the vocabulary, `unknown` has the tokens
+    outside it by row, and `reason` counts through `REASONS` (None unless it was asked for). As a table: `prediction`,
+    `probability`, `retrieval` (hard or soft), `status`, `known_last`, `unseen` and `unknown` tokens.
+
+    >>> from attomaton import Automaton, example_samples, solve_limit
+    >>> automaton = Automaton(solve_limit(example_samples()))
+    >>> answers = automaton.predict_many([["cake", "soup", "bell"], ["dishes", "phone"]])
+    >>> answers
+    Answers(2 contexts: 2 determined, 0 undetermined, 0 unseen)
+    >>> answers.prediction, answers.probability.tolist()
+    (['soup', 'phone'], [1.0, 0.75])
+    """
+
+    limit: Limit
+    last: Int[np.ndarray, " rows"]
+    known_last: Bool[np.ndarray, " rows"]
+    answered: Bool[np.ndarray, " rows"]
+    start: Int[np.ndarray, " rows_and_one"]
+    token: Int[np.ndarray, " entries"]
+    count: Int[np.ndarray, " entries"]
+    pair: Int[np.ndarray, " entries"]
+    svm: Float[np.ndarray, " entries"]
+    p: Float[np.ndarray, " entries"]
+    unknown: dict[int, tuple[Label, ...]]
+    reason: Int[np.ndarray, " entries"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    def _in_short(self) -> str:
+        each = np.bincount(self.standing, minlength=len(STANDINGS))
+        said = ", ".join(f"{n:,} {name}" for n, name in zip(each, STANDINGS, strict=True))
+        return f"{counted(len(self), 'context')}: {said}"
+
+    @cached_property
+    def owner(self) -> Int[np.ndarray, " entries"]:
+        """The row of each entry."""
+        return np.repeat(np.arange(len(self)), np.diff(self.start))
+
+    @cached_property
+    def kept(self) -> Int[np.ndarray, " kept"]:
+        """The entries with a probability, of rows that are answered."""
+        return np.flatnonzero((self.p > 0) & self.answered[self.owner])
+
+    @cached_property
+    def many(self) -> Int[np.ndarray, " rows"]:
+        """How many tokens are retrieved: one is hard retrieval, more are composed."""
+        return np.bincount(self.owner[self.kept], minlength=len(self))
+
+    @cached_property
+    def best(self) -> Int[np.ndarray, " rows"]:
+        """The entry of the likeliest token, the first in the context among equals; −1 where there is no answer."""
+        order = self.falling
+        best = np.full(len(self), -1)
+        rows = self.owner[order]
+        head = np.flatnonzero(np.diff(rows, prepend=-1))
+        best[rows[head]] = order[head]
+        return best
+
+    @cached_property
+    def falling(self) -> Int[np.ndarray, " kept"]:
+        """The entries with a probability, row by row, the likeliest first."""
+        return self.kept[np.lexsort((-self.p[self.kept], self.owner[self.kept]))]
+
+    @property
+    def prediction(self) -> list[Label | None]:
+        """The likeliest next token of each context; None where there is no answer."""
+        labels = self.limit.graph.vocabulary.labels
+        return [None if x < 0 else labels[x] for x in self._of_best(self.token, -1).tolist()]
+
+    @property
+    def probability(self) -> Float[np.ndarray, " rows"]:
+        """Its probability; NaN where there is no answer."""
+        return self._of_best(self.p, np.nan)
+
+    def _of_best(self, value: np.ndarray, none: float | int) -> np.ndarray:
+        found, there = np.full(len(self), none, value.dtype), self.best >= 0
+        found[there] = value[self.best[there]]
+        return found
+
+    @cached_property
+    def parts(self) -> Int[np.ndarray, " rows"]:
+        """In how many classes of ties the retrieved tokens fall; one never seen with the last token may be its own."""
+        graph, kept = self.limit.graph, self.kept
+        seen = kept[self.pair[kept] >= 0]
+        many = len(graph.level) + 1
+        classes = sorted_unique(self.owner[seen] * many + graph.component[self.pair[seen]])
+        strange = self.owner[kept[self.pair[kept] < 0]]
+        parts = np.bincount(classes // many, minlength=len(self))
+        parts += np.bincount(strange, minlength=len(self))
+        if self.limit.dependent:  # vectors may tie what the data never hold together
+            for row in np.unique(strange[parts[strange] > 1]).tolist():
+                at = slice(self.start[row], self.start[row + 1])
+                won = self.p[at] > 0
+                finder = TieFinder(self.limit, int(self.last[row]))
+                parts[row] = tie_classes(graph, self.token[at][won], self.pair[at][won], finder)
+        return parts
+
+    @cached_property
+    def standing(self) -> Int[np.ndarray, " rows"]:
+        """Which of `STANDINGS` each row has."""
+        standing = np.where(self.parts > 1, 1, 0)
+        if not coupled(self.limit):
+            standing[self.owner[self.kept[self.pair[self.kept] < 0]]] = 2
+        standing[~self.answered] = 2
+        return standing
+
+    def to_arrow(self) -> Any:
+        """One row for each context, in words, as a `pyarrow.Table`."""
+        import pyarrow as pa
+
+        word, none = self.limit.graph.vocabulary.column, self.best < 0
+        unseen = np.flatnonzero(self.pair < 0)
+        kinds = np.where(none, 2, np.where(self.many == 1, 0, 1))
+        return pa.table(
+            {
+                "prediction": _masked(word(self._of_best(self.token, 0)), none),
+                "probability": pa.array(self.probability, mask=none),
+                "retrieval": _masked(_named(("hard", "soft", ""), kinds), none),
+                "status": _named(STANDINGS, self.standing),
+                "known_last": self.known_last,
+                "unseen": pa.LargeListArray.from_arrays(
+                    row_pointer(np.bincount(self.owner[unseen], minlength=len(self))),
+                    word(self.token[unseen]).dictionary_decode(),
+                ),
+                "unknown": pa.array(
+                    [[str(x) for x in self.unknown.get(i, ())] for i in range(len(self))],
+                    pa.large_list(pa.string()),
+                ),
+            }
+        )
+
+
+def _named(names: Sequence[str], which: Int[np.ndarray, " rows"]) -> Any:
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(pa.array(which, pa.int8()), pa.array(names))
+
+
+def _masked(column: Any, none: Bool[np.ndarray, " rows"]) -> Any:
+    import pyarrow as pa
+
+    where = pa.array(column.indices.to_numpy(), mask=none)
+    return pa.DictionaryArray.from_arrays(where, column.dictionary)
+
+
+def tie_classes(
+    graph: PriorityGraph,
+    tokens: Int[np.ndarray, " kept"],
+    pairs: Int[np.ndarray, " kept"],
+    finder: TieFinder | None,
+) -> int:
+    """In how many classes of ties the tokens retrieved from one context fall."""
+    heads: dict[int, int] = {}
+    for k, (i, token) in enumerate(zip(pairs.tolist(), tokens.tolist(), strict=True)):
+        part = int(graph.component[i]) if i >= 0 else -1 - k
+        tied = finder and any(finder.tied(token, head) for head in heads.values())
+        if part not in heads and not tied:
+            heads[part] = token
+    return len(heads)
+
+
+def coupled(limit: Limit) -> bool:
+    """Whether scores of pairs never seen follow from the vectors."""
+    return limit.embeddings is not None and not limit.embeddings.orthonormal
+
+
+def answer_many(
+    limit: Limit,
+    ids: Int[np.ndarray, " tokens"],
+    length: Int[np.ndarray, " rows"],
+    unknown: dict[int, tuple[Label, ...]],
+    radius: float = np.inf,
+    in_order: bool = True,
+) -> Answers:
+    """The automaton on contexts that lie end to end; −1 stands for the tokens outside the vocabulary.
+
+    No context is empty. Tokens come as they first appear, or ascending where that is not wanted (`in_order`).
+    """
+    K, n = len(limit.graph.vocabulary), len(length)
+    end = np.cumsum(length)
+    last = ids[end - 1]
+    # Neighbours share their last token, so that pairs are looked up in few places.
+    rank = np.empty(n, np.int64)
+    by_last = np.argsort(last, kind="stable")
+    rank[by_last] = np.arange(n)
+    known = np.flatnonzero(ids >= 0)
+    key = np.repeat(rank, length)[known] * K + ids[known]
+    order = np.argsort(key, kind="stable")
+    key, place = key[order], known[order]
+    head = np.flatnonzero(np.diff(key, prepend=-1))
+    count = np.diff(head, append=len(key))
+    row, token = by_last[key[head] // K], key[head] % K
+    pair = limit.graph.pairs(last[row], token)
+    back = np.lexsort((place[head], row)) if in_order else np.argsort(row, kind="stable")
+    row, token, count, pair = row[back], token[back], count[back], pair[back]
+    size = np.bincount(row, minlength=n)
+    start = row_pointer(size)
+    if coupled(limit):
+        svm, finite = (
+            limit.scores(x.coefficient, last[row], token) for x in (limit.svm, limit.finite)
+        )
+    else:
+        svm, finite = (
+            np.where(pair >= 0, x.coefficient[pair], 0.0) if len(x.coefficient) else np.zeros(len(pair))
+            for x in (limit.svm, limit.finite)
+        )  # fmt: skip
+    some = row_pointer(size[size > 0])
+    p = np.zeros(0)
+    if len(row):
+        p = ragged_softmax(mixing_scores(some, count, svm, finite, radius, limit.svm.norm), some)
+    known_last = _among(last, limit.graph.last_tokens)
+    answered = known_last | ((last >= 0) & coupled(limit))
+    return Answers(limit, last, known_last, answered, start, token, count, pair, svm, p, unknown)
+
+
+class Reach:
+    """Which components of all graphs lead down to which others, asked many at a time."""
+
+    def __init__(self, limit: Limit):
+        graph = limit.graph
+        self.level, self.n = graph.level, len(graph.level)
+        self.score = np.zeros(self.n)
+        self.score[graph.component] = limit.svm.score
+        above, below = graph.dag
+        self.key = above * self.n + below  # ascending
+        up = np.argsort(below, kind="stable")
+        self.above = above[up]
+        self.begin = np.searchsorted(below[up], np.arange(self.n + 1))
+
+    def of(
+        self, above: Int[np.ndarray, " asked"], below: Int[np.ndarray, " asked"]
+    ) -> Bool[np.ndarray, " asked"]:
+        """Whether a path leads from each component to the other; to itself one always does."""
+        led, key = above == below, above * self.n + below
+        further = self.level[below] - self.level[above]
+        maybe = np.flatnonzero(~led & (further > 0))
+        led[maybe] = _among(key[maybe], self.key)
+        # Where no edge leads there, a path has two steps or more, each a level down and by a margin of 1.
+        margin = self.score[above[maybe]] - self.score[below[maybe]]
+        maybe = maybe[~led[maybe] & (further[maybe] > 1) & (margin > 2 - 4 * TIE)]
+        led[maybe] = self._searched(above[maybe], below[maybe])
+        return led
+
+    def _searched(
+        self, above: Int[np.ndarray, " asked"], below: Int[np.ndarray, " asked"]
+    ) -> Bool[np.ndarray, " asked"]:
+        """All searches side by side, upwards (few samples name a token that loses): a step of all of them at a time."""
+        targets = sorted_unique(below)
+        which = np.searchsorted(targets, below)
+        highest = np.full(len(targets), len(self.level))  # nothing further up is asked about
+        np.minimum.at(highest, which, self.level[above])
+        seen = layer = np.arange(len(targets)) * self.n + targets
+        while len(layer):
+            target, node = np.divmod(layer, self.n)
+            many = self.begin[node + 1] - self.begin[node]
+            to, target = self.above[ragged_indices(self.begin[node], many)], np.repeat(target, many)
+            fit = self.level[to] >= highest[target]
+            layer = sorted_unique(target[fit] * self.n + to[fit])
+            layer = layer[~_among(layer, seen)]
+            seen = np.sort(np.concatenate([seen, layer]))
+        return _among(which * self.n + above, seen)
+
+
+def _among(key: Int[np.ndarray, " n"], known: Int[np.ndarray, " m"]) -> Bool[np.ndarray, " n"]:
+    """Whether each key is among known ones, ascending."""
+    if not len(known):
+        return np.zeros(len(key), bool)
+    return known[np.minimum(np.searchsorted(known, key), len(known) - 1)] == key
+
+
+def with_reasons(answers: Answers, reach: Reach) -> Answers:
+    """The same answers, with the reason why each token won or lost."""
+    graph, owner, p = answers.limit.graph, answers.owner, answers.p
+    reason = np.full(len(p), REASONS.index("lower score"))
+    reason[(p > 0)] = REASONS.index("retrieved")
+    lost = np.flatnonzero((p == 0) & (answers.pair >= 0) & answers.answered[owner])
+    winner = answers.kept[answers.pair[answers.kept] >= 0]
+    # Every loser of a row against every component that won in it: most rows have one.
+    many = len(graph.level)
+    won = sorted_unique(owner[winner] * many + graph.component[answers.pair[winner]])
+    rows = won // many
+    begin = np.searchsorted(rows, owner[lost])
+    length = np.searchsorted(rows, owner[lost], "right") - begin
+    asked = np.repeat(lost, length)
+    above = won[ragged_indices(begin, length)] % many
+    led = reach.of(above, graph.component[answers.pair[asked]])
+    reason[asked[led]] = REASONS.index("outranked")
+    strange = (answers.pair < 0) & (p == 0) | ~answers.answered[owner]
+    reason[strange] = REASONS.index(NEVER_TOGETHER)
+    return replace(answers, reason=reason)
