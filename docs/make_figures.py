@@ -1,6 +1,7 @@
 """Draws the pictures of docs/images whose curves are kept in docs/figures: `python docs/make_figures.py`.
 
 - `full_vocabulary`: `attomaton train MODEL --every log` with the model of WikiText-2 and five optimizers;
+- `optimisers`: the same with six optimisers, each measured in the norm of its own limit, too;
 - `transformer_loss`: the transformer of Figure 7 beside the textbook program of the tests, five starts each.
 """
 
@@ -22,6 +23,16 @@ PANELS = {
     "distance_fin": (r"distance to $W_{fin}$ inside $S_{fin}$", "log", "soft part"),
     "norm": (r"$\|W\|$", "log", "size"),
 }
+
+SHARES = {
+    "margin_max": ("share of the best margin", "max norm: the limit of sign descent and Adam"),
+    "margin_frobenius": ("share of the best margin", "Frobenius norm: the limit of descent"),
+    "cosine_svm": (r"cosine of $W$ with $W_{svm}$", "direction"),
+    "loss_gap": ("loss − L*", "how far the loss is from its floor"),
+}
+LEAST = (
+    -1.0
+)  # margins below it are drawn there: a run begins with orders of thousands of pairs wrong
 
 
 def table(name: str) -> list[dict[str, str]]:
@@ -50,6 +61,25 @@ def full_vocabulary() -> Figure:
     return panels_figure(title, panels, columns=2)
 
 
+def optimisers() -> Figure:
+    """Each optimiser against the limits of two norms, at full vocabulary."""
+    rows = [row for row in table("optimisers") if row["step"] != "0"]
+    panels = []
+    for name, (label, title) in SHARES.items():
+        lines = []
+        for run in dict.fromkeys(row["run"] for row in rows):
+            steps, values = (
+                np.array([float(r[k]) for r in rows if r["run"] == run]) for k in ("step", name)
+            )
+            values = np.maximum(values, 1e-8 if name == "loss_gap" else LEAST)
+            lines.append(line(steps, values, run, points=None))
+        scale, legend = ("log", "none") if name == "loss_gap" else ("linear", "none")
+        legend = "best" if name == "margin_max" else legend
+        panels.append(Panel(title, "step", label, lines, "log", scale, legend))
+    title = "WikiText-2, all 33,279 words: every optimiser has a limit of its own"
+    return panels_figure(title, panels, columns=2)
+
+
 def transformer_loss() -> Figure:
     """The fast program and the textbook one: losses, and their difference with its error."""
     rows = table("transformer_loss")
@@ -75,5 +105,5 @@ def transformer_loss() -> Figure:
 
 
 if __name__ == "__main__":
-    for draw in (full_vocabulary, transformer_loss):
+    for draw in (full_vocabulary, optimisers, transformer_loss):
         write(draw(), HERE / "images" / f"{draw.__name__}.png")
