@@ -64,11 +64,11 @@ def test_rows_and_sequences_of_an_edge_by_hand():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_orders_that_rest_on_one_row_have_no_other_path(seed):
-    samples = samples_from_sequences(*drawn(14, K=7, seed=seed, size=3))
+    samples = samples_from_sequences(*drawn(8, K=9, seed=seed, size=3))
     graph = build_graph(samples)
     rows = evidence.edge_rows(graph, samples)
     found = set(evidence.resting_on_one(graph, rows).tolist())
-    last = graph.vocabulary.id_of(7)
+    last = graph.vocabulary.id_of(9)
     both = set()
     for e in range(len(graph.edge_from)):
         i, j = graph.pair_token[[graph.edge_from[e], graph.edge_to[e]]].tolist()
@@ -83,7 +83,7 @@ def test_orders_that_rest_on_one_row_have_no_other_path(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_contexts_are_judged_as_one_search_after_the_other_would(seed):
-    rows, labels = drawn(25, K=12, seed=seed, size=3)
+    rows, labels = drawn(9, K=12, seed=seed, size=3)
     samples = samples_from_sequences(rows, labels, vocabulary=Vocabulary(range(13)))
     graph = build_graph(samples)
     rng = np.random.default_rng(seed)
