@@ -74,6 +74,8 @@ CASES = (
     Case("score figure", ("score", "../predictor", f"../{SHORT}"), option="--figure", out=f"{OUT}.png"),
     Case("summary page", ("summary", "../model"), option="--html", out=f"{OUT}.html"),
     Case("summary figure", ("summary", "../model"), option="--figure", out=f"{OUT}.svg"),
+    Case("coverage page", ("coverage", "../model"), option="--html", out=f"{OUT}.html"),
+    Case("coverage odds", ("coverage", "../model"), out=f"{OUT}.parquet"),
 )  # fmt: skip
 # Another question for each of these, whose answer an earlier run has left at the place.
 EARLIER = {

@@ -48,6 +48,8 @@ LINES: tuple[tuple[str, ...], ...] = (
     *(("graph", "odd-model", "--last", "🙂", "--format", f) for f in ("text", "json", "graphml", "dot")),
     ("graph", "odd-model", "--last", "שלום", "--format", "svg", "-o", "→.svg"),
     ("graph", "odd-model", "--last", "nobody"),
+    ("coverage", "odd-model"),
+    ("coverage", "odd.jsonl", "--html", "öut.html"),
     ("reproduce", "scan-snap-fig8", "-o", "out"),
     ("reproduce", "→"),
     ("doctor",),

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from attomaton.scan_snap.data import sequence_classes as sequence_classes
     from attomaton.scan_snap.levels import simulate as simulate
     from attomaton.scan_snap.trajectory import Dynamics as Dynamics
+    from attomaton.summaries.coverage import coverage as coverage
 
 __version__ = "0.1.0"
 
@@ -79,6 +80,7 @@ _HOME = {
     "build_graph": "mechanics.theory.graph",
     "check_claim": "claims.registry",
     "check_embeddings": "mechanics.data",
+    "coverage": "summaries.coverage",
     "draw_samples": "mechanics.synthetic",
     "example_samples": "corpus.example",
     "norm_path": "mechanics.experiment.path",

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from attomaton.cli import ask, data, fit, lab, predictor, runs, scan, stability, summary, verify
+from attomaton.cli import (
+    ask,
+    coverage,
+    data,
+    fit,
+    lab,
+    predictor,
+    runs,
+    scan,
+    stability,
+    summary,
+    verify,
+)
 from attomaton.cli.console import fail, prepare_streams, reader_gone
 from attomaton.errors import AttomatonError, UsageError, visible
 
@@ -84,7 +96,7 @@ def _root(
     """What a self-attention layer learns from next-token prediction, exactly, on your data."""
 
 
-for part in (data, fit, predictor, ask, stability, summary, scan, verify, runs, lab):
+for part in (data, fit, predictor, ask, stability, summary, coverage, scan, verify, runs, lab):
     part.register(app)
 
 

@@ -10,6 +10,7 @@ $(1-p)^n \ge 1 - 0.95$, so $p \le 1 - 0.05^{1/n} \approx 3/n$. Where contexts di
 different $1 - p_s$ is smaller still. Any order is one contrary row away from a tie: a context with both, and j next.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,13 +25,13 @@ LEVEL = 0.95
 DETERMINED, UNDETERMINED, UNSEEN = VERDICTS = ("determined", "undetermined", "unseen")
 
 
-def contrary_bound(samples: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+def contrary_bound(samples: float | int) -> float:
     """The largest probability of the contrary that 0 of n samples leave open, at 95 %; n may be a weight.
 
-    >>> contrary_bound(np.array([1.0, 10.0, 3000.0])).round(6).tolist()
+    >>> [round(contrary_bound(n), 6) for n in (1, 10, 3000)]
     [0.95, 0.258866, 0.000998]
     """
-    return -np.expm1(np.log1p(-LEVEL) / np.asarray(samples, dtype=float))
+    return -math.expm1(math.log1p(-LEVEL) / samples)
 
 
 def label_weight(graph: PriorityGraph, samples: Samples) -> Float[np.ndarray, " pairs"]:

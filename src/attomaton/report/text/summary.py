@@ -37,8 +37,13 @@ NAMED = 5  # terms named in a sentence
 
 def summary_text(record: Summary) -> str:
     """The whole record for a terminal."""
-    parts = [title(record), in_words(record)]
-    for s in sections(record):
+    return as_text(title(record), in_words(record), sections(record))
+
+
+def as_text(title: str, words: str, tables: Sequence[Section]) -> str:
+    """A heading, sentences and tables for a terminal."""
+    parts = [title, words]
+    for s in tables:
         body = table(s["header"], s["rows"]) if s["rows"] else "none"
         line = "─" * len(s["heading"])
         parts.append("\n".join([s["heading"], line, *([s["note"]] if s["note"] else []), body]))
@@ -155,7 +160,7 @@ def _agreement(r: LastTokenSummary | DocumentSummary) -> str:
 
 def _model_sections(r: ModelSummary) -> list[Section]:
     return [
-        _section(
+        section(
             "Last tokens, hard and soft",
             "Hard: no two tokens are tied. Soft: all are. Mixed: some are.",
             ["kind", "last tokens", "%", "samples", "% of samples"],
@@ -163,7 +168,7 @@ def _model_sections(r: ModelSummary) -> list[Section]:
               _percent(row.weight_share)] for row in r.last_token_kinds),
         ),
         _outcomes(r),
-        _section(
+        section(
             "Levels of priority",
             "Level 0 holds what nothing outranks; a label on a deeper level wins where nothing above "
             "it is in the context.",
@@ -171,7 +176,7 @@ def _model_sections(r: ModelSummary) -> list[Section]:
             ([row.level, row.components, row.tied_components, row.tokens, row.weight]
              for row in r.levels),
         ),
-        _section(
+        section(
             "Strongest priorities",
             "After the last token, the winner came next where the loser was in the context too, and "
             "never the reverse, on any path.",
@@ -179,7 +184,7 @@ def _model_sections(r: ModelSummary) -> list[Section]:
             ([row.last, row.winner, row.loser, row.weight, _round(row.margin)]
              for row in r.priorities),
         ),
-        _section(
+        section(
             "Tokens over tokens, whatever the last token",
             "Samples behind strict priorities, added over last tokens; and with how many last tokens the "
             "winner is above, tied, or below.",
@@ -187,7 +192,7 @@ def _model_sections(r: ModelSummary) -> list[Section]:
             ([row.winner, row.loser, row.weight, row.last_tokens, row.tied,
               row.reversed] for row in r.token_priorities),
         ),
-        _section(
+        section(
             "Largest ties",
             "Components of tied tokens; within one, log π decides the odds.",
             ["after", "tokens", "level", "samples", "leading by log π"],
@@ -195,7 +200,7 @@ def _model_sections(r: ModelSummary) -> list[Section]:
               " ".join(f"{visible(m.token)} ({m.log_pi:+.2f})" for m in row.members)]
              for row in r.components),
         ),
-        _section(
+        section(
             "Last tokens with the most samples",
             "",
             ["last token", "samples", "%", "kind", "tokens", "levels", "% hard", "next"],
@@ -211,7 +216,7 @@ def _last_sections(r: LastTokenSummary) -> list[Section]:
     likeness = ["last token", "cosine hard", "cosine soft", "cosine TF-IDF", "shared tokens"]
     return [
         _outcomes(r),
-        _section(
+        section(
             "Levels of priority",
             "Leading are the tokens of highest score, tied ones by log π; in brackets, how often they "
             "came next.",
@@ -219,7 +224,7 @@ def _last_sections(r: LastTokenSummary) -> list[Section]:
             ([row.level, row.components, row.tied_components, row.tokens, row.weight,
               _weighted(row.leading or ())] for row in r.levels),
         ),
-        _section(
+        section(
             "Key terms: TF-IDF beside attention",
             f"The document is the pool of all contexts before {word}, with their labels; two-word terms are "
             f"{word} and the label. Terms in more than {share_text(r.max_df)} of the documents are left out. "
@@ -231,33 +236,33 @@ def _last_sections(r: LastTokenSummary) -> list[Section]:
              for t in r.terms),
         ),
         *_apart(r),
-        _section(
+        section(
             "Strongest edges",
             "",
             ["winner", "over", "samples", "relation", "margin"],
             ([e.winner, e.loser, e.weight, e.relation, _round(e.margin)]
              for e in r.strongest_edges),
         ),
-        _section(
+        section(
             f"What outranks {word} itself",
             "The last token is in each of its own contexts, so that every other label competes with it.",
             ["winner", "samples", "relation", "margin"],
             ([e.winner, e.weight, e.relation, _round(e.margin)] for e in r.outrank_it),
         ),
-        _section(
+        section(
             f"What {word} itself outranks",
             "",
             ["loser", "samples", "relation", "margin"],
             ([e.loser, e.weight, e.relation, _round(e.margin)]
              for e in r.outranked_by_it),
         ),
-        _section(
+        section(
             "Last tokens attention treats alike",
             "Cosines of the rows of scores: hard is W_svm, soft is W_fin.",
             likeness,
             map(_like, r.similar.by_attention),
         ),
-        _section("Last tokens in like company", "By TF-IDF.", likeness,
+        section("Last tokens in like company", "By TF-IDF.", likeness,
                  map(_like, r.similar.by_text)),
     ]  # fmt: skip
 
@@ -265,14 +270,14 @@ def _last_sections(r: LastTokenSummary) -> list[Section]:
 def _document_sections(r: DocumentSummary) -> list[Section]:
     return [
         _outcomes(r),
-        _section(
+        section(
             "Levels windows are decided on",
             "The level of what is retrieved, in the graph of the window's last token.",
             ["level", "windows", "label likeliest"],
             (["never seen" if row.level is None else row.level, row.windows, row.right]
              for row in r.levels),
         ),
-        _section(
+        section(
             "Key terms: TF-IDF beside attention",
             f"Terms in more than {share_text(r.max_df)} of the documents are left out. What attention makes of a "
             "term is a mean over the windows that hold it; of two words, over those whose last token is the first. "
@@ -284,7 +289,7 @@ def _document_sections(r: DocumentSummary) -> list[Section]:
               _percent(t.label_share)] for t in r.terms),
         ),
         *_apart(r),
-        _section(
+        section(
             "Priorities this document shows most often",
             "The winner came next where the loser was in the context too: in how many windows here, and with "
             "which weight in the model.",
@@ -292,7 +297,7 @@ def _document_sections(r: DocumentSummary) -> list[Section]:
             ([e.last, e.winner, e.loser, e.weight, e.model_weight, e.relation,
               _round(e.margin)] for e in r.strongest_edges),
         ),
-        _section(
+        section(
             "Most similar documents",
             "By TF-IDF.",
             ["document", "title", "cosine", "shared terms", "nearest by"],
@@ -305,7 +310,7 @@ def _document_sections(r: DocumentSummary) -> list[Section]:
 def _outcomes(r: Summary) -> Section:
     rows = [row for row in r.predictions.outcomes
             if row.outcome in ("hard", "soft") or row.weight]  # fmt: skip
-    return _section(
+    return section(
         "How windows are decided" if r.subject != "last token" else "How its samples are decided",
         " ".join(OUTCOME[row.outcome] for row in rows),
         ["outcome", "windows", "%", "% where the label is there"],
@@ -318,7 +323,7 @@ def _apart(r: LastTokenSummary | DocumentSummary) -> list[Section]:
     """Where TF-IDF and attention disagree, both ways."""
     header = ["token", "place by TF-IDF", "by attention", "TF-IDF", "level", "score", "kind"]
     return [
-        _section(
+        section(
             heading,
             "Equal tokens share the mean of their places.",
             header,
@@ -333,9 +338,10 @@ def _apart(r: LastTokenSummary | DocumentSummary) -> list[Section]:
     ]  # fmt: skip
 
 
-def _section(
+def section(
     heading: str, note: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> Section:
+    """One table, whole numbers written as such."""
     plain = [[_number(x) for x in row] for row in rows]
     return {"heading": heading, "note": note, "header": list(header), "rows": plain}
 

@@ -1,0 +1,140 @@
+"""The command that says how far data carry what was learned from them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attomaton.cli.console import emit, progress_bar, say
+from attomaton.cli.options import Figure, Json, at_least, command
+from attomaton.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
+    from attomaton.corpus.windows import Windows
+    from attomaton.folders.model import ModelFolder
+    from attomaton.mechanics.theory.information import StandardErrors
+    from attomaton.mechanics.theory.limit import Limit
+    from attomaton.summaries.coverage import Coverage
+
+TABLES = (".csv", ".parquet")
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    command(app, "Ask")(coverage)
+
+
+def coverage(
+    source: Annotated[
+        Path, typer.Argument(help="Data file, or folder written by `attomaton fit`.")
+    ],
+    reading: "Reading",
+    new: Annotated[
+        Path | None,
+        typer.Option(help="File of new contexts to judge (default: the last tenth of the data)."),
+    ] = None,
+    clustered: Annotated[
+        bool,
+        typer.Option(
+            "--clustered", help="Of a model: read its data again, for errors by sequence."
+        ),
+    ] = False,
+    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Also write all log-odds: a .csv or .parquet file."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    figure: Figure = None,
+    json: Json = False,
+) -> None:
+    """Say how sure it all is, and what to collect next.
+
+    Who was never compared, orders that rest on one sample, standard errors of odds, and new contexts.
+    """
+    from attomaton.disk.formats import plain
+    from attomaton.disk.storage import check_file
+    from attomaton.folders.model import ModelFolder
+    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.text.coverage import coverage_text, in_words
+    from attomaton.summaries.coverage import cover
+
+    at_least("--top", top, 1)
+    for path, suffixes in ((out, TABLES), (html, (".html", ".htm")), (figure, FIGURES)):
+        if path is not None:
+            check_file(path, suffixes, (source, new))
+    with progress_bar("coverage") as progress:
+        if source.is_dir():
+            model = ModelFolder(source)
+            reading = reading.over(model.record.reading)
+            windows = _again(model, reading) if clustered else None
+            data: Limit | Windows = model.limit()
+        elif clustered:
+            raise UsageError(f"{source}: --clustered is for a model; of data it is the rule.")
+        else:
+            data, windows = _read(source, reading), None
+        judged = None if new is None else _read(new, reading)
+        found, errors = cover(data, judged, windows=windows, top=top, progress=progress)
+        written = _write(found, errors, top, out, html, figure)
+    told = {"source": str(source), "new_contexts": None if new is None else str(new)}
+    emit({**told, **plain(found), "in_words": in_words(found)}, coverage_text(found, top), json)
+    for path in written:
+        say(f"written: {path}")
+
+
+def _read(path: Path, reading: "Reading") -> "Windows":
+    from attomaton.corpus.readers import read_windows
+
+    return read_windows(path, reading)
+
+
+def _again(model: "ModelFolder", reading: "Reading") -> "Windows":
+    """The windows a model was fitted to."""
+    from attomaton.corpus.readers import read_windows
+
+    if model.record.data is None:
+        raise DataError(f"{model.folder}: does not say which data it was fitted to.")
+    return read_windows(model.record.data, reading, model.vocabulary)
+
+
+def _write(
+    found: "Coverage",
+    errors: "StandardErrors",
+    top: int,
+    out: Path | None,
+    html: Path | None,
+    figure: Path | None,
+) -> list[Path]:
+    """The files asked for, written."""
+    from attomaton.disk.formats import write_text
+    from attomaton.disk.storage import write_whole
+
+    if out is not None:
+        table = errors.odds_table()
+        if out.suffix.lower() == ".csv":
+            from attomaton.report.text.spreadsheets import csv_text
+
+            rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+            text = csv_text(table.column_names, rows)
+            write_whole(out, lambda path: write_text(path, text))
+        else:
+            import pyarrow.parquet as pq
+
+            write_whole(out, lambda path: pq.write_table(table, path))
+    if html is not None or figure is not None:
+        from attomaton.disk.ledger import command
+        from attomaton.disk.provenance import package_version
+        from attomaton.report.figures import canvas
+        from attomaton.report.figures.coverage import coverage_figure
+        from attomaton.report.html.summary import coverage_page
+
+        drawn = coverage_figure(found) if figure or package_version("matplotlib") else None
+        if figure is not None:
+            canvas.write(drawn, figure)
+        if html is not None:
+            footer = f"attomaton {package_version('attomaton')} · {command()}"
+            svg = None if drawn is None else canvas.to_svg(drawn)
+            page = coverage_page(found, top, svg, footer)
+            write_whole(html, lambda path: write_text(path, page))
+    return [path for path in (out, html, figure) if path is not None]
