@@ -1,7 +1,10 @@
 """Every optimizer against its formula written out in NumPy, what it remembers, and the norm it belongs to."""
 
+import json
+
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
@@ -130,6 +133,119 @@ def test_training_is_the_formula_written_out(rule, d, schedule):
     assert np.abs(wanted - start).max() > 0.01
 
 
+@pytest.mark.parametrize("rank", [True, 3])
+@pytest.mark.parametrize(("d", "schedule"), [(None, "constant"), (6, "inverse-sqrt")])
+@pytest.mark.parametrize(("optimizer", "lr"), [("gd", 0.5), ("ngd", LR), ("polyak", None)])
+def test_keys_and_queries_are_trained_by_the_formula_written_out(optimizer, lr, d, schedule, rank):
+    schedule = "constant" if lr is None else schedule
+    data, samples = ordered(d=d)
+    E = data[3]
+    width = E.shape[1]
+    start = np.random.default_rng(1).normal(size=(2, width, width if rank is True else rank)) / 2
+    found = train(
+        samples, embeddings=None if d is None else E, init=start, optimizer=optimizer, lr=lr, steps=STEPS,
+        schedule=schedule, factorised=rank, loss_floor=FLOOR,
+    )  # fmt: skip
+    K_, Q = start
+    for t in range(1, STEPS + 1):
+        value, G = loss_and_gradient(data, K_ @ Q.T)
+        g = np.stack([G @ Q, G.T @ K_])
+        eta = (lr or 1.0) / (np.sqrt(t) if schedule != "constant" else 1.0)
+        K_, Q = np.stack([K_, Q]) - eta * plain_step(optimizer, value, g)
+    assert np.abs(found.factors[0] - [K_, Q]).max() < 1e-8
+    assert np.abs(found.W[0] - K_ @ Q.T).max() < 1e-8
+    assert found.records["norm"][0, -1] == pytest.approx(np.linalg.norm(K_ @ Q.T), rel=1e-9)
+    assert np.abs(np.stack([K_, Q]) - start).max() > 0.01
+    assert (found.limit_norm, found.settings.factorised) == ("nuclear", start.shape[2])
+
+
+def test_the_command_line_trains_keys_and_queries_by_the_formula(call, tmp_path):
+    (X, y, _, E), _ = ordered()
+    lines = [{"tokens": x.tolist(), "next": int(label)} for x, label in zip(X, y, strict=True)]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    start = np.random.default_rng(1).normal(size=(2, K, 3)) / 2
+    np.save(tmp_path / "start.npy", start)
+    asked = ["train", tmp_path / "data.jsonl", "-o", tmp_path / "R", "--optimizer", "ngd", "--steps", STEPS,
+             "--init", tmp_path / "start.npy", "--rank", 3]  # fmt: skip
+    code, _, err = call(*asked)
+    assert code != 0
+    assert "--rank is of --factorised" in err
+    code, out, _ = call(*asked, "--factorised")
+    assert code == 0
+    assert "ngd (lr 0.01) on keys and queries of rank 3" in out
+    assert "largest margin in the nuclear norm" in out
+    state, (keys, queries) = load_file(tmp_path / "R" / "state.safetensors"), start
+    row = np.argsort(json.loads((tmp_path / "R" / "vocabulary.json").read_text()))  # of each token
+    data = row[X], row[y], np.full(len(X), 1 / len(X)), E
+    for _ in range(STEPS):
+        _, G = loss_and_gradient(data, keys @ queries.T)
+        g = np.stack([G @ queries, G.T @ keys])
+        keys, queries = np.stack([keys, queries]) - LR * g / np.linalg.norm(g)
+    assert np.abs(state["keys"] - keys).max() < 1e-8
+    assert np.abs(state["queries"] - queries).max() < 1e-8
+
+
+@pytest.mark.parametrize("layout", ["scatter", "gather"])
+def test_factors_of_a_large_vocabulary_train_without_a_matrix(monkeypatch, layout):
+    """The same draws, the same steps, with scores of the pairs that occur in place of W."""
+    samples = draw_samples(np.random.default_rng(5), 6, 12, 4, kind="acyclic")
+    how = {"optimizer": "ngd", "steps": 100, "factorised": 4, "seeds": 2}
+    dense = train(samples, **how)
+    monkeypatch.setattr(arguments, "MATRIX_UP_TO", 5)
+    pairs = train(samples, layout=layout, record=lambda S, _: {"first": S[0]}, **how)
+    last, token = np.divmod(samples.pair_index()[0], 6)
+    assert pairs.W is None
+    assert np.abs(pairs.factors - dense.factors).max() < 1e-10
+    assert np.abs(pairs.scores - dense.W[:, token, last]).max() < 1e-10
+    assert np.abs(pairs.records["norm"] - dense.records["norm"]).max() < 1e-10
+    assert pairs.records["first"][:, -1].tolist() == pairs.scores[:, 0].tolist()
+    assert np.abs(dense.W[0] - dense.W[1]).max() > 1e-3  # each seed has a start of its own
+
+
+def test_data_sets_side_by_side_train_factors_as_each_alone(monkeypatch):
+    monkeypatch.setattr(arguments, "MATRIX_UP_TO", 0)
+    small, large = (
+        draw_samples(np.random.default_rng(i), K, n, 4, kind="acyclic")
+        for i, (K, n) in enumerate([(5, 8), (7, 12)])
+    )
+    starts = [np.random.default_rng(i).normal(size=(2, K, 4)) for i, K in enumerate((5, 7))]
+    how = {"steps": 60, "factorised": 4}
+    both = train([small, large], init=starts, **how)
+    for i, samples in enumerate((small, large)):
+        alone = train(samples, init=starts[i], **how)
+        assert np.abs(both.factors[i, :, : len(starts[i][0])] - alone.factors[0]).max() < 1e-9
+        assert np.abs(both.scores[i, : len(alone.scores[0])] - alone.scores[0]).max() < 1e-9
+        assert np.abs(both.scores[i]).sum() == pytest.approx(np.abs(alone.scores).sum())
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"factorised": True, "optimizer": "adam"}, "not known. Use one of gd, ngd"),
+        ({"factorised": True, "init": "uniform"}, "normal entries times init_scale"),
+        ({"factorised": 7}, "W has 6 rows and columns"),
+        ({"factorised": 0}, "a rank of at least 1"),
+        ({"factorised": True, "init_scale": 0.0}, "from 0 factors never move"),
+        ({"init_scale": 0.1}, "init_scale is of factorised training"),
+        ({"factorised": 2, "init": np.zeros((6, 6))}, "expected shape"),
+    ],
+)
+def test_factors_that_make_no_sense_are_refused(options, match):
+    samples = draw_samples(np.random.default_rng(0), 6, 5, 3)
+    with pytest.raises(UsageError, match=match):
+        train(samples, steps=2, **options)
+
+
+def test_factors_that_take_too_much_memory_are_refused_with_the_rank_that_fits(monkeypatch):
+    samples = draw_samples(np.random.default_rng(0), 6, 5, 3)
+    monkeypatch.setattr(arguments, "MATRIX_UP_TO", 5)
+    column = 8 * (4 * 6 + 3 * len(samples.pair_index()[0]))
+    monkeypatch.setattr(arguments, "MOST_BYTES", 3 * column)
+    with pytest.raises(UsageError, match="a rank of at most 3"):
+        train(samples, steps=2, factorised=True)
+    assert train(samples, steps=2, factorised=3).factors.shape == (1, 2, 6, 3)
+
+
 def test_a_coordinate_that_never_had_a_gradient_stays():
     # Under last token 2 nothing competes: the pair has no gradient, and ε = 0 divides 0 by 0 there.
     samples = samples_from_sequences([[0, 1], [2]], [0, 2])
@@ -192,19 +308,20 @@ def test_data_sets_side_by_side_train_as_each_alone(rule):
         assert np.abs(ours[i]).sum() == pytest.approx(np.abs(theirs[0]).sum())
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon", "mirror:3"])
-def test_a_run_broken_off_goes_on_to_the_same_bits(tmp_path, optimizer):
+@pytest.mark.parametrize(
+    "how",
+    [
+        *({"optimizer": x, "init": "uniform"} for x in ("adam", "muon", "mirror:3")),
+        {"optimizer": "ngd", "factorised": 2},
+    ],
+    ids=lambda x: x["optimizer"],
+)
+def test_a_run_broken_off_goes_on_to_the_same_bits(tmp_path, how):
     data = tmp_path / "data.jsonl"
     data.write_text(
         '{"tokens": ["a", "b", "c"], "next": "a"}\n{"tokens": ["b", "c"], "next": "b"}\n'
     )
-    how = {
-        "optimizer": optimizer,
-        "steps": 120,
-        "seeds": 2,
-        "init": "uniform",
-        "schedule": "inverse-sqrt",
-    }
+    how = {**how, "steps": 120, "seeds": 2, "schedule": "inverse-sqrt"}
 
     def stop(done, *_):
         if done >= 40:
@@ -242,5 +359,11 @@ def test_a_run_says_what_it_used_and_its_norm(tmp_path):
         own = {k: v for k, v in said["settings"].items() if k in ("eps", "beta1", "beta2")}
         assert own == OWN[name]
         assert said["settings"]["schedule"] == "constant"
+    said = train_run(data, tmp_path / "factors", factorised=True, steps=3, seeds=2)
+    assert said["limit_norm"] == "nuclear"
+    assert (said["settings"]["factorised"], said["settings"]["init_scale"]) == (3, 0.01)
+    state = load_file(tmp_path / "factors" / "state.safetensors")
+    wanted = state["keys"] @ state["queries"].transpose(0, 2, 1)
+    assert np.abs(state["W"] - wanted).max() < 1e-15
     run = train(samples_from_sequences([[0, 1]], [0]), optimizer="adam", eps=0, steps=2)
     assert (run.limit_norm, run.settings.eps, run.settings.beta1) == ("max", 0.0, 0.9)

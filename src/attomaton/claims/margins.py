@@ -62,6 +62,10 @@ def ends_of(limit: Limit, own: Norm) -> Ends:
     norms, left_out = {}, None
     for norm in dict.fromkeys(asked):
         try:
+            if norm == "nuclear" and table is None:
+                raise UsageError(
+                    "norm nuclear: of this many tokens W is not kept as a matrix, so its margin is not measured."
+                )
             if norm not in ("max", "spectral", "nuclear") and P > MOST_PAIRS:
                 raise UsageError(
                     f"norm {norm}: {counted(P, 'pair')}, and {MOST_PAIRS:,} are the most for which it is solved "

@@ -263,6 +263,20 @@ def train(
         str | None,
         typer.Option(help="Step sizes: constant (default), or inverse-sqrt (lr/√t at step t)."),
     ] = None,
+    factorised: Annotated[
+        bool | None,
+        typer.Option(
+            "--factorised",
+            help="Train keys and queries, W = K Qᵀ, from a small start (gd, ngd, polyak, sgd).",
+        ),
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option(help="Columns of keys and queries (default: as many as W has).")
+    ] = None,
+    init_scale: Annotated[
+        float | None,
+        typer.Option(help="Factorised: size of the start's normal entries (default: 0.01)."),
+    ] = None,
     eps: Annotated[
         float | None,
         typer.Option(help="Added to √v by adam (default: 1e-08; may be 0), to ‖g‖ by ngd (0)."),
@@ -308,9 +322,12 @@ def train(
     from attomaton.report.text.training import limit_words
 
     spacing = int(every) if every is not None and every.isdigit() else every
+    if rank is not None and not factorised:
+        raise UsageError("--rank is of --factorised: give both, or none.")
     given = said(
         init=init, optimizer=optimizer, lr=lr, steps=steps, every=spacing, head=head, loss=loss,
         batch_size=batch_size, seeds=seeds, seed=seed, schedule=schedule, eps=eps, beta1=beta1, beta2=beta2,
+        factorised=(rank if rank is not None else True) if factorised else None, init_scale=init_scale,
     )  # fmt: skip
     with progress_bar("training") as progress:
         summary = train_run(
@@ -327,6 +344,8 @@ def train(
     say_replaced(summary["replaced"])
     names, settings = list(summary["final"][0]), summary["settings"]
     rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
+    if "factorised" in settings:
+        rate += f" on keys and queries of rank {settings['factorised']}"
     rows = [[row[name] for name in names] for row in summary["final"]]
     vectors = f"embeddings {summary['embeddings']}\n" if summary["embeddings"] else ""
     towards = limit_words(

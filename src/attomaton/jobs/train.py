@@ -49,11 +49,12 @@ from attomaton.jobs.embeddings import embeddings_source, input_files
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.experiment.arguments import (
     INITS,
-    MATRIX,
     MOST,
+    SMALL,
     USUAL,
     WIDEST,
     Settings,
+    as_matrix,
     limit_norm,
     resolved,
 )
@@ -93,7 +94,10 @@ def train_beside_theory(
     """
     from attomaton.claims.margins import ends_of, measure_margins, rulers
 
-    ends = ends or ends_of(_as_trained(limit, optimizer), limit_norm(optimizer))
+    if ends is None:
+        factorised = options.get("factorised")
+        own = limit_norm(optimizer, factorised)
+        ends = ends_of(_as_trained(limit, optimizer, factorised), own)
     limit = ends.limit
     return train(
         limit.samples,
@@ -141,20 +145,20 @@ def train_run(
     samples = limit.samples
     start: str | np.ndarray = init
     options = {k: v for k, v in asdict(settings).items() if k != "init"}
-    if init not in INITS:
+    if init not in (*INITS, SMALL):
         start = read_matrix(init, "init")
-        if limit.embeddings is None:
+        if limit.embeddings is None and settings.factorised is None:
             limit = solve_limit(samples, _standard_basis(samples, start))
     from attomaton.claims.margins import ends_of
 
-    limit = _as_trained(limit, settings.optimizer)
-    ends = ends_of(limit, limit_norm(settings.optimizer))
+    limit = _as_trained(limit, settings.optimizer, settings.factorised)
+    ends = ends_of(limit, limit_norm(settings.optimizer, settings.factorised))
     config = {
         "data": str(data),
         "embeddings": None if embeddings is None else str(embeddings),
         "vocabulary": None if vocabulary is None else str(vocabulary),
         "dimension": dimension,
-        "init": init,
+        "init": settings.init,
         **asdict(reading),
         **options,
     }
@@ -199,10 +203,10 @@ def train_run(
     return {**summary, "resumed_at_step": kept.found, "replaced": replaced}
 
 
-def _as_trained(limit: Limit, optimizer: str) -> Limit:
+def _as_trained(limit: Limit, optimizer: str, factorised: int | None) -> Limit:
     """The limit in the space that is trained in: of W as a matrix where steps need one (`train` refuses large ones)."""
     K = len(limit.samples.vocabulary)
-    if limit.embeddings is not None or optimizer not in MATRIX or K > WIDEST:
+    if limit.embeddings is not None or not as_matrix(optimizer, factorised, K) or K > WIDEST:
         return limit
     return solve_limit(limit.samples, check_embeddings(np.eye(K)))
 
@@ -264,11 +268,11 @@ def _train_summary(
         "svm_norm": limit.svm.norm,
         "finite_norm": limit.finite.norm,
         "steps": int(run.steps[-1]),
-        "limit_norm": limit_norm(settings.optimizer),
+        "limit_norm": run.limit_norm,
         "best_margins": ends.best,
         "left_out": ends.left_out,
         "tied": bool(limit.graph.cyclic.any()),
-        "settings": {k: v for k, v in vars(settings).items() if k != "init" and v is not None},
+        "settings": {k: v for k, v in vars(run.settings).items() if k != "init" and v is not None},
         "status": run.status,
         "final": [
             {"seed": i, **{k: float(v[i, -1]) for k, v in records.items() if k != "steps"}, **local}
@@ -313,12 +317,15 @@ def _with_gap(records: Mapping[str, np.ndarray], limit: Limit) -> dict[str, np.n
 def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
     """W, one per seed (without the leading axis for a single seed); the pair scores where W is never built.
 
-    `C` is the general head, where one was drawn.
+    `C` is the general head, where one was drawn; `keys` and `queries` are the factors of W, where they were trained.
     """
     head = {} if run.C is None else {"C": run.C[0]}
 
     def single(x: np.ndarray) -> np.ndarray:
         return x[0] if len(run.status) == 1 else x
+
+    if run.factors is not None:
+        head |= {"keys": single(run.factors[:, 0]), "queries": single(run.factors[:, 1])}
 
     if run.W is not None:
         return {"W": single(run.W), **head}
@@ -331,7 +338,7 @@ def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
         **head,
     }
     K = len(graph.vocabulary)
-    if K <= W_WIDTH:
+    if K <= W_WIDTH and run.factors is None:
         W = np.zeros((len(run.status), K, K))
         W[:, graph.pair_token, graph.pair_last] = run.scores
         state["W"] = single(W)

@@ -50,7 +50,7 @@ class Shown:
 
     def drawn(self, name: str) -> dict[str, str]:
         """The records of a chart, each with what sets it apart: of margins and cosines those of two norms."""
-        own = limit_norm(str(self.config.get("optimizer", "gd")))
+        own = limit_norm(str(self.config.get("optimizer", "gd")), self.config.get("factorised"))
         if name == "margin":
             norms = dict.fromkeys((own, "frobenius" if own != "frobenius" else "max"))
             wanted = {f"margin_{norm_key(x)}": norm_text(x) for x in norms}

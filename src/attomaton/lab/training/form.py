@@ -85,7 +85,9 @@ class Form:
             optimizer=said["optimizer"], head=said["head"], loss=said["loss"], steps=steps,
             seeds=seeds, seed=seed, batch_size=batch_size, schedule=said["schedule"],
         )  # fmt: skip
-        own = {name: _number(name, said[name]) for name in ("eps", "beta1", "beta2")}
+        own: dict[str, Any] = {
+            name: _number(name, said[name]) for name in ("eps", "beta1", "beta2")
+        }
         own_options(said["optimizer"], **own)
         rate = learning_rate(said["optimizer"], lr)
         step_sizes(1.0 if rate is None else rate, 1)

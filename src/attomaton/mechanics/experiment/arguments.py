@@ -28,6 +28,11 @@ MATRIX = ("spectral", "muon")  # their steps need W as a matrix
 MIRROR = "mirror:"
 SCHEDULES = ("constant", "inverse-sqrt")
 INITS = ("zeros", "uniform")
+SMALL = "small"  # the start of factors: normal entries times `init_scale`
+INIT_SCALE = 0.01
+FACTORISED = ("gd", "ngd", "polyak", "sgd")  # of which factors' limit is known: the nuclear norm
+MATRIX_UP_TO = 256  # tokens up to which the product of factors is trained as a matrix
+MOST_BYTES = 4 * 10**9  # that a step on factors may take
 WIDEST = 4000  # tokens for which a general head, or W, may be a matrix over the vocabulary
 RECORDS = 100  # records kept when nobody says how often
 RATES, RATE = (
@@ -64,6 +69,8 @@ class Settings:
     beta1: float | None = absent()  # of adam and muon
     beta2: float | None = absent()  # of adam
     schedule: str = "constant"
+    factorised: int | None = absent()  # the rank of W = K Qᵀ; True: the full one
+    init_scale: float | None = absent()  # of factors
 
 
 USUAL = Settings()
@@ -116,15 +123,17 @@ def mirror_power(optimizer: str) -> float | None:
     return p
 
 
-def limit_norm(optimizer: str) -> str | float:
+def limit_norm(optimizer: str, factorised: object = None) -> str | float:
     """The norm whose largest margin an optimizer's steps tend to: its name, or the p of an entrywise one.
 
     Of adam it is the norm while √v̂ is well above ε (`eps_free` of a run: of how many coordinates); where it is not, its
-    steps are those of scaled descent.
+    steps are those of scaled descent. Steps on the factors of W = K Qᵀ, from a small start, have a norm of their own.
 
-    >>> limit_norm("ngd"), limit_norm("adam"), limit_norm("muon"), limit_norm("mirror:3")
-    ('frobenius', 'max', 'spectral', 3.0)
+    >>> limit_norm("ngd"), limit_norm("adam"), limit_norm("muon"), limit_norm("mirror:3"), limit_norm("ngd", 4)
+    ('frobenius', 'max', 'spectral', 3.0, 'nuclear')
     """
+    if factorised:
+        return "nuclear"
     p = mirror_power(optimizer)
     if p is not None:
         return p
@@ -156,19 +165,72 @@ def own_options(optimizer: str, **given: Any) -> dict[str, float | None]:
     return usual
 
 
+def factor_scale(optimizer: str, factorised: Any, init_scale: Any, init: Any) -> float | None:
+    """The scale of the factors' first entries; None where W is not factorised. Refuses what does not go with it.
+
+    >>> factor_scale("ngd", True, None, "zeros"), factor_scale("ngd", None, None, "zeros")
+    (0.01, None)
+    """
+    if not factorised:
+        if factorised is not None and factorised is not False:
+            raise UsageError(f"factorised={factorised!r:.60}: True, or a rank of at least 1.")
+        if init_scale is not None:
+            raise UsageError("init_scale is of factorised training; give both, or none.")
+        return None
+    if factorised is not True:
+        whole_number("factorised", factorised, least=1)
+    if optimizer not in FACTORISED:
+        raise UsageError(
+            f'factorised with optimizer="{optimizer}": what its steps on factors tend to is not known. Use one of '
+            f"{', '.join(FACTORISED)}."
+        )
+    if not isinstance(init, str):
+        if init_scale is not None:
+            raise UsageError("init_scale with a start that is given; leave one of them out.")
+        return None
+    if init not in (USUAL.init, SMALL):
+        raise UsageError(
+            f'init="{visible(init)}" with factorised: factors start from normal entries times init_scale; leave it out.'
+        )
+    scale = number("init_scale", INIT_SCALE if init_scale is None else init_scale, least=0)
+    if not 0 < scale < inf:
+        raise UsageError(
+            f"init_scale={scale}: it must be positive and finite; from 0 factors never move."
+        )
+    return scale
+
+
+def rank_of(factorised: Any, width: int) -> int | None:
+    """The rank of the factors, None without; no more than a matrix of this width can have."""
+    if not factorised:
+        return None
+    rank = width if factorised is True else whole_number("factorised", factorised, least=1)
+    if rank > width:
+        raise UsageError(f"factorised={rank}: W has {width} rows and columns, and no larger rank.")
+    return rank
+
+
+def as_matrix(optimizer: str, factorised: Any, K: int) -> bool:
+    """Whether W is a matrix even without embeddings: for steps that need one, and of factors where it is small."""
+    return optimizer in MATRIX or (bool(factorised) and K <= MATRIX_UP_TO)
+
+
 def resolved(**options: Any) -> Settings:
     """Settings with every default filled in, what is None among them too: what a run records.
 
     >>> resolved(optimizer="adam", steps=1000)
     Settings(init='zeros', optimizer='adam', steps=1000, head='identity', loss='log', seeds=1, seed=0, lr=0.01,
-             every=10, batch_size=None, eps=1e-08, beta1=0.9, beta2=0.999, schedule='constant')
+             every=10, batch_size=None, eps=1e-08, beta1=0.9, beta2=0.999, schedule='constant', factorised=None,
+             init_scale=None)
     """
     asked = replace(USUAL, **{k: v for k, v in options.items() if v is not None})
     every = spacing(whole_number("steps", asked.steps, 1), asked.every)
     own = own_options(asked.optimizer, eps=asked.eps, beta1=asked.beta1, beta2=asked.beta2)
+    drawn = asked.init if asked.init in (*INITS, SMALL) else None
+    scale = factor_scale(asked.optimizer, asked.factorised, asked.init_scale, drawn)
     return replace(
-        asked, lr=learning_rate(asked.optimizer, asked.lr), every=every,
-        eps=own["eps"], beta1=own["beta1"], beta2=own["beta2"],
+        asked, lr=learning_rate(asked.optimizer, asked.lr), every=every, init=asked.init if scale is None else SMALL,
+        eps=own["eps"], beta1=own["beta1"], beta2=own["beta2"], init_scale=scale,
     )  # fmt: skip
 
 
@@ -256,13 +318,16 @@ def loss_floors(
 
 
 def embedding_tables(
-    sets: list[Samples], embeddings: Table | Sequence[Table] | Any | None, optimizer: str
+    sets: list[Samples],
+    embeddings: Table | Sequence[Table] | Any | None,
+    optimizer: str,
+    factorised: Any = None,
 ) -> list[Embeddings] | None:
     """The embeddings of each data set, checked; None in pairs space. Where W must be a matrix, one-hot."""
     if embeddings is None:
-        if optimizer not in MATRIX:
-            return None
         K = max(len(s.vocabulary) for s in sets)
+        if not as_matrix(optimizer, factorised, K):
+            return None
         if K > WIDEST:
             raise UsageError(
                 f'optimizer="{optimizer}" orthogonalises W as a matrix, which without embeddings has {K:,} × {K:,} '
@@ -338,24 +403,35 @@ def first_parameters(
     tables: list[Embeddings] | None,
     B: int,
     seed: int,
+    rank: int | None = None,
+    scale: float | None = None,
 ) -> list[np.ndarray]:
-    """The first parameters of every problem, each in its own shape."""
+    """The first parameters of every problem, each in its own shape; of factors where they have a `rank`."""
     if tables is None:
         shapes: list[tuple[int, ...]] = [(len(s.pair_index()[0]),) for s in sets]
         reach = [len(s.vocabulary) ** -0.5 for s in sets]
     else:
         shapes = [(E.keys.shape[1], E.queries.shape[1]) for E in tables]
         reach = [E.queries.shape[1] ** -0.5 for E in tables]
+    if rank is not None:
+        widths = [len(s.vocabulary) for s in sets] if tables is None else [n for n, _ in shapes]
+        if tables is not None and any(n != m for n, m in shapes):
+            raise UsageError("factorised: keys and queries of one width are needed.")
+        shapes = [(2, width, rank) for width in widths]
+        rows = 6 * max(widths)
+        if tables is None:
+            rows = 4 * max(widths) + 3 * max(len(s.pair_index()[0]) for s in sets)
+        _check_memory(max(widths), rank, 8 * B * rows)
     shapes, reach = shapes * (B // len(sets)), reach * (B // len(sets))
     if isinstance(init, str):
+        names = [np.random.SeedSequence([seed, crc32(b"init"), i]) for i in range(B)]
+        rngs = [np.random.default_rng(name) for name in names]
+        if scale is not None:
+            return [scale * rng.standard_normal(s) for rng, s in zip(rngs, shapes, strict=True)]
         one_of("init", init, INITS)
         if init == "zeros":
             return [np.zeros(shape) for shape in shapes]
-        names = [np.random.SeedSequence([seed, crc32(b"init"), i]) for i in range(B)]
-        return [
-            np.random.default_rng(name).uniform(-r, r, shape)
-            for name, r, shape in zip(names, reach, shapes, strict=True)
-        ]
+        return [rng.uniform(-r, r, s) for rng, r, s in zip(rngs, reach, shapes, strict=True)]
     given = _given_starts(init, shapes)
     for b, start in enumerate(given):
         wrong = np.argwhere(~np.isfinite(start))
@@ -402,7 +478,10 @@ def _check_scores(start: np.ndarray, samples: Samples, E: Embeddings | None, b: 
     last, token = np.divmod(keys, len(samples.vocabulary))
     with np.errstate(over="ignore", invalid="ignore"):
         scores = start
-        if E is not None:
+        if start.ndim == 3:  # factors
+            K, Q = start if E is None else (E.keys @ start[0], E.queries @ start[1])
+            scores = np.einsum("pr,pr->p", K[token], Q[last])
+        elif E is not None:
             scores = np.einsum("pa,pa->p", E.keys[token] @ start, E.queries[last])
         wrong = np.flatnonzero(~np.isfinite(2 * scores))
     if len(wrong):
@@ -411,6 +490,17 @@ def _check_scores(start: np.ndarray, samples: Samples, E: Embeddings | None, b: 
         raise DataError(
             f"init: the logit of {pair} in problem {b} overflows ({scores[at]:.3g}); "
             "use a smaller start or smaller embeddings."
+        )
+
+
+def _check_memory(width: int, rank: int, column: int) -> None:
+    """Refuse factors whose steps take too much memory: `column` bytes for each column of keys and queries."""
+    if column * rank > MOST_BYTES:
+        most = MOST_BYTES // column
+        raise UsageError(
+            f"factorised: a step on keys and queries of {width:,} rows and rank {rank:,} takes about "
+            f"{column * rank / 1e9:,.1f} GB, and {MOST_BYTES / 1e9:g} GB are the most; "
+            + (f"ask for a rank of at most {most:,}." if most else "use fewer tokens.")
         )
 
 

@@ -16,8 +16,11 @@ from attomaton.mechanics.experiment.arguments import EPS_FREE, mirror_power
 if TYPE_CHECKING:
     from jax import Array
 
+    from attomaton.mechanics.experiment.factors import Pairs
     from attomaton.mechanics.experiment.model import Problem
     from attomaton.mechanics.experiment.whole import Whole
+
+    Data = tuple[Problem | Whole, Pairs | None]  # the pairs: of factors that have no matrix W
 
 Record = Callable[..., dict]
 CACHED = 2**20  # numbers of all problems together that a processor's cache holds
@@ -36,6 +39,7 @@ class Plan(NamedTuple):
     beta1: float | None = None
     beta2: float | None = None
     schedule: str = "constant"
+    factorised: bool = False  # the parameters are the factors of W
 
 
 class State(NamedTuple):
@@ -179,22 +183,29 @@ def _eps_free(plan: Plan, state: State, eps: Any) -> Any:
 
 
 def _advance(
-    plan: Plan, state: State, problem: "Problem | Whole", given: Given, lengths: Any
+    plan: Plan, state: State, data: "Data", given: Given, lengths: Any
 ) -> tuple[State, "dict[str, Array]"]:
     """One problem through some segments of `lengths[r]` steps each, with a record after each."""
     import jax
     import jax.numpy as jnp
 
+    from attomaton.mechanics.experiment.factors import product, product_norm, pull_back_product
     from attomaton.mechanics.experiment.model import loss_and_gradient, spread
     from attomaton.mechanics.experiment.whole import Whole, whole_loss_and_gradient
 
+    problem, pairs = data
     if plan.batch_size is None and not isinstance(problem, Whole):
         problem = spread(problem)
 
+    def weights(params: Any) -> Any:
+        return product(params, pairs) if plan.factorised else params
+
     def look(params: Any, seen: "Problem | Whole") -> tuple[Any, Any]:
         if isinstance(seen, Whole):
-            return whole_loss_and_gradient(params, seen)
-        return loss_and_gradient(params, seen, plan.head, plan.loss)
+            value, g = whole_loss_and_gradient(weights(params), seen)
+        else:
+            value, g = loss_and_gradient(weights(params), seen, plan.head, plan.loss)
+        return value, pull_back_product(g, params, pairs) if plan.factorised else g
 
     key = jax.random.fold_in(jax.random.key(given.seed, impl="threefry2x32"), crc32(b"batch"))
     key = jax.random.fold_in(key, given.index)
@@ -218,12 +229,12 @@ def _advance(
         state = jax.lax.fori_loop(0, length, step, state)
         values = {
             "loss": look(state.params, problem)[0],
-            "norm": _unit(state.params)[1],
+            "norm": product_norm(state.params) if plan.factorised else _unit(state.params)[1],
         }
         if plan.optimizer == "adam":
             values["eps_free"] = _eps_free(plan, state, given.eps)
         if plan.record is not None:
-            values |= _scalars(plan.record(state.params, given.context))
+            values |= _scalars(plan.record(weights(state.params), given.context))
         return state, {k: jnp.where(state.failed == 0, v, jnp.nan) for k, v in values.items()}
 
     return jax.lax.scan(segment, state, lengths)
@@ -250,7 +261,7 @@ def build(plan: Plan) -> Callable:
     if not plan.apart:
         return jax.vmap(one, in_axes=(0, None if plan.shared else 0, 0, None))
 
-    def each(state: State, problem: "Problem", given: Given, lengths: Any) -> Any:
-        return jax.lax.map(lambda x: one(x[0], x[1], x[2], lengths), (state, problem, given))
+    def each(state: State, data: "Data", given: Given, lengths: Any) -> Any:
+        return jax.lax.map(lambda x: one(x[0], x[1], x[2], lengths), (state, data, given))
 
     return each

@@ -16,6 +16,10 @@ with $\eta/\sqrt{t}$ for $\eta$ at step t = 1, 2, … where `schedule` is "inver
 in a norm of its own, `limit_norm`. sign, adam and mirror act on the entries of W: without embeddings these are the pair
 scores, as for one-hot tokens; the same tokens in another orthonormal basis have other entries, and train otherwise.
 
+With `factorised` the parameters are keys and queries, W = K Qᵀ, and gd, ngd, polyak and sgd step on both at once:
+g is $(GQ, G^\top K)$ with $G = \nabla_W L$, and ‖g‖ the norm of the two together. From a small start the nuclear norm
+takes the place of Frobenius'.
+
 Training knows nothing of the theory it is compared with: what else is measured on the way is the
 caller's, given as `record`. JAX is imported when training starts, not with this module.
 """
@@ -32,18 +36,21 @@ from attomaton.base.progress import Progress
 from attomaton.corpus.samples import Samples, expect_samples, list_of
 from attomaton.errors import UsageError, counted, one_of, whole_number
 from attomaton.mechanics.experiment.arguments import (
+    SMALL,
     USUAL,
     PerProblem,
     Settings,
     Table,
     check_options,
     embedding_tables,
+    factor_scale,
     first_parameters,
     head_tables,
     learning_rate,
     limit_norm,
     loss_floors,
     own_options,
+    rank_of,
     record_steps,
     spacing,
     step_sizes,
@@ -66,10 +73,10 @@ class Training(Tabular):
     """What came out of training B problems side by side, all of it NumPy.
 
     `W` in dense space; in pairs space `scores`, one for each pair, sorted by (last token, token),
-    zeros past a problem's own pairs. `records[name][b, r]` was measured at `steps[r]`; of a problem
-    that diverged the last finite parameters are kept and later records are NaN. `settings` are what was
-    asked for, defaults filled in. As a table it has one row for each problem and recorded step: `seed`, `step`, `loss`,
-    `norm` and what else was recorded.
+    zeros past a problem's own pairs. `factors` are keys and queries, stacked, where W = K Qᵀ was trained.
+    `records[name][b, r]` was measured at `steps[r]`; of a problem that diverged the last finite parameters
+    are kept and later records are NaN. `settings` are what was asked for, defaults filled in. As a table it
+    has one row for each problem and recorded step: `seed`, `step`, `loss`, `norm` and what else was recorded.
 
     >>> from attomaton import example_samples, train
     >>> run = train(example_samples(), steps=100)
@@ -87,11 +94,12 @@ class Training(Tabular):
     seconds: dict[str, float]  # "compile" and "run"
     settings: Settings = USUAL
     C: Float[np.ndarray, "sets vocab width"] | None = None  # general heads, one for each data set
+    factors: Float[np.ndarray, "problems 2 width rank"] | None = None
 
     @property
     def limit_norm(self) -> str | float:
         """The norm of the margin that this optimizer's steps tend to: a name, or the p of an entrywise norm."""
-        return limit_norm(self.settings.optimizer)
+        return limit_norm(self.settings.optimizer, self.settings.factorised)
 
     def _in_short(self) -> str:
         ended = ", ".join(dict.fromkeys(self.status))
@@ -140,6 +148,8 @@ def train(
     beta1: float | Any | None = None,
     beta2: float | Any | None = None,
     schedule: str | Any = USUAL.schedule,
+    factorised: bool | int | Any | None = None,
+    init_scale: float | Any | None = None,
     seeds: int | Any = USUAL.seeds,
     seed: int | Any = USUAL.seed,
     loss_floor: PerProblem | None = None,
@@ -166,6 +176,11 @@ def train(
     instead of `scores`. `eps` is of ngd (0 unless given) and adam (1e-8; 0 is allowed), `beta1` of adam (0.9) and muon
     (0.95), `beta2` of adam (0.999). `schedule` is "constant" or "inverse-sqrt", which divides `lr` by the square root
     of the step's number. With adam the share of coordinates whose √v̂ is above 10 ε is recorded, too, as `eps_free`.
+
+    `factorised` trains keys and queries, W = K Qᵀ, of this rank (True: as many columns as W has), with gd, ngd, polyak
+    or sgd. They start from normal entries times `init_scale` (0.01; from 0 they would never move), or from `init`, an
+    array of shape (2, width, rank). The answer has `factors`, and their product as `W` (without embeddings up to 256
+    tokens) or `scores`; `record` sees the product, too. Factors that would take more than 4 GB at a step are refused.
 
     `head` says how the layer's output f becomes scores C f: "identity" reads off the attention mass of each token,
     "tied" has C = E, "general" draws for each data set a C under which c_y·e_k is largest at k = y
@@ -208,6 +223,7 @@ def train(
         seed=seed,
         schedule=schedule,
     )
+    scale = factor_scale(optimizer, factorised, init_scale, init)
     own = own_options(optimizer, eps=eps, beta1=beta1, beta2=beta2)
     steps, seeds = (whole_number(*x, least=1) for x in (("steps", steps), ("seeds", seeds)))
     batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
@@ -233,11 +249,13 @@ def train(
             "Repeat the data sets instead."
         )
     B = len(sets) if many else seeds
-    tables = embedding_tables(sets, embeddings, optimizer)
+    tables = embedding_tables(sets, embeddings, optimizer, factorised)
     heads = head_tables(sets, tables, head, seed)
     floor = loss_floors(loss_floor, optimizer, B)
     rate = step_sizes(1.0 if optimizer == "polyak" else learning_rate(optimizer, lr), B)
-    starts = first_parameters(init, sets, tables, B, seed)
+    width = max(len(s.vocabulary) for s in sets) if tables is None else tables[0].keys.shape[1]
+    rank = rank_of(factorised, width)
+    starts = first_parameters(init, sets, tables, B, seed, rank, scale)
 
     fits = tables is None and loss == "log" and batch_size is None and not many
     gather = _gathers(layout, fits)
@@ -247,27 +265,41 @@ def train(
         rate, np.full(B, own["eps"] or 0.0), floor, np.full(B, seed), np.arange(B), context
     )
     with float64():
+        import jax
+
+        from attomaton.mechanics.experiment.factors import pairs_of, product
+
         problem = stack(sets, tables, heads, not many, gather, kind != "identity")
         apart = many and fall_apart(problem)
         plan = Plan(
-            optimizer, kind, loss, batch_size, record, not many, apart, own["beta1"], own["beta2"], schedule
+            optimizer, kind, loss, batch_size, record, not many, apart, own["beta1"], own["beta2"], schedule,
+            rank is not None,
         )  # fmt: skip
+        pairs = pairs_of(sets, not many) if rank is not None and tables is None else None
         state = first_state(plan, padded(starts))
-        course = run_course(plan, state, (problem, given), marks, progress, watch, checkpoint)
+        course = run_course(
+            plan, state, ((problem, pairs), given), marks, progress, watch, checkpoint
+        )
+        params = factors = np.asarray(course.state.params)
+        if rank is not None:
+            products = jax.vmap(product, (0, 0 if many else None))
+            params = np.asarray(products(jax.device_put(factors), pairs))
     ended = "interrupted" if course.interrupted else "finished"
     return Training(
-        W=None if tables is None else course.state.params,
-        scores=course.state.params if tables is None else None,
+        W=None if tables is None else params,
+        scores=params if tables is None else None,
         steps=course.steps,
         records=course.records,
         status=[f"diverged at step {n}" if n else ended for n in course.state.failed.tolist()],
         seconds=course.seconds,
         settings=Settings(
-            init if isinstance(init, str) else "given", optimizer, steps,
+            SMALL if scale is not None else init if isinstance(init, str) else "given", optimizer, steps,
             "given" if given_head else kind, loss, seeds, seed,
             _recorded(None if optimizer == "polyak" else rate), every, batch_size, **own, schedule=schedule,
+            factorised=rank, init_scale=scale,
         ),
         C=None if heads is None else padded(heads),
+        factors=None if rank is None else factors,
     )  # fmt: skip
 
 

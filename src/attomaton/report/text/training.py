@@ -49,7 +49,7 @@ def limit_words(
     >>> limit_words("muon", "spectral", [{"margin_spectral": 0.8, "margin_frobenius": 0.6}])
     'Muon approaches the largest margin in the spectral norm; this run has 0.80 of it (0.60 of the Frobenius margin).'
     """
-    name = optimizer_text(optimizer, eps)
+    name = optimizer_text(optimizer, eps) + (" on keys and queries" if norm == "nuclear" else "")
     line = f"{name[0].upper()}{name[1:]} approaches the largest margin in the {norm_text(norm)}"
     if tied and norm != "frobenius":
         line += " (known for data without ties; these have some)"
