@@ -71,6 +71,7 @@ CASES = (
     Case("explain figure", ("explain", "../model", "w2", "w3", "w1"), option="--figure", out=f"{OUT}.svg"),
     Case("simulate figure", ("simulate", "../model", "w2", "w3", "w1", "--steps", "20"), option="--figure",
          out=f"{OUT}.svg"),
+    Case("mix page", ("mix", "../model", "../model"), option="--html", out=f"{OUT}.html"),
     Case("score figure", ("score", "../predictor", f"../{SHORT}"), option="--figure", out=f"{OUT}.png"),
     Case("summary page", ("summary", "../model"), option="--html", out=f"{OUT}.html"),
     Case("summary figure", ("summary", "../model"), option="--figure", out=f"{OUT}.svg"),

@@ -45,6 +45,8 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("explain", "odd-model", *ODD, "--figure", "öut.svg"),
     ("simulate", "odd-model", *ODD, "--steps", "20", "--trajectory"),
     ("simulate", "odd-model", *ODD, "--steps", "9", "--figure", "öut.svg"),
+    ("mix", "odd-model", "hostile-model"),
+    ("mix", "odd.jsonl", "odd-model", "--html", "öut.html"),
     *(("graph", "odd-model", "--last", "🙂", "--format", f) for f in ("text", "json", "graphml", "dot")),
     ("graph", "odd-model", "--last", "שלום", "--format", "svg", "-o", "→.svg"),
     ("graph", "odd-model", "--last", "nobody"),

@@ -20,7 +20,7 @@ def test_trajectories_are_told_beside_theory(call, tea, tmp_path):
     figure = tmp_path / "a.svg"
     words = ("simulate", tea, "tea", "cake", "--trajectories", 200, "--steps", 400)
     code, out, err = call(*words, "--trajectory", "--figure", figure)
-    assert (code, err) == (0, "")
+    assert code == 0, err
     assert "the context grows" in out
     assert "-0.75" in out
     assert "trajectory 1: " in out
@@ -50,3 +50,56 @@ def test_unknown_tokens_of_a_prompt_are_marked(call, tea):
     assert code == 3
     assert "no prediction" in err
     assert call("simulate", tea, "tea", "--steps", 0)[0] == 2
+
+
+@pytest.fixture
+def corpora(tmp_path):
+    """Two files of contexts: A has tea over cake, B has cake over tea, once."""
+    a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    a.write_text('{"tokens": ["tea", "cake", "bell"], "next": "tea", "weight": 3}\n')
+    b.write_text('{"tokens": ["cake", "tea", "jam", "bell"], "next": "cake"}\n')
+    return a, b
+
+
+def test_mixed_corpora_show_the_way_back(call, corpora, tmp_path):
+    a, b = corpora
+    code, out, err = call(
+        "mix", a, b, "--figure", tmp_path / "m.svg", "--html", tmp_path / "m.html"
+    )
+    assert (code, err) == (0, "")
+    assert "0 only in A, 1 (jam) only in B" in out
+    assert "cake over tea (1 in B)" in out
+    assert "“bell”" in (tmp_path / "m.svg").read_text()
+    assert "The way back".lower() in (tmp_path / "m.html").read_text()
+
+
+def test_models_and_files_are_mixed_alike(call, corpora, tmp_path):
+    for file in corpora:
+        assert call("fit", file, "-o", tmp_path / file.stem)[0] == 0
+    models = tuple(tmp_path / file.stem for file in corpora)
+    told = []
+    for pair in (corpora, models, (corpora[0], models[1])):
+        record = json.loads(call("mix", *pair, "--json")[1])
+        for name, path in zip("ab", pair, strict=True):
+            assert record[name].pop("name") == str(path)
+        told.append(record)
+    assert told[0] == told[1] == told[2]
+    assert told[0]["a"]["orders"]["turn"] == told[0]["b"]["orders"]["turn"] == 1
+    code, _, err = call("mix", *models, "--context", 4)
+    assert code == 2
+    assert "read already" in err
+
+
+def test_a_file_is_read_as_the_model_beside_it(call, tmp_path):
+    for name, words in (
+        ("a", "the cat and the dog and the cat"),
+        ("b", "the dog and the cat and the dog"),
+    ):
+        (tmp_path / f"{name}.txt").write_text(f"{words}\n" * 5)
+    a, b, model = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "model"
+    assert call("fit", a, "--context", 4, "-o", model)[0] == 0
+    one, two = (
+        json.loads(call("mix", *x, "--json")[1]) for x in ((model, b), (a, b, "--context", 4))
+    )
+    assert one["b"] == two["b"]
+    assert one["a"]["orders"] == two["a"]["orders"]

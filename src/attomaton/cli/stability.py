@@ -1,18 +1,27 @@
 """The commands that ask what would change: the context fed its own draws, corpora mixed, data drawn again."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attomaton.cli.ask import MOST_DRAWN, UNKNOWN, Tokens, mark_unknown, opened
 from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Figure, Json, Model, command
+from attomaton.cli.options import Figure, Json, Model, at_least, command
 from attomaton.errors import UsageError
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
+
+Corpus = Annotated[
+    Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     command(app, "Ask", epilog=UNKNOWN)(simulate)
+    command(app, "Ask")(mix)
 
 
 def simulate(
@@ -69,3 +78,45 @@ def simulate(
         canvas.write(trajectories_figure(found), figure)
     emit(found, trajectories_text(found, trajectory), json)
     mark_unknown(unknown)
+
+
+def mix(
+    a: Corpus,
+    b: Corpus,
+    reading: "Reading",
+    top: Annotated[int, typer.Option(help="How many orders and last tokens to list.")] = 10,
+    figure: Figure = None,
+    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    json: Json = False,
+) -> None:
+    """Mix two corpora: which orders of each survive, which turn into ties, and why.
+
+    An order turns into a tie where the other corpus adds a path back; the path is shown, with the samples behind it.
+    """
+    from attomaton.disk.formats import write_text
+    from attomaton.disk.ledger import command as typed
+    from attomaton.disk.provenance import package_version
+    from attomaton.disk.storage import check_file, write_whole
+    from attomaton.jobs.mix import mixed_corpora
+    from attomaton.report.figures.canvas import FIGURES, to_svg, write
+    from attomaton.report.figures.mixture import mixture_figure
+    from attomaton.report.html.page import page
+    from attomaton.report.text.stability import mix_sections, mix_text
+
+    at_least("--top", top, 0)
+    if figure is not None:
+        check_file(figure, FIGURES, (a, b))
+    if html is not None:
+        check_file(html, (".html", ".htm"), (a, b))
+    with progress_bar("mixing"):
+        found = mixed_corpora(a, b, reading=reading, top=top)
+    drawn = mixture_figure(found) if figure or (html and package_version("matplotlib")) else None
+    if figure is not None:
+        write(drawn, figure)
+    if html is not None:
+        first, *rest = mix_sections(found)
+        picture = {} if drawn is None else {"svg": to_svg(drawn)}
+        footer = f"attomaton {package_version('attomaton')} · {typed()}"
+        text = page("Two corpora mixed", [first, picture, *rest], footer)
+        write_whole(html, lambda path: write_text(path, text))
+    emit(found, mix_text(found), json)

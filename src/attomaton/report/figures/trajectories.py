@@ -17,7 +17,7 @@ def trajectories_figure(s: TrajectorySummary) -> Figure:
     axis = "length of the context" if s.window is None else "drawn tokens"
     x = length if s.window is None else np.maximum(s.times, 1)
     shares = [
-        Line(x.tolist(), one.share, "measured", mention(one.token), one.low, one.high)
+        Line(x.astype(float).tolist(), one.share, "measured", mention(one.token), one.low, one.high)
         for one in s.tokens[:FEW]
     ]
     panels = [Panel("Share of the context", axis, "mean share", shares, xscale="log")]

@@ -1,6 +1,9 @@
 """What would change, told to a person: trajectories, mixed corpora, resampled data."""
 
+from typing import Any
+
 from attomaton.errors import counted, visible
+from attomaton.mechanics.theory.mixture import Corpus, Mixed, Turned
 from attomaton.report.text.terminal import table
 from attomaton.report.words import NONE, percent
 from attomaton.summaries.trajectories import TrajectorySummary
@@ -53,3 +56,59 @@ def trajectories_text(s: TrajectorySummary, chain: bool) -> str:
         more = "" if len(s.trajectory) <= SHOWN else f" … ({len(s.trajectory):,} tokens)"
         lines.append(f"trajectory 1: {' '.join(map(visible, cut))}{more}")
     return "\n".join(lines)
+
+
+def mix_sections(m: Mixed) -> list[dict[str, Any]]:
+    """What becomes of A and of B in both together: sections of a page, and of the text."""
+    first = (
+        f"{counted(m.a.samples, 'sample')} of {m.a.name} (A) and {m.b.samples:,} of {m.b.name} (B): "
+        f"{counted(m.common_tokens, 'token')} in common, {_only(m.a)} only in A, {_only(m.b)} only in B.\n\n"
+        "A strict order survives unless the other corpus adds a path back: then the two are tied."
+    )
+    header = [
+        "",
+        "strict orders",
+        "survive",
+        "turn into ties",
+        "ties before",
+        "last tokens",
+        "with one that turns",
+    ]
+    rows = [
+        [name, x.strict, x.survive, x.turn, x.tied, x.last_tokens, x.changed_last_tokens]
+        for name, x in (("A", m.a.orders), ("B", m.b.orders))
+    ]
+    sections: list[dict[str, Any]] = [{"text": first, "table": {"header": header, "rows": rows}}]
+    for name, other, corpus in (("A", "B", m.a), ("B", "A", m.b)):
+        turned = corpus.orders.turned
+        if turned:
+            heading = f"Orders of {name} that {other} turns into ties"
+            if len(turned) < corpus.orders.turn:
+                heading += f", the {len(turned)} with the most samples"
+            back = [[x.last, x.winner, x.loser, x.weight, _path(x, name, other)] for x in turned]
+            header = ["after", "winner", "loser", f"samples in {name}", "the way back"]
+            sections.append({"heading": heading, "table": {"header": header, "rows": back}})
+    return sections
+
+
+def mix_text(m: Mixed) -> str:
+    """The same for a terminal."""
+    parts = []
+    for s in mix_sections(m):
+        head = [s["heading"]] if "heading" in s else [s["text"].replace("\n\n", "\n")]
+        parts.append("\n".join([*head, table(**s["table"])]))
+    return "\n\n".join(parts)
+
+
+def _only(corpus: Corpus) -> str:
+    few = ", ".join(visible(x) for x in corpus.only[:3])
+    more = ", …" if corpus.only_tokens > 3 else ""
+    return f"{corpus.only_tokens:,}{f' ({few}{more})' if few else ''}"
+
+
+def _path(turned: Turned, name: str, other: str) -> str:
+    """The path back, each step with the samples behind it in either corpus."""
+    return ", ".join(
+        f"{visible(s.winner)} over {visible(s.loser)} ({s.counts(name, other)})"
+        for s in turned.path
+    )
