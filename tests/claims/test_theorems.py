@@ -12,6 +12,8 @@ from attomaton.claims import (
     general_heads,
     general_losses,
     gradient_descent,
+    longest_chain,
+    lp_margin,
     optimiser_norm,
     regularisation,
     special_cases,
@@ -56,6 +58,23 @@ def test_too_little_training_does_not_pass_for_convergence():
     assert any_embeddings.check(problems=2, steps=300).verdict is Verdict.FAILS
     assert collapse.check(trajectories=50, steps=100).verdict is Verdict.FAILS
     assert optimiser_norm.check(problems=1, steps=100).verdict is Verdict.FAILS
+
+
+def test_the_longest_chain_bounds_the_margin_and_one_step_more_does_not():
+    evidence = longest_chain.check(graphs=30)
+    assert evidence.stands, (evidence.measured, evidence.control_measured)
+    assert longest_chain.check(problems=1, graphs=3, steps=20).verdict is Verdict.FAILS
+    chain = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]), norm="max")
+    assert longest_chain.steps_of(chain) == 2
+    assert longest_chain.program(chain) == pytest.approx(1.0)
+    mixed = solve_limit(samples_from_sequences([[0, 1, 2, 3], [0, 1, 3]], [0, 1]), norm="max")
+    assert longest_chain.program(mixed) == pytest.approx(0.5)
+
+
+def test_mirror_descent_finds_its_direction_among_cycles():
+    evidence = lp_margin.check(problems=2)
+    assert evidence.stands, (evidence.measured, evidence.control_measured)
+    assert lp_margin.check(problems=1, steps=30).verdict is Verdict.FAILS
 
 
 def test_each_optimiser_has_a_norm_of_its_own():

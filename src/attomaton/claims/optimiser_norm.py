@@ -42,21 +42,25 @@ NORMS: tuple[Norm, ...] = ("frobenius", "max", "spectral", 1.5, 3.0)
 Matrices = Float[np.ndarray, "problems keys queries"]
 
 
-def _draws(problems: int, kind: str) -> list[Case]:
+def draws(name: str, problems: int, kind: str) -> list[Case]:
+    """Data sets with one-hot tokens, drawn under a name."""
     one_hot = check_embeddings(np.eye(K))
-    rngs = (named_rng(f"optimiser norm, {kind}", i) for i in range(problems))
+    rngs = (named_rng(f"{name}, {kind}", i) for i in range(problems))
     return [Case(draw_samples(rng, K, N, T, kind=kind), one_hot) for rng in rngs]
 
 
-def _trained(cases: Sequence[Case], optimizer: str, steps: int, **own: float) -> Matrices:
+def trained(cases: Sequence[Case], optimizer: str, steps: int, **own: float) -> Matrices:
+    """W of each after so many decaying steps from 0."""
+    how = {"lr": RATES[optimizer], **own}
     run = train_cases(
-        cases, optimizer=optimizer, lr=RATES[optimizer], steps=steps, every=steps, schedule="inverse-sqrt", **own
-    )  # fmt: skip
+        cases, optimizer=optimizer, steps=steps, every=steps, schedule="inverse-sqrt", **how
+    )
     assert run.W is not None
     return run.W
 
 
-def _limits(cases: Sequence[Case], norm: Norm) -> list[Limit]:
+def limits_of(cases: Sequence[Case], norm: Norm) -> list[Limit]:
+    """The limit of each in a norm."""
     return [solve_limit(c.samples, norm=norm) for c in cases]
 
 
@@ -82,21 +86,21 @@ def _aligned(limit: Limit, W: Float[np.ndarray, "keys queries"]) -> float:
 
 def check(problems: int = 3, steps: int = 40_000) -> Evidence:
     """Seven optimisers on random acyclic data sets, each in five norms."""
-    cases = _draws(problems, "acyclic")
-    limits = {norm: _limits(cases, norm) for norm in NORMS}
-    trained = {
-        name: _trained(cases, name, steps, **({"eps": 0.0, "beta2": BETA_2} if name == "adam" else {}))
+    cases = draws("optimiser norm", problems, "acyclic")
+    limits = {norm: limits_of(cases, norm) for norm in NORMS}
+    ends = {
+        name: trained(cases, name, steps, **({"eps": 0.0, "beta2": BETA_2} if name == "adam" else {}))
         for name in RATES
     }  # fmt: skip
 
     def shares(W: Matrices, norm: Norm) -> list[float]:
         return [share(x, norm, w) for x, w in zip(limits[norm], W, strict=True)]
 
-    table = {name: {norm: shares(W, norm) for norm in NORMS} for name, W in trained.items()}
+    table = {name: {norm: shares(W, norm) for norm in NORMS} for name, W in ends.items()}
     own = {name: limit_norm(name) for name in RATES}
     least = {name: LEAST.get(name, USUAL_LEAST) for name in RATES}
     aligned = {
-        name: [_aligned(x, w) for x, w in zip(limits[own[name]], trained[name], strict=True)]
+        name: [_aligned(x, w) for x, w in zip(limits[own[name]], ends[name], strict=True)]
         for name in RATES if name.startswith("mirror")
     }  # fmt: skip
     ahead = {
@@ -111,16 +115,16 @@ def check(problems: int = 3, steps: int = 40_000) -> Evidence:
         and all(min(x) >= ALIGNED for x in aligned.values())
         and all(min(x) > 0 for x in ahead.values())
     )
-    usual = shares(_trained(cases, "adam", steps, eps=0.0), "max")
-    cyclic = _draws(problems, "cyclic")
-    muon = zip(_limits(cyclic, "spectral"), _trained(cyclic, "muon", steps), strict=True)
+    usual = shares(trained(cases, "adam", steps, eps=0.0), "max")
+    cyclic = draws("optimiser norm", problems, "cyclic")
+    muon = zip(limits_of(cyclic, "spectral"), trained(cyclic, "muon", steps), strict=True)
     mean = np.array([[np.mean(x) for x in row.values()] for row in table.values()])
     elsewhere = {
         f"{name} in {norm}": table[name][norm] for name in RATES for norm in NORMS if norm != own[name]
     }  # fmt: skip
     return Evidence(
         formula="min (e_i − e_j)ᵀ W e_k / N(W) → γ_N = 1/N(W_N), N the optimiser's norm",
-        assumptions=(*assumptions(cases), _acyclic(limits["frobenius"])),
+        assumptions=(*assumptions(cases), acyclic(limits["frobenius"])),
         verdict=Verdict.of(holds),
         control=refuted(
             min(table[name][norm]) < least[name] for name in RATES for norm in NORMS if norm != own[name]
@@ -155,6 +159,7 @@ def _margin(limit: Limit) -> float:
     return 1 / limit.svm.norm if limit.direction is None else limit.direction.margin
 
 
-def _acyclic(limits: Sequence[Limit]) -> Assumption:
+def acyclic(limits: Sequence[Limit]) -> Assumption:
+    """Whether no token ties with another."""
     tied = sum(bool(x.graph.cyclic.any()) for x in limits)
     return Assumption("acyclic data", not tied, f"{tied} of {len(limits)} data sets with ties")

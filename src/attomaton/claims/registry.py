@@ -27,7 +27,9 @@ from attomaton.claims import (
     linear_decoder,
     local_protocol,
     long_sequences,
+    longest_chain,
     loss_floor,
+    lp_margin,
     luce_identity,
     many_tokens,
     optimiser_norm,
@@ -177,6 +179,18 @@ _LIST = [
         "NGD tends to it in Frobenius', sign and Adam in max, spectral and Muon in spectral, mirror descent in ℓp.",
         optimiser_norm.check, quick={"problems": 2}, full={"problems": 10},
         why="speaks of W as a matrix over few tokens: attomaton train --optimizer trains each on your data",
+    ),
+    Claim(
+        "longest-chain", "The largest margin in the max norm is 2 over the longest chain",
+        "With one-hot tokens γ_max = 2/c, c the steps of the longest chain; sign descent tends to it on acyclic data.",
+        longest_chain.check, full={"problems": 10, "graphs": 1000},
+        why="needs no training on your data: solve_limit(samples, norm=\"max\") counts their chain, with a certificate",
+    ),
+    Claim(
+        "lp-margin", "Mirror descent in ℓp finds W_p, with cycles too",
+        "Mirror descent with p = 1.5 and 3 turns to W_p and away from W_2 on data with cycles.",
+        lp_margin.check, full={"problems": 10},
+        why="speaks of W as a matrix over few tokens: attomaton train --optimizer mirror:1.5 trains it on your data",
     ),
     Claim(
         "decoder", "A linear decoder finds W_mm and W*",
