@@ -66,6 +66,7 @@ CHECKS = {
     "step-bound": ("step_bound", {"problems": 2}),
     "general-losses": ("general_losses", {"problems": 1}),
     "any-embeddings": ("any_embeddings", {"problems": 2}),
+    "factorised": ("factorised", {}),
     "collapse": ("collapse", {"trajectories": 200}),
     "S1": ("decoder_gain", {}),
     "S2": ("fates", {"small": True}),
@@ -148,6 +149,14 @@ MUTATIONS = {
     "the odds themselves as the exponent": (
         {"attomaton.mechanics.theory.collapse": [["(r == 0), r - 1, np.nan)", "(r == 0), -r, np.nan)"]]},
         ["collapse"],
+    ),
+    "queries that do not learn": (
+        {"attomaton.mechanics.experiment.factors": [["gradient.T @ K]", "0 * gradient.T @ K]"]]},
+        ["factorised"],
+    ),
+    "keys and queries changed over": (
+        {"attomaton.mechanics.experiment.factors": [["return K @ Q.T", "return Q @ K.T"]]},
+        ["factorised"],
     ),
     "nothing kept of the start": (
         {"attomaton.claims.special_cases": [[

@@ -9,6 +9,7 @@ from attomaton.claims import (
     automaton_limit,
     collapse,
     critical_points,
+    factorised,
     general_heads,
     general_losses,
     gradient_descent,
@@ -21,6 +22,7 @@ from attomaton.claims import (
 )
 from attomaton.claims.cases import Case, smoothness
 from attomaton.claims.controls import relabelled
+from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory.limit import solve_limit
@@ -41,6 +43,7 @@ from attomaton.results import Verdict
         general_losses,
         general_heads,
         any_embeddings,
+        factorised,
         collapse,
     ],
     ids=lambda m: m.__name__,
@@ -209,3 +212,34 @@ def test_the_floor_of_a_general_head_by_hand():
     assert general_heads.loss_floor(case, C, "squared-score") == pytest.approx(
         0.75 * 0.25 + 0.25 * 0.5625
     )
+
+
+def test_pairs_that_samples_treat_alike():
+    # Under 3: 0 beats 1 and 2, which nothing tells apart; 4 was never seen with it, and 3 is in every context.
+    # Under 2: [1, 2] → 1, [0, 2] → 2 orders all it has seen.
+    samples = samples_from_sequences(
+        [[0, 1, 2, 3], [4, 4, 3], [1, 2], [0, 2]], [0, 4, 1, 2], None, Vocabulary(range(7))
+    )
+    found = factorised.alike(samples)
+    assert np.argwhere(found[0]).tolist() == []  # never a last token
+    assert np.argwhere(found[3]).tolist() == [[1, 2], [5, 6]]
+    assert np.argwhere(found[2]).tolist() == [[i, j] for i in range(3, 7) for j in range(i + 1, 7)]
+    open_ = factorised.unrelated(samples)
+    assert (open_ | ~found).all()  # what is treated alike is never related
+    assert not open_[2, 0, 1]  # 1 ⇒ 2 ⇒ 0
+    assert open_[3, 0, 4]
+
+
+def test_pairs_ordered_as_planted_are_counted_and_ties_halved():
+    pairs = np.zeros((3, 3, 3), bool)
+    pairs[0, 0, 1] = pairs[0, 0, 2] = pairs[2, 1, 2] = True
+    place = np.array([[0, 1, 2]] * 3)
+    W = np.array([[3.0, 0, 0], [1.0, 0, 5.0], [4.0, 0, 5.0]])
+    # After 0: 0 over 1 is right, 2 over 0 wrong; after 2 a tie.
+    assert factorised.right(W, place, pairs) == (1.5, 3)
+    assert factorised.right(W, place[:, ::-1], pairs) == (1.5, 3)
+    assert factorised.right(-np.diag([1.0, 2, 3]), place, pairs) == (1.0, 3)
+
+
+def test_factors_that_were_hardly_trained_are_not_at_their_limit():
+    assert factorised.check(problems=2, steps=100).verdict is Verdict.FAILS

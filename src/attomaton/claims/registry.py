@@ -17,6 +17,7 @@ from attomaton.claims import (
     convexity,
     critical_points,
     decoder_gain,
+    factorised,
     fates,
     general_heads,
     general_losses,
@@ -191,6 +192,12 @@ _LIST = [
         "Mirror descent with p = 1.5 and 3 turns to W_p and away from W_2 on data with cycles.",
         lp_margin.check, full={"problems": 10},
         why="speaks of W as a matrix over few tokens: attomaton train --optimizer mirror:1.5 trains it on your data",
+    ),
+    Claim(
+        "factorised", "Keys and queries tend to the nuclear limit, and order pairs never seen together",
+        "W = K Qᵀ from a small start tends to the smallest nuclear norm; last tokens then share what they learn.",
+        factorised.check, full={"problems": 30},
+        why="speaks of orders that were planted: attomaton train --factorised trains keys and queries on your data",
     ),
     Claim(
         "decoder", "A linear decoder finds W_mm and W*",

@@ -81,6 +81,25 @@ def draw_samples(
     )
 
 
+def draw_ordered(
+    rng: np.random.Generator, K: int, n: int, T: int, *, shared: bool
+) -> tuple[Samples, Int[np.ndarray, "K K"]]:
+    """Acyclic samples and the orders they follow: one for all last tokens (`shared`), or one for each.
+
+    `place[q, x]` is where token x stands under last token q, 0 the best.
+
+    >>> samples, place = draw_ordered(np.random.default_rng(0), 5, 20, 3, shared=True)
+    >>> samples, bool((place == place[0]).all())
+    (Samples(20 samples, 14 distinct, 5 tokens, 5 last tokens), True)
+    """
+    _check(K, n, T, repeats=False, lasts=None)
+    contexts = _draw_contexts(rng, K, n, T, repeats=False, lasts=None)
+    orders = np.tile(rng.permutation(K), (K, 1))
+    place = orders if shared else rng.permuted(orders, axis=1)
+    first = place[contexts[:, -1:], contexts].argmin(axis=1)
+    return _samples(K, contexts, contexts[np.arange(n), first]), place
+
+
 def planted_samples(
     rng: np.random.Generator,
     K: int,
