@@ -67,6 +67,8 @@ CHECKS = {
     "general-losses": ("general_losses", {"problems": 1}),
     "any-embeddings": ("any_embeddings", {"problems": 2}),
     "factorised": ("factorised", {}),
+    "decoder": ("linear_decoder", {}),
+    "longest-chain": ("longest_chain", {"problems": 1, "graphs": 20}),
     "collapse": ("collapse", {"trajectories": 200}),
     "S1": ("decoder_gain", {}),
     "S2": ("fates", {"small": True}),
@@ -157,6 +159,23 @@ MUTATIONS = {
     "keys and queries changed over": (
         {"attomaton.mechanics.experiment.factors": [["return K @ Q.T", "return Q @ K.T"]]},
         ["factorised"],
+    ),
+    "every token of a support counted once": (
+        {"attomaton.mechanics.theory.decoder": [[
+            "label.astype(np.int32), counts[context, label],", "label.astype(np.int32), np.ones(n),",
+        ]]},
+        ["decoder"],
+    ),
+    "a decoder trained on contexts that have each other's vectors": (
+        {"attomaton.mechanics.experiment.model": [["_filled(queries[lasts],", "_filled(queries[lasts[::-1]],"]]},
+        ["decoder"],
+    ),
+    "some chain for the longest": (
+        {"attomaton.mechanics.theory.norms": [
+            ["CERTIFIED = 1e-6", "CERTIFIED = 1e6"],
+            ["way = [int(graph.height.argmax())]", "way = [int((graph.height > 0).argmax())]"],
+        ]},
+        ["longest-chain"],
     ),
     "nothing kept of the start": (
         {"attomaton.claims.special_cases": [[
