@@ -54,6 +54,7 @@ CASES = (
     Case("dynamics", ("dynamics", "syn-small", "--level", "reduced", "--until", "20")),
     Case("reproduce", ("reproduce", "scan-snap-fig8")),
     Case("demo", ("demo",)),
+    Case("bootstrap", ("bootstrap", "example", "--resamples", "20")),
     Case("dimensions", ("dimensions", "example", "--d", "2,4", "--draws", "1")),
     *(
         Case(f"data synth {suffix}", ("data", "synth", "--force", *words), out=f"{OUT}.{suffix}")

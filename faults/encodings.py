@@ -47,6 +47,8 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("simulate", "odd-model", *ODD, "--steps", "9", "--figure", "öut.svg"),
     ("mix", "odd-model", "hostile-model"),
     ("mix", "odd.jsonl", "odd-model", "--html", "öut.html"),
+    ("bootstrap", "odd.jsonl", "--resamples", "3", "-o", "out"),
+    ("bootstrap", "odd.jsonl", "--engine", "→", "-o", "out"),
     *(("graph", "odd-model", "--last", "🙂", "--format", f) for f in ("text", "json", "graphml", "dot")),
     ("graph", "odd-model", "--last", "שלום", "--format", "svg", "-o", "→.svg"),
     ("graph", "odd-model", "--last", "nobody"),

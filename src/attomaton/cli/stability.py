@@ -6,8 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.ask import MOST_DRAWN, UNKNOWN, Tokens, mark_unknown, opened
-from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Figure, Json, Model, at_least, command
+from attomaton.cli.console import emit, progress_bar, say_replaced
+from attomaton.cli.options import (
+    Data,
+    EngineOptions,
+    Figure,
+    Force,
+    Json,
+    Model,
+    RunFolder,
+    at_least,
+    command,
+)
 from attomaton.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +32,7 @@ def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     command(app, "Ask", epilog=UNKNOWN)(simulate)
     command(app, "Ask")(mix)
+    command(app, "Ask")(bootstrap)
 
 
 def simulate(
@@ -120,3 +131,38 @@ def mix(
         text = page("Two corpora mixed", [first, picture, *rest], footer)
         write_whole(html, lambda path: write_text(path, text))
     emit(found, mix_text(found), json)
+
+
+def bootstrap(
+    data: Data,
+    reading: "Reading",
+    free_engine: EngineOptions,
+    resamples: Annotated[int, typer.Option(help="How many resamples.")] = 200,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    out: RunFolder = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Draw sequences again: how often each order, tie, component and answer comes out the same.
+
+    Whole sequences are drawn with replacement, since windows of one are not independent. Resumable.
+    """
+    from attomaton.disk.provenance import run_folder, unfinished_run
+    from attomaton.jobs.bootstrap import bootstrap_run
+    from attomaton.report.text.stability import stability_text
+
+    asked = {"data": str(data), "resamples": resamples, "seed": seed}
+    place = out or unfinished_run("bootstrap", asked) or run_folder("bootstrap", asked)
+    with free_engine.open() as where, progress_bar("bootstrap") as progress:
+        found = bootstrap_run(
+            data,
+            place,
+            resamples=resamples,
+            seed=seed,
+            reading=reading,
+            engine=where,
+            progress=progress,
+            force=force,
+        )
+    say_replaced(found.replaced)
+    emit(found, f"{stability_text(found.stability)}\nrun in {found.run}", json)

@@ -69,13 +69,13 @@ KINDS = {
             numbered=r"part-\d+\.json", scratch=("corpus", "part-*.json"), pieces=("part-*.json", "corpus/parts.json"),
         ),
         Kind(
-            "run", 2, ("train", "demo", "dynamics", "reproduce", "dimensions"),
+            "run", 2, ("train", "demo", "dynamics", "reproduce", "dimensions", "bootstrap"),
             {**_TOLD, **_files(
                 "metrics.parquet", "state.safetensors", "checkpoint.safetensors", "vocabulary.json", "model",
                 "data.parquet", "result.json", *_LEVELS, checkpoints=r"[^/]+\.safetensors",
-                pieces=r"\d+-\d+\.json")},
+                pieces=r"\d+-\d+\.(json|safetensors)")},
             inner=("model",), scratch=("checkpoints", "pieces"),
-            pieces=("checkpoint.safetensors", "checkpoints/*.safetensors", "pieces/*.json"),
+            pieces=("checkpoint.safetensors", "checkpoints/*.safetensors", "pieces/*.json", "pieces/*.safetensors"),
         ),
         Kind(
             "sweep", 2, ("sweep",),

@@ -28,6 +28,7 @@ from attomaton.folders.unfinished import (
     parts_done,
     pieces_done,
     points_done,
+    resamples_done,
     states_done,
     steps_done,
 )
@@ -55,6 +56,7 @@ WAYS = {
             "reproduce": states_done,
             "dynamics": levels_done,
             "dimensions": points_done,
+            "bootstrap": resamples_done,
         },
         differ={"train": training_difference, "demo": training_difference},
     ),

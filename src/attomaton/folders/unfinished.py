@@ -83,6 +83,12 @@ def points_done(work: Path, asked: Asked) -> Done:
     return Done(there, len(named) * int(asked.settings["draws"]) + 1, "pieces")
 
 
+def resamples_done(work: Path, asked: Asked) -> Done:
+    """Of a bootstrap; the name of a piece says how many it holds."""
+    there = sum(int(x.stem.partition("-")[2]) for x in (work / "pieces").glob("*.safetensors"))
+    return Done(there, int(asked.settings["resamples"]), "resamples")
+
+
 def steps_done(work: Path, asked: Asked) -> Done:
     """Of a training run."""
     return Done(_step(work / "checkpoint.safetensors"), int(asked.settings["steps"]), "steps")

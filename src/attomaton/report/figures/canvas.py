@@ -160,6 +160,11 @@ def mention(token: Label) -> str:
     return f"“{cut(shown, 24)}”"
 
 
+def label(token: Label) -> str:
+    """The same where matplotlib would read dollar signs as formulas: in legends, titles and ticks."""
+    return mention(token).replace("$", r"\$")
+
+
 def times(count: int) -> str:
     """How often, where that is more than once."""
     return f"  ×{count}" if count > 1 else ""

@@ -4,8 +4,9 @@ from typing import Any
 
 from attomaton.errors import counted, visible
 from attomaton.mechanics.theory.mixture import Corpus, Mixed, Turned
+from attomaton.mechanics.theory.resampling import Order, Stability
 from attomaton.report.text.terminal import table
-from attomaton.report.words import NONE, percent
+from attomaton.report.words import NONE, percent, share_text
 from attomaton.summaries.trajectories import TrajectorySummary
 
 SHOWN = 40  # tokens of a trajectory
@@ -112,3 +113,51 @@ def _path(turned: Turned, name: str, other: str) -> str:
         f"{visible(s.winner)} over {visible(s.loser)} ({s.counts(name, other)})"
         for s in turned.path
     )
+
+
+def stability_text(s: Stability) -> str:
+    """How often everything comes out the same, then what is least sure."""
+    rows = [
+        [name, k.count, k.always, k.sure, *(NONE if x is None else share_text(x) for x in (k.share, k.low, k.high))]
+        for name, k in (
+            ("strict orders", s.orders), ("ties", s.ties), ("components of several tokens", s.components),
+            ("answers to contexts of the data", s.answers),
+        )
+    ]  # fmt: skip
+    header = [
+        "",
+        "in the data",
+        "always the same",
+        "in 95% or more",
+        "share the same",
+        "from",
+        "to",
+    ]
+    lines = [f"{s.resamples:,} resamples of {s.sequences:,} sequences", table(header, rows)]
+    one = next((b for b in s.behind if b.sequences == 1), None)
+    if one is not None:
+        lines.append(
+            f"{counted(one.orders, 'strict order')} with one sequence behind: the same in {share_text(one.same)} "
+            f"of the resamples ({share_text(one.alone)} by that sequence alone)"
+        )
+    lines.append(
+        "A resample can lose a strict order, never contradict it: attomaton coverage bounds that."
+    )
+    if s.shaky:
+        rows = [
+            [
+                x.last,
+                _relation(x),
+                x.weight,
+                x.sequences,
+                *map(share_text, (x.same, x.turned, x.lost)),
+            ]
+            for x in s.shaky
+        ]
+        header = ["after", "order or tie", "samples", "sequences", "the same", "turned", "lost"]
+        lines += ["", "below 95%, those with the most samples:", table(header, rows)]
+    return "\n".join(lines)
+
+
+def _relation(x: Order) -> str:
+    return f"{visible(x.winner)} {'over' if x.strict else 'tied with'} {visible(x.loser)}"

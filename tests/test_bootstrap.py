@@ -1,0 +1,88 @@
+"""The command `bootstrap`: the same on every engine, resumable, left behind as a run."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from attomaton.corpus.reading import Reading
+from attomaton.jobs import bootstrap as job
+from attomaton.jobs.bootstrap import bootstrap_run
+
+READING = Reading(context=4)
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A log of eight cases."""
+    path = tmp_path / "log.csv"
+    cases = ["abab", "abba", "acca", "abcab", "bccb", "cabac", "aabb", "bcbab"]
+    rows = [f"{i},{x},{t}" for i, case in enumerate(cases) for t, x in enumerate(case)]
+    path.write_text("sequence,item,order\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def test_a_run_that_was_broken_off_goes_on(tmp_path, log, monkeypatch):
+    whole = bootstrap_run(log, tmp_path / "A", resamples=35, reading=READING)
+    tally, calls = job.tally_group, []
+
+    def breaking(known, seed, task):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return tally(known, seed, task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "tally_group", breaking)
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap_run(log, tmp_path / "B", resamples=35, reading=READING)
+    again = bootstrap_run(log, tmp_path / "B", resamples=35, reading=READING)
+    assert (whole.resumed_pieces, again.resumed_pieces) == (0, 2)
+    assert again.stability == whole.stability
+    assert not (tmp_path / "B" / "pieces").exists()
+
+
+def test_unfinished_work_is_listed_with_what_is_done(tmp_path, log, monkeypatch, call):
+    tally, calls = job.tally_group, []
+
+    def breaking(known, seed, task):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return tally(known, seed, task)
+
+    monkeypatch.setattr(job, "tally_group", breaking)
+    with pytest.raises(KeyboardInterrupt):
+        bootstrap_run(log, tmp_path / "B", resamples=35, reading=READING)
+    assert "10 of 35" in call("runs", "ls", tmp_path)[1]
+
+
+def test_processes_find_the_same_and_the_folder_is_whole(tmp_path, log, call):
+    options = ("bootstrap", log, "--context", 4, "--resamples", 25, "--json")
+    here = json.loads(call(*options, "-o", tmp_path / "A")[1])
+    there = json.loads(
+        call(*options, "-o", tmp_path / "B", "--engine", "processes", "--workers", 2)[1]
+    )
+    assert here["stability"] == there["stability"]
+    assert here["stability"]["sequences"] == 8
+    assert call("runs", "check", tmp_path / "A")[0] == 0
+    assert "run of bootstrap" in call("runs", "show", tmp_path / "A")[1]
+    rows = pq.read_table(tmp_path / "A" / "data.parquet").to_pylist()
+    assert len(rows) == here["stability"]["orders"]["count"] + here["stability"]["ties"]["count"]
+    for row in rows:
+        shares = [row[x] for x in ("winner_over_loser", "tied", "loser_over_winner", "lost")]
+        assert sum(shares) == pytest.approx(1)
+        assert row["same"] == (row["winner_over_loser"] if row["kind"] == "order" else row["tied"])
+    assert (tmp_path / "A" / "figures" / "stability.png").is_file()
+
+
+def test_the_words(tmp_path, log, call):
+    code, out, _ = call("bootstrap", log, "--context", 4, "--resamples", 25, "-o", tmp_path / "A")
+    assert code == 0
+    assert "25 resamples of 8 sequences" in out
+    assert "below 95%" in out
+    assert call("bootstrap", log, "--context", 4, "--resamples", 0)[0] == 2
+    (tmp_path / "one.txt").write_text("the cat and the cat")
+    code, _, err = call("bootstrap", tmp_path / "one.txt", "--context", 3)
+    assert code == 3
+    assert "--split lines" in err
