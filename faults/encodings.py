@@ -81,6 +81,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("runs", "ls", "."),
     ("runs", "show", "odd-model"),
     ("runs", "diff", "odd-model", "hostile-model"),
+    ("diff", "odd-model", "hostile-model"),
     ("runs", "check", "."),
     ("runs", "rm", "odd-model", "--yes"),
     ("runs", "rm", "→", "--yes"),

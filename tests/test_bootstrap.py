@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton.corpus.reading import Reading
+from attomaton.disk.formats import plain
 from attomaton.jobs import bootstrap as job
 from attomaton.jobs.bootstrap import bootstrap_run
 
@@ -86,3 +87,13 @@ def test_the_words(tmp_path, log, call):
     code, _, err = call("bootstrap", tmp_path / "one.txt", "--context", 3)
     assert code == 3
     assert "--split lines" in err
+
+
+def test_coverage_draws_the_data_of_a_model_again(tmp_path, log, call, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole = bootstrap_run(log, tmp_path / "A", resamples=15, reading=READING)
+    assert call("fit", log, "--context", 4, "-o", "model")[0] == 0
+    for source in ((log, "--context", 4), ("model",)):
+        code, out, _ = call("coverage", *source, "--bootstrap", 15, "--json")
+        assert code == 0
+        assert json.loads(out)["bootstrap"]["stability"] == plain(whole.stability)

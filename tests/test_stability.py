@@ -1,10 +1,20 @@
-"""What would change: the commands `simulate`, `mix`, `bootstrap` and `diff`."""
+"""What would change: the commands `simulate`, `mix` and `diff`."""
 
 import json
 
 import pytest
 
-from attomaton import samples_from_sequences, save_model, solve_limit
+from attomaton import (
+    Automaton,
+    build_graph,
+    draw_samples,
+    open_model,
+    samples_from_sequences,
+    save_model,
+    solve_limit,
+)
+from attomaton.folders.differ.models import model_difference
+from attomaton.numerics import named_rng
 
 
 @pytest.fixture
@@ -103,3 +113,92 @@ def test_a_file_is_read_as_the_model_beside_it(call, tmp_path):
     )
     assert one["b"] == two["b"]
     assert one["a"]["orders"] == two["a"]["orders"]
+
+
+def two_models(folder, seed):
+    """Two models of random data over tokens that not all are in both; and their samples."""
+    made = []
+    for name in "ab":
+        rng = named_rng(f"two models, {name}", seed)
+        drawn = draw_samples(rng, 5, 25, 4, repeats=True)
+        words = rng.permutation(6)[:5].tolist()
+        rows = [
+            [f"t{words[x]}" for x, m in drawn.bag(i).items() for _ in range(m)]
+            for i in range(len(drawn))
+        ]
+        lasts = [f"t{words[x]}" for x in drawn.last]
+        for row, last in zip(rows, lasts, strict=True):
+            row.remove(last)
+            row.append(last)
+        samples = samples_from_sequences(rows, [f"t{words[x]}" for x in drawn.label], drawn.weight)
+        save_model(solve_limit(samples), folder / name)
+        made.append(samples)
+    return folder / "a", folder / "b", made
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_answers_of_two_models_are_compared_as_one_asks_them(tmp_path, seed):
+    a, b, (x, y) = two_models(tmp_path, seed)
+    told = model_difference(a, b)
+    ask = [Automaton(open_model(folder)) for folder in (a, b)]
+    for name, samples in (("of_a", x), ("of_b", y)):
+        retrieved = likeliest = unanswered = 0
+        same = 0.0
+        for i in range(len(samples)):
+            bag, last = samples.bag(i), samples.vocabulary[samples.last[i]]
+            bag[last] -= 1
+            context = [word for word, m in bag.items() for _ in range(m)] + [last]
+            one, two = (automaton.predict_proba(context) for automaton in ask)
+            if not one or not two:
+                unanswered += 1
+                continue
+            kept = [{word for word, p in q.items() if p > 0} for q in (one, two)]
+            retrieved += kept[0] != kept[1]
+            same += samples.weight[i] * (kept[0] == kept[1])
+            best = [{w for w, p in q.items() if p > max(q.values()) - 1e-9} for q in (one, two)]
+            likeliest += not (best[0] & best[1])
+        found = told.answers[name]
+        assert found.contexts == len(samples)
+        assert (found.retrieved, found.unanswered) == (retrieved, unanswered)
+        assert found.likeliest >= likeliest
+        assert found.same == pytest.approx(same / samples.weight.sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_orders_that_two_models_rank_otherwise(tmp_path, seed):
+    a, b, (x, y) = two_models(tmp_path, seed)
+    told = model_difference(a, b, most=1000).orders
+    one, two = build_graph(x), build_graph(y)
+    expected = {"tied": set(), "apart": set(), "reversed": set()}
+    for row in one.to_arrow().to_pylist():
+        words = row["last"], row["from"], row["to"]
+        k, i, j = map(one.vocabulary.id_of, words)
+        other = [two.vocabulary.id_of(w) for w in words]
+        if (
+            None in other
+            or two.pair(other[0], other[1]) is None
+            or two.pair(other[0], other[2]) is None
+        ):
+            continue
+        tied = two.tied(*other)
+        if one.tied(k, i, j):
+            expected["apart"] |= set() if tied else {words}
+        elif tied:
+            expected["tied"].add(words)
+        elif two.to_networkx(words[0]).has_edge(words[2], words[1]):
+            expected["reversed"].add(words)
+    for name, some in expected.items():
+        assert {(e.last, e.winner, e.loser) for e in told[name].examples} == some
+        assert told[name].count == len(some)
+
+
+def test_diff_is_a_command_of_its_own(call, tmp_path):
+    a, b, _ = two_models(tmp_path, 0)
+    code, out, _ = call("diff", a, b)
+    assert code == 0
+    assert "orders turned" in out
+    assert "contexts of A" in out
+    assert json.loads(call("diff", a, b, "--json")[1]) == json.loads(
+        call("runs", "diff", a, b, "--json")[1]
+    )
+    assert "bit for bit" in call("diff", a, a)[1]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
     from attomaton.corpus.windows import Windows
     from attomaton.folders.model import ModelFolder
+    from attomaton.jobs.bootstrap import Bootstrap
     from attomaton.mechanics.theory.information import StandardErrors
     from attomaton.mechanics.theory.limit import Limit
     from attomaton.summaries.coverage import Coverage
@@ -40,6 +41,12 @@ def coverage(
             "--clustered", help="Of a model: read its data again, for errors by sequence."
         ),
     ] = False,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(
+            help="Also draw the sequences again so many times, as `attomaton bootstrap` does."
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
     out: Annotated[
         Path | None,
@@ -78,9 +85,28 @@ def coverage(
         found, errors = cover(data, judged, windows=windows, top=top, progress=progress)
         written = _write(found, errors, top, out, html, figure)
     told = {"source": str(source), "new_contexts": None if new is None else str(new)}
-    emit({**told, **plain(found), "in_words": in_words(found)}, coverage_text(found, top), json)
+    text = coverage_text(found, top)
+    if bootstrap is not None:
+        again, words = _drawn_again(source, reading, bootstrap)
+        told, text = {**told, "bootstrap": plain(again)}, f"{text}\n\n{words}"
+    emit({**told, **plain(found), "in_words": in_words(found)}, text, json)
     for path in written:
         say(f"written: {path}")
+
+
+def _drawn_again(source: Path, reading: "Reading", resamples: int) -> "tuple[Bootstrap, str]":
+    """A bootstrap of the data, or of those a model was fitted to, in a run folder of its own."""
+    from attomaton.disk.provenance import run_folder, unfinished_run
+    from attomaton.folders.model import ModelFolder
+    from attomaton.jobs.bootstrap import bootstrap_run
+    from attomaton.report.text.stability import stability_text
+
+    data = _data_of(ModelFolder(source)) if source.is_dir() else source
+    asked = {"data": str(data), "resamples": resamples, "seed": 0}
+    place = unfinished_run("bootstrap", asked) or run_folder("bootstrap", asked)
+    with progress_bar("bootstrap") as progress:
+        found = bootstrap_run(data, place, resamples=resamples, reading=reading, progress=progress)
+    return found, f"{stability_text(found.stability)}\nrun in {found.run}"
 
 
 def _read(path: Path, reading: "Reading") -> "Windows":
@@ -93,9 +119,13 @@ def _again(model: "ModelFolder", reading: "Reading") -> "Windows":
     """The windows a model was fitted to."""
     from attomaton.corpus.readers import read_windows
 
+    return read_windows(_data_of(model), reading, model.vocabulary)
+
+
+def _data_of(model: "ModelFolder") -> str:
     if model.record.data is None:
         raise DataError(f"{model.folder}: does not say which data it was fitted to.")
-    return read_windows(model.record.data, reading, model.vocabulary)
+    return model.record.data
 
 
 def _write(

@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
     command(runs, name="check")(check)
     command(runs, name="rm")(rm)
     app.add_typer(runs, name="runs", rich_help_panel="Folders")
+    command(app, "Folders", name="diff")(diff)
 
 
 def ls(
@@ -165,7 +166,7 @@ def diff(
 ) -> None:
     """Compare two folders of one kind.
 
-    Settings, versions, figures; graphs, training or cells, by their kind.
+    Settings, versions, figures; of models orders, components and answers, of others training or cells.
     """
     from attomaton.disk.formats import plain
     from attomaton.folders.differ.folders import difference

@@ -1,4 +1,4 @@
-"""How two models differ: last tokens and edges gained and lost, components split and merged, scores moved.
+"""How two models differ: last tokens and edges gained and lost, orders turned, components split and merged, answers.
 
 Tokens are the same if their labels are: both models are put on one vocabulary first. A pair (last token, token) and an
 edge then each become one whole number, so that millions of them are compared as sorted arrays.
@@ -13,12 +13,14 @@ from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.disk.formats import read_json
+from attomaton.folders.differ.answers import Answers, answers_difference
 from attomaton.folders.model import ModelFolder
 
 
 class _Graphs(NamedTuple):
     """The graphs of one model on the vocabulary of both; K is its size."""
 
+    size: int  # K
     key: Int[np.ndarray, " pairs"]  # last · K + token, ascending
     component: Int[np.ndarray, " pairs"]  # distinct over all last tokens
     score: Float[np.ndarray, " pairs"]
@@ -64,8 +66,12 @@ class Graphs:
     last_tokens: dict[str, Found]
     edges: dict[str, Found]
     components: dict[str, Found]  # split, merged
+    orders: dict[
+        str, Found
+    ]  # edges of a: strict there and tied or reversed in b, tied there and apart in b
     in_both: dict[str, int]
     moved: dict[str, int | float]  # of what is in both: edges of unlike weight, the largest changes
+    answers: dict[str, Answers]  # in the contexts of a, and in those of b
 
 
 def model_difference(a: Path, b: Path, most: int = 5) -> Graphs:
@@ -89,6 +95,7 @@ def model_difference(a: Path, b: Path, most: int = 5) -> Graphs:
             "split": _torn(x.component[i], y.component[j], key, words, most),
             "merged": _torn(y.component[j], x.component[i], key, words, most),
         },
+        _orders(x, y, in_y, K, words, most),
     )
     moved = {
         "edge_weights": int((x.weight[p] != y.weight[q]).sum()),
@@ -97,7 +104,9 @@ def model_difference(a: Path, b: Path, most: int = 5) -> Graphs:
     }
     changes = sum(part.count for sort in found for part in sort.values())
     same = not changes and not any(moved.values())
-    return Graphs(same, *found, {"pairs": len(key), "edges": len(both)}, moved)
+    return Graphs(
+        same, *found, {"pairs": len(key), "edges": len(both)}, moved, answers_difference(a, b, most)
+    )
 
 
 def _read(folder: Path, ids: Int[np.ndarray, " labels"], K: int) -> _Graphs:
@@ -110,6 +119,7 @@ def _read(folder: Path, ids: Int[np.ndarray, " labels"], K: int) -> _Graphs:
     # Components are numbered within their last token; K · last keeps those of different ones apart.
     component = pairs["last"].astype(np.int64) * K + pairs["component"]
     return _Graphs(
+        K,
         key[order],
         component[order],
         pairs["svm_score"][order],
@@ -125,6 +135,33 @@ def _edge_keys(x: _Graphs, y: _Graphs, K: int) -> list[Int[np.ndarray, " edges"]
     """Each edge as one whole number: where its first pair stands among those of both models, and its end."""
     pairs = np.union1d(x.key, y.key)
     return [np.searchsorted(pairs, g.edge_last * K + g.edge_from) * K + g.edge_to for g in (x, y)]
+
+
+def _orders(
+    x: _Graphs, y: _Graphs, in_y: Int[np.ndarray, " edges"], K: int, words: list[Label], most: int
+) -> dict[str, Found]:
+    """Edges of `x` whose two tokens `y` ranks otherwise."""
+    strict = [_components(g, g, g.edge_from) != _components(g, g, g.edge_to) for g in (x, y)]
+    ends = [_components(y, x, end) for end in (x.edge_from, x.edge_to)]
+    known = (ends[0] >= 0) & (ends[1] >= 0)
+    pairs = np.union1d(x.key, y.key)
+    back = np.searchsorted(pairs, x.edge_last * K + x.edge_to) * K + x.edge_from
+    against = np.isin(back, in_y[strict[1]])
+    return {
+        "tied": _edges(x, strict[0] & known & (ends[0] == ends[1]), words, most),
+        "apart": _edges(x, ~strict[0] & known & (ends[0] != ends[1]), words, most),
+        "reversed": _edges(x, strict[0] & against, words, most),
+    }
+
+
+def _components(
+    g: _Graphs, edges: _Graphs, end: Int[np.ndarray, " edges"]
+) -> Int[np.ndarray, " edges"]:
+    """The component in `g` of one end of other edges; −1 where `g` does not have the pair."""
+    K = g.size
+    key = edges.edge_last * K + end
+    at = np.minimum(np.searchsorted(g.key, key), len(g.key) - 1)
+    return np.where(g.key[at] == key, g.component[at], -1)
 
 
 def _sets(a: np.ndarray, b: np.ndarray, words: list[Label], most: int) -> dict[str, Found]:

@@ -7,7 +7,7 @@ from typing import Any
 from attomaton.disk.kinds import title
 from attomaton.errors import counted, cut, size_text, visible
 from attomaton.report.text.terminal import table
-from attomaton.report.words import setting_text, value_text, when_text
+from attomaton.report.words import setting_text, share_text, value_text, when_text
 
 Record = Mapping[str, Any]
 LEAST, ROOMY = 12, 30  # characters of a command that are worth a column, and that say enough
@@ -260,10 +260,38 @@ def _graphs(g: Record) -> list[str]:
                 f"{_few(' | ', [_few(' ~ ', map(visible, x)) for x in e['groups']])}"
                 for e in part["examples"]
             ]
+    for change, how in (
+        ("tied", "strict in A, tied in B"), ("apart", "tied in A, apart in B"), ("reversed", "the other way in B"),
+    ):  # fmt: skip
+        part = g["orders"][change]
+        if part["count"]:
+            lines.append(f"{_count(part, 'orders')} turned ({how}):")
+            lines += [
+                f"  after {visible(e['last'])}: {visible(e['winner'])}, {visible(e['loser'])} (weight {e['weight']:g})"
+                for e in part["examples"]
+            ]
+    for whose, name in (("of_a", "A"), ("of_b", "B")):
+        lines += _answers(g["answers"][whose], name)
     moved = g["moved"]
     said = [f"weights of {moved['edge_weights']:,} edges"] if moved["edge_weights"] else []
     said += [f"{k} by up to {moved[k]:.4g}" for k in ("svm_score", "log_pi") if moved[k]]
     return [*lines, *([f"in both, but moved: {', '.join(said)}"] if said else [])]
+
+
+def _answers(part: Record, name: str) -> list[str]:
+    """In how many contexts of a model two models answer otherwise, and the heaviest of them."""
+    if not part["retrieved"] + part["likeliest"] + part["unanswered"]:
+        return [f"answers: the same in all {part['contexts']:,} contexts of {name}"]
+    lines = [
+        f"answers in {part['contexts']:,} contexts of {name}: other tokens retrieved in {part['retrieved']:,}, another "
+        f"one likeliest in {part['likeliest']:,}, none by one of the two in {part['unanswered']:,}; the same by "
+        f"{share_text(part['same'])} of the weight"
+    ]
+    return lines + [
+        f"  {{{_few(' ', map(visible, e['tokens']))}}} … {visible(e['last'])}: {visible(e['a'])} by A, "
+        f"{visible(e['b'])} by B (weight {e['weight']:g})"
+        for e in part["examples"]
+    ]
 
 
 def _few(sign: str, words: Iterable[str]) -> str:
