@@ -367,7 +367,7 @@ def test_control_ties_between_last_tokens_are_not_found_apart(monkeypatch):
 def test_differences_that_push_the_wrong_way_are_let_go():
     for number in range(3):
         limit, graph, _, E = roomy(number)
-        rows = extremes._Rows.of(graph, Matrices.of(graph, E))
+        rows = extremes.Rows.of(graph, Matrices.of(graph, E))
         strict = np.arange(len(rows.above)) < rows.strict
         found = extremes._exact(rows, np.ones(len(strict)), strict)  # as if all were active
         assert found is not None

@@ -9,7 +9,7 @@ the two ends differences are split one by one.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -62,7 +62,7 @@ def all_tied(
     if count != len(graph.last_tokens):
         return None
     tied = regrouped(graph, group)
-    finite = _soft(Matrices.of(graph, embeddings), tied, samples)
+    finite = soft(Matrices.of(graph, embeddings), tied, samples, LARGEST_ODDS)
     return None if finite is None else (tied, finite)
 
 
@@ -72,22 +72,23 @@ def _coordinates(graph: PriorityGraph, width: int) -> int:
     return min(width, lasts) * min(width, tokens)
 
 
-def _soft(space: Matrices, graph: PriorityGraph, samples: Samples) -> FiniteComponent | None:
-    """The finite part with the ties of a graph; None where no fit ends."""
+def soft(
+    space: Matrices, graph: PriorityGraph, samples: Samples, largest: float = np.inf
+) -> FiniteComponent | None:
+    """The finite part with the ties of a graph; None where no fit ends, or only with scores beyond the largest."""
     scale = unit_scale(samples.weight.max(keepdims=True))
     total = float((samples.weight * scale).sum())
     items, choices, kept = cyclic_choices(graph, samples, scale)
-    choices = replace(choices, item=items[choices.item], winner=items[choices.winner])
-    width = space.query.shape[1]
-    W, error = newton(choices, space, np.zeros((width, width)), total, LARGEST_ODDS)
+    some, width = space.take(items), space.query.shape[1]
+    W, error = newton(choices, some, np.zeros((width, width)), total, largest)
     if not error <= KNOWN:
         return None
     coefficient = space.coefficients(graph, W)
     found = space.back(coefficient)
     score = space.scores(found)
     error += 2.0 * float(np.abs(score - space.scores(W)).max())
-    look = luce_loss(choices, score)
-    slope = float(np.abs(space.back(look.gradient)).max()) / total
+    look = luce_loss(choices, score[items])
+    slope = float(np.abs(some.back(look.gradient)).max()) / total
     if not (slope <= CERTIFIED and error <= KNOWN):
         return None
     return FiniteComponent(
@@ -107,14 +108,14 @@ def tied_apart(
         return None  # so many differences hardly ever leave each other alone
     graph = _own_ties(graph, samples, embeddings)
     space = Matrices.of(graph, embeddings)
-    rows = _Rows.of(graph, space)
+    rows = Rows.of(graph, space)
     if _coincide(graph, rows):
         return None
     found = _direction(rows)
     if found is None:
         return None
     multiplier, coefficient = (x / space.unit**2 for x in found)
-    finite = _soft(space, graph, samples)
+    finite = soft(space, graph, samples, LARGEST_ODDS)
     if finite is None:
         return None
     score = space.unit**2 * space.scores(space.back(coefficient))
@@ -137,7 +138,7 @@ def _own_ties(graph: PriorityGraph, samples: Samples, embeddings: Embeddings) ->
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class Rows:
     """Differences as rows of a matrix that is never written out: first those to be strict, then those that are tied."""
 
     space: Matrices
@@ -146,7 +147,8 @@ class _Rows:
     strict: int
 
     @classmethod
-    def of(cls, graph: PriorityGraph, space: Matrices) -> "_Rows":
+    def of(cls, graph: PriorityGraph, space: Matrices) -> "Rows":
+        """Those of a graph: one for each edge between components, and what ties the others of one to its first."""
         head = np.unique(graph.component, return_index=True)[1]
         a, b = graph.dag
         other, first = inside(graph)
@@ -154,35 +156,47 @@ class _Rows:
         return cls(space, above, below, len(a))
 
     def of_w(self, W: np.ndarray) -> Float[np.ndarray, " rows"]:
+        """⟨W, δ⟩ of every row."""
         score = self.space.scores(W)
         return score[self.above] - score[self.below]
 
     def pairs(self, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " pairs"]:
+        """Σ y δ as coefficients on the pairs."""
         size = len(self.space.key)
         return sum_by(self.above, y, size) - sum_by(self.below, y, size)
 
     def back(self, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "width width"]:
+        """Σ y δ."""
         return self.space.back(self.pairs(y))
 
 
-def _coincide(graph: PriorityGraph, rows: _Rows) -> bool:
+def _coincide(graph: PriorityGraph, rows: Rows) -> bool:
     """Whether tokens of two components differ by nothing outside S_fin, though no difference was seen."""
-    space, tied = rows.space, np.arange(len(rows.above)) >= rows.strict
+    tied = np.arange(len(rows.above)) >= rows.strict
+
+    def off(W: np.ndarray) -> np.ndarray:
+        return W - rows.back(_least(rows, tied, rows.of_w(W))) if tied.any() else W
+
+    group = alike(rows.space, off)
+    return int(group.max(initial=-1)) + 1 < len(graph.level)
+
+
+def alike(space: Matrices, off: Callable[[np.ndarray], np.ndarray]) -> Int[np.ndarray, " pairs"]:
+    """Numbers, the same for pairs of one last token that differ by nothing outside S_fin; `off` takes that from a W."""
     rng, marks = np.random.default_rng(0), []
     for _ in range(3):  # of thousands of tokens two may look alike once
-        W = rng.standard_normal((space.query.shape[1],) * 2)
-        if tied.any():
-            W = W - rows.back(_least(rows, tied, rows.of_w(W)))
-        marks.append(space.scores(W))
+        marks.append(space.scores(off(rng.standard_normal((space.query.shape[1],) * 2))))
     order = np.lexsort((marks[0], space.last))
     near = np.diff(space.last[order]) == 0
     for mark in marks:
         near &= np.abs(np.diff(mark[order])) <= ALIKE * np.abs(mark).max(initial=0.0)
-    return bool((near & (np.diff(graph.component[order]) != 0)).any())
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(np.concatenate([[False], ~near]))
+    return group
 
 
 def _least(
-    rows: _Rows, some: Bool[np.ndarray, " rows"], value: Float[np.ndarray, " rows"]
+    rows: Rows, some: Bool[np.ndarray, " rows"], value: Float[np.ndarray, " rows"]
 ) -> Float[np.ndarray, " rows"]:
     """Multipliers of the smallest W that has these values on some rows."""
     return conjugate_gradients(
@@ -194,7 +208,7 @@ def _least(
 
 
 def _direction(
-    rows: _Rows,
+    rows: Rows,
 ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " pairs"]] | None:
     """Multipliers of W_svm and its coefficients on the pairs, by the method of multipliers; None if it takes too long.
 
@@ -253,7 +267,7 @@ def _lagrangian(W: np.ndarray, z: Float[np.ndarray, " rows"], sigma: float) -> f
 
 
 def _exact(
-    rows: _Rows, y: Float[np.ndarray, " rows"], strict: Bool[np.ndarray, " rows"]
+    rows: Rows, y: Float[np.ndarray, " rows"], strict: Bool[np.ndarray, " rows"]
 ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " pairs"]] | None:
     """The smallest W that is 1 where multipliers are positive, rows left out and taken in until none is wrong."""
     part = (y > 0) | ~strict

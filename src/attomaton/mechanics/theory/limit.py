@@ -26,6 +26,7 @@ from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.information import StandardErrors, standard_errors
+from attomaton.mechanics.theory.interior import mixed
 from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_limit
 from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
 from attomaton.results import absent
@@ -325,6 +326,8 @@ def solve_limit(
         svm = timed("svm", graph_svm, graph, samples)
     elif (apart := timed("svm", tied_apart, graph, samples, embeddings)) is not None:
         graph, finite, svm = apart
+    elif (both := timed("ties", mixed, graph, samples, embeddings)) is not None:
+        graph, finite, svm = both
     else:
         features = timed("ties", pair_features, graph, embeddings)
         ties = timed("ties", linear_ties, graph, features)

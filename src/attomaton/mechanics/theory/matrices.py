@@ -102,6 +102,11 @@ class Matrices:
         unit = float(np.sqrt(np.mean(np.square(key).sum(axis=1)))) or 1.0
         return cls(key / unit, embeddings.E[lasts] / unit, last, unit**2)
 
+    def take(self, pairs: Int[np.ndarray, " some"]) -> "Matrices":
+        """The space of some of the pairs, which stay in the order of their last tokens."""
+        lasts, last = np.unique(self.last[pairs], return_inverse=True)
+        return Matrices(self.key[pairs], self.query[lasts], last, self.unit)
+
     @cached_property
     def _scratch(self) -> Float[np.ndarray, " pairs"]:
         return np.empty(len(self.key))
@@ -150,10 +155,9 @@ class Matrices:
         self, graph: PriorityGraph, W: Float[np.ndarray, "width width"]
     ) -> Float[np.ndarray, " pairs"]:
         """The smallest coefficients with W = Σ c e_x e_qᵀ that sum to 0 in every component."""
-        found, size = np.zeros(len(self.key)), float(np.linalg.norm(W))
+        found, rest = np.zeros(len(self.key)), W
+        size = left = float(np.linalg.norm(W))
         for _ in range(3):  # what rounding left of W is asked for again
-            rest = W - self.back(found)
-            left = float(np.linalg.norm(rest))
             if left <= NOISE * size:
                 break
             V, _ = conjugate_gradients(
@@ -161,7 +165,12 @@ class Matrices:
                 rest,
                 max(SHARP, NOISE * size / left),
             )
-            found = found + centred_in(graph, self.scores(V))
+            new = found + centred_in(graph, self.scores(V))
+            rest = W - self.back(new)
+            before, left = left, float(np.linalg.norm(rest))
+            if not left < before:
+                break  # what is left lies outside their span
+            found = new
         return found
 
 
@@ -174,14 +183,18 @@ def centred_in(
 
 
 def conjugate_gradients(
-    product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, sharp: float, most: int = PRODUCTS
+    product: Callable[[np.ndarray], np.ndarray],
+    b: np.ndarray,
+    sharp: float,
+    most: int = PRODUCTS,
+    near: Callable[[np.ndarray], np.ndarray] = np.copy,
 ) -> tuple[np.ndarray, bool]:
-    """x with product(x) = b, to `sharp` of its size, and whether that was reached."""
+    """x with product(x) = b, to `sharp` of its size, and whether that was reached; `near` almost undoes `product`."""
     x, rest = np.zeros_like(b), b.copy()
-    direction, square = b.copy(), float((b * b).sum())
-    least = sharp**2 * square
+    direction = near(rest)
+    square, size = float((rest * direction).sum()), float((b * b).sum())
     for _ in range(most):
-        if square <= least:
+        if float((rest * rest).sum()) <= sharp**2 * size:
             return x, True
         image = product(direction)
         curved = float((direction * image).sum())
@@ -189,6 +202,7 @@ def conjugate_gradients(
             return x, False
         x += square / curved * direction
         rest -= square / curved * image
-        before, square = square, float((rest * rest).sum())
-        direction = rest + square / before * direction
+        image = near(rest)
+        before, square = square, float((rest * image).sum())
+        direction = image + square / before * direction
     return x, False
