@@ -72,6 +72,12 @@ def test_the_longest_chain_bounds_the_margin_and_one_step_more_does_not():
     assert longest_chain.program(chain) == pytest.approx(1.0)
     mixed = solve_limit(samples_from_sequences([[0, 1, 2, 3], [0, 1, 3]], [0, 1]), norm="max")
     assert longest_chain.program(mixed) == pytest.approx(0.5)
+    assert longest_chain.program(mixed, held=True) == pytest.approx(
+        1.0
+    )  # 0 and 1 stay, 2 and 3 sink
+    two = [[0, 1, 2, 3, 4]] * 2 + [[2, 3, 4]] * 2
+    both = solve_limit(samples_from_sequences(two, [0, 1, 2, 3]), norm="max")  # {0, 1} over {2, 3}
+    assert longest_chain.program(both, held=True) == np.inf
 
 
 def test_mirror_descent_finds_its_direction_among_cycles():

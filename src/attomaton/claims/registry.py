@@ -183,7 +183,7 @@ _LIST = [
     ),
     Claim(
         "longest-chain", "The largest margin in the max norm is 2 over the longest chain",
-        "With one-hot tokens γ_max = 2/c, c the steps of the longest chain; sign descent tends to it on acyclic data.",
+        "For one-hot tokens γ_max = 2/c, c the longest chain's steps; sign descent tends to it, with ties held at 0.",
         longest_chain.check, full={"problems": 10, "graphs": 1000},
         why="needs no training on your data: solve_limit(samples, norm=\"max\") counts their chain, with a certificate",
     ),
