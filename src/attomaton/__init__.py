@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from attomaton.mechanics.theory.automaton import Explanation as Explanation
     from attomaton.mechanics.theory.graph import PriorityGraph as PriorityGraph
     from attomaton.mechanics.theory.graph import build_graph as build_graph
+    from attomaton.mechanics.theory.inference import Inference as Inference
+    from attomaton.mechanics.theory.inference import infer as infer
     from attomaton.mechanics.theory.limit import Limit as Limit
     from attomaton.mechanics.theory.limit import solve_limit as solve_limit
     from attomaton.predictor.model import Predictor as Predictor
@@ -62,6 +64,7 @@ _HOME = {
     "Dynamics": "scan_snap.trajectory",
     "Evidence": "results",
     "Explanation": "mechanics.theory.automaton",
+    "Inference": "mechanics.theory.inference",
     "Limit": "mechanics.theory.limit",
     "NextTokenClassifier": "estimator",
     "PathPoint": "mechanics.experiment.path",
@@ -83,6 +86,7 @@ _HOME = {
     "coverage": "summaries.coverage",
     "draw_samples": "mechanics.synthetic",
     "example_samples": "corpus.example",
+    "infer": "mechanics.theory.inference",
     "norm_path": "mechanics.experiment.path",
     "open_model": "folders.model",
     "penalty_path": "mechanics.experiment.path",

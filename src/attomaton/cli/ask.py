@@ -15,6 +15,7 @@ from attomaton.errors import UNKNOWN_TOKENS, UsageError
 
 if TYPE_CHECKING:
     from attomaton.mechanics.theory.automaton import Unknown
+    from attomaton.mechanics.theory.inference import Inference
     from attomaton.mechanics.theory.prediction import Prediction
 
 MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
@@ -34,6 +35,15 @@ Backoff = Annotated[
     typer.Option(
         "--backoff/--no-backoff",
         help="Predictor: the whole vocabulary (default), or the tokens of the context alone.",
+    ),
+]
+
+
+KeysAndQueries = Annotated[
+    Path | None,
+    typer.Option(
+        "--run",
+        help="Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
     ),
 ]
 
@@ -58,6 +68,7 @@ def predict(
         int | None, typer.Option(min=0, help="Random seed of the continuation (default: 0).")
     ] = None,
     backoff: Backoff = None,
+    run: KeysAndQueries = None,
     json: Json = False,
 ) -> None:
     """Predict the next token of a context, with probabilities.
@@ -74,12 +85,13 @@ def predict(
     if seed is not None and not sample:
         raise UsageError("--seed goes with --sample: nothing else is drawn.")
     if is_folder(model, "predictor"):
-        refuse_options("a predictor", radius=radius)
+        refuse_options("a predictor", radius=radius, run=run)
         found = predictor.predicted(model, tokens, top, backoff is not False, sample, seed or 0)
         top = len(found.probabilities)
     else:
         refuse_options("a limit", backoff=backoff)
         found = _predicted(model, tokens, inf if radius is None else radius, sample, seed or 0)
+        found = replace(found, inference=_inferred(model, run, tokens))
     emit(found, prediction_text(found, top), json)
     mark_unknown(found.unknown)
 
@@ -102,6 +114,20 @@ def _predicted(
     return replace(found, continuation=drawn, continuation_ends=ends)
 
 
+def _inferred(model: Path, run: Path | None, tokens: list[str]) -> "Inference | None":
+    """What a run's keys and queries add, where one was named."""
+    if run is None:
+        return None
+    from attomaton.folders.model import ModelFolder
+    from attomaton.jobs.train import run_factors
+    from attomaton.mechanics.theory.inference import infer
+
+    folder = ModelFolder(model)
+    limit = folder.limit()
+    words = [limit.graph.vocabulary.read(token) for token in tokens]
+    return infer(limit, run_factors(run, limit, folder.record.embeddings), words)
+
+
 def explain(
     model: Fitted,
     tokens: Tokens,
@@ -112,6 +138,7 @@ def explain(
         Path | None, typer.Option(help="Limit: also draw it, an .svg or .png file.")
     ] = None,
     backoff: Backoff = None,
+    run: KeysAndQueries = None,
     json: Json = False,
 ) -> None:
     """Explain why a token comes next, and why the others lost."""
@@ -122,7 +149,7 @@ def explain(
     if figure is not None:
         check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):
-        refuse_options("a predictor", evidence=evidence, figure=figure)
+        refuse_options("a predictor", evidence=evidence, figure=figure, run=run)
         reasons, text = predictor.explained(model, tokens, backoff is not False)
         emit(reasons, text, json)
         mark_unknown(reasons.unknown)
@@ -131,6 +158,7 @@ def explain(
     at_least("--evidence", evidence or 0, 0)
     automaton, words = opened(model, tokens)
     explanation = automaton.explain(words, 3 if evidence is None else evidence)
+    explanation = replace(explanation, inference=_inferred(model, run, tokens))
     if figure is not None:
         from attomaton.report.figures import canvas
         from attomaton.report.figures import training as figures

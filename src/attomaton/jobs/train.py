@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from attomaton.base.progress import Progress
 from attomaton.corpus.readers import read_windows
@@ -27,7 +28,10 @@ from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import fingerprint
 from attomaton.disk.formats import (
     damaged,
+    expect_arrays,
+    read_arrays,
     read_checkpoint,
+    read_json,
     read_matrix,
     write_arrays,
     write_columns,
@@ -36,6 +40,7 @@ from attomaton.disk.formats import (
 from attomaton.disk.ledger import Ledger
 from attomaton.disk.provenance import environment, provenance
 from attomaton.disk.storage import (
+    check_folder,
     check_place,
     discard,
     is_folder,
@@ -43,7 +48,7 @@ from attomaton.disk.storage import (
     work_folder,
     write_whole,
 )
-from attomaton.errors import UsageError, whole_number
+from attomaton.errors import DataError, UsageError, whole_number
 from attomaton.folders.model import ModelFolder
 from attomaton.jobs.embeddings import embeddings_source, input_files
 from attomaton.mechanics.data import Embeddings, check_embeddings
@@ -164,15 +169,7 @@ def train_run(
     }
     table = limit.embeddings
     given = [x for x in (start, None if table is None else table.E) if isinstance(x, np.ndarray)]
-    bags = (
-        samples.last,
-        samples.label,
-        samples.weight,
-        samples.start,
-        samples.token,
-        samples.count,
-    )
-    asked = {"samples": fingerprint(samples.vocabulary, *bags, *given), **config,
+    asked = {"samples": fingerprint(samples.vocabulary, *_bags(samples), *given), **config,
              "versions": environment()}  # fmt: skip
     with work_folder(place, "train", asked) as work:
         kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
@@ -201,6 +198,48 @@ def train_run(
     # What a run that goes on takes the place of is its own beginning.
     replaced = None if kept.found else place.replaced
     return {**summary, "resumed_at_step": kept.found, "replaced": replaced}
+
+
+def _bags(samples: Samples) -> tuple[np.ndarray, ...]:
+    return (
+        samples.last,
+        samples.label,
+        samples.weight,
+        samples.start,
+        samples.token,
+        samples.count,
+    )
+
+
+def data_fingerprint(samples: Samples) -> str:
+    """What tells one data set from another: its vocabulary and its samples."""
+    return fingerprint(samples.vocabulary, *_bags(samples))
+
+
+def run_factors(
+    run: Path | str, limit: Limit, embeddings: str | None = None
+) -> Float[np.ndarray, "starts 2 width rank"]:
+    """Keys and queries of a run on the samples of this limit, whose `embeddings` are these, in words."""
+    folder = check_folder(run, "run")
+    arrays = read_arrays(folder / "state.safetensors", ["keys", "queries"])
+    if "keys" not in arrays:
+        raise UsageError(
+            f"{run}: no run of `attomaton train --factorised`. W itself learns each last token apart from the others: "
+            "what the data leave open stays undetermined."
+        )
+    said = read_json(folder / "summary.json")
+    told = said.get("data_fingerprint"), said.get("embeddings")
+    if told != (data_fingerprint(limit.samples), embeddings):
+        raise DataError(
+            f"{run} was trained on other data, or other embeddings, than this model has. Train on the model itself: "
+            "attomaton train MODEL --factorised."
+        )
+    rank, width = arrays["keys"].shape[-1], arrays["keys"].shape[-2]
+    shape = (None,) * (arrays["keys"].ndim - 2) + (width, rank)
+    expect_arrays(
+        folder / "state.safetensors", arrays, {x: ("f", shape) for x in ("keys", "queries")}
+    )
+    return np.stack([arrays["keys"], arrays["queries"]], axis=-3).reshape(-1, 2, width, rank)
 
 
 def _as_trained(limit: Limit, optimizer: str, factorised: int | None) -> Limit:
@@ -263,6 +302,7 @@ def _train_summary(
     samples, records = limit.samples, training_records(run, limit)
     return {
         "samples": int(samples.rows.sum()),
+        "data_fingerprint": data_fingerprint(samples),
         "dropped": samples.set_aside.rows,
         "loss_floor": limit.finite.loss_floor,
         "svm_norm": limit.svm.norm,

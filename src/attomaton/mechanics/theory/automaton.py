@@ -29,6 +29,7 @@ from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
 from attomaton.mechanics.theory.dependency import Dependency, TieFinder
+from attomaton.mechanics.theory.inference import Inference
 from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.mechanics.theory.many import (
     NEVER_LAST,
@@ -152,6 +153,7 @@ class Explanation(Tabular):
     soft_to_hard: tuple[tuple[float, dict[Label, float]], ...]
     note: str
     unknown: tuple[Unknown, ...] = ()
+    inference: Inference | None = None  # where keys and queries were asked, too
 
     def _in_short(self) -> str:
         reasons = Counter(fate.reason for fate in self.fates)
@@ -179,6 +181,7 @@ class Explanation(Tabular):
         """All of it as plain data, tables instead of dictionaries keyed by token."""
         record = asdict(self)
         record["unknown"] = list(record["unknown"])
+        _leave_out_none(record, "inference")
         record["soft_to_hard"] = [
             {"radius": radius, "probability": [{"token": k, "p": v} for k, v in p.items()]}
             for radius, p in self.soft_to_hard

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.automaton import Automaton, Unknown, unknown_note
+from attomaton.mechanics.theory.inference import Inference
 from attomaton.results import absent
 
 
@@ -35,6 +36,7 @@ class Prediction:
     note: str
     continuation: Sequence[Label] | None = absent()
     continuation_ends: str | None = absent()  # why it is shorter than it was asked for
+    inference: Inference | None = absent()  # where keys and queries were asked, too
 
 
 def limit_prediction(automaton: Automaton, words: Sequence[Label], radius: float) -> Prediction:

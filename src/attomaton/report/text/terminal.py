@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.errors import visible
+from attomaton.errors import counted, visible
 from attomaton.mechanics.theory.automaton import Explanation, Fate, Witness
+from attomaton.mechanics.theory.inference import Inference
 from attomaton.mechanics.theory.prediction import Prediction
 from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.words import NONE
@@ -137,7 +138,17 @@ def explanation_text(e: Explanation) -> str:
                 continue
             seen = "; ".join(map(_sample, edge.evidence))
             lines.append(f"  {visible(edge.winner)} over {visible(edge.loser)}: {seen}")
-    return "\n".join(dict.fromkeys(lines))
+    return "\n".join([*dict.fromkeys(lines), *_inference(e.inference)])
+
+
+def _inference(found: Inference | None) -> list[str]:
+    """What keys and queries add to the answer of the data."""
+    if found is None:
+        return []
+    comes = "no prediction" if found.prediction is None else f"{_quoted(found.prediction)} comes"
+    starts = counted(found.starts, "start")
+    lines = [f"by keys and queries of rank {found.rank} ({starts}): {comes}. {found.note}"]
+    return [*lines, *(f"  {x.words()}, in {x.starts} of {starts}" for x in found.orders)]
 
 
 def prediction_text(found: Prediction, top: int) -> str:
@@ -157,7 +168,7 @@ def prediction_text(found: Prediction, top: int) -> str:
         text += f"\n{_joined([*found.context, '→', *found.continuation])}"
         if found.continuation_ends is not None:
             text += f"\nends there, {visible(found.continuation_ends)}"
-    return text
+    return "\n".join([text, *_inference(found.inference)])
 
 
 def reasons_text(r: "Reasons") -> str:
