@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import softmax
 from tests.mechanics.test_svm import clarabel_answer
 from tests.unchecked import unchecked_types
 
@@ -10,6 +11,7 @@ from attomaton import Automaton, save_model
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AttomatonError, UsageError
+from attomaton.mechanics.experiment.model import attention_of
 from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.limit import Limit, solve_limit
@@ -102,6 +104,8 @@ def test_training_is_the_plain_loop(optimizer, shape):
                 g = mean / (1 - 0.9**t) / (np.sqrt(square / (1 - 0.999**t)) + 1e-8)
             W = W - 0.1 * g
         assert found == pytest.approx(W, abs=1e-10)
+        p = attention_of(limit.samples, W, limit.embeddings).reshape(-1, V)
+        assert p == pytest.approx(softmax(H @ W.T, axis=1)[limit.samples.last - V], abs=1e-12)
         inside = FiniteSubspace(limit.graph, limit.embeddings).project(W)
         W_star, W_mm = parts(limit)
         assert inside.shape == W.shape

@@ -112,7 +112,7 @@ def problem_of(
         return Problem._make(
             (_bags(samples, size, samples.pair_index()[1], *numbers), None, K, None, C)
         )
-    table = E if isinstance(E, Embeddings) else Embeddings(E)
+    table = _table(E)
     used = np.arange(len(table.E)) if whole else _used(samples)
     token, last, label = (
         np.searchsorted(used, x) for x in (samples.token, samples.last, samples.label)
@@ -127,6 +127,10 @@ def problem_of(
     score = row[samples.sample_of] * size.tokens + token
     bags = _bags(samples, size, score, token, last, label)
     return Problem._make((bags, keys, K, _filled(queries[lasts], size.lasts), C))
+
+
+def _table(E: Embeddings | np.ndarray) -> Embeddings:
+    return E if isinstance(E, Embeddings) else Embeddings(np.asarray(E, float))
 
 
 def _filled(rows: np.ndarray, length: int) -> np.ndarray:
@@ -360,18 +364,18 @@ def attention_of(
             )
         z = params[pair]
     else:
-        E = embeddings.E if isinstance(embeddings, Embeddings) else np.asarray(embeddings, float)
-        if params.shape != (E.shape[1], E.shape[1]):
+        E = _table(embeddings)
+        shape = E.keys.shape[1], E.queries.shape[1]
+        if params.shape != shape:
             raise UsageError(
-                f"W: expected shape ({E.shape[1]}, {E.shape[1]}) for embeddings of width "
-                f"{E.shape[1]}, got {params.shape}."
+                f"W: expected shape {shape} for embeddings of width {E.E.shape[1]}, got {params.shape}."
             )
-        if len(E) != len(samples.vocabulary):
+        if len(E.E) != len(samples.vocabulary):
             raise DataError(
-                f"embeddings: {len(E)} rows for a vocabulary of {len(samples.vocabulary)} tokens; "
+                f"embeddings: {len(E.E)} rows for a vocabulary of {len(samples.vocabulary)} tokens; "
                 "one each is needed."
             )
         lasts, which = np.unique(samples.last, return_inverse=True)
-        query = E[lasts] @ params.T
-        z = np.einsum("id,id->i", E[samples.token], query[which[owner]])
+        query = E.queries[lasts] @ params.T
+        z = np.einsum("id,id->i", E.keys[samples.token], query[which[owner]])
     return ragged_softmax(z + np.log(samples.count), samples.start)
