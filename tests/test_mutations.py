@@ -7,6 +7,7 @@ refuse the answer, it is blinded too, so that the measurement has to find the fa
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -186,6 +187,22 @@ MUTATIONS = {
 }  # fmt: skip
 
 
+# Formulas that no claim rests on: what sees a fault in them is a test.
+TESTED = {
+    "only what both corpora say leads back": (
+        {"attomaton.mechanics.theory.mixture": [[
+            "self.both.component[start] == self.both.component[end]",
+            "one.component[one.edge_from] == one.component[one.edge_to]",
+        ]]},
+        "mechanics/test_mixture.py::test_by_hand",
+    ),
+    "an edge is there without a sequence behind it": (
+        {"attomaton.mechanics.theory.resampling": [["self.behind @ drawn > 0", "self.behind @ drawn >= 0"]]},
+        "mechanics/test_resampling.py::test_an_order_is_lost_as_often_as_its_sequences_are_not_drawn",
+    ),
+}  # fmt: skip
+
+
 def red(edits, claims):
     """Which of the claims do not stand, and how they ended."""
     asked = json.dumps([edits, {name: CHECKS[name] for name in claims}])
@@ -204,3 +221,16 @@ def test_a_planted_fault_turns_its_claims_red(name):
 
 def test_without_a_fault_the_same_claims_are_green():
     assert red({}, CHECKS) == {}
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_a_planted_fault_is_seen_by_a_test(name):
+    edits, test = TESTED[name]
+    head = RUNNER.partition("from attomaton")[0]
+    # Without our options: what checks types at run time would load the modules before the faults are in.
+    asked = [str(Path(__file__).parent / test), "-q", "-o", "addopts="]
+    runner = f"{head}\nimport pytest\nsys.exit(pytest.main({asked!r}))"
+    words = [sys.executable, "-c", runner, json.dumps([edits, {}])]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
+    assert "1 failed" in done.stdout

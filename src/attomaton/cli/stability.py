@@ -56,10 +56,10 @@ def simulate(
     figure: Figure = None,
     json: Json = False,
 ) -> None:
-    """Feed a context its own draws, many times, until one token takes all.
+    """Feed a context its own draws until one token takes all.
 
-    Each token drawn is appended and becomes the last. Shares over time, when they collapse, how fast, and what theory
-    says of it.
+    Many times at once: each token drawn is appended and becomes the last. Shares over time, when they collapse, how
+    fast, and what theory says of it.
     """
     from attomaton.disk.storage import check_file
     from attomaton.mechanics.theory.automaton import unknown_note
@@ -100,7 +100,7 @@ def mix(
     html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
     json: Json = False,
 ) -> None:
-    """Mix two corpora: which orders of each survive, which turn into ties, and why.
+    """Mix two corpora: which orders survive, which turn into ties.
 
     An order turns into a tie where the other corpus adds a path back; the path is shown, with the samples behind it.
     """
@@ -143,9 +143,10 @@ def bootstrap(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Draw sequences again: how often each order, tie, component and answer comes out the same.
+    """Draw sequences again, and count what comes out the same.
 
-    Whole sequences are drawn with replacement, since windows of one are not independent. Resumable.
+    How often each order, tie, component and answer does. Whole sequences are drawn with replacement, since windows of
+    one are not independent. Resumable.
     """
     from attomaton.disk.provenance import run_folder, unfinished_run
     from attomaton.jobs.bootstrap import bootstrap_run
