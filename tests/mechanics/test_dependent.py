@@ -340,6 +340,22 @@ def test_the_direction_by_multipliers_equals_the_one_by_features(monkeypatch):
     assert soft
 
 
+def test_independent_vectors_of_many_pairs_take_the_way_of_dependent_ones(monkeypatch):
+    rng = np.random.default_rng(18)
+    samples = oracle.draw(rng, 20, 60, 6, repeats=True).samples()
+    E = check_embeddings(oracle.unit_rows(rng, 20, 24))
+    one = solve_limit(samples, E)
+    for module, name, value in (
+        (limit_module, "COUPLED_PAIRS", 10), (extremes, "SMALL", 0), (limit_module, "linear_ties", None)
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+    other = solve_limit(samples, E)
+    assert other.graph.cyclic.any()
+    assert np.array_equal(one.graph.component, other.graph.component)
+    assert np.allclose(one.svm.score, other.svm.score, rtol=0, atol=1e-9)
+    assert np.allclose(one.finite.log_pi, other.finite.log_pi, rtol=0, atol=1e-9)
+
+
 def test_control_ties_between_last_tokens_are_not_found_apart(monkeypatch):
     monkeypatch.setattr(extremes, "SMALL", 0)
     monkeypatch.setattr(extremes, "MOST_WORK", 10**8)

@@ -28,7 +28,7 @@ from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.information import StandardErrors, standard_errors
 from attomaton.mechanics.theory.interior import mixed
 from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_limit
-from attomaton.mechanics.theory.svm import GraphSVM, graph_svm
+from attomaton.mechanics.theory.svm import COUPLED_PAIRS, GraphSVM, graph_svm
 from attomaton.results import absent
 
 DENSE_WIDTH = (
@@ -317,7 +317,8 @@ def solve_limit(
         return answer
 
     graph = timed("graph", build_graph, samples)
-    if embeddings is None or embeddings.independent:
+    few = embeddings is None or embeddings.orthonormal or len(graph.pair_last) <= COUPLED_PAIRS
+    if embeddings is None or (embeddings.independent and few):
         finite = timed("luce", finite_component, graph, samples, embeddings)
         svm = timed("svm", graph_svm, graph, samples, embeddings)
     elif (whole := timed("ties", all_tied, graph, samples, embeddings)) is not None:
