@@ -71,6 +71,8 @@ CHECKS = {
     "decoder": ("linear_decoder", {}),
     "longest-chain": ("longest_chain", {"problems": 1, "graphs": 20}),
     "collapse": ("collapse", {"trajectories": 200}),
+    "interval-coverage": ("interval_coverage", {"draws": 400, "sizes": 1, "rows": 1}),
+    "disconnected": ("disconnected", {}),
     "S1": ("decoder_gain", {}),
     "S2": ("fates", {"small": True}),
 }
@@ -177,6 +179,19 @@ MUTATIONS = {
             ["way = [int(graph.height.argmax())]", "way = [int((graph.height > 0).argmax())]"],
         ]},
         ["longest-chain"],
+    ),
+    "scores of a sequence that forget the weights of its labels": (
+        {"attomaton.mechanics.theory.information": [
+            ["own[choices.winner_at] -= choices.weight", "own[choices.winner_at] -= 1.0"],
+        ]},
+        ["interval-coverage"],
+    ),
+    "a last token that never comes next joins groups": (
+        {"attomaton.mechanics.theory.evidence": [[
+            "came = np.flatnonzero(label_weight(graph, samples) > 0)",
+            "came = np.flatnonzero(label_weight(graph, samples) >= 0)",
+        ]]},
+        ["disconnected"],
     ),
     "nothing kept of the start": (
         {"attomaton.claims.special_cases": [[

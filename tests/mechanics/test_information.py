@@ -92,7 +92,7 @@ def test_clustered_against_plain_sums():
         sequence = errors.sequence[errors.choices.group_of_choice == group]
         sums = np.array([score[sequence == s].sum(axis=0) for s in np.unique(sequence)])
         G = len(sums)
-        wide = V @ sums.T @ sums @ V * (G / max(G - 1, 1))
+        wide = V @ sums.T @ sums @ V * (G / (G - min(len(items) - 1, G / 2)))
         expected = np.sqrt(np.maximum(np.diag(V), np.diag(wide)))
         if G == 1:
             expected[:] = np.nan

@@ -14,9 +14,11 @@ from attomaton.claims import (
     automaton_limit,
     collapse,
     components,
+    consistency,
     convexity,
     critical_points,
     decoder_gain,
+    disconnected,
     factorised,
     fates,
     general_heads,
@@ -24,6 +26,7 @@ from attomaton.claims import (
     global_protocol,
     gradient_descent,
     growth,
+    interval_coverage,
     learning_rates,
     linear_decoder,
     local_protocol,
@@ -47,6 +50,7 @@ from attomaton.errors import UsageError, nearest
 from attomaton.results import Evidence
 
 CLASSES = "speaks of sequence classes with known distributions, not of a finite set of samples"
+TRUTH = "is about data drawn from odds that are known: attomaton coverage speaks of yours"
 FIGURE = "is a published experiment on data of its own"
 
 
@@ -210,6 +214,21 @@ _LIST = [
         "Of two tokens with odds r < 1 the share of the weak one falls like t^−(1 − r) as draws are appended.",
         collapse.check, full={"trajectories": 1000, "steps": 100_000},
         why="speaks of two tokens of known odds: attomaton simulate shows trajectories on your data",
+    ),
+    Claim(
+        "interval-coverage", "95 % intervals of log-odds hold the truth in 95 of 100 data sets",
+        "Intervals from the information hold the truth as often as they say; of clustered rows, those by sequence do.",
+        interval_coverage.check, quick={"draws": 300, "rows": 2}, full={"draws": 1000}, why=TRUTH,
+    ),
+    Claim(
+        "consistency", "The error of the odds falls like 1/n",
+        "Rows of a context-conditioned chain give its probabilities with n χ² about K − 1, as the information says.",
+        consistency.check, quick={"draws": 100, "rows": 2}, full={"draws": 1000}, why=TRUTH,
+    ),
+    Claim(
+        "disconnected", "Groups never seen together are not compared; one linking pair mends it",
+        "Pairs across groups never seen together are marked and stay unknown; with one link the error falls like 1/n.",
+        disconnected.check, full={"draws": 200}, why=TRUTH,
     ),
     Claim(
         "S1", "The decoder's backward signal rises, peaks and fades",

@@ -1,7 +1,7 @@
 """The command that says how far data carry what was learned from them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from attomaton.corpus.windows import Windows
     from attomaton.folders.model import ModelFolder
     from attomaton.jobs.bootstrap import Bootstrap
-    from attomaton.mechanics.theory.information import StandardErrors
-    from attomaton.mechanics.theory.limit import Limit
     from attomaton.summaries.coverage import Coverage
 
 TABLES = (".csv", ".parquet")
@@ -65,7 +63,7 @@ def coverage(
     from attomaton.folders.model import ModelFolder
     from attomaton.report.figures.canvas import FIGURES
     from attomaton.report.text.coverage import coverage_text, in_words
-    from attomaton.summaries.coverage import cover
+    from attomaton.summaries.coverage import cover, cover_parts
 
     at_least("--top", top, 1)
     for path, suffixes in ((out, TABLES), (html, (".html", ".htm")), (figure, FIGURES)):
@@ -75,15 +73,26 @@ def coverage(
         if source.is_dir():
             model = ModelFolder(source)
             reading = reading.over(model.record.reading)
-            windows = _again(model, reading) if clustered else None
-            data: Limit | Windows = model.limit()
+            judged = None if new is None else _read(new, reading)
+            if clustered:
+                found, odds = cover(
+                    model.limit(),
+                    judged,
+                    windows=_again(model, reading),
+                    top=top,
+                    progress=progress,
+                )
+            else:
+                total = len(model.record.parts)
+                found, odds = cover_parts(
+                    model.limits(), judged, top=top, total=total, progress=progress
+                )
         elif clustered:
             raise UsageError(f"{source}: --clustered is for a model; of data it is the rule.")
         else:
-            data, windows = _read(source, reading), None
-        judged = None if new is None else _read(new, reading)
-        found, errors = cover(data, judged, windows=windows, top=top, progress=progress)
-        written = _write(found, errors, top, out, html, figure)
+            judged = None if new is None else _read(new, reading)
+            found, odds = cover(_read(source, reading), judged, top=top, progress=progress)
+        written = _write(found, odds, top, out, html, figure)
     told = {"source": str(source), "new_contexts": None if new is None else str(new)}
     text = coverage_text(found, top)
     if bootstrap is not None:
@@ -130,7 +139,7 @@ def _data_of(model: "ModelFolder") -> str:
 
 def _write(
     found: "Coverage",
-    errors: "StandardErrors",
+    odds: Any,
     top: int,
     out: Path | None,
     html: Path | None,
@@ -141,17 +150,16 @@ def _write(
     from attomaton.disk.storage import write_whole
 
     if out is not None:
-        table = errors.odds_table()
         if out.suffix.lower() == ".csv":
             from attomaton.report.text.spreadsheets import csv_text
 
-            rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-            text = csv_text(table.column_names, rows)
+            rows = zip(*(column.to_pylist() for column in odds.columns), strict=True)
+            text = csv_text(odds.column_names, rows)
             write_whole(out, lambda path: write_text(path, text))
         else:
             import pyarrow.parquet as pq
 
-            write_whole(out, lambda path: pq.write_table(table, path))
+            write_whole(out, lambda path: pq.write_table(odds, path))
     if html is not None or figure is not None:
         from attomaton.disk.ledger import command
         from attomaton.disk.provenance import package_version

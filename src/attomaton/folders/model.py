@@ -13,7 +13,7 @@ table; every row says what it is about, so no file needs another one to be under
 rows of its last token are read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -302,9 +302,28 @@ class ModelFolder:
         and certificates are those of the whole.
         """
         self.files.check()
+        vocabulary = self.vocabulary
+        return self._limit(None if lasts is None else _known(vocabulary, lasts))
+
+    def limits(self) -> Iterator[Limit]:
+        """The fitted limit part by part, each of whole last tokens; under embeddings that couple them, in one."""
+        self.files.check()
+        if self.coupled:
+            yield self._limit(None)
+            return
+        for part in self.record.parts:
+            yield self._limit(np.arange(part.first_last, part.final_last + 1))
+
+    @property
+    def coupled(self) -> bool:
+        """Whether embeddings couple last tokens."""
+        return self.embeddings is not None and not self.embeddings.orthonormal
+
+    def _limit(self, wanted: np.ndarray | None) -> Limit:
+        """What belongs to some last tokens, ascending; all of it where they are coupled."""
         folder, summary, vocabulary = self.folder, self.record.summary, self.vocabulary
-        coupled = self.embeddings is not None and not self.embeddings.orthonormal
-        wanted = None if lasts is None or coupled else _known(vocabulary, lasts)
+        coupled = self.coupled
+        wanted = None if coupled else wanted
         pairs = self.rows("pairs", PAIRS + COUPLED * coupled, wanted)
         graph = _graph(folder, vocabulary, pairs, edges := self.rows("edges", EDGES, wanted))
         samples = _samples(folder, vocabulary, self.rows("samples", SAMPLES, wanted), summary)

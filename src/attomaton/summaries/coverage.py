@@ -1,11 +1,11 @@
 """How far data carry what was learned from them: who was compared, how often, and what a new context finds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
 from attomaton.base.progress import Progress, quiet
@@ -15,14 +15,15 @@ from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, counted, whole_number
 from attomaton.mechanics.theory import evidence
 from attomaton.mechanics.theory.automaton import NEVER_LAST, NEVER_TOGETHER
-from attomaton.mechanics.theory.finite import finite_component
+from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
-from attomaton.mechanics.theory.information import Interval, StandardErrors, luce_errors
+from attomaton.mechanics.theory.information import Interval, luce_errors, mean_interval
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import sum_by
 from attomaton.summaries.rank import heaviest
 
 UNRELATED = "never compared"
+GIVEN = "the contexts given"
 HELD_OUT = 10  # the last one in so many windows, or sequences, is kept as new contexts
 JUDGED = 1 << 18  # contexts judged at a time
 NAMED = 5  # tokens named of a group
@@ -62,6 +63,7 @@ class Apart:
     """Tokens that came next after a last token, in groups never seen together: nothing is known across them."""
 
     last: Label
+    samples: int
     groups: Sequence[Sequence[Label]]  # the first few of each, by how often they came next
     sizes: Sequence[int]
 
@@ -76,7 +78,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Order:
-    """A strict priority that rests on one sample, and the row that would turn it into a tie."""
+    """A strict priority that rests on one sample, and the row that would turn it into a tie.
+
+    The loser came next `elsewhere` so often after the same last token, beside other tokens.
+    """
 
     last: Label
     winner: Label
@@ -84,6 +89,7 @@ class Order:
     samples: int
     contrary: float  # the largest probability of the contrary that so many samples leave open
     tied_by: Row
+    elsewhere: float
 
 
 @dataclass(frozen=True)
@@ -229,39 +235,62 @@ def cover(
     windows: Windows | None = None,
     top: int = 20,
     progress: Progress = quiet,
-) -> tuple[Coverage, StandardErrors]:
-    """As `coverage`, and the standard errors of all log-odds."""
+) -> tuple[Coverage, Any]:
+    """As `coverage`, and the table of all log-odds with their standard errors."""
     top = whole_number("top", top, least=1)
     seen = data if isinstance(data, Windows) else windows
-    source = "the contexts given"
-    if isinstance(data, Limit):
-        if data.dependent:
-            raise UsageError(
-                "coverage speaks of orders and ties that samples show; dependent embeddings tie more."
-            )
-        samples, graph, finite = data.samples, data.graph, data.finite
-    else:
-        if not isinstance(data, (Samples, Windows)):
-            raise UsageError(
-                f"data: {type(data).__name__} is neither Samples, Windows nor a Limit."
-            )
-        samples = data.samples() if isinstance(data, Windows) else data
-        progress(1, 5, "graph")
-        graph = build_graph(samples)
-        progress(2, 5, "odds")
-        finite = finite_component(graph, samples)
-    progress(3, 5, "standard errors")
     clusters = seen if seen is not None and seen.documents > 1 else None
-    errors = luce_errors(graph, samples, finite, clusters)
-    judged, rows = graph, None
-    if new is None and isinstance(data, Windows):
+    if isinstance(data, Limit):
+        return cover_parts([data], new, windows=clusters, top=top, progress=progress)
+    if not isinstance(data, (Samples, Windows)):
+        raise UsageError(f"data: {type(data).__name__} is neither Samples, Windows nor a Limit.")
+    samples = data.samples() if isinstance(data, Windows) else data
+    progress(1, 5, "graph")
+    graph = build_graph(samples)
+    progress(2, 5, "odds")
+    finite = finite_component(graph, samples)
+    progress(3, 5, "standard errors")
+    piece = _piece(graph, samples, finite, clusters, top)
+    told = []
+    if new is not None:
+        told = _judge(graph, samples, new, np.arange(len(new)), top)
+    elif isinstance(data, Windows):
         first, rows = _last_part(data)
         if first is not None:
             progress(4, 5, "new contexts")
-            judged, new = build_graph(data.samples(first)), data
-            source = f"the last of {HELD_OUT} parts, judged by the others"
-    told = None if new is None else _judge(judged, samples, new, rows, top, source)
-    return _told(graph, samples, errors, clusters, told, top), errors
+            part = data.samples(first)
+            told = _judge(build_graph(part), part, data, rows, top)
+    source = f"the last of {HELD_OUT} parts, judged by the others" if new is None else GIVEN
+    return _told([piece], _added(told, source, top) if told else None, clusters, top)
+
+
+def cover_parts(
+    limits: Iterable[Limit],
+    new: Windows | None = None,
+    *,
+    windows: Windows | None = None,
+    top: int = 20,
+    total: int = 1,
+    progress: Progress = quiet,
+) -> tuple[Coverage, Any]:
+    """As `cover`, of a limit that comes in parts, each of whole last tokens: one is held at a time."""
+    pieces, told = [], []
+    left = np.arange(0 if new is None else len(new))
+    for i, limit in enumerate(limits):
+        progress(i, total, f"part {i + 1} of {total}")
+        if limit.dependent:
+            raise UsageError(
+                "coverage speaks of orders and ties that samples show; dependent embeddings tie more."
+            )
+        graph, samples = limit.graph, limit.samples
+        pieces.append(_piece(graph, samples, limit.finite, windows, top))
+        if new is not None:
+            here = np.isin(_known_ids(graph.vocabulary, new)[new.last[left]], graph.last_tokens)
+            told += _judge(graph, samples, new, left[here], top)
+            left = left[~here]
+    if new is not None and len(left):  # what ends in no last token of any part
+        told += _judge(graph, samples, new, left, top)
+    return _told(pieces, None if new is None else _added(told, GIVEN, top), windows, top)
 
 
 def _last_part(
@@ -276,14 +305,32 @@ def _last_part(
     return first if len(first) else None, np.flatnonzero(late)
 
 
-def _told(
+class _Piece(NamedTuple):
+    """What there is to tell of some last tokens."""
+
+    samples: int
+    weight: float
+    last_tokens: list[LastToken]
+    tokens: int
+    came_next: int
+    orders: int
+    on_one: int
+    support: Int[np.ndarray, " steps"]
+    apart: list[Apart]
+    fragile: list[Order]
+    tied: int
+    loss_floor: Interval
+    odds: Any  # the table of log-odds
+
+
+def _piece(
     graph: PriorityGraph,
     samples: Samples,
-    errors: StandardErrors,
+    finite: FiniteComponent,
     windows: Windows | None,
-    new: NewContexts | None,
     top: int,
-) -> Coverage:
+) -> _Piece:
+    errors = luce_errors(graph, samples, finite, windows)
     rows = evidence.edge_rows(graph, samples)
     strict = np.flatnonzero(graph.component[graph.edge_from] != graph.component[graph.edge_to])
     alone = evidence.resting_on_one(graph, rows)
@@ -302,47 +349,79 @@ def _told(
         per_last(graph.pair_last[graph.edge_from[strict]]),
         per_last(graph.pair_last[graph.edge_from[alone]]),
     )  # fmt: skip
-    order = np.argsort(-counts[0], kind="stable")
     word = graph.vocabulary
-    table = [LastToken(word[lasts[i]], *(int(x[i]) for x in counts)) for i in order]
-    cuts = np.searchsorted(np.sort(rows[strict]), [*STEPS, np.inf])
-    return Coverage(
-        "coverage",
+    split = np.flatnonzero(groups > 1)
+    split = split[heaviest(counts[0][split], top)]
+    return _Piece(
         int(samples.rows.sum()),
-        table,
+        samples.total_weight,
+        [LastToken(word[q], *map(int, row)) for q, row in zip(lasts, zip(*counts, strict=True), strict=True)],
         len(graph.pair_last),
         int((group >= 0).sum()),
         len(strict),
         len(alone),
-        [
-            Support(n, int(many), evidence.contrary_bound(n))
-            for n, many in zip(STEPS, np.diff(cuts), strict=True)
-        ],
-        _apart(graph, group, weight, [int(lasts[i]) for i in order if groups[i] > 1][:top]),
+        np.diff(np.searchsorted(np.sort(rows[strict]), [*STEPS, np.inf])),
+        [_apart(graph, group, weight, int(lasts[i]), int(counts[0][i])) for i in split],
         _fragile(graph, alone, rows, weight, top),
-        _soft(errors, windows, top),
+        len(errors.items),
+        errors.loss_floor,
+        errors.odds_table(),
+    )  # fmt: skip
+
+
+def _told(
+    pieces: Sequence[_Piece], new: NewContexts | None, windows: Windows | None, top: int
+) -> tuple[Coverage, Any]:
+    """The whole from its pieces, and the table of all log-odds."""
+    import pyarrow as pa
+
+    table = pa.concat_tables([x.odds for x in pieces]).unify_dictionaries()
+    support = np.sum([x.support for x in pieces], axis=0)
+    lasts = sorted((row for x in pieces for row in x.last_tokens), key=lambda row: -row.samples)
+    return Coverage(
+        "coverage",
+        sum(x.samples for x in pieces),
+        lasts,
+        sum(x.tokens for x in pieces),
+        sum(x.came_next for x in pieces),
+        sum(x.orders for x in pieces),
+        sum(x.on_one for x in pieces),
+        [Support(n, int(m), evidence.contrary_bound(n)) for n, m in zip(STEPS, support, strict=True)],
+        sorted((a for x in pieces for a in x.apart), key=lambda a: -a.samples)[:top],
+        sorted((o for x in pieces for o in x.fragile), key=lambda o: -o.elsewhere)[:top],
+        _soft(table, sum(x.tied for x in pieces), _floor(pieces), windows, top),
         new,
+    ), table  # fmt: skip
+
+
+def _floor(pieces: Sequence[_Piece]) -> Interval:
+    """The loss floor of the whole; of several pieces, from the means and errors of independent samples."""
+    if len(pieces) == 1:
+        return pieces[0].loss_floor
+    total = sum(x.weight for x in pieces)
+    mean = sum(x.weight * x.loss_floor.value for x in pieces) / total
+    squares = sum(
+        (x.weight * x.loss_floor.se) ** 2 + x.weight * x.loss_floor.value**2 for x in pieces
     )
+    return mean_interval(mean, float(np.sqrt(max(0.0, squares - total * mean**2))) / total)
 
 
 def _apart(
     graph: PriorityGraph,
     group: Int[np.ndarray, " pairs"],
     weight: Float[np.ndarray, " pairs"],
-    lasts: Sequence[int],
-) -> list[Apart]:
-    found = []
-    for last in lasts:
-        part = graph.pairs_of(last)
-        of, names = group[part], []
-        for g in np.argsort(-np.bincount(of[of >= 0]), kind="stable"):
-            at = part.start + np.flatnonzero(of == g)
-            names.append(
-                [graph.vocabulary[graph.pair_token[p]] for p in at[heaviest(weight[at], NAMED)]]
-            )
-        sizes = np.sort(np.bincount(of[of >= 0]))[::-1].tolist()
-        found.append(Apart(graph.vocabulary[last], names, sizes))
-    return found
+    last: int,
+    samples: int,
+) -> Apart:
+    """The groups after one last token, the largest first."""
+    part = graph.pairs_of(last)
+    of, names = group[part], []
+    size = np.bincount(of[of >= 0])
+    for g in np.argsort(-size, kind="stable"):
+        at = part.start + np.flatnonzero(of == g)
+        at = at[heaviest(weight[at], NAMED)]
+        names.append([graph.vocabulary[x] for x in graph.pair_token[at]])
+    return Apart(graph.vocabulary[last], samples, names, np.sort(size)[::-1].tolist())
 
 
 def _fragile(
@@ -359,14 +438,13 @@ def _fragile(
         winner, loser = (graph.vocabulary[graph.pair_token[p]] for p in pairs)
         last = graph.vocabulary[graph.pair_last[pairs[0]]]
         row = Row([*(x for x in (winner, loser) if x != last), last], loser)
-        n = int(rows[e])
+        n, elsewhere = int(rows[e]), float(weight[pairs[1]])
         bound = evidence.contrary_bound(n)
-        found.append(Order(last, winner, loser, n, bound, row))
+        found.append(Order(last, winner, loser, n, bound, row, elsewhere))
     return found
 
 
-def _soft(errors: StandardErrors, windows: Windows | None, top: int) -> Soft:
-    table = errors.odds_table()
+def _soft(table: Any, tied: int, floor: Interval, windows: Windows | None, top: int) -> Soft:
     se = table["se"].to_numpy()
     known = np.flatnonzero(np.isfinite(se))
     order = known[np.argsort(se[known], kind="stable")]
@@ -380,12 +458,12 @@ def _soft(errors: StandardErrors, windows: Windows | None, top: int) -> Soft:
         ]  # fmt: skip
 
     return Soft(
-        len(errors.items),
+        tied,
         len(se),
         len(se) - len(known),
         np.quantile(se[known], QUANTILES).tolist() if len(known) else None,
         [Spread(float(x), int(n)) for x, n in zip(ERRORS, np.diff(cuts), strict=True)],
-        errors.loss_floor,
+        floor,
         None if windows is None else windows.documents,
         odds(order[:top]),
         odds(order[::-1][:top]),
@@ -405,39 +483,18 @@ class _Open(NamedTuple):
     only: Float[np.ndarray, " n"]  # the weight where nothing else does
 
 
+def _known_ids(vocabulary: Vocabulary, new: Windows) -> Int[np.ndarray, " new_tokens"]:
+    """The ids of the tokens of new windows in another vocabulary, −1 for what it does not hold."""
+    ids = (vocabulary.id_of(x) if x in vocabulary else None for x in new.vocabulary.labels)
+    return np.array([-1 if i is None else i for i in ids])
+
+
 def _judge(
-    graph: PriorityGraph,
-    samples: Samples,
-    new: Windows,
-    rows: Int[np.ndarray, " rows"] | None,
-    top: int,
-    source: str,
-) -> NewContexts:
+    graph: PriorityGraph, samples: Samples, new: Windows, rows: Int[np.ndarray, " rows"], top: int
+) -> list[NewContexts]:
     """New contexts judged by a graph, block after block, and what would decide most of those that are open."""
-    rows = np.arange(len(new)) if rows is None else rows
-    words = new.vocabulary
-    known = np.array([-1 if (i := graph.vocabulary.id_of(x)) is None else i for x in words.labels])
-    reach, weight = evidence.Reach(graph), np.zeros(3)
-    unseen_last = 0.0
-    rivals, missing, lasts = [], [], []
-    for block in np.split(rows, range(JUDGED, len(rows), JUDGED)):
-        bags = new.samples(block)
-        at = evidence.judge(graph, known[bags.last], bags.start, known[bags.token], reach)
-        weight += sum_by(at.verdict, bags.weight, 3)
-        w = bags.weight
-        strange = ~np.isin(known[bags.last], graph.last_tokens)
-        unseen_last += float(w[strange].sum())
-        lasts.append(_open(bags.last, strange, w, np.diff(bags.start) == at.missing))
-        rivals.append(_Open(
-            *(x[at.rivals > 0] for x in (bags.last, at.top, at.rival, w, w * (at.rivals == 1)))
-        ))  # fmt: skip
-        of = bags.sample_of
-        gap = (graph.pairs(known[bags.last][of], known[bags.token]) < 0) & ~strange[of]
-        one = w[of[gap]] * (at.missing[of[gap]] == 1)
-        missing.append(
-            _Open(bags.last[of[gap]], bags.token[gap], np.full(gap.sum(), -1), w[of[gap]], one)
-        )
-    head = _heads(graph, samples)
+    words, known = new.vocabulary, _known_ids(graph.vocabulary, new)
+    reach, head = evidence.Reach(graph), _heads(graph, samples)
 
     def token(i: int) -> Label:
         return words[i]
@@ -445,54 +502,75 @@ def _judge(
     def component(c: int) -> Label:
         return graph.vocabulary[graph.pair_token[head[c]]]
 
-    found = [
-        *_ranked(UNRELATED, rivals, component, words, top),
-        *_ranked(NEVER_TOGETHER, missing, token, words, top),
-        *_ranked(NEVER_LAST, lasts, token, words, top),
-    ]
-    found.sort(key=lambda x: (-x.decides, -x.contexts))
-    determined, undetermined, unseen = weight.tolist()
-    whole = float(weight.sum())
-    return NewContexts(source, whole, determined, undetermined, unseen, unseen_last, found[:top])
+    # Contexts of one last token stay together, so that what is wanted is added up within a block.
+    rows = rows[np.argsort(new.last[rows], kind="stable")]
+    cuts = np.flatnonzero(np.diff(new.last[rows], prepend=-1))
+    cuts = cuts[np.flatnonzero(np.diff(cuts // JUDGED, prepend=0))]
+    told = []
+    for block in np.split(rows, cuts):
+        if not len(block):
+            continue
+        bags = new.samples(block)
+        at = evidence.judge(graph, known[bags.last], bags.start, known[bags.token], reach)
+        w, of, q = bags.weight, bags.sample_of, bags.last
+        strange = ~np.isin(known[q], graph.last_tokens)
+        lasts = _Open(q, np.full(len(q), -1), np.full(len(q), -1), w, w * (bags.size == at.missing))
+        rivals = _Open(q, at.top, at.rival, w, w * (at.rivals == 1))
+        gap = (graph.pairs(known[q][of], known[bags.token]) < 0) & ~strange[of]
+        one = w[of] * (at.missing[of] == 1)
+        missing = _Open(q[of], bags.token, np.full(len(of), -1), w[of], one)
+        found = [
+            *_ranked(UNRELATED, rivals, at.rivals > 0, component, words, top),
+            *_ranked(NEVER_TOGETHER, missing, gap, token, words, top),
+            *_ranked(NEVER_LAST, lasts, strange, token, words, top),
+        ]
+        verdicts = sum_by(at.verdict, w, 3)
+        determined, undetermined, unseen = verdicts.tolist()
+        apart = float(w[strange].sum())
+        told.append(NewContexts("", float(w.sum()), determined, undetermined, unseen, apart, found))
+    return told
 
 
-def _open(
-    last: Int[np.ndarray, " n"], strange: Any, w: Float[np.ndarray, " n"], all_missing: Any
-) -> _Open:
-    """Contexts whose last token never was one: nothing is known of the other tokens, either."""
-    none = np.full(int(strange.sum()), -1)
-    return _Open(last[strange], none, none, w[strange], (w * all_missing)[strange])
+def _added(told: Sequence[NewContexts], source: str, top: int) -> NewContexts:
+    """What was told of several blocks, together."""
+    names = ("contexts", "determined", "undetermined", "unseen", "unseen_last")
+    wanted = sorted((w for x in told for w in x.collect), key=lambda w: (-w.decides, -w.contexts))
+    sums = {name: float(sum(getattr(x, name) for x in told)) for name in names}
+    return NewContexts(source=source, collect=wanted[:top], **sums)
 
 
 def _heads(graph: PriorityGraph, samples: Samples) -> Int[np.ndarray, " components"]:
     """The pair that stands for each component: the one that came next most often."""
-    order = np.lexsort(
-        (-evidence.label_weight(graph, samples)[: len(graph.pair_last)], graph.component)
-    )
+    order = np.lexsort((-evidence.label_weight(graph, samples), graph.component))
     return order[np.unique(graph.component[order], return_index=True)[1]]
 
 
 def _ranked(
-    why: str, parts: Sequence[_Open], name: Any, words: Vocabulary, top: int
+    why: str,
+    open_: _Open,
+    which: Bool[np.ndarray, " n"],
+    name: Callable[[int], Label],
+    words: Vocabulary,
+    top: int,
 ) -> list[Wanted]:
-    """What stands in the way of most answers, added up over all contexts."""
-    last, one, other, weight, only = (np.concatenate(x) for x in zip(*parts, strict=True))
+    """What stands in the way of most answers, added up over contexts."""
+    last, one, other, weight, only = (x[which] for x in open_)
     if not len(last):
         return []
-    low, high = np.minimum(one, other), np.maximum(one, other)
-    if why != UNRELATED:
-        low, high = one, other
-    key, which = np.unique(np.stack([last, low, high]), axis=1, return_inverse=True)
-    which = which.ravel()
-    total, alone = (sum_by(which, x.astype(float), key.shape[1]) for x in (weight, only))
+    # −1 stands for no token, so that numbers begin with it.
+    low, high = np.minimum(one, other) + 1, np.maximum(one, other) + 1
+    order = np.lexsort((high, low, last))
+    parts = np.stack([last, low, high])[:, order]
+    head = np.flatnonzero(np.r_[True, (parts[:, 1:] != parts[:, :-1]).any(axis=0)])
+    total, alone = (np.add.reduceat(x[order], head) for x in (weight, only))
     best = np.lexsort((-total, -alone))[:top]
     return [
         Wanted(
             why,
-            words[int(key[0, i])],
-            [name(int(x)) for x in key[1:, i] if x >= 0],
+            words[int(parts[0, at])],
+            [name(int(x) - 1) for x in parts[1:, at] if x > 0],
             float(total[i]),
             float(alone[i]),
         )
-        for i in best
+        for i, at in zip(best, head[best], strict=True)
     ]

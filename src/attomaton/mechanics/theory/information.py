@@ -6,9 +6,9 @@ covariance of $\theta = \log\pi$, and the variance of the log-odds $\theta_i - \
 between i and j. A weight counts as that many repeats.
 
 Windows of one sequence are not independent. With $g_s$ the sum of the scores $w_n(p_n - 1_{y_n})$ of sequence s, and G
-sequences, the clustered covariance is $\frac{G}{G-1} V \big(\sum_s g_s g_s^\top\big) V$; its quantile is Student's with
-G − 1 degrees of freedom, and no variance is taken below that of the information: sums of few sequences are often too
-small by chance.
+sequences, the clustered covariance is $\frac{G}{G-p} V \big(\sum_s g_s g_s^\top\big) V$, where p = size − 1 is how many
+numbers were fitted (at most G/2 are counted); its quantile is Student's with G − 1 degrees of freedom. No variance is
+taken below that of the information: sums of few sequences are often too small by chance.
 
 The log-odds $\log p_i/(1-p_i)$ of a token's share among others have the gradient $e_i - q$, where q are the shares of
 the others among themselves (delta method); so the interval of a share stays between 0 and 1.
@@ -218,15 +218,7 @@ class StandardErrors(Tabular):
 
     @cached_property
     def _quantile(self) -> Float[np.ndarray, " groups"]:
-        """How many standard errors an interval reaches, in each component; NaN where one sequence is all there is."""
-        from scipy.special import ndtri, stdtrit
-
-        if self.sequence is None:
-            return np.full(len(self._size), ndtri((1 + LEVEL) / 2))
-        many = int(self.sequence.max(initial=0)) + 1
-        known = np.unique(self.choices.group_of_choice * many + self.sequence) // many
-        # SciPy gives NaN for no degree of freedom, which is what is wanted.
-        return stdtrit(np.bincount(known) - 1.0, (1 + LEVEL) / 2)
+        return quantiles(self.choices, self.sequence)
 
     @cached_property
     def _edges(self) -> tuple[Int[np.ndarray, " odds"], Int[np.ndarray, " odds"]]:
@@ -270,6 +262,20 @@ class StandardErrors(Tabular):
             se = _root(block.variance(contrast[None])[0])
         se = se if np.isfinite(self._quantile[group]) else np.full(len(se), np.nan)
         return se, self._quantile[group] * se
+
+
+def quantiles(
+    choices: Choices, sequence: Int[np.ndarray, " choices"] | None
+) -> Float[np.ndarray, " groups"]:
+    """How many standard errors an interval reaches, in each component; NaN where one sequence is all there is."""
+    from scipy.special import ndtri, stdtrit
+
+    if sequence is None:
+        return np.full(len(choices.group_weight), ndtri((1 + LEVEL) / 2))
+    many = int(sequence.max(initial=0)) + 1
+    known = np.unique(choices.group_of_choice * many + sequence) // many
+    # SciPy gives NaN for no degree of freedom, which is what is wanted.
+    return stdtrit(np.bincount(known) - 1.0, (1 + LEVEL) / 2)
 
 
 def _root(variance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -340,7 +346,7 @@ def _mean(
     mean = float(loss.sum()) / total
     away = float((weight * (loss / weight - mean) ** 2).sum())
     away += (total - float(weight.sum())) * mean**2
-    return _around(mean, float(np.sqrt(max(0.0, away))) / total, np.inf)
+    return mean_interval(mean, float(np.sqrt(max(0.0, away))) / total)
 
 
 def _clustered_mean(
@@ -357,10 +363,11 @@ def _clustered_mean(
     away -= mean * sum_by(at, weight, len(known))
     n = len(known)
     se = np.sqrt(float((away**2).sum()) * n / (n - 1)) / total if n > 1 else np.nan
-    return _around(mean, float(se), n - 1.0)
+    return mean_interval(mean, float(se), n - 1.0)
 
 
-def _around(value: float, se: float, degrees: float) -> Interval:
+def mean_interval(value: float, se: float, degrees: float = np.inf) -> Interval:
+    """The interval of a mean, by Student's t where the error has few degrees of freedom."""
     from scipy.special import stdtrit
 
     reach = float(stdtrit(degrees, (1 + LEVEL) / 2)) * se if degrees > 0 else np.nan
@@ -398,7 +405,7 @@ def covariances(
             clustered = None
             if scores is not None:
                 clustered = V @ scores.squares(few, items) @ V
-                clustered *= _few_sequences(scores.many[few])[:, None, None]
+                clustered *= _few_sequences(scores.many[few], int(s))[:, None, None]
             V *= scale[few][:, None, None]
             yield Block(few, items, V, clustered)
 
@@ -411,9 +418,9 @@ def _scaled(choices: Choices) -> tuple[Choices, Float[np.ndarray, " groups"]]:
     return replace(choices, weight=choices.weight * scale[choices.group_of_choice]), scale
 
 
-def _few_sequences(n: Int[np.ndarray, " groups"]) -> Float[np.ndarray, " groups"]:
-    """What makes up for the sums of all sequences adding up to 0."""
-    return n / np.maximum(n - 1, 1)
+def _few_sequences(n: Int[np.ndarray, " groups"], size: int) -> Float[np.ndarray, " groups"]:
+    """What makes up for a fit of size − 1 numbers to n sequences: what is left over is too small; at most 2."""
+    return n / (n - np.minimum(size - 1, n / 2))
 
 
 class _Rows:
@@ -508,5 +515,7 @@ def _solved(
     if sequence is None:
         return variance
     scores = _scores(part, p, sequence)
-    clustered = ((scores.matrix @ x.T) ** 2).sum(axis=0) * _few_sequences(scores.many)[0]
+    clustered = ((scores.matrix @ x.T) ** 2).sum(axis=0) * _few_sequences(scores.many, len(theta))[
+        0
+    ]
     return np.maximum(variance, clustered)
