@@ -11,6 +11,7 @@ from tests.unchecked import unchecked_types
 from typer.testing import CliRunner
 
 from attomaton import (
+    NextTokenClassifier,
     as_windows,
     build_graph,
     coverage,
@@ -150,3 +151,33 @@ def test_what_cannot_be_covered_is_refused(tmp_path):
         ended = CliRunner().invoke(app, ["coverage", str(data), *map(str, words)])
         assert isinstance(ended.exception, (error, SystemExit)), words
         assert ended.exit_code != 0
+
+
+def test_answers_show_intervals_and_bounds(tmp_path):
+    save_model(solve_limit(example_samples()), model := tmp_path / "model")
+    record = json.loads(told("predict", model, "dishes", "phone", "--json"))
+    first = record["probabilities"][0]
+    assert first["p"] == pytest.approx(0.75)
+    assert first["low"] < 0.75 < first["high"]
+    assert "95 %" in told("predict", model, "dishes", "phone")
+    why = json.loads(told("explain", model, "cake", "soup", "bell", "--json"))
+    (edge,) = [f["path"][0] for f in why["fates"] if f["token"] == "cake"]
+    assert edge["contrary"] == pytest.approx(1 - 0.05 ** (1 / edge["weight"]))
+    assert "low" not in why["fates"][0]  # retrieved alone: nothing is mixed
+    assert "(contrary at most" in told("explain", model, "cake", "soup", "bell")
+    view = json.loads(told("graph", model, "--last", "phone", "--json"))
+    errors = solve_limit(example_samples()).standard_errors().to_arrow().to_pylist()
+    expected = {x["token"]: x["se"] for x in errors if x["last"] == "phone"}
+    assert {x["token"]: x["se"] for x in view["nodes"]} == pytest.approx(expected)
+    links = json.loads(told("graph", model, "--last", "bell", "--json"))["links"]
+    assert all(0 < x["contrary"] <= 0.95 for x in links)
+    summary = json.loads(told("summary", model, "--json"))
+    assert all(0 < x["contrary"] <= 0.95 for x in summary["priorities"])
+
+
+def test_the_estimator_has_intervals():
+    model = NextTokenClassifier().fit([["x", "y"]] * 40, ["x"] * 30 + ["y"] * 10)
+    ((one), none) = model.predict_interval([["x", "y"], ["y"]])
+    assert one["x"].low < 0.75 < one["x"].high
+    assert one["x"].se == pytest.approx((0.75 * 0.25 / 40) ** 0.5)
+    assert none == {}

@@ -39,6 +39,7 @@ from attomaton.errors import (
 )
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory.automaton import Automaton, Explanation
+from attomaton.mechanics.theory.information import Interval
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.mechanics.theory.many import answer_many
 
@@ -170,6 +171,21 @@ class NextTokenClassifier:
         self._check_fitted()
         tokens, length, _ = read_contexts(X)
         return self._learned(self.limit_.graph.vocabulary.ids_of(tokens)[np.cumsum(length) - 1])
+
+    def predict_interval(self, X: Contexts) -> list[dict[Label, Interval]]:
+        """The probabilities of mixed tokens with their 95 % intervals, for each context, in the limit of training.
+
+        Empty where one token is retrieved alone, or where the data do not fix the odds.
+
+        >>> model = NextTokenClassifier().fit([[0, 1]] * 4, [0, 0, 0, 1])
+        >>> [round(x, 3) for x in (model.predict_interval([[0, 1]])[0][0].low, 0.75)]
+        [0.238, 0.75]
+        """
+        self._check_fitted()
+        tokens, length, _ = read_contexts(X)
+        rows = np.split(np.arange(len(tokens)), np.cumsum(length)[:-1])
+        automaton = Automaton(self.limit_)
+        return [automaton.intervals([tokens[i] for i in row]) for row in rows]
 
     def predict_log_proba(self, X: Contexts) -> Float[np.ndarray, "n classes"]:
         """Natural logarithms of `predict_proba`; −∞ where a token cannot come next."""

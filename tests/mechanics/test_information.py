@@ -9,7 +9,6 @@ from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory import information
 from attomaton.mechanics.theory.finite import luce_loss
-from attomaton.mechanics.theory.information import standard_errors
 from attomaton.mechanics.theory.limit import solve_limit
 
 CLOSE = {"rtol": 1e-8}
@@ -78,7 +77,7 @@ def test_against_a_dense_pseudo_inverse(monkeypatch):
     np.testing.assert_allclose(errors.odds_table()["se"], expected, **CLOSE)
     one = limit.graph.vocabulary[limit.graph.pair_token[items[3]]], limit.graph.vocabulary[0]
     told = errors.odds(90, *one)
-    monkeypatch.setattr(information, "INVERTED", 2)  # as if it were too large to write out
+    monkeypatch.setattr(information, "SOLVED", 2)  # as if it were too large to write out
     assert errors.odds(90, *one).se == pytest.approx(told.se, rel=1e-6)
 
 
@@ -154,4 +153,4 @@ def test_what_has_no_standard_error_is_refused():
         limit.standard_errors(limit.samples)
     narrow = solve_limit(limit.samples, check_embeddings([[1.0], [2.0], [3.0]]))
     with pytest.raises(UsageError, match="depend on each other"):
-        standard_errors(narrow)
+        narrow.standard_errors()

@@ -12,7 +12,7 @@ from attomaton.numerics import ragged_indices, row_pointer
 class Bags(NamedTuple):
     """Kinds of contexts, each a bag over the same tokens, and the probability of each token to come next."""
 
-    count: Int[np.ndarray, "kinds tokens"]
+    held: Int[np.ndarray, "kinds tokens"]
     p: Float[np.ndarray, "kinds tokens"]
 
 
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
 def drawn_rows(rng: np.random.Generator, bags: Bags, draws: int, n: int) -> Rows:
     """Data sets of n independent rows each, every kind of context equally likely, equal rows added up."""
-    kinds = len(bags.count)
+    kinds = len(bags.held)
     many = rng.multinomial(n, np.full(kinds, 1 / kinds), size=draws)
     wins = rng.multinomial(many, np.broadcast_to(bags.p, (draws, *bags.p.shape)))
     draw, kind, label = np.nonzero(wins)
@@ -50,16 +50,16 @@ def next_tokens(
 
 def as_choices(bags: Bags, rows: Rows, draws: int) -> tuple[Choices, Bool[np.ndarray, " rows"]]:
     """Rows as choices, one group for each data set, and which rows hold two tokens or more and so are choices."""
-    K = bags.count.shape[1]
-    of, token = np.nonzero(bags.count)
-    size = np.bincount(of, minlength=len(bags.count))
+    K = bags.held.shape[1]
+    of, token = np.nonzero(bags.held)
+    size = np.bincount(of, minlength=len(bags.held))
     kept = size[rows.kind] > 1
     draw, kind, label, weight = (x[kept] for x in rows)
     at = ragged_indices(row_pointer(size)[:-1][kind], size[kind])
     return Choices(
         row_pointer(size[kind]),
         np.repeat(draw * K, size[kind]) + token[at],
-        np.log(bags.count[of[at], token[at]]),
+        np.log(bags.held[of[at], token[at]]),
         draw * K + label,
         weight,
         np.repeat(np.arange(draws), K),

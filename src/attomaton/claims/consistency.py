@@ -69,7 +69,7 @@ def _chain_gap() -> float:
     """The largest gap between a fitted layer's probabilities and those of the chain with P = softmax of its scores."""
     bags, _ = _setting(4)
     rows = drawn_rows(named_rng("chain", 0), bags, 1, 500)
-    bag = [np.repeat(np.arange(4), bags.count[k]).tolist() for k in range(KINDS)]
+    bag = [np.repeat(np.arange(4), bags.held[k]).tolist() for k in range(KINDS)]
     samples: Samples = samples_from_sequences(
         [[*bag[k], 4] for k in rows.kind], rows.label.tolist(), rows.weight
     )

@@ -52,7 +52,7 @@ def _setting(linked: bool) -> tuple[Bags, Float[np.ndarray, " tokens"]]:
 
 def _samples(bags: Bags, rows: Rows, draws: int) -> Samples:
     """One last token for each data set, in every context of its own, after the tokens."""
-    of, token = np.nonzero(bags.count)
+    of, token = np.nonzero(bags.held)
     size = np.bincount(of)
     order = np.lexsort((rows.label, rows.draw))
     draw, kind, label, weight = (x[order] for x in rows)

@@ -59,7 +59,7 @@ def _clustered(
     copies = rng.binomial(REPEATED, SHARE, size=len(sequence))
     own = np.repeat(sequence, REPEATED - copies)
     of = np.concatenate([sequence[copies > 0], own])
-    kind = rng.integers(len(bags.count), size=len(of))
+    kind = rng.integers(len(bags.held), size=len(of))
     weight = np.concatenate([copies[copies > 0].astype(float), np.ones(len(own))])
     return Rows(of // many, kind, next_tokens(rng, bags, kind), weight), of
 

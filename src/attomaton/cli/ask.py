@@ -201,7 +201,7 @@ def graph(
     known = limit.graph.last_tokens
     if not len(known):  # of a large model only what belongs to this token was opened
         known = ModelFolder(model).last_tokens()["last"]
-    view = graph_view(limit, find_last_token(limit.graph.vocabulary, known, last))
+    view = graph_view(limit, find_last_token(limit.graph.vocabulary, known, last), errors=True)
     if format in ("svg", "png"):
         from attomaton.report.figures import canvas, priority
 

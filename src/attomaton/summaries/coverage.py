@@ -15,7 +15,7 @@ from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, counted, whole_number
 from attomaton.mechanics.theory import evidence
 from attomaton.mechanics.theory.automaton import NEVER_LAST, NEVER_TOGETHER
-from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
+from attomaton.mechanics.theory.finite import finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.information import Interval, luce_errors, mean_interval
 from attomaton.mechanics.theory.limit import Limit
@@ -250,7 +250,7 @@ def cover(
     progress(2, 5, "odds")
     finite = finite_component(graph, samples)
     progress(3, 5, "standard errors")
-    piece = _piece(graph, samples, finite, clusters, top)
+    piece = _piece(graph, samples, finite.log_pi, clusters, top)
     told = []
     if new is not None:
         told = _judge(graph, samples, new, np.arange(len(new)), top)
@@ -283,7 +283,7 @@ def cover_parts(
                 "coverage speaks of orders and ties that samples show; dependent embeddings tie more."
             )
         graph, samples = limit.graph, limit.samples
-        pieces.append(_piece(graph, samples, limit.finite, windows, top))
+        pieces.append(_piece(graph, samples, limit.finite.log_pi, windows, top))
         if new is not None:
             here = np.isin(_known_ids(graph.vocabulary, new)[new.last[left]], graph.last_tokens)
             told += _judge(graph, samples, new, left[here], top)
@@ -326,11 +326,11 @@ class _Piece(NamedTuple):
 def _piece(
     graph: PriorityGraph,
     samples: Samples,
-    finite: FiniteComponent,
+    log_pi: Float[np.ndarray, " pairs"],
     windows: Windows | None,
     top: int,
 ) -> _Piece:
-    errors = luce_errors(graph, samples, finite, windows)
+    errors = luce_errors(graph, samples, log_pi, windows)
     rows = evidence.edge_rows(graph, samples)
     strict = np.flatnonzero(graph.component[graph.edge_from] != graph.component[graph.edge_to])
     alone = evidence.resting_on_one(graph, rows)

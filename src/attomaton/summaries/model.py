@@ -5,6 +5,8 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.mechanics.theory.automaton import samples_behind
+from attomaton.mechanics.theory.evidence import contrary_bound
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import sum_by
@@ -128,13 +130,17 @@ def edge_record(limit: Limit, edge: int) -> Edge:
     """One edge in words: the winner came next where the loser was there too, so often, with this margin."""
     graph = limit.graph
     a, b = int(graph.edge_from[edge]), int(graph.edge_to[edge])
+    strict = graph.component[a] != graph.component[b]
+    last, *pair = (int(x) for x in (graph.pair_last[a], *graph.pair_token[[a, b]]))
+    behind = samples_behind(limit.samples, last, *pair)
     return Edge(
         graph.vocabulary[graph.pair_last[a]],
         graph.vocabulary[graph.pair_token[a]],
         graph.vocabulary[graph.pair_token[b]],
         float(graph.edge_weight[edge]),
-        "tied" if graph.component[a] == graph.component[b] else "strict",
+        "strict" if strict else "tied",
         float(limit.svm.score[a] - limit.svm.score[b]),
+        contrary_bound(int(limit.samples.rows[behind].sum())) if strict and len(behind) else None,
     )
 
 

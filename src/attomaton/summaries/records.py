@@ -114,6 +114,9 @@ class Edge:
     weight: float
     relation: str
     margin: float
+    contrary: float | None = (
+        absent()
+    )  # the largest probability of the contrary left open, of a strict one
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
 from attomaton.mechanics.theory.dependency import Dependency, TieFinder
+from attomaton.mechanics.theory.evidence import contrary_bound
 from attomaton.mechanics.theory.inference import Inference
+from attomaton.mechanics.theory.information import Interval
 from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.mechanics.theory.many import (
     NEVER_LAST,
@@ -72,6 +74,8 @@ class Edge:
     weight: float
     evidence: tuple[Witness, ...]
     tie: Dependency | None = None
+    # The largest probability of the contrary that these samples leave open, where none of them says it.
+    contrary: float | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,8 @@ class Fate:
     path: tuple[Edge, ...] = ()
     seen: bool = True
     tie: Dependency | None = None
+    low: float | None = None  # the 95 % interval of the probability, where it is mixed
+    high: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,9 +193,9 @@ class Explanation(Tabular):
             for radius, p in self.soft_to_hard
         ]
         for fate in record["fates"]:
-            _leave_out_none(fate, "tie")
+            _leave_out_none(fate, "tie", "low", "high")
             for edge in fate["path"]:
-                _leave_out_none(edge, "tie")
+                _leave_out_none(edge, "tie", "contrary")
                 for sample in edge["evidence"]:
                     sample["tokens"] = [
                         {"token": k, "count": m} for k, m in sample["tokens"].items()
@@ -228,6 +234,31 @@ class Automaton(Shown):
             tuple(unseen),
             seen.known_last,
         )
+
+    def intervals(self, context: Sequence[Label]) -> dict[Label, Interval]:
+        """The probabilities of tokens that are mixed, each with its standard error and 95 % interval.
+
+        Empty where one token is retrieved alone (strict orders have bounds instead: `explain`), or where the data do
+        not fix the odds of those retrieved.
+
+        >>> from attomaton import Automaton, example_samples, solve_limit
+        >>> found = Automaton(solve_limit(example_samples())).intervals(["dishes", "phone"])
+        >>> [round(x, 3) for x in (found["phone"].low, found["phone"].value, found["phone"].high)]
+        [0.433, 0.75, 0.922]
+        """
+        seen = self._look_up(context)
+        return self._intervals(seen, np.flatnonzero(self._mix(seen, np.inf) > 0))
+
+    def _intervals(self, seen: "_Seen", kept: Int[np.ndarray, " kept"]) -> dict[Label, Interval]:
+        graph, pairs = self.limit.graph, seen.pairs[kept]
+        if len(kept) < 2 or seen.q is None or self.limit.dependent or (pairs < 0).any():
+            return {}
+        if len(np.unique(graph.component[pairs])) > 1:
+            return {}
+        found = self.limit.errors_after(seen.q).shares(
+            pairs - graph.pairs_of(seen.q).start, seen.count[kept]
+        )
+        return {seen.words[k]: x for k, x in zip(kept, found, strict=True)}
 
     def predict(self, context: Sequence[Label]) -> Label | None:
         """The likeliest next token (the first in the context among equals); None where there is no answer."""
@@ -330,14 +361,17 @@ class Automaton(Shown):
         others = sorted((k for k in kept.tolist() if k != best), key=lambda k: -p[k])[:TIES]
         ties = {k: finder.why(int(tokens[best]), int(tokens[k])) for k in others if finder}
         lost = self._why_lost(seen, tokens[kept], tokens[p == 0], evidence, finder)
-        fates = []
+        fates, sure = [], self._intervals(seen, kept)
         for i, word in enumerate(words):
             reason, path = ("retrieved", ()) if p[i] > 0 else next(lost)
             share: float | None = float(p[i])
             if not seen.answered:
                 reason, share = NEVER_TOGETHER, None
             values = int(seen.count[i]), share, reason, float(seen.svm[i]), float(seen.finite[i])
-            fates.append(Fate(word, *values, path, bool(seen.pairs[i] >= 0), ties.get(i)))
+            fate = Fate(word, *values, path, bool(seen.pairs[i] >= 0), ties.get(i))
+            if word in sure and np.isfinite(sure[word].se):
+                fate = replace(fate, low=sure[word].low, high=sure[word].high)
+            fates.append(fate)
         order = sorted(range(len(words)), key=lambda i: (-p[i], -seen.svm[i]))
         radii = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0]) * max(self.limit.svm.norm, 1.0)
         return Explanation(
@@ -476,6 +510,9 @@ class Automaton(Shown):
                 )
                 for r in heaviest
             ),
+            contrary=None
+            if self.limit.graph.tied(q, i, j)
+            else contrary_bound(int(samples.rows[rows].sum())),
         )
 
 
@@ -491,9 +528,10 @@ def whole_rows(rows: object, K: int) -> Int[np.ndarray, "rows width"]:
     return found.astype(np.int64)
 
 
-def _leave_out_none(record: dict[str, Any], name: str) -> None:
-    if record[name] is None:
-        del record[name]
+def _leave_out_none(record: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if record[name] is None:
+            del record[name]
 
 
 def expect_generator(rng: object) -> None:

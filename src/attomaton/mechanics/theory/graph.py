@@ -154,6 +154,16 @@ class PriorityGraph(Tabular):
         lo, hi = np.searchsorted(self.edge_from, [pairs.start, pairs.stop])
         return slice(int(lo), int(hi))
 
+    def only(self, last: int) -> "PriorityGraph":
+        """The graph of one last token by itself."""
+        pairs, edges = self.pairs_of(last), self.edges_of(last)
+        first, end = np.searchsorted(self.component_last, [last, last + 1])
+        return PriorityGraph(
+            self.vocabulary, self.pair_last[pairs], self.pair_token[pairs],
+            self.edge_from[edges] - pairs.start, self.edge_to[edges] - pairs.start, self.edge_weight[edges],
+            self.component[pairs] - first, self.level[first:end],
+        )  # fmt: skip
+
     def pair(self, last: int, token: int) -> int | None:
         """The index of the pair (last, token), or None where no sample holds both."""
         part = self.pairs_of(last)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -31,7 +31,6 @@ from attomaton.errors import DataError, UsageError, counted, visible
 from attomaton.mechanics.theory.finite import (
     DENSE,
     Choices,
-    FiniteComponent,
     Sparse,
     as_choices,
     dense_blocks,
@@ -43,11 +42,9 @@ from attomaton.mechanics.theory.finite import (
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.numerics import ragged_indices, row_pointer, sum_by, unit_scale
 
-if TYPE_CHECKING:
-    from attomaton.mechanics.theory.limit import Limit
-
 LEVEL = 0.95  # of every interval
 INVERTED = 8192  # tokens in a component up to which its covariance is written out (half a gigabyte)
+SOLVED = 512  # tokens in a component above which a few odds are quicker by conjugate gradients
 TOGETHER = 1 << 20  # entries of all covariances written out together
 FOSTER = 1e-6  # relative defect of trace(H V) = size − 1 above which an inverse is not believed
 EXACT = 1e8  # scale of a gradient that asks conjugate gradients for eight digits
@@ -97,7 +94,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StandardErrors(Tabular):
-    """How sure the soft numbers of a limit are; `standard_errors` makes it.
+    """How sure the soft numbers of a limit are; `Limit.standard_errors` makes it.
 
     As a table it has one row for each tied token: `last`, `token`, `log_pi` (log-odds against the geometric mean of its
     component), its `se`, and the interval from `low` to `high`. `odds_table` has the pairs that were seen together.
@@ -197,6 +194,12 @@ class StandardErrors(Tabular):
         values = zip(p, se * p * rest / mass.sum(), low / (1 + low), high / (1 + high), strict=True)
         return [Interval(*map(float, row)) for row in values]
 
+    def scores(self) -> list[Interval]:
+        """The centred log π of every tied token, in the order of `items`."""
+        reach = self._quantile[self.choices.group] * self._all[0]
+        values = zip(self.theta, self._all[0], self.theta - reach, self.theta + reach, strict=True)
+        return [Interval(*map(float, row)) for row in values]
+
     # Where things are
 
     @cached_property
@@ -255,7 +258,7 @@ class StandardErrors(Tabular):
         rows = choices.group_of_choice == group
         part, items = choices.restrict(np.arange(len(self._size)) == group)
         sequence = None if self.sequence is None else self.sequence[rows]
-        if len(items) > INVERTED:
+        if len(items) > SOLVED:
             se = _root(_solved(part, self.theta[items], sequence, contrast))
         else:
             block = next(covariances(part, self.theta[items], sequence))
@@ -282,36 +285,18 @@ def _root(variance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return np.sqrt(np.maximum(variance, 0.0))  # NaN stays NaN
 
 
-def standard_errors(limit: "Limit", windows: Windows | None = None) -> StandardErrors:
-    """How sure the soft numbers of a limit are, from the observed information of its Luce fits.
-
-    With the `windows` it was fitted to, windows of one sequence (a case of an event log, a document of a text) count as
-    dependent; contexts that were given as such are then a sequence each. A limit with dependent embeddings is a
-    `UsageError`: there ties do not come from cycles alone.
-
-    >>> from attomaton import samples_from_sequences, solve_limit
-    >>> limit = solve_limit(samples_from_sequences([["tea", "bell"]] * 4, ["tea", "tea", "tea", "bell"]))
-    >>> odds = standard_errors(limit).odds("bell", "tea", "bell")  # of 3 to 1: √(1/3 + 1/1)
-    >>> round(odds.value, 6), round(odds.se, 6)
-    (1.098612, 1.154701)
-    """
-    if limit.dependent:
-        raise UsageError(
-            "standard errors are those of tokens that cycles of the data tie; these embeddings depend on each other "
-            "and tie others, too."
-        )
-    return luce_errors(limit.graph, limit.samples, limit.finite, windows)
-
-
 def luce_errors(
-    graph: PriorityGraph, samples: Samples, finite: FiniteComponent, windows: Windows | None = None
+    graph: PriorityGraph,
+    samples: Samples,
+    log_pi: Float[np.ndarray, " pairs"],
+    windows: Windows | None = None,
 ) -> StandardErrors:
-    """As `standard_errors`, of what a limit is made of."""
+    """The standard errors of a limit, from what it is made of: see `Limit.standard_errors`."""
     if windows is not None:
         samples = _unmerged(samples, windows)
     cyclic = tied_with_label(graph, samples)
     items, choices = as_choices(graph, cyclic, cyclic.weight)
-    theta = finite.log_pi[items]
+    theta = log_pi[items]
     look = luce_loss(choices, theta).loss
     if windows is None:
         return StandardErrors(

@@ -25,7 +25,7 @@ from attomaton.mechanics.theory.dependent import (
 from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
-from attomaton.mechanics.theory.information import StandardErrors, standard_errors
+from attomaton.mechanics.theory.information import StandardErrors, luce_errors
 from attomaton.mechanics.theory.interior import mixed
 from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_limit
 from attomaton.mechanics.theory.svm import COUPLED_PAIRS, GraphSVM, graph_svm
@@ -175,8 +175,30 @@ class Limit(Tabular):
         return np.where((last >= 0) & (token >= 0), (S * keys[token]).sum(axis=1), 0.0)
 
     def standard_errors(self, windows: Windows | None = None) -> StandardErrors:
-        """How sure the soft numbers are: see `attomaton.mechanics.theory.information.standard_errors`."""
-        return standard_errors(self, windows)
+        """How sure the soft numbers are, from the observed information of the Luce fits.
+
+        With the `windows` it was fitted to, windows of one sequence (a case of an event log, a document of a text)
+        count as dependent; contexts that were given as such are then a sequence each. A limit with dependent
+        embeddings is a `UsageError`: there ties do not come from cycles alone.
+
+        >>> from attomaton import samples_from_sequences, solve_limit
+        >>> limit = solve_limit(samples_from_sequences([["tea", "bell"]] * 4, ["tea", "tea", "tea", "bell"]))
+        >>> odds = limit.standard_errors().odds("bell", "tea", "bell")  # of 3 to 1: √(1/3 + 1/1)
+        >>> round(odds.value, 6), round(odds.se, 6)
+        (1.098612, 1.154701)
+        """
+        if self.dependent:
+            raise UsageError(
+                "standard errors are those of tokens that cycles of the data tie; these embeddings depend on each "
+                "other and tie others, too."
+            )
+        return luce_errors(self.graph, self.samples, self.finite.log_pi, windows)
+
+    def errors_after(self, last: int) -> StandardErrors:
+        """As `standard_errors`, of one last token alone; pairs are numbered as in its own graph."""
+        rows = np.arange(*np.searchsorted(self.samples.last, [last, last + 1]))
+        log_pi = self.finite.log_pi[self.graph.pairs_of(last)]
+        return luce_errors(self.graph.only(last), self.samples.take(rows), log_pi)
 
     def summary(self) -> Summary:
         """The data set and its limit in counts: what `attomaton fit` prints."""

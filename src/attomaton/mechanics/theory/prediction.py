@@ -1,11 +1,13 @@
 """The next token of a context as one record, whatever model was asked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isinf, isnan
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.automaton import Automaton, Unknown, unknown_note
 from attomaton.mechanics.theory.inference import Inference
+from attomaton.mechanics.theory.information import Interval
 from attomaton.results import absent
 
 
@@ -15,6 +17,8 @@ class Share:
 
     token: Label | None
     p: float
+    low: float | None = absent()  # its 95 % interval, where tied tokens are mixed
+    high: float | None = absent()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,9 @@ def limit_prediction(automaton: Automaton, words: Sequence[Label], radius: float
     """What the limit of training predicts, at the norm `radius` of W along W_svm."""
     p = automaton.predict_proba(words, radius)
     shares = falling(p)
+    if isinf(radius):  # on the way there, odds are those of no fit
+        sure = automaton.intervals(words)
+        shares = [_sure(x, sure.get(x.token)) if x.token is not None else x for x in shares]
     unknown = automaton.unknown(words)
     return Prediction(
         context=words,
@@ -54,6 +61,13 @@ def limit_prediction(automaton: Automaton, words: Sequence[Label], radius: float
         unseen=p.unseen,
         note=unknown_note(unknown, bool(shares)),
     )
+
+
+def _sure(share: Share, interval: Interval | None) -> Share:
+    """A share with its interval, where that is known."""
+    if interval is None or isnan(interval.se):
+        return share
+    return replace(share, low=interval.low, high=interval.high)
 
 
 def falling(p: Mapping[Label, float] | Mapping[Label | None, float]) -> list[Share]:

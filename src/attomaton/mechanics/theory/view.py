@@ -22,6 +22,9 @@ class Node:
     level: int
     svm_score: float
     log_pi: float
+    se: float | None = (
+        absent()
+    )  # the standard error of log π, where a token is tied and errors were asked for
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class Link:
     target: int
     weight: float
     margin: float
+    contrary: float | None = (
+        absent()
+    )  # the largest probability of the contrary left open, of a strict one
 
 
 @dataclass(frozen=True)
@@ -73,12 +79,13 @@ class GraphView:
         return found
 
 
-def graph_view(limit: "Limit", last: int) -> GraphView:
-    """The graph of one last token, plain Python types throughout."""
+def graph_view(limit: "Limit", last: int, errors: bool = False) -> GraphView:
+    """The graph of one last token, plain Python types throughout; with `errors`, how sure each number is."""
     graph, words = limit.graph, limit.graph.vocabulary
     pairs, edges = graph.pairs_of(last), graph.edges_of(last)
     component = graph.component[pairs]
     first = int(component.min()) if len(component) else 0
+    se, contrary = _errors(limit, last) if errors else ({}, {})
     nodes = tuple(
         Node(
             id=i,
@@ -87,6 +94,7 @@ def graph_view(limit: "Limit", last: int) -> GraphView:
             level=int(graph.level[graph.component[p]]),
             svm_score=float(limit.svm.score[p]),
             log_pi=float(limit.finite.log_pi[p]),
+            se=se.get(i),
         )
         for i, p in enumerate(range(pairs.start, pairs.stop))
     )
@@ -96,9 +104,10 @@ def graph_view(limit: "Limit", last: int) -> GraphView:
             target=int(b) - pairs.start,
             weight=float(w),
             margin=float(limit.svm.score[a] - limit.svm.score[b]),
+            contrary=contrary.get(e),
         )
-        for a, b, w in zip(
-            graph.edge_from[edges], graph.edge_to[edges], graph.edge_weight[edges], strict=True
+        for e, (a, b, w) in enumerate(
+            zip(graph.edge_from[edges], graph.edge_to[edges], graph.edge_weight[edges], strict=True)
         )
     )
     members: dict[int, list[Label]] = {}
@@ -110,3 +119,20 @@ def graph_view(limit: "Limit", last: int) -> GraphView:
         for c in (np.unique(component) - first).tolist()
     )
     return GraphView(words[last], nodes, links, components)
+
+
+def _errors(limit: "Limit", last: int) -> tuple[dict[int, float], dict[int, float]]:
+    """Standard errors of nodes, and what strict links leave open, by their places."""
+    from attomaton.mechanics.theory.evidence import contrary_bound, edge_rows
+
+    graph, samples = limit.graph.only(last), limit.samples
+    rows = edge_rows(
+        graph, samples.take(np.arange(*np.searchsorted(samples.last, [last, last + 1])))
+    )
+    strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    contrary = {int(e): contrary_bound(int(rows[e])) for e in np.flatnonzero(strict) if rows[e]}
+    if limit.dependent or not graph.cyclic.any():
+        return {}, contrary
+    sure = limit.errors_after(last)
+    found = zip(sure.items.tolist(), sure.scores(), strict=True)
+    return {i: x.se for i, x in found if np.isfinite(x.se)}, contrary

@@ -180,8 +180,8 @@ def _model_sections(r: ModelSummary) -> list[Section]:
             "Strongest priorities",
             "After the last token, the winner came next where the loser was in the context too, and "
             "never the reverse, on any path.",
-            ["after", "winner", "over", "samples", "margin"],
-            ([row.last, row.winner, row.loser, row.weight, _round(row.margin)]
+            ["after", "winner", "over", "samples", "margin", "contrary at most"],
+            ([row.last, row.winner, row.loser, row.weight, _round(row.margin), _round(row.contrary)]
              for row in r.priorities),
         ),
         section(

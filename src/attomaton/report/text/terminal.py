@@ -85,7 +85,9 @@ def graph_text(view: GraphView) -> str:
         inside = members[component.id]
         names = [visible(node.token) for node in inside]
         if len(inside) > 1:
-            names = [f"{x} ({node.log_pi:+.3f})" for x, node in zip(names, inside, strict=True)]
+            sure = ("" if node.se is None else f" ± {node.se:.2g}" for node in inside)
+            told = zip(names, inside, sure, strict=True)
+            names = [f"{x} ({node.log_pi:+.3f}{error})" for x, node, error in told]
         tied = " ~ ".join(names)
         mark = " *" if component.linear else ""
         lines.append(f"  level {component.level}  score {inside[0].svm_score:+.4f}  {tied}{mark}")
@@ -128,7 +130,12 @@ def explanation_text(e: Explanation) -> str:
         [f.token, f.count, _known(f, f.probability), _known(f, f.svm_score), _known(f, f.finite_score), _reason(f)]
         for f in e.fates
     ]  # fmt: skip
-    lines.append(table(["token", "count", "p", "hard", "soft", "why"], rows))
+    header = ["token", "count", "p", "hard", "soft", "why"]
+    if any(f.low is not None for f in e.fates):
+        header.insert(3, "95 %")
+        for row, f in zip(rows, e.fates, strict=True):
+            row.insert(3, _interval(f.low, f.high))
+    lines.append(table(header, rows))
     for fate in e.fates:
         if fate.tie is not None:
             lines.append(f"  {fate.tie.words()}")
@@ -137,7 +144,8 @@ def explanation_text(e: Explanation) -> str:
                 lines.append(f"  {edge.tie.words()}")
                 continue
             seen = "; ".join(map(_sample, edge.evidence))
-            lines.append(f"  {visible(edge.winner)} over {visible(edge.loser)}: {seen}")
+            open_ = "" if edge.contrary is None else f" (contrary at most {edge.contrary:.2g})"
+            lines.append(f"  {visible(edge.winner)} over {visible(edge.loser)}{open_}: {seen}")
     return "\n".join([*dict.fromkeys(lines), *_inference(e.inference)])
 
 
@@ -151,15 +159,23 @@ def _inference(found: Inference | None) -> list[str]:
     return [*lines, *(f"  {x.words()}, in {x.starts} of {starts}" for x in found.orders)]
 
 
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.3f}–{high:.3f}"
+
+
 def prediction_text(found: Prediction, top: int) -> str:
     """The likeliest next tokens; those of the context that the model does not know are marked."""
     mark: dict[Label | None, str] = dict.fromkeys(found.unseen, "never seen with the last token")
     mark |= {x.token: x.why for x in found.unknown}
-    shown = [(_named(r.token), r.p, mark.pop(r.token, "")) for r in found.probabilities[:top]]
+    shown = [
+        (_named(r.token), r.p, _interval(r.low, r.high), mark.pop(r.token, ""))
+        for r in found.probabilities[:top]
+    ]
     left_out = [x.token for x in found.unknown if x.token in mark]
-    rows = [*shown, *((token, NONE, mark[token]) for token in left_out)]
-    marked = any(row[2] for row in rows)
-    text = table(["token", "p", ""][: 2 + marked], [row[: 2 + marked] for row in rows])
+    rows = [*shown, *((token, NONE, "", mark[token]) for token in left_out)]
+    kept = [0, 1, *(i for i in (2, 3) if any(row[i] for row in rows))]
+    header = ("token", "p", "95 %", "")
+    text = table([header[i] for i in kept], [[row[i] for i in kept] for row in rows])
     if found.prediction is None:
         text = f"no prediction\n{found.note}"
     elif found.note:
