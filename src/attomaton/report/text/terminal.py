@@ -153,7 +153,7 @@ def _inference(found: Inference | None) -> list[str]:
     """What keys and queries add to the answer of the data."""
     if found is None:
         return []
-    comes = "no prediction" if found.prediction is None else f"{_quoted(found.prediction)} comes"
+    comes = "undecided" if found.prediction is None else f"{_quoted(found.prediction)} comes"
     starts = counted(found.starts, "start")
     lines = [f"by keys and queries of rank {found.rank} ({starts}): {comes}. {found.note}"]
     return [*lines, *(f"  {x.words()}, in {x.starts} of {starts}" for x in found.orders)]
