@@ -15,8 +15,8 @@ def test_which_tokens_attention_picks(figure):
         np.testing.assert_allclose(np.sum(row["attention"], axis=-1), 1, rtol=1e-6)
 
 
-def test_figure_6_as_published_has_64_cells_and_falls_with_eta_z():
-    found = figures.fig6()
+def test_figure_6_has_64_cells_and_falls_with_eta_z():
+    found = figures.fig6(seeds=4)
     assert (found["verdict"], found["control"]) == ("holds", "fails")
     assert len(found["cells"]) == 64
     assert set(found["cells"][0]) == {
@@ -32,7 +32,7 @@ def test_figure_6_as_published_has_64_cells_and_falls_with_eta_z():
 
 @pytest.mark.parametrize("figure", [figures.fig11, figures.fig12])
 def test_recall_of_distinct_tokens(figure):
-    found = figure(seeds=10)
+    found = figure(seeds=8)
     assert (found["verdict"], found["control"]) == ("holds", "fails")
     assert len(found["rows"]) == 2 * 4 * len(figures.THRESHOLDS)
     assert all(0 <= row["recall_mean"] <= 1 for row in found["rows"])
@@ -54,13 +54,13 @@ class Memory:
 
 
 def test_panels_that_were_finished_are_kept_and_end_in_the_same_figure():
-    whole, told = figures.fig11(seeds=2), []
+    whole, told = figures.fig11(seeds=8), []
     memory = Memory(most=1)
     with pytest.raises(KeyboardInterrupt):
-        figures.fig11(seeds=2, checkpoint=memory)
+        figures.fig11(seeds=8, checkpoint=memory)
     (kept,) = memory.kept
     memory.most = 9
-    again = figures.fig11(2, memory, lambda *said: told.append(said))
+    again = figures.fig11(8, memory, lambda *said: told.append(said))
     assert sorted(memory.kept) == ["control-queries-1", "queries-1", "queries-3"]
     assert kept in memory.kept
     assert (told[-1], len(told)) == ((3, 3, "control-queries-1"), 3)
@@ -70,10 +70,10 @@ def test_panels_that_were_finished_are_kept_and_end_in_the_same_figure():
 
 def test_a_damaged_panel_is_refused():
     memory = Memory(most=9)
-    figures.fig11(seeds=2, checkpoint=memory)
+    figures.fig11(seeds=8, checkpoint=memory)
     memory.kept["queries-1"] = {**memory.kept["queries-1"], "z": np.zeros((1, 2, 3, 4))}
     with pytest.raises(DataError, match="does not fit"):
-        figures.fig11(seeds=2, checkpoint=memory)
+        figures.fig11(seeds=8, checkpoint=memory)
 
 
 def table(values):

@@ -48,7 +48,7 @@ time.sleep(60)
     ("handler", "faults"),
     [
         ("signal.signal(signal.SIGINT, signal.SIG_DFL)", {"crash"}),
-        ("", {"crash", "traceback"}),
+        ("signal.signal(signal.SIGINT, signal.default_int_handler)", {"crash", "traceback"}),
         ("signal.signal(signal.SIGINT, lambda *_: sys.exit(130))", {"lines"}),
         ("signal.signal(signal.SIGINT, lambda *_: sys.exit('gone'))", {"exit code"}),
     ],

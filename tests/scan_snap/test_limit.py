@@ -300,6 +300,7 @@ def test_a_step_that_overflows_is_named():
         ({"start": "zeros"}, "did you mean 'zero'?"),
         ({"method": "steps"}, "needs steps or times"),
         ({"method": "steps", "steps": 0}, "at least 1"),
+        ({"method": "steps", "steps": 2**31}, "at most 2,147,483,647 is possible"),
         ({"method": "steps", "times": [0.0, 0.5]}, "whole numbers"),
         ({"method": "steps", "times": [0, 50], "steps": 10}, "times go to 50"),
         ({"steps": 10}, 'steps is for method="steps"'),

@@ -78,12 +78,9 @@ def endless_logits(classes: SequenceClasses, batch: int, streams: int) -> Logits
     from attomaton.scan_snap.experiment.population import population_of, velocity
 
     whole = population_of(classes, merged=True)
-    # Compiled, every call would build a program of its own for a handful of numbers.
-    with jax.disable_jit():
-        drawn = [
-            draw_contexts(classes, T=2, batch=batch, steps=STEPS, index=i)[0]
-            for i in range(streams)
-        ]
+    drawn = [
+        draw_contexts(classes, T=2, batch=batch, steps=STEPS, index=i)[0] for i in range(streams)
+    ]
 
     def step(W: tuple[Any, Any], n: Any) -> tuple[tuple[Any, Any], None]:
         log_P, row, column, _, distinct = map(jnp.asarray, whole)

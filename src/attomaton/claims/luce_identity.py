@@ -104,6 +104,18 @@ def _layer(W: Any, E: Any, C: Any, at: Positions) -> Any:
     return jnp.einsum("nd,nd->n", C[at.label], f)
 
 
+def _differentiated(W: Any, E: Any, C: Any, at: Positions) -> Any:
+    """The gradient of the layer's loss by W, and the layer's values."""
+    import jax
+    import jax.numpy as jnp
+
+    def loss(w: Any) -> Any:
+        p = _layer(w, E, C, at)
+        return -at.weight @ jnp.log(p), p
+
+    return jax.grad(loss, has_aux=True)(W)
+
+
 class Both(NamedTuple):
     """The layer as measured and the choice model as predicted, at one W."""
 
@@ -117,7 +129,6 @@ class Both(NamedTuple):
 
 def _at(case: Case, W: Float[np.ndarray, "width width"], repeats: bool) -> Both:
     import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import loss_and_gradient
 
@@ -126,16 +137,13 @@ def _at(case: Case, W: Float[np.ndarray, "width width"], repeats: bool) -> Both:
     C = np.linalg.pinv(E).T
     at = _positions(s)
     with float64():
-        place: Any = Positions(*map(jnp.asarray, at))  # type: ignore[arg-type]
-        E_, C_, W_ = map(jnp.asarray, (E, C, W))
-        p = np.asarray(_layer(W_, E_, C_, place))
-        plain = jax.grad(lambda w: -place.weight @ jnp.log(_layer(w, E_, C_, place)))(W_)
-        _, trained = loss_and_gradient(W_, problem_of(case))
+        plain, p = jax.jit(_differentiated)(W, E, C, at)
+        _, trained = jax.jit(loss_and_gradient)(W, problem_of(case))
     choices = choices_of(s)
     theta = pair_scores(case, W)
     look = luce_loss(choices, theta)
     return Both(
-        p, look.p[choices.winner_at], np.asarray(plain), _pulled_back(case, look.gradient),
+        np.asarray(p), look.p[choices.winner_at], np.asarray(plain), _pulled_back(case, look.gradient),
         np.asarray(trained), _blind(choices, theta, s, repeats),
     )  # fmt: skip
 

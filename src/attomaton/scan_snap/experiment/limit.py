@@ -35,7 +35,7 @@ METHODS = ("adaptive", "steps")
 STARTS = ("zero", "uniform")
 LAST = 1e6  # where the differential equation ends when nobody says when to record
 RECORDS = 200
-MOST = 100_000  # solver steps between two records before a run counts as failed
+SOLVER_STEPS = 100_000  # between two records before a run counts as failed
 SMALLEST = 1e-15  # a solver step shorter than this, in s, is a failure too
 CHUNKS = 50  # pieces a run is cut into when somebody watches it
 
@@ -269,7 +269,7 @@ def _flow(
             given.rtol, given.atol, dtmin=SMALLEST, force_dtmin=False
         ),
         adjoint=diffrax.ForwardMode(),  # nobody differentiates through; the program compiles faster
-        max_steps=MOST,
+        max_steps=SOLVER_STEPS,
         throw=False,
     )
     after = jax.tree.map(lambda value: value[-1], solution.ys)
