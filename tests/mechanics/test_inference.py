@@ -7,6 +7,7 @@ import pytest
 
 from attomaton import infer, samples_from_sequences, solve_limit, train
 from attomaton.claims.factorised import right, unrelated
+from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import UsageError
 from attomaton.mechanics.synthetic import draw_ordered
 from attomaton.mechanics.theory.inference import DECIDED, FROM_OTHERS, UNDETERMINED
@@ -73,6 +74,15 @@ def test_starts_that_disagree_and_ties_stay_undetermined():
     (order,) = infer(limit, level, ["a", "b", "q"]).orders
     assert order.basis == f"{UNDETERMINED}, as good as a tie"
     assert found.orders[0].basis == FROM_OTHERS  # the control
+
+
+def test_a_token_that_no_context_holds_stays_undetermined():
+    contexts, labels = zip(*SHARED, strict=True)
+    samples = samples_from_sequences(contexts, labels, None, Vocabulary("abprqz"))
+    factors = train(samples, **HOW).factors
+    found = infer(solve_limit(samples), factors, ["z", "a", "p"])
+    assert (found.prediction, set(found.open)) == (None, {"a", "z"})
+    assert found.orders[0].basis == f"{UNDETERMINED}, no other last token orders the pair"
 
 
 def test_nothing_is_inferred_after_a_token_that_never_was_last():

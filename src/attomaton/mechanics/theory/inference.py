@@ -121,9 +121,8 @@ def infer(
         keys, queries = table.keys @ keys, table.queries @ queries
     words = read_context(context)
     q = vocabulary.id_of(words[-1]) if words else None
-    learned = np.unique(graph.pair_token)
-    tokens = np.array([i for x in dict.fromkeys(words) if (i := vocabulary.id_of(x)) is not None])
-    tokens = tokens[np.isin(tokens, learned)]
+    known = (vocabulary.id_of(x) for x in dict.fromkeys(words))
+    tokens = np.array([i for i in known if i is not None], np.int64)
 
     def answer(open_: Sequence[int], orders: tuple[Order, ...], note: str) -> Inference:
         named = tuple(vocabulary[i] for i in open_)
