@@ -78,6 +78,7 @@ CASES = (
     Case("summary figure", ("summary", "../model"), option="--figure", out=f"{OUT}.svg"),
     Case("coverage page", ("coverage", "../model"), option="--html", out=f"{OUT}.html"),
     Case("coverage odds", ("coverage", "../model"), out=f"{OUT}.parquet"),
+    Case("compare page", ("compare", "../run", "--data", "../model"), option="--html", out=f"{OUT}.html"),
 )  # fmt: skip
 # Another question for each of these, whose answer an earlier run has left at the place.
 EARLIER = {
@@ -155,6 +156,7 @@ class Bench:
         for words in (
             ("fit", SHORT, "--context", "6", "-o", "model"),
             (*TUNE_SMALL, "-o", "predictor"),
+            ("train", "model", "--steps", "5", "-o", "run"),
         ):
             ended = self.run(words, arena)
             if ended.code != 0:

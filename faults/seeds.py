@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attomaton.claims.margins import strict_edges
 from attomaton.corpus.readers import read_parts, read_samples, read_windows
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.sessions import draw_sessions, write_sessions
@@ -22,7 +23,7 @@ from attomaton.folders.model import write_head, write_part
 from attomaton.jobs.dynamics import columns as dynamics_columns
 from attomaton.jobs.fit import fit_run
 from attomaton.jobs.sweep import sweep_run
-from attomaton.jobs.train import training_records
+from attomaton.jobs.train import data_fingerprint, training_records
 from attomaton.jobs.verify import _summary
 from attomaton.mechanics.experiment.train import Training, metric_columns
 from attomaton.mechanics.theory.limit import solve_limit
@@ -182,11 +183,14 @@ def training(folder: Path) -> None:
     run = Training(None, scores, np.array([0, 5, 10]), records, ["finished"] * 2, {"run": 0.1})
     config = {"data": "a.jsonl", "init": "zeros", "optimizer": "gd", "lr": 0.1, "steps": 10, "head": "identity",
               "loss": "log", "seeds": 2, "seed": 0}  # fmt: skip
-    summary = {"samples": 8, "loss_floor": 0.1, "svm_norm": 1.0, "status": run.status,
+    summary = {"samples": 8, "loss_floor": 0.1, "svm_norm": 1.0, "status": run.status, "steps": 10,
+               "data_fingerprint": data_fingerprint(limit.samples),
                "final": [{"seed": 0, "loss": 0.25}, {"seed": 1, "loss": None}]}  # fmt: skip
     with new_folder(folder / "run", "train") as work:
         provenance(work, config, summary)
         write_columns(work / "metrics.parquet", metric_columns(training_records(run, limit), 2))
+        learned = np.zeros((2, len(strict_edges(limit.graph))), np.int32)
+        write_arrays(work / "state.safetensors", {"scores": scores, "learned": learned})
         write_json(work / "status.json", {"status": run.status})
     (folder / "a.jsonl").unlink()
 

@@ -132,10 +132,10 @@ def listed(heading: str, faults: Sequence[str], cure: str, most: int = 5) -> str
 def counted(n: int, noun: str) -> str:
     """A number of things, in words.
 
-    >>> counted(1, "fault"), counted(3, "fault"), counted(2, "query")
-    ('1 fault', '3 faults', '2 queries')
+    >>> counted(1, "fault"), counted(3, "fault"), counted(2, "query"), counted(2, "priority")
+    ('1 fault', '3 faults', '2 queries', '2 priorities')
     """
-    many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    many = f"{noun[:-1]}ies" if noun.endswith(("ry", "ty")) else f"{noun}s"
     return f"{n} {noun if n == 1 else many}"
 
 

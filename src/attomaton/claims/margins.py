@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from attomaton.claims.measure import Yardstick, measure, yardstick
 from attomaton.errors import SolverError, UsageError, counted
+from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit, dense_matrix
 from attomaton.mechanics.theory.norms import Norm, NormLimit, norm_key, norm_limit
 
@@ -47,11 +49,22 @@ class Target(NamedTuple):
     unit: Any
 
 
+class Edges(NamedTuple):
+    """Strict priorities as places of the scores of pairs; `E`, `token` and `last` give these where W is a matrix."""
+
+    above: Any
+    below: Any
+    token: Any = None
+    last: Any = None
+    E: Any = None
+
+
 class Rulers(NamedTuple):
-    """What `measure_margins` measures by."""
+    """What `measure_margins` and `follow_orders` measure by."""
 
     yardstick: Yardstick
     targets: dict[str, Target]
+    edges: Edges
 
 
 def ends_of(limit: Limit, own: Norm) -> Ends:
@@ -93,7 +106,37 @@ def rulers(ends: Ends, seeds: int = 1) -> Rulers:
     import jax
 
     stacked = jax.tree.map(lambda x: np.stack([np.asarray(x, float)] * seeds), targets)
-    return Rulers(yardstick(limit, seeds), stacked)
+    edges = jax.tree.map(lambda x: np.stack([x] * seeds), _edges(limit))
+    return Rulers(yardstick(limit, seeds), stacked, edges)
+
+
+def strict_edges(graph: PriorityGraph) -> Int[np.ndarray, " strict"]:
+    """Which edges of a graph lead from one component to another."""
+    return np.flatnonzero(graph.component[graph.edge_from] != graph.component[graph.edge_to])
+
+
+def _edges(limit: Limit) -> Edges:
+    graph = limit.graph
+    strict = strict_edges(graph)
+    ends = graph.edge_from[strict].astype(np.int32), graph.edge_to[strict].astype(np.int32)
+    if limit.embeddings is None:
+        return Edges(*ends)
+    return Edges(*ends, graph.pair_token, graph.pair_last, limit.embeddings.E)
+
+
+def follow_orders(
+    since: "Int[Array, ' strict']",
+    params: "Float[Array, '*shape']",
+    step: "Int[Array, '']",
+    by: Rulers,
+) -> "Int[Array, ' strict']":
+    """For each strict priority the first step looked at since which its order has been right; −1 while it is wrong."""
+    import jax.numpy as jnp
+
+    above, below, token, last, E = by.edges
+    score = params if E is None else ((E @ params)[token] * E[last]).sum(axis=1)
+    right = score[above] > score[below]
+    return jnp.where(right, jnp.where(since < 0, step.astype(since.dtype), since), -1)
 
 
 def _parameters(limit: Limit, found: NormLimit) -> np.ndarray:

@@ -10,6 +10,7 @@ import typer.core
 
 from attomaton.cli import (
     ask,
+    compare,
     coverage,
     data,
     fit,
@@ -96,7 +97,20 @@ def _root(
     """What a self-attention layer learns from next-token prediction, exactly, on your data."""
 
 
-for part in (data, fit, predictor, ask, stability, summary, coverage, scan, verify, runs, lab):
+for part in (
+    data,
+    fit,
+    predictor,
+    ask,
+    stability,
+    summary,
+    coverage,
+    compare,
+    scan,
+    verify,
+    runs,
+    lab,
+):
     part.register(app)
 
 

@@ -1,7 +1,8 @@
 """The command that tells a person what was learned: of a model, a last token or a document."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,6 +51,8 @@ def summary(
     from attomaton.disk.storage import check_file
     from attomaton.folders.model import ModelFolder
     from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.figures.summary import summary_figure
+    from attomaton.report.html.summary import summary_page
     from attomaton.report.text.summary import in_words, summary_text
 
     if last is not None and document is not None:
@@ -73,7 +76,10 @@ def summary(
 
             record = model_summary(opened.limit(), top)
         how = opened.record.reading
-        written = _write(record, html, figure)
+        written = write_pictures(
+            html, figure, lambda: summary_figure(record),
+            lambda svg, footer: summary_page(record, svg, footer),
+        )  # fmt: skip
     if how.ordering is not None:
         say(how.ordering.text())
     told = {**head, **plain(record), "reading": how, "in_words": in_words(record)}
@@ -118,8 +124,13 @@ def _document(
     return path, split, record
 
 
-def _write(record: "Summary", html: Path | None, figure: Path | None) -> list[Path]:
-    """The files asked for, written."""
+def write_pictures(
+    html: Path | None,
+    figure: Path | None,
+    draw: Callable[[], Any],
+    page: Callable[[str | None, str], str],
+) -> list[Path]:
+    """The files asked for, written: a figure, and a page made from its SVG and a footer."""
     if html is None and figure is None:
         return []
     from attomaton.disk.formats import write_text
@@ -127,16 +138,14 @@ def _write(record: "Summary", html: Path | None, figure: Path | None) -> list[Pa
     from attomaton.disk.provenance import package_version
     from attomaton.disk.storage import write_whole
     from attomaton.report.figures import canvas
-    from attomaton.report.figures.summary import summary_figure
-    from attomaton.report.html.summary import summary_page
 
     # A page can do without its picture; a figure cannot be drawn without matplotlib.
-    drawn = summary_figure(record) if figure or package_version("matplotlib") else None
+    drawn = draw() if figure or package_version("matplotlib") else None
     if figure is not None:
         canvas.write(drawn, figure)
     if html is not None:
         footer = f"attomaton {package_version('attomaton')} · {command()}"
         svg = None if drawn is None else canvas.to_svg(drawn)
-        page = summary_page(record, svg, footer)
-        write_whole(html, lambda path: write_text(path, page))
+        text = page(svg, footer)
+        write_whole(html, lambda path: write_text(path, text))
     return [path for path in (html, figure) if path is not None]

@@ -93,12 +93,20 @@ def train_beside_theory(
     """Train the layer on a limit's own samples, measuring on the way how far it still is from the limit.
 
     Besides `measure`'s records there are margins, as shares of the best that a norm allows (`measure_margins`): in the
-    norm of the optimiser, in Frobenius', and for one-hot tokens in the max norm. `ends` are the limits in these norms,
+    norm of the optimiser, in Frobenius', and for one-hot tokens in the max norm. `followed` of the answer says of each
+    strict priority since which step its order has been right (`follow_orders`). `ends` are the limits in these norms,
     where they are known. `options` are those of `train`, with its defaults. `progress` is told how far it is, `watch`
     all that was measured so far, both as `train` tells them.
     """
-    from attomaton.claims.margins import ends_of, measure_margins, rulers
+    from attomaton.claims.margins import (
+        ends_of,
+        follow_orders,
+        measure_margins,
+        rulers,
+        strict_edges,
+    )
 
+    seeds = whole_number("seeds", seeds, least=1, most=MOST)
     if ends is None:
         factorised = options.get("factorised")
         own = limit_norm(optimizer, factorised)
@@ -112,7 +120,8 @@ def train_beside_theory(
         seeds=seeds,
         loss_floor=limit.finite.loss_floor if loss == "log" else None,
         record=measure_margins,
-        context=rulers(ends, whole_number("seeds", seeds, least=1, most=MOST)),
+        context=rulers(ends, seeds),
+        follow=(follow_orders, np.full((seeds, len(strict_edges(limit.graph))), -1, np.int32)),
         progress=progress,
         watch=watch,
         checkpoint=checkpoint,
@@ -146,7 +155,7 @@ def train_run(
     place = check_place(out, "run", (data, vocabulary, reading.tokenizer, *inputs), force)
     settings = resolved(init=init, **options)
     asked_for = (embeddings, vocabulary, dimension)
-    limit, how, vectors = _limit_to_reach(data, asked_for, settings.seed, reading)
+    limit, how, vectors = limit_to_reach(data, asked_for, settings.seed, reading)
     samples = limit.samples
     start: str | np.ndarray = init
     options = {k: v for k, v in asdict(settings).items() if k != "init"}
@@ -250,7 +259,7 @@ def _as_trained(limit: Limit, optimizer: str, factorised: int | None) -> Limit:
     return solve_limit(limit.samples, check_embeddings(np.eye(K)))
 
 
-def _limit_to_reach(
+def limit_to_reach(
     data: Path | str,
     asked_for: tuple[Path | str | None, Path | str | None, int | None],
     seed: int,
@@ -357,13 +366,16 @@ def _with_gap(records: Mapping[str, np.ndarray], limit: Limit) -> dict[str, np.n
 def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
     """W, one per seed (without the leading axis for a single seed); the pair scores where W is never built.
 
-    `C` is the general head, where one was drawn; `keys` and `queries` are the factors of W, where they were trained.
+    `C` is the general head, where one was drawn; `keys` and `queries` are the factors of W, where they were trained;
+    `learned` says since when each strict priority has been right.
     """
-    head = {} if run.C is None else {"C": run.C[0]}
 
     def single(x: np.ndarray) -> np.ndarray:
         return x[0] if len(run.status) == 1 else x
 
+    head = {} if run.C is None else {"C": run.C[0]}
+    if run.followed is not None:
+        head["learned"] = single(run.followed)
     if run.factors is not None:
         head |= {"keys": single(run.factors[:, 0]), "queries": single(run.factors[:, 1])}
 

@@ -13,6 +13,7 @@ from jaxtyping import Int
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
 from attomaton.errors import DataError
+from attomaton.mechanics.experiment.arguments import record_steps
 from attomaton.mechanics.experiment.steps import Plan, State, build
 
 CHUNKS = 50  # pieces a run is cut into when somebody watches it
@@ -96,7 +97,11 @@ def _course(
     import jax
 
     watched = any(x is not None for x in (progress, watch, checkpoint))
-    stops, size = _chunks(marks, watched)
+    # What is followed is looked at early, too, wherever the records lie.
+    looked = marks
+    if plan.follow is not None:
+        looked = np.union1d(marks, record_steps(int(marks[-1]), "log"))
+    stops, size = _chunks(looked, watched)
     lengths = np.diff(stops, prepend=0, append=np.full(-len(stops) % size, stops[-1]))
     begin = perf_counter()
     fixed = jax.device_put(fixed)
@@ -151,6 +156,8 @@ def _packed(state: State, parts: list[dict[str, np.ndarray]]) -> Arrays:
     records = {f"record/{k}": np.stack([p[k] for p in parts]) for k in parts[0]}
     moments = {f"moment/{i}": np.asarray(m) for i, m in enumerate(state.moments)}
     named = {name: np.asarray(getattr(state, name)) for name in ("params", "step", "failed")}
+    if not isinstance(state.followed, tuple):
+        named["followed"] = np.asarray(state.followed)
     return {**named, **moments, **records}
 
 
@@ -158,6 +165,8 @@ def unpacked(saved: Arrays, first: State, size: int) -> tuple[State, list[dict[s
     """What `_packed` was given; `first` is the state of a run that begins, `size` the width of a chunk's records."""
     wanted = {"params": first.params, "step": first.step, "failed": first.failed}
     wanted |= {f"moment/{i}": m for i, m in enumerate(first.moments)}
+    if not isinstance(first.followed, tuple):
+        wanted["followed"] = first.followed
     fits = [
         name in saved and saved[name].shape == x.shape and saved[name].dtype == x.dtype
         for name, x in wanted.items()
@@ -172,7 +181,8 @@ def unpacked(saved: Arrays, first: State, size: int) -> tuple[State, list[dict[s
     records = {k.removeprefix("record/"): v for k, v in saved.items() if k.startswith("record/")}
     chunks = len(next(iter(records.values())))
     parts = [{k: v[i] for k, v in records.items()} for i in range(chunks)]
-    return State(saved["params"], moments, saved["step"], saved["failed"]), parts
+    followed = saved["followed"] if "followed" in wanted else ()
+    return State(saved["params"], moments, saved["step"], saved["failed"], followed), parts
 
 
 def _chunks(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Data = tuple[Problem | Whole, Pairs | None]  # the pairs: of factors that have no matrix W
 
 Record = Callable[..., dict]
+Follow = Callable[..., Any]  # (what was kept, parameters, step, context) to what is kept
 CACHED = 2**20  # numbers of all problems together that a processor's cache holds
 
 
@@ -40,15 +41,20 @@ class Plan(NamedTuple):
     beta2: float | None = None
     schedule: str = "constant"
     factorised: bool = False  # the parameters are the factors of W
+    follow: Follow | None = None
 
 
 class State(NamedTuple):
-    """Where training stands; `failed` is the first step that gave no finite result, 0 for none."""
+    """Where training stands; `failed` is the first step that gave no finite result, 0 for none.
+
+    `followed` is what a caller keeps of the way so far.
+    """
 
     params: Any
     moments: tuple
     step: Any
     failed: Any
+    followed: Any = ()
 
 
 class Given(NamedTuple):
@@ -111,10 +117,10 @@ def fall_apart(problem: "Problem | Whole") -> bool:
     return (bags.token.size * E.shape[-1] if bags.score is None else E.size) > CACHED
 
 
-def first_state(plan: Plan, params: np.ndarray) -> State:
+def first_state(plan: Plan, params: np.ndarray, followed: Any = ()) -> State:
     """Where training stands before its first step."""
     zero = np.zeros(len(params), np.int64)
-    return State(params, _optimiser(plan).init(params), zero, zero)
+    return State(params, _optimiser(plan).init(params), zero, zero, followed)
 
 
 def _optimiser(plan: Plan, eps: Any = 0.0) -> Optimiser:
@@ -223,10 +229,14 @@ def _advance(
             moments,
             state.step + 1,
             jnp.where(fine | (state.failed > 0), state.failed, state.step + 1),
+            state.followed,
         )
 
     def segment(state: State, length: Any) -> tuple[State, "dict[str, Array]"]:
         state = jax.lax.fori_loop(0, length, step, state)
+        if plan.follow is not None:
+            kept = plan.follow(state.followed, weights(state.params), state.step, given.context)
+            state = state._replace(followed=kept)
         values = {
             "loss": look(state.params, problem)[0],
             "norm": product_norm(state.params) if plan.factorised else _unit(state.params)[1],

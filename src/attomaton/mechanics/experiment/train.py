@@ -57,6 +57,7 @@ from attomaton.mechanics.experiment.arguments import (
 )
 from attomaton.mechanics.experiment.course import Checkpoint, Watch, run_course
 from attomaton.mechanics.experiment.steps import (
+    Follow,
     Given,
     Plan,
     Record,
@@ -95,6 +96,7 @@ class Training(Tabular):
     settings: Settings = USUAL
     C: Float[np.ndarray, "sets vocab width"] | None = None  # general heads, one for each data set
     factors: Float[np.ndarray, "problems 2 width rank"] | None = None
+    followed: np.ndarray | None = None  # what `follow` kept, one row for each problem
 
     @property
     def limit_norm(self) -> str | float:
@@ -155,6 +157,7 @@ def train(
     loss_floor: PerProblem | None = None,
     record: Record | Any | None = None,
     context: Any = None,
+    follow: tuple[Follow, np.ndarray] | None = None,
     progress: Progress | Any | None = None,
     watch: Watch | Any | None = None,
     checkpoint: Checkpoint | None = None,
@@ -192,6 +195,8 @@ def train(
     told; `every="log"` spaces them evenly on a logarithmic axis), and with them the scalars of
     `record(params, context)`: a function JAX can trace, best one of a module (each new function is
     compiled anew), and a tree of arrays whose leading axis is the problems.
+    `follow` is a function that carries something along, (kept, parameters, step, context) to kept, and what it begins
+    with, one row for each problem; it is called at every record and at steps evenly on a log axis.
 
     `progress(done_steps, steps, words)`, the mean loss in words, is called some fifty times on the way; a keyboard
     interrupt then ends the run early with what was computed so far. `watch(steps, records)` is called as
@@ -273,10 +278,10 @@ def train(
         apart = many and fall_apart(problem)
         plan = Plan(
             optimizer, kind, loss, batch_size, record, not many, apart, own["beta1"], own["beta2"], schedule,
-            rank is not None,
+            rank is not None, None if follow is None else follow[0],
         )  # fmt: skip
         pairs = pairs_of(sets, not many) if rank is not None and tables is None else None
-        state = first_state(plan, padded(starts))
+        state = first_state(plan, padded(starts), () if follow is None else follow[1])
         course = run_course(
             plan, state, ((problem, pairs), given), marks, progress, watch, checkpoint
         )
@@ -300,6 +305,7 @@ def train(
         ),
         C=None if heads is None else padded(heads),
         factors=None if rank is None else factors,
+        followed=None if follow is None else np.asarray(course.state.followed),
     )  # fmt: skip
 
 

@@ -123,7 +123,7 @@ def convergence_figure(
         if rate:
             panel = _Panel("norm of W", (("norm", ""),), None, log=False)  # noqa: PLW2901
         _draw_panel(axes, panel, steps, measured)
-        _step_axis(axes, steps)
+        step_axis(axes, steps)
         if rate:
             _draw_growth(axes, steps, measured["norm"], rate)
         if i == 0 and len(loss) > 1:
@@ -220,7 +220,7 @@ def _curve(
     axes.plot(steps, middle, style, color=colour, lw=1.8, label=label or None)
 
 
-def _step_axis(axes: Any, steps: np.ndarray) -> None:
+def step_axis(axes: Any, steps: np.ndarray) -> None:
     """A logarithmic axis of steps; step 0, where there is one, gets a place of its own."""
     if steps.size and steps.min() <= 0:
         axes.set_xscale("symlog", linthresh=1, linscale=0.3)
@@ -427,7 +427,7 @@ def _draw_seed_curves(axes: Any, curves: Mapping[str, Values]) -> None:
         axes.plot(steps, row, color=BLUE, lw=0.8, alpha=0.45, gid=f"seed-{i}")
     axes.plot(steps, np.median(values, axis=0), color=BLUE, lw=2.2, label="median")
     axes.axhline(1, ls="--", color=BLACK, lw=1.2, gid="theory", label="theory: 1")
-    _step_axis(axes, steps)
+    step_axis(axes, steps)
     _key_below(axes)
 
 

@@ -1,0 +1,56 @@
+"""The command that lays runs of training beside each other and the exact limit."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attomaton.cli.console import emit, progress_bar, say
+from attomaton.cli.options import Figure, Json, at_least, command
+from attomaton.cli.summary import write_pictures
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    command(app, "Training")(compare)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders written by `attomaton train`.")],
+    data: Annotated[
+        Path | None, typer.Option(help="The data or model (default: what they were trained on).")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Rows of each table.")] = 10,
+    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    figure: Figure = None,
+    json: Json = False,
+) -> None:
+    """Compare what runs of training have learned, and when.
+
+    Which priorities of the exact limit each has right, in which order it learned them, where the runs disagree, which
+    answers differ from the automaton's, how far the odds of tied tokens are off. All runs must be of the same data.
+    """
+    from attomaton.disk.formats import plain
+    from attomaton.disk.storage import check_file
+    from attomaton.jobs.compare import compare_runs
+    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.figures.comparison import comparison_figure
+    from attomaton.report.html.summary import sections_page
+    from attomaton.report.text.comparison import TITLE, comparison_text, in_words, sections
+
+    inputs = (*runs, data)
+    if html is not None:
+        check_file(html, (".html", ".htm"), inputs)
+    if figure is not None:
+        check_file(figure, FIGURES, inputs)
+    at_least("--top", top, 1)
+    with progress_bar("compare"):
+        record = compare_runs(runs, data, top)
+        caption = "The share of strict priorities that are right from this step on, as far as it was looked at."
+        written = write_pictures(
+            html, figure, lambda: comparison_figure(record),
+            lambda svg, footer: sections_page(TITLE, in_words(record), sections(record), svg, caption, footer),
+        )  # fmt: skip
+    emit({**plain(record), "in_words": in_words(record)}, comparison_text(record), json)
+    for path in written:
+        say(f"written: {path}")

@@ -1,0 +1,117 @@
+"""Runs of training side by side, told to a person: sentences and tables from a `Comparison`."""
+
+from collections.abc import Sequence
+from string import ascii_uppercase
+
+from attomaton.claims.comparison import Comparison, Priority
+from attomaton.corpus.vocabulary import Label
+from attomaton.errors import counted, cut, visible
+from attomaton.report.text.summary import Section, as_text
+from attomaton.report.words import share_text
+
+TITLE = "Runs of training beside the exact limit"
+NEVER = "–"
+WIDEST = 60  # characters of a context
+
+
+def in_words(record: Comparison) -> str:
+    """What the runs have in common and where they differ; every number of it is in the record."""
+    n, layers = record.priorities, record.layers
+    if not n:
+        said = "No token outranks another in these data, so there is no order to learn."
+    elif all(x.right == n for x in layers):
+        said = f"{_every(layers)} all {counted(n, 'strict priority')} right."
+    else:
+        best, worst = max(x.right for x in layers), min(x.right for x in layers)
+        most = f"{worst:,} to {best:,}" if best != worst else f"{best:,}"
+        said = (
+            f"Of {counted(n, 'strict priority')}, {most} are right; about {record.disputed:,} the "
+            f"runs disagree, {record.wrong:,} all have wrong."
+        )
+    if record.different:
+        share = share_text(record.different / record.samples)
+        said += (
+            f" In {record.different:,} of {counted(record.samples, 'sample')} ({share}) some run's likeliest token is "
+            "not the automaton's."
+        )
+    else:
+        said += f" All {counted(record.samples, 'sample')} are answered as by the automaton."
+    return said
+
+
+def _every(layers: Sequence[object]) -> str:
+    return "The run has" if len(layers) == 1 else f"All {len(layers)} runs have"
+
+
+def sections(record: Comparison) -> list[Section]:
+    """The tables of a comparison."""
+    letters = list(ascii_uppercase[: len(record.layers)])
+    runs: list[list[object]] = [
+        [letter, x.name, x.optimizer, x.steps, x.right, _or_never(x.half), _or_never(x.all), _or_never(x.order),
+         x.answers, _or_never(x.odds_mean), _or_never(x.odds_worst)]
+        for letter, x in zip(letters, record.layers, strict=True)
+    ]  # fmt: skip
+    header = ["last token", "winner", "loser", "samples"]
+    return [
+        {
+            "heading": "Runs",
+            "note": f"Right: of {record.priorities:,} strict priorities. Half, all: the steps from which so many stay "
+            "right. Order: rank correlation of these steps with those of A. Answers: of "
+            f"{record.samples:,} samples, those answered as by the automaton. Odds: how far the log-odds of "
+            f"{counted(record.tied, 'tied pair')} are off, in nats.",
+            "header": ["", "run", "optimizer", "steps", "right", "half", "all", "order", "answers", "odds, mean",
+                       "odds, worst"],
+            "rows": runs,
+        },
+        {
+            "heading": "Where the runs disagree",
+            "note": f"Score of the winner above the loser, {len(record.disputes):,} of {record.disputed:,} priorities; "
+            "below 0 is wrong.",
+            "header": [*header, *letters],
+            "rows": [[*_named(x), *x.margins] for x in record.disputes],
+        },
+        {
+            "heading": "Learned last",
+            "note": f"By A; the step from which each run has it right, {NEVER} where it is wrong.",
+            "header": [*header, *letters],
+            "rows": [[*_named(x), *map(_or_never, x.learned)] for x in record.late],
+        },
+        {
+            "heading": "Answers that differ",
+            "note": "The likeliest token of the automaton and of each run.",
+            "header": ["context", "last token", "samples", "automaton", *letters],
+            "rows": [
+                [cut(" ".join(map(_word, x.context)), WIDEST), _word(x.last), x.samples,
+                 " or ".join(map(_word, x.exact)), *map(_word, x.given)]
+                for x in record.answers
+            ],
+        },
+        {
+            "heading": "Log-odds of tied tokens, those furthest off",
+            "note": "",
+            "header": ["last token", "token", "other", "exact", *letters],
+            "rows": [[_word(x.last), _word(x.token), _word(x.other), _odds(x.exact), *x.given] for x in record.odds],
+        },
+    ]  # fmt: skip
+
+
+def comparison_text(record: Comparison) -> str:
+    """The whole comparison for a terminal."""
+    return as_text(TITLE, in_words(record), sections(record))
+
+
+def _word(label: Label) -> str:
+    return visible(str(label))
+
+
+def _named(x: Priority) -> list[object]:
+    return [_word(x.last), _word(x.winner), _word(x.loser), x.weight]
+
+
+def _odds(x: float) -> float:
+    """Log-odds without the last digits of a subtraction."""
+    return round(x, 12)
+
+
+def _or_never(x: float | int | None) -> float | int | str:
+    return NEVER if x is None else x
