@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from attomaton import (
     build_graph,
     coverage,
     example_samples,
+    open_model,
     samples_from_sequences,
     save_model,
     solve_limit,
@@ -24,6 +26,7 @@ from attomaton.cli.main import app
 from attomaton.corpus.readers import write_jsonl
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import check_embeddings
+from attomaton.summaries.coverage import cover, cover_parts
 
 
 def told(*words: object) -> str:
@@ -117,6 +120,26 @@ def test_all_outputs_hold_the_same_numbers(tmp_path):
         assert "2 of them rest on one sample" in text
         assert "soup toast bell → “toast”" in text
     assert "new contexts" in files["svg"].read_text()
+
+
+def test_parts_say_what_the_whole_says(tmp_path):
+    limit, new = solve_limit(example_samples()), as_windows(*drawn(20, K=3))
+    save_model(limit, tmp_path / "model")
+    words = limit.graph.vocabulary
+    parts = [open_model(tmp_path / "model", [words[k]]) for k in limit.graph.last_tokens]
+    seen = as_windows(
+        [["tea", "cake", "bell"], ["bill", "zebra", "guest"], ["tea", "zebra"]], ["tea"] * 3
+    )
+    for given in (None, new, seen):
+        whole, table = cover(limit, given)
+        found, odds = cover_parts(parts, given, total=3)
+        assert found.soft.loss_floor.se == pytest.approx(whole.soft.loss_floor.se)
+        assert odds.sort_by("se")["se"].to_pylist() == pytest.approx(
+            table.sort_by("se")["se"].to_pylist()
+        )
+        same = {"soft": whole.soft, "fragile": whole.fragile}
+        assert replace(found, **same) == whole
+        assert sorted(found.fragile, key=repr) == sorted(whole.fragile, key=repr)
 
 
 def test_a_model_reads_its_data_again_for_errors_by_sequence(tmp_path):

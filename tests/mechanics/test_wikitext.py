@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.readers import read_samples
+from attomaton.mechanics.theory.finite import luce_loss
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.mechanics.theory.norms import norm_limit
 
@@ -54,6 +55,24 @@ def plain_loss(limit: Limit, log_pi: np.ndarray) -> float:
             mass = {p: m * exp(log_pi[p]) for p, m in inside}
             total -= samples.weight[i] * log(mass[winner[i]] / sum(mass.values()))
     return total / samples.total_weight
+
+
+def test_standard_errors_are_those_of_a_dense_inverse(limit):
+    errors = limit.standard_errors()
+    se, choices = errors._all[0], errors.choices
+    p = luce_loss(choices, errors.theta).p
+    first = np.flatnonzero(np.diff(choices.group, prepend=-1, append=-1))
+    of = choices.group_of_choice
+    for g in [*range(0, len(first) - 1, 40), int(np.argmax(np.diff(first)))]:
+        P = np.zeros(((of == g).sum(), first[g + 1] - first[g]))
+        row = np.cumsum(of == g) - 1
+        inside = of[choices.choice_of] == g
+        P[row[choices.choice_of[inside]], choices.item[inside] - first[g]] = p[inside]
+        w = choices.weight[of == g]
+        V = np.linalg.pinv(np.diag(w @ P) - P.T @ (w[:, None] * P), hermitian=True)
+        np.testing.assert_allclose(se[first[g] : first[g + 1]], np.sqrt(np.diag(V)), rtol=1e-8)
+    assert len(se) == COUNTS["pairs_in_cyclic"]
+    assert np.isfinite(se).all()
 
 
 def test_counts(limit):
