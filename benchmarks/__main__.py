@@ -7,7 +7,7 @@ from importlib import import_module
 
 from benchmarks.table import Row, lines
 
-TOPICS = ("training", "svm", "luce", "growth", "text", "scaling", "dynamics", "lab")
+TOPICS = ("training", "svm", "luce", "growth", "text", "scaling", "dynamics", "lab", "answers")
 NOTE = """
 Each ratio compares two programs on the same data in this one run: above 1, ours is that much cheaper.
 Rows on growth give the factor by which our own cost grows when the data double. Other machines give

@@ -68,6 +68,10 @@ CASES = (
         Case(f"graph {suffix}", ("graph", "../model", "--last", "w1", "--format", suffix), out=f"{OUT}.{suffix}")
         for suffix in ("json", "graphml", "dot", "svg", "png")
     ),
+    *(
+        Case(f"{word} {suffix}", (word, "../model", "--file", f"../{SHORT}", "--force"), out=f"{OUT}.{suffix}")
+        for word, suffix in (("predict", "csv"), ("explain", "jsonl"), ("predict", "parquet"))
+    ),
     Case("graph text", ("graph", "../model", "--last", "w1"), out=f"{OUT}.txt"),
     Case("explain figure", ("explain", "../model", "w2", "w3", "w1"), option="--figure", out=f"{OUT}.svg"),
     Case("simulate figure", ("simulate", "../model", "w2", "w3", "w1", "--steps", "20"), option="--figure",

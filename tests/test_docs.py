@@ -38,6 +38,13 @@ NOT_RUN = {
     "attomaton verify --only T1,S3": "tests/test_verify.py runs the same on quicker claims",
     "attomaton verify --data orders.jsonl": "tests/test_verify.py runs the same on a smaller file",
     "attomaton reproduce --all": MINUTES,
+    **dict.fromkeys(
+        (
+            "attomaton predict model --file contexts.jsonl -o answers.parquet --engine processes",
+            "attomaton explain model --file contexts.csv -o answers.csv",
+        ),
+        "tests/test_answers.py asks about files of its own",
+    ),
     "attomaton reproduce mechanics-fig9 --out fig9": "tests/claims/test_many_tokens.py runs it with fewer instances",
     "attomaton reproduce mechanics-fig10 --out fig10": "tests/claims/test_many_tokens.py runs it with fewer instances",
     "attomaton reproduce scan-snap-fig7 --quick": "needs WikiText-2 and minutes",

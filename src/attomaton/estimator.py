@@ -370,7 +370,7 @@ class NextTokenClassifier:
         limit = self.limit_
         ids = limit.graph.vocabulary.ids_of(tokens)
         self._warn(tokens, ids, length, ~self._learned(ids[np.cumsum(length) - 1]))
-        answers = answer_many(limit, ids, length, {}, radius, in_order=False)
+        answers = answer_many(limit, ids, length, radius, in_order=False)
         return len(length), answers.owner, answers.token, answers.p
 
 

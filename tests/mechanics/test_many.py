@@ -1,4 +1,4 @@
-"""Many contexts at once: the answers, standings and reasons of one context at a time, to the last bit."""
+"""Many contexts at once: the answers, verdicts and reasons of one context at a time, to the last bit."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ from attomaton import Automaton, samples_from_sequences, solve_limit
 from attomaton.errors import DataError
 from attomaton.mechanics.synthetic import draw_samples
 from attomaton.mechanics.theory import many as room
-from attomaton.mechanics.theory.many import REASONS, STANDINGS, Reach
+from attomaton.mechanics.theory.evidence import VERDICTS
+from attomaton.mechanics.theory.many import REASONS
 
 
 def drawn(seed):
@@ -32,24 +33,23 @@ def row(answers, i):
 def disagreements(automaton, contexts):
     """Rows that differ from the answer to one context alone."""
     answers = automaton.explain_many(contexts)
-    exact = (
-        0.0 if automaton.limit.embeddings is None else 1e-12
-    )  # products of matrices are rounded by their shape
+    # Products of matrices are rounded by their shape.
+    exact = 0.0 if automaton.limit.embeddings is None else 1e-12
     found = []
     for i, context in enumerate(contexts):
         words, p, reasons = row(answers, i)
         alone, told = automaton.predict_proba(context), automaton.explain(context)
         reason = {fate.token: fate.reason for fate in told.fates}
-        strange = any(f.reason == "retrieved" and not f.seen for f in told.fates)
-        unseen = not alone or (strange and not room.coupled(automaton.limit))
-        standing = "unseen" if unseen else "undetermined" if told.undetermined else "determined"
+        verdict = "undetermined" if told.undetermined or "lower score" in reasons else "determined"
+        if not alone.known_last or alone.unknown or alone.unseen:
+            verdict = "unseen"
         fine = (
             answers.prediction[i] == told.prediction == automaton.predict(context)
             and (not alone or (list(alone) == words and np.abs(p - list(alone.values())).max() <= exact))
             and answers.unknown.get(i, ()) == alone.unknown
             and answers.known_last[i] == alone.known_last
             and tuple(x for x, k in zip(words, answers.pair[answers.start[i] :], strict=False) if k < 0) == alone.unseen
-            and STANDINGS[answers.standing[i]] == standing
+            and VERDICTS[answers.verdict[i]] == verdict
             and reasons == [reason[x] for x in words]
         )  # fmt: skip
         found += [] if fine else [context]
@@ -93,13 +93,13 @@ def test_places_in_the_vocabulary_are_asked_as_their_labels():
         automaton.predict_many([["a"], []])
 
 
-def test_standings_and_reasons_by_hand():
+def test_verdicts_and_reasons_by_hand():
     # After "q": a over b, c over d; the two chains are unrelated and as high as each other.
     limit = solve_limit(samples_from_sequences([["a", "b", "q"], ["c", "d", "q"]], ["a", "c"]))
     answers = Automaton(limit).explain_many(
         [["a", "b", "q"], ["a", "d", "c", "q"], ["q", "b"], ["nobody", "q", "a"]]
     )
-    assert [STANDINGS[x] for x in answers.standing] == [
+    assert [VERDICTS[x] for x in answers.verdict] == [
         "determined", "undetermined", "unseen", "unseen",
     ]  # fmt: skip
     assert answers.prediction == ["a", "a", None, None]
@@ -116,18 +116,3 @@ def test_standings_and_reasons_by_hand():
         "prediction": None, "probability": None, "retrieval": None, "status": "unseen",
         "known_last": False, "unseen": ["q", "a"], "unknown": ["nobody"],
     }  # fmt: skip
-
-
-def test_paths_are_those_of_the_graph():
-    for seed in (0, 3, 9, 21):
-        graph = (limit := drawn(seed)[0].limit).graph
-        n = len(graph.level)
-        above, below = np.divmod(np.arange(n * n), n)
-        token = np.empty(n, np.int64)
-        token[graph.component] = graph.pair_token
-        last = graph.component_last
-        led = Reach(limit).of(above, below)
-        assert led.tolist() == [
-            last[i] == last[j] and graph.path(int(last[i]), int(token[i]), int(token[j])) is not None
-            for i, j in zip(above, below, strict=True)
-        ]  # fmt: skip

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli import predictor
-from attomaton.cli.console import emit, progress_bar, put_file
-from attomaton.cli.options import Json, Model, at_least, command, token_typed, tokens_typed
-from attomaton.errors import UNKNOWN_TOKENS, UsageError
+from attomaton.cli.console import emit, progress_bar, put_file, say
+from attomaton.cli.options import (
+    EngineOptions,
+    Force,
+    Json,
+    Model,
+    at_least,
+    command,
+    token_typed,
+    tokens_typed,
+)
+from attomaton.errors import UNKNOWN_TOKENS, DataError, UsageError, counted
 
 if TYPE_CHECKING:
     from attomaton.mechanics.theory.automaton import Unknown
@@ -21,7 +30,8 @@ if TYPE_CHECKING:
 MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
 UNKNOWN = (
     "Exit code 6: answered, but the model does not know some tokens of the context; they are marked. "
-    "Where nothing was learned about the last token, there is no prediction (null)."
+    "Where nothing was learned about the last token, there is no prediction (null). With --file one row is written for "
+    "each row read, in their order; exit code 3: some rows cannot be read and say why, the others are answered."
 )
 
 Fitted = Annotated[
@@ -29,6 +39,33 @@ Fitted = Annotated[
 ]
 Tokens = Annotated[
     list[str], typer.Argument(help="The context, last token last.", callback=tokens_typed)
+]
+TokensOrFile = Annotated[
+    list[str] | None,
+    typer.Argument(help="The context, last token last.", callback=tokens_typed),
+]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--file", help="Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line."
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--out",
+        help="With --file: .jsonl, .csv or .parquet to write (default: JSONL, printed).",
+    ),
+]
+FileColumn = Annotated[
+    str | None, typer.Option("--column", help="With --file: column of the contexts (tokens).")
+]
+FileFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format", help="With --file: text, jsonl, csv, tsv or parquet (default: as its suffix)."
+    ),
 ]
 Backoff = Annotated[
     bool | None,
@@ -57,7 +94,12 @@ def register(app: typer.Typer) -> None:
 
 def predict(
     model: Fitted,
-    tokens: Tokens,
+    engine: EngineOptions,
+    tokens: TokensOrFile = None,
+    file: File = None,
+    out: Out = None,
+    column: FileColumn = None,
+    format: FileFormat = None,
     radius: Annotated[
         float | None,
         typer.Option(help="Limit: norm of W along W_svm (default: infinite, the end of training)."),
@@ -69,6 +111,7 @@ def predict(
     ] = None,
     backoff: Backoff = None,
     run: KeysAndQueries = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Predict the next token of a context, with probabilities.
@@ -84,6 +127,23 @@ def predict(
         raise UsageError(f"--sample {sample}: at most {MOST_DRAWN:,} tokens are drawn at a time.")
     if seed is not None and not sample:
         raise UsageError("--seed goes with --sample: nothing else is drawn.")
+    if file is not None:
+        if sample or tokens or run is not None:
+            raise UsageError(
+                "--file asks about its own contexts: without TOKENS, --sample and --run."
+            )
+        kind = "a predictor" if (by := is_folder(model, "predictor")) else "a limit"
+        refuse_options(kind, **({"radius": radius} if by else {"backoff": backoff}))
+        asked = {
+            "top": top,
+            "radius": inf if radius is None else radius,
+            "backoff": backoff is not False,
+        }
+        _file_answered(
+            model, file, out, asked, engine, json, force=force, column=column, format=format
+        )
+        return
+    tokens = _one_context(tokens, out=out, column=column, format=format)
     if is_folder(model, "predictor"):
         refuse_options("a predictor", radius=radius, run=run)
         found = predictor.predicted(model, tokens, top, backoff is not False, sample, seed or 0)
@@ -128,9 +188,57 @@ def _inferred(model: Path, run: Path | None, tokens: list[str]) -> "Inference | 
     return infer(limit, run_factors(run, limit, folder.record.embeddings), words)
 
 
+def _one_context(tokens: list[str] | None, **files: object) -> list[str]:
+    """The context that was typed; options of files say nothing about it."""
+    if not tokens:
+        raise UsageError("name the tokens of a context, last token last, or --file FILE for many.")
+    if named := [f"--{name}" for name, value in files.items() if value is not None]:
+        raise UsageError(f"{', '.join(named)}: goes with --file.")
+    return tokens
+
+
+def _file_answered(
+    model: Path,
+    file: Path,
+    out: Path | None,
+    asked: dict[str, Any],
+    engine: EngineOptions,
+    json: bool,
+    **how: Any,
+) -> None:
+    """Answer the contexts of a file, say how many, and end with the exit code for what was found."""
+    from attomaton.jobs.answer import Asked, answer_file
+
+    if json and out is None:
+        raise UsageError("--json tells the counts, and the answers are printed: name a file, -o.")
+    with engine.open() as where, progress_bar("answering") as progress:
+        done = answer_file(
+            model, file, out, Asked(**asked), engine=where, put=put_file, progress=progress, **how
+        )
+    n = done.counts
+    text = (
+        f"{counted(n.rows, 'context')}: {n.answered:,} with a prediction; {n.determined:,} determined by the data, "
+        f"{n.undetermined:,} undetermined, {n.unseen:,} unseen; {n.with_unknown:,} hold what the model does not know, "
+        f"{n.invalid:,} cannot be read"
+    )
+    if out is None:
+        say(text)
+    else:
+        emit(done, f"{text}\nwritten: {out} ({done.seconds:.1f} s)", json)
+    if n.invalid:
+        raise typer.Exit(DataError.exit_code)
+    if n.with_unknown:
+        raise typer.Exit(UNKNOWN_TOKENS)
+
+
 def explain(
     model: Fitted,
-    tokens: Tokens,
+    engine: EngineOptions,
+    tokens: TokensOrFile = None,
+    file: File = None,
+    out: Out = None,
+    column: FileColumn = None,
+    format: FileFormat = None,
     evidence: Annotated[
         int | None, typer.Option(help="Limit: samples shown behind each edge (default: 3).")
     ] = None,
@@ -139,6 +247,7 @@ def explain(
     ] = None,
     backoff: Backoff = None,
     run: KeysAndQueries = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Explain why a token comes next, and why the others lost."""
@@ -146,6 +255,19 @@ def explain(
     from attomaton.report.figures.canvas import FIGURES
     from attomaton.report.text.terminal import explanation_text
 
+    if file is not None:
+        if tokens or (evidence, figure, run) != (None, None, None):
+            raise UsageError(
+                "--file asks about its own contexts: without TOKENS, --evidence, --figure and --run."
+            )
+        if not is_folder(model, "predictor"):
+            refuse_options("a limit", backoff=backoff)
+        asked = {"explain": True, "backoff": backoff is not False}
+        _file_answered(
+            model, file, out, asked, engine, json, force=force, column=column, format=format
+        )
+        return
+    tokens = _one_context(tokens, out=out, column=column, format=format)
     if figure is not None:
         check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):

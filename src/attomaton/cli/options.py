@@ -223,9 +223,9 @@ def token_typed(value: str | None) -> str | None:
     return None if value is None else as_text(value)
 
 
-def tokens_typed(value: list[str]) -> list[str]:
+def tokens_typed(value: list[str] | None) -> list[str]:
     """Several of them."""
-    return [as_text(word) for word in value]
+    return [as_text(word) for word in value or ()]
 
 
 def said(**options: Any) -> dict[str, Any]:

@@ -29,7 +29,14 @@ from attomaton.corpus.shards import Run, one_after_the_other, read_shards
 from attomaton.corpus.tables import LONGEST
 from attomaton.corpus.text import line_blocks, read_text
 from attomaton.corpus.tokenisers import named_tokeniser
-from attomaton.corpus.vocabulary import Label, Vocabulary, is_text, outside, unknown_tokens
+from attomaton.corpus.vocabulary import (
+    Label,
+    Vocabulary,
+    as_spelled,
+    label_fault,
+    outside,
+    unknown_tokens,
+)
 from attomaton.corpus.windows import (
     PART,
     Windows,
@@ -38,7 +45,7 @@ from attomaton.corpus.windows import (
 )
 from attomaton.disk.doors import check_memory
 from attomaton.disk.storage import check_file, write_whole
-from attomaton.errors import DataError, counted, cut, listed, nearest
+from attomaton.errors import DataError, counted, listed, nearest
 
 ROW, VALUE = 500, 72  # bytes a row takes once it is read, and each value in it
 CHECKED = 1 << 12  # rows after which they are added up
@@ -267,7 +274,7 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
 def _row_faults(row: object) -> Iterator[str]:
     """What keeps one parsed line from being a sample."""
     if not isinstance(row, dict):
-        yield f"{_shown(row)} is not an object"
+        yield f"{as_spelled(row)} is not an object"
         return
     for key in row:
         if key not in KEYS:
@@ -277,31 +284,22 @@ def _row_faults(row: object) -> Iterator[str]:
     if "tokens" not in row:
         yield "key 'tokens' is missing"
     elif not isinstance(tokens, list):
-        yield f"tokens {_shown(tokens)} is not a list"
+        yield f"tokens {as_spelled(tokens)} is not a list"
     elif not tokens:
         yield "tokens is empty"
     else:
-        yield from (f"token {_shown(x)} {why}" for x in tokens if (why := _label_fault(x)))
+        yield from (f"token {as_spelled(x)} {why}" for x in tokens if (why := label_fault(x)))
     if "next" not in row:
         yield "key 'next' is missing"
-    elif why := _label_fault(row["next"]):
-        yield f"next {_shown(row['next'])} {why}"
+    elif why := label_fault(row["next"]):
+        yield f"next {as_spelled(row['next'])} {why}"
     if not _is_weight(row.get("weight", 1)):
-        yield f"weight {_shown(row['weight'])} is not a positive number"
+        yield f"weight {as_spelled(row['weight'])} is not a positive number"
     elif not LIGHTEST <= float(row.get("weight", 1)) <= HEAVIEST:
         yield (
-            f"weight {_shown(row['weight'])} is not between {LIGHTEST:g} and {HEAVIEST:g}; "
+            f"weight {as_spelled(row['weight'])} is not between {LIGHTEST:g} and {HEAVIEST:g}; "
             "rescale all weights by one factor"
         )
-
-
-def _label_fault(x: object) -> str:
-    """What keeps a value from being a label, if anything does."""
-    if isinstance(x, str):
-        return "" if is_text(x) else "holds half a character"
-    if isinstance(x, bool) or not isinstance(x, int):
-        return "is neither a string nor an integer"
-    return "has more than 64 bits; write it as a string" if abs(x) >> 63 else ""
 
 
 def _is_weight(x: object) -> bool:
@@ -311,12 +309,3 @@ def _is_weight(x: object) -> bool:
         return math.isfinite(x) and float(x) > 0
     except OverflowError:  # an integer beyond every float
         return False
-
-
-def _shown(x: object) -> str:
-    """A value as its file spells it, cut short."""
-    try:
-        text = json.dumps(x, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
-    except RecursionError:
-        text = "[[[…"
-    return cut(text, 40)

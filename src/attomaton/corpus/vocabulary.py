@@ -13,7 +13,7 @@ import numpy as np
 from attomaton.disk.formats import (
     to_json,
 )
-from attomaton.errors import DataError, UsageError, closest, counted, listed, visible
+from attomaton.errors import DataError, UsageError, closest, counted, cut, listed, visible
 
 Label = str | int
 
@@ -29,6 +29,24 @@ def is_text(text: str) -> bool:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
+
+
+def label_fault(x: object) -> str:
+    """What keeps a value from being a label, if anything does."""
+    if isinstance(x, str):
+        return "" if is_text(x) else "holds half a character"
+    if isinstance(x, bool) or not isinstance(x, int):
+        return "is neither a string nor an integer"
+    return "has more than 64 bits; write it as a string" if abs(x) >> 63 else ""
+
+
+def as_spelled(x: object) -> str:
+    """A value as its file spells it, cut short."""
+    try:
+        text = json.dumps(x, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    except RecursionError:
+        text = "[[[…"
+    return cut(text, 40)
 
 
 class Vocabulary(Sequence[Label]):

@@ -295,15 +295,17 @@ class ModelFolder:
             **counts,
         }
 
-    def limit(self, lasts: Iterable[Label] | None = None) -> Limit:
+    def limit(self, lasts: Iterable[Label] | None = None, samples: bool = True) -> Limit:
         """The fitted limit as it was saved: all of it, or what belongs to some last tokens.
+
+        Without its `samples`, most of what it holds, it predicts as well, and has no evidence to show.
 
         A limit opened for some last tokens answers everything about contexts that end in them; its norms, loss floor
         and certificates are those of the whole.
         """
         self.files.check()
         vocabulary = self.vocabulary
-        return self._limit(None if lasts is None else _known(vocabulary, lasts))
+        return self._limit(None if lasts is None else _known(vocabulary, lasts), samples)
 
     def limits(self) -> Iterator[Limit]:
         """The fitted limit part by part, each of whole last tokens; under embeddings that couple them, in one."""
@@ -319,18 +321,20 @@ class ModelFolder:
         """Whether embeddings couple last tokens."""
         return self.embeddings is not None and not self.embeddings.orthonormal
 
-    def _limit(self, wanted: np.ndarray | None) -> Limit:
+    def _limit(self, wanted: np.ndarray | None, samples: bool = True) -> Limit:
         """What belongs to some last tokens, ascending; all of it where they are coupled."""
         folder, summary, vocabulary = self.folder, self.record.summary, self.vocabulary
         coupled = self.coupled
         wanted = None if coupled else wanted
         pairs = self.rows("pairs", PAIRS + COUPLED * coupled, wanted)
         graph = _graph(folder, vocabulary, pairs, edges := self.rows("edges", EDGES, wanted))
-        samples = _samples(folder, vocabulary, self.rows("samples", SAMPLES, wanted), summary)
+        none = np.zeros(0, np.int64)
+        rows = self.rows("samples", SAMPLES, wanted if samples else none)
+        behind = _samples(folder, vocabulary, rows, summary)
         seen, paired = (
-            x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (samples.last, graph.pair_last)
+            x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (behind.last, graph.pair_last)
         )
-        if not np.array_equal(seen, paired):
+        if samples and not np.array_equal(seen, paired):
             raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
         told = summary.certificates
         score, log_pi = pairs["svm_score"], pairs["log_pi"]
@@ -343,7 +347,7 @@ class ModelFolder:
             pairs["finite_score"] if coupled else log_pi, summary.loss_floor, told.luce_gradient,
             summary.cyclic_samples, summary.finite_norm, told.luce_error,
         )  # fmt: skip
-        return Limit(samples, graph, svm, finite, self.embeddings)
+        return Limit(behind, graph, svm, finite, self.embeddings)
 
 
 def model_record(folder: Path) -> ModelRecord:

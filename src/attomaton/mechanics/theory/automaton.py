@@ -29,7 +29,7 @@ from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, number, visible, whole_number
 from attomaton.mechanics.theory.dependency import Dependency, TieFinder
-from attomaton.mechanics.theory.evidence import contrary_bound
+from attomaton.mechanics.theory.evidence import Reach, contrary_bound
 from attomaton.mechanics.theory.inference import Inference
 from attomaton.mechanics.theory.information import Interval
 from attomaton.mechanics.theory.limit import Limit, expect_limit
@@ -37,8 +37,8 @@ from attomaton.mechanics.theory.many import (
     NEVER_LAST,
     NEVER_TOGETHER,
     NOT_A_TOKEN,
+    REASONS,
     Answers,
-    Reach,
     answer_many,
     coupled,
     mixing_scores,
@@ -49,6 +49,7 @@ from attomaton.numerics import ragged_softmax, sorted_unique
 
 NO_ANSWER = "Nothing was learned about contexts that end in the last token: there is no prediction."
 SUGGESTED = 5  # unknown tokens of a context for which the nearest known one is looked up
+REMEMBERED = 10_000  # such tokens, with what is nearest to them
 TIES = 5  # retrieved tokens whose tie with the predicted one is looked for
 
 
@@ -162,10 +163,7 @@ class Explanation(Tabular):
     inference: Inference | None = None  # where keys and queries were asked, too
 
     def _in_short(self) -> str:
-        reasons = Counter(fate.reason for fate in self.fates)
-        said = ", ".join(f"{n} {reason}" for reason, n in reasons.items())
-        answer = "no prediction" if self.prediction is None else repr(visible(self.prediction, 40))
-        return f"{answer} after {visible(self.last, 40)!r}: {said}"
+        return in_short(self.prediction, self.last, Counter(fate.reason for fate in self.fates))
 
     def _notes(self) -> str:
         return self.note
@@ -278,28 +276,33 @@ class Automaton(Shown):
         >>> automaton.predict_many([["cake", "soup", "bell"], ["tea", "tex"]]).to_arrow().to_pylist()[1]["unknown"]
         ['tex']
         """
-        radius = number("radius", radius, least=0)
-        vocabulary, outside = self.limit.graph.vocabulary, dict[int, dict[Label, None]]()
-        if ids:
-            rows = whole_rows(contexts, len(vocabulary))
-            length, flat = np.full(len(rows), rows.shape[1]), rows.ravel()
-        else:
+        if not ids:
             given = contexts if hasattr(contexts, "__len__") else list(contexts)
-            tokens, length, _ = read_contexts(given)
-            flat = vocabulary.ids_of(tokens)
-            owner = np.repeat(np.arange(len(length)), length)
-            for i in np.flatnonzero(flat < 0).tolist():
-                outside.setdefault(int(owner[i]), {})[tokens[i]] = None
+            return self.predict_flat(*read_contexts(given)[:2], radius)
+        rows = whole_rows(contexts, len(self.limit.graph.vocabulary))
+        length = np.full(len(rows), rows.shape[1])
+        radius = number("radius", radius, least=0)
+        return answer_many(self.limit, rows.ravel(), length, radius, reach=self._reach)
+
+    def predict_flat(
+        self, tokens: Sequence[Label], length: Int[np.ndarray, " contexts"], radius: float = np.inf
+    ) -> Answers:
+        """The same for contexts that lie end to end, none of them empty."""
+        radius = number("radius", radius, least=0)
+        flat, outside = self.limit.graph.vocabulary.ids_of(tokens), dict[int, dict[Label, None]]()
+        owner = np.repeat(np.arange(len(length)), length)
+        for i in np.flatnonzero(flat < 0).tolist():
+            outside.setdefault(int(owner[i]), {})[tokens[i]] = None
         unknown = {row: tuple(labels) for row, labels in outside.items()}
-        return answer_many(self.limit, flat, length, unknown, radius)
+        return answer_many(self.limit, flat, length, radius, unknown=unknown, reach=self._reach)
 
     def explain_many(self, contexts: Contexts) -> Answers:
         """The same at the end of training, with the reason why each token won or lost (`Answers.reason`)."""
-        return with_reasons(self.predict_many(contexts), self._reach)
+        return with_reasons(self.predict_many(contexts))
 
     @cached_property
     def _reach(self) -> Reach:
-        return Reach(self.limit)
+        return Reach(self.limit.graph)
 
     def sample(
         self, context: Sequence[Label], rng: np.random.Generator, length: int = 1
@@ -383,7 +386,7 @@ class Automaton(Shown):
             tuple([*(fates[i] for i in order), *nobody]),
             tuple((float(r), dict(zip(words, self._mix(seen, r).tolist(), strict=True)))
                   for r in radii if seen.answered),
-            self._note(seen, unknown, parts, [words[k] for k in kept if seen.pairs[k] < 0]),
+            self.note(seen.answered, unknown, parts, [words[k] for k in kept if seen.pairs[k] < 0]),
             unknown,
         )  # fmt: skip
 
@@ -391,14 +394,25 @@ class Automaton(Shown):
         """What the model does not know of a context, with the nearest it does (looked up for the first few)."""
         return tuple(self._unknown(self._look_up(context)))
 
+    def nearest(self, label: Label) -> Label | None:
+        """The token most like one that the model does not know; what was asked once is remembered for a while."""
+        if label not in self._near:
+            if len(self._near) >= REMEMBERED:
+                self._near.clear()
+            self._near[label] = self.limit.graph.vocabulary.nearest(label)
+        return self._near[label]
+
+    @cached_property
+    def _near(self) -> dict[Label, Label | None]:
+        return {}
+
     def _finder(self, seen: "_Seen") -> TieFinder | None:
         """Who can say why tokens tie where there may be no cycle."""
         return None if seen.q is None or not self.limit.dependent else TieFinder(self.limit, seen.q)
 
     def _unknown(self, seen: "_Seen") -> Iterator[Unknown]:
-        nearest = self.limit.graph.vocabulary.nearest
         for i, word in enumerate(seen.unknown):
-            yield Unknown(word, nearest(word) if i < SUGGESTED else None, NOT_A_TOKEN)
+            yield Unknown(word, self.nearest(word) if i < SUGGESTED else None, NOT_A_TOKEN)
         if not seen.known_last and seen.context[-1] not in seen.unknown:
             yield Unknown(seen.context[-1], None, NEVER_LAST)
 
@@ -466,13 +480,13 @@ class Automaton(Shown):
                 steps = (self._edge(q, i, k, evidence, finder) for i, k in pairwise(way))
                 yield "outranked", tuple(steps)
 
-    def _note(
-        self, seen: "_Seen", unknown: Sequence[Unknown], parts: int, unseen: Sequence[Label]
+    def note(
+        self, answered: bool, unknown: Sequence[Unknown], parts: int, unseen: Sequence[Label]
     ) -> str:
-        """What an answer rests on, in sentences: unknown tokens first."""
-        said = [unknown_note(unknown, seen.answered)] if unknown else []
-        if not seen.answered:
-            return said[0]
+        """What an answer rests on, in sentences: unknown tokens first; `unseen` are retrieved without being learned."""
+        said = [unknown_note(unknown, answered)] if unknown else []
+        if not answered:
+            return said[0] if said else NO_ANSWER
         if parts > 1:
             said.append(
                 "Tokens the data leave unrelated share the highest score: the theorem keeps them all "
@@ -589,6 +603,17 @@ class Choices:
         score = mixing_scores(start, once, self.svm.ravel(), self.finite.ravel()).reshape(n, n)
         shifted = score - score.max(1, keepdims=True, initial=-np.inf)
         return np.where(self.answered[:, None], np.exp(shifted), 0.0)
+
+
+def in_short(prediction: Label | None, last: Label, reasons: Mapping[str, int]) -> str:
+    """A prediction and how many tokens won or lost for each reason, in a line.
+
+    >>> in_short("soup", "bell", {"outranked": 2, "retrieved": 1})
+    "'soup' after 'bell': 1 retrieved, 2 outranked"
+    """
+    said = ", ".join(f"{n} {x}" for x in (*REASONS, NOT_A_TOKEN) if (n := reasons.get(x, 0)))
+    answer = "no prediction" if prediction is None else repr(visible(prediction, 40))
+    return f"{answer} after {visible(last, 40)!r}: {said}"
 
 
 def unknown_note(unknown: Sequence[Unknown], answered: bool) -> str:

@@ -146,18 +146,22 @@ class Reach:
         self, upper: Int[np.ndarray, " n"], lower: Int[np.ndarray, " n"]
     ) -> Bool[np.ndarray, " n"]:
         """Whether the one component outranks the other."""
-        n = len(self.graph.level)
+        n, level = len(self.graph.level), self.graph.level
+        order = np.argsort(upper * n + lower)  # neighbours are looked up in one place
+        upper, lower = upper[order], lower[order]
         found = _among(upper * n + lower, self._edge)
-        open_ = np.flatnonzero(~found)
+        open_ = np.flatnonzero(~found & (level[upper] + 1 < level[lower]))
         found[open_] = self.around(upper[open_], lower[open_])
-        return found
+        answer = np.empty_like(found)
+        answer[order] = found
+        return answer
 
     def around(
         self, upper: Int[np.ndarray, " n"], lower: Int[np.ndarray, " n"]
     ) -> Bool[np.ndarray, " n"]:
         """Whether a path of two steps or more leads from the one to the other."""
         start, above = self._above
-        many = np.diff(start)[lower]
+        many = start[lower + 1] - start[lower]
         middle = above[ragged_indices(start[lower], many)]
         asked = np.repeat(np.arange(len(lower)), many)
         there = _among(upper[asked] * len(self.graph.level) + middle, self._path)
@@ -203,14 +207,16 @@ def judge(
     start: Int[np.ndarray, " contexts_and_one"],
     token: Int[np.ndarray, " entries"],
     reach: Reach | None = None,
+    pair: Int[np.ndarray, " entries"] | None = None,
 ) -> Judged:
     """Whether data decide which tokens of each context may come next; −1 is a token outside the vocabulary.
 
     *Determined*: one component outranks all others in it. *Undetermined*: the data leave two unrelated, and training
-    decides by the scores of W_svm alone. *Unseen*: a token of it, or the last, was never seen so.
+    decides by the scores of W_svm alone. *Unseen*: a token of it, or the last, was never seen so. Entries may come with
+    their pairs, where these were looked up before.
     """
     owner = np.repeat(np.arange(len(last)), np.diff(start))
-    pair = graph.pairs(last[owner], token)
+    pair = graph.pairs(last[owner], token) if pair is None else pair
     missing = np.bincount(owner[pair < 0], minlength=len(last))
     seen = (missing == 0) & (np.diff(start) > 0)
     at = np.flatnonzero(seen[owner])

@@ -18,8 +18,8 @@ from attomaton.base.face import Shown
 from attomaton.corpus.samples import read_context
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError, visible
+from attomaton.mechanics.theory.evidence import Reach
 from attomaton.mechanics.theory.limit import Limit, expect_limit
-from attomaton.mechanics.theory.many import Reach
 
 FROM_OTHERS = "inferred from other last tokens"
 UNDETERMINED = "undetermined"
@@ -132,7 +132,7 @@ def infer(
     if q is None or not np.isin(q, graph.pair_last):
         return answer((), (), "Nothing was learned about contexts that end in the last token.")
     scores = np.einsum("skr,sr->sk", keys[:, tokens], queries[:, q])  # of each start
-    reach = Reach(limit)
+    reach = Reach(limit.graph)
     top = _highest(limit, reach, q, tokens, scores.mean(axis=0))
     if len(top) < 2:
         return answer(tokens[top].tolist(), (), DECIDED)
@@ -182,8 +182,8 @@ def _highest(
     pair = limit.graph.pairs(np.full(len(tokens), q), tokens)
     seen = np.flatnonzero(pair >= 0)
     component = limit.graph.component[pair[seen]]
-    above = reach.of(*(x.ravel() for x in np.meshgrid(component, component, indexing="ij")))
-    led = above.reshape(len(seen), len(seen)) & (component[:, None] != component)
+    above = reach(*(x.ravel() for x in np.meshgrid(component, component, indexing="ij")))
+    led = above.reshape(len(seen), len(seen))
     kept: dict[int, int] = {}
     for i in seen[~led.any(axis=0)].tolist():
         c = int(limit.graph.component[pair[i]])
@@ -213,7 +213,7 @@ def _ordered_by(limit: Limit, reach: Reach, q: int, above: int, below: int) -> t
     lasts = [graph.pair_last[graph.pair_token == x] for x in (above, below)]
     common = np.setdiff1d(np.intersect1d(*lasts), [q])
     a, b = (graph.component[graph.pairs(common, np.full(len(common), x))] for x in (above, below))
-    found = common[reach.of(a, b) & (a != b)]
+    found = common[reach(a, b)]
     return tuple(graph.vocabulary[int(k)] for k in found)
 
 

@@ -1,9 +1,8 @@
 r"""The automaton on many contexts at once: one look-up of pairs, one softmax, no loop over contexts.
 
-An answer has one of three standings. It is *unseen* where nothing was learned about contexts that end in this last
-token, or a retrieved token was never seen with it (its score is the 0 of the start); *undetermined* where tokens that
-the data leave unrelated share the highest score, so that the theorem leaves the odds between them to the start of
-training; *determined* otherwise.
+Whether the data determine an answer is judged by `evidence`: *determined* where one component outranks all others of
+the context, *undetermined* where the scores of W_svm alone choose between components that the data leave unrelated,
+*unseen* where a token of it was never seen with this last token, or not at all.
 """
 
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from attomaton.base.face import Tabular
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import counted
 from attomaton.mechanics.theory.dependency import TieFinder
+from attomaton.mechanics.theory.evidence import UNSEEN, VERDICTS, Reach, judge
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import ragged_indices, ragged_softmax, row_pointer, sorted_unique
@@ -26,7 +26,6 @@ NOT_A_TOKEN = "not in the vocabulary"
 NEVER_LAST = "never a last token"
 NEVER_TOGETHER = "never seen with the last token"
 REASONS = ("retrieved", "outranked", "lower score", NEVER_TOGETHER)
-STANDINGS = ("determined", "undetermined", "unseen")
 TIE = 1e-6  # scores this close are equal: far above the solvers' residuals, far below any margin
 
 
@@ -60,8 +59,8 @@ class Answers(Tabular):
     The known tokens of row `i` are `token[start[i] : start[i + 1]]`, distinct, as they first appear, with their
     multiplicities (`count`), the pair of each with the last token (−1 where never seen with it) and its probability
     `p`: of no meaning where the row is not `answered`. `last` is −1 outside the vocabulary, `unknown` has the tokens
-    outside it by row, and `reason` counts through `REASONS` (None unless it was asked for). As a table: `prediction`,
-    `probability`, `retrieval` (hard or soft), `status`, `known_last`, `unseen` and `unknown` tokens.
+    outside it by row where they have names, and `reason` counts through `REASONS` (None unless it was asked for). As
+    a table: `prediction`, `probability`, `retrieval` (hard or soft), `status`, `known_last`, `unseen` and `unknown`.
 
     >>> from attomaton import Automaton, example_samples, solve_limit
     >>> automaton = Automaton(solve_limit(example_samples()))
@@ -82,15 +81,17 @@ class Answers(Tabular):
     pair: Int[np.ndarray, " entries"]
     svm: Float[np.ndarray, " entries"]
     p: Float[np.ndarray, " entries"]
+    strange: Bool[np.ndarray, " rows"]  # holds tokens outside the vocabulary
     unknown: dict[int, tuple[Label, ...]]
+    reach: Reach
     reason: Int[np.ndarray, " entries"] | None = None
 
     def __len__(self) -> int:
         return len(self.last)
 
     def _in_short(self) -> str:
-        each = np.bincount(self.standing, minlength=len(STANDINGS))
-        said = ", ".join(f"{n:,} {name}" for n, name in zip(each, STANDINGS, strict=True))
+        each = np.bincount(self.verdict, minlength=len(VERDICTS))
+        said = ", ".join(f"{n:,} {name}" for n, name in zip(each, VERDICTS, strict=True))
         return f"{counted(len(self), 'context')}: {said}"
 
     @cached_property
@@ -158,13 +159,11 @@ class Answers(Tabular):
         return parts
 
     @cached_property
-    def standing(self) -> Int[np.ndarray, " rows"]:
-        """Which of `STANDINGS` each row has."""
-        standing = np.where(self.parts > 1, 1, 0)
-        if not coupled(self.limit):
-            standing[self.owner[self.kept[self.pair[self.kept] < 0]]] = 2
-        standing[~self.answered] = 2
-        return standing
+    def verdict(self) -> Int[np.ndarray, " rows"]:
+        """Whether the data determine each answer: a place in `VERDICTS`."""
+        graph, pair = self.limit.graph, self.pair
+        judged = judge(graph, self.last, self.start, self.token, self.reach, pair)
+        return np.where(self.strange, VERDICTS.index(UNSEEN), judged.verdict)
 
     def to_arrow(self) -> Any:
         """One row for each context, in words, as a `pyarrow.Table`."""
@@ -172,21 +171,24 @@ class Answers(Tabular):
 
         word, none = self.limit.graph.vocabulary.column, self.best < 0
         unseen = np.flatnonzero(self.pair < 0)
+        named = [(i, x) for i in sorted(self.unknown) for x in self.unknown[i]]
         kinds = np.where(none, 2, np.where(self.many == 1, 0, 1))
         return pa.table(
             {
                 "prediction": _masked(word(self._of_best(self.token, 0)), none),
                 "probability": pa.array(self.probability, mask=none),
                 "retrieval": _masked(_named(("hard", "soft", ""), kinds), none),
-                "status": _named(STANDINGS, self.standing),
+                "status": _named(VERDICTS, self.verdict),
                 "known_last": self.known_last,
                 "unseen": pa.LargeListArray.from_arrays(
                     row_pointer(np.bincount(self.owner[unseen], minlength=len(self))),
                     word(self.token[unseen]).dictionary_decode(),
                 ),
-                "unknown": pa.array(
-                    [[str(x) for x in self.unknown.get(i, ())] for i in range(len(self))],
-                    pa.large_list(pa.string()),
+                "unknown": pa.LargeListArray.from_arrays(
+                    row_pointer(
+                        np.bincount(np.array([i for i, _ in named], int), minlength=len(self))
+                    ),
+                    pa.array([str(x) for _, x in named], pa.string()),
                 ),
             }
         )
@@ -230,8 +232,10 @@ def answer_many(
     limit: Limit,
     ids: Int[np.ndarray, " tokens"],
     length: Int[np.ndarray, " rows"],
-    unknown: dict[int, tuple[Label, ...]],
     radius: float = np.inf,
+    *,
+    unknown: dict[int, tuple[Label, ...]] | None = None,
+    reach: Reach | None = None,
     in_order: bool = True,
 ) -> Answers:
     """The automaton on contexts that lie end to end; −1 stands for the tokens outside the vocabulary.
@@ -270,67 +274,16 @@ def answer_many(
     p = np.zeros(0)
     if len(row):
         p = ragged_softmax(mixing_scores(some, count, svm, finite, radius, limit.svm.norm), some)
-    known_last = _among(last, limit.graph.last_tokens)
+    known_last = np.isin(last, limit.graph.last_tokens)
     answered = known_last | ((last >= 0) & coupled(limit))
-    return Answers(limit, last, known_last, answered, start, token, count, pair, svm, p, unknown)
+    strange = np.bincount(np.repeat(np.arange(n), length)[ids < 0], minlength=n) > 0
+    return Answers(
+        limit, last, known_last, answered, start, token, count, pair, svm, p, strange, unknown or {},
+        reach or Reach(limit.graph),
+    )  # fmt: skip
 
 
-class Reach:
-    """Which components of all graphs lead down to which others, asked many at a time."""
-
-    def __init__(self, limit: Limit):
-        graph = limit.graph
-        self.level, self.n = graph.level, len(graph.level)
-        self.score = np.zeros(self.n)
-        self.score[graph.component] = limit.svm.score
-        above, below = graph.dag
-        self.key = above * self.n + below  # ascending
-        up = np.argsort(below, kind="stable")
-        self.above = above[up]
-        self.begin = np.searchsorted(below[up], np.arange(self.n + 1))
-
-    def of(
-        self, above: Int[np.ndarray, " asked"], below: Int[np.ndarray, " asked"]
-    ) -> Bool[np.ndarray, " asked"]:
-        """Whether a path leads from each component to the other; to itself one always does."""
-        led, key = above == below, above * self.n + below
-        further = self.level[below] - self.level[above]
-        maybe = np.flatnonzero(~led & (further > 0))
-        led[maybe] = _among(key[maybe], self.key)
-        # Where no edge leads there, a path has two steps or more, each a level down and by a margin of 1.
-        margin = self.score[above[maybe]] - self.score[below[maybe]]
-        maybe = maybe[~led[maybe] & (further[maybe] > 1) & (margin > 2 - 4 * TIE)]
-        led[maybe] = self._searched(above[maybe], below[maybe])
-        return led
-
-    def _searched(
-        self, above: Int[np.ndarray, " asked"], below: Int[np.ndarray, " asked"]
-    ) -> Bool[np.ndarray, " asked"]:
-        """All searches side by side, upwards (few samples name a token that loses): a step of all of them at a time."""
-        targets = sorted_unique(below)
-        which = np.searchsorted(targets, below)
-        highest = np.full(len(targets), len(self.level))  # nothing further up is asked about
-        np.minimum.at(highest, which, self.level[above])
-        seen = layer = np.arange(len(targets)) * self.n + targets
-        while len(layer):
-            target, node = np.divmod(layer, self.n)
-            many = self.begin[node + 1] - self.begin[node]
-            to, target = self.above[ragged_indices(self.begin[node], many)], np.repeat(target, many)
-            fit = self.level[to] >= highest[target]
-            layer = sorted_unique(target[fit] * self.n + to[fit])
-            layer = layer[~_among(layer, seen)]
-            seen = np.sort(np.concatenate([seen, layer]))
-        return _among(which * self.n + above, seen)
-
-
-def _among(key: Int[np.ndarray, " n"], known: Int[np.ndarray, " m"]) -> Bool[np.ndarray, " n"]:
-    """Whether each key is among known ones, ascending."""
-    if not len(known):
-        return np.zeros(len(key), bool)
-    return known[np.minimum(np.searchsorted(known, key), len(known) - 1)] == key
-
-
-def with_reasons(answers: Answers, reach: Reach) -> Answers:
+def with_reasons(answers: Answers) -> Answers:
     """The same answers, with the reason why each token won or lost."""
     graph, owner, p = answers.limit.graph, answers.owner, answers.p
     reason = np.full(len(p), REASONS.index("lower score"))
@@ -345,7 +298,10 @@ def with_reasons(answers: Answers, reach: Reach) -> Answers:
     length = np.searchsorted(rows, owner[lost], "right") - begin
     asked = np.repeat(lost, length)
     above = won[ragged_indices(begin, length)] % many
-    led = reach.of(above, graph.component[answers.pair[asked]])
+    below = graph.component[answers.pair[asked]]
+    led = above == below
+    lower = np.flatnonzero(graph.level[above] < graph.level[below])
+    led[lower] = answers.reach(above[lower], below[lower])
     reason[asked[led]] = REASONS.index("outranked")
     strange = (answers.pair < 0) & (p == 0) | ~answers.answered[owner]
     reason[strange] = REASONS.index(NEVER_TOGETHER)

@@ -20,12 +20,13 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]], newline: str 
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator=newline)
-    writer.writerow([_guarded(x) for x in header])
-    writer.writerows([[_guarded(x) for x in row] for row in rows])
+    writer.writerow([guarded(x) for x in header])
+    writer.writerows([[guarded(x) for x in row] for row in rows])
     return out.getvalue()
 
 
-def _guarded(x: Any) -> Any:
+def guarded(x: Any) -> Any:
+    """A value as a cell of such a table."""
     if x is None or not isinstance(x, str):
         return "" if x is None else repr(x) if isinstance(x, float) else x
     return f"'{x}" if x.startswith(_STARTS) and not _is_number(x) else x

@@ -1,0 +1,290 @@
+"""Answers to a file of contexts: one row out for each row in, in their order, in memory that does not grow.
+
+Rows are read a few thousand at a time and answered on an engine; what is answered is written while the next are read.
+The file appears when all of it is there. A row that cannot be read is answered with what is wrong with it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain, islice
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.contexts import Rows, context_rows, read_cells
+from attomaton.corpus.files import identity
+from attomaton.corpus.vocabulary import Label
+from attomaton.disk.formats import ROW_GROUP
+from attomaton.disk.holdings import KIND_FILE
+from attomaton.disk.storage import check_file, is_folder, write_whole
+from attomaton.engine.tasks import Engine, Here, Task
+from attomaton.errors import DataError, UsageError
+from attomaton.folders.model import ModelFolder
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.evidence import VERDICTS
+from attomaton.mechanics.theory.many import with_reasons
+from attomaton.mechanics.theory.prediction import answer_table, falling
+from attomaton.report.text.rows import csv_lines, json_lines
+
+SUFFIXES = (".jsonl", ".csv", ".parquet")
+INVALID = "invalid"
+AHEAD = 3  # pieces for each worker that are read before the first of them is written
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of every context."""
+
+    explain: bool = False
+    top: int = 10
+    radius: float = inf
+    backoff: bool = True
+
+
+ONLY_PREDICT = Asked()
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many contexts were answered, and how: with a prediction, determined by the data or not, with unknown tokens.
+
+    `invalid` rows could not be read. Of a predictor nothing is said but whether it answered.
+    """
+
+    rows: int = 0
+    answered: int = 0
+    determined: int = 0
+    undetermined: int = 0
+    unseen: int = 0
+    with_unknown: int = 0
+    invalid: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
+        )
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What became of a file of contexts."""
+
+    written: str | None
+    counts: Tally
+    seconds: float
+
+
+def answer_file(
+    model: Path | str,
+    file: Path | str,
+    out: Path | str | None,
+    asked: Asked = ONLY_PREDICT,
+    *,
+    format: str | None = None,
+    column: str | None = None,
+    engine: Engine | None = None,
+    force: bool = False,
+    put: Callable[[str], object] = lambda text: None,
+    progress: Progress = quiet,
+) -> Answered:
+    """Answer every context of a file (see `corpus.contexts`) by a limit or a predictor; returns the counts.
+
+    `out` is a .jsonl, .csv or .parquet file; without it, each piece of JSON lines goes to `put`. An earlier file is
+    replaced by `force` alone.
+    """
+    begin, model, file = time.perf_counter(), Path(model), Path(file)
+    if out is not None:
+        out = check_file(out, SUFFIXES, (model, file), force)
+        if out.exists() and file.exists() and out.samefile(file):
+            raise UsageError(f"{out}: is the file that is read; name another one.")
+    kind = ".jsonl" if out is None else out.suffix.lower()
+    how = (str(model.resolve()), _sign(model), asked, kind)
+    # What is wrong with a model is said before anything is read; workers open it themselves.
+    _opened(*how[:2]) if engine is None or isinstance(engine, Here) else _door(how[0])
+    counts = Tally()
+
+    def pieces() -> Iterator[Any]:
+        nonlocal counts
+        for some, tally, rows in _answers(
+            context_rows(file, format, column), how, engine or Here()
+        ):
+            counts += tally
+            what = f"{counts.rows:,} contexts"
+            if rows.total:
+                unit = 1 if kind == ".parquet" and rows.total < 10**6 else 10**6
+                progress(rows.done // unit, max(rows.total // unit, 1), what)
+            yield some
+        if not counts.rows:
+            raise DataError(f"{file}: no rows: the file is empty.")
+
+    if out is None:
+        for text in pieces():
+            put(text)
+    else:
+        write_whole(out, lambda path: _write(path, kind, pieces()))
+    return Answered(None if out is None else str(out), counts, time.perf_counter() - begin)
+
+
+def _answers(
+    read: Iterable[Rows], how: tuple[Any, ...], engine: Engine
+) -> Iterator[tuple[Any, Tally, Rows]]:
+    """What is to be written, piece by piece in their order, and how far that is."""
+    first, size = True, 1 if isinstance(engine, Here) else AHEAD * engine.workers
+    for some in _ahead(iter(read), size):
+        tasks = [Task(i, (rows, first and not i)) for i, rows in enumerate(some)]
+        found: dict[int, tuple[Any, Tally]] = {}
+        for number, answer in engine.run(answer_piece, tasks, *how):
+            found[number] = answer
+        for i, rows in enumerate(some):
+            yield (*found.pop(i), replace(rows, cells=[]))
+        first = False
+
+
+def _ahead(read: Iterator[Rows], size: int) -> Iterator[list[Rows]]:
+    """Several at a time; the next are read while somebody else works on these."""
+    if size == 1:
+        yield from ([rows] for rows in read)
+        return
+    with ThreadPoolExecutor(1) as beside:
+        some = list(islice(read, size))
+        while some:
+            following = beside.submit(lambda: list(islice(read, size)))
+            yield some
+            some = following.result()
+
+
+def _write(path: Path, kind: str, pieces: Iterator[Any]) -> None:
+    if kind != ".parquet":
+        with path.open("wb") as file:
+            for text in pieces:
+                file.write(text.encode("utf-8", "backslashreplace"))
+        return
+    from pyarrow import parquet
+
+    first = next(pieces)  # of no rows it is an error
+    with path.open("wb") as file:
+        writer = parquet.ParquetWriter(
+            file, first.schema, compression="zstd", write_page_checksum=True
+        )
+        try:
+            for table in chain([first], pieces):
+                writer.write_table(table, row_group_size=ROW_GROUP)
+        except BaseException:
+            with suppress(Exception):  # a disk may be full: the first error is the one to tell
+                writer.close()
+            raise
+        writer.close()
+
+
+# Where the work is done
+
+
+def answer_piece(
+    model: str, sign: object, asked: Asked, kind: str, payload: tuple[Rows, bool]
+) -> tuple[Any, Tally]:
+    """Some rows answered, as they are to be written (`kind`; the first piece of a CSV has the header), and counted."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows, first = payload
+    by = _opened(model, sign)
+    vocabulary = by.limit.graph.vocabulary if isinstance(by, Automaton) else by.vocabulary
+    contexts, faults = read_cells(rows, vocabulary)
+    n = len(rows.cells)
+    fine = np.array([i not in faults for i in range(n)])
+    by_limit = isinstance(by, Automaton)
+    table = _by_limit(by, contexts, asked) if by_limit else _by_predictor(by, contexts, asked)
+    judged = [_count(pc.equal(table["status"], x)) if by_limit else 0 for x in VERDICTS]
+    strange = _count(pc.greater(pc.list_value_length(table["unknown"]), 0))
+    answered = len(contexts) - table["prediction"].null_count
+    tally = Tally(n, answered, judged[0], judged[1], judged[2], strange, len(faults))
+    if faults:
+        table = table.take(pa.array(np.cumsum(fine) - 1, mask=~fine))
+        said = {"status": dict.fromkeys(faults, INVALID), "note": faults}
+        for name in said.keys() & {*table.column_names}:
+            more = pa.array([said[name].get(i) for i in range(n)], pa.string())
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, pc.coalesce(table[name].cast(pa.string()), more))
+    table = table.add_column(0, "row", pa.array(np.arange(rows.first, rows.first + n)))
+    if kind == ".parquet":
+        return table, tally
+    return (json_lines(table) if kind == ".jsonl" else csv_lines(table, first)), tally
+
+
+def _count(which: Any) -> int:
+    import pyarrow.compute as pc
+
+    return pc.sum(which).as_py() or 0
+
+
+@lru_cache(maxsize=1)
+def _opened(model: str, sign: object) -> Any:
+    """The automaton or the predictor of a folder; opened anew where another lies there (`sign`)."""
+    found = _door(model)
+    return Automaton(found.limit(samples=False)) if isinstance(found, ModelFolder) else found
+
+
+def _door(model: str) -> Any:
+    """What lies in a folder: a predictor, or a model to be opened."""
+    if is_folder(model, "predictor"):
+        from attomaton.predictor.model import Predictor
+
+        return Predictor.open(model)
+    return ModelFolder(model)
+
+
+def _sign(model: Path) -> object:
+    return identity(model / KIND_FILE)
+
+
+def _by_limit(automaton: Automaton, contexts: list[list[Label]], asked: Asked) -> Any:
+    if not contexts:  # of which nothing is asked, for the names and kinds of the columns
+        return _by_limit(automaton, [[automaton.limit.graph.vocabulary[0]]], asked).slice(0, 0)
+    length = np.array([len(words) for words in contexts])
+    answers = automaton.predict_flat(list(chain.from_iterable(contexts)), length, asked.radius)
+    table = answer_table(
+        automaton, with_reasons(answers) if asked.explain else answers, contexts, asked.top
+    )
+    at = table.column_names.index("status")
+    return table.set_column(at, "status", table["status"].cast("string"))
+
+
+def _by_predictor(predictor: Any, contexts: list[list[Label]], asked: Asked) -> Any:
+    """The answers of a predictor, one context after the other: each is a distribution over the whole vocabulary."""
+    import pyarrow as pa
+
+    from attomaton.predictor.model import taken_as
+
+    text, number = pa.string(), pa.float64()
+    share = pa.struct([("token", text), ("p", number)])
+    unknown = pa.struct([("token", text), ("nearest", text), ("why", text)])
+    names = {"prediction": text, "probability": number, "unknown": pa.large_list(unknown),
+             "probabilities": pa.large_list(share)}  # fmt: skip
+    if asked.explain:
+        names |= {"inside": pa.bool_(), "gate": number}
+    rows = []
+    for words in contexts:
+        shares = falling(predictor.predict_proba(words, asked.backoff))
+        best = predictor.predict(words, asked.backoff)
+        strange = predictor.unknown(words)
+        row = {
+            "prediction": str(best),
+            "probability": next(x.p for x in shares if x.token == best),
+            "unknown": [{k: None if v is None else str(v) for k, v in vars(x).items()} for x in strange],
+            "probabilities": [
+                {"token": None if x.token is None else str(x.token), "p": x.p} for x in shares[: asked.top]
+            ],
+            "note": taken_as(strange),
+        }  # fmt: skip
+        if asked.explain:
+            reasons = predictor.explain(words, asked.backoff)
+            row |= {"inside": reasons.inside, "gate": reasons.gate}
+        rows.append(row)
+    return pa.Table.from_pylist(rows, pa.schema({**names, "note": text}))
