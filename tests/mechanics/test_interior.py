@@ -87,8 +87,8 @@ def test_control_a_split_with_one_difference_on_the_wrong_side_is_refused(proble
 
 
 def test_control_margins_that_are_not_the_smallest_are_refused(problems, monkeypatch):
-    shortest = interior._shortest
-    monkeypatch.setattr(interior, "_shortest", lambda *a: 1.01 * shortest(*a))
+    exact = interior._exact
+    monkeypatch.setattr(interior, "_exact", lambda *a: 1.01 * exact(*a))
     assert all(again(x) is None for x in problems[:2])
 
 
@@ -101,7 +101,7 @@ def test_wrong_active_margins_are_let_go_and_taken_in(problems):
         slack = np.where(active, np.inf, score[: rows.strict])
         some = active ^ np.isin(np.arange(len(right)), [right.argmax(), slack.argmin()])
         start = np.append(np.where(some, right.max(), 0.0), np.zeros(len(rows.above) - rows.strict))
-        found = interior._exact(rows, interior._System(rows), start)
+        found = interior._exact(rows, start)
         assert found[: rows.strict].min() >= 0
         assert np.linalg.norm(rows.back(found)) == pytest.approx(
             limit.svm.norm * rows.space.unit, rel=1e-8

@@ -165,7 +165,7 @@ class Rows:
         size = len(self.space.key)
         return sum_by(self.above, y, size) - sum_by(self.below, y, size)
 
-    def back(self, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "width width"]:
+    def back(self, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "keys queries"]:
         """Σ y δ."""
         return self.space.back(self.pairs(y))
 

@@ -12,6 +12,7 @@ Nothing of this is believed: the finite fit proves the ties, margins of 1 prove 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ SWAPS = 16  # times the set of active margins may change
 class _Move(NamedTuple):
     """A step: of W, of slacks and of their multipliers (one row for each kind), and of multipliers without a slack."""
 
-    W: Float[np.ndarray, "width width"]
+    W: Float[np.ndarray, "keys queries"]
     slack: Float[np.ndarray, "kinds rows"]
     multiplier: Float[np.ndarray, "kinds rows"]
     free: Float[np.ndarray, " ties"] = np.zeros(0)
@@ -69,14 +70,15 @@ def mixed(
     rows = Rows(space, graph.edge_from, graph.edge_to, len(graph.edge_from))
     try:
         W, tied = _split(rows)
-        graph = regrouped(graph, alike(space, _off(rows, tied)))
+        off = _off(rows, tied)
+        graph = regrouped(graph, alike(space, off))
         if (tied != (graph.component[rows.above] == graph.component[rows.below])).any():
             return None
         finite = soft(space, graph, samples)
         if finite is None:
             return None
         rows = Rows.of(graph, space)
-        y = _shortest(rows, W) / space.unit**2
+        y = _exact(rows, _nearly_shortest(rows, W, off)) / space.unit**2
         coefficient = rows.pairs(y)
         score = space.unit**2 * space.scores(space.back(coefficient))
         return graph, finite, certified(graph, samples, coefficient, score, y[: rows.strict], "")
@@ -84,7 +86,7 @@ def mixed(
         return None
 
 
-def _split(rows: Rows) -> tuple[Float[np.ndarray, "width width"], Bool[np.ndarray, " rows"]]:
+def _split(rows: Rows) -> tuple[Float[np.ndarray, "keys queries"], Bool[np.ndarray, " rows"]]:
     """max Σ t with rows · W ≥ t, 0 ≤ t ≤ 1: a W that is positive where t ends at 1, and where it ends at 0."""
     count, width, system = len(rows.above), rows.space.query.shape[1], _System(rows)
     W = np.zeros((width, width))
@@ -124,10 +126,31 @@ def _split_step(
     return found, sizes
 
 
-def _shortest(rows: Rows, W: Float[np.ndarray, "width width"]) -> Float[np.ndarray, " rows"]:
-    """Multipliers of min ½‖W‖² with rows · W ≥ 1 on strict differences, 0 on ties, from a W positive on the former."""
+def _nearly_shortest(
+    rows: Rows, W: Float[np.ndarray, "keys queries"], off: Callable[[np.ndarray], np.ndarray]
+) -> Float[np.ndarray, " rows"]:
+    """About the multipliers of min ½‖W‖² with rows · W ≥ 1 on strict differences and 0 on ties; 0 where not active.
+
+    W is one that is positive on the former; `off` takes S_fin away. Ties of frequent tokens, as last tokens or before
+    many, leave directions in which any such W is 0: without them the program is smaller.
+    """
     if not rows.strict:
         return np.zeros(len(rows.above))
+    space, rng = rows.space, np.random.default_rng(1)
+    some = [off(rng.standard_normal(W.shape)) for _ in range(2)]
+    left, right = _directions(np.hstack(some)), _directions(np.vstack(some).T)
+    narrow = replace(space, key=space.key @ left, query=space.query @ right)
+    return _shortest(replace(rows, space=narrow), left.T @ W @ right)
+
+
+def _directions(columns: Float[np.ndarray, "width _"]) -> Float[np.ndarray, "width rank"]:
+    """An orthonormal basis of their span."""
+    left, singular, _ = np.linalg.svd(columns, full_matrices=False)
+    return left[:, singular > 1e-9 * singular.max(initial=0.0)]
+
+
+def _shortest(rows: Rows, W: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, " rows"]:
+    """As `_nearly_shortest`, in all directions there are."""
     strict, system = rows.strict, _System(rows)
     W = W / float(np.quantile(rows.of_w(W)[:strict], FIRST))
     margin = rows.of_w(W)[:strict]
@@ -142,7 +165,7 @@ def _shortest(rows: Rows, W: Float[np.ndarray, "width width"]) -> Float[np.ndarr
         y, free = y + size * found.multiplier[0], free + size * found.free
         left = float(np.linalg.norm(W - rows.back(np.append(y, free))))
         if float(y @ s) <= SOLVED * float((W * W).sum()) and left <= 1e-3 * np.linalg.norm(W):
-            return _exact(rows, system, np.append(np.where(active, y, 0.0), free))
+            return np.append(np.where(active, y, 0.0), np.zeros(len(free)))
     raise SolverError("Graph-SVM: the quadratic program did not end.")
 
 
@@ -205,11 +228,9 @@ def _reach(value: np.ndarray, step: np.ndarray) -> float:
     return 1.0 / max(1.0, float((-step / value).max(initial=0.0)))
 
 
-def _exact(
-    rows: Rows, system: "_System", y: Float[np.ndarray, " rows"]
-) -> Float[np.ndarray, " rows"]:
+def _exact(rows: Rows, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
     """Multipliers of the smallest W that is 1 where y is positive, rows let go and taken in until none is wrong."""
-    strict = np.arange(len(y)) < rows.strict
+    strict, system = np.arange(len(y)) < rows.strict, _System(rows)
     part, about, heavy = (y > 0) | ~strict, y, 1e3 * float(np.abs(y).max())
     for swap in range(SWAPS):
         goal, y, before = (part & strict).astype(float), np.where(part, about, 0.0), np.inf
@@ -232,11 +253,11 @@ def _exact(
 
 def _off(
     rows: Rows, tied: Bool[np.ndarray, " rows"]
-) -> Callable[[Float[np.ndarray, "width width"]], Float[np.ndarray, "width width"]]:
+) -> Callable[[Float[np.ndarray, "keys queries"]], Float[np.ndarray, "keys queries"]]:
     """W without what of it lies in the span of ties."""
     solve = _System(rows).factored(np.where(tied, 1e8, 0.0), 1.0)
 
-    def project(W: Float[np.ndarray, "width width"]) -> Float[np.ndarray, "width width"]:
+    def project(W: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, "keys queries"]:
         most = 1e-12 * float(np.linalg.norm(W))
         for _ in range(STEPS):  # each takes a large part of what is left there, and nothing else
             if np.abs(rows.of_w(W)[tied]).max(initial=0.0) <= most:
@@ -247,31 +268,35 @@ def _off(
     return project
 
 
+class _Half:
+    """The lower half of a symmetric matrix: rows and columns of its entries, and where in it each entry stands."""
+
+    def __init__(self, width: int):
+        self.row, self.column = np.tril_indices(width)
+        place = np.zeros((width, width), np.int64)
+        place[self.row, self.column] = np.arange(len(self.row))
+        self.place = np.maximum(place, place.T)
+
+
 class _System:
     """Σ D δ δᵀ over rows, plus a multiple of the identity, and its factor."""
 
     def __init__(self, rows: Rows):
         space = rows.space
         last = space.last[rows.above]
-        width = space.query.shape[1]
         self.rows, self.order = rows, np.argsort(last, kind="stable")
         self.start = row_pointer(np.bincount(last, minlength=len(space.query)))
-        self.half = np.tril_indices(width)
-        place = np.zeros((width, width), np.int64)
-        place[self.half] = np.arange(len(self.half[0]))
-        self.place = np.maximum(
-            place, place.T
-        )  # of an entry of a symmetric matrix in its lower half
-        self.query = space.query[:, self.half[0]] * space.query[:, self.half[1]]
+        self.key, self.query = (_Half(x.shape[1]) for x in (space.key, space.query))
+        self.squares = space.query[:, self.query.row] * space.query[:, self.query.column]
 
     def factored(
         self, weight: Float[np.ndarray, " rows"], shift: float
-    ) -> Callable[[Float[np.ndarray, "width width"]], Float[np.ndarray, "width width"]]:
+    ) -> Callable[[Float[np.ndarray, "keys queries"]], Float[np.ndarray, "keys queries"]]:
         """What solves Σ weight δ δᵀ X + shift X = B: by the factor, and conjugate gradients against its rounding."""
         rows = self.rows
         M = self._by_last(weight)
-        diagonal = self.place.diagonal()
-        top = float((M[:, diagonal].T @ self.query[:, diagonal]).max())
+        own = (x.place.diagonal() for x in (self.key, self.query))
+        top = float((M[:, next(own)].T @ self.squares[:, next(own)]).max())
         for ridge in (1e-15, 1e-13, 1e-11, 1e-9):
             try:
                 panels = self._panels(M, shift + ridge * top)
@@ -281,7 +306,7 @@ class _System:
         else:
             raise SolverError("a linear system is too close to singular.")
 
-        def solve(B: Float[np.ndarray, "width width"]) -> Float[np.ndarray, "width width"]:
+        def solve(B: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, "keys queries"]:
             return conjugate_gradients(
                 lambda X: shift * X + rows.back(weight * rows.of_w(X)), B, SHARP, PRODUCTS,
                 lambda R: _substituted(panels, R.ravel()).reshape(R.shape),
@@ -291,12 +316,15 @@ class _System:
 
     def _by_last(self, weight: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "lasts half"]:
         """The lower halves of Σ weight (e_y − e_x)(e_y − e_x)ᵀ over the rows of each last token."""
-        rows, found = self.rows, np.zeros(self.query.shape)
+        rows, half = self.rows, self.key
+        found = np.zeros((len(self.squares), len(half.row)))
         key = rows.space.key[rows.above[self.order]] - rows.space.key[rows.below[self.order]]
         weight = weight[self.order, None]
         for M, (first, end) in zip(found, pairwise(self.start.tolist()), strict=True):
             if end > first:
-                M[:] = (key[first:end].T @ (weight[first:end] * key[first:end]))[self.half]
+                M[:] = (key[first:end].T @ (weight[first:end] * key[first:end]))[
+                    half.row, half.column
+                ]
         return found
 
     def _panels(
@@ -305,16 +333,16 @@ class _System:
         """Cholesky's factor, some rows at a time, without what is right of its diagonal."""
         from scipy.linalg import cholesky, solve_triangular
 
-        width = len(self.place)
+        keys, width = len(self.key.place), len(self.query.place)
         at_once = max(1, PANEL // width)
         panels: list[np.ndarray] = []
-        for first in range(0, width, at_once):
-            end = min(first + at_once, width)
+        for first in range(0, keys, at_once):
+            end = min(first + at_once, keys)
             part = np.zeros((end - first, width, end, width))
             for a in range(first, end):
-                G = M[:, self.place[a, : a + 1]].T @ self.query
+                G = M[:, self.key.place[a, : a + 1]].T @ self.squares
                 for c in range(a + 1):
-                    part[a - first, :, c] = G[c][self.place]
+                    part[a - first, :, c] = G[c][self.query.place]
                 part[a - first, range(width), a, range(width)] += shift
             P = part.reshape((end - first) * width, end * width)
             for before in panels:

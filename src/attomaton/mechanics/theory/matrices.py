@@ -89,8 +89,8 @@ def newton(
 class Matrices:
     """All W: the vectors of tokens, one for each pair of a last token and a token, and those of last tokens."""
 
-    key: Float[np.ndarray, "pairs width"]
-    query: Float[np.ndarray, "lasts width"]
+    key: Float[np.ndarray, "pairs keys"]
+    query: Float[np.ndarray, "lasts queries"]
     last: Int[np.ndarray, " pairs"]  # sorted
     unit: float  # what lengths of products were divided by
 
@@ -112,22 +112,22 @@ class Matrices:
         return np.empty(len(self.key))
 
     @cached_property
-    def _parts(self) -> list[tuple[Float[np.ndarray, "_ width"], Float[np.ndarray, " _"]]]:
+    def _parts(self) -> list[tuple[Float[np.ndarray, "_ keys"], Float[np.ndarray, " _"]]]:
         """Vectors and scratch of each last token, cut once: cutting takes longer than multiplying."""
         start = row_pointer(np.bincount(self.last, minlength=len(self.query))).tolist()
         cuts = [slice(*ends) for ends in pairwise(start)]
         return [(self.key[cut], self._scratch[cut]) for cut in cuts]
 
-    def scores(self, v: Float[np.ndarray, "width width"]) -> Float[np.ndarray, " pairs"]:
+    def scores(self, v: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, " pairs"]:
         """e_xᵀ W e_q of every pair."""
         for (key, part), image in zip(self._parts, self.query @ v.T, strict=True):
             np.dot(key, image, out=part)
         return self._scratch.copy()
 
-    def back(self, r: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, "width width"]:
+    def back(self, r: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, "keys queries"]:
         """Σ r e_x e_qᵀ over the pairs."""
         self._scratch[:] = r
-        sums = np.empty(self.query.shape)
+        sums = np.empty((len(self.query), self.key.shape[1]))
         for (key, part), row in zip(self._parts, sums, strict=True):
             np.dot(part, key, out=row)
         return sums.T @ self.query
@@ -152,7 +152,7 @@ class Matrices:
         return step, sharp if arrived else np.inf
 
     def coefficients(
-        self, graph: PriorityGraph, W: Float[np.ndarray, "width width"]
+        self, graph: PriorityGraph, W: Float[np.ndarray, "keys queries"]
     ) -> Float[np.ndarray, " pairs"]:
         """The smallest coefficients with W = Σ c e_x e_qᵀ that sum to 0 in every component."""
         found, rest = np.zeros(len(self.key)), W
