@@ -119,11 +119,17 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    """Long files first, so that no process works on one while the others have nothing left to do."""
+    """Long files first, so that no process works on one while the others have nothing left to do.
+
+    A file is as long as the longest of its tests: processes are handed whole files.
+    """
+    earliest = {}
     for item in items:
-        if place(item.nodeid) < len(LONG):
+        found = place(item.nodeid)
+        if found < len(LONG):
             item.add_marker("slow")
-    items.sort(key=lambda item: place(item.nodeid.split("::")[0]))
+        earliest[item.path] = min(found, earliest.get(item.path, found))
+    items.sort(key=lambda item: earliest[item.path])
 
 
 @pytest.fixture(scope="session")
