@@ -10,11 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.cases import Case, Given, assumptions, not_applicable, refuted, sizes
+from attomaton.claims.cases import (
+    Case,
+    Given,
+    assumptions,
+    drawn_case,
+    not_applicable,
+    refuted,
+    sizes,
+)
 from attomaton.claims.measure import train_cases
 from attomaton.claims.picture import level, line
-from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.finite import FiniteSubspace, active_subspace
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.numerics import named_rng
@@ -31,13 +37,10 @@ STILL = 1e-12  # of what moved, outside: the rounding of some thousand steps
 
 def _draws(problems: int) -> list[Case]:
     """Random data; every second data set has more tokens than dimensions."""
-    draws = []
-    for i in range(problems):
-        rng = named_rng("active subspace", i)
-        tokens = MANY if i % 2 else K
-        samples = draw_samples(rng, tokens, N, T, repeats=i % 3 == 0)
-        draws.append(Case(samples, check_embeddings(unit_embeddings(rng, tokens, D))))
-    return draws
+    return [
+        drawn_case("active subspace", i, MANY if i % 2 else K, D, N, T, repeats=i % 3 == 0)
+        for i in range(problems)
+    ]
 
 
 def _moved(

@@ -8,15 +8,13 @@ alone, as if every token had a dimension of its own: where ties are linear it po
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.cases import refuted, structure
+from attomaton.claims.cases import drawn_case, refuted, structure
 from attomaton.claims.measure import measure, yardstick
 from attomaton.claims.picture import bundle, level
-from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.train import train
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
-from attomaton.numerics import cosine, named_rng
+from attomaton.numerics import cosine
 from attomaton.results import Assumption, Evidence, Panel, Verdict
 
 K, D, N, T = 8, 4, 7, 4
@@ -32,11 +30,10 @@ def _draws(problems: int) -> list[Limit]:
     found: list[Limit] = []
     number = 0
     while len(found) < problems:
-        rng = named_rng("any embeddings", number)
+        case = drawn_case("any embeddings", number, K, D, N, T)
         number += 1
-        samples = draw_samples(rng, K, N, T)
-        limit = solve_limit(samples, check_embeddings(unit_embeddings(rng, K, D)))
-        linear = len(limit.graph.level) < len(build_graph(samples).level)
+        limit = solve_limit(case.samples, case.embeddings)
+        linear = len(limit.graph.level) < len(build_graph(case.samples).level)
         if linear and 0 < limit.finite.norm <= limit.svm.norm <= LARGEST:
             found.append(limit)
     return found

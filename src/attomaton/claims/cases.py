@@ -8,14 +8,17 @@ part.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
 from attomaton.corpus.samples import Samples
 from attomaton.errors import counted
-from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit
+from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence, Verdict
 
 REALIZABLE = "Assumption 2: every label occurs in its context"
@@ -75,6 +78,18 @@ class Given:
             f" (at most {CASES}, heaviest first, of at most {CELLS:,} cells each; scores of pairs, never a dense W)"
         )
         return Assumption("orthonormal embeddings: last tokens train apart", True, found)
+
+
+def drawn_case(
+    name: str, i: int, tokens: int, d: int, n: int, T: int, spread: float = 0.0, **how: Any
+) -> Case:
+    """Random data set number i of a claim (drawn as `how` says), its embeddings random and 1 ± `spread` long."""
+    rng = named_rng(name, i)
+    samples = draw_samples(rng, tokens, n, T, **how)
+    E = unit_embeddings(rng, tokens, d)
+    if spread:
+        E = E * rng.uniform(1 - spread, 1 + spread, (tokens, 1))
+    return Case(samples, check_embeddings(E))
 
 
 def assumptions(

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.cases import Case, Given, assumptions
+from attomaton.claims.cases import Case, Given, assumptions, drawn_case
 from attomaton.claims.measure import problem_of
 from attomaton.claims.picture import level, line, theory_line
 from attomaton.corpus.samples import Samples
-from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.finite import Choices, luce_loss
 from attomaton.numerics import float64, named_rng
 from attomaton.results import Evidence, Panel, Verdict
@@ -31,12 +29,7 @@ ROUNDING = 1e-12  # of a loss of order 1 to 100 in float64, relative
 
 
 def _draws(problems: int) -> list[Case]:
-    draws = []
-    for i in range(problems):
-        rng = named_rng("convexity", i)
-        samples = draw_samples(rng, K, N, T, repeats=i % 2 == 0)
-        draws.append(Case(samples, check_embeddings(unit_embeddings(rng, K, D))))
-    return draws
+    return [drawn_case("convexity", i, K, D, N, T, repeats=i % 2 == 0) for i in range(problems)]
 
 
 class Line(NamedTuple):

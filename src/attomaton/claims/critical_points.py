@@ -17,6 +17,7 @@ from attomaton.claims.cases import (
     Case,
     Given,
     assumptions,
+    drawn_case,
     not_applicable,
     refuted,
     sizes,
@@ -26,8 +27,6 @@ from attomaton.claims.controls import relabelled
 from attomaton.claims.convexity import pair_scores
 from attomaton.claims.measure import gradients, in_space, parameters, train_cases
 from attomaton.claims.picture import bundle, level, line, theory_line
-from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence, Line, Panel, Verdict
@@ -46,12 +45,10 @@ def _draws(problems: int) -> list[Case]:
     draws: list[Case] = []
     number = 0
     while len(draws) < problems:
-        rng = named_rng("no critical point", number)
+        tokens, repeats = MANY if len(draws) % 2 else K, len(draws) % 3 == 0
+        case = drawn_case("no critical point", number, tokens, D, N, T, repeats=repeats)
         number += 1
-        tokens = MANY if len(draws) % 2 else K
-        samples = draw_samples(rng, tokens, N, T, repeats=len(draws) % 3 == 0)
-        case = Case(samples, check_embeddings(unit_embeddings(rng, tokens, D)))
-        if solve_limit(samples, case.embeddings).svm.norm > 0:
+        if solve_limit(case.samples, case.embeddings).svm.norm > 0:
             draws.append(case)
     return draws
 
@@ -124,10 +121,8 @@ def _by_training(
 
 def _still() -> float:
     """‖∇L(W_fin)‖ of data without an order: the critical point that there must be then."""
-    rng = named_rng("critical point", 0)
-    samples = draw_samples(rng, K, N, T, kind="fully-cyclic", repeats=True)
-    case = Case(samples, check_embeddings(unit_embeddings(rng, K, D)))
-    limit = solve_limit(samples, case.embeddings)
+    case = drawn_case("critical point", 0, K, D, N, T, kind="fully-cyclic", repeats=True)
+    limit = solve_limit(case.samples, case.embeddings)
     return float(np.linalg.norm(gradients(case, [in_space(limit, limit.finite)])[0]))
 
 

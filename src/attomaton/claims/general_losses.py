@@ -20,6 +20,7 @@ from attomaton.claims.cases import (
     Case,
     Given,
     assumptions,
+    drawn_case,
     judged,
     not_applicable,
     refuted,
@@ -32,9 +33,8 @@ from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import counted
-from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.experiment.minima import Minimum, lowest_minima
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.finite import FiniteSubspace, cyclic_samples
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.mechanics.theory.svm import solve_whitened
@@ -72,12 +72,10 @@ class Path(NamedTuple):
 
 def _draws(problems: int) -> list[Case]:
     """Twice as many as are asked for: not all have a finite minimiser."""
-    draws = []
-    for i in range(2 * problems + 2):
-        rng = named_rng("general losses", i)
-        samples = draw_samples(rng, K, N, T, kind="cyclic", repeats=i % 2 == 0)
-        draws.append(Case(samples, check_embeddings(unit_embeddings(rng, K, D))))
-    return draws
+    return [
+        drawn_case("general losses", i, K, D, N, T, kind="cyclic", repeats=i % 2 == 0)
+        for i in range(2 * problems + 2)
+    ]
 
 
 def _tables(cases: Sequence[Case]) -> list[Embeddings] | None:

@@ -10,13 +10,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import lambertw
 
-from attomaton.claims.cases import Case, Given, assumptions, refuted, structure
+from attomaton.claims.cases import Case, Given, assumptions, drawn_case, refuted, structure
 from attomaton.claims.controls import doubted
 from attomaton.claims.measure import problem_of, train_cases
 from attomaton.claims.picture import level, line, theory_line
-from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.path import penalty_path
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import float64, named_rng
 from attomaton.results import Evidence, Panel, Verdict
@@ -28,12 +26,10 @@ NEAR = 1e-9  # of the path's end above the floor, where no token outranks anothe
 
 
 def _draws(problems: int) -> list[Case]:
-    draws = []
-    for i in range(problems):
-        rng = named_rng("loss floor", i)
-        samples = draw_samples(rng, K, N, T, kind="cyclic", repeats=i % 2 == 0)
-        draws.append(Case(samples, check_embeddings(unit_embeddings(rng, K, D))))
-    return draws
+    return [
+        drawn_case("loss floor", i, K, D, N, T, kind="cyclic", repeats=i % 2 == 0)
+        for i in range(problems)
+    ]
 
 
 class Losses(NamedTuple):

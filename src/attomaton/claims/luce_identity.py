@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.claims.cases import Case, Given, assumptions
+from attomaton.claims.cases import Case, Given, assumptions, drawn_case
 from attomaton.claims.convexity import choices_of, pair_scores
 from attomaton.claims.measure import problem_of
 from attomaton.claims.picture import line, theory_line
@@ -22,7 +22,7 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_ids
 from attomaton.errors import counted
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.mechanics.synthetic import unit_embeddings
 from attomaton.mechanics.theory.finite import Choices, luce_loss
 from attomaton.numerics import float64, named_rng
 from attomaton.results import Assumption, Evidence, Panel, Verdict
@@ -35,12 +35,7 @@ EXACT = 1e-9
 
 
 def _draws(problems: int) -> list[Case]:
-    draws = []
-    for i in range(problems):
-        rng = named_rng("luce", i)
-        samples = draw_samples(rng, K, N, T, repeats=True)
-        draws.append(Case(samples, check_embeddings(unit_embeddings(rng, K, D))))
-    return draws
+    return [drawn_case("luce", i, K, D, N, T, repeats=True) for i in range(problems)]
 
 
 def _dense_part(given: Given) -> Case:

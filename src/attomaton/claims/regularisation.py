@@ -14,6 +14,7 @@ from attomaton.claims.cases import (
     Case,
     Given,
     assumptions,
+    drawn_case,
     judged,
     not_applicable,
     refuted,
@@ -23,9 +24,7 @@ from attomaton.claims.cases import (
 from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import in_space
 from attomaton.claims.picture import bundle, level, theory_line
-from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.path import norm_path
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
@@ -37,12 +36,9 @@ ALIGNED = 0.99
 
 
 def _draws(problems: int) -> list[Case]:
-    draws = []
-    for i in range(problems):
-        rng = named_rng("T2", i)
-        samples = draw_samples(rng, K, N, T, kind="cyclic", repeats=i % 2 == 0)
-        draws.append(Case(samples, check_embeddings(unit_embeddings(rng, K, D))))
-    return draws
+    return [
+        drawn_case("T2", i, K, D, N, T, kind="cyclic", repeats=i % 2 == 0) for i in range(problems)
+    ]
 
 
 class Path(NamedTuple):

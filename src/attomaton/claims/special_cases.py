@@ -9,13 +9,21 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.cases import Case, Given, assumptions, judged, not_applicable, refuted, sizes
+from attomaton.claims.cases import (
+    Case,
+    Given,
+    assumptions,
+    drawn_case,
+    judged,
+    not_applicable,
+    refuted,
+    sizes,
+)
 from attomaton.claims.controls import relabelled
 from attomaton.claims.measure import in_space, measure, parameters, train_cases, yardstick
 from attomaton.claims.picture import bundle, level
-from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.train import Training
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
+from attomaton.mechanics.synthetic import draw_samples
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
@@ -33,11 +41,10 @@ def _draws(problems: int) -> tuple[list[Case], list[Case]]:
     acyclic = [
         draw_samples(named_rng("T3 acyclic", i), K, N, T, kind="acyclic") for i in range(problems)
     ]
-    cyclic = []
-    for i in range(problems):
-        rng = named_rng("T3 cyclic", i)
-        samples = draw_samples(rng, K, N, T, kind="fully-cyclic", repeats=True)
-        cyclic.append(Case(samples, check_embeddings(unit_embeddings(rng, K, D))))
+    cyclic = [
+        drawn_case("T3 cyclic", i, K, D, N, T, kind="fully-cyclic", repeats=True)
+        for i in range(problems)
+    ]
     return [Case(s) for s in acyclic], cyclic
 
 

@@ -13,12 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.claims.cases import Case, Given, assumptions, refuted, sizes, smoothness
+from attomaton.claims.cases import Case, Given, assumptions, drawn_case, refuted, sizes, smoothness
 from attomaton.claims.measure import gradients, train_cases
 from attomaton.claims.picture import bundle, level, line
 from attomaton.corpus.windows import samples_from_sequences
-from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.numerics import named_rng
 from attomaton.results import Evidence, Panel, Verdict
 
@@ -33,14 +31,10 @@ REACHED = 10 * NEAR**2
 
 def _draws(problems: int) -> list[Case]:
     """Random data with embeddings of unlike lengths; every second data set has more tokens than dimensions."""
-    draws = []
-    for i in range(problems):
-        rng = named_rng("step bound", i)
-        tokens = MANY if i % 2 else K
-        samples = draw_samples(rng, tokens, N, T, repeats=i % 3 == 0)
-        E = unit_embeddings(rng, tokens, D) * rng.uniform(0.5, 1.5, (tokens, 1))
-        draws.append(Case(samples, check_embeddings(E)))
-    return draws
+    return [
+        drawn_case("step bound", i, MANY if i % 2 else K, D, N, T, spread=0.5, repeats=i % 3 == 0)
+        for i in range(problems)
+    ]
 
 
 def paper_smoothness(case: Case) -> float:
