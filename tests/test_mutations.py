@@ -204,6 +204,10 @@ MUTATIONS = {
 
 # Formulas that no claim rests on: what sees a fault in them is a test.
 TESTED = {
+    "answers left in the order of their last tokens": (
+        {"attomaton.mechanics.theory.many": [["by_last[key[head] // K]", "key[head] // K"]]},
+        "mechanics/test_many.py::test_many_contexts_are_answered_as_each_of_them_alone[0]",
+    ),
     "only what both corpora say leads back": (
         {"attomaton.mechanics.theory.mixture": [[
             "self.both.component[start] == self.both.component[end]",
