@@ -233,6 +233,12 @@ def test_unseen_tokens():
     assert explanation.prediction == "b"
 
 
+def test_a_mistyped_token_is_named_with_the_nearest():
+    model = NextTokenClassifier().fit([["tea", "bell"], ["soup", "bell"]], ["tea", "soup"])
+    with pytest.warns(UnknownTokenWarning, match=r"left out: 'taa' \(nearest: 'tea'\)\.$"):
+        model.predict([["taa", "bell"]])
+
+
 def test_contexts_without_an_answer_get_a_fallback_and_a_warning():
     model = NextTokenClassifier().fit([["a", "b", "q"], ["b", "q"]], ["a", "b"])
     X = [["a", "a", "b", "new"], ["new", 7], ["a", "b"], ["a", "q"]]

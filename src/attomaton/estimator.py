@@ -324,11 +324,13 @@ class NextTokenClassifier:
         said = []
         if len(where):
             rows = len(np.unique(np.repeat(np.arange(n), length)[where]))
-            some = list(dict.fromkeys(f"{tokens[i]!r:.60}" for i in where))
+            some = list(dict.fromkeys(tokens[i] for i in where))
+            near = ((x, self.limit_.graph.vocabulary.nearest(x)) for x in some[:NAMED])
+            names = [f"{x!r:.60}{'' if y is None else f' (nearest: {y!r:.60})'}" for x, y in near]
             more = ", …" if len(some) > NAMED else ""
             said.append(
                 f"{rows} of {n} contexts hold tokens never seen in training, which are left out: "
-                f"{', '.join(some[:NAMED])}{more}."
+                f"{', '.join(names)}{more}."
             )
         if blank.any():
             said.append(
