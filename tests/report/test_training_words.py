@@ -36,6 +36,12 @@ CASES = {
         "Muon approaches the largest margin in the spectral norm. How much of it is not told (norm spectral: too "
         "large); this run has 0.40 of the Frobenius margin.",
     ),
+    "factors, another loss": (
+        {"optimizer": "gd", "norm": "nuclear", "plain": False},
+        [{"margin_nuclear": 0.9}],
+        "Gradient descent on keys and queries approaches the largest margin in the nuclear norm (known for the "
+        "log-loss and the identity head; others may settle in a local direction); this run has 0.90 of it.",
+    ),
     "no priorities": (
         {"optimizer": "sign", "norm": "max"},
         [{"margin_max": None, "margin_frobenius": float("nan")}],

@@ -351,6 +351,7 @@ def train(
     towards = limit_words(
         settings["optimizer"], summary["limit_norm"], summary["final"], eps=settings.get("eps"),
         left_out=summary["left_out"], tied=summary["tied"],
+        plain=(settings["loss"], settings["head"]) == ("log", "identity"),
     )  # fmt: skip
     text = (
         f"{summary['steps']:,} steps of {settings['optimizer']}{rate} on {summary['samples']:,} samples; L* = "

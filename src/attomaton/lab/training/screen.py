@@ -210,6 +210,8 @@ class TrainingPage(Page):
             if outcome.limit_norm is not None and outcome.final is not None:
                 eps, named = self.run.config.get("eps"), str(self.run.config.get("optimizer"))
                 more: Any = {"eps": eps, "left_out": outcome.left_out, "tied": outcome.tied}
+                how = self.run.config.get("loss", "log"), self.run.config.get("head", "identity")
+                more["plain"] = how == ("log", "identity")
                 note(limit_words(named, outcome.limit_norm, outcome.final, **more))
             numbers(*self.run.finals())
 

@@ -7,10 +7,9 @@ from attomaton.claims.comparison import Comparison, Priority
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import counted, cut, visible
 from attomaton.report.text.summary import Section, as_text
-from attomaton.report.words import share_text
+from attomaton.report.words import NONE, share_text
 
 TITLE = "Runs of training beside the exact limit"
-NEVER = "–"
 WIDEST = 60  # characters of a context
 
 
@@ -40,7 +39,8 @@ def in_words(record: Comparison) -> str:
 
 
 def _every(layers: Sequence[object]) -> str:
-    return "The run has" if len(layers) == 1 else f"All {len(layers)} runs have"
+    few = {1: "The run has", 2: "Both runs have"}
+    return few.get(len(layers), f"All {len(layers)} runs have")
 
 
 def sections(record: Comparison) -> list[Section]:
@@ -72,7 +72,7 @@ def sections(record: Comparison) -> list[Section]:
         },
         {
             "heading": "Learned last",
-            "note": f"By A; the step from which each run has it right, {NEVER} where it is wrong.",
+            "note": f"By A; the step from which each run has it right, {NONE} where it is wrong.",
             "header": [*header, *letters],
             "rows": [[*_named(x), *map(_or_never, x.learned)] for x in record.late],
         },
@@ -114,4 +114,4 @@ def _odds(x: float) -> float:
 
 
 def _or_never(x: float | int | None) -> float | int | str:
-    return NEVER if x is None else x
+    return NONE if x is None else x

@@ -43,8 +43,11 @@ def limit_words(
     eps: float | None = None,
     left_out: str | None = None,
     tied: bool = False,
+    plain: bool = True,
 ) -> str:
     """What an optimiser approaches, and how much of that margin the last records of its runs have.
+
+    `plain`: under the log-loss and the identity head, of which that is known.
 
     >>> limit_words("muon", "spectral", [{"margin_spectral": 0.8, "margin_frobenius": 0.6}])
     'Muon approaches the largest margin in the spectral norm; this run has 0.80 of it (0.60 of the Frobenius margin).'
@@ -53,6 +56,8 @@ def limit_words(
     line = f"{name[0].upper()}{name[1:]} approaches the largest margin in the {norm_text(norm)}"
     if tied and norm != "frobenius":
         line += " (known for data without ties; these have some)"
+    if not plain:
+        line += " (known for the log-loss and the identity head; others may settle in a local direction)"
     free = _values(final, "eps_free")
     if eps and free:
         line += f" while √v is well above ε, at the end in {min(free):.1%} of the coordinates"
