@@ -12,7 +12,8 @@ from attomaton.disk.manifest import MANIFEST, changes
 from attomaton.disk.storage import LOCK_FILE
 from attomaton.errors import DataError
 
-SECONDS = ("seconds", "seconds_detail")  # keys
+# Keys of seconds, memory and pieces that were there: of how it came about.
+SECONDS = ("seconds", "seconds_detail", "peak_memory_mb", "resumed_pieces")
 TIMED = ("summary.json", "claims/*.json")  # hold seconds, which are not compared
 # These tell how and when it came about, and are not compared.
 TOLD = (LEDGER, MANIFEST, "report.html", "report.md")
