@@ -34,6 +34,7 @@ SIZES = (4, 8, 16)
 ROWS = (500, 2000, 8000)
 KINDS = 100  # of contexts, each of twice as many tokens as there are
 SPREAD = 0.5
+TOGETHER = 50  # data sets at a time
 LOW, HIGH = 0.9, 1.4
 SAME = 1e-9
 
@@ -56,12 +57,16 @@ def _predicted(bags: Bags, theta: Float[np.ndarray, " tokens"]) -> float:
 def _measure(K: int, n: int, draws: int) -> tuple[float, float]:
     """n χ² / (K − 1) in the mean over data sets; and without multiplicities."""
     bags, theta = _setting(K)
-    rows = drawn_rows(named_rng(f"consistency {K} {n}", 0), bags, draws, n)
-    choices, _ = as_choices(bags, rows, draws)
-    choices, _ = choices.restrict(connected(choices, draws))
-    blind = replace(choices, log_count=np.zeros(len(choices.item)))
-    found = (luce_fit(x).theta.reshape(-1, K) for x in (choices, blind))
-    right, wrong = (float(n * chi_squared(x, theta).mean() / (K - 1)) for x in found)
+    rng = named_rng(f"consistency {K} {n}", 0)
+    found: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    for first in range(0, draws, TOGETHER):
+        some = min(TOGETHER, draws - first)
+        choices, _ = as_choices(bags, drawn_rows(rng, bags, some, n), some)
+        choices, _ = choices.restrict(connected(choices, some))
+        blind = replace(choices, log_count=np.zeros(len(choices.item)))
+        for errors, x in zip(found, (choices, blind), strict=True):
+            errors.append(chi_squared(luce_fit(x).theta.reshape(-1, K), theta))
+    right, wrong = (float(n * np.concatenate(x).mean() / (K - 1)) for x in found)
     return right, wrong
 
 

@@ -117,7 +117,7 @@ def check(draws: int = 40) -> Evidence:
             [line(ROWS, [x.error for x in linked], "one linking pair", "points"),
              line(ROWS, [x.error for x in apart], "control: never together", "points"),
              line(ROWS, [linked[0].error * ROWS[0] / n for n in ROWS], "1/n", "theory")],
-            xscale="log", yscale="log",
+            xscale="log", yscale="log", xticks=list(ROWS),
         ),),
         settings={"draws": draws, "tokens": K, "rows": list(ROWS), "one link in": LINKED},
     )  # fmt: skip
