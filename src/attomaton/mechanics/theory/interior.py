@@ -29,20 +29,13 @@ from attomaton.mechanics.theory.matrices import Matrices, conjugate_gradients
 from attomaton.mechanics.theory.svm import GraphSVM, certified
 from attomaton.numerics import row_pointer
 
-LARGEST = (
-    128**2
-)  # numbers of W: 1.1 GB for the lower half of a square matrix, and 20 s for its factor
+LARGEST = 128**2  # numbers of W: 1.1 GB for the lower half of a square matrix
 PANEL = 512  # rows of that matrix that are filled and factored at a time
 STEPS = 60  # of either program
 CORRECTORS = 3  # further directions from one factor
-FAR = (
-    500.0,
-    1e4,
-)  # slacks and multipliers to start from: starts that are too near take twice the steps
-FIRST, HEAVY = (
-    0.01,
-    1000.0,
-)  # share of margins below 1 at the start of the second; its multipliers, from what balances
+FAR = 500.0, 1e4  # slacks and multipliers to start from: with smaller ones it takes twice the steps
+FIRST = 0.01  # share of margins below 1 at the start of the second program
+HEAVY = 100.0  # its first multipliers, in units of those that balance W
 TIED = 100.0  # weight of ties, in units of a large one among strict differences
 SOLVED = 1e-5  # gap, relative, at which the active margins are tried
 SHARP, PRODUCTS = 1e-7, 30  # residual of a linear system, relative, and products for it
@@ -90,9 +83,8 @@ def _split(rows: Rows) -> tuple[Float[np.ndarray, "keys queries"], Bool[np.ndarr
     """max Σ t with rows · W ≥ t, 0 ≤ t ≤ 1: a W that is positive where t ends at 1, and where it ends at 0."""
     count, width, system = len(rows.above), rows.space.query.shape[1], _System(rows)
     W = np.zeros((width, width))
-    V = np.repeat(
-        [[FAR[0]], [0.5], [0.5]], count, axis=1
-    )  # slacks of the three, and their multipliers
+    # The slacks of the three, and their multipliers.
+    V = np.repeat([[FAR[0]], [0.5], [0.5]], count, axis=1)
     Z = np.repeat([[FAR[1]], [FAR[1]], [1.0]], count, axis=1)
     for _ in range(STEPS):
         t, y = V[1], Z[0]
@@ -152,15 +144,18 @@ def _directions(columns: Float[np.ndarray, "width _"]) -> Float[np.ndarray, "wid
 def _shortest(rows: Rows, W: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, " rows"]:
     """As `_nearly_shortest`, in all directions there are."""
     strict, system = rows.strict, _System(rows)
-    W = W / float(np.quantile(rows.of_w(W)[:strict], FIRST))
+    first = float(np.quantile(rows.of_w(W)[:strict], FIRST))
+    if not first > 0:
+        raise SolverError("Graph-SVM: no W is known that is positive on strict differences.")
+    W = W / first
     margin = rows.of_w(W)[:strict]
     s = np.maximum(margin - 1, 1.0)
     balanced = float((W * W).sum()) / float((np.maximum(margin, 1.0) / s).sum())
     y, free = HEAVY * balanced / s, np.zeros(len(rows.above) - strict)
     for _ in range(STEPS):
-        found, size, first = _shortest_step(rows, system, W, s, y, free)
+        found, size, affine = _shortest_step(rows, system, W, s, y, free)
         # What grows by its own share least is what stays: multipliers of active margins, slacks of the others.
-        active = np.abs(first.multiplier[0] / y) < np.abs(first.slack[0] / s)
+        active = np.abs(affine.multiplier[0] / y) < np.abs(affine.slack[0] / s)
         W, s = W + size * found.W, s + size * found.slack[0]
         y, free = y + size * found.multiplier[0], free + size * found.free
         left = float(np.linalg.norm(W - rows.back(np.append(y, free))))
@@ -230,6 +225,8 @@ def _reach(value: np.ndarray, step: np.ndarray) -> float:
 
 def _exact(rows: Rows, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
     """Multipliers of the smallest W that is 1 where y is positive, rows let go and taken in until none is wrong."""
+    if not rows.strict:
+        return y
     strict, system = np.arange(len(y)) < rows.strict, _System(rows)
     part, about, heavy = (y > 0) | ~strict, y, 1e3 * float(np.abs(y).max())
     for swap in range(SWAPS):
