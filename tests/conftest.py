@@ -104,8 +104,11 @@ def pytest_configure(config):
     # Files are handed out in the order below, not those of many tests first: many are mostly quick ones.
     config.option.loadscopereorder = False
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
+    # One that a killed process has left half written is compiled anew.
+    torn = "Error reading persistent compilation cache entry"
+    config.addinivalue_line("filterwarnings", f"ignore:{torn}:UserWarning")
     if version("jaxlib").startswith(f"{QUICKLY_COMPILED[0]}."):
         os.environ.setdefault("XLA_FLAGS", QUICKLY_COMPILED[1])
 
