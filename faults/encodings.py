@@ -46,7 +46,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("explain", "odd-model", *ODD),
     ("explain", "predictor", "the", "cat"),
     ("explain", "odd-model", *ODD, "--figure", "öut.svg"),
-    ("predict", "odd-model", "--file", "odd.jsonl"),
+    ("predict", "odd-model", "--file", "odd.jsonl", "-o", "→.jsonl"),
     ("explain", "odd-model", "--file", "odd.jsonl", "-o", "öut.csv"),
     ("predict", "odd-model", "--file", "→.jsonl"),
     ("simulate", "odd-model", *ODD, "--steps", "20", "--trajectory"),
