@@ -80,7 +80,7 @@ def to_graphml(view: GraphView) -> str:
         body.append("    </node>")
     for link in view.links:
         body.append(f'    <edge source="{link.source}" target="{link.target}">')
-        said = {"weight": link.weight, "margin": link.margin}
+        said = {"weight": link.weight, "margin": link.margin, "contrary": link.contrary}
         body += _data(keys, "edge", said, "      ")
         body.append("    </edge>")
     declared = [
@@ -113,12 +113,14 @@ def to_dot(view: GraphView) -> str:
 def _data(
     keys: dict[tuple[str, str, str], str],
     scope: str,
-    values: Mapping[str, Label | float],
+    values: Mapping[str, Label | float | None],
     indent: str,
 ) -> list[str]:
-    """`<data>` elements of one node, edge or graph; `keys` learns every (scope, name, type)."""
+    """`<data>` elements of one node, edge or graph, nothing of None; `keys` learns every (scope, name, type)."""
     lines = []
     for name, value in values.items():
+        if value is None:
+            continue
         kind = {int: "long", float: "double"}.get(type(value), "string")
         key = keys.setdefault((scope, name, kind), f"d{len(keys)}")
         text = _NOT_XML.sub(lambda c: visible(c[0]), str(value))
