@@ -223,7 +223,7 @@ _LIST = [
     Claim(
         "consistency", "The error of the odds falls like 1/n",
         "Rows of a context-conditioned chain give its probabilities with n χ² about K − 1, as the information says.",
-        consistency.check, quick={"draws": 100, "rows": 2}, full={"draws": 1000}, why=TRUTH,
+        consistency.check, quick={"draws": 100, "rows": 2}, full={"draws": 300}, why=TRUTH,
     ),
     Claim(
         "disconnected", "Groups never seen together are not compared; one linking pair mends it",
