@@ -71,8 +71,8 @@ LONG = (
     "tests/test_docs.py::test_commands_of_the_other_pages_run",
 )
 ROOT = Path(__file__).resolve().parents[1]
-# Most programs of the tests take seconds to compile and run for less. These flags halve the former at the same speed
-# and the same results; they are given to the versions of XLA that have been seen to know them, as others would abort.
+# Most programs of the tests take seconds to compile and run for less. These flags halve the former; the few that run
+# for long take up to half as long again. Only versions of XLA seen to know them are given them: others would abort.
 QUICKLY_COMPILED = (
     "0.10",
     "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
