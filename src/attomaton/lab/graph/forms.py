@@ -74,7 +74,7 @@ class Forms:
 
         with self.tables:  # the menu may be gone by the time a large file is written
             busy = ui.notification("Writing GraphML …", spinner=True, timeout=None)
-            drawn = await in_thread(graph_view, self.graph.limit, self.graph.last)
+            drawn = await in_thread(graph_view, self.graph.limit, self.graph.last, errors=True)
             text = await in_thread(EXPORTS["graphml"], drawn)
             busy.dismiss()
             ui.download.content(text, f"{self.stem}.graphml", "application/graphml+xml")

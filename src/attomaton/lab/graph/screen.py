@@ -294,7 +294,7 @@ def graph_code(folder: str, last: str) -> tuple[str, str]:
         "from attomaton.report.graphs import to_json\n"
         f"limit = open_model({folder!r}, [{last!r}])\n"
         f"last = limit.graph.vocabulary.read({last!r})\n"
-        "print(to_json(graph_view(limit, limit.graph.vocabulary.id_of(last))))"
+        "print(to_json(graph_view(limit, limit.graph.vocabulary.id_of(last), errors=True)))"
     )
 
 
