@@ -83,6 +83,7 @@ CASES = (
     Case("coverage page", ("coverage", "../model"), option="--html", out=f"{OUT}.html"),
     Case("coverage odds", ("coverage", "../model"), out=f"{OUT}.parquet"),
     Case("compare page", ("compare", "../run", "--data", "../model"), option="--html", out=f"{OUT}.html"),
+    Case("compare figure", ("compare", "../run", "--data", "../model"), option="--figure", out=f"{OUT}.svg"),
 )  # fmt: skip
 # Another question for each of these, whose answer an earlier run has left at the place.
 EARLIER = {
