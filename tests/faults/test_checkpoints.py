@@ -156,6 +156,7 @@ def test_of_a_file_the_disk_has_no_room_for_nothing_stays(tmp_path, suffix):
         "from pathlib import Path\n"
         "from attomaton.disk.formats import write_columns, write_json\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "sys.dont_write_bytecode = True  # of modules yet to come only the first 1000 bytes would be kept\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "path, noise = Path(sys.argv[1]), np.random.default_rng(0).random(5000)\n"
         "write_json(path, noise.tolist()) if path.suffix == '.json' else write_columns(path, {'x': noise})\n"

@@ -79,6 +79,11 @@ class Inference(Shown):
     `open` are the tokens of the context that nothing in it outranks, one of each tied class: with one of them the data
     decide, and `prediction` is that token. With more, `orders` tell why the one whose score is highest stands over each
     of the others; it is the `prediction` if other last tokens decide all of that, which else is None.
+
+    >>> from attomaton import example_samples, infer, solve_limit, train
+    >>> run = train(example_samples(), factorised=True, optimizer="ngd", steps=300)
+    >>> infer(solve_limit(example_samples()), run.factors, ["toast", "cake", "bell"]).open
+    ('toast',)
     """
 
     context: tuple[Label, ...]
