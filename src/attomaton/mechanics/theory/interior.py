@@ -36,9 +36,9 @@ CORRECTORS = 3  # further directions from one factor
 FAR = 500.0, 1e4  # slacks and multipliers to start from: with smaller ones it takes twice the steps
 FIRST = 0.01  # share of margins below 1 at the start of the second program
 HEAVY = 100.0  # its first multipliers, in units of those that balance W
-TIED = 100.0  # weight of ties, in units of a large one among strict differences
+TIED = 1e5  # weight of ties, in units of a large one among strict differences
 SOLVED = 1e-5  # gap, relative, at which the active margins are tried
-SHARP, PRODUCTS = 1e-7, 30  # residual of a linear system, relative, and products for it
+SHARP, PRODUCTS = 1e-9, 60  # residual of a linear system, relative, and products for it
 EXACT = 1e-10  # residual of a margin made exact
 SWAPS = 16  # times the set of active margins may change
 
