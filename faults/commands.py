@@ -82,7 +82,7 @@ TEXTS = ("", " ", "nonsense", "all", ",", ",,", "a,b", "=", "a=b", "\x1b]0;t\x07
 SENSIBLE: dict[str, tuple[str, ...]] = {
     "data": DATA, "file": DATA, "validate": DATA, "model": FOLDERS[:2], "limit": ("model", "odd-model"),
     "tokens": TOKENS, "last": TOKENS, "folder": FOLDERS, "folders": (*FOLDERS, ".broken.partial"),
-    "roots": (".", "model"),
+    "roots": (".", "model"), "runs": ("training",), "source": (*DATA, "model"),
     "a": FOLDERS, "b": FOLDERS, "what": (*DATA, *FOLDERS), "embeddings": ("E.npy", "F.npy"),
     "init": ("zeros", "uniform", "E.npy"), "optimizer": ("gd", "ngd", "polyak", "sgd", "adam", "momentum"),
     "every": ("1", "2", "log"), "head": ("identity", "tied", "general"),
