@@ -84,7 +84,7 @@ def test_an_unseen_last_token_is_named():
         samples_from_sequences([["a", "q"]], ["a"]), as_windows([["a", "z"]], ["a"])
     ).new
     assert (found.unseen, found.unseen_last) == (1, 1)
-    assert [(x.why, x.last) for x in found.collect] == [("never a last token", "z")]
+    assert [(x.why, x.last) for x in found.collect] == [("never the last token of a sample", "z")]
 
 
 def test_sequences_make_clustered_errors_and_the_last_tenth_is_new():

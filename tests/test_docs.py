@@ -119,6 +119,7 @@ def test_readme_commands_run(monkeypatch, tmp_path, call):
     monkeypatch.chdir(tmp_path)
     example = Path(attomaton.__file__).parent / "corpus" / "example.jsonl"
     Path("orders.jsonl").write_bytes(example.read_bytes())
+    Path("contexts.jsonl").write_text('{"tokens": ["soup", "cake", "bell"]}\n')
     Path("corpus.txt").write_text("the cat and the dog and the cat saw the dog\n" * 5)
     Path("held_out.txt").write_text("the dog and the cat saw the cat and the dog\n" * 5)
     events = [f"u{i},{p},{t}" for i in range(3) for t, p in enumerate("abacab")]

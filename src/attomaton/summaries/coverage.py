@@ -14,7 +14,7 @@ from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, counted, whole_number
 from attomaton.mechanics.theory import evidence
-from attomaton.mechanics.theory.automaton import NEVER_LAST, NEVER_TOGETHER
+from attomaton.mechanics.theory.automaton import NEVER_TOGETHER
 from attomaton.mechanics.theory.finite import finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.information import Interval, luce_errors, mean_interval
@@ -23,6 +23,7 @@ from attomaton.numerics import sum_by
 from attomaton.summaries.rank import heaviest
 
 UNRELATED = "never compared"
+NO_SAMPLE = "never the last token of a sample"
 GIVEN = "the contexts given"
 HELD_OUT = 10  # the last one in so many windows, or sequences, is kept as new contexts
 JUDGED = 1 << 18  # contexts judged at a time
@@ -522,7 +523,7 @@ def _judge(
         found = [
             *_ranked(UNRELATED, rivals, at.rivals > 0, component, words, top),
             *_ranked(NEVER_TOGETHER, missing, gap, token, words, top),
-            *_ranked(NEVER_LAST, lasts, strange, token, words, top),
+            *_ranked(NO_SAMPLE, lasts, strange, token, words, top),
         ]
         verdicts = sum_by(at.verdict, w, 3)
         determined, undetermined, unseen = verdicts.tolist()

@@ -26,7 +26,8 @@ def in_words(found: Coverage) -> str:
     said = [
         f"{counted(found.samples, 'sample')} after {counted(len(found.last_tokens), 'last token')} compare "
         f"{counted(found.tokens, 'token')} with them, of which {found.came_next:,} ever came next.",
-        f"{counted(found.orders, 'strict order')} are seen directly; {found.on_one:,} of them rest on one sample.",
+        f"{counted(found.orders, 'strict order')} are seen directly; {found.on_one:,} of them rest on one sample: "
+        "nothing else orders the two, by any path.",
     ]
     if split:
         said.append(
@@ -142,7 +143,7 @@ def _collect(new: NewContexts) -> Section:
     return section(
         "What to collect next",
         "Contexts that end in the last token and hold these tokens, with what came next. Decided are those new "
-        "contexts in which nothing else stands in the way.",
+        "contexts in which nothing else stands in the way. A sample is a window that holds its own next token.",
         ["last token", "tokens", "why", "new contexts", "decided"],
         ([x.last, _tokens(x.tokens), x.why, x.contexts, x.decides] for x in new.collect),
     )
