@@ -29,7 +29,9 @@ from attomaton.mechanics.theory.matrices import Matrices, conjugate_gradients
 from attomaton.mechanics.theory.svm import GraphSVM, certified
 from attomaton.numerics import row_pointer
 
-LARGEST = 128**2  # numbers of W: 1.1 GB for the lower half of a square matrix
+LARGEST = (
+    64**2
+)  # numbers of W: in 96 dimensions multipliers were so large that rounding left margins uncertified
 PANEL = 512  # rows of that matrix that are filled and factored at a time
 STEPS = 60  # of either program
 CORRECTORS = 3  # further directions from one factor
