@@ -56,6 +56,9 @@ def test_unfinished_work_is_listed_with_what_is_done(tmp_path, log, monkeypatch,
     with pytest.raises(KeyboardInterrupt):
         bootstrap_run(log, tmp_path / "B", resamples=35, reading=READING)
     assert "10 of 35" in call("runs", "ls", tmp_path)[1]
+    monkeypatch.undo()
+    bootstrap_run(log, tmp_path / "B", resamples=35, reading=READING)  # takes it up, and ends it
+    assert "10 of 35" not in call("runs", "ls", tmp_path)[1]
 
 
 def test_processes_find_the_same_and_the_folder_is_whole(tmp_path, log, call):
