@@ -222,7 +222,10 @@ def test_retrieved_tokens_stand_out_and_the_others_say_why(tab):
 def test_soft_weights_are_counts_times_soft_scores(tab, folder):
     look(tab, "a b b r")
     p = Automaton(open_model(folder)).predict_proba(["a", "b", "b", "r"])
-    shares = {row[0]: [float(x) for x in row[1:]] for row in rows(tab, "2 · Soft composition")}
+    soft = rows(tab, "2 · Soft composition")
+    sure = Automaton(open_model(folder)).intervals(["a", "b", "b", "r"])
+    assert {r[0]: r[-1] for r in soft} == {x: f"{i.low:.3f}–{i.high:.3f}" for x, i in sure.items()}
+    shares = {row[0]: [float(x) for x in row[1:-1]] for row in soft}
     assert set(shares) == {x for x in p if p[x] > 0}
     total = sum(row[2] for row in shares.values())
     for word, (_, _, weight, share) in shares.items():

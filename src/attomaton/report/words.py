@@ -152,3 +152,12 @@ def when_text(moment: str) -> str:
     '2026-01-31 12:00'
     """
     return moment[:16].replace("T", " ")
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """The ends of an interval of a probability; nothing where there is none.
+
+    >>> interval(0.2418, 0.3661), interval(None, None)
+    ('0.242–0.366', '')
+    """
+    return "" if low is None or high is None else f"{low:.3f}–{high:.3f}"

@@ -29,6 +29,7 @@ from attomaton.lab.kit.table import numbers
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Automaton, Explanation, Fate
+from attomaton.report.words import interval
 
 LONGEST = 100  # tokens drawn at once
 SEEDS = 2**31
@@ -277,8 +278,9 @@ class AutomatonPage(ModelPage):
                 note("No token is retrieved: there is nothing to share.")
             else:
                 numbers(
-                    ["token", "count", "soft", "count × e^soft", "share"],
-                    [[visible(f.token), f.count, f.finite_score, f.count * math.exp(f.finite_score), f.probability]
+                    ["token", "count", "soft", "count × e^soft", "share", "95 %"],
+                    [[visible(f.token), f.count, f.finite_score, f.count * math.exp(f.finite_score), f.probability,
+                      interval(f.low, f.high)]
                      for f in fates if f.reason == "retrieved"],
                 )  # fmt: skip
         self.table.clear()

@@ -6,6 +6,7 @@ from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.parts import heading, note
 from attomaton.lab.view import View
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Edge, Explanation, Fate
+from attomaton.report.words import interval
 
 CSS = """
 .way { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
@@ -59,9 +60,11 @@ def in_words(explained: Explanation, fate: Fate) -> str:
     kept = [f"‘{visible(f.token)}’" for f in explained.fates if f.reason == "retrieved"]
     best = ", ".join(kept[:3]) + f" and {len(kept) - 3} more" * (len(kept) > 3)
     if fate.reason == "retrieved":
+        sure = interval(fate.low, fate.high)
         return (
             f"Its hard score {score(fate.svm_score)} is the highest in this context. Its count {fate.count} and soft "
-            f"score {score(fate.finite_score)} give it {fate.probability:.4g} of the probability."
+            f"score {score(fate.finite_score)} give it {fate.probability:.4g} of the probability"
+            + (f" (95 %: {sure})." if sure else ".")
         )
     if fate.reason == "outranked":
         return (
@@ -122,3 +125,7 @@ def _evidence(edge: Edge) -> None:
         if more > 0:
             with ui.element("li"):
                 note(f"and {more:g} more")
+    if edge.contrary is not None:
+        note(
+            f"Never the reverse: at 95 % the contrary has at most probability {edge.contrary:.2g}."
+        )

@@ -9,7 +9,7 @@ from attomaton.mechanics.theory.automaton import Explanation, Fate, Witness
 from attomaton.mechanics.theory.inference import Inference
 from attomaton.mechanics.theory.prediction import Prediction
 from attomaton.mechanics.theory.view import GraphView
-from attomaton.report.words import NONE
+from attomaton.report.words import NONE, interval
 
 if TYPE_CHECKING:
     from attomaton.predictor.model import Reasons
@@ -134,7 +134,7 @@ def explanation_text(e: Explanation) -> str:
     if any(f.low is not None for f in e.fates):
         header.insert(3, "95 %")
         for row, f in zip(rows, e.fates, strict=True):
-            row.insert(3, _interval(f.low, f.high))
+            row.insert(3, interval(f.low, f.high))
     lines.append(table(header, rows))
     for fate in e.fates:
         if fate.tie is not None:
@@ -159,16 +159,12 @@ def _inference(found: Inference | None) -> list[str]:
     return [*lines, *(f"  {x.words()}, in {x.starts} of {starts}" for x in found.orders)]
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{low:.3f}–{high:.3f}"
-
-
 def prediction_text(found: Prediction, top: int) -> str:
     """The likeliest next tokens; those of the context that the model does not know are marked."""
     mark: dict[Label | None, str] = dict.fromkeys(found.unseen, "never seen with the last token")
     mark |= {x.token: x.why for x in found.unknown}
     shown = [
-        (_named(r.token), r.p, _interval(r.low, r.high), mark.pop(r.token, ""))
+        (_named(r.token), r.p, interval(r.low, r.high), mark.pop(r.token, ""))
         for r in found.probabilities[:top]
     ]
     left_out = [x.token for x in found.unknown if x.token in mark]
