@@ -18,6 +18,7 @@ from attomaton.lab.data.of_model import model_code, provenance
 from attomaton.lab.data.screen import inspect_code, warnings
 from attomaton.lab.shelf import Shelf
 from attomaton.lab.view import Lab
+from attomaton.report.text.coverage import in_words
 
 LIST = "[...document.querySelectorAll({})].map(e => e.innerText.trim())"
 TOKENS = ".preview tbody tr:nth-child({}) .tok"
@@ -281,9 +282,12 @@ def test_the_page_of_a_model_tells_what_its_record_holds(tab, lab, call, events)
     )
     assert texts(tab, ".aside-examples li") == summary["set_aside"]["examples"]
     assert "context = 3" in tab.text(".facts")
-    from attomaton import open_model
+    from attomaton import coverage, open_model
 
-    samples = open_model(out, ["tea"]).samples
+    limit = open_model(out, ["tea"])
+    samples = limit.samples
+    tab.wait("!!document.querySelector('.carry-words')")
+    assert tab.text(".carry-words") == " ".join(in_words(coverage(limit, top=10)).split())
     weights = [float(x) for x in texts(tab, ".samples tbody td:nth-child(3)")]
     assert weights == sorted(samples.weight.tolist(), reverse=True)[: len(weights)]
     assert f"{len(samples):,} distinct samples end in ‘tea’" in tab.text("main")

@@ -13,9 +13,12 @@ from attomaton.lab.kit.parts import abreast, card, chip, figures, note, place
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View, in_thread
+from attomaton.report.text.coverage import in_words, sections
+from attomaton.summaries.coverage import Coverage, coverage
 
 MOST = 500  # samples of one last token in the table
 LASTS = 12  # last tokens offered
+FEW = 10  # rows of each table that says how far samples carry
 
 
 async def build_model(view: View) -> None:
@@ -98,6 +101,8 @@ async def _samples(view: View, model: Opened) -> None:
         wrong = place()
         said = note()
         table = ui.element("div").classes("twin samples")
+    with card("How far they carry", "carry"):
+        carry = place()
     shown = ""
 
     async def show() -> None:
@@ -108,7 +113,8 @@ async def _samples(view: View, model: Opened) -> None:
             model.last_id(field.value)
             shown = field.value
             last = model.read(shown)
-            samples = (await in_thread(model.limit, last)).samples
+            limit = await in_thread(model.limit, last)
+            samples = limit.samples
             mine = np.flatnonzero(samples.last == model.last_id(last))
             mine = mine[np.argsort(-samples.weight[mine], kind="stable")]
             few = f", the {MOST} heaviest of them" if len(mine) > MOST else ""
@@ -122,11 +128,28 @@ async def _samples(view: View, model: Opened) -> None:
                       float(samples.weight[i]), int(samples.rows[i]), int(samples.source[i])] for i in mine[:MOST]],
                     page=20,
                 )  # fmt: skip
+            carry.clear()
+            with carry:
+                if limit.embeddings is not None and not limit.embeddings.orthonormal:
+                    note("Embeddings couple last tokens, so one alone does not tell.")
+                else:
+                    _carried(await in_thread(coverage, limit, top=FEW))
             view.put(last=shown)
             view.says(*model_code(str(model.folder.resolve()), last))
 
     field.on("keydown.enter", show).on("blur", show)
     await show()
+
+
+def _carried(found: Coverage) -> None:
+    """What is identified, what orders rest on, how sure the odds are."""
+    note(in_words(found)).classes("carry-words")
+    for section in sections(found, FEW)[
+        :-1
+    ]:  # the last one lists last tokens, of which this is one
+        if section["rows"]:
+            note(f"{section['heading']}. {section['note']}")
+            numbers(section["header"], section["rows"], page=FEW)
 
 
 def _bag(bag: dict[Label, int]) -> str:
