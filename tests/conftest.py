@@ -68,6 +68,11 @@ LONG = (
     "tests/test_folders.py",
     "tests/test_bombs.py",
     "tests/invariants",
+    "tests/mechanics/test_dependent.py",
+    "tests/mechanics/test_inference.py",
+    "tests/test_bootstrap.py",
+    "tests/test_dimensions.py",
+    "tests/test_doors.py::test_a_line_of_a_long_ledger_that_is_cut_is_none",
     "tests/test_docs.py::test_commands_of_the_other_pages_run",
 )
 ROOT = Path(__file__).resolve().parents[1]
