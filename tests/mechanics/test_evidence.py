@@ -11,6 +11,7 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.theory import evidence
 from attomaton.mechanics.theory.graph import build_graph
+from attomaton.mechanics.theory.resampling import resampling
 
 
 def test_the_bound_is_exact_and_the_rule_of_three():
@@ -54,9 +55,7 @@ def test_rows_and_sequences_of_an_edge_by_hand():
         (graph.edge_from == graph.pair(q, a)) & (graph.edge_to == graph.pair(q, b))
     )
     assert evidence.edge_rows(graph, samples)[edge].tolist() == [2]
-    single = windows.samples(merge=False)
-    sequences = evidence.edge_sequences(graph, single, windows.sequence_of(single.source))
-    assert sequences[edge].tolist() == [2]
+    assert resampling(windows).support[edge].tolist() == [2]
     heavy = samples_from_sequences([["a", "q"]] * 3, ["a"] * 3, [0.5, 2.5, 4.0])
     assert evidence.edge_rows(build_graph(heavy), heavy).tolist() == [3]
 

@@ -91,16 +91,6 @@ def edge_rows(graph: PriorityGraph, samples: Samples) -> Int[np.ndarray, " edges
     return sum_by(edge[edge >= 0], rows, len(graph.edge_from)).astype(np.int64)
 
 
-def edge_sequences(
-    graph: PriorityGraph, samples: Samples, sequence: Int[np.ndarray, " samples"]
-) -> Int[np.ndarray, " edges"]:
-    """How many sequences carry each edge; `samples` are one for each window (`Windows.samples(merge=False)`)."""
-    edge = edge_of(graph, samples)
-    many = int(sequence.max(initial=0)) + 1
-    key = sorted_unique((edge * many + sequence[samples.sample_of])[edge >= 0])
-    return np.bincount(key // many, minlength=len(graph.edge_from))
-
-
 @dataclass(frozen=True, eq=False)
 class Reach:
     """Which components outrank which, for many questions at once.

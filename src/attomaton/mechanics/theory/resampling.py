@@ -20,6 +20,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError
+from attomaton.mechanics.theory.evidence import edge_of
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.numerics import named_rng, row_pointer
 
@@ -308,23 +309,14 @@ def resampling(windows: Windows) -> Resampling:
     graph = build_graph(windows.samples())
     raw = windows.samples(merge=False)
     raw = raw.take(np.flatnonzero(raw.size > 1))
-    edge = _edges(graph, raw)
-    owner = raw.sample_of[raw.token != raw.label[raw.sample_of]]
-    at = (edge, windows.sequence_of(raw.source)[owner])
+    made = edge_of(graph, raw)
+    owner = raw.sample_of[made >= 0]
+    at = (made[made >= 0], windows.sequence_of(raw.source)[owner])
     behind = coo_array((raw.weight[owner], at), shape=(len(graph.edge_from), sequences)).tocsr()
     behind.sum_duplicates()
     merged = windows.samples()
     merged = merged.take(np.flatnonzero(merged.size > 1))
+    of_sample = edge_of(graph, merged)
     return Resampling(
-        merged, graph, behind, sequences, _edges(graph, merged), row_pointer(merged.size - 1)
+        merged, graph, behind, sequences, of_sample[of_sample >= 0], row_pointer(merged.size - 1)
     )
-
-
-def _edges(graph: PriorityGraph, s: Samples) -> Int[np.ndarray, " entries"]:
-    """The edges that samples make, from label to each other token, sample after sample."""
-    owner = s.sample_of
-    other = s.token != s.label[owner]
-    to = graph.pairs(s.last[owner][other], s.token[other])
-    begin = graph.pairs(s.last, s.label)[owner[other]]
-    key = graph.edge_from.astype(np.int64) * len(graph.pair_last) + graph.edge_to
-    return np.searchsorted(key, begin * np.int64(len(graph.pair_last)) + to)

@@ -40,8 +40,8 @@ def sections_page(
 
 
 _CAPTION = {
-    "coverage": "Left: strict orders by the number of samples behind them. Middle: what the data say of new contexts. "
-    "Right: standard errors of the log-odds of tied tokens, at 10, 50 and 90 % of them.",
+    "coverage": "Left: strict orders by the number of samples behind them. Right: log-odds of tied tokens by their "
+    "standard errors. Between them, where there are new contexts, what the data say of these.",
     "model": "Hard: retrieval leaves one token. Soft: it leaves several that are tied, and mixes them. "
     "Absent: the label is not in its context, so no attention can name it.",
     "last token": "Each mark is a token seen with this last token. Distinct tokens were seen with one "
