@@ -1,5 +1,6 @@
 """What README and docs say, held against what the package does."""
 
+import csv
 import doctest
 import importlib.util
 import re
@@ -262,3 +263,19 @@ def test_the_reference_names_every_public_name(site):
     assert sorted(told) == sorted(set(attomaton.__all__) - {"__version__"})
     reference = next(p for path, p in site.items() if path.name == "api.html")
     assert all(f"attomaton.{name}" in reference.ids for name in told)
+
+
+def test_the_table_of_optimisers_is_that_of_their_curves():
+    """Shares, cosines and losses at the last step, as far as the page gives their digits."""
+    with (ROOT / "docs/figures/optimisers.csv").open(encoding="utf-8") as file:
+        last = {row["run"]: row for row in csv.DictReader(file)}
+    page = (ROOT / "docs/full_vocabulary.md").read_text(encoding="utf-8")
+    told = [[x.strip() for x in y.split("|")[1:-1]] for y in page.splitlines() if y.count("|") == 7]
+    told = {row[0]: row[2:] for row in told if row[0] in last}
+    assert told.keys() == last.keys()
+    names = ("margin_max", "margin_frobenius", "cosine_svm", "loss_gap")
+    for run, cells in told.items():
+        for name, cell in zip(names, cells, strict=True):
+            near = {"rel": 0.06, "abs": 0} if name == "loss_gap" else {"abs": 0.006}
+            said = float(cell.replace("−", "-"))
+            assert said == pytest.approx(float(last[run][name]), **near), (run, name)
