@@ -20,10 +20,7 @@ class Counts:
 
     def place(self, key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         """Where each key stands, −1 for those never seen."""
-        if not len(self.key):
-            return np.full(len(key), -1)
-        at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
-        return np.where(self.key[at] == key, at, -1)
+        return places_in(self.key, key)
 
     def of(self, key: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The count of each key, 0 for those never seen."""
@@ -31,6 +28,14 @@ class Counts:
         if not len(self.key):
             return np.zeros(len(key))
         return np.where(at >= 0, self.count[at], 0.0)
+
+
+def places_in(keys: Int[np.ndarray, " keys"], key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Where each key stands among sorted ones, −1 for those that are not there."""
+    if not len(keys):
+        return np.full(len(key), -1)
+    at = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    return np.where(keys[at] == key, at, -1)
 
 
 def counted(key: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"] | None = None) -> Counts:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.windows import Windows
-from attomaton.numerics import ragged_indices
+from attomaton.numerics import ragged_indices, sorted_unique
 from attomaton.predictor.counts import Counts, counted, pair_key
 
 HALF = 0.5  # what every word, seen or not, is counted on top
@@ -94,8 +94,8 @@ class NGrams:
         owner = np.repeat(np.arange(len(q)), end - begin)
         owner = np.concatenate([owner, np.repeat(np.arange(len(q)), len(common))])
         token = np.concatenate([seen, np.tile(common, len(q))])
-        owner, token = _distinct(owner, token, self.K)
-        return _best(owner, token, self.bigram(q[owner], token), len(q), places)
+        owner, token = distinct(owner, token, self.K)
+        return first_places(owner, token, self.bigram(q[owner], token), len(q), places)
 
     def best_trigrams(
         self, b: Int[np.ndarray, " histories"], q: Int[np.ndarray, " histories"], places: int
@@ -111,8 +111,8 @@ class NGrams:
         owner = np.concatenate([owner, np.repeat(np.arange(len(q)), common.shape[1])])
         token = np.concatenate([seen, common.ravel()])
         owner, token = owner[token >= 0], token[token >= 0]
-        owner, token = _distinct(owner, token, self.K)
-        return _best(owner, token, self.trigram(b[owner], q[owner], token), len(q), places)
+        owner, token = distinct(owner, token, self.K)
+        return first_places(owner, token, self.trigram(b[owner], q[owner], token), len(q), places)
 
 
 def count_ngrams(windows: Windows) -> NGrams:
@@ -143,13 +143,14 @@ def _at(value: Float[np.ndarray, " vocab"], x: Int[np.ndarray, " n"]) -> Float[n
     return np.where(inside, value[np.where(inside, x, 0)], 0.0)
 
 
-def _distinct(
+def distinct(
     owner: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"], K: int
 ) -> Sequence[Int[np.ndarray, " m"]]:
-    return np.divmod(np.unique(owner * K + token), K)
+    """The pairs without repetition, by owner and then by token."""
+    return np.divmod(sorted_unique(owner * K + token), K)
 
 
-def _best(
+def first_places(
     owner: Int[np.ndarray, " n"],
     token: Int[np.ndarray, " n"],
     p: Float[np.ndarray, " n"],

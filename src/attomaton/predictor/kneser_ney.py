@@ -1,0 +1,313 @@
+r"""An interpolated Kneser–Ney n-gram with three discounts for each order (Chen and Goodman 1999).
+
+$$p_n(x \mid h) = \frac{c_n(h, x) - D_n(c_n(h, x)) + \sum_y D_n(c_n(h, y))\; p_{n-1}(x \mid h')}{\sum_y c_n(h, y)},$$
+
+with h the last n − 1 tokens, h′ the same without its oldest, and $p_0 = 1/(K + 1)$: the vocabulary and one event more,
+*any word never seen*, so everything adds up to 1. At the longest history $c_n$ counts windows (their weights), at
+shorter ones how many different tokens stood before (h, x): a word that only ever follows one other is no likely word
+elsewhere. The beginning of a sequence is such a token too; nothing stands before it, so histories that reach back to it
+count windows. A history never seen falls through to the shorter one.
+
+Histories are interned: that of n tokens is its place in a sorted table of (history of n − 1 tokens, next older token).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.corpus.windows import Windows
+from attomaton.disk.formats import AGAIN, expect_arrays
+from attomaton.errors import DataError
+from attomaton.numerics import ragged_indices, row_pointer
+from attomaton.predictor.counts import Counts, counted, places_in
+from attomaton.predictor.ngrams import Best, distinct, first_places
+
+ORDER = 5
+USUAL = (0.5, 1.0, 1.5)  # discounts of counts 1, 2, 3 and more where counts of counts say nothing
+
+
+class Discounts(NamedTuple):
+    """What is taken away from a count of about 1, of about 2, of more."""
+
+    one: float
+    two: float
+    more: float
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The n-grams of one order: how histories are found, and what followed them."""
+
+    K: int
+    histories: Int[
+        np.ndarray, " histories"
+    ]  # (id of the shorter) · (K + 1) + older token; its place is its id
+    grams: Counts  # (id of the history) · (K + 1) + token
+
+    @cached_property
+    def discounts(self) -> Discounts:
+        """Estimated from how many n-grams occur once, twice, three and four times."""
+        return discounts_of(self.grams.count)
+
+    @cached_property
+    def sums(self) -> tuple[Float[np.ndarray, " histories"], Float[np.ndarray, " histories"]]:
+        """All that followed each history, and what discounting takes away from it."""
+        owner, rows = self.grams.key // (self.K + 1), len(self.histories)
+        count = self.grams.count
+        return np.bincount(owner, count, rows), np.bincount(owner, self.taken(count), rows)
+
+    @cached_property
+    def start(self) -> Int[np.ndarray, " histories_and_one"]:
+        """Where the n-grams of each history begin."""
+        owner, rows = self.grams.key // (self.K + 1), len(self.histories)
+        return row_pointer(np.bincount(owner, minlength=rows))
+
+    def taken(self, count: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """What discounting takes away from these counts."""
+        return np.minimum(count, np.array(self.discounts)[_kind(count)])
+
+    def smoothed(
+        self,
+        history: Int[np.ndarray, " n"],
+        x: Int[np.ndarray, " n"],
+        shorter: Float[np.ndarray, " n"],
+    ) -> Float[np.ndarray, " n"]:
+        """The p of x after histories given by id (−1: never seen), from that of the shorter ones."""
+        p = shorter.copy()
+        at = np.flatnonzero(history >= 0)
+        history, x = history[at], x[at]
+        known = (x >= 0) & (x < self.K)
+        count = self.grams.of(np.where(known, history * (self.K + 1) + x, -1))
+        total, freed = (value[history] for value in self.sums)
+        p[at] = (count - self.taken(count) + freed * shorter[at]) / total
+        return p
+
+
+@dataclass(frozen=True, eq=False)
+class KneserNey:
+    """The n-grams of a corpus over K tokens, for orders 1, 2, …
+
+    Histories are rows of ids, the latest token first, −1 beyond the beginning of their sequence; an id of K or more
+    is a word never seen. `histories_of` makes them.
+    """
+
+    K: int
+    levels: tuple[Level, ...]
+
+    @property
+    def order(self) -> int:
+        """The longest n-gram."""
+        return len(self.levels)
+
+    def histories(self, recent: Int[np.ndarray, "rows tokens"]) -> Int[np.ndarray, "rows orders"]:
+        """The id of the history of each order, −1 where training never saw it."""
+        found = np.zeros((len(recent), self.order), dtype=np.int64)
+        for n in range(1, self.order):
+            older = recent[:, n - 1] if n <= recent.shape[1] else np.full(len(recent), -1)
+            before = recent[:, n - 2] if n > 1 else np.zeros(len(recent), dtype=np.int64)
+            # The first place beyond the beginning is the token K, those further back are nothing.
+            older = np.where(
+                (older < 0) & (before >= 0), self.K, np.where(older < self.K, older, -1)
+            )
+            key = np.where(
+                (found[:, n - 1] >= 0) & (older >= 0), found[:, n - 1] * (self.K + 1) + older, -1
+            )
+            found[:, n] = places_in(self.levels[n].histories, key)
+        return found
+
+    def probabilities(
+        self,
+        recent: Int[np.ndarray, "rows tokens"],
+        row: Int[np.ndarray, " n"],
+        x: Int[np.ndarray, " n"],
+    ) -> Float[np.ndarray, "orders n"]:
+        """p_1, p_2, … of the tokens x, each after the history of its row."""
+        history = self.histories(recent)
+        p = np.full((self.order, len(x)), 1.0 / (self.K + 1))
+        for n, level in enumerate(self.levels):
+            p[n] = level.smoothed(history[row, n], x, p[max(n - 1, 0)])
+        return p
+
+    def spread(
+        self, recent: Int[np.ndarray, " tokens"], order: int | None = None
+    ) -> Float[np.ndarray, " vocab_and_one"]:
+        """The whole distribution after one history, the last entry for any word never seen."""
+        history = self.histories(recent[None])[0]
+        p = np.full(self.K + 1, 1.0 / (self.K + 1))
+        for level, at in zip(self.levels[:order], history[:order], strict=True):
+            if at >= 0:
+                total, freed = (value[at] for value in level.sums)
+                grams = slice(level.start[at], level.start[at + 1])
+                p *= freed / total
+                count = level.grams.count[grams]
+                p[level.grams.key[grams] % (self.K + 1)] += (count - level.taken(count)) / total
+        return p
+
+    def best(self, recent: Int[np.ndarray, "rows tokens"], places: int) -> Best:
+        """The `places` most probable tokens after each history.
+
+        What never followed a history keeps the order of the shorter one: the best are among what followed and the best
+        there.
+        """
+        history = self.histories(recent)
+        tokens = np.arange(self.K)
+        zeros = np.zeros(self.K, dtype=np.int64)
+        p = self.levels[0].smoothed(zeros, tokens, np.full(self.K, 1.0 / (self.K + 1)))
+        common = first_places(zeros, tokens, p, 1, places)
+        of_row = np.zeros(len(recent), dtype=np.int64)  # the row of `common` that speaks for each
+        for n, level in enumerate(self.levels[1:], 1):
+            seen = np.flatnonzero(history[:, n] >= 0)
+            ids, first, which = np.unique(history[seen, n], return_index=True, return_inverse=True)
+            rows, length = seen[first], level.start[ids + 1] - level.start[ids]
+            after = level.grams.key[ragged_indices(level.start[ids], length)] % (self.K + 1)
+            owner = np.concatenate([np.repeat(np.arange(len(ids)), k) for k in (length, places)])
+            token = np.concatenate([after, common.token[of_row[rows]].ravel()])
+            owner, token = distinct(owner[token >= 0], token[token >= 0], self.K)
+            shorter = KneserNey(self.K, self.levels[: n + 1])
+            p = shorter.probabilities(recent[rows], owner, token)[n]
+            of_row[seen] = len(common.token) + which
+            better = first_places(owner, token, p, len(ids), places)
+            common = Best(*(np.concatenate(v) for v in zip(common, better, strict=True)))
+        return Best(common.token[of_row], common.p[of_row])
+
+    # On disk
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything as arrays, as narrow as they can be."""
+        found: dict[str, np.ndarray] = {}
+        parents = 1
+        for n, level in enumerate(self.levels, 1):
+            found |= _table(f"histories_{n}", level.histories, self.K, parents)
+            parents = len(level.histories)
+            found |= _table(f"grams_{n}", level.grams.key, self.K, parents)
+            found[f"count_{n}"] = _narrow(level.grams.count)
+        return found
+
+    @classmethod
+    def from_arrays(cls, path: Path, arrays: Mapping[str, np.ndarray], K: int) -> "KneserNey":
+        """The n-grams that `arrays` wrote; anything else is refused in the name of this file."""
+        levels: list[Level] = []
+        parents = 1
+        while f"count_{len(levels) + 1}" in arrays:
+            n = len(levels) + 1
+            histories = _read_table(path, arrays, f"histories_{n}", K, parents)
+            parents = len(histories)
+            grams = _read_table(path, arrays, f"grams_{n}", K, parents)
+            count = arrays[f"count_{n}"].astype(np.float64)
+            alone = np.diff(arrays[f"grams_{n}_start"]) == 0
+            if count.shape != grams.shape or not (count > 0).all() or alone.any():
+                raise DataError(f"{path}: counts of order {n} do not fit; {AGAIN}.")
+            levels.append(Level(K, histories, Counts(grams, count)))
+        if not levels or len(levels[0].histories) != 1:
+            raise DataError(f"{path}: holds no n-grams; {AGAIN}.")
+        return cls(K, tuple(levels))
+
+
+def histories_of(
+    windows: Windows, rows: Int[np.ndarray, " rows"] | None = None, tokens: int = ORDER - 1
+) -> Int[np.ndarray, "rows tokens"]:
+    """The last tokens of these windows (all of them without `rows`), the latest first, −1 where there are no more."""
+    length, left = (v if rows is None else v[rows] for v in (windows.length, windows.left))
+    back = np.arange(tokens)
+    at = (left + length - 1)[:, None] - back
+    return np.where(back < length[:, None], windows.ids[np.maximum(at, 0)], -1).astype(np.int64)
+
+
+def fit_kneser_ney(windows: Windows, order: int = ORDER) -> KneserNey:
+    """The n-grams of all windows, those whose label is absent from their context included.
+
+    No history is longer than the longest context.
+
+    >>> from attomaton import as_windows
+    >>> model = fit_kneser_ney(as_windows([["tea", "soup", "tea", "soup"]], context=2))
+    >>> model.order, model.spread(np.array([1, 0])).round(2).tolist()
+    (3, [0.85, 0.1, 0.04])
+    """
+    K = len(windows.vocabulary)
+    order = min(order, int(windows.length.max()) + 1)
+    recent = histories_of(windows, tokens=order - 1)
+    label, weight = windows.label.astype(np.int64), windows.weight
+    history, rows = np.zeros(len(label), dtype=np.int64), np.arange(len(label))
+    tables, grams = [np.zeros(1, dtype=np.int64)], [counted(label, weight)]
+    for n in range(1, order):
+        older = recent[rows, n - 1]
+        # Beyond the beginning stands the token K, and nothing further back.
+        kept = older >= 0 if n == 1 else recent[rows, n - 2] >= 0
+        history, rows, older = history[kept], rows[kept], older[kept]
+        key = history * (K + 1) + np.where(older < 0, K, older)
+        table, history = np.unique(key, return_inverse=True)
+        tables.append(table)
+        grams.append(counted(history * (K + 1) + label[rows], weight[rows]))
+    for n in range(order - 1):
+        longer, x = np.divmod(grams[n + 1].key, K + 1)
+        before = counted(tables[n + 1][longer] // (K + 1) * (K + 1) + x)
+        reaches_back = tables[n][grams[n].key // (K + 1)] % (K + 1) == K if n else False
+        grams[n] = Counts(
+            grams[n].key, np.where(reaches_back, grams[n].count, before.of(grams[n].key))
+        )
+    # Counts as they are kept, in single precision, so that what is read again is the same.
+    levels = [
+        Level(K, table, Counts(g.key, g.count.astype(np.float32).astype(np.float64)))
+        for table, g in zip(tables, grams, strict=True)
+    ]
+    return KneserNey(K, tuple(levels))
+
+
+def discounts_of(count: Float[np.ndarray, " n"]) -> Discounts:
+    r"""$D_k = k - (k + 1) Y n_{k+1}/n_k$ with $Y = n_1/(n_1 + 2 n_2)$, the usual ones where that makes no sense.
+
+    >>> discounts_of(np.array([1.0] * 6 + [2.0] * 3 + [3.0] * 2 + [4.0])).one
+    0.5
+    >>> discounts_of(np.array([5.0, 7.0])) == USUAL
+    True
+    """
+    n = np.array([np.count_nonzero(np.abs(count - k) < 0.5) for k in (1, 2, 3, 4)], dtype=float)
+    if not n[:3].all():
+        return Discounts(*USUAL)
+    k = np.array([1.0, 2.0, 3.0])
+    D = k - (k + 1) * n[0] / (n[0] + 2 * n[1]) * n[1:] / n[:3]
+    return Discounts(*np.where((D > 0) & (k > D), D, USUAL).tolist())
+
+
+def _kind(count: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """0 for counts of about 1 (and 0, which loses nothing), 1 for those of about 2, 2 for more."""
+    return (count >= 1.5).astype(np.int8) + (count >= 2.5)
+
+
+def _table(name: str, key: Int[np.ndarray, " n"], K: int, rows: int) -> dict[str, np.ndarray]:
+    """Sorted keys (row · (K + 1) + token) as where each row begins, and the tokens."""
+    row, token = np.divmod(key, K + 1)
+    start = row_pointer(np.bincount(row, minlength=rows))
+    small = np.int32 if len(key) < 1 << 31 else np.int64
+    return {f"{name}_start": start.astype(small), f"{name}_token": token.astype(np.int32)}
+
+
+def _read_table(
+    path: Path, arrays: Mapping[str, np.ndarray], name: str, K: int, rows: int
+) -> Int[np.ndarray, " n"]:
+    expect_arrays(
+        path, arrays, {f"{name}_start": ("i", (rows + 1,)), f"{name}_token": ("i", (None,))}
+    )
+    start, token = (arrays[f"{name}_{x}"].astype(np.int64) for x in ("start", "token"))
+    length = np.diff(start)
+    fits = start[0] == 0 and (length >= 0).all() and start[-1] == len(token)
+    if not fits or token.min(initial=0) < 0 or token.max(initial=0) > K:
+        raise DataError(f"{path}: {name!r} does not fit together; {AGAIN}.")
+    key = np.repeat(np.arange(rows), length) * (K + 1) + token
+    if (np.diff(key) <= 0).any():
+        raise DataError(f"{path}: {name!r} is out of order; {AGAIN}.")
+    return key
+
+
+def _narrow(count: Float[np.ndarray, " n"]) -> np.ndarray:
+    """Counts in the narrowest type that holds them."""
+    whole = (count == np.floor(count)).all()
+    for kind in (np.uint8, np.uint16) if whole else ():
+        if count.max(initial=0) <= np.iinfo(kind).max:
+            return count.astype(kind)
+    return count.astype(np.float32)
