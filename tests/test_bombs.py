@@ -95,6 +95,15 @@ def test_an_event_log_that_would_take_gigabytes_is_refused(tmp_path, make, said)
     assert "text of" in told or "ATTOMATON_MEMORY=" in told
 
 
+def test_a_compressed_text_that_would_unpack_to_gigabytes_is_refused(tmp_path):
+    path = tmp_path / "a.txt.zst"
+    with pa.CompressedOutputStream(str(path), "zstd") as file:
+        for _ in range(2000):
+            file.write(b"x" * (1 << 20))
+    assert path.stat().st_size < 500_000
+    assert "would unpack to more than 268 MB" in ended(EVENTS, path)
+
+
 def test_a_bomb_in_a_column_nobody_asked_for_harms_nobody(tmp_path):
     path = tmp_path / "a.parquet"
     item = pa.DictionaryArray.from_arrays(np.zeros(9000, np.int32), pa.array(["x" * 1_000_000]))

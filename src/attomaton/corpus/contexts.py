@@ -14,12 +14,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from attomaton.corpus.files import changed, check_content, format_of, identity
 from attomaton.corpus.tables import LONGEST, MOST_ROWS
 from attomaton.corpus.vocabulary import Label, Vocabulary, as_spelled, is_text, label_fault
-from attomaton.disk.doors import data_stream, opened
+from attomaton.disk.doors import data_stream, is_packed, opened
 from attomaton.disk.pages import check_pages, read_footer
 from attomaton.errors import DataError, UsageError, counted, cut, nearest
 
@@ -33,7 +33,8 @@ EMPTY = "no tokens: a context needs at least one"
 class Rows:
     """Some rows as the file has them; `faults` are those that could not even be cut out, by place among them.
 
-    `done` of `total` were read so far: bytes, or rows of Parquet; of a pipe nobody knows the total (0).
+    `done` of `total` were read so far: bytes, or rows of Parquet; of pipes and compressed files nobody knows
+    the total (0).
     """
 
     listed: bool  # a row is a line of JSON; else a cell, words or a list
@@ -72,9 +73,9 @@ def context_rows(
         raise DataError(f"{path}: {changed()}")
 
 
-def _texts(raw: BinaryIO, path: Path, kind: str, column: str | None) -> Iterator[Rows]:
+def _texts(raw: io.BufferedReader, path: Path, kind: str, column: str | None) -> Iterator[Rows]:
     """Rows of lines or of separated values. Bytes that are no UTF-8 make a bad row, not a bad file."""
-    total = path.stat().st_size if path.is_file() else 0
+    total = path.stat().st_size if path.is_file() and not is_packed(path) else 0
     table = kind in ("csv", "tsv")
     newline = "" if table else None
     first, held, letters, faults = 1, list[str](), 0, dict[int, str]()

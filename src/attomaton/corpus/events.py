@@ -15,6 +15,7 @@ from attomaton.corpus.reading import Reading
 from attomaton.corpus.tables import as_text, csv_table, first_rows, parquet_table
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
+from attomaton.disk.doors import data_stream
 from attomaton.errors import DataError, counted, listed, nearest, visible
 from attomaton.numerics import row_pointer
 
@@ -153,7 +154,10 @@ def _first_lines(path: Path, parse: Any, names: list[str]) -> Any:
     from pyarrow import csv
 
     once = [x for x in names if names.count(x) == 1]
-    with csv.open_csv(path, parse_options=parse, convert_options=as_text(once)) as file:
+    with (
+        data_stream(path) as raw,
+        csv.open_csv(raw, parse_options=parse, convert_options=as_text(once)) as file,
+    ):
         return pa.Table.from_batches(
             [batch.slice(0, SAMPLE) for batch in islice(file, 1)], file.schema
         )

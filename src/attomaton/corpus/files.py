@@ -1,8 +1,8 @@
 """A data file before and while it is read: its format, whether it holds what its name says, whether it stays as it is.
 
-The suffix says the format, unless `format` does. Content that is plainly something else is refused, not read as words:
-archives and other binary files by their first bytes, JSON, XML, HTML and tables named like a text by their first lines.
-Where in doubt a text is a text.
+The suffix says the format, unless `format` does; that of a compressed file is the one before `.gz` or `.zst`. Content
+that is plainly something else is refused, not read as words: archives and other binary files by their first bytes,
+JSON, XML, HTML and tables named like a text by their first lines. Where in doubt a text is a text.
 """
 
 import csv
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from attomaton.disk.doors import data_stream, packing
 from attomaton.errors import DataError, one_of
 
 SUFFIXES = {
@@ -24,6 +25,7 @@ FORMATS = ("text", "jsonl", "csv", "tsv", "parquet")
 LOGS = ("csv", "tsv", "parquet")  # formats of event logs
 EVENTS = tuple(suffix for suffix, format in SUFFIXES.items() if format in LOGS)
 
+PACKED = (".gz", ".gzip", ".zst", ".zstd")  # suffixes behind the one that says the format
 LOOK = 1 << 16  # bytes of a file that are looked at
 LINES = 20  # of a text that are looked at
 _MAGIC = {
@@ -56,7 +58,17 @@ def format_of(path: Path, said: str | None = None) -> str:
     if said is not None:
         one_of("format", said, FORMATS)
         return said
-    return SUFFIXES.get(path.suffix.lower(), "text")
+    return SUFFIXES.get(suffix_of(path), "text")
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that says the format of a file, in small letters.
+
+    >>> suffix_of(Path("log.CSV")), suffix_of(Path("log.csv.gz"))
+    ('.csv', '.csv')
+    """
+    suffix = path.suffix.lower()
+    return path.with_suffix("").suffix.lower() if suffix in PACKED else suffix
 
 
 def check_content(path: Path, said: str | None = None) -> None:
@@ -65,7 +77,11 @@ def check_content(path: Path, said: str | None = None) -> None:
     if not path.is_file():
         return  # a pipe can be read only once
     with path.open("rb") as file:
-        head = file.read(LOOK)
+        head = file.read(4)
+        if kind == "parquet" and packing(head):
+            raise DataError(_about_binary(path, str(packing(head)), kind))
+    with data_stream(path) as stream:
+        head = stream.read(LOOK)
     found = binary_format(head)
     if found is not None and found != kind:
         raise DataError(_about_binary(path, found, kind))

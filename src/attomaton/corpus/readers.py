@@ -43,7 +43,7 @@ from attomaton.corpus.windows import (
     nothing_left,
     windows_from_sequences,
 )
-from attomaton.disk.doors import check_memory
+from attomaton.disk.doors import check_memory, is_packed
 from attomaton.disk.storage import check_file, write_whole
 from attomaton.errors import DataError, counted, listed, nearest
 
@@ -108,11 +108,11 @@ def read_parts(
     """The windows of `read_windows`, written into a folder in parts of about `size` incidences.
 
     A plain text may be larger than memory: it is read in shards (`run` says by whom), and only its vocabulary is
-    held. Rows and event logs, whose events have to be sorted, are read in one go. `progress` is told the tokens gone
-    through.
+    held. Rows, compressed files and event logs, whose events have to be sorted, are read in one go. `progress` is told
+    the tokens gone through.
     """
     path = data_file(path)
-    if format_of(path, reading.format) != "text" or not path.is_file():
+    if format_of(path, reading.format) != "text" or not path.is_file() or is_packed(path):
         windows = read_windows(path, reading, vocabulary)
         tally = Tally.of(len(windows.ids), windows)
         part_of, parts = cut_into_parts([tally], windows.vocabulary, windows.noun, size)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.corpus.text import decoded
-from attomaton.disk.doors import check_memory, opened
+from attomaton.disk.doors import check_memory, data_stream, opened
 from attomaton.disk.pages import Taken, check_pages, read_footer
 from attomaton.errors import DataError
 
@@ -147,20 +147,20 @@ def csv_table(path: Path, parse: Any, choose: Choose) -> tuple[Any, list[str]]:
     """The chosen columns of a file of separated values, all of them as texts; and the names of all columns."""
     from pyarrow import csv
 
-    with opened(path, links=True) as raw:
-        size = raw.seek(0, 2)
     # Read once to be sure that it is text, with the place where it is not.
-    blank, rows = True, 0
+    blank, rows, letters = True, 0, 0
     for text in decoded(path):
         blank = blank and (not text or text.isspace())
         rows += text.count("\n")
+        letters += len(text)
     if blank:
         raise DataError("no events: the file is empty.")
-    with csv.open_csv(path, parse_options=parse) as file:
+    with data_stream(path) as raw, csv.open_csv(raw, parse_options=parse) as file:
         names = file.schema.names
     wanted = sorted(set(choose(names)))
-    check_memory(path, size + 8 * rows * len(wanted))
-    return csv.read_csv(path, parse_options=parse, convert_options=as_text(wanted)), names
+    check_memory(path, max(path.stat().st_size, letters) + 8 * rows * len(wanted))
+    with data_stream(path) as raw:
+        return csv.read_csv(raw, parse_options=parse, convert_options=as_text(wanted)), names
 
 
 def as_text(columns: list[str]) -> Any:

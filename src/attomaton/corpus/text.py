@@ -267,9 +267,10 @@ class _Past:
         What lies before `begin` was not read so far: its lines are counted now.
         """
         ahead = _Past()
-        with path.open("rb") as file:
-            while block := file.read(min(BLOCK, begin - ahead.offset)):
-                ahead = ahead.after(block)
+        if begin:
+            with path.open("rb") as file:
+                while block := file.read(min(BLOCK, begin - ahead.offset)):
+                    ahead = ahead.after(block)
         line = ahead.line - 1 + self.after(raw[: max(at, 0)]).line
         return f"offset {self.offset + at} (line {line})"
 

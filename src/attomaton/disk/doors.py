@@ -12,13 +12,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from attomaton.errors import DataError, UsageError, size_text
 
 MEMORY = "ATTOMATON_MEMORY"  # GB that a file may take; whoever sets it knows the file
 FLOOR = 1 << 28  # bytes any file may take in memory, however small it is
 GROWTH = 16  # how many times its own size a larger one may take
+UNPACKED = (
+    100  # how many times its own size a compressed one may become; logs come to a few dozen times
+)
+PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # what is unpacked, by its first bytes
 PATIENCE = 60.0  # seconds that a pipe may be without anyone who writes to it
 _KINDS = (
     (stat.S_ISLNK, "a link"),
@@ -93,7 +97,7 @@ def enough_memory(path: Path | str) -> Iterator[None]:
 # How much memory
 
 
-def allowance(size: int | None = None) -> int:
+def allowance(size: int | None = None, growth: int = GROWTH) -> int:
     """Bytes of memory that what is read may take: what the user says, else what is free, and by the files' size."""
     said = os.environ.get(MEMORY, "").strip()
     if said:
@@ -104,7 +108,7 @@ def allowance(size: int | None = None) -> int:
         if not 0 < allowed < float("inf"):
             raise UsageError(f"{MEMORY}={said!r}: a number of GB is needed, such as {MEMORY}=8.")
         return int(allowed)
-    most = 1 << 62 if size is None else max(FLOOR, GROWTH * size)
+    most = 1 << 62 if size is None else max(FLOOR, growth * size)
     free = available_memory()
     return most if free is None else min(most, free)
 
@@ -134,11 +138,32 @@ def check_memory(path: Path | str, needed: int, size: int | None = None) -> None
 
 
 @contextmanager
-def data_stream(path: Path) -> Iterator[BinaryIO]:
+def data_stream(path: Path) -> Iterator[io.BufferedReader]:
     """A file that a user names, open for reading from its beginning to its end: it may be a link or a pipe.
 
-    A named pipe that nobody has opened for writing within `PATIENCE` seconds is refused.
+    What is compressed with gzip or zstd is unpacked on the way, whatever it is called. A named pipe that nobody has
+    opened for writing within `PATIENCE` seconds is refused.
     """
+    with _as_it_lies(path) as file:
+        kind = packing(file.peek(4))
+        yield file if kind is None else io.BufferedReader(_Unpacked(path, file, kind))
+
+
+def packing(head: bytes) -> str | None:
+    """What a file is compressed with, by its first bytes, where that is unpacked here."""
+    return next((kind for magic, kind in PACKED.items() if head.startswith(magic)), None)
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a plain file is compressed, so that its bytes are no places in its text."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return packing(file.read(4)) is not None
+
+
+@contextmanager
+def _as_it_lies(path: Path) -> Iterator[io.BufferedReader]:
     if not _named_pipe(path):
         with path.open("rb") as file, enough_memory(path):
             yield file
@@ -189,3 +214,31 @@ class _Begun(io.RawIOBase):
         taken, self._begin = self._begin[: len(buffer)], self._begin[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)
+
+
+class _Unpacked(io.RawIOBase):
+    """A compressed file as what it holds; one that becomes far larger than files do is refused."""
+
+    def __init__(self, path: Path, file: io.BufferedReader, kind: str):
+        import pyarrow as pa
+
+        seen = os.fstat(file.fileno())
+        size = seen.st_size if stat.S_ISREG(seen.st_mode) else None
+        self._path, self._size, self._done = path, size, 0
+        self._most = max(FLOOR, allowance(size, UNPACKED))
+        self._stream = pa.CompressedInputStream(pa.PythonFile(file, "r"), kind)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._stream.read(len(buffer))
+        buffer[: len(found)] = found
+        self._done += len(found)
+        if self._done > self._most:
+            packed = "it" if self._size is None else f"its {size_text(self._size, 3)}"
+            raise DataError(
+                f"{self._path}: {packed} would unpack to more than {size_text(self._most, 3)}. If you trust it, unpack "
+                f"it first, or say how much it may take, in GB: {MEMORY}=…"
+            )
+        return len(found)

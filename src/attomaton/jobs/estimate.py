@@ -19,6 +19,7 @@ from attomaton.corpus.shards import mark_after, shard_mark
 from attomaton.corpus.text import add_text
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.windows import PART, Windows, windows_from_streams
+from attomaton.disk.doors import is_packed
 from attomaton.engine.processes import available_cores
 from attomaton.errors import DataError, UsageError, counted, size_text
 from attomaton.jobs.fit import BYTES, PROCESS
@@ -60,7 +61,12 @@ class Estimate:
 def is_large(data: Path | str, format: str | None = None) -> bool:
     """Whether a data set is a text so large that its fit takes long enough to say so before."""
     path = data_file(data)
-    return path.is_file() and format_of(path, format) == "text" and path.stat().st_size > LARGE
+    return _is_plain(path, format) and path.stat().st_size > LARGE
+
+
+def _is_plain(path: Path, format: str | None) -> bool:
+    """Whether a file is a text that can be read from any place on."""
+    return path.is_file() and format_of(path, format) == "text" and not is_packed(path)
 
 
 def estimate_fit(
@@ -73,7 +79,7 @@ def estimate_fit(
 ) -> Estimate:
     """What fitting a plain text takes on an engine (see `open_engine`), read as `read_windows` says."""
     path, context = data_file(data), reading.context
-    if not path.is_file() or format_of(path, reading.format) != "text" or not context:
+    if not _is_plain(path, reading.format) or not context:
         raise UsageError(
             f"{data}: only of a plain text and its --context can be said what it takes."
         )

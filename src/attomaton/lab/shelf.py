@@ -18,6 +18,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
+from attomaton.corpus.files import SUFFIXES as FORMAT_OF
+from attomaton.corpus.files import suffix_of
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, OPTIONS, Reading
 from attomaton.corpus.windows import Windows
@@ -27,7 +29,7 @@ from attomaton.disk.storage import KIND_FILE, read_mark, write_whole
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.look import is_marked, ours
 
-SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".txt")
+SUFFIXES = (*FORMAT_OF, ".txt")
 TOKENISERS = ("words", "lower", "chars")
 MOST_BYTES = 64 << 20  # of one upload
 EXAMPLE = "example"
@@ -84,7 +86,7 @@ class Shelf:
             raise UsageError(
                 f"{len(content) >> 20} MB at once are too many: at most {MOST_BYTES >> 20} MB."
             )
-        suffix = Path(name).suffix.lower()
+        suffix = suffix_of(Path(name))  # what is compressed is known by its bytes
         suffix = suffix if suffix in SUFFIXES else ".txt"
         title = (
             "".join(c for c in Path(name.replace("\\", "/")).name if c.isprintable())[:80] or "data"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from nicegui import events, ui
 
+from attomaton.corpus.files import PACKED
 from attomaton.corpus.text import SPLITS
 from attomaton.corpus.times import DATES
 from attomaton.lab.graph.data import TokenGraph, part_of
@@ -139,10 +140,10 @@ def _paste(view: View) -> None:
             ui.upload(
                 label="or drop a file here", auto_upload=True, max_file_size=MOST_BYTES, on_upload=uploaded,
                 on_rejected=lambda: _too_large(view, wrong),
-            ).props(f'flat bordered accept="{",".join(SUFFIXES)}"').classes("upload")  # fmt: skip
+            ).props(f'flat bordered accept="{",".join((*SUFFIXES, *PACKED))}"').classes("upload")  # fmt: skip
         note(
-            "JSONL rows {tokens, next}, plain text, or an event log (CSV, TSV, Parquet); at most 64 MB. It stays on "
-            "this machine."
+            "JSONL rows {tokens, next}, plain text, or an event log (CSV, TSV, Parquet, XES, SPMF), also compressed "
+            "(.gz, .zst); at most 64 MB. It stays on this machine."
         )
 
 
@@ -181,7 +182,7 @@ def _too_large(view: View, place: ui.element) -> None:
     place.clear()
     with place:
         view.problem(
-            f"This file cannot be taken: at most {MOST_BYTES >> 20} MB, of {', '.join(SUFFIXES)}."
+            f"This file cannot be taken: at most {MOST_BYTES >> 20} MB, of {', '.join((*SUFFIXES, *PACKED))}."
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attomaton.base.progress import Progress
 from attomaton.corpus.documents import SPLITS, Documents, read_documents
+from attomaton.corpus.files import format_of
 from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
 from attomaton.errors import DataError, UsageError
@@ -107,10 +108,9 @@ def text_path(model: Opened) -> Path:
             "this model does not say which text it was fitted on, so it has no documents."
         )
     path = Path(given)
-    if path.suffix.lower() in (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"):
-        raise UsageError(
-            f"documents are parts of a plain text; this model was fitted on {path.suffix}."
-        )
+    kind = format_of(path, model.record.reading.format)
+    if kind != "text":
+        raise UsageError(f"documents are parts of a plain text; this model was fitted on {kind}.")
     if not path.is_file():
         raise UsageError(
             f"{path}: the text this model was fitted on is not there, so its documents cannot be shown."
