@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from attomaton.corpus.reading import Reading
-from attomaton.corpus.windows import windows_from_sequences
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import windows_from_sequences, windows_from_streams
 from attomaton.errors import DataError
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.numerics import row_pointer
 from attomaton.predictor.bags import aligned, bags_of
 from attomaton.predictor.scoring import (
     Measured,
+    clusters_of,
     in_context,
     limit_weights,
     mean_and_error,
@@ -44,12 +47,18 @@ def words_before(windows, i):
 
 def test_ties_are_shared():
     bags = bags_of(windows_from_sequences([[0, 1, 2, 3]], [1]), np.arange(1))
-    loss, top1, top5 = measure(bags, np.array([0.4, 0.2, 0.2, 0.2]))
+    loss, top1, top5, mrr10, sure = measure(bags, np.array([0.4, 0.2, 0.2, 0.2]))
+    assert (mrr10[0], sure[0]) == (pytest.approx((1 / 2 + 1 / 3 + 1 / 4) / 3), 0.4)
     assert (loss[0], top1[0], top5[0]) == (pytest.approx(-np.log(0.2)), 0, 1)
-    _, top1, _ = measure(bags, np.array([0.1, 0.3, 0.3, 0.3]))
+    _, top1, *_ = measure(bags, np.array([0.1, 0.3, 0.3, 0.3]))
     assert top1[0] == pytest.approx(1 / 3)
-    loss, top1, top5 = measure(bags, np.array([1.0, 0.0, 0.0, 0.0]))
-    assert (loss[0], top1[0], top5[0]) == (np.inf, 0, 0)  # what is impossible is never a hit
+    loss, top1, top5, mrr10, _ = measure(bags, np.array([1.0, 0.0, 0.0, 0.0]))
+    assert (loss[0], top1[0], top5[0], mrr10[0]) == (
+        np.inf,
+        0,
+        0,
+        0,
+    )  # what is impossible is never a hit
 
 
 def test_whole_vocabulary_by_a_plain_loop(predictor, text):
@@ -74,6 +83,8 @@ def test_whole_vocabulary_by_a_plain_loop(predictor, text):
         )
         assert found.top1[i] == (nameable and rank < 1)
         assert found.top5[i] == (nameable and rank < 5)
+        assert found.mrr10[i] == pytest.approx(1 / (rank + 1) if nameable and rank < 10 else 0)
+        assert found.sure[i] == pytest.approx(max(v for x, v in p.items() if x is not None))
 
 
 def test_ngrams_over_the_vocabulary_by_a_plain_loop(predictor, text):
@@ -90,6 +101,8 @@ def test_ngrams_over_the_vocabulary_by_a_plain_loop(predictor, text):
             rank = order.index(windows.label[i])
             assert found[name].loss[i] == pytest.approx(-np.log(p[windows.label[i]]))
             assert (found[name].top1[i], found[name].top5[i]) == (rank < 1, rank < 5)
+            assert found[name].mrr10[i] == pytest.approx(1 / (rank + 1))  # of eight words
+            assert found[name].sure[i] == pytest.approx(p.max())
 
 
 def test_the_limit_is_its_automaton(text):
@@ -133,22 +146,75 @@ def test_tables(text, predictor):
         assert same[name] == pytest.approx(rows[name].log_loss)
 
 
-def test_errors_come_from_blocks_of_neighbours():
+def test_errors_come_from_clusters():
     rng = np.random.default_rng(0)
-    ones = np.ones(200_000)
+    ones, blocks = np.ones(200_000), np.arange(200_000) // 1000
     alone = rng.standard_normal(200_000)
-    _, error = mean_and_error(alone, ones)
+    _, error = mean_and_error(alone, ones, blocks)
     assert error == pytest.approx(1 / np.sqrt(200_000), rel=0.2)  # 200 blocks: 5% of its own
     together = np.repeat(rng.standard_normal(2000), 100)  # neighbours agree: as good as 2,000
-    _, error = mean_and_error(together, ones)
+    _, error = mean_and_error(together, ones, blocks)
     assert error == pytest.approx(1 / np.sqrt(2000), rel=0.2)
-    assert np.isnan(mean_and_error(alone[:10], ones[:10])[1])
+    assert np.isnan(mean_and_error(alone[:10], ones[:10], blocks[:10])[1])
+
+
+def test_the_error_of_sequences_is_that_of_their_means():
+    """Sequences of 4,000 windows that lean each their own way: blocks of 1,000 would promise twice too much."""
+    rng = np.random.default_rng(1)
+    value = np.repeat(rng.standard_normal(100), 4000) + 0.1 * rng.standard_normal(400_000)
+    sequence = np.repeat(np.arange(100), 4000)
+    _, error = mean_and_error(value, np.ones(400_000), sequence)
+    assert error == pytest.approx(value.reshape(100, -1).mean(1).std(ddof=1) / 10)
+    _, blocks = mean_and_error(value, np.ones(400_000), np.arange(400_000) // 1000)
+    assert blocks == pytest.approx(error / 2, rel=0.02)
+
+
+def windows_in(lengths):
+    ids = np.zeros(sum(lengths), dtype=np.int64)
+    return windows_from_streams(Vocabulary("a"), ids, row_pointer(np.array(lengths)), 1, True)
+
+
+def test_windows_are_clustered_by_sequence_or_in_blocks():
+    cluster, by = clusters_of(windows_in([3, 1, *[2] * 30]))
+    assert (by, cluster.tolist()) == ("sequences", [0, 0, *range(2, 32)])
+    cluster, by = clusters_of(windows_in([2101, 1001]))  # none goes across
+    assert by == "blocks of 1,000 windows"
+    assert np.bincount(cluster).tolist() == [1000, 1000, 100, 1000]
+    cluster, by = clusters_of(windows_from_sequences([[0]] * 1500, [0] * 1500))
+    assert (np.bincount(cluster).tolist(), by) == ([1000, 500], "blocks of 1,000 windows")
+
+
+def test_the_calibration_error_by_hand():
+    """Sure with ¾ and right half of the time, sure with 1/10 and never right."""
+    value = Measured(
+        np.ones(4),
+        np.array([1.0, 0, 0, 0]),
+        np.ones(4),
+        np.ones(4),
+        np.array([0.75, 0.75, 0.1, 0.1]),
+    )
+    windows = windows_from_sequences([[0]] * 4, [0] * 4)
+    row = table_of({"a": value}, windows, np.arange(4), "a").rows[0]
+    assert [(b.sure, b.right, b.weight) for b in row.reliability] == [(0.1, 0, 2), (0.75, 0.5, 2)]
+    assert row.calibration_error == pytest.approx(0.5 * 0.1 + 0.5 * 0.25)
+
+
+def test_who_says_the_truth_is_calibrated():
+    rng = np.random.default_rng(3)
+    sure = rng.random(50_000)
+    right = (rng.random(50_000) < sure).astype(float)
+    true, bold = (Measured(right, right, right, right, s) for s in (sure, np.sqrt(sure)))
+    windows = windows_from_sequences([[0]] * 50_000, [0] * 50_000)
+    table = table_of({"true": true, "bold": bold}, windows, np.arange(50_000), "true")
+    assert table.rows[0].calibration_error < 0.01
+    assert table.rows[1].calibration_error == pytest.approx(2 / 3 - 1 / 2, abs=0.01)
 
 
 def test_weights_count():
-    value = Measured(*(np.array([1.0, 3.0]) for _ in range(3)))
-    row = table_of({"a": value}, np.array([3.0, 1.0]), "a").rows[0]
-    assert row.log_loss == pytest.approx(1.5)
+    value = Measured(*(np.array([0.5, 0.9]) for _ in range(5)))
+    windows = windows_from_sequences([[0], [0]], [0, 0], [3.0, 1.0])
+    row = table_of({"a": value}, windows, np.arange(2), "a").rows[0]
+    assert row.log_loss == pytest.approx(0.6)
 
 
 def test_nothing_to_score(predictor):
@@ -168,10 +234,11 @@ def test_ties_are_broken_in_every_order(seed):
     rng = named_rng("ties", seed)
     p = rng.choice([0.05, 0.1, 0.2], 7)
     bags = replace(bag_of(np.arange(7)), label=np.array([3]))
-    _, top1, top5 = measure(bags, p / p.sum())
+    _, top1, top5, mrr10, _ = measure(bags, p / p.sum())
     ranks = [
         sorted(range(7), key=lambda x: (-p[x], order[x])).index(3)
         for order in permutations(range(7))
     ]
     assert top1[0] == pytest.approx(np.mean(np.array(ranks) < 1))
     assert top5[0] == pytest.approx(np.mean(np.array(ranks) < 5))
+    assert mrr10[0] == pytest.approx(np.mean(1 / (np.array(ranks) + 1)))

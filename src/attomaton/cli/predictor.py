@@ -240,13 +240,24 @@ def _text(heading: str, result: "ScoreTable") -> str:
 
     rows = [
         [r.name, f"{r.log_loss:.4f}", _more(r.log_loss_more, r.log_loss_more_error), f"{r.top1:.4f}",
-         _more(r.top1_more, r.top1_more_error), f"{r.top5:.4f}",
+         _more(r.top1_more, r.top1_more_error), f"{r.top5:.4f}", f"{r.mrr10:.4f}", f"{r.calibration_error:.3f}",
          f"{100 * r.impossible:.1f}%" if r.impossible else ""]
         for r in result.rows
     ]  # fmt: skip
     first = result.compared_with
-    header = ["", "log-loss", f"− {first}", "top-1", f"− {first}", "top-5", "impossible"]
-    return f"{heading}\n{table(header, rows)}"
+    header = [
+        "",
+        "log-loss",
+        f"− {first}",
+        "top-1",
+        f"− {first}",
+        "top-5",
+        "MRR@10",
+        "ECE",
+        "impossible",
+    ]
+    told = f"± one standard error, over {result.clusters:,} {result.clustered_by}"
+    return f"{heading}\n{table(header, rows)}\n{told}"
 
 
 def _more(more: float, error: float) -> str:

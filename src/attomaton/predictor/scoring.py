@@ -1,7 +1,8 @@
-"""How good predictors are on a text: log-loss in nats, hits at 1 and 5, all on the same windows.
+"""How good predictors are on a text: log-loss in nats, hits at 1 and 5, reciprocal ranks, all on the same windows.
 
-Differences between two of them are paired over windows. Neighbouring windows share most of their tokens, so the
-standard error comes from blocks of consecutive windows, not from single ones.
+Differences between two of them are paired over windows. Windows of one sequence lean the same way, so standard errors
+come from whole sequences; of few long ones from blocks of consecutive windows. Calibration compares how sure a
+predictor is of its first guess with how often that is right.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from attomaton.corpus.windows import Windows
 from attomaton.disk.records import absent
@@ -23,17 +24,22 @@ from attomaton.predictor.model import Predictor
 from attomaton.predictor.ngrams import Best, NGrams
 
 ERROR_BLOCK = 1000  # consecutive windows whose errors may lean the same way
+ENOUGH = 30  # sequences that give a standard error
 TOP = 5
+RANKS = 10  # a label that comes later has reciprocal rank 0
+BINS = 15  # of equal width, for calibration
 
 LogWeights = Callable[[Bags], Float[np.ndarray, " incidences"]]
 
 
 class Measured(NamedTuple):
-    """One predictor on some windows: log-loss, chance of a hit at 1, at 5."""
+    """One predictor on some windows: log-loss, chance of a hit at 1, at 5, reciprocal rank, p of its first guess."""
 
     loss: Float[np.ndarray, " windows"]
     top1: Float[np.ndarray, " windows"]
     top5: Float[np.ndarray, " windows"]
+    mrr10: Float[np.ndarray, " windows"]
+    sure: Float[np.ndarray, " windows"]
 
 
 # Inside the context, on realizable windows
@@ -57,15 +63,19 @@ def measure(bags: Bags, p: Float[np.ndarray, " incidences"]) -> Measured:
     >>> from attomaton.predictor.bags import bag_of
     >>> from dataclasses import replace
     >>> bags = replace(bag_of(np.array([0, 1, 2])), label=np.array([0]))
-    >>> [float(v[0]) for v in measure(bags, np.array([0.25, 0.5, 0.25]))[1:]]
-    [0.0, 1.0]
+    >>> [round(float(v[0]), 3) for v in measure(bags, np.array([0.25, 0.5, 0.25]))[1:]]
+    [0.0, 1.0, 0.417, 0.5]
     """
     mine = p[bags.label_at]
     above = bags.sums((p > mine[bags.owner]).astype(float))
     tied = bags.sums((p == mine[bags.owner]).astype(float))
     top1, top5 = (np.where(mine > 0, np.clip((k - above) / tied, 0.0, 1.0), 0.0) for k in (1, TOP))
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, RANKS + 1))])
+    first, end = (np.minimum(v, RANKS).astype(np.int64) for v in (above, above + tied))
+    mrr10 = np.where(mine > 0, (harmonic[end] - harmonic[first]) / tied, 0.0)
+    sure = np.maximum.reduceat(p, bags.start[:-1])
     with np.errstate(divide="ignore"):
-        return Measured(-np.log(mine), top1, top5)
+        return Measured(-np.log(mine), top1, top5, mrr10, sure)
 
 
 def limit_weights(limit: Limit) -> LogWeights:
@@ -91,8 +101,8 @@ def over_vocabulary(windows: Windows, predictor: Predictor) -> dict[str, Measure
     found: dict[str, list[Measured]] = {"predictor": [], "bigram": [], "trigram": []}
     for bags in blocks(windows, rows):
         lasts, which = np.unique(bags.last, return_inverse=True)
-        # Enough of them that TOP remain when all tokens of a context are taken out.
-        best = ngrams.best_bigrams(lasts, TOP + int(np.diff(bags.start).max()))
+        # Enough of them that RANKS remain when all tokens of a context are taken out.
+        best = ngrams.best_bigrams(lasts, RANKS + int(np.diff(bags.start).max()))
         best = Best(best.token[which], best.p[which])
         found["predictor"].append(_backed_off(bags, predictor, best))
         p = ngrams.bigram(bags.last, bags.label)
@@ -108,13 +118,23 @@ def _best_trigrams(bags: Bags, ngrams: NGrams) -> Best:
         return_index=True,
         return_inverse=True,
     )
-    best = ngrams.best_trigrams(bags.before[first], bags.last[first], TOP)
+    best = ngrams.best_trigrams(bags.before[first], bags.last[first], RANKS)
     return Best(best.token[which], best.p[which])
 
 
 def _against_best(bags: Bags, p: Float[np.ndarray, " bags"], best: Best) -> Measured:
-    hit = best.token == bags.label[:, None]
-    return Measured(-np.log(p), hit[:, 0].astype(float), hit[:, :TOP].any(axis=1).astype(float))
+    hit = best.token[:, :RANKS] == bags.label[:, None]
+    return _ranked(p, np.where(hit.any(axis=1), hit.argmax(axis=1), RANKS), best.p[:, 0])
+
+
+def _ranked(
+    p: Float[np.ndarray, " bags"],
+    above: Shaped[np.ndarray, " bags"],
+    sure: Float[np.ndarray, " bags"],
+) -> Measured:
+    """The figures of labels of probability p with so many tokens before them; none is a hit after RANKS."""
+    top1, top5 = ((above < k).astype(float) for k in (1, TOP))
+    return Measured(-np.log(p), top1, top5, np.where(above < RANKS, 1.0 / (above + 1.0), 0.0), sure)
 
 
 def _backed_off(bags: Bags, predictor: Predictor, best: Best) -> Measured:
@@ -137,8 +157,9 @@ def _backed_off(bags: Bags, predictor: Predictor, best: Best) -> Measured:
     above = above + np.bincount(row, beats, len(bags))
     # A word never seen and absent from the context is expected only as "some new word": never a hit.
     nameable = there | (bags.label < K)
-    top1, top5 = ((nameable & (above < k)).astype(float) for k in (1, TOP))
-    return Measured(-np.log(mine), top1, top5)
+    sure = np.maximum.reduceat(inside, bags.start[:-1])
+    np.maximum.at(sure, row, rival)
+    return _ranked(mine, np.where(nameable, above, RANKS), sure)
 
 
 def _comes_before(
@@ -169,8 +190,21 @@ def _joined(parts: list[Measured]) -> Measured:
 
 
 @dataclass(frozen=True)
+class Bin:
+    """First guesses that a system was about as sure of: how sure on average, how often right, how many."""
+
+    sure: float
+    right: float
+    weight: float
+
+
+@dataclass(frozen=True)
 class ScoreRow:
-    """One system: its mean figures, their standard errors, and what they are more than those of the first."""
+    """One system: its mean figures, their standard errors, and what they are more than those of the first.
+
+    `mrr10` is the mean reciprocal rank of the label, 0 after the tenth. `calibration_error` (ECE) is the mean of
+    |how sure − how often right| over the bins of `reliability`, by weight.
+    """
 
     name: str
     impossible: float  # the share of labels that had probability 0
@@ -186,15 +220,23 @@ class ScoreRow:
     top5_error: float
     top5_more: float
     top5_more_error: float
+    mrr10: float
+    mrr10_error: float
+    mrr10_more: float
+    mrr10_more_error: float
+    calibration_error: float
+    reliability: Sequence[Bin]
 
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """All systems on the same windows."""
+    """All systems on the same windows; their standard errors rest on so many clusters of windows."""
 
     windows: int
     weight: float
     compared_with: str
+    clusters: int
+    clustered_by: str
     rows: Sequence[ScoreRow]
 
 
@@ -234,8 +276,8 @@ def score_predictor(predictor: Predictor, windows: Windows, limit: Limit | None 
         found |= in_context(there, {"limit": limit_weights(limit)})
     whole = over_vocabulary(own, predictor)
     return Scores(
-        table_of(found, windows.weight[windows.realizable], "predictor"),
-        table_of(whole, windows.weight, "predictor"),
+        table_of(found, windows, np.flatnonzero(windows.realizable), "predictor"),
+        table_of(whole, windows, np.arange(len(windows)), "predictor"),
     )
 
 
@@ -253,41 +295,73 @@ def score_limit(
         validation = None if valid is None else aligned(valid, vocabulary)
         systems = dict(fit_baselines(train, validation).in_context)
     found |= in_context(aligned(windows, vocabulary), systems)
-    return Scores(table_of(found, windows.weight[windows.realizable], "limit"))
+    return Scores(table_of(found, windows, np.flatnonzero(windows.realizable), "limit"))
 
 
 def table_of(
-    found: Mapping[str, Measured], weight: Float[np.ndarray, " windows"], first: str
+    found: Mapping[str, Measured], windows: Windows, rows: Int[np.ndarray, " rows"], first: str
 ) -> ScoreTable:
-    """Means with standard errors, and what each system has more than `first`, window by window.
+    """What was found on these rows: means, standard errors, and what each has more than `first`, window by window.
 
     Where some label had probability 0 the log-loss is infinite, `impossible` says how many had, and there is no
     difference to speak of (NaN).
     """
-    rows = []
+    cluster, clustered_by = clusters_of(windows)
+    weight, cluster = windows.weight[rows], cluster[rows]
+    table = []
     for name, m in found.items():
-        finite = np.isfinite(m.loss)
         row: dict[str, float] = {}
-        for figure, value in (("log_loss", m.loss), ("top1", m.top1), ("top5", m.top5)):
-            mine = getattr(found[first], "loss" if figure == "log_loss" else figure)
-            row[figure], row[f"{figure}_error"] = mean_and_error(value, weight)
+        for figure in ("log_loss", "top1", "top5", "mrr10"):
+            value, mine = (getattr(x, figure.removeprefix("log_")) for x in (m, found[first]))
+            row[figure], row[f"{figure}_error"] = mean_and_error(value, weight, cluster)
             both = np.isfinite(value) & np.isfinite(mine)
             more = np.subtract(value, mine, where=both, out=np.full(len(value), np.nan))
-            row[f"{figure}_more"], row[f"{figure}_more_error"] = mean_and_error(more, weight)
-        rows.append(ScoreRow(name, float(weight @ ~finite / weight.sum()), **row))
-    return ScoreTable(len(weight), float(weight.sum()), first, rows)
+            row[f"{figure}_more"], row[f"{figure}_more_error"] = mean_and_error(
+                more, weight, cluster
+            )
+        impossible = float(weight @ ~np.isfinite(m.loss) / weight.sum())
+        bins = reliability(m, weight)
+        ece = sum(b.weight * abs(b.sure - b.right) for b in bins) / float(weight.sum())
+        table.append(ScoreRow(name, impossible, **row, calibration_error=ece, reliability=bins))
+    clusters = len(np.unique(cluster))
+    return ScoreTable(len(weight), float(weight.sum()), first, clusters, clustered_by, table)
+
+
+def clusters_of(windows: Windows) -> tuple[Int[np.ndarray, " windows"], str]:
+    """Which windows lean the same way, and how that was told.
+
+    Those of one sequence, where there are enough of them; else blocks of consecutive windows (of one sequence).
+    """
+    sequence = np.zeros(len(windows), dtype=np.int64)
+    if windows.starts is not None:
+        sequence = windows.sequence_of(windows.source)
+    if len(np.unique(sequence)) >= ENOUGH:
+        return sequence, "sequences"
+    first = np.searchsorted(sequence, sequence)  # windows are in the order of the corpus
+    block = (np.arange(len(windows)) - first) // ERROR_BLOCK
+    new = (np.diff(block, prepend=0) != 0) | (np.diff(sequence, prepend=sequence[:1]) != 0)
+    return np.cumsum(new), f"blocks of {ERROR_BLOCK:,} windows"
 
 
 def mean_and_error(
-    value: Float[np.ndarray, " windows"], weight: Float[np.ndarray, " windows"]
+    value: Float[np.ndarray, " windows"],
+    weight: Float[np.ndarray, " windows"],
+    cluster: Int[np.ndarray, " windows"],
 ) -> tuple[float, float]:
-    """The weighted mean and its standard error over blocks of consecutive windows (NaN for a single block)."""
+    """The weighted mean and its standard error over clusters of windows (NaN for a single one)."""
     mean = float(weight @ value / weight.sum())
     if not np.isfinite(mean):
         return mean, float("nan")
-    head = np.arange(0, len(value), ERROR_BLOCK)
-    if len(head) < 2:
+    n = len(np.unique(cluster))
+    if n < 2:
         return mean, float("nan")
-    away = np.add.reduceat(weight * (value - mean), head)
-    blocks_ = len(head)
-    return mean, float(np.sqrt(blocks_ / (blocks_ - 1) * (away**2).sum()) / weight.sum())
+    away = np.bincount(cluster, weight * (value - mean))
+    return mean, float(np.sqrt(n / (n - 1) * (away**2).sum()) / weight.sum())
+
+
+def reliability(m: Measured, weight: Float[np.ndarray, " windows"]) -> list[Bin]:
+    """First guesses by how sure the system was of them, in bins of equal width; empty ones are left out."""
+    at = np.minimum((m.sure * BINS).astype(np.int64), BINS - 1)
+    total, sure, right = (np.bincount(at, weight * v, BINS) for v in (1.0, m.sure, m.top1))
+    return [Bin(*(float(v) for v in (sure[i] / total[i], right[i] / total[i], total[i])))
+            for i in np.flatnonzero(total)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The picture of a score table: log-loss and hits of every predictor, with their standard errors."""
+"""The picture of a score table: log-loss and hits of every predictor, with their standard errors; reliability."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,26 +6,30 @@ from typing import Any
 import numpy as np
 
 from attomaton.predictor.scoring import ScoreTable
-from attomaton.report.figures.canvas import BLUE, GREY, SKY, Figure, drawn
+from attomaton.report.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure, drawn
+
+MOST_CURVES = 4  # of reliability in one panel
 
 
 @drawn
 def scores_figure(title: str, tables: Sequence[tuple[str, ScoreTable]]) -> Figure:
-    """One row of panels for each table (its heading, its plain data): log-loss on the left, hits on the right."""
+    """One row of panels for each table (its heading, its plain data): log-loss, hits, and how far to trust the odds."""
     from matplotlib.figure import Figure as NewFigure
 
-    height = [len(table.rows) + 2.0 for _, table in tables]
-    figure = NewFigure(figsize=(8.4, 0.34 * sum(height) + 0.5), layout="constrained", label=title)
+    height = [max(len(table.rows), MOST_CURVES + 2) + 2.0 for _, table in tables]
+    figure = NewFigure(figsize=(12.6, 0.34 * sum(height) + 0.5), layout="constrained", label=title)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
     panels = figure.subplots(
         len(tables),
-        2,
+        3,
         squeeze=False,
-        height_ratios=[len(table.rows) + 0.6 for _, table in tables],
+        height_ratios=[h - 1.4 for h in height],
+        width_ratios=[1, 1, 0.9],
     )
-    for (heading, table), (left, right) in zip(tables, panels, strict=True):
+    for (heading, table), (left, middle, right) in zip(tables, panels, strict=True):
         _draw_loss(left, table, f"{heading}\nlog-loss in nats, less is better")
-        _draw_hits(right, table, "hits at 1 (dark) and at 5 (light), more is better")
+        _draw_hits(middle, table, "hits at 1 (dark) and at 5 (light), more is better")
+        _draw_reliability(right, table, "first guesses: how often right, by how sure")
     return figure
 
 
@@ -70,6 +74,24 @@ def _draw_hits(axes: Any, table: ScoreTable, title: str) -> None:
     axes.invert_yaxis()
     axes.set_title(title)
     axes.grid(visible=False, axis="y")
+
+
+def _draw_reliability(axes: Any, table: ScoreTable, title: str) -> None:
+    """The first system and those of least log-loss; below the diagonal a system is too sure of itself."""
+    others = [row for row in table.rows if row.name != table.compared_with]
+    others = sorted(others, key=lambda row: row.log_loss)[: MOST_CURVES - 1]
+    first = [row for row in table.rows if row.name == table.compared_with]
+    axes.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls="--", zorder=0)
+    for row, colour in zip([*first, *others], (BLUE, ORANGE, GREEN, PURPLE), strict=False):
+        weight = np.array([b.weight for b in row.reliability])
+        x, y = ([getattr(b, name) for b in row.reliability] for name in ("sure", "right"))
+        axes.plot(x, y, color=colour, lw=1.2, label=f"{row.name}, ECE {row.calibration_error:.3f}")
+        axes.scatter(x, y, s=4 + 60 * weight / weight.sum(), color=colour, zorder=3)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("probability of the first guess")
+    axes.set_title(title)
+    axes.legend(loc="upper left", fontsize=7.5)
 
 
 def _colours(table: ScoreTable) -> list[str]:
