@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Record = Callable[..., dict]
 Follow = Callable[..., Any]  # (what was kept, parameters, step, context) to what is kept
 CACHED = 2**20  # numbers of all problems together that a processor's cache holds
+UNROLLED = 16  # quick steps of a whole corpus between two looks of a GPU at how it goes
 
 
 class Plan(NamedTuple):
@@ -106,12 +107,17 @@ def stack(
 
 
 def fall_apart(problem: "Problem | Whole") -> bool:
-    """Whether stacked problems are faster one after the other: each fits a processor's cache, all of them do not."""
+    """Whether problems are faster one after the other: each fits a processor's cache, all of them do not.
+
+    Whole corpora always are: each is enough work for the device, and chooses by itself how to step.
+    """
     import jax
 
     from attomaton.mechanics.experiment.whole import Whole
 
-    if isinstance(problem, Whole) or problem.E is None or jax.default_backend() != "cpu":
+    if isinstance(problem, Whole):
+        return True
+    if problem.E is None or jax.default_backend() != "cpu":
         return False
     bags, E = problem.bags, problem.E
     return (bags.token.size * E.shape[-1] if bags.score is None else E.size) > CACHED
@@ -202,13 +208,20 @@ def _advance(
     problem, pairs = data
     if plan.batch_size is None and not isinstance(problem, Whole):
         problem = spread(problem)
+    # A whole corpus has an order of its own, in which its scores are kept on the way.
+    sorted_apart = isinstance(problem, Whole) and not plan.factorised
 
     def weights(params: Any) -> Any:
+        if sorted_apart:
+            return params[problem.place]
         return product(params, pairs) if plan.factorised else params
 
     def look(params: Any, seen: "Problem | Whole") -> tuple[Any, Any]:
+        if sorted_apart:
+            return whole_loss_and_gradient(params, seen)
         if isinstance(seen, Whole):
-            value, g = whole_loss_and_gradient(weights(params), seen)
+            value, g = whole_loss_and_gradient(weights(params)[seen.order], seen)
+            g = g[seen.place]
         else:
             value, g = loss_and_gradient(weights(params), seen, plan.head, plan.loss)
         return value, pull_back_product(g, params, pairs) if plan.factorised else g
@@ -233,7 +246,10 @@ def _advance(
         )
 
     def segment(state: State, length: Any) -> tuple[State, "dict[str, Array]"]:
-        state = jax.lax.fori_loop(0, length, step, state)
+        done = 0
+        if sorted_apart:
+            state, done = _quick_steps(plan, state, problem, given, length)
+        state = jax.lax.fori_loop(done, length, step, state)
         if plan.follow is not None:
             kept = plan.follow(state.followed, weights(state.params), state.step, given.context)
             state = state._replace(followed=kept)
@@ -247,7 +263,50 @@ def _advance(
             values |= _scalars(plan.record(weights(state.params), given.context))
         return state, {k: jnp.where(state.failed == 0, v, jnp.nan) for k, v in values.items()}
 
-    return jax.lax.scan(segment, state, lengths)
+    if not sorted_apart:
+        return jax.lax.scan(segment, state, lengths)
+    state, values = jax.lax.scan(segment, _in_order(state, problem.order), lengths)
+    return _in_order(state, problem.place), values
+
+
+def _in_order(state: State, order: Any) -> State:
+    """Parameters and the optimizer's memory of them in another order."""
+    return state._replace(
+        params=state.params[order], moments=tuple(m[order] for m in state.moments)
+    )
+
+
+def _quick_steps(
+    plan: Plan, state: State, whole: "Whole", given: Given, length: Any
+) -> tuple[State, Any]:
+    """Up to `length` steps of a whole corpus while all scores are within reach; and how many they were."""
+    import jax
+    import jax.numpy as jnp
+
+    from attomaton.mechanics.experiment.whole import quick_loss_and_gradient, within_reach
+
+    def steps(many: int, carry: tuple) -> tuple:
+        done, _, before = carry
+        state, fine = before, jnp.array(True)
+        for _ in range(many):
+            value, g = quick_loss_and_gradient(state.params, whole)
+            delta, moments = _move(plan, state, value, g, given)
+            new = state.params + delta
+            fine &= within_reach(new)
+            state = state._replace(params=new, moments=moments, step=state.step + 1)
+        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), state, before)
+        return done + jnp.where(fine, many, 0), fine, state
+
+    def run(many: int, carry: tuple) -> tuple:
+        return jax.lax.while_loop(
+            lambda c: c[1] & (c[0] + many <= length), partial(steps, many), carry
+        )
+
+    carry = jnp.zeros_like(length), within_reach(state.params) & (state.failed == 0), state
+    if jax.default_backend() == "gpu":  # which would wait for the host at every turn of a loop
+        carry = run(UNROLLED, carry)
+    done, _, state = run(1, carry)
+    return state, done
 
 
 def _scalars(values: dict) -> "dict[str, Array]":
@@ -272,6 +331,8 @@ def build(plan: Plan) -> Callable:
         return jax.vmap(one, in_axes=(0, None if plan.shared else 0, 0, None))
 
     def each(state: State, data: "Data", given: Given, lengths: Any) -> Any:
+        if plan.shared:
+            return jax.lax.map(lambda x: one(x[0], data, x[1], lengths), (state, given))
         return jax.lax.map(lambda x: one(x[0], x[1], x[2], lengths), (state, data, given))
 
     return each

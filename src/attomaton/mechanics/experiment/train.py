@@ -275,7 +275,7 @@ def train(
         from attomaton.mechanics.experiment.factors import pairs_of, product
 
         problem = stack(sets, tables, heads, not many, gather, kind != "identity")
-        apart = many and fall_apart(problem)
+        apart = (many or gather) and fall_apart(problem)
         plan = Plan(
             optimizer, kind, loss, batch_size, record, not many, apart, own["beta1"], own["beta2"], schedule,
             rank is not None, None if follow is None else follow[0],
