@@ -209,16 +209,16 @@ def _advance(
     if plan.batch_size is None and not isinstance(problem, Whole):
         problem = spread(problem)
     # A whole corpus has an order of its own, in which its scores are kept on the way.
-    sorted_apart = isinstance(problem, Whole) and not plan.factorised
+    whole = problem if isinstance(problem, Whole) and not plan.factorised else None
 
     def weights(params: Any) -> Any:
-        if sorted_apart:
-            return params[problem.place]
+        if whole is not None:
+            return params[whole.place]
         return product(params, pairs) if plan.factorised else params
 
     def look(params: Any, seen: "Problem | Whole") -> tuple[Any, Any]:
-        if sorted_apart:
-            return whole_loss_and_gradient(params, seen)
+        if whole is not None:
+            return whole_loss_and_gradient(params, whole)
         if isinstance(seen, Whole):
             value, g = whole_loss_and_gradient(weights(params)[seen.order], seen)
             g = g[seen.place]
@@ -247,8 +247,8 @@ def _advance(
 
     def segment(state: State, length: Any) -> tuple[State, "dict[str, Array]"]:
         done = 0
-        if sorted_apart:
-            state, done = _quick_steps(plan, state, problem, given, length)
+        if whole is not None:
+            state, done = _quick_steps(plan, state, whole, given, length)
         state = jax.lax.fori_loop(done, length, step, state)
         if plan.follow is not None:
             kept = plan.follow(state.followed, weights(state.params), state.step, given.context)
@@ -263,10 +263,10 @@ def _advance(
             values |= _scalars(plan.record(weights(state.params), given.context))
         return state, {k: jnp.where(state.failed == 0, v, jnp.nan) for k, v in values.items()}
 
-    if not sorted_apart:
+    if whole is None:
         return jax.lax.scan(segment, state, lengths)
-    state, values = jax.lax.scan(segment, _in_order(state, problem.order), lengths)
-    return _in_order(state, problem.place), values
+    state, values = jax.lax.scan(segment, _in_order(state, whole.order), lengths)
+    return _in_order(state, whole.place), values
 
 
 def _in_order(state: State, order: Any) -> State:

@@ -71,7 +71,9 @@ def whole_of(samples: Samples) -> Whole:
     with np.errstate(divide="ignore"):
         log = np.log(np.arange(int(samples.count.max()) + 1))
     weight = samples.weight / samples.total_weight
-    return Whole(place[pair[own]], count[own], slot, times, weight, log, tables, order, place)
+    return Whole._make(
+        (place[pair[own]], count[own], slot, times, weight, log, tables, order, place)
+    )
 
 
 def _tables(
@@ -87,10 +89,10 @@ def _tables(
         rows = np.flatnonzero(width == w)
         full = np.arange(w) < degree[rows][:, None]
         at = by_pair[(start[rows][:, None] + np.arange(w))[full]]
-        table = Table(np.zeros((len(rows), w), np.int32), np.zeros((len(rows), w), count.dtype))
-        table.term[full], table.times[full] = term[at], count[at]
+        table = np.zeros((len(rows), w), np.int32), np.zeros((len(rows), w), count.dtype)
+        table[0][full], table[1][full] = term[at], count[at]
         order.append(rows.astype(np.int32))
-        tables.append(table)
+        tables.append(Table._make(table))
     return np.concatenate(order), tuple(tables)
 
 
