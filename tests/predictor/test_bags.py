@@ -22,9 +22,22 @@ def test_bags_by_a_plain_loop(text):
         assert bags.distance[part].tolist() == [1 + context[::-1].index(x) for x in tokens]
         assert (bags.last[i], bags.before[i]) == (context[-1], context[-2])
         assert (bags.label_at[i] >= 0) == windows.realizable[row] == (bags.label[i] in context)
+        assert bags.recent()[i].tolist() == context[::-1]
+        assert bags.recent(2)[i].tolist() == context[:-3:-1]
         alone = bag_of(np.array(context))
+        assert alone.recent(8).tolist() == [[*context[::-1], -1, -1]]
         for name in ("token", "count", "distance"):
             assert getattr(alone, name).tolist() == getattr(bags, name)[part].tolist()
+
+
+def test_what_holds_at_the_places_of_a_token(text):
+    windows = text(tokens=60)
+    bags = bags_of(windows, np.arange(len(windows)))
+    assert (bags.over_places(np.minimum, bags.ago) == bags.distance).all()
+    assert (bags.over_places(np.add, np.ones(len(bags.context))) == bags.count).all()
+    assert (bags.context[bags.order] == np.repeat(bags.token, bags.count)).all()
+    alone = bag_of(bags.context[:6])
+    assert (alone.over_places(np.minimum, alone.ago) == alone.distance).all()
 
 
 def test_a_context_of_one_token_has_nothing_before_it():

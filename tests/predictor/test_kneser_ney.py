@@ -14,6 +14,7 @@ from attomaton.errors import DataError
 from attomaton.predictor.kneser_ney import (
     USUAL,
     KneserNey,
+    choose_order,
     discounts_of,
     fit_kneser_ney,
     histories_of,
@@ -112,6 +113,29 @@ def test_by_a_plain_loop(streams, order):
     for i, p in zip(asked, found, strict=True):
         history = ["^", *rows[i][0]][-(order - 1) :]
         assert p == pytest.approx(plain_p(rows, history, rows[i][1], K, order), abs=1e-13)
+
+
+def test_the_models_of_all_orders_are_kept(streams):
+    longest = fit_kneser_ney(streams)
+    rows = np.arange(len(streams))
+    recent = histories_of(streams)
+    each = longest.of_each_order(recent, rows, streams.label)
+    for order in (1, 2, 3, 5):
+        alone = fit_kneser_ney(streams, order)
+        p = alone.probabilities(recent, rows, streams.label)[-1]
+        assert each.p[order - 1] == pytest.approx(p, abs=1e-13)
+        cut = longest.cut(order)
+        assert cut.order == order
+        assert cut.probabilities(recent, rows, streams.label)[-1] == pytest.approx(p, abs=1e-13)
+    assert (each.seen == (longest.histories(recent) >= 0).T).all()
+    assert 1 < choose_order(longest, streams) <= 5
+    assert choose_order(longest, streams, near=9.0) == 1
+    # What is counted for an explanation, by a plain loop.
+    words, asked = in_words(streams), 30
+    context, label = words[asked]
+    for n, (times, of) in enumerate(longest.counts(recent[asked], label)):
+        same = [x for row, x in words if n == 0 or (len(row) >= n and row[-n:] == context[-n:])]
+        assert (times, of) == (same.count(label), len(same))
 
 
 @given(

@@ -1,7 +1,7 @@
 """Windows as bags, one row each and in their own order: what every predictor is asked on.
 
 A sample of the theory merges equal windows; a score is paired over windows, so here nothing is merged. A bag also
-keeps what only baselines look at: the token before the last one, and how long ago each token was seen.
+keeps what the layer itself does not look at: the order of its tokens, and how long ago each of them was seen.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
@@ -24,7 +24,8 @@ class Bags:
 
     The tokens of bag `i` are `token[start[i] : start[i + 1]]`, with their multiplicities in `count` and the distance
     of their last occurrence from the label in `distance` (the last token has distance 1). `before` is the token
-    before the last one, −1 where there is none.
+    before the last one, −1 where there is none. `context` holds the contexts as they were read, one after the other;
+    `order` are places in it, those of each incidence together, the earliest first.
     """
 
     start: Int[np.ndarray, " bags_and_one"]
@@ -35,6 +36,8 @@ class Bags:
     before: Int[np.ndarray, " bags"]
     label: Int[np.ndarray, " bags"]
     weight: Float[np.ndarray, " bags"]
+    context: Int[np.ndarray, " tokens"]
+    order: Int[np.ndarray, " tokens"]
 
     def __len__(self) -> int:
         return len(self.last)
@@ -62,6 +65,29 @@ class Bags:
         """The last token of each incidence's bag."""
         return self.last[self.owner]
 
+    @cached_property
+    def length(self) -> Int[np.ndarray, " bags"]:
+        """How many tokens each context has."""
+        return np.add.reduceat(self.count, self.start[:-1])
+
+    @cached_property
+    def ago(self) -> Int[np.ndarray, " tokens"]:
+        """How long ago each token of `context` stood; the last one of a context, 1 step."""
+        return np.repeat(np.cumsum(self.length), self.length) - np.arange(len(self.context))
+
+    def recent(self, tokens: int | None = None) -> Int[np.ndarray, "bags places"]:
+        """The contexts backwards, the last token first, −1 where there are no more: as many places as asked, or all."""
+        back = np.arange(int(self.length.max()) if tokens is None else tokens)
+        at = np.cumsum(self.length)[:, None] - 1 - back
+        found = np.where(back < self.length[:, None], self.context[np.maximum(at, 0)], -1)
+        return found.astype(np.int64)
+
+    def over_places(
+        self, most: np.ufunc, value: Shaped[np.ndarray, " tokens"]
+    ) -> Shaped[np.ndarray, " incidences"]:
+        """What a ufunc such as `np.maximum` makes of the values at all places of each incidence."""
+        return np.asarray(most.reduceat(value[self.order], row_pointer(self.count)[:-1]))
+
     def sums(self, value: Float[np.ndarray, " incidences"]) -> Float[np.ndarray, " bags"]:
         """The sum over each bag."""
         return np.add.reduceat(value, self.start[:-1])
@@ -75,7 +101,7 @@ def bags_of(windows: Windows, rows: Int[np.ndarray, " rows"]) -> Bags:
     """These windows as bags, in this order."""
     length, left = windows.length[rows], windows.left[rows]
     row = np.repeat(np.arange(len(rows)), length)
-    ids = windows.ids[ragged_indices(left, length)]
+    context = ids = windows.ids[ragged_indices(left, length)]
     ago = np.repeat(np.cumsum(length), length) - np.arange(len(ids))
     size = int(windows.ids.max()) + 1
     order = np.argsort(row * size + ids, kind="stable")
@@ -87,6 +113,7 @@ def bags_of(windows: Windows, rows: Int[np.ndarray, " rows"]) -> Bags:
     return Bags(
         row_pointer(np.bincount(row[first], minlength=len(rows))), ids[first], end - first,
         ago[end - 1], windows.ids[last], before, windows.label[rows], windows.weight[rows],
+        context, order,
     )  # fmt: skip
 
 
@@ -116,5 +143,5 @@ def bag_of(ids: Int[np.ndarray, " tokens"]) -> Bags:
     before = ids[-2] if len(ids) > 1 else -1
     return Bags(
         np.array([0, len(token)]), token, count, distance, ids[-1:], np.array([before]),
-        np.array([-1]), np.ones(1),
+        np.array([-1]), np.ones(1), ids, np.argsort(ids, kind="stable"),
     )  # fmt: skip

@@ -8,6 +8,9 @@ shorter ones how many different tokens stood before (h, x): a word that only eve
 elsewhere. The beginning of a sequence is such a token too; nothing stands before it, so histories that reach back to it
 count windows. A history never seen falls through to the shorter one.
 
+Beside what stood before, every order keeps how many windows each n-gram had (`windows`), so that the models of all
+orders up to the longest are there: each takes its own last step from windows (`of_each_order`).
+
 Histories are interned: that of n tokens is its place in a sorted table of (history of n − 1 tokens, next older token).
 """
 
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import AGAIN, expect_arrays
@@ -39,6 +42,13 @@ class Discounts(NamedTuple):
     more: float
 
 
+class Orders(NamedTuple):
+    """The p of some tokens by the models of all orders, and which histories of each order training saw."""
+
+    p: Float[np.ndarray, "orders n"]
+    seen: Bool[np.ndarray, "orders rows"]
+
+
 @dataclass(frozen=True, eq=False)
 class Level:
     """The n-grams of one order: how histories are found, and what followed them."""
@@ -48,6 +58,12 @@ class Level:
         np.ndarray, " histories"
     ]  # (id of the shorter) · (K + 1) + older token; its place is its id
     grams: Counts  # (id of the history) · (K + 1) + token
+    windows: Float[np.ndarray, " grams"]  # how many windows each of `grams` had
+
+    @cached_property
+    def outright(self) -> "Level":
+        """The same n-grams counted by windows: the last step of a model that ends with this order."""
+        return Level(self.K, self.histories, Counts(self.grams.key, self.windows), self.windows)
 
     @cached_property
     def discounts(self) -> Discounts:
@@ -78,11 +94,28 @@ class Level:
         shorter: Float[np.ndarray, " n"],
     ) -> Float[np.ndarray, " n"]:
         """The p of x after histories given by id (−1: never seen), from that of the shorter ones."""
+        return self.smoothed_at(history, self.places(history, x), shorter)
+
+    def places(
+        self, history: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
+    ) -> Int[np.ndarray, " n"]:
+        """Where (history, x) stands among the n-grams, −1 where training never saw it."""
+        found = np.full(len(x), -1)
+        at = np.flatnonzero((history >= 0) & (x >= 0) & (x < self.K))
+        found[at] = self.grams.place(history[at] * (self.K + 1) + x[at])
+        return found
+
+    def smoothed_at(
+        self,
+        history: Int[np.ndarray, " n"],
+        place: Int[np.ndarray, " n"],
+        shorter: Float[np.ndarray, " n"],
+    ) -> Float[np.ndarray, " n"]:
+        """The same for n-grams whose place is known."""
         p = shorter.copy()
         at = np.flatnonzero(history >= 0)
-        history, x = history[at], x[at]
-        known = (x >= 0) & (x < self.K)
-        count = self.grams.of(np.where(known, history * (self.K + 1) + x, -1))
+        history, place = history[at], place[at]
+        count = np.where(place >= 0, self.grams.count[place], 0.0)
         total, freed = (value[history] for value in self.sums)
         p[at] = (count - self.taken(count) + freed * shorter[at]) / total
         return p
@@ -132,6 +165,37 @@ class KneserNey:
         for n, level in enumerate(self.levels):
             p[n] = level.smoothed(history[row, n], x, p[max(n - 1, 0)])
         return p
+
+    def of_each_order(
+        self,
+        recent: Int[np.ndarray, "rows tokens"],
+        row: Int[np.ndarray, " n"],
+        x: Int[np.ndarray, " n"],
+    ) -> "Orders":
+        """What the models of orders 1, 2, … make of the tokens x, each after the history of its row."""
+        history = self.histories(recent)
+        p = np.empty((self.order, len(x)))
+        shorter = np.full(len(x), 1.0 / (self.K + 1))
+        for n, level in enumerate(self.levels):
+            mine = history[row, n]
+            place = level.places(mine, x)
+            p[n] = level.outright.smoothed_at(mine, place, shorter)
+            if n + 1 < self.order:
+                shorter = level.smoothed_at(mine, place, shorter)
+        return Orders(p, (history >= 0).T)
+
+    def cut(self, order: int) -> "KneserNey":
+        """The model of a smaller order."""
+        return KneserNey(self.K, (*self.levels[: order - 1], self.levels[order - 1].outright))
+
+    def counts(self, recent: Int[np.ndarray, " tokens"], x: int) -> list[tuple[float, float]]:
+        """For each order: how many windows x had after this history, and how many the history had."""
+        found = []
+        for level, history in zip(self.levels, self.histories(recent[None])[0], strict=True):
+            at = level.places(np.array([history]), np.array([x]))[0]
+            total = level.outright.sums[0][history] if history >= 0 else 0.0
+            found.append((float(level.windows[at]) if at >= 0 else 0.0, float(total)))
+        return found
 
     def spread(
         self, recent: Int[np.ndarray, " tokens"], order: int | None = None
@@ -186,6 +250,8 @@ class KneserNey:
             parents = len(level.histories)
             found |= _table(f"grams_{n}", level.grams.key, self.K, parents)
             found[f"count_{n}"] = _narrow(level.grams.count)
+            if n < self.order:
+                found[f"windows_{n}"] = _narrow(level.windows)
         return found
 
     @classmethod
@@ -202,7 +268,10 @@ class KneserNey:
             alone = np.diff(arrays[f"grams_{n}_start"]) == 0
             if count.shape != grams.shape or not (count > 0).all() or alone.any():
                 raise DataError(f"{path}: counts of order {n} do not fit; {AGAIN}.")
-            levels.append(Level(K, histories, Counts(grams, count)))
+            windows = arrays.get(f"windows_{n}", count).astype(np.float64)
+            if windows.shape != count.shape or not (windows > 0).all():
+                raise DataError(f"{path}: windows of order {n} do not fit; {AGAIN}.")
+            levels.append(Level(K, histories, Counts(grams, count), windows))
         if not levels or len(levels[0].histories) != 1:
             raise DataError(f"{path}: holds no n-grams; {AGAIN}.")
         return cls(K, tuple(levels))
@@ -243,6 +312,7 @@ def fit_kneser_ney(windows: Windows, order: int = ORDER) -> KneserNey:
         table, history = np.unique(key, return_inverse=True)
         tables.append(table)
         grams.append(counted(history * (K + 1) + label[rows], weight[rows]))
+    windows_of = [g.count for g in grams]
     for n in range(order - 1):
         longer, x = np.divmod(grams[n + 1].key, K + 1)
         before = counted(tables[n + 1][longer] // (K + 1) * (K + 1) + x)
@@ -252,10 +322,18 @@ def fit_kneser_ney(windows: Windows, order: int = ORDER) -> KneserNey:
         )
     # Counts as they are kept, in single precision, so that what is read again is the same.
     levels = [
-        Level(K, table, Counts(g.key, g.count.astype(np.float32).astype(np.float64)))
-        for table, g in zip(tables, grams, strict=True)
+        Level(K, table, Counts(g.key, _kept(g.count)), _kept(of))
+        for table, g, of in zip(tables, grams, windows_of, strict=True)
     ]
     return KneserNey(K, tuple(levels))
+
+
+def choose_order(model: KneserNey, windows: Windows, near: float = 0.002) -> int:
+    """The shortest order whose log-loss on these windows is near the best of all orders."""
+    recent, rows = histories_of(windows, tokens=model.order - 1), np.arange(len(windows))
+    p = model.of_each_order(recent, rows, windows.label).p
+    loss = -np.log(p) @ windows.weight / windows.weight.sum()
+    return int(np.flatnonzero(loss <= loss.min() + near)[0]) + 1
 
 
 def discounts_of(count: Float[np.ndarray, " n"]) -> Discounts:
@@ -302,6 +380,10 @@ def _read_table(
     if (np.diff(key) <= 0).any():
         raise DataError(f"{path}: {name!r} is out of order; {AGAIN}.")
     return key
+
+
+def _kept(count: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    return count.astype(np.float32).astype(np.float64)
 
 
 def _narrow(count: Float[np.ndarray, " n"]) -> np.ndarray:
