@@ -137,7 +137,7 @@ def test_every_promised_preset_is_there():
     promised = {f"scan-snap-fig{n}" for n in range(3, 13)}
     numbers = (4, 5, 6, 7, 9, 10, 11, 12)
     promised |= {"mechanics-global", "mechanics-local", *(f"mechanics-fig{n}" for n in numbers)}
-    promised |= {"ntp-fig1", "ntp-fig4"}
+    promised |= {"ntp-fig1", "ntp-fig4", *(f"joma-fig{n}" for n in (2, 3, 4))}
     assert promised == set(figures())
 
 

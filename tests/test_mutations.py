@@ -75,6 +75,7 @@ CHECKS = {
     "disconnected": ("disconnected", {}),
     "S1": ("decoder_gain", {}),
     "S2": ("fates", {"small": True}),
+    "joma": ("joma", {"seeds": 3}),
 }
 BLIND = {"attomaton.mechanics.theory.svm": [["CERTIFIED = 1e-8", "CERTIFIED = 1e8"]]}
 MUTATIONS = {
@@ -192,6 +193,14 @@ MUTATIONS = {
             "came = np.flatnonzero(label_weight(graph, samples) >= 0)",
         ]]},
         ["disconnected"],
+    ),
+    "the whole of Σ v² for half of it in the invariant": (
+        {"attomaton.joma.theory.invariant": [["growth = squares / (2 * run", "growth = squares / (1 * run"]]},
+        ["joma"],
+    ),
+    "attention of v instead of v² in the solution": (
+        {"attomaton.joma.theory.growth": [["value = np.exp(-np.square(_way", "value = np.exp(-np.abs(_way"]]},
+        ["joma"],
     ),
     "nothing kept of the start": (
         {"attomaton.claims.special_cases": [[

@@ -12,7 +12,7 @@ import numpy as np
 
 from attomaton.claims.cases import not_applicable
 from attomaton.claims.global_protocol import PEAK
-from attomaton.claims.picture import BLACK, band, level, line, theory_line
+from attomaton.claims.picture import BLACK, band, heat, level, line, theory_line
 from attomaton.errors import AttomatonError, UsageError, counted, nearest
 from attomaton.results import Assumption, Evidence, Line, Panel, Quantities, Upright, Verdict
 
@@ -459,6 +459,72 @@ def fig10_panels(r: Result) -> list[Panel]:
             [line(rate, entropy, "trained", error=[x["entropy_error"] for x in rows]),
              theory_line(rate, fitted, "fitted line")],
         )
+    ]  # fmt: skip
+
+
+def joma_fig2_panels(r: Result) -> list[Panel]:
+    """Shares of tokens by class, and how trained scores correlate with what the weights predict."""
+    names = {
+        "correlation": "with the prediction",
+        "growth": "with Σ v²/2T alone",
+        "shared": "with −x̄ Σ ‖w‖²/2T alone",
+        "shuffled": "control: tokens shuffled",
+    }
+    lines = [line(c["step"][1:], c["correlation"][1:], names[c["of"]]) for c in r["curves"]]
+    step = r["curves"][0]["step"][1:]
+    return [
+        heat(
+            "Contexts", "class", "token", np.asarray(r["share"]), range(len(r["share"][0])), range(len(r["share"])),
+            "share", 0.0,
+        ),
+        Panel(
+            "Scores of attention", "step", "mean correlation over tokens",
+            [*lines, level(step, 1.0, "theory")], xscale="log", legend="outside",
+        ),
+    ]  # fmt: skip
+
+
+def joma_fig3_panels(r: Result) -> list[Panel]:
+    """Weights of hidden nodes on tokens before and after, and four components of one node on their way."""
+    maps = [
+        heat(
+            title, "hidden node", "token", np.asarray(r["maps"][key]), range(len(r["maps"][key][0])),
+            range(len(r["maps"][key])), "v",
+        )
+        for key, title in (("first", "V at the start"), ("last", "V after training"))
+    ]  # fmt: skip
+    lines = []
+    for i, c in enumerate(r["curves"]):
+        step, v = np.asarray(c["step"], float), np.asarray(c["v"])
+        early = step <= step[-1] / 4
+        lines.append(line(step, v, f"token {c['component']}", colour=i))
+        first = v[0] + c["rate"] * step[early]
+        lines.append(theory_line(step[early], first, "rate (x − x̄)/K" if not i else None))
+    return [*maps, Panel("Components of node 0", "step", "v", lines)]
+
+
+def joma_fig4_panels(r: Result) -> list[Panel]:
+    """Components on their way to their targets, and the entropy of attention."""
+    curves, entropy = r["curves"], r["entropy"]
+    place = np.arange(len(curves))
+    moments = [i for i in (0, 10, 20, 30, 60, 200) if i < len(curves[0]["step"])]
+    lines = [
+        line(place, [c["v"][i] for c in curves], f"step {curves[0]['step'][i]:,}") for i in moments
+    ]
+    lines += [
+        line(place, [c["theory"][i] for c in curves], style="theory", ink=BLACK) for i in moments
+    ]
+    return [
+        Panel(
+            "Components; dashed: solution", "component, by its target", "v",
+            [*lines, line(place, r["target"], "μ", "points")], legend="outside",
+        ),
+        Panel(
+            "Entropy of softmax(v²/T)", "step", "nats",
+            [line(entropy["step"], entropy["steps"], "in steps"),
+             line(entropy["step"], entropy["even"], "control: even attention"),
+             theory_line(entropy["step"], entropy["theory"], "solution")],
+        ),
     ]  # fmt: skip
 
 

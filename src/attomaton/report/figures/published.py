@@ -268,6 +268,11 @@ DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-fig12": lambda r: panels_figure(r["title"], published.dimensions_panels(dict(r))),
     "ntp-fig1": ntp_fig1,
     "ntp-fig4": lambda r: panels_figure(r["title"], published.ntp_fig4_panels(dict(r))),
+    "joma-fig2": lambda r: panels_figure(r["title"], published.joma_fig2_panels(dict(r))),
+    "joma-fig3": lambda r: panels_figure(
+        r["title"], published.joma_fig3_panels(dict(r)), columns=3
+    ),
+    "joma-fig4": lambda r: panels_figure(r["title"], published.joma_fig4_panels(dict(r))),
     "scan-snap-fig3": fig3,
     "scan-snap-fig4": fig4,
     "scan-snap-fig5": fig5,
