@@ -45,6 +45,7 @@ faults: $(VENV)/.installed-test         ## kills, interrupts, full disks, bad in
 	$(BIN)/python -m faults commands
 	$(BIN)/python -m faults plantings
 	$(BIN)/python -m faults encodings
+	$(BIN)/python -m faults networks
 
 lint: $(VENV)/.installed-lint           ## ruff and mypy
 	$(BIN)/ruff check .

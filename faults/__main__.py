@@ -12,6 +12,7 @@ TOPICS = (
     "commands",
     "plantings",
     "encodings",
+    "networks",
 )
 
 

@@ -23,6 +23,7 @@ LONG = (
     "tests/lab/test_training_screen.py",
     "tests/lab",
     "tests/transformer",
+    "tests/trained/test_forward.py",
     "tests/claims",
     "tests/scan_snap/test_train.py",
     "tests/test_docs.py::test_readme_commands_run",

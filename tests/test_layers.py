@@ -46,6 +46,7 @@ KNOW_ONLY = {
     "corpus": {"base", "disk"},
     "mechanics": {"base", "corpus"},
     "transformer": {"base", "corpus"},
+    "trained": {"base", "disk", "transformer"},
     "claims": {"base", "corpus", "joma", "mechanics", "scan_snap", "transformer"},
 }
 

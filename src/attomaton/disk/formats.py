@@ -4,6 +4,7 @@ Whatever is read may be damaged or made by someone else: readers here know how l
 may be, and say in one sentence what is wrong with it. What the numbers mean is checked by whoever asked for them.
 """
 
+import io
 import json
 import math
 import os
@@ -36,7 +37,9 @@ _DTYPES = {
         "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
     }.items()
 }  # fmt: skip
-_BFLOAT = np.dtype("V2")  # NumPy has none; only matrices of others hold it
+_BFLOAT = np.dtype("V2")  # NumPy has none; only what others wrote holds it
+WITH_BFLOAT = {**_DTYPES, "BF16": _BFLOAT}
+Place = tuple[np.dtype, tuple[int, ...], int]  # type, shape and first byte of an array in a file
 _NPY = {
     "descr": r"'[<>|=]?[a-zA-Z]\d{1,3}'",
     "fortran_order": "True|False",
@@ -344,7 +347,7 @@ def read_arrays(
         return {}
     with opened(path) as file:
         try:
-            places = _array_places(file)
+            places = array_places(file)
             arrays = {}
             for name, (dtype, shape, begin) in places.items():
                 if names is None or name in names:
@@ -359,9 +362,7 @@ def read_arrays(
     return arrays
 
 
-def _array_places(
-    file: BinaryIO, dtypes: Mapping[str, np.dtype] = _DTYPES
-) -> dict[str, tuple[np.dtype, tuple[int, ...], int]]:
+def array_places(file: BinaryIO, dtypes: Mapping[str, np.dtype] = _DTYPES) -> dict[str, Place]:
     """Type, shape and first byte of every array in a safetensors file, or a ValueError.
 
     Its header is JSON behind eight bytes of its length; the arrays fill the rest of the file without gap or overlap.
@@ -473,8 +474,8 @@ def read_matrix(name: Path | str, what: str) -> np.ndarray:
     return matrix
 
 
-def _npy_matrix(path: Path, file: BinaryIO) -> np.ndarray:
-    shape, dtype, fortran = _npy_header(file)
+def _npy_matrix(path: Path, file: io.BufferedReader) -> np.ndarray:
+    shape, dtype, fortran = npy_header(file)
     if len(shape) < 2 or dtype.kind not in "fiu":
         raise ValueError(f"a matrix of numbers is needed, not {dtype} of shape {shape}")
     size = os.fstat(file.fileno()).st_size - file.tell()
@@ -487,7 +488,7 @@ def _npy_matrix(path: Path, file: BinaryIO) -> np.ndarray:
 
 def _safetensors_matrix(path: Path, file: BinaryIO, name: str | None) -> np.ndarray:
     """The array of this name, or the one matrix there is."""
-    places = _array_places(file, {**_DTYPES, "BF16": _BFLOAT})
+    places = array_places(file, WITH_BFLOAT)
     matrices = {
         x: (dtype, shape, begin)
         for x, (dtype, shape, begin) in places.items()
@@ -500,17 +501,23 @@ def _safetensors_matrix(path: Path, file: BinaryIO, name: str | None) -> np.ndar
         rows = [f"{visible(x)}: {a:,} × {b:,}" for x, (_, (a, b), _) in matrices.items()]
         heading = f"{path} holds {wanted} {len(rows)}:"
         raise DataError(listed(heading, rows, f"Name one of them: {path}:NAME.", 20))
-    dtype, shape, begin = matrices[name]
+    dtype, shape, _ = matrices[name]
     count = shape[0] * shape[1]
     check_memory(path, 8 * count, count * dtype.itemsize)
+    return read_floats(file, matrices[name]).astype(np.float64)
+
+
+def read_floats(file: BinaryIO, place: Place) -> np.ndarray:
+    """The numbers at a place of a safetensors file, those of sixteen bits without a type of NumPy's as float32."""
+    dtype, shape, begin = place
     file.seek(begin)
     if dtype == _BFLOAT:  # the upper half of a float32
-        half = np.fromfile(file, "<u2", count).astype("<u4")
-        return (half << 16).view("<f4").reshape(shape).astype(np.float64)
-    return np.fromfile(file, dtype, count).reshape(shape).astype(np.float64)
+        half = np.fromfile(file, "<u2", math.prod(shape)).astype("<u4")
+        return (half << 16).view("<f4").reshape(shape)
+    return np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
 
 
-def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype, bool]:
+def npy_header(file: io.BufferedIOBase) -> tuple[tuple[int, ...], np.dtype, bool]:
     """Shape, type and order of the numbers behind the header of a `.npy` file, or a ValueError.
 
     NumPy's own reader takes the header for Python, mends what Python 2 wrote and asks other formats: all of it ways
