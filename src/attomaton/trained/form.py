@@ -103,7 +103,7 @@ class _Said:
         return found
 
     def number(self, name: str, default: float | None = None) -> float:
-        found = self.table.get(name)
+        found: Any = self.table.get(name)
         found = default if found is None else found
         if type(found) not in (int, float) or not isfinite(found) or not 0 < found < 1e30:
             raise self.wrong(name, "a positive number")
