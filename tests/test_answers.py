@@ -84,9 +84,14 @@ def test_every_row_says_what_one_context_is_told(call, model, explain, tmp_path)
     assert f"{len(contexts)} contexts" in err
 
 
+def listed(contexts, automaton):
+    cells = [json.dumps(x).encode() for x in contexts]
+    return reading.read_cells(reading.Rows(True, 1, cells), automaton.limit.graph.vocabulary)
+
+
 def test_control_a_row_of_another_context_is_told_apart(model):
     _, automaton, contexts = model
-    table = room._by_limit(automaton, contexts, room.Asked()).to_pylist()
+    table = room._by_limit(automaton, listed(contexts, automaton), room.Asked()).to_pylist()
     wrong = [
         like(row, limit_prediction(automaton, x, np.inf))
         for row, x in zip(table, contexts[1:], strict=False)
@@ -213,19 +218,73 @@ def _after(many, seen=[]):  # noqa: B006
     seen.append(1)
     if len(seen) > many:
         raise OSError(28, "No space left on device")
-    return "row\n"
+    return b"row\n"
+
+
+ODD = (
+    b'{"tokens": ["a", "b"], "x": [{"y": NaN}]}', b'{"tokens": ["a"], "tokens": ["b"]}', b'{"x": 1}',
+    b'{"tokens": ["\\u00e4", "\\ud83d\\ude00", "\\n"]}', b'{"tokens": ["\\ud800"]}', b'{"tokens": ["\xff"]}',
+    b'{"tokens": ["a"]} {"tokens": ["b"]}', b'{"tokens": ["a", 7]}', b'{"tokens": [true]}', b'{"tokens": null}',
+    b'{"tokens": ["a", null]}', b'{"tokens": []}', b'{"tokens": "a"}', b'{"tokens": ["a"]} ', b'["a"]', b"{}", b"{",
+    b'{"tokens": ["a\tb"]}', b'{"tokens": [["a"]]}', b'{"tokens": ["a",]}', b'{"tokens": ["nobody", "", "a"]}',
+)  # fmt: skip
+
+
+def test_lines_read_together_are_those_read_one_by_one(tmp_path):
+    """Whatever stands beside plain lines, none of them is read otherwise than by itself."""
+    vocabulary, plain, each = Vocabulary(["a", "b", 7]), b'{"tokens": ["a", "b"]}', []
+    for lines_ in (*([plain, odd, plain] for odd in ODD), [b'{"tokens": ["a"]', b"}", ODD[6]]):
+        rows = reading.Rows(True, 1, lines_)
+        together, alone = reading.read_cells(rows, vocabulary), reading._read_each(rows, vocabulary)
+        assert together.labels(vocabulary) == alone.labels(vocabulary), lines_
+        assert (together.faults, together.unknown()) == (alone.faults, alone.unknown())
+        assert together.ends() == alone.ends()
+        each.append(reading._json_column(lines_) is not None)
+    assert 2 < sum(each) < len(each) - 10  # control: both ways are taken
+    (tmp_path / "c.jsonl").write_bytes(
+        b"\xef\xbb\xbf" + b"\r\n \xc2\xa0\n".join([plain] * 3) + b"\r" + plain
+    )
+    assert next(reading.context_rows(tmp_path / "c.jsonl")).cells == [plain] * 4
+
+
+def test_a_line_too_long_is_told_and_the_others_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST", 40)
+    monkeypatch.setattr(reading, "BLOCK", 16)
+    plain, long = b'{"tokens": ["a"]}', b'{"tokens": ["' + b"a" * 100 + b'"]}'
+    (tmp_path / "c.jsonl").write_bytes(b"\n".join([plain, long, plain, long]))
+    rows = next(reading.context_rows(tmp_path / "c.jsonl"))
+    assert rows.cells == [plain, b"", plain, b""]
+    assert list(rows.faults) == [1, 3]
+
+
+@pytest.mark.parametrize("model", [None], indirect=True)
+def test_columns_of_lists_are_read_as_lines_are(model, tmp_path):
+    folder, _, contexts = model
+    contexts = [[x for x in row if isinstance(x, int)] for row in contexts]
+    kinds = {
+        "int64": pa.list_(pa.int64()),
+        "int16": pa.large_list(pa.int16()),
+        "uint8": pa.list_(pa.uint8()),
+    }
+    (tmp_path / "c.jsonl").write_text(lines(contexts))
+    room.answer_file(folder, tmp_path / "c.jsonl", tmp_path / "lines.jsonl")
+    for name, kind in kinds.items():
+        pq.write_table(pa.table({"tokens": pa.array(contexts, kind)}), tmp_path / f"{name}.parquet")
+        room.answer_file(folder, tmp_path / f"{name}.parquet", tmp_path / f"{name}.jsonl")
+        assert (tmp_path / f"{name}.jsonl").read_text() == (tmp_path / "lines.jsonl").read_text()
 
 
 def test_columns_are_found_or_named(tmp_path):
     path = tmp_path / "c.csv"
     path.write_text("context\na b\n\nc\n")
     rows = next(reading.context_rows(path))
-    assert reading.read_cells(rows, Vocabulary("abc")) == ([["a", "b"], ["c"]], {})
+    read = reading.read_cells(rows, Vocabulary("abc"))
+    assert (read.labels(Vocabulary("abc")), read.faults) == ([["a", "b"], ["c"]], {})
     path.write_text('id,tokens\n1,a b\n2\n3,"[""a"", 7]"\n')
     rows = next(reading.context_rows(path))
-    contexts, faults = reading.read_cells(rows, Vocabulary(["a", "b"]))
-    assert contexts == [["a", "b"], ["a", 7]]
-    assert list(faults) == [1]
+    read = reading.read_cells(rows, Vocabulary(["a", "b"]))
+    assert read.labels(Vocabulary(["a", "b"])) == [["a", "b"], ["a", 7]]
+    assert list(read.faults) == [1]
     path.write_text("id,token\n1,a\n")
     with pytest.raises(DataError, match="did you mean 'token'"):
         next(reading.context_rows(path))

@@ -8,13 +8,18 @@
 Words are read as on the command line (a number where the vocabulary holds that), lists keep their types.
 """
 
+import codecs
 import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from jaxtyping import Int
 
 from attomaton.corpus.files import changed, check_content, format_of, identity
 from attomaton.corpus.tables import LONGEST, MOST_ROWS
@@ -26,6 +31,8 @@ from attomaton.errors import DataError, UsageError, counted, cut, nearest
 ROWS = 10_000  # answered together
 LETTERS = 1 << 24  # of their text, at most, but for a single row that is longer
 COLUMN = "tokens"
+BLOCK = 1 << 20  # bytes of lines that are read at a time
+TOO_LONG = f"a line of more than {LONGEST:,} characters"
 EMPTY = "no tokens: a context needs at least one"
 
 
@@ -37,12 +44,47 @@ class Rows:
     the total (0).
     """
 
-    listed: bool  # a row is a line of JSON; else a cell, words or a list
+    listed: bool  # a row is a line of JSON, in bytes; else a cell, words or a list
     first: int  # the number of the first, from 1
-    cells: list[Any]
+    cells: Any  # a list, or an Arrow column
     faults: dict[int, str] = field(default_factory=dict)
     done: int = 0
     total: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """Contexts as places in a vocabulary, end to end; `outside` has the labels it does not hold, by place in `ids`.
+
+    `faults` are the rows that are no contexts, by place among all of them.
+    """
+
+    ids: Int[np.ndarray, " tokens"]
+    length: Int[np.ndarray, " contexts"]
+    outside: dict[int, Label]
+    faults: dict[int, str]
+
+    def unknown(self) -> dict[int, tuple[Label, ...]]:
+        """The distinct labels outside the vocabulary, by context."""
+        owner = np.repeat(np.arange(len(self.length)), self.length)
+        found: dict[int, dict[Label, None]] = {}
+        for at, label in self.outside.items():
+            found.setdefault(int(owner[at]), {})[label] = None
+        return {i: tuple(labels) for i, labels in found.items()}
+
+    def ends(self) -> dict[int, Label]:
+        """The last tokens outside the vocabulary, by context."""
+        end = np.cumsum(self.length) - 1
+        at = np.flatnonzero(self.ids[end] < 0)
+        return {i: self.outside[int(end[i])] for i in at.tolist()}
+
+    def labels(self, vocabulary: Vocabulary) -> list[list[Label]]:
+        """The contexts in words."""
+        words = [
+            vocabulary[x] if x >= 0 else self.outside[i] for i, x in enumerate(self.ids.tolist())
+        ]
+        end = np.cumsum(self.length).tolist()
+        return [words[a:b] for a, b in zip([0, *end], end, strict=False)]
 
 
 def context_rows(
@@ -63,7 +105,8 @@ def context_rows(
             yield from _parquet(path, column)
         else:
             with data_stream(path) as raw:
-                yield from _texts(raw, path, kind, column)
+                texts = _texts(raw, path, kind, column)
+                yield from _json_lines(raw, path) if kind == "jsonl" else texts
     except DataError as fault:
         said = str(fault)
         raise DataError(said if said.startswith(f"{path}:") else f"{path}: {said}") from None
@@ -76,22 +119,67 @@ def context_rows(
 def _texts(raw: io.BufferedReader, path: Path, kind: str, column: str | None) -> Iterator[Rows]:
     """Rows of lines or of separated values. Bytes that are no UTF-8 make a bad row, not a bad file."""
     total = path.stat().st_size if path.is_file() and not is_packed(path) else 0
-    table = kind in ("csv", "tsv")
-    newline = "" if table else None
+    newline = "" if kind in ("csv", "tsv") else None
     first, held, letters, faults = 1, list[str](), 0, dict[int, str]()
     with io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline) as text:
-        lines = _lines(text, blank=kind == "text")
-        for cell, fault in _cells(text, "," if kind == "csv" else "\t", column) if table else lines:
+        lines = _bounded(text)
+        for cell, fault in (
+            lines if kind == "text" else _cells(text, "," if kind == "csv" else "\t", column)
+        ):
             if fault:
                 faults[len(held)] = fault
             held.append(cell)
             letters += len(cell)
             if len(held) == ROWS or letters > LETTERS:
-                done = raw.tell() if total else 0
-                yield Rows(kind == "jsonl", first, held, faults, done, total)
+                yield Rows(False, first, held, faults, raw.tell() if total else 0, total)
                 first, held, letters, faults = first + len(held), [], 0, {}
     if held:
-        yield Rows(kind == "jsonl", first, held, faults, total, total)
+        yield Rows(False, first, held, faults, total, total)
+
+
+def _json_lines(raw: io.BufferedReader, path: Path) -> Iterator[Rows]:
+    """Rows of lines of JSON, in bytes, without their ends and without blank ones."""
+    total = path.stat().st_size if path.is_file() and not is_packed(path) else 0
+    first, held, letters = 1, list[bytes | None](), 0
+    for lines in _blocks(raw):
+        held += lines
+        letters += BLOCK
+        while len(held) >= ROWS or (held and letters > LETTERS):
+            some, held, letters = held[:ROWS], held[ROWS:], 0
+            yield _listed(first, some, raw.tell() if total else 0, total)
+            first += len(some)
+    if held:
+        yield _listed(first, held, total, total)
+
+
+def _listed(first: int, lines: list[bytes | None], done: int, total: int) -> Rows:
+    faults = {i: TOO_LONG for i, line in enumerate(lines) if line is None} if None in lines else {}
+    return Rows(
+        True, first, [line or b"" for line in lines] if faults else lines, faults, done, total
+    )
+
+
+def _blocks(raw: io.BufferedReader) -> Iterator[list[bytes | None]]:
+    """The lines of each block of bytes that are no blank; None is one too long to hold."""
+    begun, too_long, mark = b"", False, codecs.BOM_UTF8
+    while block := raw.read(BLOCK):
+        if block.endswith(b"\r"):  # the other half of a line's end may follow
+            block += raw.read(1)
+        if b"\r" in block:  # ends a line as well, with a newline behind it or without
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines: list[bytes | None] = [*(begun + block).removeprefix(mark).split(b"\n")]
+        mark, begun = b"", lines.pop() or b""
+        if too_long and lines:
+            lines[0], too_long = None, False
+        if too_long or len(begun) > LONGEST:
+            begun, too_long = b"", True
+        yield [line for line in lines if line is None or not _blank(line)]
+    if too_long or not _blank(begun):
+        yield [None if too_long else begun]
+
+
+def _blank(line: bytes) -> bool:
+    return line[:1] not in (b"{", b"[") and not line.decode("utf-8", "surrogateescape").strip()
 
 
 def _bounded(text: io.TextIOWrapper) -> Iterator[tuple[str, str]]:
@@ -102,13 +190,7 @@ def _bounded(text: io.TextIOWrapper) -> Iterator[tuple[str, str]]:
             continue
         while (more := text.readline(LONGEST)) and not more.endswith("\n"):
             pass
-        yield "", f"a line of more than {LONGEST:,} characters"
-
-
-def _lines(text: io.TextIOWrapper, blank: bool) -> Iterator[tuple[str, str]]:
-    for line, fault in _bounded(text):
-        if fault or blank or not line.isspace():
-            yield line, fault
+        yield "", TOO_LONG
 
 
 def _cells(text: io.TextIOWrapper, delimiter: str, column: str | None) -> Iterator[tuple[str, str]]:
@@ -159,7 +241,7 @@ def _parquet(path: Path, column: str | None) -> Iterator[Rows]:
                     check_pages(path, raw.fileno(), footer, [group], [name])
                     for batch in file.iter_batches(ROWS, [group], [name], use_threads=False):
                         batch.validate(full=True)
-                        cells = batch.column(0).to_pylist()
+                        cells = batch.column(0)
                         yield Rows(False, first, cells, {}, first + len(cells) - 1, total)
                         first += len(cells)
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
@@ -168,17 +250,70 @@ def _parquet(path: Path, column: str | None) -> Iterator[Rows]:
             raise DataError(f"cannot be read as Parquet ({error}).") from error
 
 
-def read_cells(rows: Rows, vocabulary: Vocabulary) -> tuple[list[list[Label]], dict[int, str]]:
-    """The contexts of these rows, those without a fault in their order; and the faults, by place among all of them.
+def read_cells(rows: Rows, vocabulary: Vocabulary) -> Read:
+    """The contexts of these rows, those without a fault in their order.
 
-    >>> rows = Rows(True, 1, ['["tea", 3]', '{"tokens": []}', '["tea"'])
-    >>> contexts, faults = read_cells(rows, Vocabulary(["tea", 3]))
-    >>> contexts, list(faults)
+    >>> rows = Rows(True, 1, [b'["tea", 3]', b'{"tokens": []}', b'["tea"'])
+    >>> read = read_cells(rows, Vocabulary(["tea", 3]))
+    >>> read.labels(Vocabulary(["tea", 3])), list(read.faults)
     ([['tea', 3]], [1, 2])
     """
+    found = None
+    if not rows.faults:
+        found = _json_column(rows.cells) if rows.listed else rows.cells
+    read = None if found is None or isinstance(found, list) else _read_column(found, vocabulary)
+    return _read_each(rows, vocabulary) if read is None else read
+
+
+def _json_column(lines: list[bytes]) -> Any:
+    """Lines of plain objects as an Arrow column of lists of words; None where they are to be read one by one."""
+    import pyarrow as pa
+    from pyarrow import json as fast
+
+    # So no object can reach over a line: behind a brace that ends one, none can begin another inside it.
+    if not all(line[0] == 123 and line[-1] == 125 for line in lines):
+        return None
+    text = b"\n".join(lines)
+    if not text.isascii():
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            return None
+    schema = pa.schema({COLUMN: pa.list_(pa.string())})
+    how = fast.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    try:
+        table = fast.read_json(
+            io.BytesIO(text), fast.ReadOptions(use_threads=False, block_size=len(text) + 1), how
+        )
+    except pa.ArrowException:  # also tokens that are no words
+        return None
+    return table[COLUMN].combine_chunks() if len(table) == len(lines) else None
+
+
+def _read_column(column: Any, vocabulary: Vocabulary) -> Read | None:
+    """Contexts of an Arrow column of lists; None where there are empty places, or something else than labels."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or column.null_count:
+        return None
+    words, length = column.flatten(), column.value_lengths().to_numpy()
+    plain = pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
+    signed = pa.types.is_signed_integer(kind.value_type)
+    if words.null_count or not (plain or signed) or not length.all():
+        return None
+    ids = vocabulary.column_ids(words)
+    at = np.flatnonzero(ids < 0)
+    outside = dict(zip(at.tolist(), words.take(pa.array(at)).to_pylist(), strict=True))
+    return Read(ids, length.astype(np.int64), outside, {})
+
+
+def _read_each(rows: Rows, vocabulary: Vocabulary) -> Read:
+    """Rows of any kind, one by one."""
     contexts: list[list[Label]] = []
     faults = dict(rows.faults)
-    for i, cell in enumerate(rows.cells):
+    cells = rows.cells if isinstance(rows.cells, list) else rows.cells.to_pylist()
+    for i, cell in enumerate(cells):
         if i in faults:
             continue
         found, typed = _of_json(cell) if rows.listed else _of_cell(cell)
@@ -189,13 +324,16 @@ def read_cells(rows: Rows, vocabulary: Vocabulary) -> tuple[list[list[Label]], d
             contexts.append([x if x in vocabulary else vocabulary.read(x) for x in found])
         else:
             contexts.append(found)  # type: ignore[arg-type]
-    return contexts, faults
+    flat = list(chain.from_iterable(contexts))
+    ids = vocabulary.ids_of(flat)
+    outside = {i: flat[i] for i in np.flatnonzero(ids < 0).tolist()}
+    return Read(ids, np.array([len(x) for x in contexts], np.int64), outside, faults)
 
 
-def _of_json(line: str) -> tuple[list[Any] | str, bool]:
+def _of_json(line: bytes) -> tuple[list[Any] | str, bool]:
     """The tokens of a line of JSON, or what is wrong with it; they are not typed words."""
     try:
-        value = json.loads(line)
+        value = json.loads(line.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as fault:  # broken, absurdly long numbers, absurd nesting
         return f"broken JSON ({cut(str(fault), 80)})", False
     tokens = value.get(COLUMN) if isinstance(value, dict) else value

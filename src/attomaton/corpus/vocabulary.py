@@ -114,12 +114,44 @@ class Vocabulary(Sequence[Label]):
         """
         import pyarrow as pa
 
+        return pa.DictionaryArray.from_arrays(pa.array(ids, pa.int32()), self._column)
+
+    @cached_property
+    def _column(self) -> Any:
+        import pyarrow as pa
+
         labels: list[Label] = list(self.labels)
         if {*map(type, labels)} == {str, int}:
             labels = [
                 x if isinstance(x, str) else f"[{x}]" if str(x) in self else str(x) for x in labels
             ]
-        return pa.DictionaryArray.from_arrays(pa.array(ids, pa.int32()), pa.array(labels))
+        return pa.array(labels)
+
+    def column_ids(self, labels: Any) -> np.ndarray:
+        """The ids of an Arrow column of words, or of numbers; −1 outside the vocabulary.
+
+        >>> import pyarrow as pa
+        >>> Vocabulary(["tea", 7, "7"]).column_ids(pa.array(["7", "soup", "tea"])).tolist()
+        [2, -1, 0]
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values, ids = self._values[pa.types.is_integer(labels.type)]
+        at = pc.index_in(labels.cast(values.type), value_set=values).fill_null(-1).to_numpy()
+        return ids[at]
+
+    @cached_property
+    def _values(self) -> list[tuple[Any, np.ndarray]]:
+        """The words and the numbers as Arrow columns, each with its ids and −1 behind them."""
+        import pyarrow as pa
+
+        found = []
+        for kind, coded in ((str, pa.string()), (int, pa.int64())):
+            at = [i for i, x in enumerate(self.labels) if isinstance(x, kind)]
+            values = pa.array([self.labels[i] for i in at], coded)
+            found.append((values, np.array([*at, -1])))
+        return found
 
     def id_of(self, label: Label) -> int | None:
         """The id of a label, or None where the vocabulary does not hold it."""

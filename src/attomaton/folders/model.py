@@ -327,7 +327,9 @@ class ModelFolder:
         coupled = self.coupled
         wanted = None if coupled else wanted
         pairs = self.rows("pairs", PAIRS + COUPLED * coupled, wanted)
-        graph = _graph(folder, vocabulary, pairs, edges := self.rows("edges", EDGES, wanted))
+        # Weights and multipliers of edges are evidence as well.
+        names = EDGES if samples else EDGES[:3]
+        graph = _graph(folder, vocabulary, pairs, edges := self.rows("edges", names, wanted))
         none = np.zeros(0, np.int64)
         rows = self.rows("samples", SAMPLES, wanted if samples else none)
         behind = _samples(folder, vocabulary, rows, summary)
@@ -339,7 +341,8 @@ class ModelFolder:
         told = summary.certificates
         score, log_pi = pairs["svm_score"], pairs["log_pi"]
         svm = GraphSVM(
-            pairs["svm_coefficient"] if coupled else score, score, _multiplier(graph, edges),
+            pairs["svm_coefficient"] if coupled else score, score,
+            _multiplier(graph, edges) if samples else np.zeros(0),
             KKT(told.svm_primal, told.svm_dual, told.svm_gap), summary.svm_norm,
         )  # fmt: skip
         finite = FiniteComponent(
@@ -415,18 +418,33 @@ def _graph(folder: Path, vocabulary: Vocabulary, pairs: Columns, edges: Columns)
         raise DataError(f"{folder / 'pairs'}: a component without tokens; {AGAIN}.")
     level = np.zeros(int(per_last.sum()), np.int64)
     level[component] = pairs["level"]
-    head = edges["last"].astype(np.int64) * K
-    ends = [head + edges[name] for name in ("from", "to")]
-    edge_from, edge_to = (np.searchsorted(key, end) for end in ends)
-    known = (n or not len(head)) and all(
-        (key[np.minimum(at, n - 1)] == end).all()
-        for at, end in zip((edge_from, edge_to), ends, strict=True)
+    edge_from, edge_to = _ends(K, last, token, edges)
+    fit = all(
+        (last[at] == edges["last"]).all() and (token[at] == edges[name]).all()
+        for at, name in ((edge_from, "from"), (edge_to, "to"))
+        if n
     )
-    if not known or (np.diff(edge_from * n + edge_to) <= 0).any():
+    if (len(edge_from) and not n) or not fit or (np.diff(edge_from * n + edge_to) <= 0).any():
         raise DataError(f"{folder / 'edges'}: its rows do not fit those of pairs; {AGAIN}.")
-    return PriorityGraph(
-        vocabulary, last, token, edge_from, edge_to, edges["weight"], component, level
-    )
+    weight = edges.get("weight", np.broadcast_to(np.nan, len(edge_from)))
+    return PriorityGraph(vocabulary, last, token, edge_from, edge_to, weight, component, level)
+
+
+def _ends(K: int, last: np.ndarray, token: np.ndarray, edges: Columns) -> list[np.ndarray]:
+    """The pairs that edges join, as far as there are such pairs: anything in their place where there are none.
+
+    A table of where each token stands, filled in for one last token after the other: pairs and edges are in its order,
+    and a look into a small table is far quicker than a search in a large one.
+    """
+    at = np.zeros(K, np.int64)
+    ends = [np.zeros(len(edges["last"]), np.int64) for _ in range(2)]
+    lasts = edges["last"][np.flatnonzero(np.diff(edges["last"], prepend=-1))]
+    spans = [np.searchsorted(x, [lasts, lasts + 1]).T.tolist() for x in (last, edges["last"])]
+    for (lo, hi), (begin, end) in zip(*spans, strict=True):
+        at[token[lo:hi]] = np.arange(lo, hi)
+        for found, name in zip(ends, ("from", "to"), strict=True):
+            found[begin:end] = at[edges[name][begin:end]]
+    return ends
 
 
 def _multiplier(graph: PriorityGraph, edges: Columns) -> np.ndarray:

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.corpus.contexts import Rows, context_rows, read_cells
+from attomaton.corpus.contexts import Read, Rows, context_rows, read_cells
 from attomaton.corpus.files import identity
-from attomaton.corpus.vocabulary import Label
 from attomaton.disk.formats import ROW_GROUP
 from attomaton.disk.holdings import KIND_FILE
 from attomaton.disk.storage import check_file, is_folder, write_whole
@@ -126,7 +125,7 @@ def answer_file(
 
     if out is None:
         for text in pieces():
-            put(text)
+            put(text.decode())
     else:
         write_whole(out, lambda path: _write(path, kind, pieces()))
     return Answered(None if out is None else str(out), counts, time.perf_counter() - begin)
@@ -164,7 +163,7 @@ def _write(path: Path, kind: str, pieces: Iterator[Any]) -> None:
     if kind != ".parquet":
         with path.open("wb") as file:
             for text in pieces:
-                file.write(text.encode("utf-8", "backslashreplace"))
+                file.write(text)
         return
     from pyarrow import parquet
 
@@ -196,16 +195,16 @@ def answer_piece(
     rows, first = payload
     by = _opened(model, sign)
     vocabulary = by.limit.graph.vocabulary if isinstance(by, Automaton) else by.vocabulary
-    contexts, faults = read_cells(rows, vocabulary)
-    n = len(rows.cells)
-    fine = np.array([i not in faults for i in range(n)])
+    read = read_cells(rows, vocabulary)
+    n, faults = len(rows.cells), read.faults
     by_limit = isinstance(by, Automaton)
-    table = _by_limit(by, contexts, asked) if by_limit else _by_predictor(by, contexts, asked)
+    table = _by_limit(by, read, asked) if by_limit else _by_predictor(by, read, asked)
     judged = [_count(pc.equal(table["status"], x)) if by_limit else 0 for x in VERDICTS]
     strange = _count(pc.greater(pc.list_value_length(table["unknown"]), 0))
-    answered = len(contexts) - table["prediction"].null_count
+    answered = len(read.length) - table["prediction"].null_count
     tally = Tally(n, answered, judged[0], judged[1], judged[2], strange, len(faults))
     if faults:
+        fine = np.array([i not in faults for i in range(n)])
         table = table.take(pa.array(np.cumsum(fine) - 1, mask=~fine))
         said = {"status": dict.fromkeys(faults, INVALID), "note": faults}
         for name in said.keys() & {*table.column_names}:
@@ -244,19 +243,18 @@ def _sign(model: Path) -> object:
     return identity(model / KIND_FILE)
 
 
-def _by_limit(automaton: Automaton, contexts: list[list[Label]], asked: Asked) -> Any:
-    if not contexts:  # of which nothing is asked, for the names and kinds of the columns
-        return _by_limit(automaton, [[automaton.limit.graph.vocabulary[0]]], asked).slice(0, 0)
-    length = np.array([len(words) for words in contexts])
-    answers = automaton.predict_flat(list(chain.from_iterable(contexts)), length, asked.radius)
-    table = answer_table(
-        automaton, with_reasons(answers) if asked.explain else answers, contexts, asked.top
-    )
+def _by_limit(automaton: Automaton, read: Read, asked: Asked) -> Any:
+    if not len(read.length):  # of which nothing is asked, for the names and kinds of the columns
+        one = Read(np.zeros(1, np.int64), np.ones(1, np.int64), {}, {})
+        return _by_limit(automaton, one, asked).slice(0, 0)
+    answers = automaton.predict_ids(read.ids, read.length, asked.radius, read.unknown())
+    answers = with_reasons(answers) if asked.explain else answers
+    table = answer_table(automaton, answers, read.ends(), asked.top)
     at = table.column_names.index("status")
     return table.set_column(at, "status", table["status"].cast("string"))
 
 
-def _by_predictor(predictor: Any, contexts: list[list[Label]], asked: Asked) -> Any:
+def _by_predictor(predictor: Any, read: Read, asked: Asked) -> Any:
     """The answers of a predictor, one context after the other: each is a distribution over the whole vocabulary."""
     import pyarrow as pa
 
@@ -270,7 +268,7 @@ def _by_predictor(predictor: Any, contexts: list[list[Label]], asked: Asked) -> 
     if asked.explain:
         names |= {"inside": pa.bool_(), "gate": number}
     rows = []
-    for words in contexts:
+    for words in read.labels(predictor.vocabulary):
         shares = falling(predictor.predict_proba(words, asked.backoff))
         best = predictor.predict(words, asked.backoff)
         strange = predictor.unknown(words)

@@ -280,25 +280,40 @@ class Automaton(Shown):
             given = contexts if hasattr(contexts, "__len__") else list(contexts)
             return self.predict_flat(*read_contexts(given)[:2], radius)
         rows = whole_rows(contexts, len(self.limit.graph.vocabulary))
-        length = np.full(len(rows), rows.shape[1])
-        radius = number("radius", radius, least=0)
-        return answer_many(self.limit, rows.ravel(), length, radius, reach=self._reach)
+        return self.predict_ids(rows.ravel(), np.full(len(rows), rows.shape[1]), radius)
 
     def predict_flat(
         self, tokens: Sequence[Label], length: Int[np.ndarray, " contexts"], radius: float = np.inf
     ) -> Answers:
         """The same for contexts that lie end to end, none of them empty."""
-        radius = number("radius", radius, least=0)
         flat, outside = self.limit.graph.vocabulary.ids_of(tokens), dict[int, dict[Label, None]]()
         owner = np.repeat(np.arange(len(length)), length)
         for i in np.flatnonzero(flat < 0).tolist():
             outside.setdefault(int(owner[i]), {})[tokens[i]] = None
         unknown = {row: tuple(labels) for row, labels in outside.items()}
-        return answer_many(self.limit, flat, length, radius, unknown=unknown, reach=self._reach)
+        return self.predict_ids(flat, length, radius, unknown)
+
+    def predict_ids(
+        self,
+        ids: Int[np.ndarray, " tokens"],
+        length: Int[np.ndarray, " contexts"],
+        radius: float = np.inf,
+        unknown: dict[int, tuple[Label, ...]] | None = None,
+    ) -> Answers:
+        """The same for places in the vocabulary, end to end; `unknown` names those that are −1, by context."""
+        radius = number("radius", radius, least=0)
+        return answer_many(self.limit, ids, length, radius, unknown=unknown, reach=self._reach)
 
     def explain_many(self, contexts: Contexts) -> Answers:
         """The same at the end of training, with the reason why each token won or lost (`Answers.reason`)."""
         return with_reasons(self.predict_many(contexts))
+
+    @cached_property
+    def spoken(self) -> Any:
+        """Every label as `spoken`, as an Arrow column; behind them what is said where there is no prediction."""
+        import pyarrow as pa
+
+        return pa.array([spoken(x) for x in (*self.limit.graph.vocabulary.labels, None)])
 
     @cached_property
     def _reach(self) -> Reach:
@@ -611,9 +626,21 @@ def in_short(prediction: Label | None, last: Label, reasons: Mapping[str, int]) 
     >>> in_short("soup", "bell", {"outranked": 2, "retrieved": 1})
     "'soup' after 'bell': 1 retrieved, 2 outranked"
     """
-    said = ", ".join(f"{n} {x}" for x in (*REASONS, NOT_A_TOKEN) if (n := reasons.get(x, 0)))
-    answer = "no prediction" if prediction is None else repr(visible(prediction, 40))
-    return f"{answer} after {visible(last, 40)!r}: {said}"
+    return f"{spoken(prediction)} after {spoken(last)}: {fates_in_short(reasons)}"
+
+
+def spoken(label: Label | None) -> str:
+    """A prediction, or a last token, in a line."""
+    return "no prediction" if label is None else repr(visible(label, 40))
+
+
+def fates_in_short(reasons: Mapping[str, int]) -> str:
+    """How many tokens won or lost for each reason.
+
+    >>> fates_in_short({"outranked": 2, "retrieved": 1})
+    '1 retrieved, 2 outranked'
+    """
+    return ", ".join(f"{n} {x}" for x in (*REASONS, NOT_A_TOKEN) if (n := reasons.get(x, 0)))
 
 
 def unknown_note(unknown: Sequence[Unknown], answered: bool) -> str:

@@ -101,11 +101,6 @@ class Reach:
     graph: PriorityGraph
 
     @cached_property
-    def _edge(self) -> Int[np.ndarray, " dag_edges"]:
-        a, b = self.graph.dag
-        return a * len(self.graph.level) + b
-
-    @cached_property
     def _path(self) -> Int[np.ndarray, " paths"]:
         """Paths between components that outrank something, as keys."""
         from scipy.sparse import csr_array
@@ -139,7 +134,7 @@ class Reach:
         n, level = len(self.graph.level), self.graph.level
         order = np.argsort(upper * n + lower)  # neighbours are looked up in one place
         upper, lower = upper[order], lower[order]
-        found = _among(upper * n + lower, self._edge)
+        found = _among(upper * n + lower, self.graph.dag_key)
         open_ = np.flatnonzero(~found & (level[upper] + 1 < level[lower]))
         found[open_] = self.around(upper[open_], lower[open_])
         answer = np.empty_like(found)

@@ -77,9 +77,13 @@ class PriorityGraph(Tabular):
     @cached_property
     def dag(self) -> tuple[Int[np.ndarray, " dag_edges"], Int[np.ndarray, " dag_edges"]]:
         """The condensation: distinct edges between different components, sorted."""
+        return self.dag_key // len(self.level), self.dag_key % len(self.level)
+
+    @cached_property
+    def dag_key(self) -> Int[np.ndarray, " dag_edges"]:
+        """The same as numbers, upper · components + lower, ascending."""
         a, b = self.component[self.edge_from], self.component[self.edge_to]
-        key = sorted_unique((a * len(self.level) + b)[a != b])
-        return key // len(self.level), key % len(self.level)
+        return sorted_unique((a * len(self.level) + b)[a != b])
 
     @cached_property
     def height(self) -> Int[np.ndarray, " components"]:

@@ -125,10 +125,15 @@ class Answers(Tabular):
         return self.kept[np.lexsort((-self.p[self.kept], self.owner[self.kept]))]
 
     @property
+    def best_token(self) -> Int[np.ndarray, " rows"]:
+        """The likeliest next token; −1 where there is no answer."""
+        return self._of_best(self.token, -1)
+
+    @property
     def prediction(self) -> list[Label | None]:
         """The likeliest next token of each context; None where there is no answer."""
         labels = self.limit.graph.vocabulary.labels
-        return [None if x < 0 else labels[x] for x in self._of_best(self.token, -1).tolist()]
+        return [None if x < 0 else labels[x] for x in self.best_token.tolist()]
 
     @property
     def probability(self) -> Float[np.ndarray, " rows"]:
@@ -242,22 +247,18 @@ def answer_many(
 
     No context is empty. Tokens come as they first appear, or ascending where that is not wanted (`in_order`).
     """
-    K, n = len(limit.graph.vocabulary), len(length)
-    end = np.cumsum(length)
-    last = ids[end - 1]
+    n = len(length)
+    last = ids[np.cumsum(length) - 1]
     # Neighbours share their last token, so that pairs are looked up in few places.
-    rank = np.empty(n, np.int64)
     by_last = np.argsort(last, kind="stable")
-    rank[by_last] = np.arange(n)
-    known = np.flatnonzero(ids >= 0)
-    key = np.repeat(rank, length)[known] * K + ids[known]
-    order = np.argsort(key, kind="stable")
-    key, place = key[order], known[order]
-    head = np.flatnonzero(np.diff(key, prepend=-1))
-    count = np.diff(head, append=len(key))
-    row, token = by_last[key[head] // K], key[head] % K
+    row, token, count, place = _distinct(ids, length, by_last, len(limit.graph.vocabulary))
     pair = limit.graph.pairs(last[row], token)
-    back = np.lexsort((place[head], row)) if in_order else np.argsort(row, kind="stable")
+    if in_order:  # contexts lie end to end: the order of places is that of rows
+        back = np.full(len(ids), -1)
+        back[place] = np.arange(len(place))
+        back = back[back >= 0]
+    else:
+        back = np.argsort(row, kind="stable")
     row, token, count, pair = row[back], token[back], count[back], pair[back]
     size = np.bincount(row, minlength=n)
     start = row_pointer(size)
@@ -281,6 +282,30 @@ def answer_many(
         limit, last, known_last, answered, start, token, count, pair, svm, p, strange, unknown or {},
         reach or Reach(limit.graph),
     )  # fmt: skip
+
+
+def _distinct(
+    ids: Int[np.ndarray, " tokens"],
+    length: Int[np.ndarray, " rows"],
+    order: Int[np.ndarray, " rows"],
+    K: int,
+) -> tuple[Any, Any, Any, Any]:
+    """The distinct known tokens of rows, in some `order` of rows, then ascending: row, token, count, first place."""
+    rank = np.empty(len(length), np.int64)
+    rank[order] = np.arange(len(length))
+    known = np.flatnonzero(ids >= 0)
+    bits, for_place = max(K - 1, 1).bit_length(), len(ids).bit_length()
+    key = np.repeat(rank, length)[known] << bits | ids[known]
+    if bits + for_place + len(length).bit_length() < 63:
+        # Places go along in the last bits: sorting alone is many times faster than finding the order.
+        key = np.sort(key << for_place | known)
+        key, place = key >> for_place, key & ((1 << for_place) - 1)
+    else:
+        along = np.argsort(key, kind="stable")
+        key, place = key[along], known[along]
+    head = np.flatnonzero(np.diff(key, prepend=-1))
+    count, key = np.diff(head, append=len(key)), key[head]
+    return order[key >> bits], key & ((1 << bits) - 1), count, place[head]
 
 
 def with_reasons(answers: Answers) -> Answers:

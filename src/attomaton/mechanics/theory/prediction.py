@@ -13,7 +13,8 @@ from attomaton.mechanics.theory.automaton import (
     SUGGESTED,
     Automaton,
     Unknown,
-    in_short,
+    fates_in_short,
+    spoken,
     unknown_note,
 )
 from attomaton.mechanics.theory.inference import Inference
@@ -90,11 +91,12 @@ def falling(p: Mapping[Label, float] | Mapping[Label | None, float]) -> list[Sha
 
 
 def answer_table(
-    automaton: Automaton, answers: Answers, contexts: Sequence[Sequence[Label]], top: int
+    automaton: Automaton, answers: Answers, ends: Mapping[int, Label], top: int
 ) -> Any:
     """Many answers as a `pyarrow.Table`: the columns of `Answers`, the likeliest tokens and what is to be said of them.
 
-    `probabilities` are those of up to `top` tokens, the likeliest first. Where reasons were asked for, `why` tells in a
+    `probabilities` are those of up to `top` tokens, the likeliest first; `ends` are the last tokens outside the
+    vocabulary, by row. Where reasons were asked for, `why` tells in a
     line how many tokens won or lost by which, and `reasons` the fate of each, as `Automaton.explain` does.
     """
     import pyarrow as pa
@@ -106,7 +108,7 @@ def answer_table(
     word = automaton.limit.graph.vocabulary.column
     shares = {"token": word(answers.token[order]).dictionary_decode(), "p": answers.p[order]}
     table = table.append_column("probabilities", _lists(shares, owner[order], len(answers)))
-    unknown = _unknown_of(automaton, answers, contexts)
+    unknown = _unknown_of(automaton, answers)
     named = [(i, x) for i, found in unknown.items() for x in found]
     texts = {
         name: pa.array([None if (v := getattr(x, name)) is None else str(v) for _, x in named], pa.string())
@@ -116,12 +118,17 @@ def answer_table(
     table = table.set_column(table.column_names.index("unknown"), "unknown", lists)
     if answers.reason is None:
         notes = {i: unknown_note(x, bool(answers.answered[i])) for i, x in unknown.items()}
-        said = [notes.get(i, "") for i in range(len(answers))]
-        return table.append_column("note", pa.array(said, pa.string()))
-    whys, notes_ = _in_words(automaton, answers, contexts, unknown)
-    table = table.append_column("why", pa.array(whys, pa.string()))
+        return table.append_column("note", pa.array(_each([""] * len(answers), notes), pa.string()))
+    table = table.append_column("why", _whys(automaton, answers, ends))
     table = table.append_column("reasons", _reasons(answers))
-    return table.append_column("note", pa.array(notes_, pa.string()))
+    return table.append_column("note", pa.array(_notes(automaton, answers, unknown), pa.string()))
+
+
+def _each(texts: list[str], others: Mapping[int, str]) -> list[str]:
+    """Texts, some of which are others."""
+    for i, text in others.items():
+        texts[i] = text
+    return texts
 
 
 def _lists(values: Mapping[str, Any], row: Int[np.ndarray, " n"], rows: int) -> Any:
@@ -132,9 +139,7 @@ def _lists(values: Mapping[str, Any], row: Int[np.ndarray, " n"], rows: int) -> 
     return pa.LargeListArray.from_arrays(row_pointer(np.bincount(row, minlength=rows)), records)
 
 
-def _unknown_of(
-    automaton: Automaton, answers: Answers, contexts: Sequence[Sequence[Label]]
-) -> dict[int, tuple[Unknown, ...]]:
+def _unknown_of(automaton: Automaton, answers: Answers) -> dict[int, tuple[Unknown, ...]]:
     """What the model does not know of each context, by row; as `Automaton.unknown` says it."""
     never = np.flatnonzero(~answers.known_last & (answers.last >= 0)).tolist()
     names = (x for i in sorted(answers.unknown) for x in answers.unknown[i][:SUGGESTED])
@@ -145,32 +150,63 @@ def _unknown_of(
         for i, labels in answers.unknown.items()
     }  # fmt: skip
     for i in never:
-        found.setdefault(i, []).append(Unknown(contexts[i][-1], None, NEVER_LAST))
+        last = automaton.limit.graph.vocabulary[answers.last[i]]
+        found.setdefault(i, []).append(Unknown(last, None, NEVER_LAST))
     return {i: tuple(found[i]) for i in sorted(found)}
 
 
-def _in_words(
-    automaton: Automaton,
-    answers: Answers,
-    contexts: Sequence[Sequence[Label]],
-    unknown: Mapping[int, tuple[Unknown, ...]],
-) -> tuple[list[str], list[str]]:
-    """Why each prediction, in a line, and what it rests on."""
-    n, labels = len(answers), automaton.limit.graph.vocabulary.labels
+def _whys(automaton: Automaton, answers: Answers, ends: Mapping[int, Label]) -> Any:
+    """Each prediction and how many tokens won or lost for which reason, in a line: `in_short` of all rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     assert answers.reason is not None
+    n, names = len(answers), (*REASONS, NOT_A_TOKEN)
     key = answers.owner * len(REASONS) + answers.reason
-    counts = np.bincount(key, minlength=n * len(REASONS)).reshape(n, len(REASONS)).tolist()
+    counts = np.zeros((n, len(names)), np.int64)
+    counts[:, :-1] = np.bincount(key, minlength=n * len(REASONS)).reshape(n, -1)
+    for i, labels in answers.unknown.items():
+        counts[i, -1] = len(labels)
+    # Counts of a row as the digits of one number.
+    most = int(counts.max(initial=0)) + 1
+    code = counts @ (most ** np.arange(len(names))) if most < 1 << 12 else np.arange(n)
+    _, first, which = np.unique(code, return_index=True, return_inverse=True)
+    fates = [fates_in_short(dict(zip(names, row, strict=True))) for row in counts[first].tolist()]
+    last = answers.last.copy()
+    last[list(ends)] = len(automaton.spoken) + np.arange(len(ends))
+    every = pa.concat_arrays([automaton.spoken, pa.array(map(spoken, ends.values()), pa.string())])
+    best = answers.best_token
+    best[best < 0] = len(automaton.spoken) - 1
+    texts = pa.array(fates, pa.string()).take(pa.array(which))
+    return pc.binary_join_element_wise(
+        every.take(pa.array(best)), " after ", every.take(pa.array(last)), ": ", texts, ""
+    )
+
+
+def _notes(
+    automaton: Automaton, answers: Answers, unknown: Mapping[int, tuple[Unknown, ...]]
+) -> list[str]:
+    """What each answer rests on, in sentences."""
+    labels, answered, parts = (
+        automaton.limit.graph.vocabulary.labels,
+        answers.answered,
+        answers.parts,
+    )
     strange: dict[int, list[Label]] = {}
     for k in answers.kept[answers.pair[answers.kept] < 0].tolist():
         strange.setdefault(int(answers.owner[k]), []).append(labels[answers.token[k]])
-    whys, notes = [], []
-    rows = zip(answers.prediction, answers.answered.tolist(), answers.parts.tolist(), strict=True)
-    for i, (best, answered, parts) in enumerate(rows):
-        each = dict(zip(REASONS, counts[i], strict=True))
-        each[NOT_A_TOKEN] = len(answers.unknown.get(i, ()))
-        whys.append(in_short(best, contexts[i][-1], each))
-        notes.append(automaton.note(answered, unknown.get(i, ()), parts, strange.get(i, ())))
-    return whys, notes
+    # Where nothing is unknown, few things are said.
+    plain = [automaton.note(many >= 0, (), many, ()) for many in (-1, 0, 1, 2)]
+    said = [plain[i] for i in np.where(answered, 1 + np.minimum(parts, 2), 0).tolist()]
+    return _each(
+        said,
+        {
+            i: automaton.note(
+                bool(answered[i]), unknown.get(i, ()), int(parts[i]), strange.get(i, ())
+            )
+            for i in {*unknown, *strange}
+        },
+    )
 
 
 def _reasons(answers: Answers) -> Any:
