@@ -97,6 +97,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "state": ("finished", "interrupted"), "preset": ("scan-snap-fig8", "scan-snap-fig9"),
     "settings": ("seeds=2", "K=6"), "more": ("K=6",),
     "only": ("luce", "S1", "S1,luce"),
+    "baselines": ("cache", "kneser-ney,mixture"),
     "priors": ("zero", "main", "main+bigram", "zero,main"), "lambdas": ("1", "0.5,1"), "thetas": ("1", "0,1"),
     "document": ("1", "0", "Tea"), "until": ("1", "3"), "radius": ("1", "inf", "0"), "max_df": ("0.5", "1"),
     "port": ("0",), "host": ("127.0.0.1", "localhost"), "workspace": ("out",),

@@ -79,6 +79,7 @@ CASES = (
     Case("mix page", ("mix", "../model", "../model"), option="--html", out=f"{OUT}.html"),
     Case("mix figure", ("mix", "../model", "../model"), option="--figure", out=f"{OUT}.svg"),
     Case("score figure", ("score", "../predictor", f"../{SHORT}"), option="--figure", out=f"{OUT}.png"),
+    Case("score table", ("score", "../predictor", f"../{SHORT}"), out=f"{OUT}.csv"),
     Case("summary page", ("summary", "../model"), option="--html", out=f"{OUT}.html"),
     Case("summary figure", ("summary", "../model"), option="--figure", out=f"{OUT}.svg"),
     Case("coverage page", ("coverage", "../model"), option="--html", out=f"{OUT}.html"),

@@ -71,6 +71,7 @@ LINES: tuple[tuple[str, ...], ...] = (
      "-o", "out"),
     ("tune", "a.txt", "--validate", "漢", "-o", "out"),
     ("score", "predictor", "a.txt"),
+    ("score", "predictor", "a.txt", "--baselines", "→"),
     ("score", "odd-model", "odd.jsonl", "--data", "odd.jsonl"),
     ("summary", "odd-model"),
     ("summary", "odd-model", "--last", "é"),

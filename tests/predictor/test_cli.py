@@ -1,5 +1,6 @@
 """The commands `tune` and `score`, on small texts."""
 
+import csv
 import json
 
 import pytest
@@ -44,6 +45,49 @@ def test_tune_then_score(call, files):
     assert "bigram, smoothed" in (files / "f.svg").read_text(encoding="utf-8")
 
 
+def test_baselines_by_name(call, files):
+    tuned(call, files)
+    ask = ("score", files / "predictor", files / "test.txt")
+    code, out, _ = call(
+        *ask, "--baselines", "mixture,cache", "--json", "-o", files / "t.csv", "--figure", files / "b.svg"
+    )  # fmt: skip
+    assert code == 0
+    found = json.loads(out)
+    assert found["left_out"] == []
+    with (files / "t.csv").open(encoding="utf-8", newline="") as file:
+        kept = list(csv.DictReader(file))
+    for part, name in (("realizable", "label in the context"), ("all", "all windows")):
+        rows = {row["name"]: row for row in found[part]["rows"]}
+        assert {"predictor", "cache", "mixture of all four"} <= set(rows)
+        row = next(x for x in kept if (x["table"], x["name"]) == (name, "cache"))
+        assert float(row["log_loss"]) == rows["cache"]["log_loss"]
+        assert int(row["windows"]) == found[part]["windows"]
+    assert "mixture of all four" in (files / "b.svg").read_text(encoding="utf-8")
+    code, _, err = call(*ask, "--baselines", "item-knn")
+    assert (code, "needs data of at least 30 sequences" in err) == (2, True)
+    # Where the data have moved, they are asked for, and others are refused.
+    (files / "train.txt").rename(files / "moved.txt")
+    code, _, err = call(*ask, "--baselines", "cache")
+    assert (code, "are not there now" in err, "say --data FILE" in err) == (3, True, True)
+    (files / "less.txt").write_text("w1 w2 w1 w2 w1 w2 w1 w1 w2", encoding="utf-8")
+    code, _, err = call(*ask, "--baselines", "cache", "--data", files / "less.txt")
+    assert (code, "not what the predictor was tuned on" in err) == (3, True)
+    assert call(*ask, "--baselines", "cache", "--data", files / "moved.txt")[0] == 0
+    (files / "moved.txt").rename(files / "train.txt")
+    code, _, err = call(*ask, "--baselines", "cahce")
+    assert (code, "did you mean 'cache'" in err) == (2, True)
+
+
+def test_baselines_beside_a_limit(call, files):
+    call("fit", files / "train.txt", "--context", 6, "-o", files / "model")
+    ask = ("score", files / "model", files / "test.txt", "--baselines", "mixture")
+    code, _, err = call(*ask)
+    assert (code, "say --validate" in err) == (2, True)
+    code, out, _ = call(*ask, "--validate", files / "valid.txt")
+    assert code == 0
+    assert "mixture of all four" in out
+
+
 def test_score_a_limit(call, files):
     assert call("fit", files / "train.txt", "--context", 6, "-o", files / "model")[0] == 0
     code, out, _ = call(
@@ -78,7 +122,7 @@ def test_refusals(call, files):
     code, _, err = call(
         "score", files / "predictor", files / "test.txt", "--data", files / "train.txt"
     )
-    assert (code, "keeps its baselines" in err) == (2, True)
+    assert (code, "keeps its simple baselines" in err) == (2, True)
     call("fit", files / "train.txt", "--context", 6, "-o", files / "model")
     code, _, err = call(
         "score", files / "model", files / "test.txt", "--context", 6, "--limit", files / "model"

@@ -1,5 +1,6 @@
 """The commands of the predictor: tune one, score one against the baselines."""
 
+from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import EngineOptions, Figure, Force, Json, command, said
+from attomaton.cli.options import Command, EngineOptions, Figure, Force, Json, command, said
 from attomaton.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     command(app, "Learn")(tune)
-    command(app, "Ask")(score)
+    command(app, "Ask", cls=ScoreCommand)(score)
 
 
 def tune(
@@ -149,82 +150,105 @@ def explained(folder: Path, tokens: list[str], backoff: bool) -> "tuple[Reasons,
     return reasons, reasons_text(reasons)
 
 
+class ScoreCommand(Command):
+    """`score`, whose help lists the baselines."""
+
+    heading = "Baselines"
+
+    def rows(self) -> Sequence[tuple[str, str]]:
+        """Every baseline by name."""
+        from attomaton.predictor.rivals.named import KINDS
+
+        needs = {kind.name: f" (extra: {kind.extra})" if kind.extra else "" for kind in KINDS}
+        return [(kind.name, kind.words + needs[kind.name]) for kind in KINDS]
+
+
 def score(
     model: Annotated[
         Path, typer.Argument(help="Folder written by `attomaton tune` or `attomaton fit`.")
     ],
     file: Annotated[Path, typer.Argument(help="Data to score on, unseen in training.")],
     reading: "Reading",
+    baselines: Annotated[
+        str | None,
+        typer.Option(help="Also fit these baselines: all, or names with commas (see below)."),
+    ] = None,
     limit: Annotated[
         Path | None, typer.Option(help="A limit (`attomaton fit`) to score beside a predictor.")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Training data, for the baselines of a limit (default: as recorded)."),
+        typer.Option(help="Training data, for the baselines (default: as recorded)."),
     ] = None,
     validate: Annotated[
-        Path | None, typer.Option(help="Validation data, for the baselines of a limit.")
+        Path | None,
+        typer.Option(help="Validation data, for the baselines (default: as a predictor recorded)."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Also write the tables: a .csv file.")
     ] = None,
     figure: Figure = None,
     json: Json = False,
 ) -> None:
     """Score a model on unseen data, beside baselines.
 
-    Log-loss and hits, beside unigram, recency, bigram and trigram on the same windows.
+    Log-loss, hits, reciprocal ranks and calibration, beside unigram, recency, bigram and trigram on the same windows;
+    stronger baselines by name.
     """
+    from attomaton.disk.storage import check_file
+
     if figure is not None:
-        from attomaton.disk.storage import check_file
         from attomaton.report.figures.canvas import FIGURES
 
         check_file(figure, FIGURES, (model, limit))
-    with progress_bar("scoring"):
-        result = _scored(model, file, limit, data, validate, reading)
+    if out is not None:
+        check_file(out, (".csv",), (model, limit))
+    from attomaton.jobs.score import score_run
+
+    names = [x for x in (baselines or "").split(",") if x]
+    with progress_bar("scoring") as progress:
+        result = score_run(
+            model, file, reading=reading, limit=limit, data=data, validate=validate,
+            baselines=names, progress=progress,
+        )  # fmt: skip
+    if out is not None:
+        from attomaton.disk.formats import write_text
+        from attomaton.disk.storage import write_whole
+
+        text = _csv(result)
+        write_whole(out, lambda path: write_text(path, text))
     if figure is not None:
         from attomaton.report.figures import canvas
         from attomaton.report.figures.scores import scores_figure
 
         canvas.write(scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
-    emit(result, "\n\n".join(_text(*table) for table in _headed(result)), json)
+    parts = [_text(*table) for table in _headed(result)]
+    parts += ["\n".join(f"left out: {x.name}, {x.reason}" for x in result.left_out or ())]
+    emit(result, "\n\n".join(x for x in parts if x), json)
 
 
-def _scored(
-    model: Path,
-    file: Path,
-    limit: Path | None,
-    data: Path | None,
-    validate: Path | None,
-    asked: "Reading",
-) -> "Scores":
-    """A predictor or a limit on unseen data, read as the training data were unless told."""
-    from attomaton.corpus.readers import read_windows
-    from attomaton.corpus.reading import ReadAs
-    from attomaton.disk.records import as_record
-    from attomaton.disk.storage import is_folder
-    from attomaton.folders.model import ModelFolder, open_model
-    from attomaton.predictor.scoring import score_limit, score_predictor
+def _csv(result: "Scores") -> str:
+    """All rows of all tables, with their standard errors."""
+    from dataclasses import fields
 
-    if is_folder(model, "predictor"):
-        from attomaton.predictor.model import Predictor
+    from attomaton.predictor.scoring import ScoreRow
+    from attomaton.report.text.spreadsheets import csv_text
 
-        if data is not None or validate is not None:
-            raise UsageError(
-                "a predictor keeps its baselines; --data and --validate are for limits."
-            )
-        predictor = Predictor.open(model)
-        how = asked.over(as_record(ReadAs, predictor.record["reading"], model))
-        windows = read_windows(file, how)
-        return score_predictor(predictor, windows, None if limit is None else open_model(limit))
-    if limit is not None:
-        raise UsageError("--limit goes with a predictor; this model is a limit itself.")
-    opened = ModelFolder(model)
-    known = opened.record
-    how = asked.over(known.reading)
-    if data is None and Path(known.data or "").is_file():
-        data = Path(str(known.data))
-    train = None if data is None else read_windows(data, how)
-    valid = None if validate is None else read_windows(validate, how)
-    windows = read_windows(file, how)
-    return score_limit(opened.limit(), windows, train, valid)
+    columns = [x.name for x in fields(ScoreRow) if x.name != "reliability"]
+    tables = {"label in the context": result.realizable, "all windows": result.all}
+    rows = [
+        [
+            name,
+            table.windows,
+            table.clusters,
+            table.clustered_by,
+            *(getattr(row, x) for x in columns),
+        ]
+        for name, table in tables.items()
+        if table is not None
+        for row in table.rows
+    ]
+    return csv_text(["table", "windows", "clusters", "clustered_by", *columns], rows)
 
 
 def _headed(result: "Scores") -> "list[tuple[str, ScoreTable]]":

@@ -7,39 +7,31 @@ predictor is of its first guess with how often that is right.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 
+from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.disk.records import absent
-from attomaton.errors import DataError
+from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.mechanics.theory.many import mixing_scores
 from attomaton.predictor.backoff import reach
 from attomaton.predictor.bags import Bags, aligned, blocks
 from attomaton.predictor.baselines import fit_baselines
+from attomaton.predictor.measured import RANKS, LeftOut, Measured, joined, measure, ranked
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.ngrams import Best, NGrams
+from attomaton.predictor.rivals.named import Field, fit_field
 
 ERROR_BLOCK = 1000  # consecutive windows whose errors may lean the same way
 ENOUGH = 30  # sequences that give a standard error
-TOP = 5
-RANKS = 10  # a label that comes later has reciprocal rank 0
 BINS = 15  # of equal width, for calibration
 
 LogWeights = Callable[[Bags], Float[np.ndarray, " incidences"]]
-
-
-class Measured(NamedTuple):
-    """One predictor on some windows: log-loss, chance of a hit at 1, at 5, reciprocal rank, p of its first guess."""
-
-    loss: Float[np.ndarray, " windows"]
-    top1: Float[np.ndarray, " windows"]
-    top5: Float[np.ndarray, " windows"]
-    mrr10: Float[np.ndarray, " windows"]
-    sure: Float[np.ndarray, " windows"]
 
 
 # Inside the context, on realizable windows
@@ -54,28 +46,7 @@ def in_context(windows: Windows, systems: Mapping[str, LogWeights]) -> dict[str,
     for bags in blocks(windows, rows):
         for name, log_weights in systems.items():
             found[name].append(measure(bags, bags.shares(log_weights(bags))))
-    return {name: _joined(parts) for name, parts in found.items()}
-
-
-def measure(bags: Bags, p: Float[np.ndarray, " incidences"]) -> Measured:
-    """Shares against labels. Among tied tokens each is as likely to be picked first as any other.
-
-    >>> from attomaton.predictor.bags import bag_of
-    >>> from dataclasses import replace
-    >>> bags = replace(bag_of(np.array([0, 1, 2])), label=np.array([0]))
-    >>> [round(float(v[0]), 3) for v in measure(bags, np.array([0.25, 0.5, 0.25]))[1:]]
-    [0.0, 1.0, 0.417, 0.5]
-    """
-    mine = p[bags.label_at]
-    above = bags.sums((p > mine[bags.owner]).astype(float))
-    tied = bags.sums((p == mine[bags.owner]).astype(float))
-    top1, top5 = (np.where(mine > 0, np.clip((k - above) / tied, 0.0, 1.0), 0.0) for k in (1, TOP))
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, RANKS + 1))])
-    first, end = (np.minimum(v, RANKS).astype(np.int64) for v in (above, above + tied))
-    mrr10 = np.where(mine > 0, (harmonic[end] - harmonic[first]) / tied, 0.0)
-    sure = np.maximum.reduceat(p, bags.start[:-1])
-    with np.errstate(divide="ignore"):
-        return Measured(-np.log(mine), top1, top5, mrr10, sure)
+    return {name: joined(parts) for name, parts in found.items()}
 
 
 def limit_weights(limit: Limit) -> LogWeights:
@@ -109,7 +80,7 @@ def over_vocabulary(windows: Windows, predictor: Predictor) -> dict[str, Measure
         found["bigram"].append(_against_best(bags, p, best))
         p = ngrams.trigram(bags.before, bags.last, bags.label)
         found["trigram"].append(_against_best(bags, p, _best_trigrams(bags, ngrams)))
-    return {name: _joined(parts) for name, parts in found.items()}
+    return {name: joined(parts) for name, parts in found.items()}
 
 
 def _best_trigrams(bags: Bags, ngrams: NGrams) -> Best:
@@ -124,17 +95,7 @@ def _best_trigrams(bags: Bags, ngrams: NGrams) -> Best:
 
 def _against_best(bags: Bags, p: Float[np.ndarray, " bags"], best: Best) -> Measured:
     hit = best.token[:, :RANKS] == bags.label[:, None]
-    return _ranked(p, np.where(hit.any(axis=1), hit.argmax(axis=1), RANKS), best.p[:, 0])
-
-
-def _ranked(
-    p: Float[np.ndarray, " bags"],
-    above: Shaped[np.ndarray, " bags"],
-    sure: Float[np.ndarray, " bags"],
-) -> Measured:
-    """The figures of labels of probability p with so many tokens before them; none is a hit after RANKS."""
-    top1, top5 = ((above < k).astype(float) for k in (1, TOP))
-    return Measured(-np.log(p), top1, top5, np.where(above < RANKS, 1.0 / (above + 1.0), 0.0), sure)
+    return ranked(p, np.where(hit.any(axis=1), hit.argmax(axis=1), RANKS), best.p[:, 0])
 
 
 def _backed_off(bags: Bags, predictor: Predictor, best: Best) -> Measured:
@@ -159,7 +120,7 @@ def _backed_off(bags: Bags, predictor: Predictor, best: Best) -> Measured:
     nameable = there | (bags.label < K)
     sure = np.maximum.reduceat(inside, bags.start[:-1])
     np.maximum.at(sure, row, rival)
-    return _ranked(mine, np.where(nameable, above, RANKS), sure)
+    return ranked(mine, np.where(nameable, above, RANKS), sure)
 
 
 def _comes_before(
@@ -180,10 +141,6 @@ def _holds(
     wanted = row * size + token
     at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
     return key[at] == wanted
-
-
-def _joined(parts: list[Measured]) -> Measured:
-    return Measured(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 # Plain data
@@ -246,14 +203,16 @@ class Scores:
 
     realizable: ScoreTable
     all: ScoreTable | None = absent()
+    left_out: Sequence[LeftOut] | None = absent()  # of the baselines that were asked for by "all"
 
 
 def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> Scores:
     """How well a predictor or a limit names the next tokens of unseen contexts, beside simpler systems.
 
     Beside a predictor stand its baselines and, where one is given, a `limit`; beside a limit the unigram or, with the
-    windows it was fitted on (`train`) and others to choose their settings on (`valid`), all baselines. Log-loss, top-1
-    and top-5 of each with standard errors, and its difference from the model's own.
+    windows it was fitted on (`train`) and others to choose their settings on (`valid`), all baselines. With both,
+    `baselines` names stronger ones to be fitted (`["all"]`: all that can be). Log-loss, top-1 and top-5 of each with
+    standard errors, and its difference from the model's own.
 
     >>> from attomaton import as_windows, solve_limit
     >>> seen, unseen = (as_windows([text.split()], context=4) for text in ("a b a b b a a b a", "b a b a a b"))
@@ -267,35 +226,77 @@ def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> Scores:
     return score_limit(model, windows, **beside)
 
 
-def score_predictor(predictor: Predictor, windows: Windows, limit: Limit | None = None) -> Scores:
-    """The predictor, the baselines it keeps and a limit beside it, where one is given."""
+def score_predictor(
+    predictor: Predictor,
+    windows: Windows,
+    limit: Limit | None = None,
+    train: Windows | None = None,
+    valid: Windows | None = None,
+    baselines: Sequence[str] = (),
+    progress: Progress = quiet,
+) -> Scores:
+    """The predictor, the baselines it keeps, those asked for by name, and a limit beside it, where one is given."""
     own = aligned(windows, predictor.vocabulary)
+    rivals = _rivals(baselines, train, valid, predictor.vocabulary, progress)
     found = in_context(own, {"predictor": predictor.log_weights, **predictor.baselines.in_context})
+    whole = over_vocabulary(own, predictor)
+    if rivals is not None:
+        inside, over_all = rivals.judge(own, progress)
+        found, whole = found | inside, whole | over_all
     if limit is not None:
         there = aligned(windows, limit.graph.vocabulary)
         found |= in_context(there, {"limit": limit_weights(limit)})
-    whole = over_vocabulary(own, predictor)
     return Scores(
         table_of(found, windows, np.flatnonzero(windows.realizable), "predictor"),
         table_of(whole, windows, np.arange(len(windows)), "predictor"),
+        None if rivals is None else rivals.left_out,
     )
 
 
+def _rivals(
+    names: Sequence[str],
+    train: Windows | None,
+    valid: Windows | None,
+    vocabulary: Vocabulary,
+    progress: Progress,
+) -> Field | None:
+    """The baselines of these names, fitted; None where none is asked for."""
+    if not names:
+        return None
+    if train is None or valid is None:
+        raise UsageError("baselines are fitted on `train` and mixed on `valid`: give both.")
+    train = aligned(train, vocabulary)
+    if len(train.vocabulary) > len(vocabulary):
+        raise DataError("the windows given as `train` hold tokens that the model never saw.")
+    return fit_field(names, train, valid, progress)
+
+
 def score_limit(
-    limit: Limit, windows: Windows, train: Windows | None = None, valid: Windows | None = None
+    limit: Limit,
+    windows: Windows,
+    train: Windows | None = None,
+    valid: Windows | None = None,
+    baselines: Sequence[str] = (),
+    progress: Progress = quiet,
 ) -> Scores:
     """The limit automaton, beside the unigram; with its training corpus, beside all baselines.
 
     Their settings are the usual ones, or chosen on `valid`.
     """
     vocabulary = limit.graph.vocabulary if train is None else train.vocabulary
+    rivals = _rivals(baselines, train, valid, vocabulary, progress)
     found = in_context(aligned(windows, limit.graph.vocabulary), {"limit": limit_weights(limit)})
     systems: dict[str, LogWeights] = {"unigram": lambda bags: np.log(bags.count)}
     if train is not None:
         validation = None if valid is None else aligned(valid, vocabulary)
         systems = dict(fit_baselines(train, validation).in_context)
     found |= in_context(aligned(windows, vocabulary), systems)
-    return Scores(table_of(found, windows, np.flatnonzero(windows.realizable), "limit"))
+    if rivals is not None:
+        found |= rivals.judge(aligned(windows, vocabulary), progress).inside
+    return Scores(
+        table_of(found, windows, np.flatnonzero(windows.realizable), "limit"),
+        left_out=None if rivals is None else rivals.left_out,
+    )
 
 
 def table_of(

@@ -1,0 +1,103 @@
+"""Scoring a model on files: the data it is asked about, and those its baselines are fitted on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.readers import read_windows
+from attomaton.corpus.reading import ReadAs, Reading
+from attomaton.corpus.windows import Windows
+from attomaton.disk.records import as_record
+from attomaton.disk.storage import is_folder
+from attomaton.errors import DataError, UsageError
+from attomaton.folders.model import ModelFolder, open_model
+from attomaton.predictor.model import Predictor
+from attomaton.predictor.scoring import Scores, score_limit, score_predictor
+
+
+def score_run(
+    model: Path,
+    file: Path,
+    *,
+    reading: Reading,
+    limit: Path | None = None,
+    data: Path | None = None,
+    validate: Path | None = None,
+    baselines: Sequence[str] = (),
+    progress: Progress = quiet,
+) -> Scores:
+    """A predictor or a limit on unseen data, read as the training data were unless told.
+
+    Baselines that are asked for by name are fitted on what the model was (`data`, `validate`, by default as recorded).
+    """
+    if is_folder(model, "predictor"):
+        return _score_predictor(model, file, reading, limit, data, validate, baselines, progress)
+    if limit is not None:
+        raise UsageError("--limit goes with a predictor; this model is a limit itself.")
+    opened = ModelFolder(model)
+    known = opened.record
+    how = reading.over(known.reading)
+    if baselines and validate is None:
+        raise UsageError(
+            "--baselines are mixed on validation data, and a limit has none; say --validate."
+        )
+    if data is None and (baselines or Path(known.data or "").is_file()):
+        data = _recorded(known.data, "--data", model)
+    train = None if data is None else read_windows(data, how)
+    valid = None if validate is None else read_windows(validate, how)
+    windows = read_windows(file, how)
+    return score_limit(opened.limit(), windows, train, valid, baselines, progress)
+
+
+def _score_predictor(
+    model: Path,
+    file: Path,
+    reading: Reading,
+    limit: Path | None,
+    data: Path | None,
+    validate: Path | None,
+    baselines: Sequence[str],
+    progress: Progress,
+) -> Scores:
+    if not baselines and (data is not None or validate is not None):
+        raise UsageError(
+            "a predictor keeps its simple baselines; --data and --validate are for --baselines and for limits."
+        )
+    predictor = Predictor.open(model)
+    how = reading.over(as_record(ReadAs, predictor.record["reading"], model))
+    train = valid = None
+    if baselines:
+        kept = predictor.record.get("data")
+        known: dict[str, Any] = kept if isinstance(kept, dict) else {}
+        data = data or _recorded(known.get("train"), "--data", model)
+        validate = validate or _recorded(known.get("validate"), "--validate", model)
+        train, valid = read_windows(data, how), read_windows(validate, how)
+        _check_same(train, predictor, data)
+    windows = read_windows(file, how)
+    beside = None if limit is None else open_model(limit)
+    return score_predictor(predictor, windows, beside, train, valid, baselines, progress)
+
+
+def _recorded(path: object, option: str, model: Path) -> Path:
+    """Data that a model was made from, where they still are."""
+    what = "training" if option == "--data" else "validation"
+    if not isinstance(path, str) or not path:
+        raise UsageError(f"{model}: does not say what its {what} data were; say {option} FILE.")
+    if not Path(path).is_file():
+        raise DataError(
+            f"{path}: {model} was made from these {what} data, which are not there now (a relative path "
+            f"starts at the current folder); say {option} FILE."
+        )
+    return Path(path)
+
+
+def _check_same(train: Windows, predictor: Predictor, path: Path) -> None:
+    """Whether training data are those of the predictor: other ones would make the baselines incomparable."""
+    expected = predictor.record.get("train", {}).get("windows")
+    same_words = set(train.vocabulary.labels) == set(predictor.vocabulary.labels)
+    if not same_words or len(train) != expected:
+        raise DataError(
+            f"{path}: not what the predictor was tuned on ({len(train):,} windows over "
+            f"{len(train.vocabulary):,} tokens, not {expected:,} over {len(predictor.vocabulary):,})."
+        )

@@ -1,0 +1,225 @@
+"""Rivals side by side: fitted on one corpus, mixed by another, judged on a third, window by window.
+
+Each is a convex mixture of components with weights for each bucket of windows (a single component has weight 1). There
+are two sets of weights, both fitted on validation windows: one over the whole vocabulary on all of them, one among the
+tokens of the context where the label is one of them. So both questions are answered as well as a rival can.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.windows import Windows
+from attomaton.predictor.bags import Bags, bags_of
+from attomaton.predictor.measured import RANKS, Measured, joined, measure, ranked
+from attomaton.predictor.rivals.mixing import Weights, fit_weights
+from attomaton.predictor.rivals.spreads import Component, Dense, Spread
+
+BLOCK = 2048  # windows whose histories are looked up at a time
+CELLS = 1 << 19  # probabilities of one component that are dense at a time
+MOST = 40_000  # validation windows that weights are fitted on
+
+
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """A named mixture: its components, and the weights of both questions for each bucket."""
+
+    name: str
+    parts: tuple[str, ...]
+    whole: Weights
+    inside: Weights
+
+
+class Judged(NamedTuple):
+    """Rivals by name: among the tokens of contexts that hold their label, and over the whole vocabulary."""
+
+    inside: dict[str, Measured]
+    whole: dict[str, Measured]
+
+
+class _Chunk(NamedTuple):
+    """Some rows of a block, and what each component says about them, over the vocabulary."""
+
+    rows: slice
+    dense: Mapping[str, Dense]
+
+
+class _Block(NamedTuple):
+    """What was gathered of a block: its rows that hold their label as bags, each component's shares of their tokens."""
+
+    holding: Int[np.ndarray, " bags"]
+    bags: Bags | None
+    shares: Mapping[str, Float[np.ndarray, " incidences"]]
+
+
+def judge(
+    rivals: Sequence[Rival],
+    components: Mapping[str, Component],
+    windows: Windows,
+    progress: Progress = quiet,
+) -> Judged:
+    """All rivals on all windows."""
+    inside: dict[str, list[Measured]] = {rival.name: [] for rival in rivals}
+    whole: dict[str, list[Measured]] = {rival.name: [] for rival in rivals}
+    for begin in range(0, len(windows), BLOCK):
+        progress(begin, len(windows), "windows asked of the baselines")
+        rows = np.arange(begin, min(begin + BLOCK, len(windows)))
+        spreads = {name: one.on(windows, rows) for name, one in components.items()}
+        buckets = {rival.name: _bucket(rival.parts, components, spreads) for rival in rivals}
+
+        def see(chunk: _Chunk, rows: np.ndarray = rows, buckets: dict = buckets) -> None:
+            label = windows.label[rows[chunk.rows]]
+            for rival in rivals:
+                weight = rival.whole.value[buckets[rival.name][chunk.rows]]
+                p = mixed(weight, [chunk.dense[name] for name in rival.parts])
+                whole[rival.name].append(against_all(p, label))
+
+        block = _gather(spreads, windows, rows, see)
+        if block.bags is None:
+            continue
+        for rival in rivals:
+            weight = rival.inside.value[buckets[rival.name][block.holding]][block.bags.owner]
+            p = sum(weight[:, i] * block.shares[name] for i, name in enumerate(rival.parts))
+            inside[rival.name].append(measure(block.bags, np.asarray(p)))
+    progress(len(windows), len(windows), "windows asked of the baselines")
+    return Judged(*({name: joined(parts) for name, parts in x.items()} for x in (inside, whole)))
+
+
+def fit_rivals(
+    recipes: Mapping[str, Sequence[str]],
+    components: Mapping[str, Component],
+    valid: Windows,
+    progress: Progress = quiet,
+) -> list[Rival]:
+    """Mixtures of these components, their weights fitted on (up to `MOST`, evenly spread) validation windows."""
+    asked = some(valid, MOST)
+    p: dict[str, list[np.ndarray]] = {name: [] for name in components}
+    p_in: dict[str, list[np.ndarray]] = {name: [] for name in components}
+    state: dict[str, list[np.ndarray]] = {name: [] for name in components}
+    held: list[np.ndarray] = []
+    for begin in range(0, len(asked), BLOCK):
+        progress(begin, len(asked), "validation windows")
+        rows = asked[begin : begin + BLOCK]
+        spreads = {name: one.on(valid, rows) for name, one in components.items()}
+
+        def see(chunk: _Chunk, rows: np.ndarray = rows) -> None:
+            label = valid.label[rows[chunk.rows]]
+            for name, dense in chunk.dense.items():
+                p[name].append(dense[np.arange(len(label)), np.minimum(label, dense.shape[1] - 1)])
+
+        block = _gather(spreads, valid, rows, see)
+        held.append(begin + block.holding)
+        for name, spread in spreads.items():
+            state[name].append(spread.bucket)
+            if block.bags is not None:
+                p_in[name].append(block.shares[name][block.bags.label_at])
+    holding, weight = np.concatenate(held), valid.weight[asked]
+    found, found_in, buckets = (
+        {name: np.concatenate(v) if v else np.zeros(0) for name, v in x.items()}
+        for x in (p, p_in, state)
+    )
+    rivals = []
+    for name, parts in recipes.items():
+        many = int(np.prod([components[x].buckets for x in parts]))
+        bucket = _joint([buckets[x] for x in parts], [components[x].buckets for x in parts])
+        rivals.append(
+            Rival(
+                name,
+                tuple(parts),
+                fit_weights(np.stack([found[x] for x in parts], axis=1), weight, bucket, many),
+                fit_weights(
+                    np.stack([found_in[x] for x in parts], axis=1), weight[holding],
+                    bucket[holding], many,
+                ),
+            )
+        )  # fmt: skip
+    return rivals
+
+
+def some(windows: Windows, most: int) -> Int[np.ndarray, " rows"]:
+    """All windows, or so many of them at even distances."""
+    n = len(windows)
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
+
+
+def mixed(weight: Float[np.ndarray, "rows parts"], dense: Sequence[Dense]) -> Dense:
+    """Distributions mixed row by row."""
+    if len(dense) == 1:
+        return dense[0]
+    p, part = weight[:, :1] * dense[0], np.empty_like(dense[0])
+    for i, one in enumerate(dense[1:], 1):
+        p += np.multiply(weight[:, i : i + 1], one, out=part)
+    return p
+
+
+def against_all(p: Dense, label: Int[np.ndarray, " rows"]) -> Measured:
+    """Distributions against labels; of equals the one of lower id comes first.
+
+    All words never seen are one event, the last entry: it has a probability and is never a hit.
+    """
+    K = p.shape[1] - 1
+    known = p[:, :K]
+    mine = p[np.arange(len(p)), np.minimum(label, K)]
+    above = np.count_nonzero(known > mine[:, None], axis=1)
+    close = np.flatnonzero((above < RANKS) & (label < K))  # only there does it matter who is equal
+    equal = known[close] == mine[close, None]
+    above[close] += np.count_nonzero(equal & (np.arange(K) < label[close, None]), axis=1)
+    return ranked(mine, np.where(label < K, above, RANKS), known.max(axis=1))
+
+
+def _gather(
+    spreads: Mapping[str, Spread],
+    windows: Windows,
+    rows: Int[np.ndarray, " rows"],
+    see: Callable[[_Chunk], None],
+) -> _Block:
+    """Make all rows dense, some at a time, for whoever wants to `see` them; keep the shares of contexts' tokens."""
+    holding = np.flatnonzero(windows.realizable[rows])
+    bags = bags_of(windows, rows[holding]) if len(holding) else None
+    owner = np.zeros(0, dtype=np.int64) if bags is None else holding[bags.owner]
+    raw: dict[str, list[np.ndarray]] = {name: [] for name in spreads}
+    size = max(1, CELLS // (len(windows.vocabulary) + 1))
+    for begin in range(0, len(rows), size):
+        end = min(begin + size, len(rows))
+        dense = {name: spread.dense(begin, end) for name, spread in spreads.items()}
+        see(_Chunk(slice(begin, end), dense))
+        if bags is not None:
+            at = slice(*np.searchsorted(owner, [begin, end]))
+            for name, p in dense.items():
+                column = np.minimum(bags.token[at], p.shape[1] - 1)
+                raw[name].append(p[owner[at] - begin, column])
+    shares = {} if bags is None else {
+        name: _shares(bags, spreads[name], np.concatenate(parts)) for name, parts in raw.items()
+    }  # fmt: skip
+    return _Block(holding, bags, shares)
+
+
+def _shares(
+    bags: Bags, spread: Spread, p: Float[np.ndarray, " incidences"]
+) -> Float[np.ndarray, " incidences"]:
+    """Probabilities made shares of each context; even ones where there are none.
+
+    A component that has another model for this question answers itself (`among`).
+    """
+    if (own := getattr(spread, "among", None)) is not None:
+        return own(bags)
+    total = bags.sums(p)[bags.owner]
+    even = 1.0 / np.diff(bags.start)[bags.owner]
+    return np.where(total > 0, p / np.where(total > 0, total, 1.0), even)
+
+
+def _bucket(
+    parts: Sequence[str], components: Mapping[str, Component], spreads: Mapping[str, Spread]
+) -> Int[np.ndarray, " rows"]:
+    return _joint([spreads[x].bucket for x in parts], [components[x].buckets for x in parts])
+
+
+def _joint(
+    state: Sequence[Int[np.ndarray, " rows"]], sizes: Sequence[int]
+) -> Int[np.ndarray, " rows"]:
+    """One number for the states of several components."""
+    return np.ravel_multi_index([np.asarray(x, dtype=np.int64) for x in state], sizes)

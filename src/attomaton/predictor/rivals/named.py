@@ -1,0 +1,138 @@
+"""Every rival by name: what it is made of, what it needs, and how its components are fitted."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+
+from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.windows import Windows
+from attomaton.errors import UsageError, one_of
+from attomaton.predictor.bags import aligned
+from attomaton.predictor.kneser_ney import KneserNey, fit_kneser_ney
+from attomaton.predictor.measured import LeftOut
+from attomaton.predictor.rivals.copying import Induction, fit_cache
+from attomaton.predictor.rivals.counting import NGram, sort_suffixes
+from attomaton.predictor.rivals.judge import MOST, Judged, Rival, fit_rivals, judge, some
+from attomaton.predictor.rivals.neighbours import ENOUGH, fit_items, fit_sessions, sequences
+from attomaton.predictor.rivals.spreads import Base, Component
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One rival: its name, its title in tables, its components, what it is in words, and what it needs."""
+
+    name: str
+    title: str
+    parts: tuple[str, ...]
+    words: str
+    package: str | None = None  # that an extra of ours installs
+    extra: str = ""
+    many_sequences: bool = False
+
+
+KINDS = (
+    Kind("kneser-ney", "Kneser–Ney 5-gram", ("ngram",), "interpolated, three discounts for each order"),
+    Kind("longest-suffix", "longest suffix in training", ("suffix", "bigram", "unigram"),
+         "what followed the longest suffix of the context that occurs in training, backed off to bigram and unigram"),
+    Kind("induction", "induction", ("induction", "unigram"),
+         "what followed the longest earlier match of the end of the context, backed off to the unigram"),
+    Kind("cache", "cache", ("cache", "unigram"), "the token d places back, by a weight for each d, and the unigram"),
+    Kind("cache-mixture", "Kneser–Ney + cache", ("ngram", "cache"), "the 5-gram and the cache, mixed"),
+    Kind("mixture", "mixture of all four", ("ngram", "suffix", "induction", "cache"),
+         "5-gram, longest suffix, induction and cache, mixed by how long the matches are"),
+    Kind("item-knn", "item-kNN", ("items", "unigram"), "items in the same sequences as those of the context",
+         many_sequences=True),
+    Kind("session-knn", "session-kNN", ("sessions", "unigram"), "what the sequences most like the context hold",
+         many_sequences=True),
+)  # fmt: skip
+NAMES = tuple(kind.name for kind in KINDS)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Rivals that are fitted and ready to be judged."""
+
+    rivals: Sequence[Rival]
+    components: Mapping[str, Component]
+    left_out: Sequence[LeftOut]
+
+    def judge(self, windows: Windows, progress: Progress = quiet) -> Judged:
+        """All of them on windows with the ids they were fitted with."""
+        return judge(self.rivals, self.components, windows, progress)
+
+    @property
+    def residual(self) -> float:
+        """The largest gradient left of any fit of weights, of its scale."""
+        return max((max(x.whole.residual, x.inside.residual) for x in self.rivals), default=0.0)
+
+
+def chosen(names: Sequence[str], train: Windows) -> tuple[list[Kind], list[LeftOut]]:
+    """The rivals of these names; of *all*, those that can be fitted here, and why others cannot."""
+    for name in names:
+        if name != ALL:
+            one_of("baselines", name, (ALL, *NAMES))
+    wanted, left_out = [], []
+    for kind in KINDS:
+        if kind.name not in names and ALL not in names:
+            continue
+        reason = _missing(kind, train)
+        if reason and kind.name in names:
+            raise UsageError(f"baseline {kind.name}: {reason}.")
+        if reason:
+            left_out.append(LeftOut(kind.name, reason))
+        else:
+            wanted.append(kind)
+    return wanted, left_out
+
+
+def _missing(kind: Kind, train: Windows) -> str:
+    if kind.package is not None and find_spec(kind.package) is None:
+        return f"needs the package `{kind.package}`: pip install 'attomaton[{kind.extra}]'"
+    if kind.many_sequences and sequences(train) < ENOUGH:
+        return f"needs data of at least {ENOUGH} sequences"
+    return ""
+
+
+def fit_field(
+    names: Sequence[str], train: Windows, valid: Windows, progress: Progress = quiet
+) -> Field:
+    """The rivals of these names: counted on `train`, mixed on `valid`."""
+    kinds, left_out = chosen(names, train)
+    valid = aligned(valid, train.vocabulary)
+    need = list(dict.fromkeys(part for kind in kinds for part in kind.parts))
+    shelf = _Shelf(train, valid)
+    components = {}
+    for i, part in enumerate(need):
+        progress(i, len(need), f"counting: {part}")
+        components[part] = shelf.fit(part)
+    rivals = fit_rivals({kind.title: kind.parts for kind in kinds}, components, valid, progress)
+    return Field(rivals, components, left_out)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shelf:
+    """How each component is fitted; the n-grams are counted once."""
+
+    train: Windows
+    valid: Windows
+
+    @cached_property
+    def ngrams(self) -> KneserNey:
+        return fit_kneser_ney(self.train)
+
+    def fit(self, part: str) -> Component:
+        base = NGram(self.ngrams).unigram
+        fits: dict[str, Callable[[], Component]] = {
+            "ngram": lambda: NGram(self.ngrams),
+            "bigram": lambda: NGram(self.ngrams, 2),
+            "unigram": lambda: Base(base),
+            "suffix": lambda: sort_suffixes(self.train, base),
+            "induction": lambda: Induction(base),
+            "cache": lambda: fit_cache(self.valid, some(self.valid, MOST), base),
+            "items": lambda: fit_items(self.train, base),
+            "sessions": lambda: fit_sessions(self.train, base),
+        }
+        return fits[part]()
