@@ -95,6 +95,26 @@ def _events(kind: str, folder: Path, rng: Random) -> None:
     to_json(list(windows.vocabulary.labels)).encode()
 
 
+def _sequences(name: str, folder: Path, rng: Random) -> None:
+    """Logs known by their suffix or by how they begin; and lines, as one event each."""
+    path = folder / name
+    events = name.endswith("spmf") and rng.random() < 0.2
+    how = Reading(context=rng.choice((1, 3)), format="events" if events else None)
+    windows = readers.read_windows(path, how)
+    to_json(how.done(windows))
+    inspect.inspect_windows(windows)
+    to_json(list(windows.vocabulary.labels)).encode()
+    if rng.random() < 0.3:
+        readers.read_windows(path, how, windows.vocabulary)
+
+
+def _delimited(folder: Path, rng: Random) -> None:
+    delimiter = rng.choice((None, ";", ";", ",", "tab"))
+    how = Reading(context=2, format="csv", delimiter=delimiter)
+    windows = readers.read_windows(folder / "log", how)
+    inspect.inspect_windows(windows)
+
+
 def _tokenizer(folder: Path, rng: Random) -> None:
     name = rng.choice(("words.json", "pairs.json", "shares.json"))
     windows = readers.read_windows(
@@ -293,6 +313,11 @@ READERS = {
     "events (.csv)": Reader(seeds.events(".csv"), partial(_events, ".csv"), 6),
     "events (.tsv)": Reader(seeds.events(".tsv"), partial(_events, ".tsv"), 4),
     "events (.parquet)": Reader(seeds.events(".parquet"), partial(_events, ".parquet"), 8),
+    "events (.xes)": Reader(seeds.xes("a.xes"), partial(_sequences, "a.xes"), 6),
+    "events, no suffix (XES)": Reader(seeds.xes("log"), partial(_sequences, "log"), 3),
+    "sequences (.spmf)": Reader(seeds.spmf("a.spmf"), partial(_sequences, "a.spmf"), 6),
+    "sequences, no suffix (SPMF)": Reader(seeds.spmf("log"), partial(_sequences, "log"), 3),
+    "events (;)": Reader(seeds.delimited, _delimited, 4),
     "tokenizer (.json)": Reader(seeds.tokenizer, _tokenizer, 8),
     "matrix (.npy)": Reader(seeds.matrix, _matrix, 8),
     "classes (.toml)": Reader(seeds.classes, _classes, 8),

@@ -92,6 +92,50 @@ def events(suffix: str) -> Callable[[Path], None]:
     return fill
 
 
+def xes(name: str) -> Callable[[Path], None]:
+    """A log of process mining in a file of this name, with what XES allows around the events."""
+    head = """<?xml version="1.0" encoding="UTF-8"?>
+<log xes.version="1.0" xmlns="http://www.xes-standard.org/">
+<extension name="Concept" prefix="concept" uri="http://x/"/><classifier name="c" keys="concept:name"/>
+"""
+
+    def fill(folder: Path) -> None:
+        text, drawn = head, draw_sessions(named_rng("sessions", 0), users=3, events=4, items=4)
+        log = drawn.columns()
+        for user in dict.fromkeys(log["sequence"]):
+            text += f'<trace><string key="concept:name" value="{user}"/>\n'
+            for who, item, minute in zip(log["sequence"], log["item"], log["order"], strict=True):
+                if who == user:
+                    time = f"2024-01-01T{minute // 60:02}:{minute % 60:02}:00Z"
+                    text += f'<event><string key="concept:name" value="{item}"><int key="n" value="1"/></string>'
+                    text += f'<date key="time:timestamp" value="{time}"/></event>\n'
+            text += "</trace>\n"
+        (folder / name).write_text(text + "</log>", encoding="utf-8")
+
+    return fill
+
+
+def spmf(name: str) -> Callable[[Path], None]:
+    """Sequences of SPMF in a file of this name, with names for some items."""
+    lines = ["@CONVERTED_FROM_TEXT", "@ITEM=1=tea", "@ITEM=2=é", "# note", "1 -1 2 3 -1 1 -1 -2"]
+    lines += ["<0> 2 -1 <4> 2 -1 -2", "3 -1 1 -1 3 -1 -2", "2 3 -1 3 -1 -2"]
+
+    def fill(folder: Path) -> None:
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    return fill
+
+
+def delimited(folder: Path) -> None:
+    """A log as a program of process mining exports it, with semicolons."""
+    lines = ["Case ID;Activity;Complete Timestamp"]
+    lines += [
+        f"{c};{x};2024/01/0{i + 1} 10:00:00"
+        for i, (c, x) in enumerate(("ax", "ay", "bx", "ax", "bx"))
+    ]
+    (folder / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def tokenizer(folder: Path) -> None:
     """Tokenizers of three kinds, and a text for them."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers

@@ -116,9 +116,9 @@ def test_databases(tmp_path):
         ('{"a": [' + "1, " * 40_000, "holds JSON"),  # cut off where it is no longer looked at
         (LOG, "holds a table with commas, not plain text. Name it .csv, or say --format csv."),
         (LOG.replace(",", "\t"), "--format tsv"),
-        (LOG.replace(",", ";"), "Save it with commas, as .csv"),
+        (LOG.replace(",", ";"), "Say --format csv --delimiter ';'."),
         ("user,what,when\nu,a,2024-01-01\nu,b,2024-01-02\n", "--format csv"),
-        ('<?xml version="1.0"?>\n<log xes.version="1.0"></log>', "holds XML"),
+        ('<?xml version="1.0"?>\n<book title="a b a"></book>', "holds XML"),
         ("<!DOCTYPE html>\n<html><body>a b a</body></html>", "holds HTML"),
     ],
 )

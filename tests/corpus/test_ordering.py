@@ -282,9 +282,9 @@ def test_without_an_order_the_file_decides_and_a_column_is_named(
 
 
 def test_missing_columns_come_with_the_options_that_name_them(log):
-    head = ("case:concept:name", "concept:name", "time:timestamp")
+    head = ("user", "activity", "time:timestamp")
     assert refusal(log(["2024-01-01", "2024-01-02"], head=head)).endswith(
-        " Probably: --sequence case:concept:name --item concept:name --order time:timestamp"
+        " Probably: --sequence user --item activity --order time:timestamp"
     )
     path = log(["1", "2"], head=("User ID", "Product", "Price"))
     assert refusal(path).endswith(" Probably: --sequence 'User ID' --item Product")

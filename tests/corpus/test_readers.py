@@ -241,7 +241,7 @@ def test_text_needs_a_context():
 
 def test_text_has_no_columns():
     assert refusal(UsageError, file("a.txt", "a b"), context=1, item="x", order="y") == (
-        "a.txt: --item, --order names a column, and only event logs (.csv, .tsv, .parquet) have "
+        "a.txt: --item, --order names a column, and only event logs (.csv, .tsv, .parquet, .xes) have "
         "columns."
     )
 

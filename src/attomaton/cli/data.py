@@ -1,5 +1,6 @@
 """The commands about data: look at a file, draw a random one."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ from attomaton.cli.options import Data, Json, command
 from attomaton.errors import UsageError, visible, whole_number
 
 if TYPE_CHECKING:
+    from attomaton.corpus.guesses import Guess
     from attomaton.corpus.reading import Reading
 
 MOST_SYNTH = 100_000_000  # tokens of a data set that is drawn in memory
@@ -43,6 +45,7 @@ def inspect(
     rows = [[t.token, t.occurrences, t.as_last, t.as_label] for t in found.tokens]
     text = "\n".join(
         [
+            *_read_as(reading, windows.guesses),
             f"{found.samples:,} samples ({found.distinct_samples:,} distinct), "
             f"{found.vocab:,} tokens, {found.last_tokens:,} last tokens, contexts of "
             f"{found.shortest}–{found.longest} tokens",
@@ -55,7 +58,15 @@ def inspect(
             table(["token", "in contexts", "as last", "as label"], rows),
         ]
     )
-    emit({**plain(found), "reading": reading.done(windows.ordering)}, text, json)
+    emit({**plain(found), "reading": reading.done(windows)}, text, json)
+
+
+def _read_as(reading: "Reading", guesses: "tuple[Guess, ...]") -> list[str]:
+    """The options that say all that was guessed, for whoever wants to say it."""
+    if not guesses:
+        return []
+    said = [g.text() for g in guesses] + [shlex.join(reading.words)]
+    return [f"read with {' '.join(said).strip()} (guessed: {', '.join(g.option for g in guesses)})"]
 
 
 def synth(

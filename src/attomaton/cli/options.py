@@ -38,7 +38,8 @@ Figure = Annotated[
 Data = Annotated[
     Path,
     typer.Argument(
-        help="JSONL, text, CSV, TSV or Parquet file, or a data set: wikitext-2, wikitext-2:valid, example."
+        help="JSONL, text, CSV, TSV, Parquet, XES or SPMF file, - for standard input, or a data set: wikitext-2, "
+        "wikitext-2:valid, example."
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="Folder written by `attomaton fit`.")]
@@ -87,13 +88,17 @@ _READING = (
         int | None, typer.Option(help="Context length: tokens before each label (text and event logs).")
     ]),
     _option("format", Annotated[
-        str | None, typer.Option(help="Read as text, jsonl, csv, tsv or parquet, whatever the suffix.")
+        str | None,
+        typer.Option(help="Read as text, jsonl, csv, tsv, parquet, xes, spmf or events, whatever the suffix."),
     ]),
     _option("sequence", Column),
     _option("item", Column),
     _option("order", Column),
     _option("dates", Annotated[
         str | None, typer.Option(help="What 2/3/2024 is in an event log: day-first or month-first.")
+    ]),
+    _option("delimiter", Annotated[
+        str | None, typer.Option(help="What separates the values of a .csv or .tsv file: ';', '|', tab, space.")
     ]),
     _option("split", Annotated[
         str | None, typer.Option(help="Documents of a text: stream (default; the whole file), lines, paragraphs.")

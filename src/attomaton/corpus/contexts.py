@@ -26,6 +26,7 @@ from attomaton.corpus.tables import LONGEST, MOST_ROWS
 from attomaton.corpus.vocabulary import Label, Vocabulary, as_spelled, is_text, label_fault
 from attomaton.disk.doors import data_stream, is_packed, opened
 from attomaton.disk.pages import check_pages, read_footer
+from attomaton.disk.spool import DASH, shown, standard_input
 from attomaton.errors import DataError, UsageError, counted, cut, nearest
 
 ROWS = 10_000  # answered together
@@ -33,6 +34,7 @@ LETTERS = 1 << 24  # of their text, at most, but for a single row that is longer
 COLUMN = "tokens"
 BLOCK = 1 << 20  # bytes of lines that are read at a time
 TOO_LONG = f"a line of more than {LONGEST:,} characters"
+KINDS = ("text", "jsonl", "csv", "tsv", "parquet")
 EMPTY = "no tokens: a context needs at least one"
 
 
@@ -90,12 +92,20 @@ class Read:
 def context_rows(
     path: Path, format: str | None = None, column: str | None = None
 ) -> Iterator[Rows]:
-    """The rows of a file of contexts, some at a time; a file that changes meanwhile is a `DataError`."""
+    """The rows of a file of contexts, some at a time; a file that changes meanwhile is a `DataError`.
+
+    `-` is standard input.
+    """
+    if str(path) == DASH:
+        path = standard_input()
     if not path.exists() or path.is_dir():
         what = "a directory, not a file" if path.is_dir() else "no such file"
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise DataError(f"{path}: {what}{nearest(path.name, beside)}")
     kind = format_of(path, format)
+    if kind not in KINDS:
+        said = f"{path}: {kind} holds sequences, not contexts to ask about; --format text reads lines of words."
+        raise DataError(shown(path, said))
     if column is not None and kind in ("jsonl", "text"):
         raise UsageError(f"--column: {kind} has no columns.")
     before = identity(path)
@@ -109,7 +119,8 @@ def context_rows(
                 yield from _json_lines(raw, path) if kind == "jsonl" else texts
     except DataError as fault:
         said = str(fault)
-        raise DataError(said if said.startswith(f"{path}:") else f"{path}: {said}") from None
+        said = said if said.startswith(f"{path}:") else f"{path}: {said}"
+        raise DataError(shown(path, said)) from None
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
     if before is not None and identity(path) != before:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from attomaton.disk.spool import DASH, NAME, standard_input
 from attomaton.errors import DataError, UsageError, listed, nearest
 
 SPLITS = {
@@ -52,13 +53,15 @@ def dataset_files(name: str) -> dict[str, Path]:
 def data_file(data: str | os.PathLike[str]) -> Path:
     """The file that is meant by a path or by the name of a data set, `NAME` (its train split) or `NAME:SPLIT`.
 
-    `example` is the embedded one.
+    `example` is the embedded one, `-` is standard input (`disk.spool`).
     A file or folder of that name goes first; anything that is no data set is a path.
     """
     if not isinstance(data, (str, os.PathLike)):
         raise UsageError(
             f"data: {type(data).__name__} is no path of a file. samples_from_sequences takes lists and arrays."
         )
+    if str(data) == DASH:
+        return standard_input()
     path = Path(data)
     name, colon, split = str(data).partition(":")
     if str(data) == EXAMPLE and not path.exists():
@@ -69,6 +72,11 @@ def data_file(data: str | os.PathLike[str]) -> Path:
         known = ", ".join(SPLITS)
         raise UsageError(f"{data}: {name} has {known}, not {split!r}{nearest(split, SPLITS)}")
     return dataset_files(name)[split or "train"]
+
+
+def data_name(data: str | os.PathLike[str]) -> str:
+    """How the data are called in what is kept: no later process can read standard input again."""
+    return NAME if str(data) == DASH else str(data)
 
 
 def cache_folder() -> Path:

@@ -20,6 +20,7 @@ from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.text import EOS, decoded
 from attomaton.corpus.tokenisers import named_tokeniser
 from attomaton.corpus.vocabulary import Label, Vocabulary, encode
+from attomaton.disk.spool import shown
 from attomaton.errors import DataError, UsageError, nearest, one_of
 
 SPLITS = ("articles", "paragraphs", "lines")
@@ -110,13 +111,18 @@ def read_documents(
     one_of("split", split, SPLITS[1:] if apart else SPLITS)
     path = data_file(path)
     if format_of(path, reading.format) != "text":
-        raise UsageError(f"{path}: documents are parts of a plain text, not of {path.suffix}.")
+        raise UsageError(
+            shown(
+                path,
+                f"{path}: documents are parts of a plain text, not of {path.suffix or 'this'}.",
+            )
+        )
     try:
         with unchanged(path):
             check_content(path, reading.format)
             lines = "".join(decoded(path)).split("\n")
     except DataError as fault:
-        raise DataError(f"{path}: {fault}") from None
+        raise DataError(shown(path, f"{path}: {fault}")) from None
     except OSError as fault:
         raise DataError(
             f"{path}: cannot be read: {fault.strerror or fault}. Name the text by --data FILE."

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.corpus.files import SEPARATED, other_delimiter
+from attomaton.corpus.guesses import Guess, family_columns
 from attomaton.corpus.ordering import Ordering, as_in_the_file, described, likely, ranked
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.tables import as_text, csv_table, first_rows, parquet_table
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
+from attomaton.corpus.xes import xes_table
 from attomaton.disk.doors import data_stream
 from attomaton.errors import DataError, counted, listed, nearest, visible
 from attomaton.numerics import row_pointer
@@ -33,26 +36,29 @@ def read_events(
             "an event log is read more than once, and a pipe cannot be; save it as a file."
         )
     try:
-        table, name, ordering = _read_table(path, format, reading.columns)
+        table, columns, ordering = _read_table(path, format, reading)
     except (ValueError, KeyError, pa.ArrowException) as fault:
-        raise _unreadable(fault) from None
-    return windows_from_events(table, name, reading, vocabulary, ordering)
+        hint = other_delimiter(path, reading.separator(format)) if format in SEPARATED else ""
+        raise DataError(f"{_unreadable(fault)}{hint}") from None
+    windows = windows_from_events(table, columns, reading, vocabulary, ordering)
+    return replace(windows, noun="event") if format == "xes" else windows
 
 
 def windows_from_events(
     table: Any,
-    name: dict[str, str],
+    found: "Columns",
     reading: Reading,
     vocabulary: Vocabulary | None,
     ordering: Ordering | None = None,
 ) -> Windows:
-    """The windows of an Arrow table with one event a row; `name` says which column plays each role.
+    """The windows of an Arrow table with one event a row; `found` says which column plays each role.
 
     Sequences come in the order of their first events, those that begin together by name, so that the rows of a log may
     stand in any order; without an order column, as the table has them (`ordering` says so).
     """
     import pyarrow as pa
 
+    name = found.name
     try:
         if not table.num_rows:
             raise DataError("no events: the file has no rows.")
@@ -61,10 +67,10 @@ def windows_from_events(
         coded = columns["sequence"].dictionary_encode()  # by first appearance
         group = coded.indices.to_numpy().astype(np.int64)
         if "order" in columns:
-            found = ranked(columns["order"], name["order"], reading.dates, group)
-            group = _by_first_event(group, found.rank, coded.dictionary)[group]
-            at = np.lexsort((found.rank, group))  # stable: ties keep the file's order
-            ordering = described(found, columns["order"], name["order"], at, group)
+            by = ranked(columns["order"], name["order"], reading.dates, group)
+            group = _by_first_event(group, by.rank, coded.dictionary)[group]
+            at = np.lexsort((by.rank, group))  # stable: ties keep the file's order
+            ordering = described(by, columns["order"], name["order"], at, group)
         else:
             at = np.argsort(group, kind="stable")
         items = columns["item"].take(pa.array(at))
@@ -87,7 +93,7 @@ def windows_from_events(
     windows = windows_from_streams(
         vocabulary, ids, row_pointer(length), reading.window, partial=True
     )
-    return replace(windows, noun="row", numbers=at + 1, ordering=ordering)
+    return replace(windows, noun="row", numbers=at + 1, ordering=ordering, guesses=found.guesses)
 
 
 def _unreadable(fault: Exception) -> DataError:
@@ -126,26 +132,41 @@ def _known_ids(
     return np.array(known, dtype=np.int32)[code]
 
 
-def _read_table(
-    path: Path, format: str, asked: dict[str, str | None]
-) -> tuple[Any, dict[str, str], Ordering | None]:
-    """The columns an event log needs, the name of the column that plays each role, and the order without any."""
+@dataclass(frozen=True)
+class Columns:
+    """The name of the column that plays each role, and which of them nobody said."""
+
+    name: dict[str, str]
+    guesses: tuple[Guess, ...] = ()
+
+
+def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns, Ordering | None]:
+    """The columns an event log needs, which of them plays which role, and the order without any."""
     from pyarrow import csv
 
-    name: dict[str, str] = {}
+    chosen: list[Columns] = []
 
     def choose(found: list[str]) -> Collection[str]:
-        name.update(column_names(asked, found))
-        return name.values()
+        chosen.append(column_names(reading.columns, found))
+        return chosen[-1].name.values()
 
     if format == "parquet":
         table, names = parquet_table(path, choose)
-        return table, name, as_in_the_file(names, lambda: first_rows(path, SAMPLE), name)
-    parse = csv.ParseOptions(delimiter="\t" if format == "tsv" else ",", newlines_in_values=True)
-    table, names = csv_table(path, parse, choose)
-    ordering = as_in_the_file(names, lambda: _first_lines(path, parse, names), name)
+        name = chosen[-1].name
+        return table, chosen[-1], as_in_the_file(names, lambda: first_rows(path, SAMPLE), name)
+    if format == "xes":
+        table, names = xes_table(path, choose)
+        name = chosen[-1].name
+        ordering = as_in_the_file(names, lambda: table.slice(0, 0), name)
+    else:
+        delimiter = reading.separator(format)
+        parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        table, names = csv_table(path, parse, choose)
+        name = chosen[-1].name
+        ordering = as_in_the_file(names, lambda: _first_lines(path, parse, names), name)
     column = table.schema.get_field_index(name["item"])
-    return table.set_column(column, name["item"], _integers(table.column(column))), name, ordering
+    items = _integers(table.column(column))
+    return table.set_column(column, name["item"], items), chosen[-1], ordering
 
 
 def _first_lines(path: Path, parse: Any, names: list[str]) -> Any:
@@ -163,10 +184,16 @@ def _first_lines(path: Path, parse: Any, names: list[str]) -> Any:
         )
 
 
-def column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, str]:
-    """Which column plays each role; `order` plays none where nobody asked for it or has it."""
+def column_names(asked: dict[str, str | None], found: list[str]) -> Columns:
+    """Which column plays each role; `order` plays none where nobody asked for it or has it.
+
+    Where columns are not called after their roles, the names that process mining gives them are known.
+    """
     name = {role: column or role for role, column in asked.items()}
-    if asked["order"] is None and "order" not in found:
+    missing = {role for role in ("sequence", "item") if asked[role] is None and role not in found}
+    guesses = family_columns(asked, found) if missing else ()
+    name |= {guess.option: guess.value for guess in guesses}
+    if asked["order"] is None and name["order"] not in found:
         del name["order"]
     faults = []
     for role, column in name.items():
@@ -179,13 +206,11 @@ def column_names(asked: dict[str, str | None], found: list[str]) -> dict[str, st
         cure = f"Columns found: {known}. Name yours with --sequence, --item, --order."
         cure += _suggested(asked, found)
         raise DataError(listed(f"{counted(len(faults), 'fault')}:", faults, cure))
-    return name
+    return Columns(name, guesses)
 
 
 def _suggested(asked: dict[str, str | None], found: list[str]) -> str:
     """Options that name the columns, where their names tell which is which."""
-    if len(found) == 1 and (d := next((d for d in ";\t|" if d in found[0]), None)):
-        return f" The delimiter seems to be {d!r}: save the file with commas, or tabs as .tsv."
     options, taken = [], {x for x in asked.values() if x is not None}
     for role, given in asked.items():
         free = [x for x in found if x not in taken and found.count(x) == 1]

@@ -1,8 +1,9 @@
 """A data file before and while it is read: its format, whether it holds what its name says, whether it stays as it is.
 
-The suffix says the format, unless `format` does; that of a compressed file is the one before `.gz` or `.zst`. Content
-that is plainly something else is refused, not read as words: archives and other binary files by their first bytes,
-JSON, XML, HTML and tables named like a text by their first lines. Where in doubt a text is a text.
+The suffix says the format, unless `format` does; that of a compressed file is the one before `.gz` or `.zst`. XES logs
+and SPMF sequences, which come under any name, are known by how they begin, and so is all that comes through standard
+input. Content that is plainly something else is refused, not read as words: archives and other binary files by their
+first bytes, JSON, XML, HTML and tables named like a text by their first lines. Where in doubt a text is a text.
 """
 
 import csv
@@ -15,14 +16,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from attomaton.corpus.guesses import Guess
 from attomaton.disk.doors import data_stream, packing
+from attomaton.disk.spool import is_spooled
 from attomaton.errors import DataError, one_of
 
 SUFFIXES = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".xes": "xes",
+    ".spmf": "spmf",
 }  # fmt: skip
-FORMATS = ("text", "jsonl", "csv", "tsv", "parquet")
-LOGS = ("csv", "tsv", "parquet")  # formats of event logs
+FORMATS = ("text", "jsonl", "csv", "tsv", "parquet", "xes", "spmf", "events")
+LOGS = ("csv", "tsv", "parquet", "xes")  # formats of event logs, which have columns
+LISTS = ("spmf", "events")  # sequences without columns
+SEPARATED = {"csv": ",", "tsv": "\t"}  # what stands between values, unless it is said
 EVENTS = tuple(suffix for suffix, format in SUFFIXES.items() if format in LOGS)
 
 PACKED = (".gz", ".gzip", ".zst", ".zstd")  # suffixes behind the one that says the format
@@ -45,8 +51,17 @@ _MAGIC = {
 _UNPACK = {
     "gzip": "gunzip -k", "zip": "unzip", "zstd": "unzstd", "bzip2": "bunzip2 -k", "xz": "unxz -k", "7z": "7z x",
 }  # fmt: skip
+_LOOKS = {
+    "jsonl": "one JSON object a line", "csv": "a table with commas", "tsv": "a table with tabs", "parquet": "Parquet",
+}  # fmt: skip
 _PICKLE = re.compile(rb"\x80[\x02-\x05](\x95|c|\}|\]|q|K|X)", re.DOTALL)
 _JSON = re.compile(r'\s*(\{|\[\s*\{)\s*"(\\.|[^"\\])*"\s*:')
+_XES = re.compile(
+    r"\s*(<\?xml[^>]*\?>\s*)?(<!--.*?-->\s*)*<log\s[^>]*(xes\.|xes-standard)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SPMF = re.compile(r"(<\d+> +)?\d+( +\d+)* +-1( +(<\d+> +)?\d+( +\d+)* +-1)* +-2")
+_NOTE = re.compile(r"[#%@]")  # begins a line of SPMF that holds no sequence
 _XML = re.compile(r"\s*<\?xml\s|\s*<(log|svg)\s[^>]*xmlns|\s*<log\s[^>]*xes\.", re.IGNORECASE)
 _HTML = re.compile(r"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
 _HEADER = re.compile(r"[^\W\d][\w :.@#/()-]{0,39}")
@@ -58,7 +73,51 @@ def format_of(path: Path, said: str | None = None) -> str:
     if said is not None:
         one_of("format", said, FORMATS)
         return said
-    return SUFFIXES.get(suffix_of(path), "text")
+    return _found(path)[0]
+
+
+def guessed_format(path: Path, said: str | None = None) -> tuple[Guess, ...]:
+    """The format of a file where neither its name nor an option says it, but what it holds."""
+    format, why = ("", "") if said is not None else _found(path)
+    return (Guess("format", format, why),) if why else ()
+
+
+def _found(path: Path) -> tuple[str, str]:
+    """The format of a file, and by what it is known where its name does not say it."""
+    kind = SUFFIXES.get(suffix_of(path))
+    if kind is not None or not path.is_file():
+        return kind or "text", ""
+    try:
+        with data_stream(path) as stream:
+            head = stream.read(LOOK)
+    except (OSError, ValueError):
+        return "text", ""  # reading it says what is wrong
+    text, complete = head.decode("utf-8-sig", "replace"), len(head) < LOOK
+    if _XES.match(text):
+        return "xes", "it begins as an XES log does"
+    if is_spmf(_whole_lines(text, complete)):
+        return "spmf", "its lines are numbers with -1 behind each set and -2 at the end"
+    if not is_spooled(path):
+        return "text", ""
+    found = "parquet" if binary_format(head) == "parquet" else text_format(text, complete)
+    return (found, f"it is {_LOOKS[found]}") if found in _LOOKS else ("text", "it holds words")
+
+
+def is_spmf(lines: list[str]) -> bool:
+    """Whether lines are sequences as SPMF writes them, with notes between them or without.
+
+    >>> is_spmf(["@ITEM=1=tea", "1 -1 2 3 -1 -2"]), is_spmf(["1 2", "-1 -2"])
+    (True, False)
+    """
+    rows = [line.strip() for line in lines if not _NOTE.match(line.lstrip())]
+    return bool(rows) and all(map(_SPMF.fullmatch, rows[:LINES]))
+
+
+def _whole_lines(text: str, complete: bool) -> list[str]:
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not complete and len(lines) > 1:
+        lines.pop()  # cut off somewhere
+    return lines
 
 
 def suffix_of(path: Path) -> str:
@@ -106,9 +165,7 @@ def text_format(text: str, complete: bool) -> str | None:
     >>> text_format('{"a": 1}\\n{"a": 2}\\n', True), text_format('"Well," she said, "{x}".', True)
     ('jsonl', None)
     """
-    lines = [line for line in text.split("\n") if line.strip()]
-    if not complete and len(lines) > 1:
-        lines.pop()  # cut off somewhere
+    lines = _whole_lines(text, complete)
     if _JSON.match(text):
         if lines and sum(map(_is_object, lines[:LINES])) * 5 >= 4 * len(lines[:LINES]):
             return "jsonl"
@@ -172,23 +229,35 @@ def _about_binary(path: Path, found: str, kind: str) -> str:
 def _about_text(path: Path, what: str) -> str:
     as_words = "To read it as words all the same, say --format text."
     if what in ("jsonl", "csv", "tsv"):
-        looks = {
-            "jsonl": "one JSON object a line",
-            "csv": "a table with commas",
-            "tsv": "a table with tabs",
-        }[what]
-        return f"holds {looks}, not plain text. Name it .{what}, or say --format {what}. {as_words}"
+        return f"holds {_LOOKS[what]}, not plain text. Name it .{what}, or say --format {what}. {as_words}"
     if what == "JSON":
         return (
             'holds JSON, not plain text. Write one object {"tokens": […], "next": …} a line into a .jsonl '
             f"file. {as_words}"
         )
     if what.startswith("table"):
-        return f"holds a {what}, not plain text. Save it with commas, as .csv. {as_words}"
-    export = " (for an XES log: one event a row)" if what == "XML" else ""
-    return (
-        f"holds {what}, not plain text. Export its content as text or as .csv{export}. {as_words}"
-    )
+        return f"holds a {what}, not plain text. Say --format csv --delimiter ';'. {as_words}"
+    return f"holds {what}, not plain text. Export its content as text or as .csv. {as_words}"
+
+
+def other_delimiter(path: Path, delimiter: str) -> str:
+    """What to say where a table is plainly separated by something else; nothing where it is not."""
+    with data_stream(path) as stream:
+        head = stream.read(LOOK)
+    lines = _whole_lines(head.decode("utf-8-sig", "replace"), len(head) < LOOK)[:LINES]
+    for other, typed in ((";", "';'"), ("\t", "tab"), (",", "','"), ("|", "'|'")):
+        if other != delimiter and _width(lines, other) > max(1, _width(lines, delimiter)):
+            return f" The delimiter seems to be {other!r}: say --delimiter {typed}."
+    return ""
+
+
+def _width(lines: list[str], delimiter: str) -> int:
+    """Fields in each line, where all have as many; 0 where not."""
+    try:
+        widths = {len(row) for row in csv.reader(lines, delimiter=delimiter) if row}
+    except csv.Error:
+        return 0
+    return widths.pop() if len(widths) == 1 else 0
 
 
 def _names(kind: str) -> str:

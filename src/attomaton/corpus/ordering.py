@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.corpus.guesses import bare
 from attomaton.corpus.times import DATES, Times, examples, looks_like_times, read_times
 from attomaton.corpus.vocabulary import INTEGER
 from attomaton.errors import DataError, counted, listed, visible
@@ -159,12 +160,8 @@ def as_in_the_file(
 
 def likely(role: str, names: list[str]) -> str | None:
     """The column that by its name plays a role, if one does."""
-    plain = {_bare(x): x for x in reversed(names)}
-    return next((plain[_bare(x)] for x in USUAL[role] if _bare(x) in plain), None)
-
-
-def _bare(name: str) -> str:
-    return "".join(c for c in name.casefold() if c.isalnum() or c == ":")
+    plain = {bare(x): x for x in reversed(names)}
+    return next((plain[bare(x)] for x in USUAL[role] if bare(x) in plain), None)
 
 
 def _is_time(sample: Any, name: str) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import Samples, SetAside, collect_bags
 from attomaton.corpus.vocabulary import Vocabulary
@@ -60,6 +61,7 @@ class Parts:
     too_short: int
     set_aside: SetAside
     ordering: Ordering | None = None  # of the rows of an event log
+    guesses: tuple[Guess, ...] = ()
 
     @staticmethod
     def read(path: Path) -> "Parts":

@@ -1,4 +1,4 @@
-"""Files -> `Windows` and `Samples`: rows of contexts, event logs and plain text, told apart by their suffix.
+"""Files -> `Windows` and `Samples`: contexts, event logs and text, told apart by their suffix or by what they hold.
 
 Everything a file can get wrong is said at once, with its line or row, before any sample is built.
 """
@@ -20,7 +20,9 @@ import numpy as np
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.datasets import DATASETS, data_file
 from attomaton.corpus.events import read_events
-from attomaton.corpus.files import LOGS, format_of, unchanged
+from attomaton.corpus.files import LOGS, format_of, guessed_format, unchanged
+from attomaton.corpus.guesses import tell
+from attomaton.corpus.lists import read_event_lines, read_spmf
 from attomaton.corpus.ordering import announce
 from attomaton.corpus.parts import Parts, Tally, cut_into_parts, write_run
 from attomaton.corpus.reading import AS_NAMED, Reading
@@ -44,8 +46,9 @@ from attomaton.corpus.windows import (
     windows_from_sequences,
 )
 from attomaton.disk.doors import check_memory, is_packed
+from attomaton.disk.spool import shown
 from attomaton.disk.storage import check_file, write_whole
-from attomaton.errors import DataError, counted, listed, nearest
+from attomaton.errors import DataError, UsageError, counted, listed, nearest
 
 ROW, VALUE = 500, 72  # bytes a row takes once it is read, and each value in it
 CHECKED = 1 << 12  # rows after which they are added up
@@ -86,13 +89,20 @@ def read_windows(
                 windows = _read_rows(path, vocabulary)
             elif kind in LOGS:
                 windows = read_events(path, kind, reading, vocabulary)
+            elif kind == "spmf":
+                windows = read_spmf(path, reading.window, vocabulary)
+            elif kind == "events":
+                windows = read_event_lines(path, reading.window, vocabulary)
             else:
                 if reading.format is None and not path.is_file() and not path.suffix:
                     _log.warning("%s: a pipe, read as words; --format says what else it is.", path)
                 tokeniser = named_tokeniser(reading.tokenising)
                 windows = read_text(path, reading.window, vocabulary, reading.splitting, tokeniser)
-    announce(path, windows.ordering)
-    return replace(windows, origin=str(path))
+        guesses = (*guessed_format(path, reading.format), *windows.guesses)
+    said = shown(path, str(path))
+    tell(said, guesses)
+    announce(said, windows.ordering)
+    return replace(windows, origin=said, guesses=guesses)
 
 
 def read_parts(
@@ -117,16 +127,20 @@ def read_parts(
         tally = Tally.of(len(windows.ids), windows)
         part_of, parts = cut_into_parts([tally], windows.vocabulary, windows.noun, size)
         write_run(folder, 0, windows, part_of)
-        return windows.vocabulary, _some(replace(parts, ordering=windows.ordering), path)
+        return windows.vocabulary, _some(
+            replace(parts, ordering=windows.ordering, guesses=windows.guesses), path
+        )
     with _about(path), unchanged(path):
         reading.check(path)
         words, parts = read_shards(path, folder, reading, vocabulary, size, run, progress)
-    return words, _some(parts, path)
+        guesses = guessed_format(path, reading.format)
+    tell(shown(path, str(path)), guesses)
+    return words, _some(replace(parts, guesses=guesses), path)
 
 
 def _some(parts: Parts, path: Path) -> Parts:
     if not parts.parts:
-        raise nothing_left(str(path), parts.windows, parts.set_aside)
+        raise nothing_left(shown(path, str(path)), parts.windows, parts.set_aside)
     return parts
 
 
@@ -138,15 +152,17 @@ def _about(path: Path) -> Iterator[None]:
     """Errors about a file's content begin with its name."""
     try:
         yield
+    except UsageError as fault:
+        raise UsageError(shown(path, str(fault))) from None
     except DataError as fault:
         named = str(fault).startswith(f"{path}:")
-        raise DataError(str(fault) if named else f"{path}: {fault}") from None
+        raise DataError(shown(path, str(fault) if named else f"{path}: {fault}")) from None
     except MemoryError:
-        raise DataError(f"{path}: there is not enough memory to read it.") from None
+        raise DataError(shown(path, f"{path}: there is not enough memory to read it.")) from None
     except OSError as fault:
         if fault.errno in FULL:
             raise  # what is written on the way has no room; the file itself is fine
-        raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
+        raise DataError(shown(path, f"{path}: cannot be read: {fault.strerror or fault}")) from None
 
 
 def read_samples(
@@ -160,13 +176,15 @@ def read_samples(
     dates: str | None = None,
     split: str | None = None,
     tokenizer: str | os.PathLike[str] | None = None,
+    delimiter: str | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Samples:
     r"""The samples of a file: its realizable windows (see `read_windows`) as merged bags.
 
-    The file's suffix says its format, unless `format` does ("text", "jsonl", "csv", "tsv" or "parquet"). Plain text and
-    event logs are cut into contexts of `context` tokens; `split` and `tokenizer` say what documents and tokens of a
-    text are, `sequence`, `item`, `order` and `dates` which columns of an event log say what: docs/data.md tells all.
+    The file's suffix says its format, unless `format` does ("text", "jsonl", "csv", "tsv", "parquet", "xes", "spmf",
+    "events"). Plain text and event logs are cut into contexts of `context` tokens; `split` and `tokenizer` say what
+    documents and tokens of a text are, `sequence`, `item`, `order`, `dates` and `delimiter` what is what in an event
+    log: docs/data.md tells all.
     What is wrong with a file raises a `DataError`, options that do not fit its format a `UsageError`.
 
     >>> from tempfile import TemporaryDirectory
@@ -176,7 +194,7 @@ def read_samples(
     ...     read_samples(path, context=2, sequence="user", item="page", order="time")
     Samples(1 sample, 2 tokens, 1 last token, 1 set aside)
     """
-    reading = Reading(context, format, sequence, item, order, dates, split, tokenizer)
+    reading = Reading(context, format, sequence, item, order, dates, split, tokenizer, delimiter)
     return read_windows(path, reading, vocabulary).samples()
 
 

@@ -2,8 +2,9 @@
 
 Which option goes with which format:
 
-    context                      plain text and event logs; rows of JSONL are contexts already
+    context                      all but JSONL, whose rows are contexts already
     sequence item order dates    event logs
+    delimiter                    event logs in lines (.csv, .tsv)
     split tokenizer              plain text
 """
 
@@ -11,13 +12,28 @@ import os
 from dataclasses import dataclass, fields
 from numbers import Integral
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from attomaton.corpus.files import EVENTS, LOGS, check_content, format_of
+from attomaton.corpus.files import EVENTS, LOGS, SEPARATED, check_content, format_of
+from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.text import SPLITS
 from attomaton.corpus.times import DATES
 from attomaton.disk.records import absent
 from attomaton.errors import UsageError, one_of
+
+SPELLED = {"tab": "\t", "\\t": "\t", "space": " "}  # delimiters that are awkward to type
+
+
+@runtime_checkable
+class Found(Protocol):
+    """What was found out while a file was read."""
+
+    @property
+    def ordering(self) -> Ordering | None: ...  # noqa: D102
+
+    @property
+    def guesses(self) -> tuple[Guess, ...]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +48,11 @@ class Reading:
       2/3/2024 is. Without such a column the file's order counts. What was done is in `ordering`, and is
       told to the logger "attomaton". A label's context is the up to `context` events before it in its
       sequence. Integer items stay integers.
+      `delimiter` is what stands between the values of a line ("tab" and "space" in words). Columns that are called
+      as programs of process mining call them are known without options; what was taken for what is in `guesses`.
+    - `.xes`: a log of process mining, read as an event log with columns `case:concept:name`, `concept:name`, …
+    - `.spmf`: a sequence a line, `-1` behind each set of items and `-2` at the end.
+    - `format="events"`: one event a line, blank lines between sequences.
     - anything else: plain text. `split` says what its documents are ("stream", "lines" or
       "paragraphs", see `attomaton.corpus.text`), `tokenizer` what a token is ("words", "lower", "chars" or
       a file, see `attomaton.corpus.tokenisers`). By default it is one stream of words with `<eos>` for each
@@ -41,13 +62,14 @@ class Reading:
     """
 
     context: int | None = absent()
-    format: str | None = absent()  # text, jsonl, csv, tsv or parquet
+    format: str | None = absent()  # text, jsonl, csv, tsv, parquet, xes, spmf or events
     sequence: str | None = absent()
     item: str | None = absent()
     order: str | None = absent()
     dates: str | None = absent()
     split: str | None = absent()
     tokenizer: str | os.PathLike[str] | None = absent()  # kept as a text
+    delimiter: str | None = absent()
 
     def __post_init__(self) -> None:
         """Refuse what a program may pass by mistake and a command line cannot."""
@@ -111,9 +133,17 @@ class Reading:
         own = self.given
         return Reading(**{x: getattr(self if x in own else other, x) for x in OPTIONS})
 
-    def done(self, ordering: Ordering | None) -> "ReadAs":
-        """What is kept of a file that was read so, its rows put in this order."""
-        return ReadAs(**{x: getattr(self, x) for x in OPTIONS}, ordering=ordering)
+    def done(self, found: "Found") -> "ReadAs":
+        """What is kept of a file that was read so: these options, its rows' order, and what was guessed."""
+        return ReadAs(
+            **{x: getattr(self, x) for x in OPTIONS},
+            ordering=found.ordering, guesses=found.guesses or None,
+        )  # fmt: skip
+
+    def separator(self, kind: str) -> str:
+        """What stands between the values of a line."""
+        said = self.delimiter
+        return SEPARATED[kind] if said is None else SPELLED.get(said, said)
 
     def check(self, path: Path) -> str:
         """The format of a file that holds what it should, and with which these options make sense."""
@@ -129,6 +159,8 @@ class Reading:
             one_of("split", self.split, SPLITS)
         if self.dates is not None:
             one_of("dates", self.dates, DATES)
+        if self.delimiter is not None:
+            self._check_delimiter(path, kind)
         named = [f"--{role}" for role, name in self.columns.items() if name is not None]
         if named and kind not in LOGS:
             raise UsageError(
@@ -146,11 +178,28 @@ class Reading:
                     "already are contexts. Leave it out."
                 )
         elif self.context is None:
-            noun = "an event log" if kind in LOGS else "plain text"
+            noun = "plain text" if kind == "text" else "an event log"
             raise UsageError(f"{path}: {noun} is cut into contexts of N tokens; say --context N.")
         elif self.context < 1:
             raise UsageError(f"{path}: --context must be at least 1, not {self.context}.")
         return kind
+
+    def _check_delimiter(self, path: Path, kind: str) -> None:
+        if kind not in SEPARATED:
+            raise UsageError(
+                f"{path}: --delimiter says what separates the values of a table in lines, and {_called(path, kind)} "
+                "is none. For such a table under another name, say --format csv as well."
+            )
+        mark = self.separator(kind)
+        if len(mark) != 1 or not mark.isascii() or mark in '"\r\n' or mark.isalnum():
+            raise UsageError(
+                f"--delimiter {self.delimiter!r}: one character is needed, neither letter, digit nor quote, "
+                f"or {' or '.join(SPELLED)}."
+            )
+
+
+def _called(path: Path, kind: str) -> str:
+    return f"a {path.suffix.lower()} file" if path.suffix else f"what holds {kind}"
 
 
 OPTIONS = tuple(one.name for one in fields(Reading))
@@ -159,6 +208,7 @@ AS_NAMED = Reading()  # as the suffix says, no option given
 
 @dataclass(frozen=True, repr=False)
 class ReadAs(Reading):
-    """How a file was read: as was asked, and how rows were put in order."""
+    """How a file was read: as was asked, how rows were put in order, and what was guessed."""
 
     ordering: Ordering | None = absent()
+    guesses: tuple[Guess, ...] | None = absent()

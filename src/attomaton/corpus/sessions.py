@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.corpus.files import EVENTS
 from attomaton.disk.storage import check_file, write_whole
 from attomaton.errors import UsageError
 
 FAVOURED = 10.0  # how much likelier a favourite is
 GAP = 90.0  # minutes between two events of a user, on average
+
+KINDS = (".csv", ".tsv", ".parquet", ".jsonl")  # of files that are written
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +103,8 @@ def write_sessions(
             f"{path}: a .jsonl file holds contexts of N ≥ 1 events (--context N), an event log holds "
             "events and is cut when it is read."
         )
-    if suffix not in (*EVENTS, ".jsonl"):
-        known = ", ".join((*EVENTS, ".jsonl"))
+    if suffix not in KINDS:
+        known = ", ".join(KINDS)
         raise UsageError(f"{path}: sessions go into a file of kind {known}.")
 
     def write(work: Path) -> None:

@@ -188,7 +188,7 @@ class _Ids:
 
     def _find(self, word: str) -> int:
         assert self._given is not None
-        label = _as_label(word, self._given)
+        label = as_label(word, self._given)
         found = self._given.id_of(label)
         if found is None:
             self._faults.append(outside(label, f"line {self.line}", self._given))
@@ -196,7 +196,7 @@ class _Ids:
         return found
 
 
-def _as_label(word: str, vocabulary: Vocabulary) -> Label:
+def as_label(word: str, vocabulary: Vocabulary) -> Label:
     """The word itself where the vocabulary has it, else the integer it spells, else the word."""
     if word in vocabulary or not re.fullmatch(INTEGER, word):
         return word

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import (
     Samples,
@@ -64,6 +65,7 @@ class Windows(Tabular):
     too_short: int = 0  # sequences without a window, empty ones too
     origin: str = ""  # the file they were read from
     ordering: Ordering | None = None  # how the rows of an event log were put in order
+    guesses: tuple[Guess, ...] = ()  # what was found out about the file without being told
     # Where each sequence begins in `ids`; None where contexts were given as such.
     starts: Int[np.ndarray, " sequences"] | None = None
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.datasets import data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, ReadAs, Reading
 from attomaton.disk.formats import read_arrays, write_arrays, write_columns
@@ -85,10 +86,10 @@ def bootstrap_run(
         tally, resumed = _tallied(work, known, many, seed, engine, progress)
         found = stability(known, tally, LISTED)
         summary = Bootstrap(
-            str(data), reading.done(windows.ordering), len(windows.vocabulary), int(windows.realizable.sum()),
+            data_name(data), reading.done(windows), len(windows.vocabulary), int(windows.realizable.sum()),
             seed, found, time.perf_counter() - begin, peak_memory_mb(), str(out), resumed, place.replaced,
         )  # fmt: skip
-        told = {"data": str(data), "resamples": many, "seed": seed, **reading.given}
+        told = {"data": data_name(data), "resamples": many, "seed": seed, **reading.given}
         provenance(work, told, summary)
         write_columns(work / "data.parquet", _columns(known, tally))
         save(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.datasets import data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, ReadAs, Reading
 from attomaton.corpus.samples import Samples
@@ -132,13 +133,13 @@ def dimensions_run(
         end, points, resumed = asked.solved(work, asked_for)
         rows = _rows(points)
         summary = Dimensions(
-            str(data), reading.done(windows.ordering), asked.words, len(samples.vocabulary),
+            data_name(data), reading.done(windows), asked.words, len(samples.vocabulary),
             int(samples.rows.sum()), asked.differences, rows, end, _all_strict(rows, end),
             rule_of_thumb(asked.differences),
             _left_out(points), time.perf_counter() - begin, peak_memory_mb(), str(out), resumed,
             place.replaced,
         )  # fmt: skip
-        told = {**config, "data": str(data), "embeddings": embeddings, **reading.given}
+        told = {**config, "data": data_name(data), "embeddings": embeddings, **reading.given}
         provenance(work, {k: v for k, v in told.items() if k != "versions"}, summary)
         write_columns(work / "data.parquet", _columns(points, seed))
         if rows:

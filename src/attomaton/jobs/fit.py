@@ -22,8 +22,9 @@ from typing import Any
 from uuid import uuid4
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.corpus.datasets import data_file
+from attomaton.corpus.datasets import data_file, data_name
 from attomaton.corpus.files import changed
+from attomaton.corpus.guesses import tell
 from attomaton.corpus.ordering import announce
 from attomaton.corpus.parts import Parts, read_part
 from attomaton.corpus.readers import read_parts
@@ -108,8 +109,8 @@ def fit_run(
         if table is not None:
             arrays["E"] = table.E
         provenance = {
-            "data": str(data),
-            "reading": reading.done(parts.ordering),
+            "data": data_name(data),
+            "reading": reading.done(parts),
             "command": command(),
             "environment": environment(),
             "set_aside": asdict(parts.set_aside),
@@ -120,7 +121,7 @@ def fit_run(
     return {
         **plain(summary),
         "set_aside": asdict(parts.set_aside),
-        "reading": reading.done(parts.ordering),
+        "reading": reading.done(parts),
         "embeddings": source.words(len(words)),
         "parts": len(parts.parts),
         "resumed_parts": resumed,
@@ -156,6 +157,7 @@ def _prepared(
     if done.is_file():
         Ledger(folder.parent).found("reading")
         words, parts = _corpus(str(folder), done.stat().st_mtime_ns)
+        tell(data, parts.guesses)
         announce(data, parts.ordering)
         return words, parts
     folder = Path(os.path.abspath(folder))  # workers may stand elsewhere

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.base.progress import Progress
+from attomaton.corpus.datasets import data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, ReadAs, Reading
 from attomaton.corpus.samples import Samples
@@ -168,7 +169,7 @@ def train_run(
     limit = _as_trained(limit, settings.optimizer, settings.factorised)
     ends = ends_of(limit, limit_norm(settings.optimizer, settings.factorised))
     config = {
-        "data": str(data),
+        "data": data_name(data),
         "embeddings": None if embeddings is None else str(embeddings),
         "vocabulary": None if vocabulary is None else str(vocabulary),
         "dimension": dimension,
@@ -271,7 +272,7 @@ def limit_to_reach(
         windows = read_windows(data, reading, source.vocabulary)
         K = len(windows.vocabulary)
         limit = solve_limit(windows.samples(), source.embeddings(K))
-        return limit, reading.done(windows.ordering), source.words(K)
+        return limit, reading.done(windows), source.words(K)
     options = ("embeddings", "vocabulary", "dimension")
     more = [name for name, x in zip(options, asked_for, strict=True) if x is not None]
     named = [f"--{name}" for name in (*reading.given, *more)]

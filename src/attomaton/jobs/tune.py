@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.progress import Progress, quiet
+from attomaton.corpus.datasets import data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.windows import PART
@@ -71,7 +72,7 @@ def tune_run(
             **vars(grid),
         )  # fmt: skip
         predictor.record.update(
-            data={"train": str(data), "validate": str(validate)},
+            data={"train": data_name(data), "validate": data_name(validate)},
             command=command(),
             environment=environment(),
         )

@@ -22,6 +22,7 @@ import numpy as np
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.cases import REALIZABLE, Given, not_applicable
 from attomaton.claims.registry import CLAIMS, Claim, find_claims
+from attomaton.corpus.datasets import data_file, data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.windows import Windows
@@ -64,14 +65,15 @@ def verify_run(
     place = check_place(out, "verification", (data, reading.tokenizer), force)
     windows = None if data is None else read_windows(data, reading)
     mark = None if windows is None else _remember(windows)
-    how = None if windows is None else reading.done(windows.ordering)
+    how = None if windows is None else reading.done(windows)
     config = {
         "claims": ids, "named": bool(only), "quick": quick, "data": mark, "versions": environment(),
     }  # fmt: skip
     with resumed_folder(place, "verify", config) as work:
         folder = work / "claims"
         folder.mkdir(exist_ok=True)
-        asked = (quick, bool(only), data, reading, mark)
+        # Workers have no standard input of ours.
+        asked = (quick, bool(only), None if data is None else data_file(data), reading, mark)
         pieces = [Piece(name, (os.path.abspath(folder), name, *asked)) for name in ids]
 
         def load(piece: Piece) -> Checked | None:
@@ -246,7 +248,7 @@ def _summary(
         "red": red,
         "broken_assumptions": [{"what": k, "claims": v} for k, v in broken.items()],
         "quick": quick,
-        "data": None if data is None else str(data),
+        "data": None if data is None else data_name(data),
         "claims": rows,
         "seconds": sum(r.seconds for r in records),
         "run": str(out),

@@ -109,7 +109,7 @@ def tune(
     gate = fit_gate(train, valid, baselines.ngrams)
     names = list(wanted)
     record: dict[str, Any] = {
-        "reading": plain(reading.done(train.ordering)),
+        "reading": plain(reading.done(train)),
         "chosen": {
             "prior": names[prior],
             "weights": fitted[prior].weight,

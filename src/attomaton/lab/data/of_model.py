@@ -5,6 +5,7 @@ import shlex
 import numpy as np
 from nicegui import ui
 
+from attomaton.corpus.guesses import guesses_text
 from attomaton.corpus.samples import SetAside
 from attomaton.corpus.vocabulary import Label
 from attomaton.folders.model import ModelRecord
@@ -47,11 +48,12 @@ async def build_model(view: View) -> None:
 def provenance(record: ModelRecord) -> list[tuple[str, str]]:
     """Where a model's data came from, by which command, under which versions."""
     how = record.reading
+    guessed = "; ".join(guesses_text(how.guesses or ()))
     reading = ", ".join(f"{k} = {v}" for k, v in how.given.items())
     versions = ", ".join(f"{k} {v}" for k, v in record.environment.items())
     rows = (("data", record.data), ("read with", reading),
-            ("order", None if how.ordering is None else how.ordering.text()), ("command", record.command),
-            ("versions", versions))  # fmt: skip
+            ("order", None if how.ordering is None else how.ordering.text()), ("guessed", guessed),
+            ("command", record.command), ("versions", versions))  # fmt: skip
     return [(name, str(value)) for name, value in rows if value]
 
 
