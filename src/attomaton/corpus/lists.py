@@ -36,7 +36,7 @@ def read_spmf(path: Path, context: int, vocabulary: Vocabulary | None) -> Window
     """The windows of a file of SPMF: a sequence a line."""
     names: dict[int, str] = {}
     faults: list[str] = []
-    events, lines, ends = list[Label](), list[int](), [0]
+    events, lines, ends = list[int](), list[int](), [0]
     for number, line in _lines(path):
         if line[0] in "#%":
             continue
@@ -44,9 +44,9 @@ def read_spmf(path: Path, context: int, vocabulary: Vocabulary | None) -> Window
             if found := _NAME.fullmatch(line):
                 names[int(found[1])] = found[2]
             continue
-        items = list(_items(line.split()))
-        if isinstance(items[-1], str):
-            faults.append(f"line {number}: {items[-1]}")
+        items, fault = _items(line.split())
+        if fault:
+            faults.append(f"line {number}: {fault}")
             continue
         events += items
         lines += [number] * len(items)
@@ -56,30 +56,28 @@ def read_spmf(path: Path, context: int, vocabulary: Vocabulary | None) -> Window
     if faults:
         cure = "A sequence reads 3 -1 5 7 -1 -2: items are numbers, -1 ends a set, -2 the line."
         raise DataError(listed(f"{counted(len(faults), 'fault')}:", faults, cure))
-    named: list[Label] = [names.get(x, x) for x in events]  # type: ignore[call-overload]
+    named: list[Label] = [names[x] if x in names else x for x in events]
     return _windows(path, named, lines, ends, context, vocabulary)
 
 
-def _items(words: list[str]) -> Iterator[int | str]:
-    """The items of a line, or at the end what is wrong with it.
+def _items(words: list[str]) -> tuple[list[int], str]:
+    """The items of a line, and what is wrong with it.
 
-    >>> list(_items("3 -1 5 7 -1 -2".split())), list(_items("3 -1 x".split()))
-    ([3, 5, 7], [3, "'x' is no item"])
+    >>> _items("3 -1 5 7 -1 -2".split()), _items("3 -1 x".split())
+    (([3, 5, 7], ''), ([3], "'x' is no item"))
     """
+    items: list[int] = []
     *inner, last = words
     for word in inner if last == END else words:
         if _ITEM.fullmatch(word):
-            yield int(word)
+            items.append(int(word))
         elif word == END:
-            yield "something stands behind -2"
-            return
+            return items, "something stands behind -2"
         elif word != SET_END and not _TIME.fullmatch(word):
-            yield f"{visible(repr(word), 40)} is no item"
-            return
+            return items, f"{visible(repr(word), 40)} is no item"
     if last != END:
-        yield "no -2 at the end"
-    elif not any(map(_ITEM.fullmatch, inner)):
-        yield "a sequence without an item"
+        return items, "no -2 at the end"
+    return items, "" if items else "a sequence without an item"
 
 
 def read_event_lines(path: Path, context: int, vocabulary: Vocabulary | None) -> Windows:
