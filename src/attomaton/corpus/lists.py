@@ -34,7 +34,7 @@ _NAME = re.compile(r"@ITEM=(-?[0-9]{1,18})=(.*)", re.DOTALL)
 
 def read_spmf(path: Path, context: int, vocabulary: Vocabulary | None) -> Windows:
     """The windows of a file of SPMF: a sequence a line."""
-    names: dict[int, str] = {}
+    names: dict[int, Label] = {}
     faults: list[str] = []
     events, lines, ends = list[int](), list[int](), [0]
     for number, line in _lines(path):
@@ -56,7 +56,7 @@ def read_spmf(path: Path, context: int, vocabulary: Vocabulary | None) -> Window
     if faults:
         cure = "A sequence reads 3 -1 5 7 -1 -2: items are numbers, -1 ends a set, -2 the line."
         raise DataError(listed(f"{counted(len(faults), 'fault')}:", faults, cure))
-    named: list[Label] = [names[x] if x in names else x for x in events]
+    named: list[Label] = [names.get(x, x) for x in events]
     return _windows(path, named, lines, ends, context, vocabulary)
 
 
