@@ -42,6 +42,7 @@ from attomaton.errors import DataError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.finite import FiniteComponent
 from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.mechanics.theory.information import SoftErrors, StandardErrors, luce_errors
 from attomaton.mechanics.theory.limit import (
     Limit,
     Summary,
@@ -315,6 +316,24 @@ class ModelFolder:
             return
         for part in self.record.parts:
             yield self._limit(np.arange(part.first_last, part.final_last + 1))
+
+    def errors(self, limit: Limit) -> SoftErrors:
+        """The standard errors of its limit, part by part as they are asked for; all in one where last tokens are coupled."""
+        parts, last = self.record.parts, limit.graph.pair_last
+        lasts = np.array([0] if self.coupled else [p.first_last for p in parts])
+        pairs = np.searchsorted(last, lasts)
+
+        def make(i: int) -> StandardErrors:
+            self.files.check()
+            files = [self.folder / "samples" / f"{p.part:03d}.parquet" for p in parts]
+            rows = read_rows(files if self.coupled else [files[i]], SAMPLES, "last", None)
+            behind = _samples(self.folder, self.vocabulary, rows, self.record.summary)
+            end = int(last[-1]) if self.coupled else parts[i].final_last
+            graph = limit.graph.between(int(lasts[i]), end)
+            log_pi = limit.finite.log_pi[pairs[i] :][: len(graph.pair_last)]
+            return luce_errors(graph, behind, log_pi)
+
+        return SoftErrors(lasts, pairs, make)
 
     @property
     def coupled(self) -> bool:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
-from math import inf
+from math import inf, isinf
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import ModelFolder
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.evidence import VERDICTS
+from attomaton.mechanics.theory.information import SoftErrors
 from attomaton.mechanics.theory.many import with_reasons
 from attomaton.mechanics.theory.prediction import answer_table, falling
 from attomaton.report.text.rows import csv_lines, json_lines
@@ -45,6 +46,7 @@ class Asked:
     top: int = 10
     radius: float = inf
     backoff: bool = True
+    intervals: bool = True  # of odds, at the end of training
 
 
 ONLY_PREDICT = Asked()
@@ -194,10 +196,9 @@ def answer_piece(
 
     rows, first = payload
     by = _opened(model, sign)
-    vocabulary = by.limit.graph.vocabulary if isinstance(by, Automaton) else by.vocabulary
-    read = read_cells(rows, vocabulary)
+    by_limit = isinstance(by, _Limit)
+    read = read_cells(rows, by.automaton.limit.graph.vocabulary if by_limit else by.vocabulary)
     n, faults = len(rows.cells), read.faults
-    by_limit = isinstance(by, Automaton)
     table = _by_limit(by, read, asked) if by_limit else _by_predictor(by, read, asked)
     judged = [_count(pc.equal(table["status"], x)) if by_limit else 0 for x in VERDICTS]
     strange = _count(pc.greater(pc.list_value_length(table["unknown"]), 0))
@@ -223,11 +224,22 @@ def _count(which: Any) -> int:
     return pc.sum(which).as_py() or 0
 
 
+@dataclass(frozen=True)
+class _Limit:
+    """A limit that was opened to answer."""
+
+    automaton: Automaton
+    errors: SoftErrors
+
+
 @lru_cache(maxsize=1)
 def _opened(model: str, sign: object) -> Any:
-    """The automaton or the predictor of a folder; opened anew where another lies there (`sign`)."""
+    """The limit or the predictor of a folder; opened anew where another lies there (`sign`)."""
     found = _door(model)
-    return Automaton(found.limit(samples=False)) if isinstance(found, ModelFolder) else found
+    if not isinstance(found, ModelFolder):
+        return found
+    limit = found.limit(samples=False)
+    return _Limit(Automaton(limit), found.errors(limit))
 
 
 def _door(model: str) -> Any:
@@ -243,13 +255,16 @@ def _sign(model: Path) -> object:
     return identity(model / KIND_FILE)
 
 
-def _by_limit(automaton: Automaton, read: Read, asked: Asked) -> Any:
+def _by_limit(by: _Limit, read: Read, asked: Asked) -> Any:
     if not len(read.length):  # of which nothing is asked, for the names and kinds of the columns
         one = Read(np.zeros(1, np.int64), np.ones(1, np.int64), {}, {})
-        return _by_limit(automaton, one, asked).slice(0, 0)
+        return _by_limit(by, one, asked).slice(0, 0)
+    automaton = by.automaton
     answers = automaton.predict_ids(read.ids, read.length, asked.radius, read.unknown())
     answers = with_reasons(answers) if asked.explain else answers
-    table = answer_table(automaton, answers, read.ends(), asked.top)
+    sure = asked.intervals and isinf(asked.radius)  # on the way there, odds are those of no fit
+    errors = by.errors if sure else None
+    table = answer_table(automaton, answers, read.ends(), asked.top, errors)
     at = table.column_names.index("status")
     return table.set_column(at, "status", table["status"].cast("string"))
 

@@ -160,8 +160,14 @@ class PriorityGraph(Tabular):
 
     def only(self, last: int) -> "PriorityGraph":
         """The graph of one last token by itself."""
-        pairs, edges = self.pairs_of(last), self.edges_of(last)
-        first, end = np.searchsorted(self.component_last, [last, last + 1])
+        return self.between(last, last)
+
+    def between(self, least: int, most: int) -> "PriorityGraph":
+        """The graphs of some last tokens by themselves."""
+        lasts = [least, most + 1]
+        pairs = slice(*np.searchsorted(self.pair_last, lasts).tolist())
+        edges = slice(*np.searchsorted(self.edge_from, [pairs.start, pairs.stop]).tolist())
+        first, end = np.searchsorted(self.component_last, lasts)
         return PriorityGraph(
             self.vocabulary, self.pair_last[pairs], self.pair_token[pairs],
             self.edge_from[edges] - pairs.start, self.edge_to[edges] - pairs.start, self.edge_weight[edges],

@@ -14,9 +14,9 @@ The log-odds $\log p_i/(1-p_i)$ of a token's share among others have the gradien
 the others among themselves (delta method); so the interval of a share stays between 0 and 1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -40,7 +40,7 @@ from attomaton.mechanics.theory.finite import (
     tied_with_label,
 )
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.numerics import ragged_indices, row_pointer, sum_by, unit_scale
+from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by, unit_scale
 
 LEVEL = 0.95  # of every interval
 INVERTED = 8192  # tokens in a component up to which its covariance is written out (half a gigabyte)
@@ -194,6 +194,17 @@ class StandardErrors(Tabular):
         values = zip(p, se * p * rest / mass.sum(), low / (1 + low), high / (1 + high), strict=True)
         return [Interval(*map(float, row)) for row in values]
 
+    def covariances(self) -> "Covariances":
+        """What intervals of many shares are made of; not of clustered errors."""
+        if self.clustered:
+            raise UsageError("covariances: these errors are clustered by sequence.")
+        start = row_pointer(np.where(self._size <= INVERTED, self._size**2, 0))
+        V = np.empty(start[-1])
+        for block in covariances(self.choices, self.theta):
+            each = ragged_indices(start[block.group], self._size[block.group] ** 2)
+            V[each] = block.information.ravel()
+        return Covariances(self._number, self.theta, self.choices.group, row_pointer(self._size), start, V)
+
     def scores(self) -> list[Interval]:
         """The centred log π of every tied token, in the order of `items`."""
         reach = self._quantile[self.choices.group] * self._all[0]
@@ -267,14 +278,111 @@ class StandardErrors(Tabular):
         return se, self._quantile[group] * se
 
 
+@dataclass(frozen=True, eq=False)
+class Covariances:
+    """The covariances of all components of a limit or a part of it, one after the other.
+
+    `number` is the item of each pair (−1 where it is not tied), `theta` and `group` are those of items, `first` the first
+    item of each component and `start` where its covariance begins in `V`: one too large for that has no room there.
+    """
+
+    number: Int[np.ndarray, " pairs"]
+    theta: Float[np.ndarray, " items"]
+    group: Int[np.ndarray, " items"]
+    first: Int[np.ndarray, " groups_and_one"]
+    start: Int[np.ndarray, " groups_and_one"]
+    V: Float[np.ndarray, " entries"]
+
+    def shares(
+        self, pairs: Int[np.ndarray, "rows mixed"], count: Int[np.ndarray, "rows mixed"]
+    ) -> tuple[Float[np.ndarray, "rows mixed"], Float[np.ndarray, "rows mixed"]]:
+        """Where the intervals of `StandardErrors.shares` begin and end, for many contexts that mix as many tokens each.
+
+        A row mixes tokens of one component. NaN where the error is not known, and in components without a covariance.
+        """
+        item, k = self.number[pairs], pairs.shape[1]
+        group = self.group[item[:, 0]]
+        theta = self.theta[item]
+        mass = count * np.exp(theta - theta.max(axis=1, keepdims=True))
+        rest = mass @ (1.0 - np.eye(k))  # by the others' own sum, as for one context
+        contrast = -mass[:, None, :] / rest[:, :, None]
+        contrast[:, np.arange(k), np.arange(k)] = 1.0
+        first, size = self.first[group], np.diff(self.first)[group]
+        written = self.start[group + 1] > self.start[group]
+        at = item - first[:, None]
+        here = self.start[group][:, None, None] + at[:, :, None] * size[:, None, None] + at[:, None, :]
+        covariance = self.V[np.where(written[:, None, None], here, 0)] if written.any() else contrast
+        se = _root(((contrast @ covariance) * contrast).sum(axis=2))
+        reach = np.where(written[:, None], _normal() * se, np.nan)
+        odds = mass / rest
+        low, high = odds * np.exp(-reach), odds * np.exp(reach)
+        return low / (1 + low), high / (1 + high)
+
+
+@dataclass(frozen=True, eq=False)
+class SoftErrors:
+    """The standard errors of a limit in parts of whole last tokens, each made when it is first asked for.
+
+    Part i holds the last tokens from `lasts[i]` on, and the pairs from `pairs[i]` on; `errors` makes what is known of it,
+    `covariances` may find what was made of that before.
+    """
+
+    lasts: Int[np.ndarray, " parts"]
+    pairs: Int[np.ndarray, " parts"]
+    errors: Callable[[int], StandardErrors]
+    covariances: Callable[[int], Covariances | None] = lambda part: None
+    _made: dict[int, Covariances] = field(default_factory=dict)
+
+    def intervals(
+        self,
+        last: Int[np.ndarray, " rows"],
+        start: Int[np.ndarray, " rows_and_one"],
+        pair: Int[np.ndarray, " mixed"],
+        count: Int[np.ndarray, " mixed"],
+    ) -> tuple[Float[np.ndarray, " mixed"], Float[np.ndarray, " mixed"]]:
+        """Where the interval of each share begins and ends; a row mixes tied pairs of one component."""
+        low, high = np.full(len(pair), np.nan), np.full(len(pair), np.nan)
+        size = np.diff(start)
+        part = np.searchsorted(self.lasts, last, "right") - 1
+        key = part * (int(size.max(initial=0)) + 1) + size
+        order = np.argsort(key, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(key) else ():
+            p, k = int(part[rows[0]]), int(size[rows[0]])
+            for some in np.split(rows, range(many := max(1, TOGETHER // k**2), len(rows), many)):
+                at = start[some][:, None] + np.arange(k)
+                low[at], high[at] = self._shares(p, pair[at] - self.pairs[p], count[at])
+        return low, high
+
+    def _shares(
+        self, p: int, pairs: Int[np.ndarray, "rows mixed"], count: Int[np.ndarray, "rows mixed"]
+    ) -> tuple[Float[np.ndarray, "rows mixed"], Float[np.ndarray, "rows mixed"]]:
+        if p not in self._made:
+            self._made[p] = self.covariances(p) or self.errors(p).covariances()
+        made = self._made[p]
+        low, high = made.shares(pairs, count)
+        group = made.group[made.number[pairs[:, 0]]]
+        large = np.flatnonzero(made.start[group] == made.start[group + 1])
+        errors = self.errors(p) if len(large) else None
+        for row in large.tolist():
+            found = errors.shares(pairs[row], count[row])
+            low[row], high[row] = [x.low for x in found], [x.high for x in found]
+        return low, high
+
+
+def _normal() -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + LEVEL) / 2))
+
+
 def quantiles(
     choices: Choices, sequence: Int[np.ndarray, " choices"] | None
 ) -> Float[np.ndarray, " groups"]:
     """How many standard errors an interval reaches, in each component; NaN where one sequence is all there is."""
-    from scipy.special import ndtri, stdtrit
+    from scipy.special import stdtrit
 
     if sequence is None:
-        return np.full(len(choices.group_weight), ndtri((1 + LEVEL) / 2))
+        return np.full(len(choices.group_weight), _normal())
     many = int(sequence.max(initial=0)) + 1
     known = np.unique(choices.group_of_choice * many + sequence) // many
     # SciPy gives NaN for no degree of freedom, which is what is wanted.

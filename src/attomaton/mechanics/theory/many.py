@@ -19,6 +19,7 @@ from attomaton.errors import counted
 from attomaton.mechanics.theory.dependency import TieFinder
 from attomaton.mechanics.theory.evidence import UNSEEN, VERDICTS, Reach, judge
 from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.mechanics.theory.information import SoftErrors
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import ragged_indices, ragged_softmax, row_pointer, sorted_unique
 
@@ -124,10 +125,32 @@ class Answers(Tabular):
         """The entries with a probability, row by row, the likeliest first."""
         return self.kept[np.lexsort((-self.p[self.kept], self.owner[self.kept]))]
 
+    def intervals(
+        self, errors: SoftErrors
+    ) -> tuple[Float[np.ndarray, " entries"], Float[np.ndarray, " entries"]]:
+        """The 95 % interval of each probability, where tied tokens are mixed; NaN elsewhere: see `Automaton.intervals`."""
+        graph, kept = self.limit.graph, self.kept
+        low, high = np.full(len(self.p), np.nan), np.full(len(self.p), np.nan)
+        if self.limit.dependent:
+            return low, high
+        kept = kept[self.many[self.owner[kept]] > 1]
+        row = self.owner[kept]
+        component = np.where(self.pair[kept] >= 0, graph.component[self.pair[kept]], -1)
+        head = np.flatnonzero(np.diff(row, prepend=-1))
+        length = np.diff(head, append=len(row))
+        one = (component == np.repeat(component[head], length)) & (component >= 0)
+        fixed = np.logical_and.reduceat(one, head) if len(head) else one
+        at = kept[np.repeat(fixed, length)]
+        start = row_pointer(length[fixed])
+        low[at], high[at] = errors.intervals(
+            self.last[row[head[fixed]]], start, self.pair[at], self.count[at]
+        )
+        return low, high
+
     @property
     def best_token(self) -> Int[np.ndarray, " rows"]:
         """The likeliest next token; −1 where there is no answer."""
-        return self._of_best(self.token, -1)
+        return self.of_best(self.token, -1)
 
     @property
     def prediction(self) -> list[Label | None]:
@@ -138,9 +161,10 @@ class Answers(Tabular):
     @property
     def probability(self) -> Float[np.ndarray, " rows"]:
         """Its probability; NaN where there is no answer."""
-        return self._of_best(self.p, np.nan)
+        return self.of_best(self.p, np.nan)
 
-    def _of_best(self, value: np.ndarray, none: float | int) -> np.ndarray:
+    def of_best(self, value: np.ndarray, none: float | int) -> np.ndarray:
+        """A number of the likeliest token of each row; `none` where there is no answer."""
         found, there = np.full(len(self), none, value.dtype), self.best >= 0
         found[there] = value[self.best[there]]
         return found
@@ -180,7 +204,7 @@ class Answers(Tabular):
         kinds = np.where(none, 2, np.where(self.many == 1, 0, 1))
         return pa.table(
             {
-                "prediction": _masked(word(self._of_best(self.token, 0)), none),
+                "prediction": _masked(word(self.of_best(self.token, 0)), none),
                 "probability": pa.array(self.probability, mask=none),
                 "retrieval": _masked(_named(("hard", "soft", ""), kinds), none),
                 "status": _named(VERDICTS, self.verdict),

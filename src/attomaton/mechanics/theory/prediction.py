@@ -18,7 +18,7 @@ from attomaton.mechanics.theory.automaton import (
     unknown_note,
 )
 from attomaton.mechanics.theory.inference import Inference
-from attomaton.mechanics.theory.information import Interval
+from attomaton.mechanics.theory.information import Interval, SoftErrors
 from attomaton.mechanics.theory.many import NEVER_LAST, NOT_A_TOKEN, REASONS, Answers
 from attomaton.numerics import row_pointer
 from attomaton.results import absent
@@ -91,12 +91,17 @@ def falling(p: Mapping[Label, float] | Mapping[Label | None, float]) -> list[Sha
 
 
 def answer_table(
-    automaton: Automaton, answers: Answers, ends: Mapping[int, Label], top: int
+    automaton: Automaton,
+    answers: Answers,
+    ends: Mapping[int, Label],
+    top: int,
+    errors: SoftErrors | None = None,
 ) -> Any:
     """Many answers as a `pyarrow.Table`: the columns of `Answers`, the likeliest tokens and what is to be said of them.
 
     `probabilities` are those of up to `top` tokens, the likeliest first; `ends` are the last tokens outside the
-    vocabulary, by row. Where reasons were asked for, `why` tells in a
+    vocabulary, by row. With `errors`, `low` and `high` have the 95 % interval of a probability where tied tokens are
+    mixed: empty places elsewhere, and without. Where reasons were asked for, `why` tells in a
     line how many tokens won or lost by which, and `reasons` the fate of each, as `Automaton.explain` does.
     """
     import pyarrow as pa
@@ -106,7 +111,16 @@ def answer_table(
     rank = np.arange(len(order)) - np.searchsorted(owner[order], owner[order])
     order = order[rank < top]
     word = automaton.limit.graph.vocabulary.column
-    shares = {"token": word(answers.token[order]).dictionary_decode(), "p": answers.p[order]}
+    low, high = answers.intervals(errors) if errors else (np.full(len(owner), np.nan),) * 2
+    at = table.column_names.index("probability") + 1
+    for name, value in (("high", high), ("low", low)):
+        table = table.add_column(at, name, pa.array(answers.of_best(value, np.nan), from_pandas=True))
+    shares = {
+        "token": word(answers.token[order]).dictionary_decode(),
+        "p": answers.p[order],
+        "low": pa.array(low[order], from_pandas=True),
+        "high": pa.array(high[order], from_pandas=True),
+    }
     table = table.append_column("probabilities", _lists(shares, owner[order], len(answers)))
     unknown = _unknown_of(automaton, answers)
     named = [(i, x) for i, found in unknown.items() for x in found]
