@@ -12,8 +12,10 @@ from attomaton import Automaton, save_model, solve_limit
 from attomaton.corpus import contexts as reading
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import DataError
+from attomaton.folders.model import ModelFolder
 from attomaton.jobs import answer as room
 from attomaton.mechanics.synthetic import draw_samples
+from attomaton.mechanics.theory import information
 from attomaton.mechanics.theory.automaton import in_short
 from attomaton.mechanics.theory.prediction import limit_prediction
 
@@ -24,7 +26,7 @@ BAD = ('{"tokens": []}', "[1, 2.5]", "{broken", "7", '["\\ud800"]', "[null]", '{
 def model(request, tmp_path):
     """A random model of five tokens, its automaton, and contexts to ask it."""
     rng = np.random.default_rng(7)
-    samples = draw_samples(rng, 5, 12, 4, repeats=True)
+    samples = draw_samples(rng, 5, 25, 4, repeats=True)
     E = None if request.param is None else rng.standard_normal((5, request.param))
     save_model(limit := solve_limit(samples, E), tmp_path / "M")
     contexts = [rng.integers(0, 7, rng.integers(1, 7)).tolist() for _ in range(50)]
@@ -41,8 +43,16 @@ def like(row, found, told=None):
                for x in found.unknown]  # fmt: skip
     shares = [(x.token, x.p) for x in found.probabilities if x.p > 0]
     given = [(x["token"], x["p"]) for x in row["probabilities"]]
-    same = [x for x, _ in shares] == [x for x, _ in given] and np.allclose(
-        [p for _, p in shares], [p for _, p in given], rtol=0, atol=1e-12
+    sure = [(x.low, x.high) for x in found.probabilities if x.p > 0]
+    told_sure = [(x["low"], x["high"]) for x in row["probabilities"]]
+    assert (row["low"], row["high"]) == (told_sure[0] if told_sure else (None, None))
+    alike = len(sure) == len(told_sure) and np.allclose(
+        np.array(sure, float), np.array(told_sure, float), 1e-12, 0, equal_nan=True
+    )
+    same = (
+        alike
+        and [x for x, _ in shares] == [x for x, _ in given]
+        and np.allclose([p for _, p in shares], [p for _, p in given], rtol=0, atol=1e-12)
     )
     plain = (
         same
@@ -81,6 +91,7 @@ def test_every_row_says_what_one_context_is_told(call, model, explain, tmp_path)
         told = automaton.explain(context) if explain else None
         assert like(row, limit_prediction(automaton, context, np.inf), told), context
     assert {"determined", "unseen"} <= {row["status"] for row in rows}
+    assert automaton.limit.dependent or any(row["low"] is not None for row in rows)
     assert f"{len(contexts)} contexts" in err
 
 
@@ -90,8 +101,9 @@ def listed(contexts, automaton):
 
 
 def test_control_a_row_of_another_context_is_told_apart(model):
-    _, automaton, contexts = model
-    table = room._by_limit(automaton, listed(contexts, automaton), room.Asked()).to_pylist()
+    folder, automaton, contexts = model
+    by = room._Limit(automaton, ModelFolder(folder).errors(automaton.limit))
+    table = room._by_limit(by, listed(contexts, automaton), room.Asked()).to_pylist()
     wrong = [
         like(row, limit_prediction(automaton, x, np.inf))
         for row, x in zip(table, contexts[1:], strict=False)
@@ -169,12 +181,41 @@ def test_pieces_and_workers_change_nothing(call, model, tmp_path, monkeypatch):
     for name in ("one.jsonl", "one.csv"):
         room.answer_file(folder, tmp_path / "c.jsonl", tmp_path / name)
     monkeypatch.setattr(reading, "ROWS", 7)
+    monkeypatch.setattr(room, "LARGE", 0)  # intervals are made beforehand, and shared
     for name in ("one.jsonl", "one.csv"):
         two = tmp_path / name.replace("one", "two")
         where = ("--engine", "processes", "--workers", "2")
         code, _, err = call("predict", folder, "--file", tmp_path / "c.jsonl", "-o", two, *where)
         assert code == 3, err
         assert two.read_text() == (tmp_path / name).read_text()
+
+
+@pytest.mark.parametrize("model", [None], indirect=True)
+def test_intervals_are_left_out_where_they_are_not_wanted(model, tmp_path, monkeypatch):
+    folder, _, contexts = model
+    (tmp_path / "c.jsonl").write_text(lines(contexts))
+    found = {}
+    for how in ({}, {"intervals": False}, {"radius": 3.0}):
+        room.answer_file(
+            folder,
+            tmp_path / "c.jsonl",
+            out := tmp_path / "o.parquet",
+            room.Asked(**how),
+            force=True,
+        )
+        found[len(found)] = pq.read_table(out)
+    with_, without, radius = found.values()
+    assert 0 < with_["low"].null_count < len(with_)
+    assert {x["low"].null_count for x in (without, radius)} == {len(with_)}
+    assert with_.schema == without.schema == radius.schema
+    # A component too large to be inverted is asked one context at a time, by the same formula.
+    monkeypatch.setattr(information, "INVERTED", 1)
+    monkeypatch.setattr(information, "SOLVED", 1)
+    room._opened.cache_clear()
+    room.answer_file(folder, tmp_path / "c.jsonl", out, force=True)
+    large = pq.read_table(out)
+    for name in ("low", "high"):
+        np.testing.assert_allclose(large[name].to_numpy(), with_[name].to_numpy(), 1e-7)
 
 
 @pytest.mark.parametrize("model", [None], indirect=True)

@@ -61,6 +61,13 @@ Out = Annotated[
 FileColumn = Annotated[
     str | None, typer.Option("--column", help="With --file: column of the contexts (tokens).")
 ]
+Intervals = Annotated[
+    bool | None,
+    typer.Option(
+        "--intervals/--no-intervals",
+        help="With --file: 95 % intervals of odds, for which the samples behind a limit are read (default: yes).",
+    ),
+]
 FileFormat = Annotated[
     str | None,
     typer.Option(
@@ -100,6 +107,7 @@ def predict(
     out: Out = None,
     column: FileColumn = None,
     format: FileFormat = None,
+    intervals: Intervals = None,
     radius: Annotated[
         float | None,
         typer.Option(help="Limit: norm of W along W_svm (default: infinite, the end of training)."),
@@ -133,17 +141,20 @@ def predict(
                 "--file asks about its own contexts: without TOKENS, --sample and --run."
             )
         kind = "a predictor" if (by := is_folder(model, "predictor")) else "a limit"
-        refuse_options(kind, **({"radius": radius} if by else {"backoff": backoff}))
+        refuse_options(
+            kind, **({"radius": radius, "intervals": intervals} if by else {"backoff": backoff})
+        )
         asked = {
             "top": top,
             "radius": inf if radius is None else radius,
             "backoff": backoff is not False,
+            "intervals": intervals is not False,
         }
         _file_answered(
             model, file, out, asked, engine, json, force=force, column=column, format=format
         )
         return
-    tokens = _one_context(tokens, out=out, column=column, format=format)
+    tokens = _one_context(tokens, out=out, column=column, format=format, intervals=intervals)
     if is_folder(model, "predictor"):
         refuse_options("a predictor", radius=radius, run=run)
         found = predictor.predicted(model, tokens, top, backoff is not False, sample, seed or 0)
@@ -239,6 +250,7 @@ def explain(
     out: Out = None,
     column: FileColumn = None,
     format: FileFormat = None,
+    intervals: Intervals = None,
     evidence: Annotated[
         int | None, typer.Option(help="Limit: samples shown behind each edge (default: 3).")
     ] = None,
@@ -260,14 +272,18 @@ def explain(
             raise UsageError(
                 "--file asks about its own contexts: without TOKENS, --evidence, --figure and --run."
             )
-        if not is_folder(model, "predictor"):
-            refuse_options("a limit", backoff=backoff)
-        asked = {"explain": True, "backoff": backoff is not False}
+        kind = "a predictor" if (by := is_folder(model, "predictor")) else "a limit"
+        refuse_options(kind, **({"intervals": intervals} if by else {"backoff": backoff}))
+        asked = {
+            "explain": True,
+            "backoff": backoff is not False,
+            "intervals": intervals is not False,
+        }
         _file_answered(
             model, file, out, asked, engine, json, force=force, column=column, format=format
         )
         return
-    tokens = _one_context(tokens, out=out, column=column, format=format)
+    tokens = _one_context(tokens, out=out, column=column, format=format, intervals=intervals)
     if figure is not None:
         check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):

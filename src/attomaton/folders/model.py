@@ -318,7 +318,7 @@ class ModelFolder:
             yield self._limit(np.arange(part.first_last, part.final_last + 1))
 
     def errors(self, limit: Limit) -> SoftErrors:
-        """The standard errors of its limit, part by part as they are asked for; all in one where last tokens are coupled."""
+        """The standard errors of its limit, part by part as asked for; all in one where last tokens are coupled."""
         parts, last = self.record.parts, limit.graph.pair_last
         lasts = np.array([0] if self.coupled else [p.first_last for p in parts])
         pairs = np.searchsorted(last, lasts)

@@ -7,12 +7,13 @@ The file appears when all of it is there. A row that cannot be read is answered 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
 from itertools import chain, islice
 from math import inf, isinf
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,17 @@ from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import ModelFolder
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.evidence import VERDICTS
-from attomaton.mechanics.theory.information import SoftErrors
+from attomaton.mechanics.theory.information import Covariances, SoftErrors
 from attomaton.mechanics.theory.many import with_reasons
 from attomaton.mechanics.theory.prediction import answer_table, falling
 from attomaton.report.text.rows import csv_lines, json_lines
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
 INVALID = "invalid"
-AHEAD = 3  # pieces for each worker that are read before the first of them is written
+LARGE = (
+    1 << 23
+)  # bytes of a file of contexts from which on workers divide what intervals need of a model
+AHEAD = 6  # pieces for each worker that are read before the first of them is written
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,11 @@ class Asked:
     radius: float = inf
     backoff: bool = True
     intervals: bool = True  # of odds, at the end of training
+
+    @property
+    def sure(self) -> bool:
+        """Whether odds come with intervals: on the way to the end of training, they are those of no fit."""
+        return self.intervals and isinf(self.radius)
 
 
 ONLY_PREDICT = Asked()
@@ -106,22 +115,29 @@ def answer_file(
         if out.exists() and file.exists() and out.samefile(file):
             raise UsageError(f"{out}: is the file that is read; name another one.")
     kind = ".jsonl" if out is None else out.suffix.lower()
-    how = (str(model.resolve()), _sign(model), asked, kind)
+    engine = engine or Here()
+    here, where, sign = isinstance(engine, Here), str(model.resolve()), _sign(model)
     # What is wrong with a model is said before anything is read; workers open it themselves.
-    _opened(*how[:2]) if engine is None or isinstance(engine, Here) else _door(how[0])
+    door = _opened(where, sign, None) if here else _door(where)
     counts = Tally()
 
     def pieces() -> Iterator[Any]:
         nonlocal counts
-        for some, tally, rows in _answers(
-            context_rows(file, format, column), how, engine or Here()
-        ):
-            counts += tally
-            what = f"{counts.rows:,} contexts"
-            if rows.total:
-                unit = 1 if kind == ".parquet" and rows.total < 10**6 else 10**6
-                progress(rows.done // unit, max(rows.total // unit, 1), what)
-            yield some
+        large = not file.is_file() or file.stat().st_size > LARGE
+        shares = isinstance(door, ModelFolder) and asked.sure and large
+        with TemporaryDirectory(prefix="attomaton-") if shares else nullcontext() as shared:
+            how = (where, sign, shared, asked, kind)
+            if isinstance(door, ModelFolder) and shared:
+                parts = [Task(i, i) for i in range(1 if door.coupled else len(door.record.parts))]
+                for i, _ in enumerate(engine.run(weigh_part, parts, *how)):
+                    progress(0, 1, f"intervals, part {i + 1} of {len(parts)}")
+            for some, tally, rows in _answers(context_rows(file, format, column), how, engine):
+                counts += tally
+                what = f"{counts.rows:,} contexts"
+                if rows.total:
+                    unit = 1 if kind == ".parquet" and rows.total < 10**6 else 10**6
+                    progress(rows.done // unit, max(rows.total // unit, 1), what)
+                yield some
         if not counts.rows:
             raise DataError(f"{file}: no rows: the file is empty.")
 
@@ -141,10 +157,12 @@ def _answers(
     for some in _ahead(iter(read), size):
         tasks = [Task(i, (rows, first and not i)) for i, rows in enumerate(some)]
         found: dict[int, tuple[Any, Tally]] = {}
+        following = 0
         for number, answer in engine.run(answer_piece, tasks, *how):
             found[number] = answer
-        for i, rows in enumerate(some):
-            yield (*found.pop(i), replace(rows, cells=[]))
+            while following in found:  # written while others are still at work
+                yield (*found.pop(following), replace(some[following], cells=[]))
+                following += 1
         first = False
 
 
@@ -187,15 +205,47 @@ def _write(path: Path, kind: str, pieces: Iterator[Any]) -> None:
 # Where the work is done
 
 
+def weigh_part(model: str, sign: object, shared: str, asked: Asked, kind: str, part: int) -> None:
+    """Make what intervals need of one part of a model, and leave it in a folder for all workers."""
+    by = _opened(model, sign, shared)
+    if by.automaton.limit.dependent:
+        return
+    made = by.errors.errors(part).covariances()
+    with suppress(OSError):  # where there is no room for it, each makes its own
+        (work := Path(shared, f"{part}.new")).mkdir()
+        for name, value in vars(made).items():
+            np.save(work / f"{name}.npy", value)
+        work.rename(Path(shared, str(part)))
+
+
+def _made(shared: str | None, part: int) -> Covariances | None:
+    """What was left there, if it was: looked into, not held in memory."""
+    if shared is None or not (folder := Path(shared, str(part))).is_dir():
+        return None
+    files = {x.name: folder / f"{x.name}.npy" for x in fields(Covariances)}
+    # An empty file cannot be looked into.
+    return Covariances(
+        **{
+            name: np.load(file, "r" if file.stat().st_size > 4096 else None)
+            for name, file in files.items()
+        }
+    )
+
+
 def answer_piece(
-    model: str, sign: object, asked: Asked, kind: str, payload: tuple[Rows, bool]
+    model: str,
+    sign: object,
+    shared: str | None,
+    asked: Asked,
+    kind: str,
+    payload: tuple[Rows, bool],
 ) -> tuple[Any, Tally]:
     """Some rows answered, as they are to be written (`kind`; the first piece of a CSV has the header), and counted."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     rows, first = payload
-    by = _opened(model, sign)
+    by = _opened(model, sign, shared)
     by_limit = isinstance(by, _Limit)
     read = read_cells(rows, by.automaton.limit.graph.vocabulary if by_limit else by.vocabulary)
     n, faults = len(rows.cells), read.faults
@@ -233,13 +283,17 @@ class _Limit:
 
 
 @lru_cache(maxsize=1)
-def _opened(model: str, sign: object) -> Any:
-    """The limit or the predictor of a folder; opened anew where another lies there (`sign`)."""
+def _opened(model: str, sign: object, shared: str | None) -> Any:
+    """The limit or the predictor of a folder; opened anew where another lies there (`sign`).
+
+    What intervals need of a limit may be `shared` in a folder.
+    """
     found = _door(model)
     if not isinstance(found, ModelFolder):
         return found
     limit = found.limit(samples=False)
-    return _Limit(Automaton(limit), found.errors(limit))
+    errors = replace(found.errors(limit), covariances=partial(_made, shared))
+    return _Limit(Automaton(limit), errors)
 
 
 def _door(model: str) -> Any:
@@ -262,8 +316,7 @@ def _by_limit(by: _Limit, read: Read, asked: Asked) -> Any:
     automaton = by.automaton
     answers = automaton.predict_ids(read.ids, read.length, asked.radius, read.unknown())
     answers = with_reasons(answers) if asked.explain else answers
-    sure = asked.intervals and isinf(asked.radius)  # on the way there, odds are those of no fit
-    errors = by.errors if sure else None
+    errors = by.errors if asked.sure else None
     table = answer_table(automaton, answers, read.ends(), asked.top, errors)
     at = table.column_names.index("status")
     return table.set_column(at, "status", table["status"].cast("string"))

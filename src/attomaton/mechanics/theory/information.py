@@ -40,7 +40,7 @@ from attomaton.mechanics.theory.finite import (
     tied_with_label,
 )
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by, unit_scale
+from attomaton.numerics import ragged_indices, row_pointer, sum_by, unit_scale
 
 LEVEL = 0.95  # of every interval
 INVERTED = 8192  # tokens in a component up to which its covariance is written out (half a gigabyte)
@@ -203,7 +203,9 @@ class StandardErrors(Tabular):
         for block in covariances(self.choices, self.theta):
             each = ragged_indices(start[block.group], self._size[block.group] ** 2)
             V[each] = block.information.ravel()
-        return Covariances(self._number, self.theta, self.choices.group, row_pointer(self._size), start, V)
+        return Covariances(
+            self._number, self.theta, self.choices.group, row_pointer(self._size), start, V
+        )
 
     def scores(self) -> list[Interval]:
         """The centred log π of every tied token, in the order of `items`."""
@@ -282,8 +284,8 @@ class StandardErrors(Tabular):
 class Covariances:
     """The covariances of all components of a limit or a part of it, one after the other.
 
-    `number` is the item of each pair (−1 where it is not tied), `theta` and `group` are those of items, `first` the first
-    item of each component and `start` where its covariance begins in `V`: one too large for that has no room there.
+    `number` is the item of each pair (−1 where it is not tied), `theta` and `group` are those of items, `first` is the
+    first item of each component and `start` where its covariance begins in `V`: one too large has no room there.
     """
 
     number: Int[np.ndarray, " pairs"]
@@ -310,8 +312,12 @@ class Covariances:
         first, size = self.first[group], np.diff(self.first)[group]
         written = self.start[group + 1] > self.start[group]
         at = item - first[:, None]
-        here = self.start[group][:, None, None] + at[:, :, None] * size[:, None, None] + at[:, None, :]
-        covariance = self.V[np.where(written[:, None, None], here, 0)] if written.any() else contrast
+        here = (
+            self.start[group][:, None, None] + at[:, :, None] * size[:, None, None] + at[:, None, :]
+        )
+        covariance = (
+            self.V[np.where(written[:, None, None], here, 0)] if written.any() else contrast
+        )
         se = _root(((contrast @ covariance) * contrast).sum(axis=2))
         reach = np.where(written[:, None], _normal() * se, np.nan)
         odds = mass / rest
@@ -323,8 +329,8 @@ class Covariances:
 class SoftErrors:
     """The standard errors of a limit in parts of whole last tokens, each made when it is first asked for.
 
-    Part i holds the last tokens from `lasts[i]` on, and the pairs from `pairs[i]` on; `errors` makes what is known of it,
-    `covariances` may find what was made of that before.
+    Part i holds the last tokens from `lasts[i]` on, and the pairs from `pairs[i]` on; `errors` makes what is known of
+    it, `covariances` may find what was made of that before.
     """
 
     lasts: Int[np.ndarray, " parts"]
@@ -362,7 +368,9 @@ class SoftErrors:
         low, high = made.shares(pairs, count)
         group = made.group[made.number[pairs[:, 0]]]
         large = np.flatnonzero(made.start[group] == made.start[group + 1])
-        errors = self.errors(p) if len(large) else None
+        if not len(large):
+            return low, high
+        errors = self.errors(p)
         for row in large.tolist():
             found = errors.shares(pairs[row], count[row])
             low[row], high[row] = [x.low for x in found], [x.high for x in found]
@@ -389,7 +397,7 @@ def quantiles(
     return stdtrit(np.bincount(known) - 1.0, (1 + LEVEL) / 2)
 
 
-def _root(variance: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def _root(variance: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
     return np.sqrt(np.maximum(variance, 0.0))  # NaN stays NaN
 
 

@@ -128,7 +128,7 @@ class Answers(Tabular):
     def intervals(
         self, errors: SoftErrors
     ) -> tuple[Float[np.ndarray, " entries"], Float[np.ndarray, " entries"]]:
-        """The 95 % interval of each probability, where tied tokens are mixed; NaN elsewhere: see `Automaton.intervals`."""
+        """The 95 % interval of a probability where tied tokens are mixed, as `Automaton.intervals`; NaN elsewhere."""
         graph, kept = self.limit.graph, self.kept
         low, high = np.full(len(self.p), np.nan), np.full(len(self.p), np.nan)
         if self.limit.dependent:

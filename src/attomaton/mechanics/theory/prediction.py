@@ -114,7 +114,9 @@ def answer_table(
     low, high = answers.intervals(errors) if errors else (np.full(len(owner), np.nan),) * 2
     at = table.column_names.index("probability") + 1
     for name, value in (("high", high), ("low", low)):
-        table = table.add_column(at, name, pa.array(answers.of_best(value, np.nan), from_pandas=True))
+        table = table.add_column(
+            at, name, pa.array(answers.of_best(value, np.nan), from_pandas=True)
+        )
     shares = {
         "token": word(answers.token[order]).dictionary_decode(),
         "p": answers.p[order],
