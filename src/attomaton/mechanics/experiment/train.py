@@ -68,6 +68,8 @@ from attomaton.mechanics.experiment.steps import (
 )
 from attomaton.numerics import float64
 
+GATHERED = 2**20  # incidences from which on summing by pairs is faster on a CPU, too
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Training(Tabular):
@@ -204,8 +206,9 @@ def train(
     the run stands, and a run that finds one goes on from there: with the same data and options it ends in
     the same parameters and records as if nothing had happened.
 
-    `layout` is how the gradient is summed, "scatter" (any loss; faster on a CPU) or "gather" (the log-loss of one
-    data set in pairs space, all samples at every step; faster on a GPU); by default what suits the device.
+    `layout` is how the gradient is summed, "scatter" (any loss) or "gather" (the log-loss of one data set in pairs
+    space, all samples at every step; faster on a GPU, and on a CPU from a million incidences on); by default what
+    suits.
 
     Three wins against one give the odds 3:1, half of log 3 on each side:
 
@@ -263,7 +266,7 @@ def train(
     starts = first_parameters(init, sets, tables, B, seed, rank, scale)
 
     fits = tables is None and loss == "log" and batch_size is None and not many
-    gather = _gathers(layout, fits)
+    gather = _gathers(layout, fits, sum(len(s.token) for s in sets))
     every = spacing(steps, every)
     marks = record_steps(steps, every)
     given = Given(
@@ -316,12 +319,12 @@ def _recorded(rate: Float[np.ndarray, " problems"] | None) -> float | tuple[floa
     return tuple(rate.tolist())
 
 
-def _gathers(layout: str | Any | None, fits: bool) -> bool:
+def _gathers(layout: str | Any | None, fits: bool, incidences: int) -> bool:
     """Whether to sum the gradient by pairs, where that is possible."""
     if layout is None:
         import jax
 
-        return fits and jax.default_backend() == "gpu"
+        return fits and (incidences >= GATHERED or jax.default_backend() == "gpu")
     one_of("layout", layout, ("scatter", "gather"))
     if layout == "gather" and not fits:
         raise UsageError(
