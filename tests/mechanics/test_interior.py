@@ -88,7 +88,7 @@ def test_control_a_split_with_one_difference_on_the_wrong_side_is_refused(proble
 
 def test_control_margins_that_are_not_the_smallest_are_refused(problems, monkeypatch):
     exact = interior._exact
-    monkeypatch.setattr(interior, "_exact", lambda *a: 1.01 * exact(*a))
+    monkeypatch.setattr(interior, "_exact", lambda *a: [1.01 * x for x in exact(*a)])
     assert all(again(x) is None for x in problems[:2])
 
 
@@ -101,11 +101,42 @@ def test_wrong_active_margins_are_let_go_and_taken_in(problems):
         slack = np.where(active, np.inf, score[: rows.strict])
         some = active ^ np.isin(np.arange(len(right)), [right.argmax(), slack.argmin()])
         start = np.append(np.where(some, right.max(), 0.0), np.zeros(len(rows.above) - rows.strict))
-        found = interior._exact(rows, start)
+        found, W = interior._exact(rows, start)
         assert found[: rows.strict].min() >= 0
+        assert np.allclose(W, rows.back(found), rtol=0, atol=1e-10 * np.linalg.norm(W))
         assert np.linalg.norm(rows.back(found)) == pytest.approx(
             limit.svm.norm * rows.space.unit, rel=1e-8
         )
+
+
+def test_margins_are_exact_where_multipliers_are_too_large_to_tell():
+    # Two differences that almost contradict each other: W = (1, 2/ε), multipliers 2/ε² + 1 and 2/ε².
+    eps = 1e-4
+    key = np.array([[1.0, 0.0], [0.0, 0.0], [-1.0, eps], [0.0, 0.0]])
+    space = Matrices(key, np.ones((1, 1)), np.zeros(4, int), 1.0)
+    rows = Rows(space, np.array([0, 2]), np.array([1, 3]), 2)
+    y, W = interior._exact(rows, np.full(2, 2.001 / eps**2))
+    assert np.allclose(rows.of_w(W), 1, rtol=0, atol=1e-11)
+    assert np.allclose(W.ravel(), [1, 2 / eps], rtol=1e-9)
+    assert np.allclose(y, 2 / eps**2, rtol=1e-7)
+
+
+def test_single_precision_is_left_where_conjugate_gradients_do_not_mend_it(monkeypatch):
+    rng = np.random.default_rng(5)
+    raw = oracle.draw(rng, 9, 30, 4)
+    samples, E = raw.samples(), check_embeddings(oracle.unit_rows(rng, 9, 4))
+    graph = build_graph(samples)
+    rows = Rows(Matrices.of(graph, E), graph.edge_from, graph.edge_to, len(graph.edge_from))
+    system, B = interior._System(rows, np.float32), rng.standard_normal((4, 4))
+    assert system.kind is np.float32
+    even = system.factored(np.ones(len(rows.above)), 1.0)(B)
+    assert system.kind is np.float32
+    assert np.allclose(even + rows.back(rows.of_w(even)), B, rtol=0, atol=1e-8)
+    monkeypatch.setattr(interior, "FEW", 1)
+    weight = 10 ** rng.uniform(-6, 6, len(rows.above))
+    uneven = system.factored(weight, 1.0)(B)
+    assert system.kind is np.float64
+    assert np.allclose(uneven + rows.back(weight * rows.of_w(uneven)), B, rtol=0, atol=1e-7)
 
 
 def test_a_factor_in_panels_solves_what_is_written_out(monkeypatch):
@@ -123,10 +154,13 @@ def test_a_factor_in_panels_solves_what_is_written_out(monkeypatch):
     found = interior._System(rows).factored(weight, 0.3)(B)
     assert np.allclose(found.ravel(), np.linalg.solve(whole, B.ravel()), rtol=1e-10, atol=1e-12)
     # By the factor alone, without what conjugate gradients mend.
-    panels = interior._System(rows)._panels(interior._System(rows)._by_last(weight), 0.3)
-    assert len(panels) == 4
-    direct = interior._substituted(panels, B.ravel())
-    assert np.allclose(direct, np.linalg.solve(whole, B.ravel()), rtol=1e-9, atol=1e-12)
+    for kind, off in ((np.float64, 1e-9), (np.float32, 1e-3)):
+        system = interior._System(rows, kind)
+        panels = system._panels(system._by_last(weight), 0.3)
+        assert len(panels) == 4
+        assert panels[0].dtype == kind
+        direct = interior._substituted(panels, B.ravel())
+        assert np.allclose(direct, np.linalg.solve(whole, B.ravel()), rtol=off, atol=1e-3 * off)
 
 
 def test_other_sizes_are_left_to_others(problems, monkeypatch):

@@ -29,9 +29,7 @@ from attomaton.mechanics.theory.matrices import Matrices, conjugate_gradients
 from attomaton.mechanics.theory.svm import GraphSVM, certified
 from attomaton.numerics import row_pointer
 
-LARGEST = (
-    64**2
-)  # numbers of W: in 96 dimensions multipliers were so large that rounding left margins uncertified
+LARGEST = 96**2  # numbers of W: 10,000 tokens of text were certified in 96 dimensions
 PANEL = 512  # rows of that matrix that are filled and factored at a time
 STEPS = 60  # of either program
 CORRECTORS = 3  # further directions from one factor
@@ -41,6 +39,12 @@ HEAVY = 100.0  # its first multipliers, in units of those that balance W
 TIED = 1e5  # weight of ties, in units of a large one among strict differences
 SOLVED = 1e-5  # gap, relative, at which the active margins are tried
 SHARP, PRODUCTS = 1e-9, 60  # residual of a linear system, relative, and products for it
+FEW = 30  # products, beyond which a factor in single precision is given up
+RIDGES = {
+    np.float32: (1e-6, 1e-5),
+    np.float64: (1e-15, 1e-13, 1e-11, 1e-9),
+}  # of a factor, relative
+SAME = 1e-10  # distance of W from what its multipliers add up to, relative
 EXACT = 1e-10  # residual of a margin made exact
 SWAPS = 16  # times the set of active margins may change
 
@@ -73,17 +77,20 @@ def mixed(
         if finite is None:
             return None
         rows = Rows.of(graph, space)
-        y = _exact(rows, _nearly_shortest(rows, W, off)) / space.unit**2
-        coefficient = rows.pairs(y)
-        score = space.unit**2 * space.scores(space.back(coefficient))
-        return graph, finite, certified(graph, samples, coefficient, score, y[: rows.strict], "")
+        y, W = _exact(rows, _nearly_shortest(rows, W, off))
+        if not np.linalg.norm(W - rows.back(y)) <= SAME * np.linalg.norm(W):
+            return None
+        y = y / space.unit**2
+        score = space.scores(W)
+        return graph, finite, certified(graph, samples, rows.pairs(y), score, y[: rows.strict], "")
     except (SolverError, np.linalg.LinAlgError):
         return None
 
 
 def _split(rows: Rows) -> tuple[Float[np.ndarray, "keys queries"], Bool[np.ndarray, " rows"]]:
     """max Σ t with rows · W ≥ t, 0 ≤ t ≤ 1: a W that is positive where t ends at 1, and where it ends at 0."""
-    count, width, system = len(rows.above), rows.space.query.shape[1], _System(rows)
+    count, width = len(rows.above), rows.space.query.shape[1]
+    system = _System(rows, np.float32)
     W = np.zeros((width, width))
     # The slacks of the three, and their multipliers.
     V = np.repeat([[FAR[0]], [0.5], [0.5]], count, axis=1)
@@ -225,26 +232,33 @@ def _reach(value: np.ndarray, step: np.ndarray) -> float:
     return 1.0 / max(1.0, float((-step / value).max(initial=0.0)))
 
 
-def _exact(rows: Rows, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
-    """Multipliers of the smallest W that is 1 where y is positive, rows let go and taken in until none is wrong."""
+def _exact(
+    rows: Rows, y: Float[np.ndarray, " rows"]
+) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, "keys queries"]]:
+    """The smallest W that is 1 where y is positive, rows let go and taken in until none is wrong, and multipliers.
+
+    W is summed step by step beside them: of multipliers of millions, that leave margins of 1, rounding would leave no
+    such margins.
+    """
     if not rows.strict:
-        return y
+        return y, rows.back(y)
     strict, system = np.arange(len(y)) < rows.strict, _System(rows)
     part, about, heavy = (y > 0) | ~strict, y, 1e3 * float(np.abs(y).max())
     for swap in range(SWAPS):
         goal, y, before = (part & strict).astype(float), np.where(part, about, 0.0), np.inf
-        solve = system.factored(heavy * part, 1.0)
+        W, solve = rows.back(y), system.factored(heavy * part, 1.0)
         while True:
-            left = np.where(part, goal - rows.of_w(rows.back(y)), 0.0)
+            left = np.where(part, goal - rows.of_w(W), 0.0)
             off = float(np.abs(left).max())
             if off <= EXACT or off > 0.5 * before:
                 break
             before = off
-            y = y + heavy * np.where(part, left - rows.of_w(solve(heavy * rows.back(left))), 0.0)
-        margin = rows.of_w(rows.back(y))
+            step = heavy * np.where(part, left - rows.of_w(solve(heavy * rows.back(left))), 0.0)
+            y, W = y + step, W + rows.back(step)
+        margin = rows.of_w(W)
         wrong = np.where(strict, np.where(part, -y / np.abs(y).max(), 1 - 1e-9 - margin), 0.0)
         if wrong.max() <= 0:
-            return y
+            return y, W
         # All at once is quick, one at a time does not go round in circles.
         part ^= wrong > (0 if swap < SWAPS // 2 else 0.999 * wrong.max())
     raise SolverError("Graph-SVM: no set of active margins was found.")
@@ -280,38 +294,67 @@ class _Half:
 class _System:
     """Σ D δ δᵀ over rows, plus a multiple of the identity, and its factor."""
 
-    def __init__(self, rows: Rows):
+    def __init__(self, rows: Rows, kind: type[np.floating] = np.float64):
         space = rows.space
         last = space.last[rows.above]
         self.rows, self.order = rows, np.argsort(last, kind="stable")
         self.start = row_pointer(np.bincount(last, minlength=len(space.query)))
         self.key, self.query = (_Half(x.shape[1]) for x in (space.key, space.query))
+        self.kind = kind
         self.squares = space.query[:, self.query.row] * space.query[:, self.query.column]
 
     def factored(
         self, weight: Float[np.ndarray, " rows"], shift: float
     ) -> Callable[[Float[np.ndarray, "keys queries"]], Float[np.ndarray, "keys queries"]]:
-        """What solves Σ weight δ δᵀ X + shift X = B: by the factor, and conjugate gradients against its rounding."""
+        """What solves Σ weight δ δᵀ X + shift X = B: by the factor, and conjugate gradients against its rounding.
+
+        A factor in single precision takes half of the time. It serves until conjugate gradients do not mend it: half
+        way through the first program, and never where ties weigh so much more than the rest.
+        """
         rows = self.rows
         M = self._by_last(weight)
-        own = (x.place.diagonal() for x in (self.key, self.query))
-        top = float((M[:, next(own)].T @ self.squares[:, next(own)]).max())
-        for ridge in (1e-15, 1e-13, 1e-11, 1e-9):
-            try:
-                panels = self._panels(M, shift + ridge * top)
-                break
-            except np.linalg.LinAlgError:
-                continue
-        else:
-            raise SolverError("a linear system is too close to singular.")
+        near = self._near(M, shift)
+
+        def product(X: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, "keys queries"]:
+            return shift * X + rows.back(weight * rows.of_w(X))
 
         def solve(B: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, "keys queries"]:
-            return conjugate_gradients(
-                lambda X: shift * X + rows.back(weight * rows.of_w(X)), B, SHARP, PRODUCTS,
-                lambda R: _substituted(panels, R.ravel()).reshape(R.shape),
-            )[0]  # fmt: skip
+            nonlocal near
+            if self.kind is np.float32:
+                found, arrived = conjugate_gradients(product, B, SHARP, FEW, near)
+                if arrived:
+                    return found
+                self.kind = np.float64
+                near = self._near(M, shift)
+            return conjugate_gradients(product, B, SHARP, PRODUCTS, near)[0]
 
         return solve
+
+    def _near(
+        self, M: Float[np.ndarray, "lasts half"], shift: float
+    ) -> Callable[[Float[np.ndarray, "keys queries"]], Float[np.ndarray, "keys queries"]]:
+        """What almost solves the system: its factor, with as small a ridge as it takes."""
+        own = (x.place.diagonal() for x in (self.key, self.query))
+        top = float((M[:, next(own)].T @ self.squares[:, next(own)]).max()) + shift
+        while True:
+            for ridge in RIDGES[self.kind]:
+                try:
+                    panels = self._panels(M / top, shift / top + ridge)
+                    break
+                except np.linalg.LinAlgError:
+                    continue
+            else:
+                if self.kind is np.float64:
+                    raise SolverError("a linear system is too close to singular.")
+                self.kind = np.float64
+                continue
+            break
+
+        def near(R: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, "keys queries"]:
+            size = float(np.linalg.norm(R)) or 1.0  # single precision has a small range
+            return _substituted(panels, R.ravel() / size).reshape(R.shape) * (size / top)
+
+        return near
 
     def _by_last(self, weight: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "lasts half"]:
         """The lower halves of Σ weight (e_y − e_x)(e_y − e_x)ᵀ over the rows of each last token."""
@@ -332,14 +375,15 @@ class _System:
         """Cholesky's factor, some rows at a time, without what is right of its diagonal."""
         from scipy.linalg import cholesky, solve_triangular
 
+        M, squares = (x.astype(self.kind, copy=False) for x in (M, self.squares))
         keys, width = len(self.key.place), len(self.query.place)
         at_once = max(1, PANEL // width)
         panels: list[np.ndarray] = []
         for first in range(0, keys, at_once):
             end = min(first + at_once, keys)
-            part = np.zeros((end - first, width, end, width))
+            part = np.zeros((end - first, width, end, width), self.kind)
             for a in range(first, end):
-                G = M[:, self.key.place[a, : a + 1]].T @ self.squares
+                G = M[:, self.key.place[a, : a + 1]].T @ squares
                 for c in range(a + 1):
                     part[a - first, :, c] = G[c][self.query.place]
                 part[a - first, range(width), a, range(width)] += shift
@@ -363,7 +407,7 @@ def _substituted(
     """The solution of L Lᵀ x = b."""
     from scipy.linalg import solve_triangular
 
-    x = b.copy()
+    x = b.astype(panels[0].dtype)
     for P in panels:
         start, stop = P.shape[1] - P.shape[0], P.shape[1]
         x[start:stop] = solve_triangular(
@@ -373,4 +417,4 @@ def _substituted(
         start, stop = P.shape[1] - P.shape[0], P.shape[1]
         x[start:stop] = solve_triangular(P[:, start:], x[start:stop], lower=True, trans=1)
         x[:start] -= x[start:stop] @ P[:, :start]
-    return x
+    return x.astype(float)
