@@ -184,6 +184,10 @@ def score(
         Path | None,
         typer.Option(help="Validation data, for the baselines (default: as a predictor recorded)."),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Time to train each network among the baselines (default: 180)."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Also write the tables: a .csv file.")
     ] = None,
@@ -209,7 +213,7 @@ def score(
     with progress_bar("scoring") as progress:
         result = score_run(
             model, file, reading=reading, limit=limit, data=data, validate=validate,
-            baselines=names, progress=progress,
+            baselines=names, progress=progress, **said(seconds=seconds),
         )  # fmt: skip
     if out is not None:
         from attomaton.disk.formats import write_text

@@ -13,6 +13,7 @@ from attomaton.disk.storage import is_folder
 from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import ModelFolder, open_model
 from attomaton.predictor.model import Predictor
+from attomaton.predictor.rivals.neural import SECONDS
 from attomaton.predictor.scoring import Scores, score_limit, score_predictor
 
 
@@ -25,14 +26,20 @@ def score_run(
     data: Path | None = None,
     validate: Path | None = None,
     baselines: Sequence[str] = (),
+    seconds: float = SECONDS,
     progress: Progress = quiet,
 ) -> Scores:
     """A predictor or a limit on unseen data, read as the training data were unless told.
 
-    Baselines that are asked for by name are fitted on what the model was (`data`, `validate`, by default as recorded).
+    Baselines that are asked for by name are fitted on what the model was (`data`, `validate`, by default as recorded),
+    networks for so many `seconds` each.
     """
+    if not 1.0 <= seconds < float("inf"):
+        raise UsageError(f"seconds must be at least 1, not {seconds:g}.")
     if is_folder(model, "predictor"):
-        return _score_predictor(model, file, reading, limit, data, validate, baselines, progress)
+        return _score_predictor(
+            model, file, reading, limit, data, validate, baselines, seconds, progress
+        )
     if limit is not None:
         raise UsageError("--limit goes with a predictor; this model is a limit itself.")
     opened = ModelFolder(model)
@@ -47,7 +54,7 @@ def score_run(
     train = None if data is None else read_windows(data, how)
     valid = None if validate is None else read_windows(validate, how)
     windows = read_windows(file, how)
-    return score_limit(opened.limit(), windows, train, valid, baselines, progress)
+    return score_limit(opened.limit(), windows, train, valid, baselines, progress, seconds)
 
 
 def _score_predictor(
@@ -58,6 +65,7 @@ def _score_predictor(
     data: Path | None,
     validate: Path | None,
     baselines: Sequence[str],
+    seconds: float,
     progress: Progress,
 ) -> Scores:
     if not baselines and (data is not None or validate is not None):
@@ -76,7 +84,7 @@ def _score_predictor(
         _check_same(train, predictor, data)
     windows = read_windows(file, how)
     beside = None if limit is None else open_model(limit)
-    return score_predictor(predictor, windows, beside, train, valid, baselines, progress)
+    return score_predictor(predictor, windows, beside, train, valid, baselines, progress, seconds)
 
 
 def _recorded(path: object, option: str, model: Path) -> Path:

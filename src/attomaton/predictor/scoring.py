@@ -26,6 +26,7 @@ from attomaton.predictor.measured import RANKS, LeftOut, Measured, joined, measu
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.ngrams import Best, NGrams
 from attomaton.predictor.rivals.named import Field, fit_field
+from attomaton.predictor.rivals.neural import SECONDS
 
 ERROR_BLOCK = 1000  # consecutive windows whose errors may lean the same way
 ENOUGH = 30  # sequences that give a standard error
@@ -211,8 +212,8 @@ def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> Scores:
 
     Beside a predictor stand its baselines and, where one is given, a `limit`; beside a limit the unigram or, with the
     windows it was fitted on (`train`) and others to choose their settings on (`valid`), all baselines. With both,
-    `baselines` names stronger ones to be fitted (`["all"]`: all that can be). Log-loss, top-1 and top-5 of each with
-    standard errors, and its difference from the model's own.
+    `baselines` names stronger ones to be fitted (`["all"]`: all that can be; networks for so many `seconds`).
+    Log-loss, top-1 and top-5 of each with standard errors, and its difference from the model's own.
 
     >>> from attomaton import as_windows, solve_limit
     >>> seen, unseen = (as_windows([text.split()], context=4) for text in ("a b a b b a a b a", "b a b a a b"))
@@ -234,10 +235,11 @@ def score_predictor(
     valid: Windows | None = None,
     baselines: Sequence[str] = (),
     progress: Progress = quiet,
+    seconds: float = SECONDS,
 ) -> Scores:
     """The predictor, the baselines it keeps, those asked for by name, and a limit beside it, where one is given."""
     own = aligned(windows, predictor.vocabulary)
-    rivals = _rivals(baselines, train, valid, predictor.vocabulary, progress)
+    rivals = _rivals(baselines, train, valid, predictor.vocabulary, progress, seconds)
     found = in_context(own, {"predictor": predictor.log_weights, **predictor.baselines.in_context})
     whole = over_vocabulary(own, predictor)
     if rivals is not None:
@@ -259,6 +261,7 @@ def _rivals(
     valid: Windows | None,
     vocabulary: Vocabulary,
     progress: Progress,
+    seconds: float,
 ) -> Field | None:
     """The baselines of these names, fitted; None where none is asked for."""
     if not names:
@@ -268,7 +271,7 @@ def _rivals(
     train = aligned(train, vocabulary)
     if len(train.vocabulary) > len(vocabulary):
         raise DataError("the windows given as `train` hold tokens that the model never saw.")
-    return fit_field(names, train, valid, progress)
+    return fit_field(names, train, valid, progress, seconds)
 
 
 def score_limit(
@@ -278,13 +281,14 @@ def score_limit(
     valid: Windows | None = None,
     baselines: Sequence[str] = (),
     progress: Progress = quiet,
+    seconds: float = SECONDS,
 ) -> Scores:
     """The limit automaton, beside the unigram; with its training corpus, beside all baselines.
 
     Their settings are the usual ones, or chosen on `valid`.
     """
     vocabulary = limit.graph.vocabulary if train is None else train.vocabulary
-    rivals = _rivals(baselines, train, valid, vocabulary, progress)
+    rivals = _rivals(baselines, train, valid, vocabulary, progress, seconds)
     found = in_context(aligned(windows, limit.graph.vocabulary), {"limit": limit_weights(limit)})
     systems: dict[str, LogWeights] = {"unigram": lambda bags: np.log(bags.count)}
     if train is not None:

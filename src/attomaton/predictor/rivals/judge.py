@@ -97,47 +97,66 @@ def fit_rivals(
 ) -> list[Rival]:
     """Mixtures of these components, their weights fitted on (up to `MOST`, evenly spread) validation windows."""
     asked = some(valid, MOST)
+    # A component that stands alone has weight 1 and need not be asked.
+    mixing = {part for parts in recipes.values() if len(parts) > 1 for part in parts}
+    given = _given({x: components[x] for x in components if x in mixing}, valid, asked, progress)
+    weight = valid.weight[asked]
+    rivals = []
+    for name, parts in recipes.items():
+        sizes = [components[x].buckets for x in parts]
+        many = int(np.prod(sizes))
+        if len(parts) == 1:
+            alone = Weights(np.ones((many, 1)), 0.0)
+            rivals.append(Rival(name, tuple(parts), alone, alone))
+            continue
+        bucket = _joint([given.bucket[x] for x in parts], sizes)
+        p, p_in = (np.stack([x[y] for y in parts], axis=1) for x in (given.whole, given.inside))
+        whole = fit_weights(p, weight, bucket, many)
+        inside = fit_weights(p_in, weight[given.holding], bucket[given.holding], many)
+        rivals.append(Rival(name, tuple(parts), whole, inside))
+    return rivals
+
+
+class _Given(NamedTuple):
+    """The probabilities that components gave to labels, over the vocabulary and (rows `holding`) in the context."""
+
+    whole: dict[str, Float[np.ndarray, " rows"]]
+    inside: dict[str, Float[np.ndarray, " held"]]
+    bucket: dict[str, Int[np.ndarray, " rows"]]
+    holding: Int[np.ndarray, " held"]
+
+
+def _given(
+    components: Mapping[str, Component],
+    windows: Windows,
+    asked: Int[np.ndarray, " rows"],
+    progress: Progress,
+) -> _Given:
     p: dict[str, list[np.ndarray]] = {name: [] for name in components}
     p_in: dict[str, list[np.ndarray]] = {name: [] for name in components}
     state: dict[str, list[np.ndarray]] = {name: [] for name in components}
-    held: list[np.ndarray] = []
-    for begin in range(0, len(asked), BLOCK):
+    held = [np.zeros(0, dtype=np.int64)]
+    for begin in range(0, len(asked) if components else 0, BLOCK):
         progress(begin, len(asked), "validation windows")
         rows = asked[begin : begin + BLOCK]
-        spreads = {name: one.on(valid, rows) for name, one in components.items()}
+        spreads = {name: one.on(windows, rows) for name, one in components.items()}
 
         def see(chunk: _Chunk, rows: np.ndarray = rows) -> None:
-            label = valid.label[rows[chunk.rows]]
+            label = windows.label[rows[chunk.rows]]
             for name, dense in chunk.dense.items():
                 p[name].append(dense[np.arange(len(label)), np.minimum(label, dense.shape[1] - 1)])
 
-        block = _gather(spreads, valid, rows, see)
+        block = _gather(spreads, windows, rows, see)
         held.append(begin + block.holding)
         for name, spread in spreads.items():
             state[name].append(spread.bucket)
             if block.bags is not None:
                 p_in[name].append(block.shares[name][block.bags.label_at])
-    holding, weight = np.concatenate(held), valid.weight[asked]
-    found, found_in, buckets = (
-        {name: np.concatenate(v) if v else np.zeros(0) for name, v in x.items()}
-        for x in (p, p_in, state)
+    whole, inside = (
+        {name: np.concatenate([np.zeros(0), *v]) for name, v in x.items()} for x in (p, p_in)
     )
-    rivals = []
-    for name, parts in recipes.items():
-        many = int(np.prod([components[x].buckets for x in parts]))
-        bucket = _joint([buckets[x] for x in parts], [components[x].buckets for x in parts])
-        rivals.append(
-            Rival(
-                name,
-                tuple(parts),
-                fit_weights(np.stack([found[x] for x in parts], axis=1), weight, bucket, many),
-                fit_weights(
-                    np.stack([found_in[x] for x in parts], axis=1), weight[holding],
-                    bucket[holding], many,
-                ),
-            )
-        )  # fmt: skip
-    return rivals
+    bucket = {name: np.concatenate(v) for name, v in state.items()}
+    return _Given(whole, inside, bucket, np.concatenate(held))
 
 
 def some(windows: Windows, most: int) -> Int[np.ndarray, " rows"]:

@@ -15,7 +15,9 @@ from attomaton.predictor.rivals.copying import Induction, fit_cache
 from attomaton.predictor.rivals.counting import NGram, sort_suffixes
 from attomaton.predictor.rivals.judge import MOST, Judged, Rival, fit_rivals, judge, some
 from attomaton.predictor.rivals.neighbours import ENOUGH, fit_items, fit_sessions, sequences
+from attomaton.predictor.rivals.neural import SECONDS, fit_neural
 from attomaton.predictor.rivals.spreads import Base, Component
+from attomaton.predictor.rivals.trees import fit_trees
 
 ALL = "all"
 
@@ -47,6 +49,13 @@ KINDS = (
          many_sequences=True),
     Kind("session-knn", "session-kNN", ("sessions", "unigram"), "what the sequences most like the context hold",
          many_sequences=True),
+    Kind("trees", "boosted trees, same information", ("trees",), "candidates by what the layer sees of them",
+         "lightgbm", "trees"),
+    Kind("trees-order", "boosted trees, with order", ("trees-order",),
+         "also by place, longest match and n-grams of all orders", "lightgbm", "trees"),
+    Kind("gru", "GRU", ("gru", "unigram"), "a small recurrent network, trained for a while", "torch", "neural"),
+    Kind("transformer", "transformer", ("transformer", "unigram"), "two layers of attention, trained for a while",
+         "torch", "neural"),
 )  # fmt: skip
 NAMES = tuple(kind.name for kind in KINDS)
 
@@ -97,16 +106,20 @@ def _missing(kind: Kind, train: Windows) -> str:
 
 
 def fit_field(
-    names: Sequence[str], train: Windows, valid: Windows, progress: Progress = quiet
+    names: Sequence[str],
+    train: Windows,
+    valid: Windows,
+    progress: Progress = quiet,
+    seconds: float = SECONDS,
 ) -> Field:
-    """The rivals of these names: counted on `train`, mixed on `valid`."""
+    """The rivals of these names: counted on `train`, mixed on `valid`; each network is trained for so many seconds."""
     kinds, left_out = chosen(names, train)
     valid = aligned(valid, train.vocabulary)
     need = list(dict.fromkeys(part for kind in kinds for part in kind.parts))
-    shelf = _Shelf(train, valid)
+    shelf = _Shelf(train, valid, seconds, progress)
     components = {}
     for i, part in enumerate(need):
-        progress(i, len(need), f"counting: {part}")
+        progress(i, len(need), f"fitting: {part}")
         components[part] = shelf.fit(part)
     rivals = fit_rivals({kind.title: kind.parts for kind in kinds}, components, valid, progress)
     return Field(rivals, components, left_out)
@@ -118,6 +131,8 @@ class _Shelf:
 
     train: Windows
     valid: Windows
+    seconds: float
+    progress: Progress
 
     @cached_property
     def ngrams(self) -> KneserNey:
@@ -134,5 +149,15 @@ class _Shelf:
             "cache": lambda: fit_cache(self.valid, some(self.valid, MOST), base),
             "items": lambda: fit_items(self.train, base),
             "sessions": lambda: fit_sessions(self.train, base),
+            "trees": lambda: self._trees(order=False),
+            "trees-order": lambda: self._trees(order=True),
+            "gru": lambda: self._network("gru"),
+            "transformer": lambda: self._network("transformer"),
         }
         return fits[part]()
+
+    def _trees(self, order: bool) -> Component:
+        return fit_trees(self.train, self.valid, self.ngrams, order, self.progress)
+
+    def _network(self, kind: str) -> Component:
+        return fit_neural(kind, self.train, self.valid, self.seconds, self.progress)
