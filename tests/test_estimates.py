@@ -9,7 +9,7 @@ import pytest
 from attomaton.corpus.reading import Reading
 from attomaton.errors import DataError, UsageError
 from attomaton.jobs import estimate as estimates
-from attomaton.jobs.estimate import Estimate, estimate_fit, is_large
+from attomaton.jobs.estimate import Estimate, estimate_fit, takes_long
 from attomaton.jobs.fit import fit_run
 
 
@@ -97,8 +97,8 @@ def test_only_texts_have_one(tmp_path):
     (tmp_path / "a.txt").write_text("a b c")
     with pytest.raises(DataError, match="none of the 4 places"):
         estimate_fit(tmp_path / "a.txt", Reading(context=8))
-    assert not is_large(tmp_path / "a.jsonl")
-    assert not is_large(tmp_path / "nowhere.txt")
+    assert not takes_long(tmp_path / "a.jsonl")
+    assert not takes_long(tmp_path / "nowhere.txt")
 
 
 DISTINCT = " ".join(f"w{i}" for i in range(30_000))

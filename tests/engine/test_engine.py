@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.engine import work
 
-from attomaton.engine.choose import open_engine
+from attomaton.engine.choose import engine_name, open_engine
 from attomaton.engine.cluster import Cluster, _Watch
 from attomaton.engine.tasks import ATTEMPTS, Backlog, Task, WorkerError
 from attomaton.errors import DataError, UsageError
@@ -240,3 +240,20 @@ def test_no_worker_hears_of_ctrl_c_not_even_the_first():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str([(i, True) for i in range(6)])
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "large", "cores", "meant"),
+    [
+        (None, None, False, 8, "local"),
+        (None, None, True, 8, "processes"),
+        (None, None, True, 1, "local"),  # nothing to gain on one core
+        (None, 2, False, 8, "processes"),
+        (None, 1, True, 8, "local"),
+        ("local", None, True, 8, "local"),
+        ("ray", None, False, 8, "ray"),
+    ],
+)
+def test_unnamed_engines_suit_the_work(name, workers, large, cores, meant, monkeypatch):
+    monkeypatch.setattr("attomaton.engine.choose.available_cores", lambda: cores)
+    assert engine_name(name, workers, large) == meant

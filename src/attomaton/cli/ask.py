@@ -17,6 +17,7 @@ from attomaton.cli.options import (
     Model,
     at_least,
     command,
+    is_large,
     token_typed,
     tokens_typed,
 )
@@ -222,7 +223,7 @@ def _file_answered(
 
     if json and out is None:
         raise UsageError("--json tells the counts, and the answers are printed: name a file, -o.")
-    with engine.open() as where, progress_bar("answering") as progress:
+    with engine.open(is_large(file)) as where, progress_bar("answering") as progress:
         done = answer_file(
             model, file, out, Asked(**asked), engine=where, put=put_file, progress=progress, **how
         )

@@ -13,6 +13,7 @@ from attomaton.cli.options import (
     Json,
     RunFolder,
     command,
+    is_large,
     said,
     whole_numbers,
 )
@@ -89,25 +90,27 @@ def fit(
 
     Writes a model folder for `predict`, `explain`, `graph` and `summary`.
     """
-    from attomaton.jobs.estimate import estimate_fit, is_large
+    from attomaton.engine.choose import engine_name
+    from attomaton.jobs.estimate import estimate_fit, takes_long
     from attomaton.jobs.fit import fit_run
     from attomaton.report.text.terminal import fit_text
 
     if seed is not None and dimension is None:
         raise UsageError("--seed goes with --dimension: nothing else is drawn.")
     embedded = embeddings is not None or dimension is not None
+    large = is_large(data) and not embedded  # which makes one piece of the work
     if estimate and embedded:
         raise UsageError(
             "--estimate is for orthonormal embeddings (the default). With others the sizes are checked, and refused "
             "with an estimate where they are too large, once the data are read and before anything is solved."
         )
-    if estimate or (is_large(data, reading.format) and not embedded):
+    if estimate or (takes_long(data, reading.format) and not embedded):
         try:
             with progress_bar("estimating"):
                 before = estimate_fit(
                     data,
                     reading,
-                    engine=engine.name or "local",
+                    engine=engine_name(engine.name, engine.workers, large),
                     workers=engine.workers,
                     memory=engine.memory,
                 )
@@ -120,7 +123,7 @@ def fit(
                 emit(vars(before), before.text(), json)
                 return
             say(before.text())
-    with engine.open() as where, progress_bar("fitting") as progress:
+    with engine.open(large) as where, progress_bar("fitting") as progress:
         summary = fit_run(
             data,
             out,

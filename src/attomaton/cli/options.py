@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from attomaton.engine.tasks import Engine
 
 MOST_MEMORY = 1e9  # GB
+LARGE = 1e6  # bytes of a data set from which on all cores are worth the start of processes
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Force = Annotated[
@@ -50,16 +51,24 @@ Column = Annotated[str | None, typer.Option(help="Column of an event log.")]
 class EngineOptions:
     """Where work runs: the options of an engine, which `open` opens."""
 
-    name: str | None  # None: local, or processes where there are workers
+    name: str | None  # None: what suits the work
     workers: int | None
     address: str | None
     memory: int | None = None  # bytes
 
-    def open(self) -> "AbstractContextManager[Engine]":
-        """The engine, for as long as the work takes."""
+    def open(self, large: bool = False) -> "AbstractContextManager[Engine]":
+        """The engine, for as long as the work takes; `large` work gets all cores unless told otherwise."""
         from attomaton.engine.choose import open_engine
 
-        return open_engine(self.name, self.workers, self.memory, self.address)
+        return open_engine(self.name, self.workers, self.memory, self.address, large)
+
+
+def is_large(data: Path | str, least: float = LARGE) -> bool:
+    """Whether a data set is so large that work on it is worth the start of processes."""
+    from attomaton.corpus.datasets import data_file
+
+    path = data_file(data)
+    return path.is_file() and path.stat().st_size >= least
 
 
 def _reading(**given: Any) -> "Reading":
@@ -109,8 +118,9 @@ _READING = (
 )  # fmt: skip
 _ENGINE = (
     _option("engine", Annotated[
-        str, typer.Option(help="Where the work runs: local, processes or ray.")
-    ], "local"),
+        str | None,
+        typer.Option(help="Where the work runs: local, processes or ray (default: processes if large, else local)."),
+    ]),
     _option("workers", Annotated[
         int | None, typer.Option(help="Processes, or workers of a local Ray cluster (default: all cores).")
     ]),
@@ -121,15 +131,11 @@ _ENGINE = (
 _MEMORY = _option("memory", Annotated[
     float | None, typer.Option(help="Worker memory in GB: what all work that runs at a time may take together.")
 ])  # fmt: skip
-_FREE = _option("engine", Annotated[
-    str | None,
-    typer.Option(help="Where the work runs: local, processes or ray (default: local; with --workers, processes)."),
-])  # fmt: skip
 _SHARED: dict[str, tuple[tuple[inspect.Parameter, ...], Callable[..., Any]]] = {
     "reading": (_READING, _reading),
     "engine": ((*_ENGINE, _MEMORY), _engine),
     "plain_engine": (_ENGINE, _engine),  # for work whose memory is not known before
-    "free_engine": ((_FREE, *_ENGINE[1:], _MEMORY), _engine),  # workers alone mean processes
+    "free_engine": ((*_ENGINE, _MEMORY), _engine),
 }
 
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import Command, EngineOptions, Figure, Force, Json, command, said
+from attomaton.cli.options import (
+    LARGE,
+    Command,
+    EngineOptions,
+    Figure,
+    Force,
+    Json,
+    command,
+    is_large,
+    said,
+)
 from attomaton.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -62,7 +72,7 @@ def tune(
         thetas=_numbers("thetas", thetas),
         widen=widen,
     )
-    with free_engine.open() as where, progress_bar("tuning") as progress:
+    with free_engine.open(is_large(data, LARGE / 4)) as where, progress_bar("tuning") as progress:
         record = tune_run(
             data,
             validate,

@@ -1,5 +1,6 @@
 """The commands of scan and snap: one experiment, or a grid of them."""
 
+from math import prod
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,9 @@ from attomaton.cli.options import EngineOptions, Force, Json, RunFolder, command
 Classes = Annotated[
     str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
 ]
+
+
+MANY = 64  # cells of a sweep that are worth the start of processes
 
 
 def register(app: typer.Typer) -> None:
@@ -118,9 +122,11 @@ def sweep(
     from attomaton.folders.sweep import parse_grid
     from attomaton.jobs.sweep import sweep_run
 
-    with engine.open() as where, progress_bar("sweep") as progress:
+    settings = parse_grid(grid)
+    large = prod(map(len, settings.values())) >= MANY
+    with engine.open(large) as where, progress_bar("sweep") as progress:
         summary = sweep_run(
-            out, parse_grid(grid), classes.split(","), level,
+            out, settings, classes.split(","), level,
             progress, say, where, force,
         )  # fmt: skip
     say_replaced(summary.replaced)

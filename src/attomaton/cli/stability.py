@@ -8,6 +8,7 @@ import typer
 from attomaton.cli.ask import MOST_DRAWN, UNKNOWN, Tokens, mark_unknown, opened
 from attomaton.cli.console import emit, progress_bar, say_replaced
 from attomaton.cli.options import (
+    LARGE,
     Data,
     EngineOptions,
     Figure,
@@ -17,6 +18,7 @@ from attomaton.cli.options import (
     RunFolder,
     at_least,
     command,
+    is_large,
 )
 from attomaton.errors import UsageError
 
@@ -154,7 +156,10 @@ def bootstrap(
 
     asked = {"data": str(data), "resamples": resamples, "seed": seed}
     place = out or unfinished_run("bootstrap", asked) or run_folder("bootstrap", asked)
-    with free_engine.open() as where, progress_bar("bootstrap") as progress:
+    with (
+        free_engine.open(is_large(data, LARGE / 4)) as where,
+        progress_bar("bootstrap") as progress,
+    ):
         found = bootstrap_run(
             data,
             place,

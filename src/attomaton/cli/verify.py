@@ -91,7 +91,8 @@ def verify(
         out or Path("runs") / f"verify{'' if quick else '-full'}{f'-{data.stem}' if data else ''}"
     )
     wanted = [x.strip() for x in only.split(",") if x.strip()] if only is not None else None
-    with plain_engine.open() as where, progress_bar("verifying") as progress:
+    large = not quick and (wanted is None or len(wanted) > 1)
+    with plain_engine.open(large) as where, progress_bar("verifying") as progress:
         summary = verify_run(wanted, quick, place, progress, data, reading, where, force)
     say_replaced(summary["replaced"])
     rows = [

@@ -3,10 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from attomaton.engine.processes import available_cores
 from attomaton.engine.tasks import Engine, Here
 from attomaton.errors import UsageError, nearest
 
 ENGINES = ("local", "processes", "ray")
+
+
+def engine_name(name: str | None, workers: int | None, large: bool = False) -> str:
+    """The engine that is meant where none is named: processes for several workers and for large work, else this one."""
+    if name is not None:
+        return name
+    if workers is None:
+        workers = available_cores() if large else 1
+    return "local" if workers == 1 else "processes"
 
 
 @contextmanager
@@ -15,14 +25,14 @@ def open_engine(
     workers: int | None = None,
     memory: int | None = None,
     address: str | None = None,
+    large: bool = False,
 ) -> Iterator[Engine]:
-    """An engine for as long as the block runs; by no name processes where there are several workers, else this one.
+    """An engine for as long as the block runs; by no name the one that suits (`engine_name`).
 
     `workers` defaults to the cores at hand, `memory` bounds the bytes of what runs at a time, `address` names a Ray
     cluster that is there already.
     """
-    if name is None:
-        name = "local" if workers in (None, 1) else "processes"
+    name = engine_name(name, workers, large)
     if name not in ENGINES:
         raise UsageError(
             f"engine {name!r} is not one of {', '.join(ENGINES)}{nearest(name, ENGINES)}"

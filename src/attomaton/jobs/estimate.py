@@ -58,7 +58,7 @@ class Estimate:
         )
 
 
-def is_large(data: Path | str, format: str | None = None) -> bool:
+def takes_long(data: Path | str, format: str | None = None) -> bool:
     """Whether a data set is a text so large that its fit takes long enough to say so before."""
     path = data_file(data)
     return _is_plain(path, format) and path.stat().st_size > LARGE
