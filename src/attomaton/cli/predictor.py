@@ -38,10 +38,32 @@ def tune(
     data: Annotated[
         Path, typer.Argument(help="What to learn from: a file, or a data set: wikitext-2.")
     ],
-    validate: Annotated[Path, typer.Option(help="What to choose settings on, of the same kind.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the predictor.")],
     reading: "Reading",
     free_engine: EngineOptions,
+    validate: Annotated[
+        Path | None,
+        typer.Option(
+            help="What to choose settings on, of the same kind (default: some of the data)."
+        ),
+    ] = None,
+    history: Annotated[
+        bool | None,
+        typer.Option(
+            "--history/--no-history",
+            help="Let contexts to validate on reach back into the data, by the names of sequences "
+            "(default: where their order says that they go on).",
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What decides: nats (default), top1, mrr in the context; all: nats of all windows."
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Begin no more settings after so many minutes.")
+    ] = None,
     priors: Annotated[
         str | None,
         typer.Option(help="zero, or of main, bigram, kin, odds joined by +; several with commas."),
@@ -71,6 +93,9 @@ def tune(
         lambdas=_numbers("lambdas", lambdas),
         thetas=_numbers("thetas", thetas),
         widen=widen,
+        metric=metric,
+        minutes=minutes,
+        history=history,
     )
     with free_engine.open(is_large(data, LARGE / 4)) as where, progress_bar("tuning") as progress:
         record = tune_run(
@@ -91,11 +116,13 @@ def tune(
         for r in record["grid"]["theta_lambda"]
     ]
     text = (
+        f"{''.join(f'{x}{chr(10)}' for x in record['said'])}"
         f"{record['train']['realizable']:,} windows, {record['train']['pairs']:,} pairs\n"
         f"{table(['prior', 'theta', 'lambda', 'log-loss', 'top-1'], rows)}\n"
         f"chosen: prior {chosen['prior']}, theta {chosen['theta']:g}, lambda {chosen['lambda']:g}; "
+        f"{'' if chosen['metric'] == 'nats' else 'by ' + chosen['metric'] + '; '}"
         f"gradient residual {record['certificates']['gradient']:.1g}\n"
-        f"{_edges(record)}"
+        f"{_edges(record)}{_not_tried(record)}"
         f"predictor in {out} ({record['seconds']:.0f} s{resumed})"
     )
     emit(record, text, json)
@@ -118,6 +145,18 @@ def _edges(record: dict[str, Any]) -> str:
             f"to try further: --{name}s {further}\n"
         )
     return "".join(lines)
+
+
+def _not_tried(record: dict[str, Any]) -> str:
+    """What there was no time for, in a line."""
+    left = record["grid"]["not_tried"]
+    if not left:
+        return ""
+    some = [
+        f"prior {p}, theta {t:g}" for p, t in dict.fromkeys((x["prior"], x["theta"]) for x in left)
+    ]
+    most = "; ".join(some[:6]) + (f"; and {len(some) - 6} more" if len(some) > 6 else "")
+    return f"not tried in {record['grid']['minutes']:g} minutes: {most}\n"
 
 
 def predicted(
@@ -198,6 +237,12 @@ def score(
         float | None,
         typer.Option(help="Time to train each network among the baselines (default: 180)."),
     ] = None,
+    history: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Earlier data that sequences of the same name go on from, the earliest first; may be repeated."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Also write the tables: a .csv file.")
     ] = None,
@@ -223,7 +268,7 @@ def score(
     with progress_bar("scoring") as progress:
         result = score_run(
             model, file, reading=reading, limit=limit, data=data, validate=validate,
-            baselines=names, progress=progress, **said(seconds=seconds),
+            baselines=names, history=history or (), progress=progress, **said(seconds=seconds),
         )  # fmt: skip
     if out is not None:
         from attomaton.disk.formats import write_text

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from attomaton.corpus.files import SEPARATED, other_delimiter
 from attomaton.corpus.guesses import Guess, family_columns
@@ -65,10 +65,14 @@ def windows_from_events(
         columns = {role: _plain(table.column(column)) for role, column in name.items()}
         _check_filled(columns, name)
         coded = columns["sequence"].dictionary_encode()  # by first appearance
-        group = coded.indices.to_numpy().astype(np.int64)
+        group, names = coded.indices.to_numpy().astype(np.int64), coded.dictionary
+        span = None
         if "order" in columns:
             by = ranked(columns["order"], name["order"], reading.dates, group)
-            group = _by_first_event(group, by.rank, coded.dictionary)[group]
+            place = _by_first_event(group, by.rank, names)
+            names = names.take(pa.array(np.argsort(place)))
+            group = place[group]
+            span = _spans(by.place, group)
             at = np.lexsort((by.rank, group))  # stable: ties keep the file's order
             ordering = described(by, columns["order"], name["order"], at, group)
         else:
@@ -93,7 +97,10 @@ def windows_from_events(
     windows = windows_from_streams(
         vocabulary, ids, row_pointer(length), reading.window, partial=True
     )
-    return replace(windows, noun="row", numbers=at + 1, ordering=ordering, guesses=found.guesses)
+    return replace(
+        windows, noun="row", numbers=at + 1, ordering=ordering, guesses=found.guesses,
+        names=np.array([str(x) for x in names.to_pylist()], dtype=object), span=span,
+    )  # fmt: skip
 
 
 def _unreadable(fault: Exception) -> DataError:
@@ -101,6 +108,18 @@ def _unreadable(fault: Exception) -> DataError:
     if isinstance(fault, DataError):
         return fault
     return DataError(f"cannot be read as an event log: {fault}")
+
+
+def _spans(
+    place: Float[np.ndarray, " rows"] | None, group: Int[np.ndarray, " rows"]
+) -> Float[np.ndarray, "groups 2"] | None:
+    """The first and the last place of each sequence."""
+    if place is None:
+        return None
+    span = np.array([np.inf, -np.inf]) * np.ones((int(group.max()) + 1, 1))
+    np.minimum.at(span[:, 0], group, place)
+    np.maximum.at(span[:, 1], group, place)
+    return span
 
 
 def _by_first_event(

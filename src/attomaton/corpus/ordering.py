@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from attomaton.corpus.guesses import bare
 from attomaton.corpus.times import DATES, Times, examples, looks_like_times, read_times
@@ -47,6 +47,7 @@ class Ordering:
         0  # rows that share their place with another of their sequence: the file's order decides
     )
     hint: str = ""  # how to name a column, where none was
+    across: bool = False  # whether it also tells which sequences begin later than others
 
     def text(self) -> str:
         """In one sentence."""
@@ -79,6 +80,9 @@ class Ranked:
     kind: str
     form: str
     rank: Int[np.ndarray, " rows"]
+    place: Float[np.ndarray, " rows"] | None = (
+        None  # seconds since 1970, or the numbers: the same in every file
+    )
 
 
 def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " rows"]) -> Ranked:
@@ -90,18 +94,18 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
     import pyarrow as pa
 
     if pa.types.is_temporal(column.type):
-        return Ranked("times", str(column.type), _rank(column))
+        return Ranked("times", str(column.type), _rank(column), _moments(column))
     if any(
         f(column.type) for f in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
     ):
-        return Ranked("numbers", "", _rank(column))
+        return Ranked("numbers", "", _rank(column), _floats(column))
     if not _is_text(column):
         raise DataError(
             f"column {name!r} holds {column.type}, so it gives no order; name another --order."
         )
     number = _numbers(column, name)
     if number is not None:
-        return Ranked("numbers", "", _rank(number))
+        return Ranked("numbers", "", _rank(number), _floats(number))
     readings = read_times(column, name, dates)
     if len(readings) == 2:
         one, two = ((t, _places(t, group)) for t in readings)
@@ -111,7 +115,7 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
             "times", f"{one[0].form} or {two[0].form}, in the same order", _rank_of(one[0])
         )
     if readings:
-        return Ranked("times", readings[0].form, _rank_of(readings[0]))
+        return Ranked("times", readings[0].form, _rank_of(readings[0]), _seconds(readings[0]))
     if _is_code(column):
         return Ranked("codes", "", _rank(column))
     some = [f"row {i + 1}: {visible(repr(column[i].as_py()))}" for i in range(min(3, len(column)))]
@@ -136,7 +140,9 @@ def described(
     ties = np.append(same, False) | np.append(False, same)
     ends = (int(found.rank.argmin()), int(found.rank.argmax()))
     first, last = (str(column[i].as_py()) for i in ends)
-    return Ordering(found.kind, name, found.form, first, last, int(ties.sum()))
+    begin = rank[np.diff(where, prepend=-1) != 0]
+    across = found.kind != "codes" and 2 * len(np.unique(begin)) > len(begin) > 1
+    return Ordering(found.kind, name, found.form, first, last, int(ties.sum()), across=bool(across))
 
 
 def as_in_the_file(
@@ -218,6 +224,27 @@ def _rank(column: Any) -> Int[np.ndarray, " rows"]:
     import pyarrow.compute as pc
 
     return pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+
+
+def _floats(column: Any) -> Float[np.ndarray, " rows"]:
+    import pyarrow as pa
+
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def _moments(column: Any) -> Float[np.ndarray, " rows"] | None:
+    """Seconds since 1970 of timestamps and dates; None of times of day and of durations."""
+    import pyarrow as pa
+
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+        return None
+    zone = column.type.tz if pa.types.is_timestamp(column.type) else None
+    fine = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+    return np.asarray(fine.to_numpy(zero_copy_only=False)) / 1e6
+
+
+def _seconds(times: Times) -> Float[np.ndarray, " rows"]:
+    return times.key / {"ns": 1e9, "us": 1e6}[times.unit]
 
 
 def _rank_of(times: Times) -> Int[np.ndarray, " rows"]:

@@ -68,6 +68,9 @@ class Windows(Tabular):
     guesses: tuple[Guess, ...] = ()  # what was found out about the file without being told
     # Where each sequence begins in `ids`; None where contexts were given as such.
     starts: Int[np.ndarray, " sequences"] | None = None
+    # Of an event log: what each sequence is called, and its first and last place by the order column.
+    names: Any = None  # an array of texts
+    span: Float[np.ndarray, "sequences 2"] | None = None
 
     def __len__(self) -> int:
         return len(self.label)

@@ -7,11 +7,13 @@ from typing import Any
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import ReadAs, Reading
+from attomaton.corpus.splits import History
 from attomaton.corpus.windows import Windows
 from attomaton.disk.records import as_record
 from attomaton.disk.storage import is_folder
 from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import ModelFolder, open_model
+from attomaton.jobs.tune import read_corpora
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.rivals.neural import SECONDS
 from attomaton.predictor.scoring import Scores, score_limit, score_predictor
@@ -26,11 +28,14 @@ def score_run(
     data: Path | None = None,
     validate: Path | None = None,
     baselines: Sequence[str] = (),
+    history: Sequence[Path] = (),
     seconds: float = SECONDS,
     progress: Progress = quiet,
 ) -> Scores:
     """A predictor or a limit on unseen data, read as the training data were unless told.
 
+    Contexts reach back into the files of `history`, the earliest first, where a sequence of the same name goes on; by
+    default into those of a predictor whose own validation data went on.
     Baselines that are asked for by name are fitted on what the model was (`data`, `validate`, by default as recorded),
     networks for so many `seconds` each.
     """
@@ -38,7 +43,7 @@ def score_run(
         raise UsageError(f"seconds must be at least 1, not {seconds:g}.")
     if is_folder(model, "predictor"):
         return _score_predictor(
-            model, file, reading, limit, data, validate, baselines, seconds, progress
+            model, file, reading, limit, data, validate, baselines, history, seconds, progress
         )
     if limit is not None:
         raise UsageError("--limit goes with a predictor; this model is a limit itself.")
@@ -53,7 +58,7 @@ def score_run(
         data = _recorded(known.data, "--data", model)
     train = None if data is None else read_windows(data, how)
     valid = None if validate is None else read_windows(validate, how)
-    windows = read_windows(file, how)
+    windows = _going_on(read_windows(file, how), history, how)
     return score_limit(opened.limit(), windows, train, valid, baselines, progress, seconds)
 
 
@@ -65,6 +70,7 @@ def _score_predictor(
     data: Path | None,
     validate: Path | None,
     baselines: Sequence[str],
+    history: Sequence[Path],
     seconds: float,
     progress: Progress,
 ) -> Scores:
@@ -75,21 +81,46 @@ def _score_predictor(
     predictor = Predictor.open(model)
     how = reading.over(as_record(ReadAs, predictor.record["reading"], model))
     train = valid = None
+    kept = predictor.record.get("data")
+    known: dict[str, Any] = kept if isinstance(kept, dict) else {}
+    goes_on = bool(predictor.record.get("history"))
+    usual = goes_on and not history
+    if usual:
+        history = [_recorded(known.get(x), "--history", model) for x in ("train", "validate")]
     if baselines:
-        kept = predictor.record.get("data")
-        known: dict[str, Any] = kept if isinstance(kept, dict) else {}
         data = data or _recorded(known.get("train"), "--data", model)
-        validate = validate or _recorded(known.get("validate"), "--validate", model)
-        train, valid = read_windows(data, how), read_windows(validate, how)
+        if validate is None and not predictor.record.get("split"):  # which is the same each time
+            validate = _recorded(known.get("validate"), "--validate", model)
+        corpora = read_corpora(data, validate, how, goes_on)
+        train, valid = corpora.train, corpora.valid
         _check_same(train, predictor, data)
-    windows = read_windows(file, how)
+    windows = _going_on(read_windows(file, how), history, how, certain=not usual)
     beside = None if limit is None else open_model(limit)
     return score_predictor(predictor, windows, beside, train, valid, baselines, progress, seconds)
 
 
+def _going_on(
+    windows: Windows, history: Sequence[Path], how: Reading, certain: bool = True
+) -> Windows:
+    """The windows, their contexts reaching back into earlier files: certainly, or where their order says so."""
+    if not history:
+        return windows
+    if how.context is None:
+        raise UsageError(
+            "--history is about sequences, and rows of contexts are whole as they are."
+        )
+    known = History.of([read_windows(path, how) for path in history], how.context)
+    if not certain and not known.precedes(windows):
+        return windows
+    try:
+        return known.before(windows)
+    except DataError as fault:
+        raise DataError(f"{windows.origin}: {fault}") from None
+
+
 def _recorded(path: object, option: str, model: Path) -> Path:
     """Data that a model was made from, where they still are."""
-    what = "training" if option == "--data" else "validation"
+    what = {"--data": "training", "--validate": "validation"}.get(option, "earlier")
     if not isinstance(path, str) or not path:
         raise UsageError(f"{model}: does not say what its {what} data were; say {option} FILE.")
     if not Path(path).is_file():

@@ -9,6 +9,7 @@ Counts and priors are made again by a process that goes on: the smaller part of 
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,15 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.datasets import data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
-from attomaton.corpus.windows import PART
-from attomaton.disk.formats import damaged, expect_arrays, read_table, write_columns
+from attomaton.corpus.splits import History, Split, split_windows
+from attomaton.corpus.windows import PART, Windows
+from attomaton.disk.formats import damaged, expect_arrays, plain, read_table, write_columns
 from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment
+from attomaton.disk.spool import DASH
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
 from attomaton.engine.tasks import Engine
-from attomaton.errors import DataError
+from attomaton.errors import DataError, UsageError, counted
 from attomaton.jobs.fit import BYTES, PROCESS
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.predictor.fit import Work
@@ -34,7 +37,7 @@ from attomaton.predictor.tune import LAMBDAS, PRIORS, THETAS, WIDEN, Grid, piece
 
 def tune_run(
     data: Path | str,
-    validate: Path | str,
+    validate: Path | str | None,
     out: Path | str,
     *,
     reading: Reading,
@@ -42,20 +45,27 @@ def tune_run(
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
     widen: int = WIDEN,
+    metric: str = "nats",
+    minutes: float | None = None,
+    history: bool | None = None,
     engine: Engine | None = None,
     progress: Progress = quiet,
     force: bool = False,
 ) -> dict[str, Any]:
     """Tune a predictor and write it; the record of `attomaton tune`.
 
+    Without data to `validate` on, some of the `data` are set apart for it (`corpus.splits`). With `history`, contexts
+    to validate on reach back into the data where a sequence of the same name goes on; by default they do so where the
+    order column says that it does.
     The `engine` says where parts are solved. A tuning that was interrupted goes on when the same is asked again, and
     ends as if nothing had happened.
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
     begin = time.perf_counter()
     place = check_place(out, "predictor", (data, validate, reading.tokenizer), force)
-    train, valid = (read_windows(path, reading) for path in (data, validate))
-    grid = Grid(priors, lambdas, thetas, widen)
+    corpora = read_corpora(data, validate, reading, history)
+    train, valid = corpora.train, corpora.valid
+    grid = Grid(priors, lambdas, thetas, widen, metric)
     parts = len(train.parts(PART))
     asked = {
         "train": train.mark,
@@ -69,21 +79,63 @@ def tune_run(
         stages = _Stages(work / "pieces", engine)
         predictor = tune(
             train, valid, reading=reading, part_size=PART, over=stages, progress=progress,
-            **vars(grid),
+            minutes=minutes, **vars(grid),
         )  # fmt: skip
         predictor.record.update(
-            data={"train": data_name(data), "validate": data_name(validate)},
+            data={"train": data_name(data), "validate": validate and data_name(validate)},
+            split=plain(corpora.split),
+            history=corpora.history,
             command=command(),
             environment=environment(),
         )
         predictor.write(work)
     return {
         **predictor.record,
-        "pieces": pieces_in(parts, predictor.record["grid"]["widened"]),
+        "pieces": stages.count,
+        "said": corpora.said,
         "resumed_pieces": stages.found,
         "replaced": place.replaced,
         "seconds": time.perf_counter() - begin,
     }
+
+
+@dataclass(frozen=True, eq=False)
+class Corpora:
+    """What to learn from, what to choose on, and how they came about."""
+
+    train: Windows
+    valid: Windows
+    split: Split | None = None  # where both are of one file
+    history: int | None = None  # sequences that go on from one to the other
+    said: tuple[str, ...] = ()
+
+
+def read_corpora(
+    data: Path | str, validate: Path | str | None, reading: Reading, history: bool | None = None
+) -> Corpora:
+    """The data to learn from and to choose on; see `tune_run`."""
+    if validate is None:
+        if history:
+            raise UsageError("--history is about data of their own to --validate on.")
+        train, valid, split = split_windows(read_windows(data, reading))
+        return Corpora(train, valid, split, said=(split.text(),))
+    if str(data) == str(validate) == DASH:
+        raise UsageError("standard input can be read once: as the data or to --validate on.")
+    train, valid = (read_windows(path, reading) for path in (data, validate))
+    if history is False or reading.context is None:
+        return Corpora(train, valid)
+    known = History.of([train], reading.context)
+    going_on = known.shared(valid)
+    if history or known.precedes(valid):
+        return Corpora(
+            train, known.before(valid), history=going_on,
+            said=(f"{validate}: contexts reach back into {data}, where {counted(going_on, 'sequence')} began",),
+        )  # fmt: skip
+    said = (
+        f"{validate}: {counted(going_on, 'sequence')} are called as in {data}, but nothing says that they go on; "
+        "if they do, say --history",
+    )
+    return Corpora(train, valid, said=said if going_on else ())
 
 
 class _Stages:
@@ -93,6 +145,7 @@ class _Stages:
         folder.mkdir(exist_ok=True)
         self.folder, self.engine = folder, engine
         self.found = 0  # pieces that an earlier process had finished
+        self.count = 0  # of all
 
     def __call__(
         self, stage: Stage, work: Work, parts: Sequence[np.ndarray], progress: Progress
@@ -122,6 +175,7 @@ class _Stages:
             save=save, progress=progress, words=lambda done: stage.name,
         )  # fmt: skip
         self.found += found
+        self.count += len(pieces)
         return answers
 
     def _path(self, piece: Piece) -> Path:

@@ -26,6 +26,7 @@ from attomaton.predictor.priors import Prior
 
 LOOSE = 1e-4  # residual while settings are compared
 TIGHT = 1e-8  # residual of the answer
+RANKS = 10  # places of a label that count
 
 
 class Setting(NamedTuple):
@@ -37,11 +38,12 @@ class Setting(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Sums over validation windows: their weight, the log-loss, the hits."""
+    """Sums over validation windows: their weight, the log-loss, the hits, the reciprocal ranks among the first ten."""
 
     weight: float
     loss: float
     hits: float
+    ranks: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +104,15 @@ def judge_part(
 
 
 def judge(bags: Bags, p: Float[np.ndarray, " incidences"]) -> Judged:
-    """Log-loss and hits of these shares on realizable bags."""
+    """Log-loss, hits and reciprocal ranks of these shares on realizable bags."""
     mine = p[bags.label_at]
     rivals = bags.sums(((p >= mine[bags.owner]) & ~bags.is_label).astype(float))
     loss = -np.log(np.maximum(mine, 1e-300))
+    ranks = np.where(rivals < RANKS, 1 / (1 + rivals), 0.0)
     return Judged(
-        float(bags.weight.sum()), float(bags.weight @ loss), float(bags.weight @ (rivals == 0))
-    )
+        float(bags.weight.sum()), float(bags.weight @ loss), float(bags.weight @ (rivals == 0)),
+        float(bags.weight @ ranks),
+    )  # fmt: skip
 
 
 def fit_part(work: Work, rows: Int[np.ndarray, " rows"], setting: Setting) -> Fitted:

@@ -1,12 +1,13 @@
 """Choosing a predictor: the prior, then θ and the penalty, on validation windows; then the exact fit and its proof.
 
 The grid is walked by coordinates. Priors are compared on every fourth part, at the middle θ and all penalties; the best
-of them then meets every θ and every penalty on all parts. Least log-loss decides. Where the best lies at an edge of the
-grid, one more value is tried beyond it, at the best and its neighbours along the other axis, a few times over; what is
-then still at an edge is said (`at_edge`).
+of them then meets every θ and every penalty on all parts. Least log-loss decides, or another `metric`. Where the best
+lies at an edge of the grid, one more value is tried beyond it, at the best and its neighbours along the other axis, a
+few times over; what is then still at an edge is said (`at_edge`). With a budget of minutes, what there was no time for
+is said too (`not_tried`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,11 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.windows import PART, Windows
 from attomaton.disk.formats import plain
-from attomaton.errors import DataError, SolverError, UsageError
+from attomaton.errors import DataError, SolverError, UsageError, one_of
 from attomaton.predictor.backoff import fit_gate
 from attomaton.predictor.bags import aligned, bags_of
 from attomaton.predictor.baselines import fit_baselines
+from attomaton.predictor.budget import Budget
 from attomaton.predictor.counts import Counts
 from attomaton.predictor.fit import LOOSE, TIGHT, Fitted, Judged, Setting, Work, judge
 from attomaton.predictor.model import Predictor
@@ -31,16 +33,25 @@ LAMBDAS = (0.5, 1.0, 2.0, 4.0)
 THETAS = (0.1, 0.2, 0.3, 0.5, 1.0)
 WIDEN = 4  # how often the grid grows beyond an edge where the best lies
 EXPLORE = 4  # every so many-th part while priors are compared
+# What decides between settings, least first; where hits are equal, log-loss decides. Over all windows log-loss decides
+# as it does where the label is in the context: the gate and what lies outside do not depend on these settings.
+METRICS: dict[str, Callable[[Judged], tuple[float, ...]]] = {
+    "nats": lambda x: (x.loss,),
+    "all": lambda x: (x.loss,),
+    "top1": lambda x: (-x.hits, x.loss),
+    "mrr": lambda x: (-x.ranks, x.loss),
+}
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is tried: priors, prices, exponents, and how often more where the best lies at an edge."""
+    """What is tried: priors, prices, exponents, how often more where the best lies at an edge, and what decides."""
 
     priors: Sequence[str] = PRIORS
     lambdas: Sequence[float] = LAMBDAS
     thetas: Sequence[float] = THETAS
     widen: int = WIDEN
+    metric: str = "nats"
 
 
 def tune(
@@ -52,6 +63,8 @@ def tune(
     lambdas: Sequence[float] = LAMBDAS,
     thetas: Sequence[float] = THETAS,
     widen: int = WIDEN,
+    metric: str = "nats",
+    minutes: float | None = None,
     part_size: int = PART,
     over: Over = in_turn,
     progress: Progress = quiet,
@@ -59,7 +72,9 @@ def tune(
     """The predictor fitted on `train` that suits `valid` best.
 
     `lambdas` are penalties in units of one window (λ·n of the penalty path). Where the best of the grid lies at an
-    edge, the grid grows there up to `widen` times; a single value is taken as it is. `reading` is how the files were
+    edge, the grid grows there up to `widen` times; a single value is taken as it is. `metric` decides: "nats" (log-
+    loss), "top1", "mrr" (reciprocal ranks), all where the label is in the context, or "all" (log-loss of all windows).
+    After so many `minutes` no more settings are tried. `reading` is how the files were
     read (context and columns), noted for those to be scored later. `over` does a stage with all parts, here or
     elsewhere, one after the other or side by side. Windows without a label inside their context raise a `DataError`, a
     grid that makes no sense a `UsageError`.
@@ -71,6 +86,8 @@ def tune(
     1.0
     """
     _check(priors, lambdas, thetas, widen)
+    one_of("metric", metric, tuple(METRICS))
+    budget, better = Budget(minutes), METRICS[metric]
     valid = aligned(valid, train.vocabulary)
     for name, windows in (("training", train), ("validation", valid)):
         if not windows.realizable.any():
@@ -87,16 +104,26 @@ def tune(
 
     middle = sorted(thetas)[len(thetas) // 2]
     first = [Setting(p, middle, lam) for p in range(len(fitted)) for lam in lambdas]
-    grid = _judged(work, first, over(judging("priors", first), work, parts[::EXPLORE], progress))
-    prior = min(grid, key=lambda s: grid[s].loss).prior
+    grid: dict[Setting, Judged] = {}
+    some = parts[::EXPLORE]
+    rich = [len(names) for names in wanted.values()]
+    for name, few in budget.batches("priors", first, len(some), lambda s: rich[s.prior]):
+        grid |= _judged(work, few, over(judging(name, few), work, some, progress))
+    prior = _best(grid, better).prior
     second = [Setting(prior, theta, lam) for theta in thetas for lam in lambdas]
-    final = _judged(work, second, over(judging("grid", second), work, parts, progress))
+    final: dict[Setting, Judged] = {}
+    for name, few in budget.batches("grid", second, len(parts), lambda s: -abs(s.theta - middle)):
+        final |= _judged(work, few, over(judging(name, few), work, parts, progress))
     widened = 0
-    while widened < widen and (more := _beyond(final)):
-        widened += 1
-        stage = judging(f"wider{widened}", more)
-        final |= _judged(work, more, over(stage, work, parts, progress))
-    chosen = min(final, key=lambda s: final[s].loss)
+    while widened < widen and (more := _beyond(final, better)):
+        widened, before = widened + 1, len(final)
+        tried = budget.batches(f"wider{widened}", more, len(parts), lambda s: 0.0, must=False)
+        for name, few in tried:
+            final |= _judged(work, few, over(judging(name, few), work, parts, progress))
+        if len(final) == before:  # no time for any of them
+            widened -= 1
+            break
+    chosen = _best(final, better)
     answers: list[Fitted] = over(fitting("fit", chosen), work, parts, progress)
     residual = max(a.residual for a in answers)
     if residual > TIGHT:
@@ -116,7 +143,8 @@ def tune(
             "theta": chosen.theta,
             "lambda": chosen.lam,
             "lambda_unit": "one window: the penalty path's lambda times n",
-            "at_edge": at_edge(final),
+            "at_edge": at_edge(final, better),
+            "metric": metric,
             **_figures(final[chosen]),
         },
         "grid": {
@@ -125,6 +153,10 @@ def tune(
             "theta_lambda": _rows(dict(sorted(final.items())), names),
             "widened": widened,
             "tolerance": LOOSE,
+            "minutes": minutes,
+            "not_tried": [
+                {"prior": names[s.prior], "theta": s.theta, "lambda": s.lam} for s in budget.left
+            ],
         },
         "certificates": {"gradient": residual, "tolerance": TIGHT},
         "train": {
@@ -166,9 +198,15 @@ def wider(values: Sequence[float], best: float, end: float | None = None) -> flo
     return further if 0 < further < np.inf else None
 
 
-def at_edge(final: Mapping[Setting, Any]) -> list[str]:
+def _best(tried: Mapping[Setting, Judged], better: Callable[[Judged], Any]) -> Setting:
+    return min(tried, key=lambda s: better(tried[s]))
+
+
+def at_edge(
+    final: Mapping[Setting, Judged], better: Callable[[Judged], Any] = METRICS["nats"]
+) -> list[str]:
     """The settings whose best value lies at an edge of what was tried."""
-    best = min(final, key=lambda s: final[s].loss)
+    best = _best(final, better)
     theta, lam = _further(final, best)
     return [name for name, value in (("theta", theta), ("lambda", lam)) if value is not None]
 
@@ -181,9 +219,9 @@ def _further(final: Iterable[Setting], best: Setting) -> tuple[float | None, flo
     )
 
 
-def _beyond(final: Mapping[Setting, Judged]) -> list[Setting]:
+def _beyond(final: Mapping[Setting, Judged], better: Callable[[Judged], Any]) -> list[Setting]:
     """Settings beyond the edges at which the best lies, beside it and its neighbours along the other axis."""
-    best = min(final, key=lambda s: final[s].loss)
+    best = _best(final, better)
     thetas, lambdas = sorted({s.theta for s in final}), sorted({s.lam for s in final})
     theta, lam = _further(final, best)
     beside_theta = [*_neighbours(thetas, best.theta), *([theta] if theta is not None else [])]
@@ -205,7 +243,7 @@ def _judged(
 
     Windows whose last token training never saw are judged too: their scores are the prior's.
     """
-    total = np.zeros((len(settings), 3))
+    total = np.zeros((len(settings), len(Judged._fields)))
     for answer in answers:
         total += np.array(answer)
     known = np.unique(work.train.last[work.train.realizable])
@@ -218,13 +256,15 @@ def _judged(
     if not total[:, 0].all():
         raise DataError("no validation window has a last token of the training data.")
     return {
-        s: Judged(float(w), float(loss / w), float(hits / w))
-        for s, (w, loss, hits) in zip(settings, total, strict=True)
+        s: Judged(float(w), *(float(x / w) for x in sums))
+        for s, (w, *sums) in zip(settings, total, strict=True)
     }
 
 
 def _figures(judged: Judged) -> dict[str, float]:
-    return {"log_loss": judged.loss, "top1": judged.hits, "weight": judged.weight}
+    return {
+        "log_loss": judged.loss, "top1": judged.hits, "mrr10": judged.ranks, "weight": judged.weight,
+    }  # fmt: skip
 
 
 def _rows(grid: dict[Setting, Judged], names: list[str]) -> list[dict[str, str | float]]:
