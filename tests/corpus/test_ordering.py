@@ -347,7 +347,7 @@ def test_parts_keep_how_rows_were_ordered(log, tmp_path):
 
 def said(path, **changes):
     found = {"kind": "times", "column": "order", "form": "D/M/YYYY", "first": "2/1/2024", "last": "1/3/2024",
-             "ties": 0, "hint": "", **changes}  # fmt: skip
+             "ties": 0, "hint": "", "across": False, **changes}  # fmt: skip
     return f"{path}: {Ordering(**found).text()}\n", {
         "context": 2,
         "dates": "day-first",
