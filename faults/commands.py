@@ -80,7 +80,8 @@ TEXTS = ("", " ", "nonsense", "all", ",", ",,", "a,b", "=", "a=b", "\x1b]0;t\x07
          "\u202e", "$(id)", "-o", "--json")  # fmt: skip
 # What makes sense, by the name of the argument or option; others are drawn by their type.
 SENSIBLE: dict[str, tuple[str, ...]] = {
-    "data": DATA, "file": DATA, "validate": DATA, "model": FOLDERS[:2], "limit": ("model", "odd-model"),
+    "data": DATA, "file": DATA, "validate": DATA, "model": (*FOLDERS[:2], "network"), "text": DATA,
+    "limit": ("model", "odd-model"),
     "tokens": TOKENS, "last": TOKENS, "folder": FOLDERS, "folders": (*FOLDERS, ".broken.partial"),
     "roots": (".", "model"), "runs": ("training",), "source": (*DATA, "model"),
     "a": FOLDERS, "b": FOLDERS, "what": (*DATA, *FOLDERS), "embeddings": ("E.npy", "F.npy"),

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from attomaton.report.text.terminal import table
 from faults import folders
 from faults.cases import FIT, OUT, SHORT, SWEEP, TRAIN, Case, prepare
@@ -85,6 +87,7 @@ CASES = (
     Case("coverage page", ("coverage", "../model"), option="--html", out=f"{OUT}.html"),
     Case("coverage figure", ("coverage", "../model"), option="--figure", out=f"{OUT}.svg"),
     Case("coverage odds", ("coverage", "../model"), out=f"{OUT}.parquet"),
+    Case("probe figure", ("probe", "../attention.npz"), option="--figure", out=f"{OUT}.svg"),
     Case("compare page", ("compare", "../run", "--data", "../model"), option="--html", out=f"{OUT}.html"),
     Case("compare figure", ("compare", "../run", "--data", "../model"), option="--figure", out=f"{OUT}.svg"),
 )  # fmt: skip
@@ -161,6 +164,8 @@ class Bench:
             (arena / name).mkdir()
         import_all()
         small_pieces()
+        even = np.broadcast_to(np.tri(3) / np.arange(1, 4)[:, None], (2, 1, 2, 3, 3))
+        np.savez(arena / "attention.npz", attention=even, tokens=np.zeros((2, 3), int))
         for words in (
             ("fit", SHORT, "--context", "6", "-o", "model"),
             (*TUNE_SMALL, "-o", "predictor"),

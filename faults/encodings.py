@@ -59,6 +59,8 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("graph", "odd-model", "--last", "שלום", "--format", "svg", "-o", "→.svg"),
     ("graph", "odd-model", "--last", "nobody"),
     ("coverage", "odd-model"),
+    ("probe", "network", "--text", "odd.jsonl"),
+    ("probe", "→", "--text", "odd.jsonl"),
     ("coverage", "odd.jsonl", "--html", "öut.html"),
     ("reproduce", "scan-snap-fig8", "-o", "out"),
     ("reproduce", "→"),

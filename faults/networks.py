@@ -150,7 +150,7 @@ def _claims_gigabytes(rng: Random, folder: Path, path: Path, content: bytes) -> 
     """A file whose header and length agree on an array of many gigabytes, all of it a hole."""
     if path.suffix != ".safetensors":
         return _sparse(rng, folder, path, content)
-    with suppress(ValueError, TypeError, KeyError, AttributeError, IndexError):
+    with suppress(ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         size = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + size])
         name = rng.choice([x for x in header if x != "__metadata__"])
@@ -172,7 +172,7 @@ def _elsewhere(rng: Random, folder: Path, path: Path, content: bytes) -> None:
     """An index that sends the reader out of the folder, round in circles, or to another kind of file."""
     path.write_bytes(content)
     index = folder / INDEX
-    with suppress(ValueError, OSError, AttributeError, TypeError, KeyError):
+    with suppress(ValueError, OSError, AttributeError, TypeError, KeyError, RecursionError):
         said = json.loads(index.read_bytes())
         names = list(said["weight_map"])
         to = rng.choice((

@@ -97,6 +97,7 @@ def stock(place: Path) -> None:
             rows = [{"tokens": [*words[i:], *words[:i]], "next": words[i // 2]} for i in range(7)]
             (here / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
             _fit(here / f"{name}.jsonl", here / f"{name}-model")
+        seeds.network(here, ODD)
     lines = [{"tokens": [i % 4, (i + 1) % 4, (i * i) % 4], "next": i % 4} for i in range(9)]
     (here / "ids.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     (here / "empty.txt").touch()

@@ -6,7 +6,7 @@ here needs JAX, whose start would take longer than all the rest.
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +34,8 @@ from attomaton.predictor.stages import fitting, judging
 from attomaton.predictor.tune import tune
 from attomaton.results import Assumption, Checked, Line, Panel, Verdict
 from attomaton.scan_snap.levels import find_classes, run_level
+from attomaton.trained.fresh import fresh_weights
+from attomaton.trained.write import gpt2_form, write_gpt2
 
 TEXT = """ = Tea =
 
@@ -161,6 +163,13 @@ def matrix(folder: Path) -> None:
     """Embeddings as a matrix of numbers."""
     np.save(folder / "E.npy", np.eye(4) + 0.1)
     np.save(folder / "F.npy", np.eye(3, 4, dtype=np.float64))
+
+
+def network(folder: Path, tokens: Sequence[str] = ()) -> None:
+    """A tiny transformer in the layout of Hugging Face, its numbers drawn."""
+    form = gpt2_form(len(tokens) or 7, 4, 1, 2, 9, hidden=5)
+    words = list(tokens) or [f"w{i}" for i in range(form.vocab)]
+    write_gpt2(folder / "network", form, fresh_weights(form, 0), words)
 
 
 def classes(folder: Path) -> None:

@@ -37,6 +37,7 @@ KNOW_ONLY = {
         "scan_snap",
         "transformer",
         "predictor",
+        "probe",
         "summaries",
         "claims",
         "folders",
@@ -47,6 +48,7 @@ KNOW_ONLY = {
     "mechanics": {"base", "corpus"},
     "transformer": {"base", "corpus"},
     "trained": {"base", "disk", "transformer"},
+    "probe": {"base", "disk", "corpus", "mechanics", "trained"},
     "claims": {"base", "corpus", "joma", "mechanics", "scan_snap", "transformer"},
 }
 

@@ -151,6 +151,7 @@ def test_turns_are_read_as_older_and_newer_configurations_say_them(golden):
     for scaling, words in (
         ({"rope_type": "yarn", "factor": 2.0}, "rope_type"),
         ({"rope_type": "linear"}, "factor is missing"),
+        ({"rope_type": "linear", "factor": 1e-320}, "turns are numbers"),
         ("linear", "a table"),
     ):
         with pytest.raises(DataError, match=words):

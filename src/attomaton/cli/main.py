@@ -16,6 +16,7 @@ from attomaton.cli import (
     fit,
     lab,
     predictor,
+    probe,
     runs,
     scan,
     stability,
@@ -108,6 +109,7 @@ for part in (
     compare,
     scan,
     verify,
+    probe,
     runs,
     lab,
 ):

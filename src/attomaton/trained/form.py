@@ -291,17 +291,21 @@ def _rotary(said: _Said, each: int, base: str, share: str, default: float) -> Ro
         )
     theta = inner.number("rope_theta", said.number(base, 10_000.0))
     kind = inner.word("rope_type", inner.word("type", "default"))
-    if kind == "default":
-        return Rotary(turned, theta)
+    found = Rotary(turned, theta)
     if kind == "linear":
-        return Rotary(turned, theta, kind, inner.number("factor"))
-    if kind == "llama3":
+        found = Rotary(turned, theta, kind, inner.number("factor"))
+    elif kind == "llama3":
         low, high = inner.number("low_freq_factor"), inner.number("high_freq_factor")
         if not low < high:
             raise inner.wrong("high_freq_factor", f"a number above low_freq_factor={low:g}")
         original = inner.size("original_max_position_embeddings")
-        return Rotary(turned, theta, kind, inner.number("factor"), low, high, original)
-    raise inner.wrong("rope_type", "one of default, linear, llama3")
+        found = Rotary(turned, theta, kind, inner.number("factor"), low, high, original)
+    elif kind != "default":
+        raise inner.wrong("rope_type", "one of default, linear, llama3")
+    with np.errstate(all="ignore"):
+        if not np.isfinite(frequencies(found)).all():
+            raise inner.wrong("rope_theta", "a number whose turns are numbers")
+    return found
 
 
 def _own(said: _Said) -> Form:

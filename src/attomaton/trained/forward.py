@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 FAR = 1 << 30  # a window that sees everything
 
-# What is kept of a layer: (attention, scores) of shape (batch, heads, length, length) -> arrays, batch first.
-Keep = Callable[[Any, Any], Any]
+# What is kept of a layer: attention and scores, (batch, heads, length, length), and the tokens -> arrays.
+Keep = Callable[[Any, Any, Any], Any]
 
 
-def nothing(attention: Any, scores: Any) -> tuple:
+def nothing(attention: Any, scores: Any, tokens: Any) -> tuple:
     """Keep nothing of the attention."""
     return ()
 
 
-def everything(attention: Any, scores: Any) -> tuple[Any, Any]:
+def everything(attention: Any, scores: Any, tokens: Any) -> tuple[Any, Any]:
     """Keep the attention and the scores it comes from, −∞ where a query may not look."""
     return attention, scores
 
@@ -113,10 +113,13 @@ def states(form: Form, weights: Weights, tokens: "Array", keep: Keep) -> tuple["
     scale = np.array([1 / c for c in form.divisor]).astype(x.dtype)
     turns = None if form.rotary is None else _turns(form.rotary, length, x.dtype)
 
+    def seen_by(attention: Any, scores: Any) -> Any:
+        return keep(attention, scores, tokens)
+
     def layer(x: "Array", own: tuple[Block, Any, Any]) -> tuple["Array", Any]:
         block, width, factor = own
         seen = (offset >= 0) & (offset < width)
-        return _layer(form, block, x, seen, factor, turns, keep)
+        return _layer(form, block, x, seen, factor, turns, seen_by)
 
     x, kept = jax.lax.scan(layer, x, (weights.blocks, jnp.asarray(window), jnp.asarray(scale)))
     return (x if form.post else _norm(form, x, weights.scale, weights.shift)), kept
@@ -137,7 +140,7 @@ def embedded(form: Form, weights: Weights, tokens: "Array") -> "Array":
 
 
 def _layer(
-    form: Form, block: Block, x: "Array", seen: Any, factor: Any, turns: Any, keep: Keep
+    form: Form, block: Block, x: "Array", seen: Any, factor: Any, turns: Any, keep: Callable
 ) -> tuple["Array", Any]:
     """One layer: both branches, added one after the other or together, with norms before or behind them."""
     read = x if form.post else _norm(form, x, block.scale_1, block.shift_1)
@@ -184,7 +187,7 @@ def _by_head(x: "Array", W: Any, b: Any) -> "Array":
 
 
 def _attend(
-    form: Form, block: Block, x: "Array", seen: Any, factor: Any, turns: Any, keep: Keep
+    form: Form, block: Block, x: "Array", seen: Any, factor: Any, turns: Any, keep: Callable
 ) -> tuple["Array", Any]:
     import jax
     import jax.numpy as jnp
@@ -227,6 +230,34 @@ def _activation(name: str, x: "Array") -> "Array":
         "silu": jax.nn.silu,
     }
     return known[name](x)
+
+
+def pair_scores(form: Form, weights: Weights, tokens: np.ndarray, length: int, offset: int) -> Any:
+    """Scores of layer 0 between tokens, (heads, queries, keys), each key `offset` places before its query.
+
+    What is added for positions is taken at its mean over `length` of them.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    block = Block(*(None if w is None else w[0] for w in weights.blocks))
+    x = weights.U[tokens]
+    if form.family == "attomaton":
+        x = x * x.dtype.type(np.sqrt(form.width))
+    if form.positions == "learned":
+        x = x + weights.P[:length].mean(axis=0)
+    elif form.positions == "sine":
+        from attomaton.transformer.model import position_codes
+
+        x = x + position_codes(length, form.width).mean(axis=0).astype(x.dtype)
+    x = x if form.post else _norm(form, x, block.scale_1, block.shift_1)
+    q, k = queries_and_keys(form, block, x[None], None)
+    if form.rotary is not None:  # turned in front of a key at the beginning
+        cos, sin = _turns(form.rotary, offset + 1, x.dtype)
+        q = _turned(q, *(np.broadcast_to(y[-1], (len(tokens), y.shape[1])) for y in (cos, sin)))
+    k = jnp.repeat(k, form.heads // form.key_heads, axis=2)
+    scores = jnp.einsum("bqhe,bkhe->hqk", q, k) / x.dtype.type(form.divisor[0])
+    return jax.device_get(scores)
 
 
 # Positions as turns

@@ -1,0 +1,83 @@
+"""The command that asks a trained transformer what it learned of its corpus."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attomaton.cli.console import emit, progress_bar, say
+from attomaton.cli.options import Figure, Json, at_least, command
+from attomaton.errors import UsageError
+
+if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    command(app, "Check")(probe)
+
+
+def probe(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of a trained transformer (config.json, safetensors), or attention as an .npz file."
+        ),
+    ],
+    reading: "Reading",
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            "--text", help="Corpus it was trained on: a data file, or a data set by name."
+        ),
+    ] = None,
+    pairs: Annotated[int, typer.Option(help="Strict orders, and ties, to ask about.")] = 2000,
+    contexts: Annotated[int, typer.Option(help="Contexts to look at the heads on.")] = 200,
+    last_tokens: Annotated[
+        int, typer.Option(help="Last tokens whose graphs are solved, the most frequent ones.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(help="What is drawn.")] = 0,
+    precision: Annotated[
+        str, typer.Option(help="Numbers of the model: float32 or float64.")
+    ] = "float32",
+    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    cosine: Annotated[
+        bool,
+        typer.Option(
+            "--cosine", help="Refused: says why W_QK is not compared with W_svm by an angle."
+        ),
+    ] = False,
+    figure: Figure = None,
+    json: Json = False,
+) -> None:
+    """Ask a trained transformer which priorities it learned, and what its heads do.
+
+    Its orders are compared with the exact graph of the corpus, with controls; heads are told as a table.
+    """
+    from attomaton.disk.storage import check_file
+    from attomaton.jobs.probe import Asked, probe_attention, probe_model
+    from attomaton.probe.first_layer import refuse_cosine
+    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.text.probe import probe_text
+
+    if cosine:
+        refuse_cosine()
+    at_least("--top", top, 1)
+    if figure is not None:
+        check_file(figure, FIGURES, (model, text))
+    if model.suffix.lower() == ".npz":
+        found = probe_attention(model)
+    elif text is None:
+        raise UsageError(f"{model}: --text names the corpus its orders are compared with.")
+    else:
+        asked = Asked(pairs, contexts, last_tokens, seed, precision)
+        with progress_bar("probe") as progress:
+            found = probe_model(model, text, reading, asked, progress)
+    emit(found, probe_text(found, top), json)
+    if figure is not None:
+        from attomaton.report.figures import canvas
+        from attomaton.report.figures.probe import probe_figure
+
+        canvas.write(probe_figure(found), figure)
+        say(f"written: {figure}")

@@ -1,0 +1,92 @@
+r"""Query–key scores of tokens in layer 0: the one place where a trained model's attention speaks of tokens themselves.
+
+There the input of a head is a token's embedding (and position), and the norm in front of it can be computed exactly.
+With $\hat u$ the normed embedding, the score of token x for last token q is $(W_Q^\top \hat u_q)^\top R_o\,
+(W_K^\top \hat u_x)$, with $R_o$ the turn of o places where positions are turns; learned positions and sines are taken
+at their mean over the context. Deeper heads read mixtures, so nothing of the kind is said of them: see `refuse_cosine`.
+"""
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attomaton.errors import AssumptionError
+from attomaton.numerics import float64
+from attomaton.probe.orders import Orders
+from attomaton.probe.records import FirstLayer, Offset, Share
+from attomaton.probe.statistics import share
+from attomaton.trained.forward import Network, pair_scores
+
+NEAR = 0.02  # a head this close to the sum of all carries what they carry
+ORDERED = 0.6  # agreement below which there is no order to carry
+
+
+def refuse_cosine(layer: int | None = None) -> None:
+    """Say why W_QK of a trained model is not compared with W_svm of a corpus by an angle."""
+    deep = "the inputs of a deep head are mixtures, not tokens; " if layer is None or layer else ""
+    raise AssumptionError(
+        f"a cosine of W_QK with W_svm says nothing about a trained transformer: {deep}there are more tokens than "
+        "dimensions, so many matrices have the same scores; values are not the identity, so what is attended to need "
+        "not be what is predicted; and norms rescale every input. Compare orders instead: probe measures how far "
+        "the model's odds, and the query–key scores of its first layer, rank tokens as the graph does."
+    )
+
+
+def scores_of(
+    network: Network, asked: Orders, ids: Int[np.ndarray, " vocab"], length: int, offset: int
+) -> Float[np.ndarray, "heads n"]:
+    """By head: the score of one token minus that of the other, both `offset` places before the last token."""
+    tokens, where = np.unique(
+        ids[np.concatenate([asked.last, asked.one, asked.two])], return_inverse=True
+    )
+    q, one, two = np.split(where, 3)
+    import jax
+
+    with float64() if network.exact else nullcontext(), jax.default_matmul_precision("highest"):
+        table = np.asarray(pair_scores(network.form, network.weights, tokens, length, offset))
+    return table[:, q, one] - table[:, q, two]
+
+
+def first_layer(
+    network: Network,
+    asked: Orders,
+    ids: Int[np.ndarray, " vocab"],
+    length: int,
+    fresh: list[Network],
+) -> FirstLayer:
+    """Who carries the order of tokens in layer 0: one head, their sum, or none."""
+    turned = network.form.positions == "rotary"
+    offsets = [1]
+    while turned and offsets[-1] * 2 < length:
+        offsets.append(offsets[-1] * 2)
+    by_offset = {o: scores_of(network, asked, ids, length, o) for o in offsets}
+    gap = np.mean([by_offset[o] for o in offsets], axis=0)
+    heads = tuple(_share(x, asked) for x in gap)
+    total = _share(gap.sum(axis=0), asked)
+    copies = [scores_of(x, asked, ids, length, 1).sum(axis=0) > 0 for x in fresh]
+    untrained = share(np.mean(copies, axis=0), asked.last) if copies else None
+    curve = tuple(
+        Offset(o, max(float((x > 0).mean()) for x in found), float((found.sum(axis=0) > 0).mean()))
+        for o, found in by_offset.items()
+    )
+    return FirstLayer(heads, total, untrained, _verdict(heads, total), curve if turned else ())
+
+
+def _share(gap: np.ndarray, asked: Orders) -> Share:
+    found = share(gap > 0, asked.last)
+    assert found is not None
+    return found
+
+
+def _verdict(heads: tuple[Share, ...], total: Share) -> str:
+    best: Any = max(range(len(heads)), key=lambda h: heads[h].value)
+    top = heads[best]
+    if max(top.value, total.value) < ORDERED:
+        return "neither a head of layer 0 nor their sum carries the order"
+    if top.value >= total.value - NEAR:
+        return f"head {best} of layer 0 carries the order"
+    if top.high < total.value:
+        return "no single head of layer 0 carries the order; their sum does"
+    return f"head {best} of layer 0 comes near the sum of all, and cannot be told apart from it"

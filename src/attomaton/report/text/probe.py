@@ -1,0 +1,192 @@
+"""What a trained transformer learned of its corpus, told to a person: sentences and tables."""
+
+from collections.abc import Iterator
+
+from attomaton.errors import counted, visible
+from attomaton.probe.records import Behaviour, Correlation, Estimate, Head, Probe, Share
+from attomaton.report.text.summary import Section, as_text, section
+from attomaton.report.words import NONE, share_text
+
+TITLE = "What a trained transformer learned"
+
+
+def probe_text(found: Probe, top: int) -> str:
+    """All of it for a terminal."""
+    return as_text(TITLE, in_words(found), sections(found, top))
+
+
+def in_words(found: Probe) -> str:
+    """The record in a few sentences, every number of which is in it."""
+    said = []
+    if found.form is not None:
+        form = found.form
+        said.append(
+            f"{visible(found.model)}: {form.family}, {counted(form.layers, 'layer')} of {counted(form.heads, 'head')}, "
+            f"{found.parameters:,} parameters; asked on {visible(found.corpus)} about "
+            f"{counted(found.strict_orders, 'strict order')} after {counted(found.last_tokens, 'last token')}."
+        )
+    for one in found.behaviour:
+        said.append(_behaviour_words(one))
+    if found.first_layer is not None:
+        first = found.first_layer
+        best = max(x.value for x in first.heads)
+        said.append(
+            f"Query–key scores of tokens: {first.verdict} (best head {share_text(best)}, "
+            f"sum {share_text(first.sum.value)})."
+        )
+    if found.heads:
+        hard = sum(x.largest.value > 0.9 for x in found.heads)
+        said.append(
+            f"On {counted(found.contexts, 'context')} of {found.context} tokens, {hard} of "
+            f"{counted(len(found.heads), 'head')} put more than 90% on one key."
+        )
+    return " ".join([*said, *found.notes])
+
+
+def _behaviour_words(one: Behaviour) -> str:
+    said = f"In {one.contexts} contexts the model orders {share_text(one.agreement.value)} of them as the corpus does"
+    controls = [
+        (one.other_last, "another last token's graph"),
+        (one.shuffled, "shuffled labels"),
+        (one.untrained, "an untrained copy"),
+    ]
+    told = [f"{share_text(x.value)} for {name}" for x, name in controls if x is not None]
+    return said + (f" (controls: {', '.join(told)})." if told else ".")
+
+
+def sections(found: Probe, top: int) -> list[Section]:
+    """The tables of the record, each of at most `top` rows."""
+    parts: list[Section] = []
+    if found.behaviour:
+        parts += [_agreement(found), _bands(found), _ties(found), _wrong(found, top)]
+    if found.first_layer is not None:
+        parts.append(_first_layer(found))
+        if found.first_layer.offsets:
+            parts.append(_offsets(found))
+    if found.heads:
+        parts.append(_heads(found))
+    return parts
+
+
+def share_interval(x: Share | Estimate | None) -> str:
+    """A share with its interval.
+
+    >>> share_interval(Estimate(0.5, 0.25, 0.75))
+    '0.500 (0.250–0.750)'
+    """
+    return NONE if x is None else f"{x.value:.3f} ({max(x.low, 0):.3f}–{min(x.high, 1):.3f})"
+
+
+def _agreement(found: Probe) -> Section:
+    names = (
+        ("agreement", "strict orders the model shares"),
+        ("other_last", "control: another last token's graph"),
+        ("shuffled", "control: shuffled labels"),
+        ("untrained", "control: untrained copies"),
+        ("bigrams", "what follows the last token, counted, gives the order"),
+        ("beyond", "the model's share where those counts do not"),
+    )
+    return section(
+        "Orders",
+        "Share with its 95% interval; cases after one last token count together.",
+        ["", *(f"{x.contexts} contexts" for x in found.behaviour)],
+        (
+            [words, *(share_interval(getattr(x, name)) for x in found.behaviour)]
+            for name, words in names
+        ),
+    )
+
+
+def _bands(found: Probe) -> Section:
+    def rows() -> Iterator[list[object]]:
+        for field in ("by_context", "by_frequency", "by_margin", "by_evidence"):
+            kinds = [{b.name: b.share for b in getattr(x, field)} for x in found.behaviour]
+            for name, own in kinds[0].items():
+                yield [name, own.cases, *(share_interval(x.get(name)) for x in kinds)]
+
+    return section(
+        "Orders by what they rest on",
+        "",
+        ["", "orders", *(f"{x.contexts} contexts" for x in found.behaviour)],
+        rows(),
+    )
+
+
+def _ties(found: Probe) -> Section:
+    def row(name: str, x: Correlation | None) -> list[object]:
+        if x is None:
+            return [name, 0, NONE, NONE]
+        rank = f"{x.rank:.3f} ({x.rank_low:.3f}–{x.rank_high:.3f})"
+        return [name, x.pairs, rank, f"{x.slope:.2f} ({x.slope_low:.2f}–{x.slope_high:.2f})"]
+
+    rows = [row(f"{x.contexts} contexts", x.ties) for x in found.behaviour]
+    rows += [row(f"{x.contexts}, untrained", x.ties_untrained) for x in found.behaviour]
+    return section(
+        "Odds on ties",
+        "The model's log-odds against Luce's: rank correlation, and slope (1 where the model is calibrated).",
+        ["", "pairs", "rank correlation", "slope"],
+        rows,
+    )
+
+
+def _wrong(found: Probe, top: int) -> Section:
+    one = found.behaviour[0]
+    return section(
+        "Orders the model has the other way round",
+        "Those with most samples behind them first; log-odds of the first against the second.",
+        ["after", "first", "second", "samples", "log-odds", "context"],
+        ([visible(x.last, 20), visible(x.above, 20), visible(x.below, 20), f"{x.samples:g}", f"{x.odds:.2f}",
+          _context(x.tokens)] for x in one.wrong[:top]),
+    )  # fmt: skip
+
+
+def _context(tokens: tuple[str, ...]) -> str:
+    shown = " ".join(visible(x, 20) for x in tokens[-8:])
+    return f"… {shown}" if len(tokens) > 8 else shown
+
+
+def _first_layer(found: Probe) -> Section:
+    first = found.first_layer
+    assert first is not None
+    rows = [[f"head {i}", share_interval(x)] for i, x in enumerate(first.heads)]
+    rows += [
+        ["sum of all", share_interval(first.sum)],
+        ["sum, untrained", share_interval(first.untrained)],
+    ]
+    return section(
+        "Query–key scores of tokens in layer 0",
+        f"Share of strict orders they give, norms folded in: {first.verdict}.",
+        ["", "agreement"],
+        rows,
+    )
+
+
+def _offsets(found: Probe) -> Section:
+    assert found.first_layer is not None
+    return section(
+        "The same by offset",
+        "Both tokens so many places before the last one.",
+        ["offset", "best head", "sum"],
+        ([x.offset, f"{x.best:.3f}", f"{x.sum:.3f}"] for x in found.first_layer.offsets),
+    )
+
+
+def _heads(found: Probe) -> Section:
+    names = ("largest", "entropy", "previous", "first", "same", "induction", "retrieved", "hits")
+
+    def row(name: str, head: Head) -> list[object]:
+        margin = NONE if head.margin is None else " ".join(f"{m:.2f}" for m in head.margin)
+        values = [getattr(head, field) for field in names]
+        told = [NONE if x is None else f"{x.value:.3f}" for x in values]
+        return [name, *told[:2], margin, *told[2:]]
+
+    rows = [row(f"{x.layer}.{x.head}", x) for x in found.heads]
+    if found.even is not None:
+        rows.append(row("even", found.even))
+    return section(
+        "Heads",
+        "Mass on the largest key, entropy over log keys, gap of the two highest scores (10, 50, 90%), masses by kind "
+        "of key, mass on what the automaton retrieves, and how often the largest key is among it. Even: chance.",
+        ["head", "largest", "entropy", "margin", *names[2:]],
+        rows,
+    )
