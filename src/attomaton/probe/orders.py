@@ -151,11 +151,11 @@ def context_of(
         key = np.unique(token * many + np.repeat(np.arange(len(some)), windows.length[some]))
         token, row = key // many, key % many
         for i in np.flatnonzero(asked.last == last):
-            both = [
+            first, second = (
                 row[slice(*np.searchsorted(token, [x, x + 1]))]
                 for x in (asked.one[i], asked.two[i])
-            ]
-            there = np.intersect1d(*both, assume_unique=True)
+            )
+            there = np.intersect1d(first, second, assume_unique=True)
             if len(there):
                 found[i] = some[rng.choice(there)]
     return found
