@@ -15,7 +15,7 @@ V, LASTS, LENGTH = 14, 3, 5  # the first tokens are last tokens; items follow
 def planted():
     """Scores of items after each last token: tiers far apart, and inside a tier Luce's odds."""
     rng = named_rng("planted", 3)
-    tier = np.array([rng.permutation(np.arange(V - LASTS) // 2) for _ in range(LASTS)])
+    tier = np.array([rng.permutation(np.arange(V - LASTS) // 4) for _ in range(LASTS)])
     score = np.full((LASTS, V), -40.0)
     score[:, LASTS:] = -6.0 * tier + rng.normal(size=tier.shape)
     return score

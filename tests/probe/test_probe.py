@@ -21,14 +21,13 @@ def one(models, corpus):
 def test_a_model_that_knows_the_graph_agrees_and_controls_do_not(one):
     real, minimal = one.behaviour
     for found in (real, minimal):
-        assert (
-            found.agreement.value > 0.93
-        )  # the rest is attention too small to outweigh the last token itself
+        # The rest is attention too small to outweigh the last token itself.
+        assert found.agreement.value > 0.93
         assert found.other_last.low < 0.5 < found.other_last.high + 0.1
         assert abs(found.shuffled.value - 0.5) < 0.2
         assert abs(found.untrained.value - 0.5) < 0.2
-        assert found.ties.rank > 0.9
-        assert abs(found.ties_untrained.rank) < 0.6
+        assert found.ties.rank_low > 0.5
+        assert found.ties_untrained.rank_low < 0.5
     assert one.strict_orders == real.agreement.cases
     assert sum(x.share.cases for x in real.by_evidence) == one.strict_orders
     assert real.by_context[0].name == "the first is retrieved there"

@@ -2,6 +2,7 @@
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.special import stdtrit
 
 from attomaton.numerics import named_rng, sum_by
 from attomaton.probe.records import Correlation, Estimate, Share
@@ -25,11 +26,13 @@ def share(
     value = float(right.mean())
     where = np.unique(cluster, return_inverse=True)[1]
     many = int(where.max()) + 1
-    off = sum_by(where, right - value, many)
-    # With one cluster nothing is known of others; with all right, as little as the rule of three says.
-    se = float(np.sqrt((off**2).sum() * many / max(many - 1, 1))) / n
-    least = 3 / n if value in (0.0, 1.0) else 0.0
-    half = max(WIDE * se, least)
+    # With few clusters their spread is itself uncertain (Student's t); of one alone nothing is known of others; and
+    # with all right, no more than the rule of three says.
+    half = 1.0
+    if many > 1:
+        off = sum_by(where, right - value, many)
+        se = float(np.sqrt((off**2).sum() * many / (many - 1))) / n
+        half = max(float(stdtrit(many - 1, 0.975)) * se, 3 / n if value in (0.0, 1.0) else 0.0)
     return Share(value, max(0.0, value - half), min(1.0, value + half), n, many)
 
 
