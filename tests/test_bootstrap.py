@@ -1,6 +1,8 @@
 """The command `bootstrap`: the same on every engine, resumable, left behind as a run."""
 
 import json
+import shutil
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -56,6 +58,19 @@ def test_unfinished_work_is_listed_with_what_is_done(tmp_path, log, monkeypatch,
     with pytest.raises(KeyboardInterrupt):
         bootstrap_run(log, tmp_path / "B", resamples=35, reading=READING)
     assert "10 of 35" in call("runs", "ls", tmp_path)[1]
+    # What goes on with it is told, whichever command had begun it; control: one that would make no such run.
+    calls.clear()
+    monkeypatch.chdir(tmp_path)
+    words = ["coverage", str(log), "--context", "4", "--bootstrap", "35"]
+    monkeypatch.setattr(sys, "argv", ["attomaton", *words])
+    assert call(*words)[0] == 130
+    listed = call("runs", "ls", "runs")[1]
+    assert f"go on: attomaton {' '.join(words)}" in listed
+    (work,) = (tmp_path / "runs").glob(".*.partial")
+    ledger = work / "log.jsonl"
+    ledger.write_text(ledger.read_text().replace(" --bootstrap 35", ""))
+    assert "go on: " not in call("runs", "ls", "runs")[1]
+    shutil.rmtree(tmp_path / "runs")
     monkeypatch.undo()
     bootstrap_run(log, tmp_path / "B", resamples=35, reading=READING)  # takes it up, and ends it
     assert "10 of 35" not in call("runs", "ls", tmp_path)[1]

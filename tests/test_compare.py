@@ -65,6 +65,8 @@ def test_a_case_solved_by_hand():
     assert one.order == pytest.approx(1)
     assert two.order == pytest.approx(-1)  # of the two that both learned
     assert "2 to 3 are right; about 1 the runs disagree" in in_words(found)
+    table = [line for line in comparison_text(found).splitlines() if not line.endswith(".")]
+    assert max(map(len, table)) <= 80
     assert comparison_figure(found).axes[0].get_lines()[0].get_ydata()[-1] == 1
 
 

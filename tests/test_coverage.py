@@ -26,6 +26,7 @@ from attomaton.cli.main import app
 from attomaton.corpus.readers import write_jsonl
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import check_embeddings
+from attomaton.report.text.coverage import in_words
 from attomaton.summaries.coverage import cover, cover_parts
 
 
@@ -132,6 +133,7 @@ def test_parts_say_what_the_whole_says(tmp_path):
     )
     for given in (None, new, seen):
         whole, table = cover(limit, given)
+        assert ("--new FILE" in in_words(whole)) == (given is None)
         found, odds = cover_parts(parts, given, total=3)
         assert found.soft.loss_floor.se == pytest.approx(whole.soft.loss_floor.se)
         assert odds.sort_by("se")["se"].to_pylist() == pytest.approx(

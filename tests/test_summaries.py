@@ -106,6 +106,8 @@ def test_levels_priorities_and_ties(hand):
     assert (tie["w"]["size"], tie["w"]["level"], tie["w"]["weight"]) == (2, 0, 4)
     assert [(m["token"], m["weight"]) for m in tie["w"]["members"]] == [("v", 3), ("w", 1)]
     assert tie["w"]["members"][0]["log_pi"] == pytest.approx(log(3) / 2)
+    # Half of log-odds whose variance is 1/3 + 1/1.
+    assert [m["se"] for m in tie["w"]["members"]] == pytest.approx([(1 / 3 + 1) ** 0.5 / 2] * 2)
 
 
 def test_heaviest_last_tokens(hand):

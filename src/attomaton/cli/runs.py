@@ -147,14 +147,19 @@ def _goes_on(folder: "Folder", typed: str) -> bool:
     if name == "runs":
         return words == ["rm", str(folder.path)]
     commands = getattr(get_command(_program), "commands", {})
-    if program != "attomaton" or name != folder.maker or name not in commands:
-        return False
-    if visible(typed, most=None) != typed:
+    aside = (name, folder.maker) == (
+        "coverage",
+        "bootstrap",
+    )  # with --bootstrap it makes such a run beside its answer
+    known = program == "attomaton" and name in commands and (name == folder.maker or aside)
+    if not known or visible(typed, most=None) != typed:
         return False
     try:
         given = commands[name].make_context(name, list(words)).params
     except Exception:  # of whatever class the parser raises: it is no command of ours
         return False
+    if aside:  # which finds the run by what was asked; its --out is another file
+        return given.get("bootstrap") is not None
     place = folder.place or folder.path
     return given.get("out") is None or Path(given["out"]).name == place.name
 

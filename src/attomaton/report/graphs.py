@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from attomaton.corpus.vocabulary import Label
 from attomaton.disk.formats import plain
 from attomaton.errors import visible
-from attomaton.mechanics.theory.view import GraphView, Link
+from attomaton.mechanics.theory.view import GraphView, Link, Node
 from attomaton.report.words import signed
 
 Real = float | int  # numbers that have been through JSON may have lost their decimal point
@@ -136,6 +136,11 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
+def _error(node: Node) -> str:
+    """The standard error of log π as one more attribute, where it is known."""
+    return "" if node.se is None else f', se="{node.se!r}"'
+
+
 def _dot_clusters(view: GraphView, names: dict[Label, str]) -> list[str]:
     lines = []
     members = view.members
@@ -146,7 +151,8 @@ def _dot_clusters(view: GraphView, names: dict[Label, str]) -> list[str]:
         lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
         lines += [
             f"    n{node.id} [label={_quoted(names[node.token])}, level={node.level}, "
-            f'svm_score="{node.svm_score!r}", log_pi="{node.log_pi!r}"];'
+            f'svm_score="{node.svm_score!r}", log_pi="{node.log_pi!r}"'
+            f"{_error(node)}];"
             for node in inside
         ]
         lines.append("  }")

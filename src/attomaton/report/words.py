@@ -154,6 +154,15 @@ def when_text(moment: str) -> str:
     return moment[:16].replace("T", " ")
 
 
+def give_or_take(se: float | None) -> str:
+    """A standard error behind a number; nothing where none is known.
+
+    >>> f"0.4{give_or_take(0.1234)}", f"0.4{give_or_take(None)}"
+    ('0.4 ± 0.12', '0.4')
+    """
+    return "" if se is None else f" ± {se:.2g}"
+
+
 def interval(low: float | None, high: float | None) -> str:
     """The ends of an interval of a probability; nothing where there is none.
 

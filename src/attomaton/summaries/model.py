@@ -1,5 +1,7 @@
 """A whole fitted limit in numbers a person can use: how much is hard, how much soft, and what leads."""
 
+from math import isfinite, nan
+
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
@@ -99,8 +101,13 @@ def component_record(
 ) -> Component:
     """One component in words: whose it is, how large, how often its tokens came next, its leaders by log π."""
     graph = limit.graph
-    part = graph.pairs_of(int(graph.component_last[component]))
+    last = int(graph.component_last[component])
+    part = graph.pairs_of(last)
     pairs = part.start + np.flatnonzero(graph.component[part] == component)
+    leading = pairs[heaviest(limit.finite.log_pi[pairs], MEMBERS)]
+    sure = [nan] * len(leading)
+    if not limit.dependent:
+        sure = [x.se for x in limit.errors_after(last).some_scores(leading - part.start)]
     return Component(
         graph.vocabulary[graph.component_last[component]],
         len(pairs),
@@ -111,8 +118,9 @@ def component_record(
                 graph.vocabulary[graph.pair_token[p]],
                 float(limit.finite.log_pi[p]),
                 float(label_weight[p]),
+                se if isfinite(se) else None,
             )
-            for p in pairs[heaviest(limit.finite.log_pi[pairs], MEMBERS)]
+            for p, se in zip(leading, sure, strict=True)
         ],
     )
 

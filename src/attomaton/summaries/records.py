@@ -69,6 +69,7 @@ class Member:
     token: Label
     log_pi: float
     weight: float
+    se: float | None = absent()  # the standard error of log π
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,14 @@ class TokenGraph:
     def __len__(self) -> int:
         return len(self.token)
 
+    def error(self, i: int) -> float | None:
+        """The standard error of a token's log π; None where it is not tied, or nothing is known."""
+        tied = (self.net.component == self.net.component[i]).sum() > 1
+        if not tied or self.limit.dependent:
+            return None
+        se = self.limit.errors_after(self.last).some_scores(np.array([i]))[0].se
+        return se if np.isfinite(se) else None
+
     @cached_property
     def word(self) -> list[Label]:
         """The tokens as they are."""

@@ -69,10 +69,11 @@ class Panel:
     def _token(self, i: int) -> None:
         graph, net = self.graph, self.graph.net
         self._head(graph.name[i])
-        tied = self._tied(i)
+        tied, error = self._tied(i), graph.error(i)
         self._figures(
             ("level", int(net.level[i])), ("component", int(net.component[i])),
             ("W_svm score", float(net.score[i])), ("log π", float(graph.log_pi[i])),
+            *([] if error is None else [("± standard error", error)]),
             ("soft odds", float(graph.share[i])), ("came next", float(net.as_next[i])),
             ("in samples", float(graph.present[i])),
         )  # fmt: skip

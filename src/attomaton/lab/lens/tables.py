@@ -7,6 +7,7 @@ from attomaton.lab.kit.table import Part
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
 from attomaton.report.graphs import readable
+from attomaton.report.words import give_or_take
 from attomaton.summaries.records import (
     DocumentSummary,
     DocumentTerm,
@@ -95,7 +96,7 @@ def _model(r: ModelSummary, to: Links) -> Tables:
                            2: lambda e: [to.token(e.loser, e.last)]}),
         (r.token_priorities, {0: lambda e: [to.token(e.winner)], 1: lambda e: [to.token(e.loser)]}),
         (r.components, {**last, 4: lambda c: [
-            to.token(m.token, c.last, f" ({m.log_pi:+.2f})") for m in c.members]}),
+            to.token(m.token, c.last, f" ({m.log_pi:+.2f}{give_or_take(m.se)})") for m in c.members]}),
         (r.last_tokens, {**last, 7: lambda row: _weighted(to, row.next, row.last)}),
     ]  # fmt: skip
 

@@ -213,6 +213,18 @@ class StandardErrors(Tabular):
         values = zip(self.theta, self._all[0], self.theta - reach, self.theta + reach, strict=True)
         return [Interval(*map(float, row)) for row in values]
 
+    def some_scores(self, pairs: Int[np.ndarray, " some"]) -> list[Interval]:
+        """The same of some pairs of one component, all of them tied: no others are looked at."""
+        item = self._number[pairs]
+        group = int(self.choices.group[item[0]])
+        size = int(self._size[group])
+        contrast = np.full((len(item), size), -1.0 / size)
+        contrast[np.arange(len(item)), item - self._first[group]] += 1.0
+        se, reach = self._contrasts(group, contrast)
+        value = self.theta[item]
+        rows = zip(value, se, value - reach, value + reach, strict=True)
+        return [Interval(*map(float, row)) for row in rows]
+
     # Where things are
 
     @cached_property

@@ -10,7 +10,7 @@ from attomaton.report.text.summary import Section, as_text
 from attomaton.report.words import NONE, share_text
 
 TITLE = "Runs of training beside the exact limit"
-WIDEST = 60  # characters of a context
+WIDEST = 30  # characters of a context
 
 
 def in_words(record: Comparison) -> str:
@@ -46,22 +46,25 @@ def _every(layers: Sequence[object]) -> str:
 def sections(record: Comparison) -> list[Section]:
     """The tables of a comparison."""
     letters = list(ascii_uppercase[: len(record.layers)])
-    runs: list[list[object]] = [
-        [letter, x.name, x.optimizer, x.steps, x.right, _or_never(x.half), _or_never(x.all), _or_never(x.order),
-         x.answers, _or_never(x.odds_mean), _or_never(x.odds_worst)]
-        for letter, x in zip(letters, record.layers, strict=True)
-    ]  # fmt: skip
+    layers = list(zip(letters, record.layers, strict=True))
     header = ["last token", "winner", "loser", "samples"]
     return [
         {
             "heading": "Runs",
             "note": f"Right: of {record.priorities:,} strict priorities. Half, all: the steps from which so many stay "
-            "right. Order: rank correlation of these steps with those of A. Answers: of "
+            "right.",
+            "header": ["", "run", "optimizer", "steps", "right", "half", "all"],
+            "rows": [[letter, x.name, x.optimizer, x.steps, x.right, _or_never(x.half), _or_never(x.all)]
+                     for letter, x in layers],
+        },
+        {
+            "heading": "Beside the limit",
+            "note": "Order: rank correlation of the steps at which priorities came right with those of A. Answers: of "
             f"{record.samples:,} samples, those answered as by the automaton. Odds: how far the log-odds of "
             f"{counted(record.tied, 'tied pair')} are off, in nats.",
-            "header": ["", "run", "optimizer", "steps", "right", "half", "all", "order", "answers", "odds, mean",
-                       "odds, worst"],
-            "rows": runs,
+            "header": ["", "order", "answers", "odds, mean", "odds, worst"],
+            "rows": [[letter, _or_never(x.order), x.answers, _or_never(x.odds_mean), _or_never(x.odds_worst)]
+                     for letter, x in layers],
         },
         {
             "heading": "Where the runs disagree",

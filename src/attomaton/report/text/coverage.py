@@ -44,9 +44,14 @@ def in_words(found: Coverage) -> str:
         said.append(
             f"{soft.unknown:,} log-odds rest on one sequence alone, so their errors are unknown."
         )
-    if found.new is not None:
-        said.append(_new_words(found.new))
+    said.append(NOT_JUDGED if found.new is None else _new_words(found.new))
     return " ".join(said)
+
+
+NOT_JUDGED = (
+    "Not answered: how many new contexts these data determine, and what to collect next. A model keeps no windows that "
+    "could be set aside: name a file of new data, --new FILE, or ask about the data themselves."
+)
 
 
 def _new_words(new: NewContexts) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from attomaton.errors import counted, visible
 from attomaton.report.figures.canvas import mention
 from attomaton.report.text.terminal import table
-from attomaton.report.words import share_text
+from attomaton.report.words import give_or_take, share_text
 from attomaton.summaries.records import (
     DocumentPoint,
     DocumentSummary,
@@ -194,10 +194,10 @@ def _model_sections(r: ModelSummary) -> list[Section]:
         ),
         section(
             "Largest ties",
-            "Components of tied tokens; within one, log π decides the odds.",
+            "Components of tied tokens; within one, log π decides the odds. Behind ± its standard error.",
             ["after", "tokens", "level", "samples", "leading by log π"],
             ([row.last, row.size, row.level, row.weight,
-              " ".join(f"{visible(m.token)} ({m.log_pi:+.2f})" for m in row.members)]
+              " ".join(f"{visible(m.token)} ({m.log_pi:+.2f}{give_or_take(m.se)})" for m in row.members)]
              for row in r.components),
         ),
         section(

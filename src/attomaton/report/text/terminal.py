@@ -9,7 +9,7 @@ from attomaton.mechanics.theory.automaton import Explanation, Fate, Witness
 from attomaton.mechanics.theory.inference import Inference
 from attomaton.mechanics.theory.prediction import Prediction
 from attomaton.mechanics.theory.view import GraphView
-from attomaton.report.words import NONE, interval
+from attomaton.report.words import NONE, give_or_take, interval
 
 if TYPE_CHECKING:
     from attomaton.predictor.model import Reasons
@@ -85,9 +85,8 @@ def graph_text(view: GraphView) -> str:
         inside = members[component.id]
         names = [visible(node.token) for node in inside]
         if len(inside) > 1:
-            sure = ("" if node.se is None else f" ± {node.se:.2g}" for node in inside)
-            told = zip(names, inside, sure, strict=True)
-            names = [f"{x} ({node.log_pi:+.3f}{error})" for x, node, error in told]
+            told = zip(names, inside, strict=True)
+            names = [f"{x} ({node.log_pi:+.3f}{give_or_take(node.se)})" for x, node in told]
         tied = " ~ ".join(names)
         mark = " *" if component.linear else ""
         lines.append(f"  level {component.level}  score {inside[0].svm_score:+.4f}  {tied}{mark}")
