@@ -11,6 +11,36 @@ from pathlib import Path
 
 import pytest
 
+# Imports what all of those processes need of others and nothing of ours, then forks one for each program it is given:
+# a line in, a line out. JAX has not started its threads by then.
+FORKS = """
+import json, os, sys, tempfile, traceback
+import clarabel, jax, jax.numpy, networkx, numpy, pytest, scipy.optimize, scipy.sparse.csgraph, scipy.stats
+
+assert not any(name.partition(".")[0] == "attomaton" for name in sys.modules)
+for line in sys.stdin:
+    program, argument = json.loads(line)
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = os.fork()
+        if child == 0:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            code, sys.argv = 1, ["-c", argument]
+            try:
+                exec(program, {"__name__": "__main__"})
+                code = 0
+            except SystemExit as stop:
+                code = int(stop.code or 0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        said = [file.seek(0) or file.read() for file in (out, err)]
+    print(json.dumps([code, *said]), flush=True)
+"""
 RUNNER = """
 import importlib.abc, importlib.util, json, sys
 from importlib.machinery import PathFinder
@@ -231,34 +261,52 @@ TESTED = {
 }  # fmt: skip
 
 
-def red(edits, claims):
-    """Which of the claims do not stand, and how they ended."""
-    asked = json.dumps([edits, {name: CHECKS[name] for name in claims}])
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER, asked], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return {k: v for k, v in json.loads(done.stdout.splitlines()[-1]).items() if v}
+@pytest.fixture(scope="module")
+def run():
+    """Run a program with one argument in a fresh process: exit code, stdout, stderr."""
+    words = [sys.executable, "-W", "ignore:os.fork:RuntimeWarning", "-c", FORKS]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+
+        def forked(program, argument):
+            print(json.dumps([program, argument]), file=server.stdin, flush=True)
+            return json.loads(server.stdout.readline())
+
+        yield forked
+        server.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def red(run):
+    """Which of the claims do not stand, and how they ended: `red(edits, claims)`."""
+
+    def found(edits, claims):
+        asked = json.dumps([edits, {name: CHECKS[name] for name in claims}])
+        code, out, err = run(RUNNER, asked)
+        assert code == 0, err
+        return {k: v for k, v in json.loads(out.splitlines()[-1]).items() if v}
+
+    return found
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_planted_fault_turns_its_claims_red(name):
+def test_a_planted_fault_turns_its_claims_red(red, name):
     edits, claims = MUTATIONS[name]
     assert sorted(red(edits, claims)) == sorted(claims)
 
 
-def test_without_a_fault_the_same_claims_are_green():
+def test_without_a_fault_the_same_claims_are_green(red):
     assert red({}, CHECKS) == {}
 
 
 @pytest.mark.parametrize("name", TESTED)
-def test_a_planted_fault_is_seen_by_a_test(name):
+def test_a_planted_fault_is_seen_by_a_test(run, name):
     edits, test = TESTED[name]
     head = RUNNER.partition("from attomaton")[0]
     # Without our options: what checks types at run time would load the modules before the faults are in.
     asked = [str(Path(__file__).parent / test), "-q", "-o", "addopts="]
     runner = f"{head}\nimport pytest\nsys.exit(pytest.main({asked!r}))"
-    words = [sys.executable, "-c", runner, json.dumps([edits, {}])]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
-    assert "1 failed" in done.stdout
+    code, out, err = run(runner, json.dumps([edits, {}]))
+    assert code == pytest.ExitCode.TESTS_FAILED, out + err
+    assert "1 failed" in out
