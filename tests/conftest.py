@@ -85,6 +85,13 @@ QUICKLY_COMPILED = (
     "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
     " --xla_cpu_parallel_codegen_split_count=1",
 )
+# Files of many programs that run for a moment each: here even that is more than compiling them plainly. Programs that
+# run for seconds would take three times as long.
+PLAINLY_COMPILED = (
+    "tests/scan_snap/test_train.py",
+    "tests/transformer/test_model.py",
+    "tests/transformer/test_train.py",
+)
 
 
 def place(name):
@@ -110,7 +117,8 @@ def pytest_configure(config):
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     # Files are handed out in the order below, not those of many tests first: many are mostly quick ones.
     config.option.loadscopereorder = False
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+    if hasattr(config, "cache"):
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
     # One that a killed process has left half written is compiled anew.
@@ -140,6 +148,27 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
         earliest[item.path] = min(found, earliest.get(item.path, found))
     items.sort(key=lambda item: earliest[item.path])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plainly_compiled(request):
+    """Compile what the files of PLAINLY_COMPILED run without optimising it; no other file sees those programs."""
+    if request.path.relative_to(ROOT).as_posix() not in PLAINLY_COMPILED:
+        yield
+        return
+
+    import jax
+
+    from attomaton.base import programs
+
+    def switch(plainly):
+        jax.config.update("jax_disable_most_optimizations", plainly)
+        jax.clear_caches()
+        programs._compiled.cache_clear()
+
+    switch(True)
+    yield
+    switch(False)
 
 
 @pytest.fixture(scope="session")
