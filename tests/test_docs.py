@@ -46,6 +46,13 @@ NOT_RUN = {
         ),
         "tests/test_answers.py asks about files of its own",
     ),
+    **dict.fromkeys(
+        (
+            "attomaton score predictor test.txt --baselines all -o scores.csv --figure scores.svg",
+            "attomaton score predictor test.txt --baselines mixture,kneser-ney",
+        ),
+        "tests/predictor/test_cli.py runs the same on files of its own",
+    ),
     "attomaton reproduce mechanics-fig9 --out fig9": "tests/claims/test_many_tokens.py runs it with fewer instances",
     "attomaton reproduce mechanics-fig10 --out fig10": "tests/claims/test_many_tokens.py runs it with fewer instances",
     "attomaton reproduce scan-snap-fig7 --quick": "needs WikiText-2 and minutes",

@@ -9,6 +9,7 @@ from attomaton.predictor.scoring import ScoreTable
 from attomaton.report.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure, drawn
 
 MOST_CURVES = 4  # of reliability in one panel
+FEW = 20.0  # windows; a bin of fewer says nothing and is not drawn
 
 
 @drawn
@@ -48,10 +49,10 @@ def _draw_loss(axes: Any, table: ScoreTable, title: str) -> None:
             if finite[i]
             else f"∞: {100 * row.impossible:.1f}% of labels impossible"
         )
-        ink = "white" if finite[i] and value[i] > 0.25 * longest else "black"
-        axes.text(0.02 * longest, i, text, va="center", ha="left", fontsize=8, color=ink)
+        end = value[i] + error[i] if finite[i] else 0.0
+        axes.text(end + 0.02 * longest, i, text, va="center", ha="left", fontsize=8)
     axes.set_yticks(place, [row.name for row in rows])
-    axes.set_xlim(0, 1.05 * longest)
+    axes.set_xlim(0, 1.2 * longest)
     axes.invert_yaxis()
     axes.set_title(title)
     axes.grid(visible=False, axis="y")
@@ -82,9 +83,11 @@ def _draw_reliability(axes: Any, table: ScoreTable, title: str) -> None:
     others = sorted(others, key=lambda row: row.log_loss)[: MOST_CURVES - 1]
     first = [row for row in table.rows if row.name == table.compared_with]
     axes.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls="--", zorder=0)
+    least = min(FEW, table.weight / 30)
     for row, colour in zip([*first, *others], (BLUE, ORANGE, GREEN, PURPLE), strict=False):
-        weight = np.array([b.weight for b in row.reliability])
-        x, y = ([getattr(b, name) for b in row.reliability] for name in ("sure", "right"))
+        bins = [b for b in row.reliability if b.weight >= least]
+        weight = np.array([b.weight for b in bins])
+        x, y = ([getattr(b, name) for b in bins] for name in ("sure", "right"))
         axes.plot(x, y, color=colour, lw=1.2, label=f"{row.name}, ECE {row.calibration_error:.3f}")
         axes.scatter(x, y, s=4 + 60 * weight / weight.sum(), color=colour, zorder=3)
     axes.set_xlim(0, 1)
