@@ -78,12 +78,20 @@ def tune(
         int | None,
         typer.Option(help="How often the grid grows where the best lies at its edge (default: 4)."),
     ] = None,
+    stage: Annotated[
+        bool,
+        typer.Option(
+            " /--no-stage",
+            help="Leave out the convex stage on top: recency, induction, longer n-grams.",
+        ),
+    ] = True,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Fit a predictor for unseen text.
 
-    Prior, penalty and exponent are chosen on validation data.
+    Prior, penalty and exponent are chosen on validation data; on top comes a convex stage of readable terms, where it
+    pays.
     """
     from attomaton.jobs.tune import tune_run
     from attomaton.report.text.terminal import table
@@ -104,6 +112,7 @@ def tune(
             out,
             reading=reading,
             engine=where,
+            stage=stage,
             force=force,
             progress=progress,
             **grid,
@@ -123,9 +132,21 @@ def tune(
         f"{'' if chosen['metric'] == 'nats' else 'by ' + chosen['metric'] + '; '}"
         f"gradient residual {record['certificates']['gradient']:.1g}\n"
         f"{_edges(record)}{_not_tried(record)}"
+        f"{_staged(record['stage'])}"
         f"predictor in {out} ({record['seconds']:.0f} s{resumed})"
     )
     emit(record, text, json)
+
+
+def _staged(stage: dict[str, Any]) -> str:
+    """What the stage came to, in a line."""
+    if stage["reason"]:
+        return f"no stage on top: {stage['reason']}\n"
+    groups = ", ".join(stage["groups"]) or "the slope alone"
+    return (
+        f"stage on top: {groups} ({stage['weights']:,} weights); on validation windows that judge it "
+        f"{stage['tuned_loss']:.4f} → {stage['stage_loss']:.4f}; gradient residual {stage['gradient']:.1g}\n"
+    )
 
 
 def _edges(record: dict[str, Any]) -> str:

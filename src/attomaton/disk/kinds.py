@@ -27,6 +27,7 @@ class Kind:
     pieces: tuple[
         str, ...
     ] = ()  # of finished pieces of it: nobody throws them away without being told to
+    reads: tuple[int, ...] = ()  # earlier versions that are still read
     grows: bool = False  # filled where it lies: its manifest lists all of it only when it has ended
 
     def holds(self, name: str) -> bool:
@@ -87,10 +88,10 @@ KINDS = {
             pieces=("claims/*.json",),
         ),
         Kind(
-            "predictor", 2, ("tune",),
+            "predictor", 3, ("tune",),
             _files("predictor.json", "vocabulary.json", "pairs.safetensors", "prior.safetensors", "ngrams.safetensors",
-                   pieces=r"[^/]+\.parquet"),
-            scratch=("pieces",), pieces=("pieces/*.parquet",),
+                   "stage.safetensors", pieces=r"[^/]+\.(parquet|safetensors)"),
+            scratch=("pieces",), pieces=("pieces/*.parquet", "pieces/*.safetensors"), reads=(2,),
         ),
     )
 }  # fmt: skip

@@ -688,7 +688,7 @@ def check_version(path: Path, kind: str) -> None:
     mark, ours = read_mark(path), KINDS[kind].version
     if mark.kind != kind:
         raise DataError(f"{path}: holds a {mark.kind}, not a {kind}.")
-    if (version := mark.schema_version) != ours:
+    if (version := mark.schema_version) not in (ours, *KINDS[kind].reads):
         older = version < ours
         raise DataError(
             f"{path}: format version {version} is {'older' if older else 'newer'} than the version {ours} this "

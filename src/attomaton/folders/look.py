@@ -155,7 +155,7 @@ def look(path: Path) -> Folder:
         mark = read_mark(path)
         kind, version = mark.kind, mark.schema_version
         wanted = KINDS[kind].version if kind in KINDS else None
-        if version != wanted:
+        if version != wanted and (kind not in KINDS or version not in KINDS[kind].reads):
             note = f"format version {version} of a {kind}; this attomaton reads {wanted or 'none'}"
             return Folder(path, kind, "other-version", _ended(path), size, note=note)
         return _marked(path, mark, size, newest)

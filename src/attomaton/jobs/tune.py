@@ -2,13 +2,14 @@
 
 While it is made, the predictor's folder is a work folder beside its place:
 
-    .NAME.partial/pieces/   what each part came to, at each stage of the tuning, complete once it is there
+    .NAME.partial/pieces/   what each part came to, at each step of the tuning, and what the stage on top came to,
+                            complete once it is there
 
 Counts and priors are made again by a process that goes on: the smaller part of the work, and the same each time.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,16 @@ from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.splits import History, Split, split_windows
 from attomaton.corpus.windows import PART, Windows
-from attomaton.disk.formats import damaged, expect_arrays, plain, read_table, write_columns
-from attomaton.disk.ledger import command
+from attomaton.disk.formats import (
+    damaged,
+    expect_arrays,
+    plain,
+    read_checkpoint,
+    read_table,
+    write_arrays,
+    write_columns,
+)
+from attomaton.disk.ledger import Ledger, command
 from attomaton.disk.provenance import environment
 from attomaton.disk.spool import DASH
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
@@ -48,6 +57,7 @@ def tune_run(
     metric: str = "nats",
     minutes: float | None = None,
     history: bool | None = None,
+    stage: bool = True,
     engine: Engine | None = None,
     progress: Progress = quiet,
     force: bool = False,
@@ -72,14 +82,15 @@ def tune_run(
         "validate": valid.mark,
         "reading": reading,
         **vars(grid),
+        "stage": stage,
         "pieces": pieces_in(parts),
         "versions": environment(),
     }
     with resumed_folder(place, "tune", asked) as work:
         stages = _Stages(work / "pieces", engine)
         predictor = tune(
-            train, valid, reading=reading, part_size=PART, over=stages, progress=progress,
-            minutes=minutes, **vars(grid),
+            train, valid, reading=reading, stage=stage, part_size=PART, over=stages, keep=stages.keep,
+            progress=progress, minutes=minutes, **vars(grid),
         )  # fmt: skip
         predictor.record.update(
             data={"train": data_name(data), "validate": validate and data_name(validate)},
@@ -177,6 +188,17 @@ class _Stages:
         self.found += found
         self.count += len(pieces)
         return answers
+
+    def keep(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """What an earlier process kept under this name, or what is made now, kept."""
+        path, lines = self.folder / f"{name}.safetensors", Ledger(self.folder.parent)
+        if path.is_file():
+            lines.found(name)
+            return read_checkpoint(path)
+        made = make()
+        write_whole(path, lambda place: write_arrays(place, made))
+        lines.done(name)
+        return made
 
     def _path(self, piece: Piece) -> Path:
         return self.folder / f"{piece.name}.parquet"

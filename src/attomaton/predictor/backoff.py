@@ -12,17 +12,35 @@ one that stands in the context belongs to the first case like every other token.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.bags import Bags, blocks
-from attomaton.predictor.ngrams import NGrams
+from attomaton.predictor.ngrams import Best, NGrams
 
 SMOOTHING = 20.0  # windows that the overall share is worth
 NEWTON_STEPS = 50
 EDGE = 1e-9  # shares are kept this far from 0 and 1 before their logit is taken
+
+
+class Mixture(NamedTuple):
+    """A distribution over everything, for some bags: shares inside the context, g, r, and the n-grams' first choices.
+
+    A token of the context has g · share, any other (1 − g)/(1 − r) · its p by the n-grams.
+    """
+
+    share: Float[np.ndarray, " incidences"]
+    gate: Float[np.ndarray, " bags"]
+    reach: Float[np.ndarray, " bags"]
+    best: Best
+
+    @property
+    def rest(self) -> Float[np.ndarray, " bags"]:
+        """What the n-grams' p of a token outside is multiplied with."""
+        return (1.0 - self.gate) / (1.0 - self.reach)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +55,16 @@ class Gate:
         self, bags: Bags, r: Float[np.ndarray, " bags"]
     ) -> Float[np.ndarray, "bags three"]:
         """1, logit g_q, logit r."""
-        known = (bags.last >= 0) & (bags.last < len(self.inside))
-        g = np.where(known, self.inside[np.where(known, bags.last, 0)], self.overall)
-        return np.stack([np.ones(len(bags)), _logit(g), _logit(r)], axis=1)
+        return np.stack([np.ones(len(bags)), logit(self.share_after(bags.last)), logit(r)], axis=1)
+
+    def share_after(self, last: Int[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
+        """g_q of these last tokens."""
+        inside = np.append(self.inside, self.overall)
+        return inside[np.where((last >= 0) & (last < len(self.inside)), last, len(self.inside))]
 
     def of(self, bags: Bags, r: Float[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
         """g of these bags, whose tokens hold r of p₂."""
-        return _logistic(self.features(bags, r) @ self.weight)
+        return squashed(self.features(bags, r) @ self.weight)
 
 
 def reach(bags: Bags, ngrams: NGrams) -> Float[np.ndarray, " bags"]:
@@ -83,7 +104,7 @@ def _logistic_fit(
 
     value = loss(at)
     for _ in range(NEWTON_STEPS):
-        g = _logistic(F @ at)
+        g = squashed(F @ at)
         slope = (weight * (g - hit)) @ F + 1e-6 * (at - start)
         if np.abs(slope).max() < 1e-10:
             break
@@ -95,11 +116,13 @@ def _logistic_fit(
     return at
 
 
-def _logit(p: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def logit(p: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """log p/(1 − p), finite for 0 and 1 too."""
     p = np.clip(p, EDGE, 1.0 - EDGE)
     return np.log(p) - np.log1p(-p)
 
 
-def _logistic(z: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def squashed(z: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """The p whose logit is z, kept away from 0 and 1."""
     # A gate that is quite shut would make labels impossible.
     return np.clip(0.5 * (1.0 + np.tanh(0.5 * z)), EDGE, 1.0 - EDGE)

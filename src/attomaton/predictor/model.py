@@ -7,15 +7,16 @@ On disk it is a folder:
     pairs.safetensors    the learned corrections S − S_0: token and value, last token by last token
     prior.safetensors    the tables of the prior's features
     ngrams.safetensors   n-gram counts, recency and gate: the back-off and the baselines
+    stage.safetensors    the convex stage on top, where it pays: weights, longer n-grams, its gate
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from attomaton.base.face import Shown
 from attomaton.corpus.reading import Reading
@@ -29,7 +30,7 @@ from attomaton.disk.formats import (
     write_arrays,
     write_json,
 )
-from attomaton.disk.records import as_record
+from attomaton.disk.records import absent, as_record
 from attomaton.disk.storage import check_folder, check_place, new_folder
 from attomaton.errors import DataError, counted, whole_number
 from attomaton.mechanics.theory.automaton import (
@@ -40,12 +41,17 @@ from attomaton.mechanics.theory.automaton import (
     naming,
 )
 from attomaton.numerics import row_pointer
-from attomaton.predictor.backoff import Gate, reach
+from attomaton.predictor.backoff import Gate, Mixture, reach
 from attomaton.predictor.bags import Bags, bag_of
 from attomaton.predictor.baselines import Baselines
 from attomaton.predictor.counts import Counts, pair_key
-from attomaton.predictor.ngrams import NGrams
+from attomaton.predictor.ngrams import Best, NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
+from attomaton.predictor.stage.model import SCORE, ConvexStage
+from attomaton.predictor.stage.reasons import BRANCH, WITHIN, Contrast, Facts, Share, facts_of
+from attomaton.predictor.stage.terms import ngram_steps
+
+STAGE_FILE = "stage.safetensors"
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,11 @@ class _Gate:
 
 
 @dataclass(frozen=True)
+class _Stage:
+    reason: str  # why there is none
+
+
+@dataclass(frozen=True)
 class _Kept:
     """What is needed of `predictor.json` to predict."""
 
@@ -76,14 +87,16 @@ class _Kept:
     chosen: _Chosen
     baselines: _Settings
     gate: _Gate
+    stage: _Stage | None = absent()  # folders of version 2 know nothing of one
 
 
 @dataclass(frozen=True)
 class Term:
     """Why one token of a context is as probable as it is: the terms add up to its score.
 
-    p ∝ exp(count_term + Σ prior + learned); `prior` has one entry for each feature, `learned` is the correction, 0
-    for a pair that training never saw (`seen` says which).
+    The tuned score is count_term + Σ prior + learned; `prior` has one entry for each feature, `learned` is the
+    correction, 0 for a pair that training never saw (`seen` says which). Without a stage p ∝ exp(tuned score); with one
+    p ∝ exp(slope · tuned score + Σ stage), and `stage` has one entry for each of its groups.
     """
 
     token: Label
@@ -93,11 +106,18 @@ class Term:
     learned: float
     seen: bool
     p: float
+    slope: float = 1.0
+    stage: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def tuned(self) -> float:
+        """The tuned score."""
+        return self.count_term + sum(self.prior.values()) + self.learned
 
     @property
     def score(self) -> float:
         """The sum of all terms."""
-        return self.count_term + sum(self.prior.values()) + self.learned
+        return self.slope * self.tuned + sum(self.stage.values())
 
 
 @dataclass(frozen=True)
@@ -106,8 +126,9 @@ class Reasons:
 
     With `backoff` the next token is one of the context's with probability `gate`; `inside` says whether the
     `prediction` is one, and its probability is `p`. A token of the context has gate · its share (`terms`), one outside
-    (1 − gate) · its share of the bigram after the last token (`outside`, the likeliest first). Without
-    back-off `gate` is None and nothing lies outside.
+    (1 − gate) · its share of the n-grams (`outside`, the likeliest first): the longest ones of the stage, or the
+    bigram after the last token (`order` 2). Without back-off `gate` is None and nothing lies outside. `against` is the
+    prediction beside the next best; `gate_terms` are what the gate of a stage goes by, adding up to logit gate.
     """
 
     context: tuple[Label, ...]  # the tokens that were looked at
@@ -120,6 +141,9 @@ class Reasons:
     outside: tuple[tuple[Label | None, float], ...]
     unknown: tuple[Unknown, ...]
     note: str
+    order: int = 2
+    against: Contrast | None = None
+    gate_terms: dict[str, float] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -132,6 +156,7 @@ class Reasons:
 class Predictor(Shown):
     """p(x | X, q) ∝ m_x^θ exp(S_0[q, x] + correction[q, x]) inside the context; an n-gram and a gate outside.
 
+    With a `stage` that is the tuned score, and the stage's log-odds, n-grams and gate take their place.
     Made by `tune`, opened from a folder by `Predictor.open`.
 
     >>> from attomaton import as_windows, tune
@@ -151,18 +176,49 @@ class Predictor(Shown):
     baselines: Baselines
     gate: Gate
     record: dict[str, Any]
+    stage: ConvexStage | None = None
 
     def _in_short(self) -> str:
         prior = "+".join(self.prior.features) or "zero"
+        groups = "" if self.stage is None else f", stage {'+'.join(self.stage.weight) or SCORE}"
         return (
             f"{counted(len(self.vocabulary), 'token')}, {counted(len(self.corrections.key), 'pair')}, "
-            f"theta {self.theta:g}, prior {prior}"
+            f"theta {self.theta:g}, prior {prior}{groups}"
         )
 
-    def log_weights(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
-        """The score of every token of these bags; their softmax is the in-context distribution."""
+    def tuned(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
+        """The tuned score of every token of these bags."""
         learned = self.corrections.of(pair_key(len(self.vocabulary), bags.query, bags.token))
         return self.theta * np.log(bags.count) + self.prior.scores(bags.query, bags.token) + learned
+
+    def log_weights(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
+        """The score of every token of these bags, with the stage; their softmax is the in-context distribution."""
+        tuned = self.tuned(bags)
+        return tuned if self.stage is None else self.stage.log_odds(self.stage.look(bags, tuned))
+
+    def mixture(self, bags: Bags, places: int = 1) -> Mixture:
+        """The distribution over everything, with so many of the n-grams' first choices."""
+        ngrams = self.baselines.ngrams
+        if self.stage is None:
+            r = reach(bags, ngrams)
+            lasts, which = np.unique(bags.last, return_inverse=True)
+            best = ngrams.best_bigrams(lasts, places)
+            return Mixture(
+                bags.shares(self.log_weights(bags)), self.gate.of(bags, r), r,
+                Best(best.token[which], best.p[which]),
+            )  # fmt: skip
+        look = self.stage.look(bags, self.tuned(bags))
+        log_odds = self.stage.log_odds(look)
+        best = self.stage.tables.ngrams.best(self.stage.tables.histories(bags), places)
+        g, r = self.stage.branch(look, log_odds, best, self.gate)
+        return Mixture(bags.shares(log_odds), g, r, best)
+
+    def by_ngrams(self, bags: Bags, x: Int[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
+        """The p of one token after each bag by the n-grams that speak outside the context."""
+        if self.stage is None:
+            return self.baselines.ngrams.bigram(bags.last, x)
+        rows, ngrams = np.arange(len(bags)), self.stage.tables.ngrams
+        return np.asarray(ngrams.probabilities(self.stage.tables.histories(bags), rows, x)[-1])
 
     def predict_proba(
         self, context: Sequence[Label], backoff: bool = True
@@ -173,23 +229,31 @@ class Predictor(Shown):
         it over the tokens of the context only.
         """
         bags, words = self._bag(context)
-        p = bags.shares(self.log_weights(bags))
         if not backoff:
+            p = bags.shares(self.log_weights(bags))
             return dict(zip(words, p.tolist(), strict=True))
-        g, spread = self._spread(bags)
+        return self._over_all(self.mixture(bags), bags, words)
+
+    def _over_all(
+        self, found: Mixture, bags: Bags, words: list[Label]
+    ) -> dict[Label | None, float]:
+        spread = self._spread(found, bags)
         answer: dict[Label | None, float] = dict(
             zip([*self.vocabulary.labels, None], spread.tolist(), strict=True)
         )
-        answer.update(zip(words, (g * p).tolist(), strict=True))
+        answer.update(zip(words, (found.gate[0] * found.share).tolist(), strict=True))
         return answer
 
-    def _spread(self, bags: Bags) -> tuple[float, Float[np.ndarray, " vocab_and_one"]]:
-        """The chance that the next token is one of this context's, and what the others share of the rest."""
+    def _spread(self, found: Mixture, bags: Bags) -> Float[np.ndarray, " vocab_and_one"]:
+        """What tokens outside this context share of the rest."""
         K, ngrams = len(self.vocabulary), self.baselines.ngrams
-        g = float(self.gate.of(bags, reach(bags, ngrams))[0])
-        spread = ngrams.bigram(np.full(K + 1, bags.last[0]), np.arange(K + 1))
+        spread = (
+            ngrams.bigram(np.full(K + 1, bags.last[0]), np.arange(K + 1))
+            if self.stage is None
+            else self.stage.tables.ngrams.spread(self.stage.tables.histories(bags)[0])
+        )
         spread[bags.token[bags.token < K]] = 0.0
-        return g, spread * ((1.0 - g) / spread.sum())
+        return spread * ((1.0 - float(found.gate[0])) / spread.sum())
 
     def predict(self, context: Sequence[Label], backoff: bool = True) -> Label:
         """The most probable next token."""
@@ -221,38 +285,120 @@ class Predictor(Shown):
         `outside` is how many tokens outside the context are shown.
         """
         bags, words = self._bag(context)
-        key = pair_key(len(self.vocabulary), bags.query, bags.token)
-        learned, seen = self.corrections.of(key), self.corrections.place(key) >= 0
-        prior = self.prior.terms(bags.query, bags.token)
-        p = bags.shares(self.log_weights(bags))
-        terms = [
-            Term(
-                word, int(bags.count[i]), float(self.theta * np.log(bags.count[i])),
-                {name: float(value[i]) for name, value in prior.items()}, float(learned[i]),
-                bool(seen[i]), float(p[i]),
-            )
-            for i, word in enumerate(words)
-        ]  # fmt: skip
-        best = self.predict(context, backoff)
-        gate, others = None, []
+        found = self.mixture(bags)
+        p = (
+            self._over_all(found, bags, words)
+            if backoff
+            else dict(zip(words, found.share.tolist(), strict=True))
+        )
+        first = sorted((x for x in p if x is not None), key=lambda x: -p[x])[:2]
+        others: list[tuple[Label | None, float]] = []
         if backoff:
-            gate, spread = self._spread(bags)
+            spread = self._spread(found, bags)
             labels = [*self.vocabulary.labels, None]
-            first = np.argsort(-spread, kind="stable")[:outside]
-            others = [(labels[i], float(spread[i])) for i in first if spread[i] > 0]
+            likeliest = np.argsort(-spread, kind="stable")[:outside]
+            others = [(labels[i], float(spread[i])) for i in likeliest if spread[i] > 0]
+        terms = self._terms(bags, words, found.share)
         unknown = self.unknown(context)
         return Reasons(
             tuple(self._words(context)),
-            best,
-            self.predict_proba(context, backoff)[best],
-            best in words,
+            first[0],
+            p[first[0]],
+            first[0] in words,
             backoff,
-            gate,
+            float(found.gate[0]) if backoff else None,
             tuple(sorted(terms, key=lambda term: -term.p)),
             tuple(others),
             unknown,
             taken_as(unknown),
+            2 if self.stage is None else self.stage.tables.ngrams.order,
+            self._contrast(first, p, terms, found, bags) if len(first) > 1 else None,
+            self._gate_terms(bags) if backoff else {},
         )
+
+    def _terms(
+        self, bags: Bags, words: list[Label], share: Float[np.ndarray, " incidences"]
+    ) -> list[Term]:
+        """Every term of every token of one context."""
+        key = pair_key(len(self.vocabulary), bags.query, bags.token)
+        learned, seen = self.corrections.of(key), self.corrections.place(key) >= 0
+        prior = self.prior.terms(bags.query, bags.token)
+        slope, stage = 1.0, {}
+        if self.stage is not None:
+            slope = self.stage.slope
+            stage = self.stage.terms(self.stage.look(bags, self.tuned(bags)))
+            del stage[SCORE]
+        return [
+            Term(
+                word, int(bags.count[i]), float(self.theta * np.log(bags.count[i])),
+                {name: float(value[i]) for name, value in prior.items()}, float(learned[i]),
+                bool(seen[i]), float(share[i]), slope,
+                {name: float(value[i]) for name, value in stage.items()},
+            )
+            for i, word in enumerate(words)
+        ]  # fmt: skip
+
+    def _gate_terms(self, bags: Bags) -> dict[str, float]:
+        if self.stage is None:
+            return {}
+        look = self.stage.look(bags, self.tuned(bags))
+        best = self.stage.tables.ngrams.best(self.stage.tables.histories(bags), 1)
+        found = self.stage.gate_terms(look, self.stage.log_odds(look), best, self.gate)
+        return {name: float(value[0]) for name, value in found.items()}
+
+    def _contrast(
+        self,
+        first: Sequence[Label],
+        p: Mapping[Any, float],
+        terms: Sequence[Term],
+        found: Mixture,
+        bags: Bags,
+    ) -> Contrast:
+        """The first two tokens side by side."""
+        inside = {t.token: t for t in terms}
+        there = [x in inside for x in first]
+        parts: list[dict[str, float]]
+        if all(there):
+            parts = [_scored(inside[x]) for x in first]
+        elif any(there):
+            g = float(found.gate[0])
+            chance = [g if here else 1.0 - g for here in there]
+            parts = [
+                {BRANCH: float(np.log(c)), WITHIN: float(np.log(p[x] / c))}
+                for x, c in zip(first, chance, strict=True)
+            ]
+        else:
+            parts = [self._ngram_terms(x, bags) for x in first]
+        facts: tuple[Facts, ...] = ()
+        if self.stage is not None:
+            ids = bags.context
+            word = {int(x): t.token for x, t in zip(bags.token, terms, strict=True)}
+            words, of = [word[int(x)] for x in ids], {t: x for x, t in word.items()}
+            facts = tuple(
+                facts_of(
+                    x, of[x] if x in of else int(self.vocabulary.id_of(x) or 0), ids, words,
+                    self.stage.tables,
+                )
+                for x in first
+            )  # fmt: skip
+        shares = tuple(Share(name, value, parts[1][name]) for name, value in parts[0].items())
+        odds = sum(share.difference for share in shares)
+        return Contrast(first[0], first[1], there[0], there[1], odds, shares, facts)
+
+    def _ngram_terms(self, x: Label, bags: Bags) -> dict[str, float]:
+        """What each order of the n-grams adds to log p of one token outside the context."""
+        at = np.array([self.vocabulary.id_of(x)])
+        if self.stage is None:
+            return {"2-gram": float(np.log(self.baselines.ngrams.bigram(bags.last, at))[0])}
+        orders = self.stage.tables.ngrams.of_each_order(
+            self.stage.tables.histories(bags), np.zeros(1, dtype=np.int64), at
+        )
+        steps = ngram_steps(orders, np.zeros(1, dtype=np.int64))[:, 0]
+        names = [
+            *(f"{n}-gram" for n in range(1, len(steps))),
+            "lower orders where a history is new",
+        ]
+        return dict(zip(names, steps.tolist(), strict=True))
 
     def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
         """Tokens of a context that training never saw, with the nearest it did (looked up for the first few)."""
@@ -310,6 +456,8 @@ class Predictor(Shown):
             },
         )
         write_arrays(work / "prior.safetensors", _feature_arrays(self.prior))
+        if self.stage is not None:
+            write_arrays(work / STAGE_FILE, self.stage.arrays())
         write_arrays(
             work / "ngrams.safetensors",
             {
@@ -364,7 +512,22 @@ class Predictor(Shown):
             ),
             Gate(a["inside"], kept.gate.overall, a["gate"]),
             record,
+            _read_stage(folder / STAGE_FILE, kept, K),
         )
+
+
+def _scored(term: Term) -> dict[str, float]:
+    """The terms of a score, the tuned one as a whole where a stage stands above it."""
+    if term.stage:
+        return {SCORE: term.slope * term.tuned, **term.stage}
+    parts = {"count": term.count_term, **term.prior, "learned": term.learned}
+    return {name: term.slope * value for name, value in parts.items()}
+
+
+def _read_stage(path: Path, kept: _Kept, K: int) -> ConvexStage | None:
+    if kept.stage is None or kept.stage.reason:
+        return None
+    return ConvexStage.from_arrays(path, read_arrays(path), K)
 
 
 def taken_as(unknown: Sequence[Unknown]) -> str:

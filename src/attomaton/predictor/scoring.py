@@ -19,7 +19,6 @@ from attomaton.disk.records import absent
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.mechanics.theory.many import mixing_scores
-from attomaton.predictor.backoff import reach
 from attomaton.predictor.bags import Bags, aligned, blocks
 from attomaton.predictor.baselines import fit_baselines
 from attomaton.predictor.measured import RANKS, LeftOut, Measured, joined, measure, ranked
@@ -76,7 +75,7 @@ def over_vocabulary(windows: Windows, predictor: Predictor) -> dict[str, Measure
         # Enough of them that RANKS remain when all tokens of a context are taken out.
         best = ngrams.best_bigrams(lasts, RANKS + int(np.diff(bags.start).max()))
         best = Best(best.token[which], best.p[which])
-        found["predictor"].append(_backed_off(bags, predictor, best))
+        found["predictor"].append(_backed_off(bags, predictor, best.token.shape[1]))
         p = ngrams.bigram(bags.last, bags.label)
         found["bigram"].append(_against_best(bags, p, best))
         p = ngrams.trigram(bags.before, bags.last, bags.label)
@@ -99,15 +98,15 @@ def _against_best(bags: Bags, p: Float[np.ndarray, " bags"], best: Best) -> Meas
     return ranked(p, np.where(hit.any(axis=1), hit.argmax(axis=1), RANKS), best.p[:, 0])
 
 
-def _backed_off(bags: Bags, predictor: Predictor, best: Best) -> Measured:
+def _backed_off(bags: Bags, predictor: Predictor, places: int) -> Measured:
     """P of every label, and how many tokens come before it (ties by id)."""
-    ngrams, K = predictor.baselines.ngrams, len(predictor.vocabulary)
-    r = reach(bags, ngrams)
-    g = predictor.gate.of(bags, r)
-    inside = g[bags.owner] * bags.shares(predictor.log_weights(bags))
-    rest = (1.0 - g) / (1.0 - r)
+    K = len(predictor.vocabulary)
+    mixture = predictor.mixture(bags, places)
+    best, rest = mixture.best, mixture.rest
+    inside = mixture.gate[bags.owner] * mixture.share
     there = bags.label_at >= 0
-    mine = np.where(there, inside[bags.label_at], rest * ngrams.bigram(bags.last, bags.label))
+    outside = rest * predictor.by_ngrams(bags, bags.label)
+    mine = np.where(there, inside[bags.label_at], outside)
     above = bags.sums(
         _comes_before(inside, bags.token, mine[bags.owner], bags.label[bags.owner]).astype(float)
     )

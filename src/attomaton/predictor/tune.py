@@ -8,7 +8,7 @@ is said too (`not_tried`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,17 @@ from attomaton.predictor.budget import Budget
 from attomaton.predictor.counts import Counts
 from attomaton.predictor.fit import LOOSE, TIGHT, Fitted, Judged, Setting, Work, judge
 from attomaton.predictor.model import Predictor
-from attomaton.predictor.priors import fit_prior, measure_features, parse_prior
+from attomaton.predictor.priors import Feature, Kin, fit_prior, measure_features, parse_prior
+from attomaton.predictor.scoring import clusters_of
+from attomaton.predictor.stage.fit import (
+    Keep,
+    cut_by_time,
+    enough,
+    fit_stage,
+    make_now,
+    no_stage,
+    some_windows,
+)
 from attomaton.predictor.stages import Over, fitting, in_turn, judging
 
 PRIORS = ("zero", "odds", "main", "main+bigram", "main+bigram+kin")
@@ -65,8 +75,10 @@ def tune(
     widen: int = WIDEN,
     metric: str = "nats",
     minutes: float | None = None,
+    stage: bool = True,
     part_size: int = PART,
     over: Over = in_turn,
+    keep: Keep = make_now,
     progress: Progress = quiet,
 ) -> Predictor:
     """The predictor fitted on `train` that suits `valid` best.
@@ -74,10 +86,11 @@ def tune(
     `lambdas` are penalties in units of one window (λ·n of the penalty path). Where the best of the grid lies at an
     edge, the grid grows there up to `widen` times; a single value is taken as it is. `metric` decides: "nats" (log-
     loss), "top1", "mrr" (reciprocal ranks), all where the label is in the context, or "all" (log-loss of all windows).
-    After so many `minutes` no more settings are tried. `reading` is how the files were
-    read (context and columns), noted for those to be scored later. `over` does a stage with all parts, here or
-    elsewhere, one after the other or side by side. Windows without a label inside their context raise a `DataError`, a
-    grid that makes no sense a `UsageError`.
+    After so many `minutes` no more settings are tried. With `stage` a convex stage goes on top where it pays
+    (`predictor.stage`): the earlier validation windows choose the settings, the later ones judge the stage. `reading`
+    is how the files were read (context and columns), noted for those to be scored later. `over` does one step with all
+    parts, here or elsewhere, one after the other or side by side; `keep` gives what an earlier process has kept of the
+    stage. Windows without a label inside their context raise a `DataError`, a grid that makes no sense a `UsageError`.
 
     >>> from attomaton import as_windows
     >>> text = "the cat and the dog and the cat saw the dog".split()
@@ -93,12 +106,15 @@ def tune(
         if not windows.realizable.any():
             raise DataError(f"none of the {name} windows contains its own label.")
     wanted = {name: parse_prior(name) for name in dict.fromkeys(priors)}
+    cut = cut_by_time(valid)
+    without = enough(valid, cut) if stage else "not asked for"
+    choosing = valid if without else some_windows(valid, slice(0, cut))
     progress(0, 1, "counts")
     baselines = fit_baselines(train, valid)
     features = measure_features(train, sorted({f for names in wanted.values() for f in names}))
-    judged_on = bags_of(valid, np.flatnonzero(valid.realizable))
+    judged_on = bags_of(choosing, np.flatnonzero(choosing.realizable))
     fitted = [fit_prior({f: features[f] for f in names}, judged_on) for names in wanted.values()]
-    work = Work(train, valid, fitted)
+    work = Work(train, choosing, fitted)
     parts = train.parts(part_size)
     progress(1, 1, "counts")
 
@@ -164,13 +180,37 @@ def tune(
             "realizable": int(train.realizable.sum()), "pairs": len(corrections.key),
             "parts": len(parts), "loss": sum(a.loss for a in answers),
         },
-        "valid": {"windows": len(valid), "realizable": int(valid.realizable.sum())},
+        "valid": {
+            "windows": len(valid), "realizable": int(valid.realizable.sum()), "choosing": len(choosing),
+        },
         "gate": {"overall": gate.overall, "weights": gate.weight.tolist()},
         "baselines": baselines.settings(),
     }  # fmt: skip
-    return Predictor(
+    made = Predictor(
         train.vocabulary, chosen.theta, fitted[prior], corrections, baselines, gate, record
     )
+    if without:
+        record["stage"] = plain(no_stage(without))
+        return made
+    return _staged(made, train, valid, cut, features.get("kin"), keep, progress)
+
+
+def _staged(
+    made: Predictor,
+    train: Windows,
+    valid: Windows,
+    cut: int,
+    kin: Feature | None,
+    keep: Keep,
+    progress: Progress,
+) -> Predictor:
+    """The predictor with a stage on top, where it pays."""
+    kin = measure_features(train, ["kin"])["kin"] if kin is None else kin
+    assert isinstance(kin, Kin)
+    cluster, _ = clusters_of(valid)
+    stage, told = fit_stage(train, valid, cut, made.tuned, made.gate, kin, cluster, keep, progress)
+    made.record["stage"] = plain(told)
+    return replace(made, stage=stage)
 
 
 def pieces_in(parts: int, widened: int = 0) -> int:

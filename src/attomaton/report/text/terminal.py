@@ -196,13 +196,26 @@ def reasons_text(r: "Reasons") -> str:
         lines.append("without back-off: only tokens of the context can come next")
     lines += [r.note] if r.note else []
     rows = [
-        [t.token, t.count, gate * t.p, t.p, t.count_term, *t.prior.values(), t.learned if t.seen else "unseen"]
+        [t.token, t.count, gate * t.p, t.p, t.count_term, *t.prior.values(), t.learned if t.seen else "unseen",
+         *t.stage.values()]
         for t in r.terms
     ]  # fmt: skip
-    header = ["token", "count", "p", "share", "θ log m", *r.terms[0].prior, "learned"]
+    header = [
+        "token",
+        "count",
+        "p",
+        "share",
+        "θ log m",
+        *r.terms[0].prior,
+        "learned",
+        *r.terms[0].stage,
+    ]
     lines += ["", "in the context: p = probability of the context × share", table(header, rows)]
     if r.outside:
-        after = f"outside it, by the bigram after {_quoted(r.context[-1])}:"
+        seen = r.context[-(r.order - 1) :]
+        after = f"outside it, by the n-grams after {_quoted(_joined(seen))}:"
+        if r.order == 2:
+            after = f"outside it, by the bigram after {_quoted(r.context[-1])}:"
         lines += ["", after, table(["token", "p"], [[_named(x), p] for x, p in r.outside])]
     return "\n".join(lines)
 

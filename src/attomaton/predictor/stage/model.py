@@ -1,0 +1,100 @@
+"""The stage as it is kept: its tables, its weights, its gate; scores, terms and branches of any contexts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from attomaton.disk.formats import AGAIN, expect_arrays
+from attomaton.errors import DataError
+from attomaton.predictor.backoff import Gate
+from attomaton.predictor.bags import Bags
+from attomaton.predictor.kneser_ney import KneserNey
+from attomaton.predictor.ngrams import Best
+from attomaton.predictor.priors import Kin
+from attomaton.predictor.stage.gate import WindowGate, feature_names, reach, window_features
+from attomaton.predictor.stage.looking import Look, Tables, look_at
+from attomaton.predictor.stage.terms import GROUPS, Cells
+
+SCORE = "tuned score"
+_GATE = ("gate_mean", "gate_spread", "gate_weight")
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexStage:
+    """log-odds(x) = slope · (tuned score) + Σ of the groups' terms; a gate beside them for all windows."""
+
+    tables: Tables
+    slope: float
+    weight: Mapping[str, Float[np.ndarray, " cells"]]  # by the name of the group
+    gate: WindowGate
+
+    def look(self, bags: Bags, score: Float[np.ndarray, " incidences"]) -> Look:
+        """What it sees of these bags, whose tuned scores are given."""
+        return look_at(bags, score, self.tables)
+
+    def terms(self, look: Look) -> dict[str, Float[np.ndarray, " incidences"]]:
+        """What the tuned score and each group add to the log-odds."""
+        found = {SCORE: self.slope * look.score}
+        for name, weight in self.weight.items():
+            found[name] = added_up(GROUPS[name].cells(look, self.tables), weight)
+        return found
+
+    def log_odds(self, look: Look) -> Float[np.ndarray, " incidences"]:
+        """The sum of all terms; its softmax is the distribution inside a context."""
+        return np.asarray(sum(self.terms(look).values()))
+
+    def branch(
+        self, look: Look, log_odds: Float[np.ndarray, " incidences"], best: Best, by_last: Gate
+    ) -> tuple[Float[np.ndarray, " bags"], Float[np.ndarray, " bags"]]:
+        """g and r of every window."""
+        features = window_features(look, log_odds, self.tables, best, by_last)
+        return self.gate.of(features), reach(look, self.tables.K)
+
+    def gate_terms(
+        self, look: Look, log_odds: Float[np.ndarray, " incidences"], best: Best, by_last: Gate
+    ) -> dict[str, Float[np.ndarray, " bags"]]:
+        """What each feature adds to logit g of every window."""
+        return self.gate.terms(window_features(look, log_odds, self.tables, best, by_last))
+
+    # On disk
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything as arrays."""
+        kin, gate = self.tables.kin, self.gate
+        return {
+            **self.tables.ngrams.arrays(),
+            "kin_left": kin.left,
+            "kin_right": kin.right,
+            "slope": np.array([self.slope]),
+            **{f"weight {name}": value for name, value in self.weight.items()},
+            **dict(zip(_GATE, (gate.mean, gate.spread, gate.weight), strict=True)),
+        }
+
+    @classmethod
+    def from_arrays(cls, path: Path, a: Mapping[str, np.ndarray], K: int) -> "ConvexStage":
+        """The stage that `arrays` wrote; anything else is refused in the name of this file."""
+        expect_arrays(path, a, {"kin_left": ("f", (K, None)), "slope": ("f", (1,))})
+        expect_arrays(path, a, {"kin_right": ("f", a["kin_left"].shape)})
+        tables = Tables(KneserNey.from_arrays(path, a, K), Kin(a["kin_left"], a["kin_right"]))
+        weight = {}
+        for name, group in GROUPS.items():
+            if f"weight {name}" in a:
+                expect_arrays(path, a, {f"weight {name}": ("f", (group.size(tables),))})
+                weight[name] = a[f"weight {name}"]
+        features = len(feature_names(tables))
+        expect_arrays(path, a, dict.fromkeys(_GATE, ("f", (features,))))
+        if not (a["gate_spread"] > 0).all():
+            raise DataError(f"{path}: spreads are more than 0; {AGAIN}.")
+        gate = WindowGate(*(a[name] for name in _GATE))
+        return cls(tables, float(a["slope"][0]), weight, gate)
+
+
+def added_up(cells: Cells, weight: Float[np.ndarray, " cells"]) -> Float[np.ndarray, " incidences"]:
+    """The cells of a table, added up for every incidence."""
+    found = np.zeros(len(cells.at))
+    for at, value in zip(cells.at.T, cells.value.T, strict=True):
+        found += weight[at] * value
+    return found
