@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from attomaton.mechanics.theory.inference import infer as infer
     from attomaton.mechanics.theory.limit import Limit as Limit
     from attomaton.mechanics.theory.limit import solve_limit as solve_limit
+    from attomaton.predictor.estimator import NextTokenPredictor as NextTokenPredictor
     from attomaton.predictor.model import Predictor as Predictor
     from attomaton.predictor.scoring import score as score
     from attomaton.predictor.tune import tune as tune
@@ -67,6 +68,7 @@ _HOME = {
     "Inference": "mechanics.theory.inference",
     "Limit": "mechanics.theory.limit",
     "NextTokenClassifier": "estimator",
+    "NextTokenPredictor": "predictor.estimator",
     "PathPoint": "mechanics.experiment.path",
     "Predictor": "predictor.model",
     "PriorityGraph": "mechanics.theory.graph",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from attomaton.base.parameters import Parameters
 from attomaton.corpus.given import (
     Context,
     Contexts,
@@ -34,7 +35,6 @@ from attomaton.errors import (
     NotFittedError,
     UsageError,
     listed,
-    nearest,
     whole_number,
 )
 from attomaton.mechanics.data import check_embeddings
@@ -56,7 +56,7 @@ class UnknownTokenWarning(UserWarning):
     """Contexts hold tokens that training never saw, or end in one that it never saw as a last token."""
 
 
-class NextTokenClassifier:
+class NextTokenClassifier(Parameters):
     """What one self-attention layer predicts next, in the limit of training on the given samples.
 
     - `radius` is ‖W‖ along W_svm: infinite for the limit of training, less for a softer layer on
@@ -234,33 +234,6 @@ class NextTokenClassifier:
             words.append(self.limit_.graph.vocabulary[drawn])
         return words[begin:]
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments by name (`deep` changes nothing: none is an estimator)."""
-        return {name: getattr(self, name) for name in self._parameters()}
-
-    def set_params(self, **params: Any) -> "NextTokenClassifier":
-        """Set constructor arguments by name; all of them or, where a name is wrong, none."""
-        names = list(self._parameters())
-        for name in params:
-            if name not in names:
-                hint = nearest(name, names)
-                hint = hint if hint != "." else f"; choose from {names}."
-                raise UsageError(f"{type(self).__name__} has no parameter {name!r}{hint}")
-        for name, value in params.items():
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        shown = []
-        for name, parameter in self._parameters().items():
-            value = getattr(self, name)
-            if repr(value) != repr(parameter.default):
-                array = isinstance(value, np.ndarray)
-                shown.append(
-                    f"{name}={f'<array of shape {value.shape}>' if array else repr(value)}"
-                )
-        return f"{type(self).__name__}({', '.join(shown)})"
-
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may assume; only scikit-learn asks, so only then is it imported."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
@@ -272,11 +245,6 @@ class NextTokenClassifier:
             classifier_tags=ClassifierTags(poor_score=True),
             input_tags=InputTags(categorical=True, string=True),
         )
-
-    @classmethod
-    def _parameters(cls) -> dict[str, inspect.Parameter]:
-        """The constructor's arguments, read off its signature."""
-        return dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
 
     def _check_fitted(self) -> None:
         if "limit_" not in vars(self):

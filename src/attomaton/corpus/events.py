@@ -56,6 +56,43 @@ def windows_from_events(
     Sequences come in the order of their first events, those that begin together by name, so that the rows of a log may
     stand in any order; without an order column, as the table has them (`ordering` says so).
     """
+    log = events_of(table, found, reading, ordering)
+    if log.length.max() < 2:
+        raise DataError(
+            "every sequence is a single event, so no event has a context. "
+            f"Does column {found.name['sequence']!r} name the sequence?"
+        )
+    ids = log.ids
+    if vocabulary is None:
+        vocabulary = Vocabulary(log.labels)
+    else:
+        ids = _known_ids(vocabulary, log.labels, ids, log.row)
+    windows = windows_from_streams(
+        vocabulary, ids, row_pointer(log.length), reading.window, partial=True
+    )
+    return replace(
+        windows, noun="row", numbers=log.row + 1, ordering=log.ordering, guesses=found.guesses,
+        names=np.array([str(x) for x in log.names], dtype=object), span=log.span,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """The events of a table, one sequence after the other, each in its order: items `labels[ids]`."""
+
+    labels: list[Label]
+    ids: Int[np.ndarray, " events"]
+    row: Int[np.ndarray, " events"]  # where each stands in the table, from 0
+    length: Int[np.ndarray, " sequences"]
+    names: list[Any]
+    span: Float[np.ndarray, "sequences 2"] | None  # first and last place by the order column
+    ordering: Ordering | None
+
+
+def events_of(
+    table: Any, found: "Columns", reading: Reading, ordering: Ordering | None = None
+) -> Events:
+    """The events of an Arrow table, put in order."""
     import pyarrow as pa
 
     name = found.name
@@ -83,24 +120,8 @@ def windows_from_events(
         coded = items.dictionary_encode()  # by first appearance, as everywhere
     except (ValueError, KeyError, pa.ArrowException) as fault:
         raise _unreadable(fault) from None
-    length = np.bincount(group)
-    if length.max() < 2:
-        raise DataError(
-            "every sequence is a single event, so no event has a context. "
-            f"Does column {name['sequence']!r} name the sequence?"
-        )
     labels, ids = coded.dictionary.to_pylist(), coded.indices.to_numpy()
-    if vocabulary is None:
-        vocabulary = Vocabulary(labels)
-    else:
-        ids = _known_ids(vocabulary, labels, ids, at)
-    windows = windows_from_streams(
-        vocabulary, ids, row_pointer(length), reading.window, partial=True
-    )
-    return replace(
-        windows, noun="row", numbers=at + 1, ordering=ordering, guesses=found.guesses,
-        names=np.array([str(x) for x in names.to_pylist()], dtype=object), span=span,
-    )  # fmt: skip
+    return Events(labels, ids, at, np.bincount(group), names.to_pylist(), span, ordering)
 
 
 def _unreadable(fault: Exception) -> DataError:

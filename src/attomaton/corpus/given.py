@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
-from attomaton.corpus.events import column_names, windows_from_events
+from attomaton.corpus.events import column_names, events_of, windows_from_events
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.samples import (
     Samples,
@@ -230,15 +230,38 @@ def as_windows(
     return windows_from_streams(vocabulary, ids, start, context, partial=True)
 
 
+def is_table(data: Any) -> bool:
+    """Whether something is a data frame, an Arrow table or a dictionary of columns."""
+    return isinstance(data, Mapping) or any(
+        hasattr(data, x) for x in ("column_names", "columns", "schema")
+    )
+
+
+def sequences_in(data: Any, reading: Reading) -> dict[Any, list[Label]]:
+    """The sequences of a table with one event a row, by name, in the order in which they first appear in it.
+
+    >>> log = {"guest": ["b", "a", "b"], "dish": ["tea", "soup", "cake"], "order": [2, 1, 1]}
+    >>> sequences_in(log, Reading(sequence="guest", item="dish"))
+    {'b': ['cake', 'tea'], 'a': ['soup']}
+    """
+    table: Any = _table_of(data)
+    log = events_of(table, column_names(reading.columns, table.column_names), reading)
+    ends = np.cumsum(log.length).tolist()
+    labels = [log.labels[i] for i in log.ids.tolist()]
+    begin = np.minimum.reduceat(log.row, row_pointer(log.length)[:-1])
+    found = zip([0, *ends], ends, log.names, strict=False)
+    pieces = [(name, labels[a:b]) for a, b, name in found]
+    return dict(pieces[i] for i in np.argsort(begin, kind="stable").tolist())
+
+
 def _table_of(data: Any) -> Any | None:
     """A data frame, an Arrow table or a dictionary of columns as an Arrow table; None of anything else."""
     import pyarrow as pa
 
-    columns = isinstance(data, Mapping)
-    if not columns and not any(hasattr(data, x) for x in ("column_names", "columns", "schema")):
+    if not is_table(data):
         return None
     try:
-        return pa.table(dict(data) if columns else data)
+        return pa.table(dict(data) if isinstance(data, Mapping) else data)
     except (TypeError, ValueError, pa.ArrowException) as fault:
         raise DataError(f"data: cannot be read as a table: {fault}") from None
 

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Int
 
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import Windows, windows_from_streams
-from attomaton.errors import DataError, counted
+from attomaton.errors import DataError, UsageError, counted
 from attomaton.numerics import named_rng, ragged_indices, row_pointer
 
 SHARE = 0.1  # of all windows, to choose on
@@ -223,3 +223,47 @@ class History:
             noun=later.noun, origin=later.origin, ordering=later.ordering, guesses=later.guesses, names=later.names,
             span=later.span,
         )  # fmt: skip
+
+
+# Both together
+
+
+@dataclass(frozen=True, eq=False)
+class Corpora:
+    """What to learn from, what to choose on, and how they came about."""
+
+    train: Windows
+    valid: Windows
+    split: Split | None = None  # where both are of one file
+    history: int | None = None  # sequences that go on from one to the other
+    said: tuple[str, ...] = ()
+
+
+def pair_up(
+    train: Windows, valid: Windows | None, context: int | None, history: bool | None = None
+) -> Corpora:
+    """What to learn from and what to choose on: some of the former where there is nothing for it.
+
+    With `history` contexts of the second reach back into the first where a sequence of the same name goes on; by
+    default they do where the order column says so.
+    """
+    if valid is None:
+        if history:
+            raise UsageError("--history is about data of their own to --validate on.")
+        train, valid, split = split_windows(train)
+        return Corpora(train, valid, split, said=(split.text(),))
+    if history is False or context is None:
+        return Corpora(train, valid)
+    known = History.of([train], context)
+    going_on = known.shared(valid)
+    here, there = valid.origin or "validation data", train.origin or "the training data"
+    if history or known.precedes(valid):
+        said = (
+            f"{here}: contexts reach back into {there}, where {counted(going_on, 'sequence')} began"
+        )
+        return Corpora(train, known.before(valid), history=going_on, said=(said,))
+    said = (
+        f"{here}: {counted(going_on, 'sequence')} are called as in {there}, but nothing says that they go on; "
+        "if they do, say --history"
+    )
+    return Corpora(train, valid, said=(said,) if going_on else ())

@@ -10,7 +10,6 @@ Counts and priors are made again by a process that goes on: the smaller part of 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.datasets import data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
-from attomaton.corpus.splits import History, Split, split_windows
-from attomaton.corpus.windows import PART, Windows
+from attomaton.corpus.splits import Corpora, pair_up
+from attomaton.corpus.windows import PART
 from attomaton.disk.formats import (
     damaged,
     expect_arrays,
@@ -36,7 +35,7 @@ from attomaton.disk.provenance import environment
 from attomaton.disk.spool import DASH
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
 from attomaton.engine.tasks import Engine
-from attomaton.errors import DataError, UsageError, counted
+from attomaton.errors import DataError, UsageError
 from attomaton.jobs.fit import BYTES, PROCESS
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.predictor.fit import Work
@@ -110,43 +109,15 @@ def tune_run(
     }
 
 
-@dataclass(frozen=True, eq=False)
-class Corpora:
-    """What to learn from, what to choose on, and how they came about."""
-
-    train: Windows
-    valid: Windows
-    split: Split | None = None  # where both are of one file
-    history: int | None = None  # sequences that go on from one to the other
-    said: tuple[str, ...] = ()
-
-
 def read_corpora(
     data: Path | str, validate: Path | str | None, reading: Reading, history: bool | None = None
 ) -> Corpora:
     """The data to learn from and to choose on; see `tune_run`."""
-    if validate is None:
-        if history:
-            raise UsageError("--history is about data of their own to --validate on.")
-        train, valid, split = split_windows(read_windows(data, reading))
-        return Corpora(train, valid, split, said=(split.text(),))
     if str(data) == str(validate) == DASH:
         raise UsageError("standard input can be read once: as the data or to --validate on.")
-    train, valid = (read_windows(path, reading) for path in (data, validate))
-    if history is False or reading.context is None:
-        return Corpora(train, valid)
-    known = History.of([train], reading.context)
-    going_on = known.shared(valid)
-    if history or known.precedes(valid):
-        return Corpora(
-            train, known.before(valid), history=going_on,
-            said=(f"{validate}: contexts reach back into {data}, where {counted(going_on, 'sequence')} began",),
-        )  # fmt: skip
-    said = (
-        f"{validate}: {counted(going_on, 'sequence')} are called as in {data}, but nothing says that they go on; "
-        "if they do, say --history",
-    )
-    return Corpora(train, valid, said=said if going_on else ())
+    valid = None if validate is None else read_windows(validate, reading)
+    train = read_windows(data, reading)
+    return pair_up(train, valid, reading.context, history)
 
 
 class _Stages:
