@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from attomaton.base.caches import cache_folder
 from attomaton.corpus import datasets as room
-from attomaton.corpus.datasets import cache_folder, data_file, dataset_files
+from attomaton.corpus.datasets import data_file, dataset_files
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
 from attomaton.errors import DataError, UsageError

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from attomaton.base.caches import keep_compiled
 from attomaton.cli import (
     ask,
     compare,
@@ -119,6 +120,7 @@ for part in (
 def main() -> None:
     """Run the command line; every error of ours is one message and its exit code."""
     prepare_streams()
+    keep_compiled()
     debug = "--debug" in sys.argv
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     try:

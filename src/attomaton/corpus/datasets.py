@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from attomaton.base.caches import cache_folder, is_on
 from attomaton.disk.spool import DASH, NAME, standard_input
 from attomaton.errors import DataError, UsageError, listed, nearest
 
@@ -42,7 +43,7 @@ def dataset_files(name: str) -> dict[str, Path]:
     looked = [str(folder) for folder in folders]
     if not mine:
         looked.insert(0, "$ATTOMATON_DATA is not set")
-    switch = next(filter(_is_on, ("ATTOMATON_OFFLINE", "HF_HUB_OFFLINE")), None)
+    switch = next(filter(is_on, ("ATTOMATON_OFFLINE", "HF_HUB_OFFLINE")), None)
     if switch:
         looked.append(f"not asked: the Hugging Face hub ({switch} is set)")
         raise DataError(_nowhere(name, looked))
@@ -77,18 +78,6 @@ def data_file(data: str | os.PathLike[str]) -> Path:
 def data_name(data: str | os.PathLike[str]) -> str:
     """How the data are called in what is kept: no later process can read standard input again."""
     return NAME if str(data) == DASH else str(data)
-
-
-def cache_folder() -> Path:
-    """Where fetched files are kept: `$ATTOMATON_CACHE`, else `attomaton` in the user's XDG cache folder."""
-    chosen = os.environ.get("ATTOMATON_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attomaton"
-
-
-def _is_on(switch: str) -> bool:
-    return os.environ.get(switch, "").lower() not in ("", "0", "false", "no", "off")
 
 
 def _files_in(folder: Path) -> dict[str, Path]:
