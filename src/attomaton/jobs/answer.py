@@ -27,11 +27,12 @@ from attomaton.disk.storage import check_file, is_folder, write_whole
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import ModelFolder
-from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.automaton import Automaton, Unknown
 from attomaton.mechanics.theory.evidence import VERDICTS
 from attomaton.mechanics.theory.information import Covariances, SoftErrors
 from attomaton.mechanics.theory.many import with_reasons
-from attomaton.mechanics.theory.prediction import answer_table, falling
+from attomaton.mechanics.theory.prediction import answer_table
+from attomaton.numerics import row_pointer
 from attomaton.report.text.rows import csv_lines, json_lines
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
@@ -323,34 +324,62 @@ def _by_limit(by: _Limit, read: Read, asked: Asked) -> Any:
 
 
 def _by_predictor(predictor: Any, read: Read, asked: Asked) -> Any:
-    """The answers of a predictor, one context after the other: each is a distribution over the whole vocabulary."""
+    """The answers of a predictor, all of a piece at once."""
     import pyarrow as pa
 
+    from attomaton.predictor.many import likeliest
     from attomaton.predictor.model import taken_as
 
-    text, number = pa.string(), pa.float64()
-    share = pa.struct([("token", text), ("p", number)])
-    unknown = pa.struct([("token", text), ("nearest", text), ("why", text)])
-    names = {"prediction": text, "probability": number, "unknown": pa.large_list(unknown),
-             "probabilities": pa.large_list(share)}  # fmt: skip
+    n = len(read.length)
+    if not n:  # of which nothing is asked, for the names and kinds of the columns
+        one = Read(np.zeros(1, np.int64), np.ones(1, np.int64), {}, {})
+        return _by_predictor(predictor, one, asked).slice(0, 0)
+    # One more than asked for: the best that has a name may come after *any word never seen*.
+    found = likeliest(
+        predictor, read.ids, read.length, read.outside, max(asked.top, 1) + 1, asked.backoff
+    )
+    K = len(predictor.vocabulary)
+    words = pa.concat_arrays(
+        [
+            predictor.vocabulary.column(np.arange(K)).dictionary_decode().cast(pa.string()),
+            pa.array([None, *map(str, found.new)], pa.string()),
+        ]
+    )
+    first = (found.token[:, 0] == K).astype(np.int64)  # the best that has a name
+    rows = np.arange(n)
+    kept = found.token[:, : asked.top] >= 0
+    shares = pa.StructArray.from_arrays(
+        [words.take(pa.array(found.token[:, : asked.top][kept])), pa.array(found.p[:, : asked.top][kept])],
+        ["token", "p"],
+    )  # fmt: skip
+    strange = {
+        i: predictor.unknown(list(x)) for i, x in _looked_at(predictor, read).unknown().items()
+    }
+    unknown = pa.large_list(pa.struct([(x, pa.string()) for x in ("token", "nearest", "why")]))
+    columns = {
+        "prediction": words.take(pa.array(found.token[rows, first])),
+        "probability": pa.array(found.p[rows, first]),
+        "unknown": pa.array([[_texts(x) for x in strange.get(i, ())] for i in range(n)], unknown),
+        "probabilities": pa.LargeListArray.from_arrays(row_pointer(kept.sum(axis=1)), shares),
+    }
     if asked.explain:
-        names |= {"inside": pa.bool_(), "gate": number}
-    rows = []
-    for words in read.labels(predictor.vocabulary):
-        shares = falling(predictor.predict_proba(words, asked.backoff))
-        best = predictor.predict(words, asked.backoff)
-        strange = predictor.unknown(words)
-        row = {
-            "prediction": str(best),
-            "probability": next(x.p for x in shares if x.token == best),
-            "unknown": [{k: None if v is None else str(v) for k, v in vars(x).items()} for x in strange],
-            "probabilities": [
-                {"token": None if x.token is None else str(x.token), "p": x.p} for x in shares[: asked.top]
-            ],
-            "note": taken_as(strange),
-        }  # fmt: skip
-        if asked.explain:
-            reasons = predictor.explain(words, asked.backoff)
-            row |= {"inside": reasons.inside, "gate": reasons.gate}
-        rows.append(row)
-    return pa.Table.from_pylist(rows, pa.schema({**names, "note": text}))
+        gate = pa.array(found.gate) if asked.backoff else pa.nulls(n, pa.float64())
+        columns |= {"inside": pa.array(found.inside[rows, first]), "gate": gate}
+    columns["note"] = pa.array([taken_as(strange.get(i, ())) for i in range(n)], pa.string())
+    return pa.table(columns)
+
+
+def _looked_at(predictor: Any, read: Read) -> Read:
+    """The same, with those words outside the vocabulary alone that the predictor looks back at."""
+    T = predictor.record["reading"].get("context") or int(read.length.max())
+    end = np.cumsum(read.length)
+    outside = {
+        at: label
+        for at, label in read.outside.items()
+        if end[np.searchsorted(end, at, "right")] - at <= T
+    }
+    return replace(read, outside=outside)
+
+
+def _texts(x: Unknown) -> dict[str, str | None]:
+    return {name: None if value is None else str(value) for name, value in vars(x).items()}

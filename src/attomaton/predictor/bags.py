@@ -88,6 +88,16 @@ class Bags:
         """What a ufunc such as `np.maximum` makes of the values at all places of each incidence."""
         return np.asarray(most.reduceat(value[self.order], row_pointer(self.count)[:-1]))
 
+    def hold(
+        self, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
+    ) -> Bool[np.ndarray, " n"]:
+        """Whether bag `row` holds `token`."""
+        size = 1 + max(int(self.token.max()), int(token.max(initial=0)))
+        key = self.owner * size + self.token  # ascending
+        wanted = row * size + token
+        at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+        return (key[at] == wanted) & (token >= 0)
+
     def sums(self, value: Float[np.ndarray, " incidences"]) -> Float[np.ndarray, " bags"]:
         """The sum over each bag."""
         return np.add.reduceat(value, self.start[:-1])
@@ -99,21 +109,33 @@ class Bags:
 
 def bags_of(windows: Windows, rows: Int[np.ndarray, " rows"]) -> Bags:
     """These windows as bags, in this order."""
-    length, left = windows.length[rows], windows.left[rows]
-    row = np.repeat(np.arange(len(rows)), length)
-    context = ids = windows.ids[ragged_indices(left, length)]
+    return bagged(
+        windows.ids, windows.left[rows], windows.length[rows], windows.label[rows],
+        windows.weight[rows],
+    )  # fmt: skip
+
+
+def bagged(
+    stream: Int[np.ndarray, " tokens"],
+    left: Int[np.ndarray, " bags"],
+    length: Int[np.ndarray, " bags"],
+    label: Int[np.ndarray, " bags"],
+    weight: Float[np.ndarray, " bags"],
+) -> Bags:
+    """Contexts as places in a stream, as bags."""
+    row = np.repeat(np.arange(len(left)), length)
+    context = ids = stream[ragged_indices(left, length)]
     ago = np.repeat(np.cumsum(length), length) - np.arange(len(ids))
-    size = int(windows.ids.max()) + 1
+    size = int(stream.max()) + 1
     order = np.argsort(row * size + ids, kind="stable")
     row, ids, ago = row[order], ids[order], ago[order]
     first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(ids, prepend=-1) != 0))
     end = np.append(first[1:], len(ids))
     last = left + length - 1
-    before = np.where(length > 1, windows.ids[np.maximum(last - 1, 0)], -1)
+    before = np.where(length > 1, stream[np.maximum(last - 1, 0)], -1)
     return Bags(
-        row_pointer(np.bincount(row[first], minlength=len(rows))), ids[first], end - first,
-        ago[end - 1], windows.ids[last], before, windows.label[rows], windows.weight[rows],
-        context, order,
+        row_pointer(np.bincount(row[first], minlength=len(left))), ids[first], end - first,
+        ago[end - 1], stream[last], before, label, weight, context, order,
     )  # fmt: skip
 
 

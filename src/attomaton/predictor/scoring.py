@@ -111,7 +111,7 @@ def _backed_off(bags: Bags, predictor: Predictor, places: int) -> Measured:
         _comes_before(inside, bags.token, mine[bags.owner], bags.label[bags.owner]).astype(float)
     )
     row, place = np.nonzero(best.token >= 0)
-    absent = ~_holds(bags, row, best.token[row, place], K)
+    absent = ~bags.hold(row, best.token[row, place])
     row, place = row[absent], place[absent]
     rival = rest[row] * best.p[row, place]
     beats = _comes_before(rival, best.token[row, place], mine[row], bags.label[row])
@@ -130,17 +130,6 @@ def _comes_before(
     label: Int[np.ndarray, " n"],
 ) -> np.ndarray:
     return (p > mine) | ((p == mine) & (token < label))
-
-
-def _holds(
-    bags: Bags, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"], K: int
-) -> np.ndarray:
-    """Whether bag `row` holds `token`."""
-    size = max(K, int(bags.token.max()) + 1)
-    key = bags.owner * size + bags.token  # ascending
-    wanted = row * size + token
-    at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-    return key[at] == wanted
 
 
 # Plain data
