@@ -25,6 +25,7 @@ from attomaton.errors import DataError, visible
 CASE, TIME = "case:concept:name", "time:timestamp"
 DEEPEST = 200  # elements inside each other
 MOST_KEYS = 10_000  # different attributes
+MOST_KINDS = 1000  # different sets of attributes that are held at a time
 CHECKED = 1 << 14  # events after which memory is looked at
 LOG, TRACE, EVENT = 1, 2, 3  # how deep these elements lie
 
@@ -40,6 +41,7 @@ def xes_table(path: Path, choose: Callable[[list[str]], Collection[str]]) -> tup
 
     keys = _Keys()
     _walk(path, keys)
+    keys.count()
     if not keys.events:
         raise DataError("no events: the log has none.")
     above = dict.fromkeys([CASE, *keys.above])
@@ -55,14 +57,28 @@ class _Keys:
 
     def __init__(self) -> None:
         self.seen: dict[str, int] = {}
+        self.kinds: dict[
+            tuple[str, ...], int
+        ] = {}  # events not counted yet, by the attributes they have
         self.above: dict[str, None] = {}  # of traces
         self.events = 0
 
     def event(self, own: Event) -> None:
         self.events += 1
-        for key in own:
-            self.seen[key] = self.seen.get(key, 0) + 1
-        _check_keys(self.seen)
+        kind = tuple(own)
+        if kind not in self.kinds:
+            _check_keys(dict.fromkeys((*self.seen, *kind)))
+            self.seen |= {key: 0 for key in kind if key not in self.seen}
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        if len(self.kinds) > MOST_KINDS:
+            self.count()
+
+    def count(self) -> None:
+        """Add up what events of each kind have."""
+        for kind, many in self.kinds.items():
+            for key in kind:
+                self.seen[key] += many
+        self.kinds.clear()
 
     def trace(self, own: Event) -> None:
         self.above |= dict.fromkeys(f"case:{k}" for k in own)
@@ -130,31 +146,31 @@ class _Elements:
 
     def start(self, name: str, given: dict[str, str]) -> None:
         self.depth += 1
-        name = name.rpartition(" ")[2]  # behind its namespace
-        if self.depth > DEEPEST:
+        if self.depth == EVENT + 1:  # most of a log
+            if "key" in given and "value" in given and self.inside[EVENT] == "event":
+                self.event[given["key"]] = given["value"]
+                _check_keys(self.event)
+        elif self.depth <= EVENT:
+            self._outer(name.rpartition(" ")[2], given)  # behind its namespace
+        elif self.depth > DEEPEST:
             raise DataError(f"more than {DEEPEST} elements inside each other.")
+
+    def _outer(self, name: str, given: dict[str, str]) -> None:
+        self.inside[self.depth] = name
         if self.depth == LOG and name != "log":
             raise DataError(f"no XES log: it begins with <{visible(name, 40)}>, not with <log>.")
-        if self.depth == TRACE and name == "event":
-            raise DataError("an event outside every trace: nobody knows what it belongs to.")
-        if self.depth <= EVENT:
-            self.inside[self.depth] = name
         if self.depth == TRACE:
             self.trace = {}
+            if name == "event":
+                raise DataError("an event outside every trace: nobody knows what it belongs to.")
         elif self.depth == EVENT and name == "event":
             self.event = {}
-        elif "key" in given and "value" in given:
-            if self.depth == EVENT:
-                self._add(self.trace, given)
-            elif self.depth == EVENT + 1 and self.inside[EVENT] == "event":
-                self._add(self.event, given)
-
-    def _add(self, own: Event, given: dict[str, str]) -> None:
-        own[given["key"]] = given["value"]
-        _check_keys(own)
+        elif self.depth == EVENT and "key" in given and "value" in given:
+            self.trace[given["key"]] = given["value"]
+            _check_keys(self.trace)
 
     def end(self, name: str) -> None:
-        if self.inside[TRACE] == "trace":
+        if self.depth <= EVENT and self.inside[TRACE] == "trace":
             if self.depth == TRACE:
                 self.told.trace(self.trace)
             elif self.depth == EVENT and self.inside[EVENT] == "event":
