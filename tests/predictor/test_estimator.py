@@ -88,6 +88,8 @@ def test_it_answers_as_the_predictor_does(columns, model):
     assert p.sum() == pytest.approx(1 - expected[None])
     assert model.predict([context]).tolist() == [made.predict(context)]
     assert model.explain(context).prediction == made.predict(context)
+    new = ["never", *context[:2], "never"]
+    assert model.predict([new, context]).tolist() == [made.predict(new), made.predict(context)]
     hits = [
         model.predict([[windows.vocabulary[i] for i in windows.ids[a : a + n]]])[0] == windows.vocabulary[x]
         for a, n, x in zip(windows.left, windows.length, windows.label, strict=True)

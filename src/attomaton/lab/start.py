@@ -158,10 +158,11 @@ def _settings(kind: ui.toggle) -> Callable[[], dict[str, int | str | None]]:
             for name in ("sequence", "item", "order")
         }
         dates = dense(ui.select(["", *DATES], label="dates such as 2/3/2024", value=""))
+        delimiter = dense(ui.input("delimiter", placeholder="comma, or tab"))
     context.bind_visibility_from(kind, "value", lambda k: k != "rows")
     for field in (split, tokens):
         field.bind_visibility_from(kind, "value", lambda k: k == "text")
-    for column in (*columns.values(), dates):
+    for column in (*columns.values(), dates, delimiter):
         column.bind_visibility_from(kind, "value", lambda k: k == "events")
 
     def asked() -> dict[str, int | str | None]:
@@ -173,7 +174,8 @@ def _settings(kind: ui.toggle) -> Callable[[], dict[str, int | str | None]]:
             usual = {"split": "stream", "tokenizer": "words"}
             return {"context": number, **{k: v for k, v in chosen.items() if v != usual[k]}}
         named = {k: f.value.strip() for k, f in columns.items() if f.value}
-        return {"context": number, **named, **({"dates": dates.value} if dates.value else {})}
+        others = {"dates": dates.value, "delimiter": delimiter.value}
+        return {"context": number, **named, **{k: v for k, v in others.items() if v}}
 
     return asked
 

@@ -22,6 +22,7 @@ from attomaton.corpus.splits import Corpora, pair_up
 from attomaton.corpus.vocabulary import Label, encode
 from attomaton.corpus.windows import Windows, windows_from_ids
 from attomaton.errors import NotFittedError, UsageError
+from attomaton.predictor.many import likeliest
 from attomaton.predictor.model import Predictor, Reasons
 from attomaton.predictor.scoring import score_predictor
 from attomaton.predictor.tune import tune
@@ -112,7 +113,15 @@ class NextTokenPredictor(Parameters):
     def predict(self, X: Contexts) -> Shaped[np.ndarray, " n"]:
         """The likeliest next token of each context, or of each sequence of a table as they first appear in it."""
         predictor, contexts = self._fitted, self._contexts(X)
-        return np.array([predictor.predict(x, self.backoff) for x in contexts], dtype=object)
+        tokens, words = [x for context in contexts for x in context], predictor.vocabulary
+        ids = words.ids_of(tokens)
+        outside = {int(i): tokens[i] for i in np.flatnonzero(ids < 0)}
+        length = np.array([len(context) for context in contexts])
+        found = likeliest(predictor, ids, length, outside, 2, self.backoff)
+        named = [*words.labels, None, *found.new]
+        # *Any word never seen* is no answer: the next one is.
+        best = np.where(found.token[:, 0] == len(words), found.token[:, -1], found.token[:, 0])
+        return np.array([named[i] for i in best.tolist()], dtype=object)
 
     def predict_proba(self, X: Contexts) -> Float[np.ndarray, "n classes"]:
         """Probabilities of the next token, a row for each context, a column for each of `classes_`.
