@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
-from scipy.stats import spearmanr
 
 from attomaton.errors import UsageError
 from attomaton.scan_snap.theory.decoder import (
@@ -209,6 +208,8 @@ def _drop_order(dynamics: Dynamics, run: int, n: int) -> tuple[float, int]:
     p, when = dynamics.classes.P[n, own][dropped], when[dropped]
     if len(np.unique(p)) < 2 or len(np.unique(when)) < 2:
         return np.nan, int(dropped.sum())
+    from scipy.stats import spearmanr  # takes longer to import than all else here
+
     return float(spearmanr(p, when).statistic), int(dropped.sum())
 
 
