@@ -88,6 +88,7 @@ QUICKLY_COMPILED = (
 # Files of many programs that run for a moment each: here even that is more than compiling them plainly. Programs that
 # run for seconds would take three times as long.
 PLAINLY_COMPILED = (
+    "tests/claims/test_text_attention.py",
     "tests/scan_snap/test_train.py",
     "tests/transformer/test_model.py",
     "tests/transformer/test_train.py",

@@ -30,14 +30,6 @@ def test_figure_6_has_64_cells_and_falls_with_eta_z():
     assert set(found["seconds_detail"]) == names | {"control"}
 
 
-@pytest.mark.parametrize("figure", [figures.fig11, figures.fig12])
-def test_recall_of_distinct_tokens(figure):
-    found = figure(seeds=8)
-    assert (found["verdict"], found["control"]) == ("holds", "fails")
-    assert len(found["rows"]) == 2 * 4 * len(figures.THRESHOLDS)
-    assert all(0 <= row["recall_mean"] <= 1 for row in found["rows"])
-
-
 class Memory:
     """A checkpoint that is broken off when it has kept some panels."""
 
@@ -53,8 +45,28 @@ class Memory:
         self.kept[name] = arrays
 
 
-def test_panels_that_were_finished_are_kept_and_end_in_the_same_figure():
-    whole, told = figures.fig11(seeds=8), []
+@pytest.fixture(scope="module")
+def fig11():
+    """Figure 11 without a break, and its panels."""
+    memory = Memory(most=9)
+    return figures.fig11(seeds=8, checkpoint=memory), memory.kept
+
+
+@pytest.fixture(scope="module")
+def fig12():
+    return figures.fig12(seeds=8), None
+
+
+@pytest.mark.parametrize("figure", ["fig11", "fig12"])
+def test_recall_of_distinct_tokens(figure, request):
+    found, _ = request.getfixturevalue(figure)
+    assert (found["verdict"], found["control"]) == ("holds", "fails")
+    assert len(found["rows"]) == 2 * 4 * len(figures.THRESHOLDS)
+    assert all(0 <= row["recall_mean"] <= 1 for row in found["rows"])
+
+
+def test_panels_that_were_finished_are_kept_and_end_in_the_same_figure(fig11):
+    (whole, _), told = fig11, []
     memory = Memory(most=1)
     with pytest.raises(KeyboardInterrupt):
         figures.fig11(seeds=8, checkpoint=memory)
@@ -68,10 +80,9 @@ def test_panels_that_were_finished_are_kept_and_end_in_the_same_figure():
         assert again[name] == whole[name]
 
 
-def test_a_damaged_panel_is_refused():
+def test_a_damaged_panel_is_refused(fig11):
     memory = Memory(most=9)
-    figures.fig11(seeds=8, checkpoint=memory)
-    memory.kept["queries-1"] = {**memory.kept["queries-1"], "z": np.zeros((1, 2, 3, 4))}
+    memory.kept = fig11[1] | {"queries-1": {**fig11[1]["queries-1"], "z": np.zeros((1, 2, 3, 4))}}
     with pytest.raises(DataError, match="does not fit"):
         figures.fig11(seeds=8, checkpoint=memory)
 
