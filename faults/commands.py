@@ -81,6 +81,7 @@ TEXTS = ("", " ", "nonsense", "all", ",", ",,", "a,b", "=", "a=b", "\x1b]0;t\x07
 # What makes sense, by the name of the argument or option; others are drawn by their type.
 SENSIBLE: dict[str, tuple[str, ...]] = {
     "data": DATA, "file": DATA, "validate": DATA, "model": (*FOLDERS[:2], "network"), "text": DATA,
+    "checkpoints": ("network", "model"),
     "limit": ("model", "odd-model"),
     "tokens": TOKENS, "last": TOKENS, "folder": FOLDERS, "folders": (*FOLDERS, ".broken.partial"),
     "roots": (".", "model"), "runs": ("training",), "source": (*DATA, "model"),

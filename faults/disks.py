@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from attomaton.report.text.terminal import table
-from faults import folders
+from faults import folders, seeds
 from faults.cases import FIT, OUT, SHORT, SWEEP, TRAIN, Case, prepare
 from faults.commands import ACCIDENTS
 from faults.scratch import HOME, TEMPORARY, Ended, forked, import_all
@@ -88,6 +88,8 @@ CASES = (
     Case("coverage figure", ("coverage", "../model"), option="--figure", out=f"{OUT}.svg"),
     Case("coverage odds", ("coverage", "../model"), out=f"{OUT}.parquet"),
     Case("probe figure", ("probe", "../attention.npz"), option="--figure", out=f"{OUT}.svg"),
+    Case("snap figure", ("snap", "../network", "../network", "--text", f"../{SHORT}", "--context", "4"),
+         option="--figure", out=f"{OUT}.svg"),
     Case("compare page", ("compare", "../run", "--data", "../model"), option="--html", out=f"{OUT}.html"),
     Case("compare figure", ("compare", "../run", "--data", "../model"), option="--figure", out=f"{OUT}.svg"),
 )  # fmt: skip
@@ -166,6 +168,7 @@ class Bench:
         small_pieces()
         even = np.broadcast_to(np.tri(3) / np.arange(1, 4)[:, None], (2, 1, 2, 3, 3))
         np.savez(arena / "attention.npz", attention=even, tokens=np.zeros((2, 3), int))
+        seeds.network(arena, [f"w{i}" for i in range(40)])
         for words in (
             ("fit", SHORT, "--context", "6", "-o", "model"),
             (*TUNE_SMALL, "-o", "predictor"),

@@ -61,6 +61,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("coverage", "odd-model"),
     ("probe", "network", "--text", "odd.jsonl"),
     ("probe", "→", "--text", "odd.jsonl"),
+    ("snap", "network", "network", "--text", "odd.jsonl"),
     ("coverage", "odd.jsonl", "--html", "öut.html"),
     ("reproduce", "scan-snap-fig8", "-o", "out"),
     ("reproduce", "→"),

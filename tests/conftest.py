@@ -24,6 +24,7 @@ LONG = (
     "tests/lab",
     "tests/transformer",
     "tests/trained/test_forward.py",
+    "tests/trained/test_train.py",
     "tests/probe",
     "tests/claims",
     "tests/scan_snap/test_train.py",

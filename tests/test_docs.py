@@ -56,6 +56,15 @@ NOT_RUN = {
     ),
     "attomaton reproduce mechanics-fig9 --out fig9": "tests/claims/test_many_tokens.py runs it with fewer instances",
     "attomaton reproduce mechanics-fig10 --out fig10": "tests/claims/test_many_tokens.py runs it with fewer instances",
+    **dict.fromkeys(
+        (
+            "attomaton probe my-model --text corpus.txt --context 64",
+            "attomaton probe my-model --text rows.jsonl --figure heads.svg",
+            "attomaton probe attention.npz",
+            "attomaton snap run/step-100 run/step-200 run/step-400 --text corpus.txt --figure snap.svg",
+        ),
+        "tests/probe asks models of its own",
+    ),
     "attomaton reproduce scan-snap-fig7 --quick": "needs WikiText-2 and minutes",
     "attomaton reproduce scan-snap-fig10 --quick": "needs WikiText-2 and minutes",
     "attomaton reproduce scan-snap-fig7 -o fig7": "needs WikiText-2 and a GPU",

@@ -1,4 +1,4 @@
-"""The command that asks a trained transformer what it learned of its corpus."""
+"""The commands that ask a trained transformer what it learned of its corpus, and when."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add this command to the command line."""
+    """Add these commands to the command line."""
     command(app, "Check")(probe)
+    command(app, "Check")(snap)
 
 
 def probe(
@@ -80,4 +81,58 @@ def probe(
         from attomaton.report.figures.probe import probe_figure
 
         canvas.write(probe_figure(found), figure)
+        say(f"written: {figure}")
+
+
+def snap(
+    checkpoints: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders of one model at several steps; their names end with the step."
+        ),
+    ],
+    reading: "Reading",
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            "--text", help="Corpus it was trained on: a data file, or a data set by name."
+        ),
+    ] = None,
+    pairs: Annotated[int, typer.Option(help="Strict orders to ask about.")] = 1000,
+    contexts: Annotated[int, typer.Option(help="Contexts to look at the heads on.")] = 200,
+    last_tokens: Annotated[
+        int, typer.Option(help="Last tokens whose graphs are solved, the most frequent ones.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(help="What is drawn.")] = 0,
+    precision: Annotated[
+        str, typer.Option(help="Numbers of the model: float32 or float64.")
+    ] = "float32",
+    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    figure: Figure = None,
+    json: Json = False,
+) -> None:
+    """Follow a model over its checkpoints: when did each head freeze, when were orders learned?
+
+    Checkpoints with the same weights are found by hash first.
+    """
+    from attomaton.disk.storage import check_file
+    from attomaton.jobs.probe import Asked
+    from attomaton.jobs.snap import snap_models
+    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.text.snap import snap_text
+
+    at_least("--top", top, 1)
+    if text is None:
+        raise UsageError("--text names the corpus that orders are compared with.")
+    if figure is not None:
+        check_file(figure, FIGURES, (*checkpoints, text))
+    with progress_bar("snap") as progress:
+        asked = Asked(pairs, contexts, last_tokens, seed, precision)
+        found = snap_models(checkpoints, text, reading, asked, progress)
+    emit(found, snap_text(found, top), json)
+    if figure is not None:
+        from attomaton.report.figures import canvas
+        from attomaton.report.figures.snap import snap_figure
+
+        canvas.write(snap_figure(found), figure)
         say(f"written: {figure}")

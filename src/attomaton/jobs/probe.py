@@ -18,7 +18,7 @@ from attomaton.probe.asking import model_ids, real_contexts
 from attomaton.probe.behaviour import asked_of, behaviour, questions
 from attomaton.probe.first_layer import first_layer
 from attomaton.probe.heads import even_head, heads_of, heads_of_attention
-from attomaton.probe.records import Head, Probe
+from attomaton.probe.records import Probe
 from attomaton.trained.attention import read_attention
 from attomaton.trained.folder import TOKENS, Trained, read_trained
 from attomaton.trained.forward import Network
@@ -58,10 +58,10 @@ def probe_model(
     """
     asked = asked or Asked()
     trained = read_trained(model, asked.precision)
-    windows = read_windows(corpus, _as_read(Path(model), trained, corpus, reading or Reading()))
+    windows = read_windows(corpus, as_read(Path(model), trained, corpus, reading or Reading()))
     ids = model_ids(windows.vocabulary, trained.words, trained.form)
-    usable = _usable(windows, ids, trained.form.longest)
-    rows = _frequent(windows, usable, asked.last_tokens)
+    usable = usable_windows(windows, ids, trained.form.longest)
+    rows = frequent_rows(windows, usable, asked.last_tokens)
     progress(0, 1, "exact graph of the corpus")
     limit = solve_limit(windows.samples(rows))
     network = Network(trained)
@@ -74,11 +74,13 @@ def probe_model(
         found.append(behaviour(put, windows, ids, kind, odds, copies, asked.seed))
     length = int(windows.length[usable].max())
     first = first_layer(network, put.strict, ids, length, fresh)
-    heads, even, many = _heads(network, windows, limit, usable, ids, asked, progress)
+    contexts, retrieved = head_contexts(windows, limit, usable, ids, asked)
+    heads = heads_of(network, contexts, retrieved, progress) if contexts else ()
+    even = even_head(np.array(contexts), retrieved) if contexts else None
     unknown = int((ids < 0).sum())
     return Probe(
         str(model), str(corpus), trained.form, trained.parameters, trained.files, length, int(usable.sum()), unknown,
-        len(limit.graph.last_tokens), len(put.strict), asked.seed, tuple(found), first, heads, even, many,
+        len(limit.graph.last_tokens), len(put.strict), asked.seed, tuple(found), first, heads, even, len(contexts),
         _notes(windows, usable, unknown),
     )  # fmt: skip
 
@@ -97,7 +99,7 @@ def probe_attention(path: Path | str) -> Probe:
     )
 
 
-def _as_read(model: Path, trained: Trained, corpus: Path | str, reading: Reading) -> Reading:
+def as_read(model: Path, trained: Trained, corpus: Path | str, reading: Reading) -> Reading:
     """How the corpus is read: by the model's tokenizer and in contexts the model can take, unless said otherwise."""
     text = reading.format == "text" or (
         reading.format is None
@@ -114,7 +116,7 @@ def _as_read(model: Path, trained: Trained, corpus: Path | str, reading: Reading
     return reading
 
 
-def _usable(
+def usable_windows(
     windows: Windows, ids: Int[np.ndarray, " vocab"], longest: int
 ) -> Bool[np.ndarray, " windows"]:
     """The windows all of whose tokens the model knows, and which it can read."""
@@ -129,7 +131,7 @@ def _usable(
     return usable
 
 
-def _frequent(windows: Windows, usable: np.ndarray, most: int) -> Int[np.ndarray, " rows"]:
+def frequent_rows(windows: Windows, usable: np.ndarray, most: int) -> Int[np.ndarray, " rows"]:
     """The realizable windows of the most frequent last tokens."""
     rows = np.flatnonzero(usable & windows.realizable)
     many = np.bincount(windows.last[rows], minlength=len(windows.vocabulary))
@@ -137,27 +139,18 @@ def _frequent(windows: Windows, usable: np.ndarray, most: int) -> Int[np.ndarray
     return rows[np.isin(windows.last[rows], kept)]
 
 
-def _heads(
-    network: Network,
-    windows: Windows,
-    limit: Limit,
-    usable: np.ndarray,
-    ids: np.ndarray,
-    asked: Asked,
-    progress: Progress,
-) -> tuple[tuple[Head, ...], Head | None, int]:
-    """The table of heads on contexts of full length that end with a last token of the graph."""
+def head_contexts(
+    windows: Windows, limit: Limit, usable: np.ndarray, ids: np.ndarray, asked: Asked
+) -> tuple[list[np.ndarray], Bool[np.ndarray, "contexts length"]]:
+    """Contexts of full length that end with a last token of the graph, and the keys the automaton retrieves there."""
     length = int(windows.length[usable].max())
     there = usable & (windows.length == length) & np.isin(windows.last, limit.graph.last_tokens)
     rows = np.flatnonzero(there)
     if length < 2 or not len(rows):
-        return (), None, 0
+        return [], np.zeros((0, length), bool)
     rng = named_rng("probe heads", asked.seed)
     rows = np.sort(rng.choice(rows, min(asked.contexts, len(rows)), replace=False))
-    retrieved = _retrieved(windows, limit, rows, length)
-    contexts = real_contexts(windows, rows, ids)
-    heads = heads_of(network, contexts, retrieved, progress)
-    return heads, even_head(np.array(contexts), retrieved), len(rows)
+    return real_contexts(windows, rows, ids), _retrieved(windows, limit, rows, length)
 
 
 def _retrieved(

@@ -98,10 +98,11 @@ def asked_of(
     kind: str,
     progress: Progress = quiet,
     note: str = "",
+    only: Sequence[str] = ("strict", "ties", "shuffled"),
 ) -> Odds:
     """The model's log-odds on every question, in real contexts or in minimal ones (the mean of both orders)."""
     odds: Odds = {}
-    for name in ("strict", "ties", "shuffled"):
+    for name in only:
         orders: Orders = getattr(asked, name)
         one, two = ids[orders.one], ids[orders.two]
         if kind == "real":

@@ -7,7 +7,6 @@ at their mean over the context. Deeper heads read mixtures, so nothing of the ki
 """
 
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,7 +15,7 @@ from attomaton.errors import AssumptionError
 from attomaton.numerics import float64
 from attomaton.probe.orders import Orders
 from attomaton.probe.records import FirstLayer, Offset, Share
-from attomaton.probe.statistics import share
+from attomaton.probe.statistics import half_width, share
 from attomaton.trained.forward import Network, pair_scores
 
 NEAR = 0.02  # a head this close to the sum of all carries what they carry
@@ -71,7 +70,10 @@ def first_layer(
         Offset(o, max(float((x > 0).mean()) for x in found), float((found.sum(axis=0) > 0).mean()))
         for o, found in by_offset.items()
     )
-    return FirstLayer(heads, total, untrained, _verdict(heads, total), curve if turned else ())
+    right = np.concatenate([gap, gap.sum(axis=0, keepdims=True)]) > 0
+    return FirstLayer(
+        heads, total, untrained, _verdict(right, heads, total, asked), curve if turned else ()
+    )
 
 
 def _share(gap: np.ndarray, asked: Orders) -> Share:
@@ -80,13 +82,14 @@ def _share(gap: np.ndarray, asked: Orders) -> Share:
     return found
 
 
-def _verdict(heads: tuple[Share, ...], total: Share) -> str:
-    best: Any = max(range(len(heads)), key=lambda h: heads[h].value)
-    top = heads[best]
-    if max(top.value, total.value) < ORDERED:
+def _verdict(right: np.ndarray, heads: tuple[Share, ...], total: Share, asked: Orders) -> str:
+    """Who carries the order; the best head and the sum are compared on the same orders."""
+    best = max(range(len(heads)), key=lambda h: heads[h].value)
+    if max(heads[best].value, total.value) < ORDERED:
         return "neither a head of layer 0 nor their sum carries the order"
-    if top.value >= total.value - NEAR:
+    if heads[best].value >= total.value - NEAR:
         return f"head {best} of layer 0 carries the order"
-    if top.high < total.value:
+    lead = right[-1].astype(float) - right[best]
+    if lead.mean() > half_width(lead, asked.last):
         return "no single head of layer 0 carries the order; their sum does"
     return f"head {best} of layer 0 comes near the sum of all, and cannot be told apart from it"

@@ -24,16 +24,24 @@ def share(
     if not n:
         return None
     value = float(right.mean())
+    # With all right, no more than the rule of three says.
+    half = max(half_width(right, cluster), 3 / n if value in (0.0, 1.0) else 0.0)
+    many = len(np.unique(cluster))
+    return Share(value, max(0.0, value - half), min(1.0, value + half), n, many)
+
+
+def half_width(value: np.ndarray, cluster: Int[np.ndarray, " cases"]) -> float:
+    """Half of the 95 % interval of a mean whose cases belong together in clusters.
+
+    With few clusters their spread is itself uncertain (Student's t); of one alone nothing is known of others.
+    """
     where = np.unique(cluster, return_inverse=True)[1]
     many = int(where.max()) + 1
-    # With few clusters their spread is itself uncertain (Student's t); of one alone nothing is known of others; and
-    # with all right, no more than the rule of three says.
-    half = 1.0
-    if many > 1:
-        off = sum_by(where, right - value, many)
-        se = float(np.sqrt((off**2).sum() * many / (many - 1))) / n
-        half = max(float(stdtrit(many - 1, 0.975)) * se, 3 / n if value in (0.0, 1.0) else 0.0)
-    return Share(value, max(0.0, value - half), min(1.0, value + half), n, many)
+    if many == 1:
+        return 1.0
+    off = sum_by(where, value - value.mean(), many)
+    se = float(np.sqrt((off**2).sum() * many / (many - 1))) / len(value)
+    return float(stdtrit(many - 1, 0.975)) * se
 
 
 def estimate(value: Float[np.ndarray, " contexts"]) -> Estimate | None:

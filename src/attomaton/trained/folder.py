@@ -102,6 +102,14 @@ def read_trained(folder: Path | str, precision: str = "float32") -> Trained:
     return Trained(found.form, weights, found.parameters, files, words)
 
 
+def weight_files(folder: Path | str) -> tuple[Entry, ...]:
+    """The files of a model's weights by size and hash, checked against its configuration; no weight is read."""
+    found = look_at(folder)
+    return tuple(
+        _entry(found.folder / name) for name in sorted({file for file, _ in found.places.values()})
+    )
+
+
 def _is_there(path: Path) -> bool:
     return os.path.lexists(path)
 

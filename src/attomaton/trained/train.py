@@ -87,7 +87,7 @@ def train_form(
         many = min(EVERY, ahead - done)
         batches = rows[np.stack([next(order) for _ in range(many)])].astype(np.int32)
         given = (state, batches, np.int32(done))
-        program = compiled_program(partial(_build, form), schedule, given)
+        program = compiled_program(_build, (form, schedule), given)
         state, loss = program(*given)
         losses.append(np.asarray(loss))
         if not np.isfinite(losses[-1]).all():
@@ -108,8 +108,10 @@ def _batches(n: int, batch: int, rng: np.random.Generator) -> Iterator[np.ndarra
             yield order[begin : begin + batch]
 
 
-def _build(form: Form, schedule: Schedule) -> Callable:
+def _build(plan: tuple[Form, Schedule]) -> Callable:
     import jax
+
+    form, schedule = plan
 
     def program(state: Any, batches: "Array", done: "Array") -> tuple[Any, "Array"]:
         def step(state: Any, given: tuple) -> tuple[Any, "Array"]:
