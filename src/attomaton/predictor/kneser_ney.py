@@ -234,6 +234,15 @@ class KneserNey:
             owner, token = distinct(owner[token >= 0], token[token >= 0], self.K)
             shorter = KneserNey(self.K, self.levels[: n + 1])
             p = shorter.probabilities(recent[rows], owner, token)[n]
+            # What is less probable than all of the best there are by the shorter one is none of the best.
+            theirs = np.repeat(np.arange(len(ids)), places).reshape(-1, places)
+            best_before = common.token[of_row[rows]]
+            at = np.searchsorted(
+                owner * self.K + token, theirs * self.K + np.maximum(best_before, 0)
+            )
+            least = np.where((best_before >= 0).all(axis=1), p[at].min(axis=1), 0.0)
+            kept = np.flatnonzero(p >= least[owner])
+            owner, token, p = owner[kept], token[kept], p[kept]
             of_row[seen] = len(common.token) + which
             better = first_places(owner, token, p, len(ids), places)
             common = Best(*(np.concatenate(v) for v in zip(common, better, strict=True)))
@@ -328,12 +337,12 @@ def fit_kneser_ney(windows: Windows, order: int = ORDER) -> KneserNey:
     return KneserNey(K, tuple(levels))
 
 
-def choose_order(model: KneserNey, windows: Windows, near: float = 0.002) -> int:
-    """The shortest order whose log-loss on these windows is near the best of all orders."""
+def choose_order(model: KneserNey, windows: Windows, near: float = 0.001) -> int:
+    """The shortest order whose log-loss on these windows is near that of the best: no more than this share above it."""
     recent, rows = histories_of(windows, tokens=model.order - 1), np.arange(len(windows))
     p = model.of_each_order(recent, rows, windows.label).p
     loss = -np.log(p) @ windows.weight / windows.weight.sum()
-    return int(np.flatnonzero(loss <= loss.min() + near)[0]) + 1
+    return int(np.flatnonzero(loss <= loss.min() * (1 + near))[0]) + 1
 
 
 def discounts_of(count: Float[np.ndarray, " n"]) -> Discounts:

@@ -29,10 +29,10 @@ from attomaton.predictor.stage.terms import GROUPS, Cells
 LEAST = 500  # windows with their label inside: fewer are not asked whether a stage pays
 EARLIER = 2 / 3  # of the validation windows
 ORDERS = 7  # the longest n-grams that are tried
-SOME = 30_000  # windows that fit a trial; half as many judge it
+SOME = 24_000  # windows that fit a trial; half as many judge it
 FURTHER = 3.0  # from one price to the next
 PRICES = 4  # how often a price moves in one direction
-LOOSE = 1e-6  # residual while trials are compared
+LOOSE = 1e-5  # residual while trials are compared
 TIGHT = 1e-8  # residual of the answer
 SCORE_PRICE = 1e-3  # of a slope other than 1
 
