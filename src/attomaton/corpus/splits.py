@@ -42,7 +42,8 @@ class Split:
         >>> Split("time", 0.1, "sequence", 90, 10).text()
         'no --validate: chosen on the 10 sequences that begin last, fitted on the 90 before them'
         """
-        many = f"{counted(self.valid, self.noun)}", f"{self.train:,}"
+        plural = "" if self.valid == 1 else "s"
+        many = f"{self.valid:,} {self.noun}{plural}", f"{self.train:,}"
         how = {
             "time": f"the {many[0]} that begin last, fitted on the {many[1]} before them",
             "sequence": f"{many[0]} drawn at random, fitted on the other {many[1]}",
