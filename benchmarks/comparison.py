@@ -110,8 +110,12 @@ def kept(one: Set, group: str, folder: Path) -> dict[str, dict[str, Measured]]:
         for key in arrays.files:
             name, where, figure = key.split("|")
             found[where].setdefault(name, {})[figure] = arrays[key]
+    told = json.loads((folder / f"{one.name}.{group}.json").read_text(encoding="utf-8"))
+    # A network is only worth what its training was.
+    much = "".join(f" ({x['epochs']:.1f} epochs)" for x in told["trained"].values())
     return {
-        where: {name: Measured(**m) for name, m in rows.items()} for where, rows in found.items()
+        where: {f"{name}{much}": Measured(**m) for name, m in rows.items()}
+        for where, rows in found.items()
     }
 
 
