@@ -10,6 +10,7 @@ from attomaton.predictor.kneser_ney import histories_of
 from attomaton.predictor.rivals.counting import LONGEST
 from attomaton.predictor.rivals.mixing import FLOOR, mixture_weights
 from attomaton.predictor.rivals.spreads import Sparse, layer_of
+from attomaton.predictor.stage.looking import matches
 
 MATCHES = (1, 2, 3, 5)  # buckets of the longest match begin here
 
@@ -30,7 +31,7 @@ class Induction:
     def on(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> Sparse:
         """What followed, once for each place of the longest match."""
         recent = recent_of(windows, rows)
-        match = matches(recent)
+        match = matches(recent, recent.shape[1])
         longest = match.max(axis=1, initial=0)
         row, lag = np.nonzero((match == longest[:, None]) & (longest[:, None] > 0))
         token = np.minimum(recent[row, lag], len(self.base) - 1)
@@ -38,22 +39,6 @@ class Induction:
         bucket = np.searchsorted(MATCHES, longest, "right")
         scale = (longest == 0).astype(float)
         return Sparse(self.base, scale, [layer_of(row, token, share, len(rows))], bucket)
-
-
-def matches(recent: Int[np.ndarray, "rows tokens"]) -> Int[np.ndarray, "rows tokens"]:
-    """How many tokens before each place are the same as at the end of the context (latest first).
-
-    After *a b c a b* the *c* stands behind two that match, the first *b* and the second *a* behind none:
-
-    >>> matches(np.array([[1, 0, 2, 1, 0]])).tolist()
-    [[0, 0, 2, 0, 0]]
-    """
-    found = np.zeros_like(recent)
-    for lag in range(1, recent.shape[1]):
-        older = recent[:, lag:]
-        same = (recent[:, :-lag] == older) & (older >= 0)
-        found[:, lag - 1] = np.logical_and.accumulate(same, axis=1).sum(axis=1)
-    return found
 
 
 @dataclass(frozen=True, eq=False)

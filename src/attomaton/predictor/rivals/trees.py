@@ -26,9 +26,9 @@ from attomaton.numerics import ragged_softmax, row_pointer
 from attomaton.predictor.bags import Bags
 from attomaton.predictor.kneser_ney import KneserNey, histories_of
 from attomaton.predictor.priors import Feature, measure_features
-from attomaton.predictor.rivals.copying import matches
 from attomaton.predictor.rivals.counting import NGram
 from attomaton.predictor.rivals.spreads import Dense, Sparse
+from attomaton.predictor.stage.looking import matches
 
 OUTSIDE = 10
 WINDOWS = 24_000  # validation windows that trees are grown on, at most
@@ -75,7 +75,7 @@ def _places(
     owner, token = np.divmod(key, size)
     many = np.bincount(place[:here], minlength=len(key))
     match = np.zeros(len(key))
-    np.maximum.at(match, place[:here], matches(recent)[row, back].astype(float))
+    np.maximum.at(match, place[:here], matches(recent, recent.shape[1])[row, back].astype(float))
     inside = first < here
     distance = np.full(len(key), np.nan)
     distance[inside] = back[first[inside]] + 1.0

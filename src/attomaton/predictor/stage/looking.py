@@ -112,7 +112,7 @@ def matches(
     [[0, 0, 2, 0, 0]]
     """
     bags, places = recent.shape
-    found = np.zeros((bags, places), dtype=np.int8)
+    found = np.zeros((bags, places), dtype=np.int16)
     going: Bool[np.ndarray, "bags places"] = np.ones((bags, places), dtype=bool)
     for k in range(min(longest, places - 1)):
         same = np.zeros((bags, places), dtype=bool)
