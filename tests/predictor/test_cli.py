@@ -150,6 +150,9 @@ def test_predict_and_explain_with_a_predictor(call, files):
         assert told["prediction"] == said["prediction"]
         assert told["p"] == said["probabilities"][0]["p"]
         assert told["inside"] == (said["prediction"] in words)
+        assert abs(sum(x["share"] for x in told["why"]) - told["against"]["log_odds"]) < 1e-10
+        assert said["why"].startswith(repr(said["prediction"]))
+        assert said["why"] in call("predict", files / "predictor", *words, *more)[1]
         code, out, _ = call("explain", files / "predictor", *words, *more)
         assert code == 0
         assert f"comes {said['prediction']!r}" in out

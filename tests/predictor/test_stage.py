@@ -26,6 +26,7 @@ from attomaton.predictor.stage.looking import look_at, matches
 from attomaton.predictor.stage.model import SCORE
 from attomaton.predictor.stage.terms import GROUPS
 from attomaton.predictor.tune import tune
+from attomaton.report.text.reasons import gate_parts, main_reason, reasons_text, story, whys
 
 K, T = 10, 8
 WORDS = [f"w{i}" for i in range(K)]
@@ -249,6 +250,42 @@ def test_facts_are_those_of_the_context(predictor, corpora):
         assert all(g.history == tuple(words[len(words) - len(g.history) :]) for g in fact.grams)
         assert all(0 <= g.times <= g.of for g in fact.grams)
     assert "w3" in facts
+
+
+def test_the_story_adds_up_and_tells_the_facts(predictor, corpora):
+    asked, kinds = corpora[2], set()
+    for i in range(0, len(asked), 23):
+        ids = asked.ids[asked.left[i] : asked.left[i] + asked.length[i]]
+        for made in (predictor, replace(predictor, stage=None)):
+            told = made.explain([WORDS[x] for x in ids])
+            c, why = told.against, whys(told)
+            kinds.add((c.winner_inside, c.runner_up_inside, made is predictor))
+            assert sum(w.share for w in why) == pytest.approx(c.log_odds, abs=1e-10)
+            assert [abs(w.share) for w in why] == sorted((abs(w.share) for w in why), reverse=True)
+            assert all(w.words for w in why)
+            text = "\n".join(story(told))
+            assert reasons_text(told).startswith(text)
+            assert f"why '{c.winner}' and not '{c.runner_up}': log-odds {c.log_odds:+.2f}" in text
+            where = "one of the context's tokens" if told.inside else "a token outside the context"
+            assert main_reason(told).startswith(f"'{told.prediction}': {where}")
+            parts = gate_parts(told)
+            assert sum(parts.values()) == pytest.approx(sum(told.gate_terms.values()), abs=1e-10)
+    assert {x[:2] for x in kinds if x[2]} == {(a, b) for a in (True, False) for b in (True, False)}
+
+
+def test_facts_in_words(predictor):
+    told = predictor.explain(["w1", "w2", "w3", "w4", "w1", "w2"], backoff=False)
+    words = {w.term: w.words for w in whys(told)}
+    if "induction" in words:
+        assert "'w3' followed 'w1 w2' 4 places back" in words["induction"]
+    w, u = told.against.facts
+    g, other = [x for x in zip(w.grams, u.grams, strict=True) if x[0].times + x[1].times][-1]
+    seen = f"in {g.times:g} of {g.of:g} training windows, '{u.token}' in {other.times:g}"
+    assert f"came '{w.token}' {seen}" in words["n-grams"]
+    alone = predictor.explain(["w1"], backoff=False)
+    assert whys(alone) == ()
+    assert "no other token can come next" in reasons_text(alone)
+    assert "0" not in main_reason(alone)
 
 
 def test_order_pays_and_is_asked_alike_one_by_one_and_together(predictor, corpora):

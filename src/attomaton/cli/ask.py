@@ -264,6 +264,7 @@ def explain(
     json: Json = False,
 ) -> None:
     """Explain why a token comes next, and why the others lost."""
+    from attomaton.disk.formats import plain
     from attomaton.disk.storage import check_file, is_folder
     from attomaton.report.figures.canvas import FIGURES
     from attomaton.report.text.terminal import explanation_text
@@ -289,8 +290,10 @@ def explain(
         check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):
         refuse_options("a predictor", evidence=evidence, figure=figure, run=run)
-        reasons, text = predictor.explained(model, tokens, backoff is not False)
-        emit(reasons, text, json)
+        from attomaton.report.text.reasons import reasons_text, whys
+
+        reasons = predictor.explained(model, tokens, backoff is not False)
+        emit({**reasons.record(), "why": plain(whys(reasons))}, reasons_text(reasons), json)
         mark_unknown(reasons.unknown)
         return
     refuse_options("a limit", backoff=backoff)

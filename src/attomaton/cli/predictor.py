@@ -187,6 +187,7 @@ def predicted(
     from attomaton.mechanics.theory.prediction import Prediction, falling
     from attomaton.numerics import named_rng
     from attomaton.predictor.model import Predictor, taken_as
+    from attomaton.report.text.reasons import main_reason
 
     predictor = Predictor.open(folder)
     words = [predictor.vocabulary.read(token) for token in tokens]
@@ -205,19 +206,18 @@ def predicted(
         unknown=unknown,
         unseen=(),
         note=taken_as(unknown),
+        why=main_reason(predictor.explain(words, backoff)),
         continuation=drawn,
     )
 
 
-def explained(folder: Path, tokens: list[str], backoff: bool) -> "tuple[Reasons, str]":
+def explained(folder: Path, tokens: list[str], backoff: bool) -> "Reasons":
     """What `attomaton explain` answers with a predictor: the branch that answered, every term of every score."""
     from attomaton.predictor.model import Predictor
-    from attomaton.report.text.terminal import reasons_text
 
     predictor = Predictor.open(folder)
     words = [predictor.vocabulary.read(token) for token in tokens]
-    reasons = predictor.explain(words, backoff)
-    return reasons, reasons_text(reasons)
+    return predictor.explain(words, backoff)
 
 
 class ScoreCommand(Command):

@@ -359,7 +359,7 @@ class Predictor(Shown):
         there = [x in inside for x in first]
         parts: list[dict[str, float]]
         if all(there):
-            parts = [_scored(inside[x]) for x in first]
+            parts = [scored(inside[x]) for x in first]
         elif any(there):
             g = float(found.gate[0])
             chance = [g if here else 1.0 - g for here in there]
@@ -516,7 +516,7 @@ class Predictor(Shown):
         )
 
 
-def _scored(term: Term) -> dict[str, float]:
+def scored(term: Term) -> dict[str, float]:
     """The terms of a score, the tuned one as a whole where a stage stands above it."""
     if term.stage:
         return {SCORE: term.slope * term.tuned, **term.stage}

@@ -53,6 +53,7 @@ class Prediction:
     unknown: Sequence[Unknown]
     unseen: Sequence[Label]
     note: str
+    why: str | None = absent()  # the branch and the main reason in a line, by a predictor
     continuation: Sequence[Label] | None = absent()
     continuation_ends: str | None = absent()  # why it is shorter than it was asked for
     inference: Inference | None = absent()  # where keys and queries were asked, too

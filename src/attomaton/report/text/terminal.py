@@ -1,7 +1,7 @@
 """What a person reads on a terminal: plain lines, aligned, no colour needed to understand them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import counted, visible
@@ -10,9 +10,6 @@ from attomaton.mechanics.theory.inference import Inference
 from attomaton.mechanics.theory.prediction import Prediction
 from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.words import NONE, give_or_take, interval
-
-if TYPE_CHECKING:
-    from attomaton.predictor.model import Reasons
 
 WIDEST = 200  # characters of a cell, or of an example in a line of its own
 
@@ -44,12 +41,13 @@ def _cell(x: object) -> str:
     return f"{x:.4g}" if isinstance(x, float) else visible(x, WIDEST)
 
 
-def _quoted(token: object) -> str:
+def quoted(token: object) -> str:
     """A token in a sentence; a word in quotes, so that it cannot be taken for a number."""
     return f"'{visible(token)}'" if isinstance(token, str) else str(token)
 
 
-def _joined(tokens: Iterable[object]) -> str:
+def joined(tokens: Iterable[object]) -> str:
+    """Tokens one after the other."""
     return " ".join(map(visible, tokens))
 
 
@@ -78,7 +76,7 @@ def fit_text(s: Mapping[str, Any]) -> str:
 def graph_text(view: GraphView) -> str:
     """One priority graph, level by level."""
     lines = [
-        f"after {_quoted(view.last)}: {len(view.nodes)} tokens, {len(view.links)} edges",
+        f"after {quoted(view.last)}: {len(view.nodes)} tokens, {len(view.links)} edges",
     ]
     members = view.members
     for component in view.components:
@@ -123,8 +121,8 @@ def reproduction_text(s: Mapping[str, Any]) -> str:
 
 def explanation_text(e: Explanation) -> str:
     """A prediction and its reasons, token by token."""
-    comes = ": no prediction" if e.prediction is None else f" comes {_quoted(e.prediction)}"
-    lines = [f"after '{_joined(e.context)}'{comes}", e.note, ""]
+    comes = ": no prediction" if e.prediction is None else f" comes {quoted(e.prediction)}"
+    lines = [f"after '{joined(e.context)}'{comes}", e.note, ""]
     rows = [
         [f.token, f.count, _known(f, f.probability), _known(f, f.svm_score), _known(f, f.finite_score), _reason(f)]
         for f in e.fates
@@ -152,7 +150,7 @@ def _inference(found: Inference | None) -> list[str]:
     """What keys and queries add to the answer of the data."""
     if found is None:
         return []
-    comes = "undecided" if found.prediction is None else f"{_quoted(found.prediction)} comes"
+    comes = "undecided" if found.prediction is None else f"{quoted(found.prediction)} comes"
     starts = counted(found.starts, "start")
     lines = [f"by keys and queries of rank {found.rank} ({starts}): {comes}. {found.note}"]
     return [*lines, *(f"  {x.words()}, in {x.starts} of {starts}" for x in found.orders)]
@@ -163,7 +161,7 @@ def prediction_text(found: Prediction, top: int) -> str:
     mark: dict[Label | None, str] = dict.fromkeys(found.unseen, "never seen with the last token")
     mark |= {x.token: x.why for x in found.unknown}
     shown = [
-        (_named(r.token), r.p, interval(r.low, r.high), mark.pop(r.token, ""))
+        (named(r.token), r.p, interval(r.low, r.high), mark.pop(r.token, ""))
         for r in found.probabilities[:top]
     ]
     left_out = [x.token for x in found.unknown if x.token in mark]
@@ -175,52 +173,17 @@ def prediction_text(found: Prediction, top: int) -> str:
         text = f"no prediction\n{found.note}"
     elif found.note:
         text += f"\n{found.note}"
+    if found.why is not None:
+        text += f"\n{found.why}"
     if found.continuation is not None:
-        text += f"\n{_joined([*found.context, '→', *found.continuation])}"
+        text += f"\n{joined([*found.context, '→', *found.continuation])}"
         if found.continuation_ends is not None:
             text += f"\nends there, {visible(found.continuation_ends)}"
     return "\n".join([text, *_inference(found.inference)])
 
 
-def reasons_text(r: "Reasons") -> str:
-    """The answer of a predictor and its reasons: the branch that answered, then the terms of every score."""
-    where = "a token of the context" if r.inside else "a token outside the context"
-    comes = f"'{_joined(r.context)}' comes {_quoted(r.prediction)}"
-    lines = [f"after {comes}, {where}, with p = {r.p:.4g}"]
-    gate = 1.0 if r.gate is None else r.gate
-    if r.backoff:
-        lines.append(
-            f"the next token is one of the context with probability {gate:.4g}, another with {1 - gate:.4g}"
-        )
-    else:
-        lines.append("without back-off: only tokens of the context can come next")
-    lines += [r.note] if r.note else []
-    rows = [
-        [t.token, t.count, gate * t.p, t.p, t.count_term, *t.prior.values(), t.learned if t.seen else "unseen",
-         *t.stage.values()]
-        for t in r.terms
-    ]  # fmt: skip
-    header = [
-        "token",
-        "count",
-        "p",
-        "share",
-        "θ log m",
-        *r.terms[0].prior,
-        "learned",
-        *r.terms[0].stage,
-    ]
-    lines += ["", "in the context: p = probability of the context × share", table(header, rows)]
-    if r.outside:
-        seen = r.context[-(r.order - 1) :]
-        after = f"outside it, by the n-grams after {_quoted(_joined(seen))}:"
-        if r.order == 2:
-            after = f"outside it, by the bigram after {_quoted(r.context[-1])}:"
-        lines += ["", after, table(["token", "p"], [[_named(x), p] for x, p in r.outside])]
-    return "\n".join(lines)
-
-
-def _named(token: object) -> object:
+def named(token: object) -> object:
+    """A token in a table; None stands for all words that were never seen."""
     return "(any word never seen)" if token is None else token
 
 
@@ -238,6 +201,6 @@ def _reason(fate: Fate) -> str:
 
 
 def _sample(s: Witness) -> str:
-    bag = _joined(token for token, count in s.tokens.items() for _ in range(count))
+    bag = joined(token for token, count in s.tokens.items() for _ in range(count))
     times = "" if s.weight == 1 else f" ×{s.weight:g}"
     return f"{{{bag}}} → {visible(s.next)}{times}"
