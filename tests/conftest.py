@@ -90,8 +90,11 @@ QUICKLY_COMPILED = (
 # run for seconds would take three times as long.
 PLAINLY_COMPILED = (
     "tests/claims/test_text_attention.py",
+    "tests/mechanics/test_optimizers.py",
     "tests/mechanics/test_train.py",
     "tests/mechanics/test_whole.py",
+    "tests/scan_snap/test_model.py",
+    "tests/scan_snap/test_population.py",
     "tests/scan_snap/test_train.py",
     "tests/transformer/test_model.py",
     "tests/transformer/test_train.py",
