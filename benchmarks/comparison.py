@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
     parser.add_argument("--no-predictor", action="store_true", help="measure baselines alone")
     parser.add_argument("--page", type=Path, help="put the tables between the marks of this page")
-    parser.add_argument("--figure", action="store_true", help="also draw FOLDER/SET.svg")
+    parser.add_argument("--figure", action="store_true", help="also draw FOLDER/SET.png")
     parser.add_argument("--every", type=int, default=1, help="ask about every so many-th window")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
@@ -211,7 +211,7 @@ def main() -> None:
             from attomaton.report.figures import canvas
             from attomaton.report.figures.scores import scores_figure
 
-            canvas.write(scores_figure(one.name, found), given.folder / f"{one.name}.svg")
+            canvas.write(scores_figure(one.name, found), given.folder / f"{one.name}.png")
 
 
 if __name__ == "__main__":
