@@ -8,7 +8,7 @@ from attomaton.corpus.vocabulary import Label
 from attomaton.predictor.model import Reasons, Term, scored
 from attomaton.predictor.stage.model import SCORE
 from attomaton.predictor.stage.reasons import BRANCH, WITHIN, Contrast, Facts, Gram, Share
-from attomaton.report.text.terminal import joined, named, quoted, table
+from attomaton.report.text.terminal import WIDEST, joined, named, quoted, table
 from attomaton.report.words import number
 
 SLIGHT = 0.005  # shares that would be printed as 0 are told together
@@ -60,7 +60,8 @@ def main_reason(r: Reasons) -> str:
     where = "one of the context's tokens" if r.inside else "a token outside the context"
     chance = ""
     if r.gate is not None:
-        chance = f" ({'inside' if r.inside else 'outside'} with {r.gate if r.inside else 1 - r.gate:.3g})"
+        mine = r.gate if r.inside else 1 - r.gate
+        chance = f" ({'inside' if r.inside else 'outside'} with {number(mine)})"
     answer, c = f"{quoted(r.prediction)}: {where}{chance}", r.against
     if c is None:
         return answer
@@ -82,9 +83,7 @@ def _telling(told: Sequence[Why], c: Contrast) -> Sequence[Why]:
 def story(r: Reasons) -> list[str]:
     """The answer in plain words: what comes, from where, and why it and not the next best."""
     c = r.against
-    before = "… " if len(r.context) > RECENT else ""
-    context = f"'{before}{joined(r.context[-RECENT:])}'"
-    comes = f"after {context} comes {quoted(r.prediction)} with p = {r.p:.4g}"
+    comes = f"after '{_recent(r.context)}' comes {quoted(r.prediction)} with p = {r.p:.4g}"
     if c is not None:
         comes += f", then {quoted(c.runner_up)} with {r.p / exp(c.log_odds):.4g}"
     lines = [comes, *_branch(r)]
@@ -106,6 +105,14 @@ def story(r: Reasons) -> list[str]:
         lines += [f"  {_apart(f, r)}" for f in c.facts]
         lines += _inside(r, c.winner if c.winner_inside else c.runner_up)
     return lines
+
+
+def _recent(context: Sequence[Label]) -> str:
+    """The last tokens of a context, as many as a line or two hold."""
+    n = 1
+    while n < min(len(context), RECENT) and len(joined(context[-n - 1 :])) <= WIDEST:
+        n += 1
+    return f"… {joined(context[-n:])}" if n < len(context) else joined(context)
 
 
 def reasons_text(r: Reasons) -> str:
@@ -201,8 +208,9 @@ def _bigram(r: Reasons) -> str:
 
 def _which_branch(r: Reasons, c: Contrast) -> str:
     gate = 1.0 if r.gate is None else r.gate
-    names = ("a token of the context", "one outside it")
-    first, second = names if c.winner_inside else names[::-1]
+    first, second = "a token of the context", "one outside it"
+    if not c.winner_inside:
+        first, second = "a token outside the context", "one of its own"
     mine, other = (gate, 1 - gate) if c.winner_inside else (1 - gate, gate)
     return f"{first} has probability {number(mine)}, {second} {number(other)}"
 
@@ -295,20 +303,25 @@ def _grams(w: Facts, u: Facts, n: int) -> str:
 
 
 def _of(g: Gram) -> str:
-    return f"{_times(g)} of {g.of:,.6g} training windows"
+    return f"{_times(g)} of {_counted(g.of)} training windows"
 
 
 def _times(g: Gram) -> str:
-    return f"{g.times:,.6g}"
+    return _counted(g.times)
+
+
+def _counted(x: float) -> str:
+    """Windows: whole, unless their weights are not."""
+    return number(int(x) if x.is_integer() else x)
 
 
 def _apart(f: Facts, r: Reasons) -> str:
     """What speaks for a token within its own branch."""
-    told = [_stood(f)]
-    if f.count:
-        told += [_followed(f, r)]
+    told = [_stood(f), _followed(f, r)] if f.count else []
     if seen := [g for g in f.grams if g.times > 0]:
         g = seen[-1]
         after = f"after {_tokens(g.history)}" if g.history else "after anything"
-        told.append(f"came {after} in {_of(g)}")
+        told.append(f"{quoted(f.token)} came {after} in {_of(g)}")
+    elif not told:
+        return _stood(f)
     return "; ".join([told[0], *(x.removeprefix(f"{quoted(f.token)} ") for x in told[1:])])
