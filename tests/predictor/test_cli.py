@@ -158,6 +158,9 @@ def test_predict_and_explain_with_a_predictor(call, files):
         assert f"comes {said['prediction']!r}" in out
         assert ("without back-off" in out) == bool(more)
         assert "learned" in out
+    code, _, _ = call("explain", files / "predictor", *words, "--figure", files / "why.svg")
+    assert code == 0
+    assert "share in the log-odds" in (files / "why.svg").read_text(encoding="utf-8")
 
 
 def test_words_a_predictor_never_saw_are_marked(call, files):
@@ -177,7 +180,7 @@ def test_options_that_say_nothing_about_a_folder_are_refused(call, files):
     call("fit", files / "train.txt", "--context", 6, "-o", files / "model")
     for command, option, kind in [
         ("predict", ["--radius", "2"], "predictor"), ("explain", ["--evidence", "1"], "predictor"),
-        ("explain", ["--figure", files / "f.svg"], "predictor"), ("predict", ["--backoff"], "model"),
+        ("predict", ["--backoff"], "model"),
         ("predict", ["--no-backoff"], "model"), ("explain", ["--backoff"], "model"),
         ("predict", ["--seed", "1"], "model"), ("predict", ["--seed", "1"], "predictor"),
     ]:  # fmt: skip

@@ -26,6 +26,7 @@ from attomaton.predictor.stage.looking import look_at, matches
 from attomaton.predictor.stage.model import SCORE
 from attomaton.predictor.stage.terms import GROUPS
 from attomaton.predictor.tune import tune
+from attomaton.report.figures.reasons import bars as figure_bars
 from attomaton.report.text.reasons import gate_parts, main_reason, reasons_text, story, whys
 
 K, T = 10, 8
@@ -268,6 +269,8 @@ def test_the_story_adds_up_and_tells_the_facts(predictor, corpora):
             assert f"why '{c.winner}' and not '{c.runner_up}': log-odds {c.log_odds:+.2f}" in text
             where = "one of the context's tokens" if told.inside else "a token outside the context"
             assert main_reason(told).startswith(f"'{told.prediction}': {where}")
+            bars = figure_bars(told)
+            assert bars[-1].share == pytest.approx(sum(b.share for b in bars[:-1]), abs=1e-10)
             parts = gate_parts(told)
             assert sum(parts.values()) == pytest.approx(sum(told.gate_terms.values()), abs=1e-10)
     assert {x[:2] for x in kinds if x[2]} == {(a, b) for a in (True, False) for b in (True, False)}

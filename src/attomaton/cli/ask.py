@@ -12,6 +12,7 @@ from attomaton.cli import predictor
 from attomaton.cli.console import emit, progress_bar, put_file, say
 from attomaton.cli.options import (
     EngineOptions,
+    Figure,
     Force,
     Json,
     Model,
@@ -255,9 +256,7 @@ def explain(
     evidence: Annotated[
         int | None, typer.Option(help="Limit: samples shown behind each edge (default: 3).")
     ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Limit: also draw it, an .svg or .png file.")
-    ] = None,
+    figure: Figure = None,
     backoff: Backoff = None,
     run: KeysAndQueries = None,
     force: Force = False,
@@ -289,10 +288,15 @@ def explain(
     if figure is not None:
         check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):
-        refuse_options("a predictor", evidence=evidence, figure=figure, run=run)
+        refuse_options("a predictor", evidence=evidence, run=run)
         from attomaton.report.text.reasons import reasons_text, whys
 
         reasons = predictor.explained(model, tokens, backoff is not False)
+        if figure is not None:
+            from attomaton.report.figures import canvas
+            from attomaton.report.figures.reasons import reasons_figure
+
+            canvas.write(reasons_figure(reasons), figure)
         emit({**reasons.record(), "why": plain(whys(reasons))}, reasons_text(reasons), json)
         mark_unknown(reasons.unknown)
         return
