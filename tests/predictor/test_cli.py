@@ -160,6 +160,10 @@ def test_predict_and_explain_with_a_predictor(call, files):
         assert "learned" in out
     code, _, _ = call("explain", files / "predictor", *words, "--figure", files / "why.svg")
     assert code == 0
+    for asked in (("graph", "--last", "w1"), ("summary",), ("summary", "--last", "w1")):
+        code, out, _ = call(asked[0], files / "predictor", *asked[1:])
+        assert (code, "learned" in out) == (0, True)
+        assert json.loads(call(asked[0], files / "predictor", *asked[1:], "--json")[1])
     assert "share in the log-odds" in (files / "why.svg").read_text(encoding="utf-8")
 
 

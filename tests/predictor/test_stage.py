@@ -16,6 +16,7 @@ from attomaton.disk.storage import seal
 from attomaton.errors import DataError, SolverError
 from attomaton.predictor.backoff import logit
 from attomaton.predictor.bags import bag_of, bags_of
+from attomaton.predictor.learned import learned, order_after
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.scoring import measure, over_vocabulary
 from attomaton.predictor.stage import fit as fitting
@@ -27,6 +28,7 @@ from attomaton.predictor.stage.model import SCORE
 from attomaton.predictor.stage.terms import GROUPS
 from attomaton.predictor.tune import tune
 from attomaton.report.figures.reasons import bars as figure_bars
+from attomaton.report.text.learned import learned_text, order_text
 from attomaton.report.text.reasons import gate_parts, main_reason, reasons_text, story, whys
 
 K, T = 10, 8
@@ -289,6 +291,34 @@ def test_facts_in_words(predictor):
     assert whys(alone) == ()
     assert "no other token can come next" in reasons_text(alone)
     assert "0" not in main_reason(alone)
+
+
+def test_what_was_learned_by_plain_counts(predictor, corpora):
+    found, train = learned(predictor, top=1000), corpora[0]
+    assert {g.name for g in found.groups if g.kept} == set(predictor.stage.weight)
+    assert sum(g.weights for g in found.groups) + 1 == predictor.record["stage"]["weights"]
+    rows = [
+        (*(WORDS[x] for x in train.ids[a + n - 2 : a + n]), WORDS[y])
+        for a, n, y in zip(train.left, train.length, train.label, strict=True)
+        if n > 1
+    ]
+    for t in found.telling[:20]:
+        assert t.times == rows.count((*t.history, t.token))
+        assert t.of == sum(row[:2] == t.history for row in rows) >= 5
+        assert t.times / t.of > t.after_last / t.of_last
+    assert len({abs(p.learned) for p in found.strongest}) > 1
+    text = learned_text(found)
+    assert all(g.name in text for g in found.groups)
+    order = order_after(predictor, "w3", top=4)
+    bags = bag_of(np.array([WORDS.index(t.token) for t in order.tokens] + [3]))
+    score = dict(zip(bags.token, predictor.tuned(bags), strict=True))  # each stands once
+    for t in order.tokens:
+        if t.token != "w3":
+            assert t.score == pytest.approx(score[WORDS.index(t.token)], abs=1e-10)
+    assert order.of == sum(train.ids[train.left + train.length - 1] == 3)
+    assert "came next" in order_text(order)
+    with pytest.raises(DataError, match="vocabulary"):
+        order_after(predictor, "unheard")
 
 
 def test_order_pays_and_is_asked_alike_one_by_one_and_together(predictor, corpora):

@@ -15,7 +15,6 @@ from attomaton.cli.options import (
     Figure,
     Force,
     Json,
-    Model,
     at_least,
     command,
     is_large,
@@ -315,7 +314,7 @@ def explain(
 
 
 def graph(
-    model: Model,
+    model: Fitted,
     last: Annotated[
         str, typer.Option(help="The last token whose graph to show.", callback=token_typed)
     ],
@@ -330,16 +329,20 @@ def graph(
 ) -> None:
     """Show the priority graph of one last token.
 
-    Which token outranks which, and which are tied.
+    Which token outranks which, and which are tied; of a predictor, the first tokens in the order it learned.
     """
     from attomaton.disk.formats import plain, write_text
-    from attomaton.disk.storage import check_file, write_whole
+    from attomaton.disk.storage import check_file, is_folder, write_whole
     from attomaton.folders.model import ModelFolder
     from attomaton.mechanics.theory.view import graph_view
     from attomaton.report.graphs import EXPORTS
     from attomaton.report.text.terminal import graph_text
     from attomaton.summaries import find_last_token
 
+    if is_folder(model, "predictor"):
+        refuse_options("a predictor", format=format, out=out)
+        predictor.show_order(model, last, json)
+        return
     format = _graph_format(format, out, ("text", "svg", "png", *EXPORTS))
     if out is not None:
         check_file(out, (f".{format}",) if format in ("svg", "png") else (), (model,))

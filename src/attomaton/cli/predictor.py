@@ -220,6 +220,29 @@ def explained(folder: Path, tokens: list[str], backoff: bool) -> "Reasons":
     return predictor.explain(words, backoff)
 
 
+def show_order(folder: Path, last: str, json: bool) -> None:
+    """What `attomaton graph` shows of a predictor: the order it learned after one last token."""
+    from attomaton.predictor.learned import order_after
+    from attomaton.predictor.model import Predictor
+    from attomaton.report.text.learned import order_text
+
+    predictor = Predictor.open(folder)
+    found = order_after(predictor, predictor.vocabulary.read(last))
+    emit(found, order_text(found), json)
+
+
+def show_learned(folder: Path, top: int, json: bool) -> None:
+    """What `attomaton summary` tells of a predictor: what was learned, in words and tables."""
+    from attomaton.disk.formats import plain
+    from attomaton.predictor.learned import learned
+    from attomaton.predictor.model import Predictor
+    from attomaton.report.text.learned import learned_text, learned_words
+
+    with progress_bar("summary"):
+        found = learned(Predictor.open(folder), top)
+    emit({**plain(found), "in_words": learned_words(found)}, learned_text(found), json)
+
+
 class ScoreCommand(Command):
     """`score`, whose help lists the baselines."""
 

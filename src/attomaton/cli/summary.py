@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.cli import predictor
+from attomaton.cli.ask import Fitted, refuse_options
 from attomaton.cli.console import emit, progress_bar, say
-from attomaton.cli.options import Figure, Json, Model, at_least, command, token_typed
+from attomaton.cli.options import Figure, Json, at_least, command, token_typed
 from attomaton.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def summary(
-    model: Model,
+    model: Fitted,
     last: Annotated[
         str | None, typer.Option(help="Put one last token under the lens.", callback=token_typed)
     ] = None,
@@ -45,10 +47,10 @@ def summary(
 ) -> None:
     """Summarise what was learned, in words and tables.
 
-    Of the whole model, one last token, or one document.
+    Of the whole model, one last token, or one document; of a predictor, which terms pay and what they say.
     """
     from attomaton.disk.formats import plain
-    from attomaton.disk.storage import check_file
+    from attomaton.disk.storage import check_file, is_folder
     from attomaton.folders.model import ModelFolder
     from attomaton.report.figures.canvas import FIGURES
     from attomaton.report.figures.summary import summary_figure
@@ -62,6 +64,15 @@ def summary(
     if figure is not None:
         check_file(figure, FIGURES, (model, data))
     at_least("--top", top, 1)
+    if is_folder(model, "predictor"):
+        refuse_options(
+            "a predictor", document=document, data=data, split=split, html=html, figure=figure
+        )
+        if last is None:
+            predictor.show_learned(model, top, json)
+        else:
+            predictor.show_order(model, last, json)
+        return
     head = {"model": str(model)}
     record: Summary
     with progress_bar("summary"):
