@@ -45,6 +45,7 @@ def learned_words(s: Learned) -> list[str]:
 def learned_text(s: Learned) -> str:
     """The sentences, then tables of groups, weights, telling n-grams and the strongest pairs."""
     parts = ["\n".join(learned_words(s))]
+    rows: list[list[object]]
     if s.groups:
         rows = [
             [g.name, "kept" if g.kept else "left out", g.weights, f"{g.gain:+.4f} ± {g.error:.4f}", ABOUT[g.name]]
