@@ -342,6 +342,8 @@ def test_a_predictor_answers_row_by_row(call, tmp_path):
     assert code == 3
     alone = json.loads(call("predict", tmp_path / "P", *["the", "cat", "saw", "the"], "--json")[1])
     assert rows[0]["prediction"] == alone["prediction"]
+    assert rows[0]["why"] == alone["why"]
+    assert (bool(rows[1]["why"]), rows[2]["why"]) == (True, None)
     for mine, one in zip(rows[0]["probabilities"][:4], alone["probabilities"], strict=False):
         assert mine == {"token": one["token"], "p": pytest.approx(one["p"], rel=1e-12)}
     assert rows[1]["unknown"][0]["nearest"] == "dog"

@@ -365,8 +365,23 @@ def _by_predictor(predictor: Any, read: Read, asked: Asked) -> Any:
     if asked.explain:
         gate = pa.array(found.gate) if asked.backoff else pa.nulls(n, pa.float64())
         columns |= {"inside": pa.array(found.inside[rows, first]), "gate": gate}
+        columns |= {"why": pa.array(_reasons(predictor, read, asked.backoff), pa.string())}
     columns["note"] = pa.array([taken_as(strange.get(i, ())) for i in range(n)], pa.string())
     return pa.table(columns)
+
+
+def _reasons(predictor: Any, read: Read, backoff: bool) -> list[str]:
+    """The branch and the main reason of every answer, in a line each."""
+    from attomaton.report.text.reasons import main_reason
+
+    words = [*map(predictor.vocabulary.__getitem__, read.ids)]
+    for at, label in read.outside.items():
+        words[at] = label
+    end = np.cumsum(read.length)
+    spans = zip(end.tolist(), read.length.tolist(), strict=True)
+    contexts = [tuple(words[b - n : b]) for b, n in spans]
+    told = {x: main_reason(predictor.explain(x, backoff, outside=0)) for x in set(contexts)}
+    return [told[x] for x in contexts]
 
 
 def _looked_at(predictor: Any, read: Read) -> Read:

@@ -286,18 +286,14 @@ class Predictor(Shown):
         """
         bags, words = self._bag(context)
         found = self.mixture(bags)
-        p = (
-            self._over_all(found, bags, words)
-            if backoff
-            else dict(zip(words, found.share.tolist(), strict=True))
-        )
-        first = sorted((x for x in p if x is not None), key=lambda x: -p[x])[:2]
+        spread = self._spread(found, bags) if backoff else np.zeros(len(self.vocabulary) + 1)
+        p = self._first_two(found, bags, words, spread, backoff)
+        first = list(p)
         others: list[tuple[Label | None, float]] = []
-        if backoff:
-            spread = self._spread(found, bags)
-            labels = [*self.vocabulary.labels, None]
-            likeliest = np.argsort(-spread, kind="stable")[:outside]
-            others = [(labels[i], float(spread[i])) for i in likeliest if spread[i] > 0]
+        for i in _largest(spread, outside):
+            others.append(
+                (self.vocabulary[i] if i < len(self.vocabulary) else None, float(spread[i]))
+            )
         terms = self._terms(bags, words, found.share)
         unknown = self.unknown(context)
         return Reasons(
@@ -315,6 +311,22 @@ class Predictor(Shown):
             self._contrast(first, p, terms, found, bags) if len(first) > 1 else None,
             self._gate_terms(bags) if backoff else {},
         )
+
+    def _first_two(
+        self,
+        found: Mixture,
+        bags: Bags,
+        words: list[Label],
+        spread: Float[np.ndarray, " vocab_and_one"],
+        backoff: bool,
+    ) -> dict[Label, float]:
+        """The two most probable tokens that have a name; of equals those that `predict` would take."""
+        K = len(self.vocabulary)
+        p = np.zeros(max(K, int(bags.token.max()) + 1))
+        p[:K] = spread[:K]
+        p[bags.token] = found.share * (found.gate[0] if backoff else 1.0)
+        word = dict(zip(bags.token.tolist(), words, strict=True))
+        return {(word[i] if i in word else self.vocabulary[i]): float(p[i]) for i in _largest(p, 2)}
 
     def _terms(
         self, bags: Bags, words: list[Label], share: Float[np.ndarray, " incidences"]
@@ -514,6 +526,17 @@ class Predictor(Shown):
             record,
             _read_stage(folder / STAGE_FILE, kept, K),
         )
+
+
+def _largest(values: Float[np.ndarray, " n"], many: int) -> list[int]:
+    """The places of the largest positive values, of equals the first."""
+    if len(values) > many > 0:
+        least = np.partition(values, len(values) - many)[len(values) - many]
+        at = np.flatnonzero(values >= least)
+    else:
+        at = np.arange(len(values))
+    at = at[values[at] > 0]
+    return [int(i) for i in at[np.argsort(-values[at], kind="stable")[:many]]]
 
 
 def scored(term: Term) -> dict[str, float]:
