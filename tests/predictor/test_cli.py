@@ -160,6 +160,17 @@ def test_predict_and_explain_with_a_predictor(call, files):
         assert "learned" in out
     code, _, _ = call("explain", files / "predictor", *words, "--figure", files / "why.svg")
     assert code == 0
+    code, out, _ = call("explain", files / "predictor", *words, "--evidence", 1, "--json")
+    assert code == 0
+    for b in json.loads(out)["evidence"]:
+        assert len(b["rows"]) == min(b["windows"], 1)
+        assert all(row["context"][-1] == words[-1] for row in b["rows"])
+    assert (
+        "behind n-grams: after " in call("explain", files / "predictor", *words, "--evidence", 2)[1]
+    )
+    (files / "train.txt").rename(files / "elsewhere.txt")
+    code, _, err = call("explain", files / "predictor", *words, "--evidence", 1)
+    assert (code, "not there now" in err) == (3, True)
     for asked in (("graph", "--last", "w1"), ("summary",), ("summary", "--last", "w1")):
         code, out, _ = call(asked[0], files / "predictor", *asked[1:])
         assert (code, "learned" in out) == (0, True)
@@ -183,7 +194,7 @@ def test_options_that_say_nothing_about_a_folder_are_refused(call, files):
     tuned(call, files)
     call("fit", files / "train.txt", "--context", 6, "-o", files / "model")
     for command, option, kind in [
-        ("predict", ["--radius", "2"], "predictor"), ("explain", ["--evidence", "1"], "predictor"),
+        ("predict", ["--radius", "2"], "predictor"), ("explain", ["--run", files / "r"], "predictor"),
         ("predict", ["--backoff"], "model"),
         ("predict", ["--no-backoff"], "model"), ("explain", ["--backoff"], "model"),
         ("predict", ["--seed", "1"], "model"), ("predict", ["--seed", "1"], "predictor"),

@@ -16,6 +16,7 @@ from attomaton.disk.storage import seal
 from attomaton.errors import DataError, SolverError
 from attomaton.predictor.backoff import logit
 from attomaton.predictor.bags import bag_of, bags_of
+from attomaton.predictor.evidence import behind
 from attomaton.predictor.learned import learned, order_after
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.scoring import measure, over_vocabulary
@@ -291,6 +292,25 @@ def test_facts_in_words(predictor):
     assert whys(alone) == ()
     assert "no other token can come next" in reasons_text(alone)
     assert "0" not in main_reason(alone)
+
+
+def test_windows_behind_the_counts(predictor, corpora):
+    train, asked = corpora[0], corpora[2]
+    for i in range(0, len(asked), 97):
+        context = [WORDS[x] for x in asked.ids[asked.left[i] : asked.left[i] + asked.length[i]]]
+        told = predictor.explain(context)
+        seen = {f.token: [g for g in f.grams if g.times and g.history] for f in told.against.facts}
+        for b in behind(told, train, most=10**6):
+            rows = [row.context for row in b.rows]
+            assert b.windows == len(rows)
+            if b.kind == "n-grams" and seen[b.token]:
+                g = seen[b.token][-1]
+                assert (b.history, b.windows) == (g.history, g.times)
+                words = tuple(x for x in b.history if x is not None)
+                assert all(row[-len(words) :] == words for row in rows)
+            if b.kind == "learned":
+                assert all(row[-1] == context[-1] and b.token in row for row in rows)
+    assert len(behind(told, train, most=1)[0].rows) <= 1
 
 
 def test_what_was_learned_by_plain_counts(predictor, corpora):

@@ -253,7 +253,11 @@ def explain(
     format: FileFormat = None,
     intervals: Intervals = None,
     evidence: Annotated[
-        int | None, typer.Option(help="Limit: samples shown behind each edge (default: 3).")
+        int | None,
+        typer.Option(
+            help="Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
+            "(predictor, whose data are read again; default: none)."
+        ),
     ] = None,
     figure: Figure = None,
     backoff: Backoff = None,
@@ -287,8 +291,9 @@ def explain(
     if figure is not None:
         check_file(figure, FIGURES, (model,))
     if is_folder(model, "predictor"):
-        refuse_options("a predictor", evidence=evidence, run=run)
-        from attomaton.report.text.reasons import reasons_text, whys
+        refuse_options("a predictor", run=run)
+        at_least("--evidence", evidence or 0, 0)
+        from attomaton.report.text.reasons import evidence_text, reasons_text, whys
 
         reasons = predictor.explained(model, tokens, backoff is not False)
         if figure is not None:
@@ -296,7 +301,11 @@ def explain(
             from attomaton.report.figures.reasons import reasons_figure
 
             canvas.write(reasons_figure(reasons), figure)
-        emit({**reasons.record(), "why": plain(whys(reasons))}, reasons_text(reasons), json)
+        record, text = {**reasons.record(), "why": plain(whys(reasons))}, reasons_text(reasons)
+        if evidence:
+            rows = predictor.evidence_of(model, reasons, evidence)
+            record, text = {**record, "evidence": plain(rows)}, f"{text}\n\n{evidence_text(rows)}"
+        emit(record, text, json)
         mark_unknown(reasons.unknown)
         return
     refuse_options("a limit", backoff=backoff)

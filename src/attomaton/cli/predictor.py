@@ -24,6 +24,7 @@ from attomaton.errors import UsageError, counted
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
     from attomaton.mechanics.theory.prediction import Prediction
+    from attomaton.predictor.evidence import Behind
     from attomaton.predictor.model import Reasons
     from attomaton.predictor.scoring import Scores, ScoreTable
 
@@ -218,6 +219,16 @@ def explained(folder: Path, tokens: list[str], backoff: bool) -> "Reasons":
     predictor = Predictor.open(folder)
     words = [predictor.vocabulary.read(token) for token in tokens]
     return predictor.explain(words, backoff)
+
+
+def evidence_of(folder: Path, reasons: "Reasons", most: int) -> "tuple[Behind, ...]":
+    """The training windows behind an answer; the data are read again."""
+    from attomaton.jobs.score import training_windows
+    from attomaton.predictor.evidence import behind
+    from attomaton.predictor.model import Predictor
+
+    with progress_bar("evidence"):
+        return behind(reasons, training_windows(folder, Predictor.open(folder)), most)
 
 
 def show_order(folder: Path, last: str, json: bool) -> None:

@@ -99,6 +99,26 @@ def _score_predictor(
     return score_predictor(predictor, windows, beside, train, valid, baselines, progress, seconds)
 
 
+def training_windows(model: Path, predictor: Predictor) -> Windows:
+    """What a predictor was tuned on, read again as it was read then."""
+    record = predictor.record
+    how = Reading().over(as_record(ReadAs, record["reading"], model))
+    kept = record.get("data")
+    known: dict[str, Any] = kept if isinstance(kept, dict) else {}
+    data = Path(str(known.get("train") or ""))
+    if not data.is_file():
+        raise DataError(
+            f"{data}: {model} was tuned on these data, which are not there now (a relative path starts at the current "
+            "folder); what lies behind its counts is read from them."
+        )
+    if record.get("split"):  # a part of it was set apart, the same each time
+        train = read_corpora(data, None, how, bool(record.get("history"))).train
+    else:
+        train = read_windows(data, how)
+    _check_same(train, predictor, data)
+    return train
+
+
 def _going_on(
     windows: Windows, history: Sequence[Path], how: Reading, certain: bool = True
 ) -> Windows:

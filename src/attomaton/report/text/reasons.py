@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import exp
 
 from attomaton.corpus.vocabulary import Label
+from attomaton.errors import visible
+from attomaton.predictor.evidence import LEARNED, Behind
 from attomaton.predictor.model import Reasons, Term, scored
 from attomaton.predictor.stage.model import SCORE
 from attomaton.predictor.stage.reasons import BRANCH, WITHIN, Contrast, Facts, Gram, Share
@@ -132,6 +134,20 @@ def reasons_text(r: Reasons) -> str:
         if r.order == 2:
             after = f"outside it, by the bigram after {quoted(r.context[-1])}:"
         lines += ["", after, table(["token", "p"], [[named(x), p] for x, p in r.outside])]
+    return "\n".join(lines)
+
+
+def evidence_text(found: Sequence[Behind]) -> str:
+    """The training windows behind an answer, some of each count."""
+    lines = []
+    for b in found:
+        after = _tokens(b.history)
+        held = ", which its context held," if b.kind == LEARNED else ""
+        windows = (
+            "1 training window" if b.windows == 1 else f"{_counted(b.windows)} training windows"
+        )
+        lines.append(f"behind {b.kind}: after {after} came {quoted(b.token)}{held} in {windows}")
+        lines += [f"  {row.place}: {_recent(row.context)} → {visible(row.next)}" for row in b.rows]
     return "\n".join(lines)
 
 
