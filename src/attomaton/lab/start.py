@@ -190,7 +190,12 @@ def _too_large(view: View, place: ui.element) -> None:
 
 def _folders(view: View) -> None:
     """Everything that can be opened, by kind."""
-    place = {"sweep": "/sweep", "verification": "/claims", "run": "/training"}
+    place = {
+        "sweep": "/sweep",
+        "verification": "/claims",
+        "run": "/training",
+        "predictor": "/automaton",
+    }
     with card("Open"):
         note(
             f"Data, models and runs below {view.lab.shelf.workspace}. Others: attomaton lab FOLDER."

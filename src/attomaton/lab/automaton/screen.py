@@ -12,6 +12,7 @@ from attomaton.lab.automaton import tokens
 from attomaton.lab.automaton import why as why_not
 from attomaton.lab.automaton.norm import CSS as NORM_CSS
 from attomaton.lab.automaton.norm import Norm
+from attomaton.lab.automaton.predictor import PredictorPage
 from attomaton.lab.kit.contexts import (
     MOST,
     check_length,
@@ -347,6 +348,24 @@ nothing; choose what you meant instead.
 Type a context, click tokens into it, take them out with ×; click a token to ask why. Drawing uses the limit (r = ∞);
 the same seed draws what `attomaton predict --sample` draws.
 
+**A predictor** (`attomaton tune`) answers here too: which branch gave its answer, and the share of every term in the
+log-odds of the first token against the second.
+
 *Mechanics of next token prediction with self-attention* (Li et al., 2024), Theorem 1.
 """
-SCREEN = Screen("/automaton", "Automaton", "precision_manufacturing", AutomatonPage.build, HELP)
+
+
+async def build(view: View) -> None:
+    """The page of a model, or of a predictor."""
+    page = PredictorPage if view.item.kind == "predictor" else AutomatonPage
+    await page.build(view)
+
+
+SCREEN = Screen(
+    "/automaton",
+    "Automaton",
+    "precision_manufacturing",
+    build,
+    HELP,
+    wants=("data", "model", "run", "predictor"),
+)

@@ -1,0 +1,127 @@
+"""A predictor on the automaton's screen: type a context, read what comes next and why, in words and as bars."""
+
+import shlex
+from functools import lru_cache
+from pathlib import Path
+
+from nicegui import ui
+
+from attomaton.corpus.files import identity
+from attomaton.corpus.vocabulary import Label
+from attomaton.disk.holdings import KIND_FILE
+from attomaton.lab.kit.contexts import read_context, visible, write_context
+from attomaton.lab.kit.page import Page
+from attomaton.lab.kit.parts import card, note, place
+from attomaton.lab.kit.table import numbers
+from attomaton.lab.view import in_thread
+from attomaton.predictor.model import Predictor, Reasons
+from attomaton.report.text.reasons import Why, story, whys
+from attomaton.report.words import signed
+
+CSS = """
+.why-rows { display: grid; grid-template-columns: auto minmax(7rem, 14rem) auto minmax(0, 1fr); gap: .35rem .8rem;
+  align-items: center; font-size: .9rem; }
+.why-track { position: relative; height: .9rem; border-radius: 3px; background: var(--fill); }
+.why-bar { position: absolute; top: 0; bottom: 0; border-radius: 3px; background: var(--link); }
+.why-bar.against { background: var(--hot); }
+.why-share { font-variant-numeric: tabular-nums; text-align: right; }
+@media (max-width: 600px) { .why-rows { grid-template-columns: auto 1fr auto; }
+  .why-rows .why-words { grid-column: 1 / -1; } }
+"""
+
+
+class PredictorPage(Page):
+    """One context on one page: the story, the shares behind it, the terms of every token."""
+
+    TITLE = "What comes next, and why"
+    CSS = CSS
+
+    async def fill(self) -> None:
+        """The field of the context, and what is told of it."""
+        self.predictor = await in_thread(opened, self.view.item.path)
+        text = self.view.get("context") or self._first()
+        with card("Context"):
+            self.field = ui.input(
+                "Context: tokens between spaces, the last one last; or a JSON array", value=text
+            )
+            self.field.props('outlined dense input-class="mono" autocomplete="off"')
+            self.field.classes("w-full").on("keydown.enter", self._show)
+            self.wrong = place()
+        self.below = ui.element("div").classes("contents")
+        await self._show()
+
+    def _first(self) -> str:
+        """A context to begin with: the most frequent token."""
+        vocabulary = self.predictor.vocabulary
+        return write_context(
+            [vocabulary[int(self.predictor.baselines.ngrams.one.argmax())]], vocabulary
+        )
+
+    async def _show(self) -> None:
+        text = str(self.field.value)
+        with self.view.checked(self.wrong):
+            words = read_context(text, self.predictor.vocabulary)
+            reasons = await in_thread(self.predictor.explain, words)
+            self.view.put(context=text)
+            self.view.says(*commands(self.view.item.path, words))
+            self.below.clear()
+            with self.below:
+                _told(reasons)
+
+
+def _told(r: Reasons) -> None:
+    lines = story(r)
+    cut = lines.index("") if "" in lines else len(lines)
+    with card("In words"):
+        for line in lines[:cut]:
+            note(line.strip()).classes("story")
+    if r.against is not None:
+        first, second = visible(r.against.winner), visible(r.against.runner_up)
+        with card(f"Why ‘{first}’ and not ‘{second}’?"):
+            note(f"Shares in their log-odds, {signed(r.against.log_odds)}, which is their sum.")
+            _bars(whys(r))
+    with card("Every token of the context"):
+        note("Terms of the scores, as `attomaton explain` prints them.")
+        names, groups = [*r.terms[0].prior], [*r.terms[0].stage]
+        header = ["token", "count", "share", "θ log m", *names, "learned", *groups]
+        rows = [
+            [visible(t.token), t.count, t.p, t.count_term, *t.prior.values(), t.learned, *t.stage.values()]
+            for t in r.terms
+        ]  # fmt: skip
+        numbers(header, rows)
+
+
+def _bars(told: tuple[Why, ...]) -> None:
+    """Every share as a bar to the right or to the left of the middle."""
+    widest = max(abs(w.share) for w in told) or 1.0
+    with ui.element("div").classes("why-rows"):
+        for w in told:
+            ui.label(w.term).classes("why-term")
+            with ui.element("div").classes("why-track"):
+                length = 50 * abs(w.share) / widest
+                left = 50.0 if w.share >= 0 else 50 - length
+                bar = ui.element("div").classes("why-bar" + " against" * (w.share < 0))
+                bar.style(f"left: {left:.2f}%; width: {length:.2f}%")
+            ui.label(signed(w.share)).classes("why-share")
+            ui.label(w.words).classes("why-words")
+
+
+def commands(folder: Path, words: list[Label]) -> tuple[str, str]:
+    """The command line and the Python code that give what the page shows."""
+    line = f"attomaton explain {shlex.quote(str(folder))} -- {shlex.join(map(str, words))}"
+    code = [
+        "from attomaton import Predictor",
+        "",
+        f"print(Predictor.open({str(folder)!r}).explain({words!r}))",
+    ]
+    return line, "\n".join(code)
+
+
+def opened(folder: Path) -> Predictor:
+    """The predictor of a folder; the newest ones stay in memory."""
+    return _opened(str(folder), identity(folder / KIND_FILE))
+
+
+@lru_cache(maxsize=2)
+def _opened(folder: str, sign: object) -> Predictor:
+    return Predictor.open(folder)
