@@ -309,7 +309,7 @@ class Predictor(Shown):
             taken_as(unknown),
             2 if self.stage is None else self.stage.tables.ngrams.order,
             self._contrast(first, p, terms, found, bags) if len(first) > 1 else None,
-            self._gate_terms(bags) if backoff else {},
+            self._gate_terms(bags, found.best) if backoff else {},
         )
 
     def _first_two(
@@ -350,11 +350,10 @@ class Predictor(Shown):
             for i, word in enumerate(words)
         ]  # fmt: skip
 
-    def _gate_terms(self, bags: Bags) -> dict[str, float]:
+    def _gate_terms(self, bags: Bags, best: Best) -> dict[str, float]:
         if self.stage is None:
             return {}
         look = self.stage.look(bags, self.tuned(bags))
-        best = self.stage.tables.ngrams.best(self.stage.tables.histories(bags), 1)
         found = self.stage.gate_terms(look, self.stage.log_odds(look), best, self.gate)
         return {name: float(value[0]) for name, value in found.items()}
 
