@@ -182,6 +182,11 @@ def test_an_xes_log_is_read_as_its_table(tmp_path, name, pack):
     assert known == ([] if name.startswith("log.xes") else ["xes"])
 
 
+def test_a_log_that_names_no_standard_is_known_by_its_traces(tmp_path):
+    windows = read_windows(write(tmp_path / "log", as_xes(head="<log>")), Reading(context=2))
+    assert [g.value for g in windows.guesses if g.option == "format"] == ["xes"]
+
+
 def test_any_attribute_may_be_the_sequence_or_the_item(tmp_path):
     text = (
         as_xes()

@@ -57,7 +57,7 @@ _LOOKS = {
 _PICKLE = re.compile(rb"\x80[\x02-\x05](\x95|c|\}|\]|q|K|X)", re.DOTALL)
 _JSON = re.compile(r'\s*(\{|\[\s*\{)\s*"(\\.|[^"\\])*"\s*:')
 _XES = re.compile(
-    r"\s*(<\?xml[^>]*\?>\s*)?(<!--.*?-->\s*)*<log\s[^>]*(xes\.|xes-standard)",
+    r"\s*(<\?xml[^>]*\?>\s*)?(<!--.*?-->\s*)*<log(\s[^>]*(xes\.|xes-standard)|[\s>].*?<trace[\s>])",
     re.IGNORECASE | re.DOTALL,
 )
 _SPMF = re.compile(r"(<\d+> +)?\d+( +\d+)* +-1( +(<\d+> +)?\d+( +\d+)* +-1)* +-2")
