@@ -9,9 +9,10 @@ from jaxtyping import Bool, Float, Int
 from attomaton.corpus.vocabulary import Label
 from attomaton.predictor.bags import Bags, bagged
 from attomaton.predictor.model import Predictor
-from attomaton.predictor.ngrams import first_places
+from attomaton.predictor.ngrams import Best, first_places
 
 SOME = 1 << 13  # contexts at a time
+SPARE = 8  # first choices of the n-grams beyond those asked for: the ones that the context holds fall away
 
 
 class Likeliest(NamedTuple):
@@ -64,19 +65,35 @@ def _ranked(
         share = bags.shares(predictor.log_weights(bags))
         best = first_places(bags.owner, bags.token, share, len(bags), top)
         return best.token, best.p, best.token >= 0, np.ones(len(bags))
-    found = predictor.mixture(bags, top + int(np.diff(bags.start).max()))
-    row, place = np.nonzero(found.best.token >= 0)
-    token = found.best.token[row, place]
-    absent = ~bags.hold(row, token)
-    row, place, token = row[absent], place[absent], token[absent]
+    found = predictor.mixture(bags, top + SPARE)
+    row, token, q = _absent(bags, found.best, np.arange(len(bags)))
+    short = np.flatnonzero(
+        (np.bincount(row, minlength=len(bags)) < top) & (found.best.token[:, -1] >= 0)
+    )
+    if len(short):
+        more = predictor.first_outside(bags, top + int(np.diff(bags.start).max()), short)
+        kept = ~np.isin(row, short)
+        again = _absent(bags, more, short)
+        row, token, q = (
+            np.concatenate([x[kept], y]) for x, y in zip((row, token, q), again, strict=True)
+        )
     rest, n = found.rest, len(bags)
     never = rest * predictor.by_ngrams(bags, np.full(n, K))
     owner = np.concatenate([bags.owner, row, np.arange(n)])
     tokens = np.concatenate([bags.token, token, np.full(n, K)])
-    p = np.concatenate(
-        [found.gate[bags.owner] * found.share, rest[row] * found.best.p[row, place], never]
-    )
+    p = np.concatenate([found.gate[bags.owner] * found.share, rest[row] * q, never])
     best = first_places(owner, tokens, p, n, top)
     rows = np.repeat(np.arange(n), top)
     inside = bags.hold(rows, best.token.ravel()).reshape(best.token.shape)
     return best.token, best.p, inside, found.gate
+
+
+def _absent(
+    bags: Bags, best: Best, rows: Int[np.ndarray, " rows"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The tokens among the first choices for these bags that they do not hold: bag, token and p."""
+    at, place = np.nonzero(best.token >= 0)
+    token = best.token[at, place]
+    absent = ~bags.hold(rows[at], token)
+    at, place = at[absent], place[absent]
+    return rows[at], best.token[at, place], best.p[at, place]

@@ -198,20 +198,26 @@ class Predictor(Shown):
 
     def mixture(self, bags: Bags, places: int = 1) -> Mixture:
         """The distribution over everything, with so many of the n-grams' first choices."""
-        ngrams = self.baselines.ngrams
+        best = self.first_outside(bags, places)
         if self.stage is None:
-            r = reach(bags, ngrams)
-            lasts, which = np.unique(bags.last, return_inverse=True)
-            best = ngrams.best_bigrams(lasts, places)
-            return Mixture(
-                bags.shares(self.log_weights(bags)), self.gate.of(bags, r), r,
-                Best(best.token[which], best.p[which]),
-            )  # fmt: skip
+            r = reach(bags, self.baselines.ngrams)
+            return Mixture(bags.shares(self.log_weights(bags)), self.gate.of(bags, r), r, best)
         look = self.stage.look(bags, self.tuned(bags))
         log_odds = self.stage.log_odds(look)
-        best = self.stage.tables.ngrams.best(self.stage.tables.histories(bags), places)
         g, r = self.stage.branch(look, log_odds, best, self.gate)
         return Mixture(bags.shares(log_odds), g, r, best)
+
+    def first_outside(
+        self, bags: Bags, places: int, rows: Int[np.ndarray, " rows"] | None = None
+    ) -> Best:
+        """The first choices, after these bags (all of them without `rows`), of the n-grams that speak outside."""
+        if self.stage is None:
+            last = bags.last if rows is None else bags.last[rows]
+            lasts, which = np.unique(last, return_inverse=True)
+            best = self.baselines.ngrams.best_bigrams(lasts, places)
+            return Best(best.token[which], best.p[which])
+        histories = self.stage.tables.histories(bags)
+        return self.stage.tables.ngrams.best(histories if rows is None else histories[rows], places)
 
     def by_ngrams(self, bags: Bags, x: Int[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
         """The p of one token after each bag by the n-grams that speak outside the context."""
