@@ -135,7 +135,6 @@ _SHARED: dict[str, tuple[tuple[inspect.Parameter, ...], Callable[..., Any]]] = {
     "reading": (_READING, _reading),
     "engine": ((*_ENGINE, _MEMORY), _engine),
     "plain_engine": (_ENGINE, _engine),  # for work whose memory is not known before
-    "free_engine": ((*_ENGINE, _MEMORY), _engine),
 }
 
 

@@ -41,7 +41,7 @@ def tune(
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the predictor.")],
     reading: "Reading",
-    free_engine: EngineOptions,
+    engine: EngineOptions,
     validate: Annotated[
         Path | None,
         typer.Option(
@@ -106,7 +106,7 @@ def tune(
         minutes=minutes,
         history=history,
     )
-    with free_engine.open(is_large(data, LARGE / 4)) as where, progress_bar("tuning") as progress:
+    with engine.open(is_large(data, LARGE / 4)) as where, progress_bar("tuning") as progress:
         record = tune_run(
             data,
             validate,

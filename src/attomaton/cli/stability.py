@@ -138,7 +138,7 @@ def mix(
 def bootstrap(
     data: Data,
     reading: "Reading",
-    free_engine: EngineOptions,
+    engine: EngineOptions,
     resamples: Annotated[int, typer.Option(help="How many resamples.")] = 200,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     out: RunFolder = None,
@@ -157,7 +157,7 @@ def bootstrap(
     asked = {"data": str(data), "resamples": resamples, "seed": seed}
     place = out or unfinished_run("bootstrap", asked) or run_folder("bootstrap", asked)
     with (
-        free_engine.open(is_large(data, LARGE / 4)) as where,
+        engine.open(is_large(data, LARGE / 4)) as where,
         progress_bar("bootstrap") as progress,
     ):
         found = bootstrap_run(
