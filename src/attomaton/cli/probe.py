@@ -111,7 +111,7 @@ def snap(
     figure: Figure = None,
     json: Json = False,
 ) -> None:
-    """Follow a model over its checkpoints: when did each head freeze, when were orders learned?
+    """Tell when in training each head of a model froze.
 
     Checkpoints with the same weights are found by hash first.
     """
