@@ -52,7 +52,7 @@ def probe(
     figure: Figure = None,
     json: Json = False,
 ) -> None:
-    """Ask a trained transformer which orders it learned, head by head.
+    """Ask a trained transformer which orders it learned.
 
     Its orders are compared with the exact graph of the corpus, with controls; heads are told as a table.
     """
