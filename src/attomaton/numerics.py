@@ -38,6 +38,15 @@ def ragged_softmax(
     return mass / np.repeat(np.add.reduceat(mass, head), length)
 
 
+def rising(x: Int[np.ndarray, " n"]) -> bool:
+    """Whether each number is larger than the one before.
+
+    >>> rising(np.array([1, 2, 5])), rising(np.array([1, 1]))
+    (True, False)
+    """
+    return bool((x[1:] > x[:-1]).all())
+
+
 def sorted_unique(key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " distinct"]:
     """The distinct values, ascending. NumPy's own `unique` goes through a hash table, far slower on long keys."""
     key = np.sort(key)

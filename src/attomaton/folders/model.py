@@ -51,7 +51,7 @@ from attomaton.mechanics.theory.limit import (
     merge_summaries,
 )
 from attomaton.mechanics.theory.svm import GraphSVM
-from attomaton.numerics import row_pointer
+from attomaton.numerics import rising, row_pointer
 from attomaton.results import KKT, absent
 
 Columns = dict[str, np.ndarray]
@@ -427,7 +427,7 @@ def _graph(folder: Path, vocabulary: Vocabulary, pairs: Columns, edges: Columns)
     _check_ids(folder / "edges", edges, ("last", "from", "to"), K)
     last, token = pairs["last"].astype(np.int64), pairs["token"].astype(np.int64)
     key = last * K + token
-    if (np.diff(key) <= 0).any():
+    if not rising(key):
         raise DataError(f"{folder / 'pairs'}: its rows are out of order; {AGAIN}.")
     new_last = np.flatnonzero(np.diff(last, prepend=-1))
     per_last = np.maximum.reduceat(pairs["component"], new_last) + 1 if len(last) else last
@@ -443,7 +443,7 @@ def _graph(folder: Path, vocabulary: Vocabulary, pairs: Columns, edges: Columns)
         for at, name in ((edge_from, "from"), (edge_to, "to"))
         if n
     )
-    if (len(edge_from) and not n) or not fit or (np.diff(edge_from * n + edge_to) <= 0).any():
+    if (len(edge_from) and not n) or not fit or not rising(edge_from * n + edge_to):
         raise DataError(f"{folder / 'edges'}: its rows do not fit those of pairs; {AGAIN}.")
     weight = edges.get("weight", np.broadcast_to(np.nan, len(edge_from)))
     return PriorityGraph(vocabulary, last, token, edge_from, edge_to, weight, component, level)

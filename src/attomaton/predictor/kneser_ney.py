@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.disk.formats import AGAIN, expect_arrays
 from attomaton.errors import DataError
-from attomaton.numerics import ragged_indices, row_pointer
+from attomaton.numerics import ragged_indices, rising, row_pointer
 from attomaton.predictor.counts import Counts, counted, places_in
 from attomaton.predictor.ngrams import Best, distinct, first_places
 
@@ -386,7 +386,7 @@ def _read_table(
     if not fits or token.min(initial=0) < 0 or token.max(initial=0) > K:
         raise DataError(f"{path}: {name!r} does not fit together; {AGAIN}.")
     key = np.repeat(np.arange(rows), length) * (K + 1) + token
-    if (np.diff(key) <= 0).any():
+    if not rising(key):
         raise DataError(f"{path}: {name!r} is out of order; {AGAIN}.")
     return key
 

@@ -40,7 +40,7 @@ from attomaton.mechanics.theory.automaton import (
     expect_generator,
     naming,
 )
-from attomaton.numerics import row_pointer
+from attomaton.numerics import rising, row_pointer
 from attomaton.predictor.backoff import Gate, Mixture, reach
 from attomaton.predictor.bags import Bags, bag_of
 from attomaton.predictor.baselines import Baselines
@@ -615,7 +615,7 @@ def _read_corrections(path: Path, K: int) -> Counts:
 
 def _check_keys(path: Path, key: np.ndarray, end: int) -> None:
     """Refuse keys that are not ascending from 0 or more to below `end`."""
-    if len(key) and (key[0] < 0 or int(key[-1]) >= end or (np.diff(key) <= 0).any()):
+    if len(key) and (key[0] < 0 or int(key[-1]) >= end or not rising(key)):
         raise DataError(f"{path}: its keys are out of order or out of range; {AGAIN}.")
 
 

@@ -188,16 +188,19 @@ def cyclic_samples(graph: PriorityGraph, samples: Samples) -> Samples:
 
 def tied_with_label(graph: PriorityGraph, samples: Samples) -> Samples:
     """As `cyclic_samples`, nothing merged."""
-    owner = samples.sample_of
-    label = graph.pairs(samples.last, samples.label)[owner]
-    pair = graph.pairs(samples.last[owner], samples.token)
-    kept = (graph.component[pair] == graph.component[label]) & (pair >= 0) & (label >= 0)
-    size = np.bincount(owner[kept], minlength=len(samples))
-    some = np.flatnonzero(size > 1)
+    label = graph.pairs(samples.last, samples.label)
+    alone = np.bincount(graph.component, minlength=1)[graph.component[label]] == 1
+    some = np.flatnonzero((label >= 0) & ~alone)  # the others are not looked at: most, in a text
+    at = ragged_indices(samples.start[some], samples.size[some])
+    owner = np.repeat(np.arange(len(some)), samples.size[some])
+    pair = graph.pairs(samples.last[some][owner], samples.token[at])
+    kept = (graph.component[pair] == graph.component[label[some]][owner]) & (pair >= 0)
+    size = np.bincount(owner[kept], minlength=len(some))
     kept &= (size > 1)[owner]
+    some, size, at = some[size > 1], size[size > 1], at[kept]
     return Samples(
         samples.vocabulary, samples.last[some], samples.label[some], samples.weight[some],
-        row_pointer(size[some]), samples.token[kept], samples.count[kept], samples.rows[some],
+        row_pointer(size), samples.token[at], samples.count[at], samples.rows[some],
         samples.source[some], samples.set_aside, samples.tokens, samples.windows,
     )  # fmt: skip
 
