@@ -28,7 +28,7 @@ from attomaton.disk.formats import AGAIN, expect_arrays
 from attomaton.errors import DataError
 from attomaton.numerics import ragged_indices, rising, row_pointer
 from attomaton.predictor.counts import Counts, counted, places_in
-from attomaton.predictor.ngrams import Best, distinct, first_places
+from attomaton.predictor.ngrams import Best, first_places
 
 ORDER = 5
 USUAL = (0.5, 1.0, 1.5)  # discounts of counts 1, 2, 3 and more where counts of counts say nothing
@@ -219,34 +219,80 @@ class KneserNey:
         there.
         """
         history = self.histories(recent)
+        common = self._first_tokens(places)
+        of_row = np.zeros(len(recent), dtype=np.int64)  # the row of `common` that speaks for each
+        for n in range(1, self.order):
+            seen = np.flatnonzero(history[:, n] >= 0)
+            ids, first, which = np.unique(history[seen, n], return_index=True, return_inverse=True)
+            rows = seen[first]
+            if n == 1:
+                better = self._after_one(ids, recent[rows], common, places)
+            else:
+                better = self._better(
+                    n, ids, recent[rows], Best(*(x[of_row[rows]] for x in common))
+                )
+            of_row[seen] = len(common.token) + which
+            common = Best(*(np.concatenate(v) for v in zip(common, better, strict=True)))
+        return Best(common.token[of_row], common.p[of_row])
+
+    def _first_tokens(self, places: int) -> Best:
+        """The most probable tokens of all."""
         tokens = np.arange(self.K)
         zeros = np.zeros(self.K, dtype=np.int64)
         p = self.levels[0].smoothed(zeros, tokens, np.full(self.K, 1.0 / (self.K + 1)))
-        common = first_places(zeros, tokens, p, 1, places)
-        of_row = np.zeros(len(recent), dtype=np.int64)  # the row of `common` that speaks for each
-        for n, level in enumerate(self.levels[1:], 1):
-            seen = np.flatnonzero(history[:, n] >= 0)
-            ids, first, which = np.unique(history[seen, n], return_index=True, return_inverse=True)
-            rows, length = seen[first], level.start[ids + 1] - level.start[ids]
-            after = level.grams.key[ragged_indices(level.start[ids], length)] % (self.K + 1)
-            owner = np.concatenate([np.repeat(np.arange(len(ids)), k) for k in (length, places)])
-            token = np.concatenate([after, common.token[of_row[rows]].ravel()])
-            owner, token = distinct(owner[token >= 0], token[token >= 0], self.K)
-            shorter = KneserNey(self.K, self.levels[: n + 1])
-            p = shorter.probabilities(recent[rows], owner, token)[n]
-            # What is less probable than all of the best there are by the shorter one is none of the best.
-            theirs = np.repeat(np.arange(len(ids)), places).reshape(-1, places)
-            best_before = common.token[of_row[rows]]
-            at = np.searchsorted(
-                owner * self.K + token, theirs * self.K + np.maximum(best_before, 0)
-            )
-            least = np.where((best_before >= 0).all(axis=1), p[at].min(axis=1), 0.0)
-            kept = np.flatnonzero(p >= least[owner])
-            owner, token, p = owner[kept], token[kept], p[kept]
-            of_row[seen] = len(common.token) + which
-            better = first_places(owner, token, p, len(ids), places)
-            common = Best(*(np.concatenate(v) for v in zip(common, better, strict=True)))
-        return Best(common.token[of_row], common.p[of_row])
+        return first_places(zeros, tokens, p, 1, places)
+
+    def _after_one(
+        self, ids: Int[np.ndarray, " rows"], recent: np.ndarray, first: Best, places: int
+    ) -> Best:
+        """The most probable tokens after single tokens: few, and met again and again, so they are kept."""
+        if places not in self._kept:
+            shape = (len(self.levels[1].histories), places)
+            self._kept[places] = Best(np.full(shape, -2), np.zeros(shape))
+        kept = self._kept[places]
+        new = np.flatnonzero(kept.token[ids, 0] == -2)
+        if len(new):
+            before = Best(*(np.repeat(x, len(new), axis=0) for x in first))
+            for known, found in zip(
+                kept, self._better(1, ids[new], recent[new], before), strict=True
+            ):
+                known[ids[new]] = found
+        return Best(kept.token[ids], kept.p[ids])
+
+    @cached_property
+    def _kept(self) -> dict[int, Best]:
+        return {}
+
+    def _better(
+        self, n: int, ids: Int[np.ndarray, " rows"], recent: np.ndarray, before: Best
+    ) -> Best:
+        """The most probable tokens after histories of an order, from those after the shorter ones."""
+        level, places = self.levels[n], before.token.shape[1]
+        length = level.start[ids + 1] - level.start[ids]
+        at = ragged_indices(level.start[ids], length)
+        after, follows = np.repeat(np.arange(len(ids)), length), level.grams.key[at] % (self.K + 1)
+        row, place = np.nonzero(before.token >= 0)
+        token, p = before.token[row, place], before.p[row, place]
+        # Of what followed these histories, the best after the shorter ones are known; the others are asked for.
+        found = places_in(after * self.K + follows, row * self.K + token)
+        shorter = np.full(len(at), np.nan)
+        shorter[found[found >= 0]] = p[found >= 0]
+        others = np.flatnonzero(np.isnan(shorter))
+        known = KneserNey(self.K, self.levels[:n])
+        shorter[others] = known.probabilities(recent, after[others], follows[others])[n - 1]
+        total, freed = (value[ids] for value in level.sums)
+        count = level.grams.count[at]
+        mine = (count - level.taken(count) + freed[after] * shorter) / total[after]
+        p = np.where(found >= 0, mine[found] if len(at) else 0.0, freed[row] * p / total[row])
+        # What is less probable than all of the best there are by the shorter one is none of the best.
+        least = np.full(before.token.shape, 0.0)
+        least[row, place] = p
+        kept = np.flatnonzero(mine >= least.min(axis=1)[after])
+        kept = np.setdiff1d(kept, found, assume_unique=True)
+        return first_places(
+            np.concatenate([row, after[kept]]), np.concatenate([token, follows[kept]]),
+            np.concatenate([p, mine[kept]]), len(ids), places,
+        )  # fmt: skip
 
     # On disk
 

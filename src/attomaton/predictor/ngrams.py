@@ -18,10 +18,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.corpus.windows import Windows
-from attomaton.numerics import ragged_indices, sorted_unique
+from attomaton.numerics import ragged_indices, row_pointer, sorted_unique
 from attomaton.predictor.counts import Counts, counted, pair_key
 
 HALF = 0.5  # what every word, seen or not, is counted on top
+SLACK = 4  # cells of a table for each number in it, up to which its rows are sorted one by one
 
 
 class Best(NamedTuple):
@@ -165,10 +166,21 @@ def first_places(
     places: int,
 ) -> Best:
     """The first `places` of each owner, ordered by p and, where equal, by token."""
-    order = _stably(token, np.arange(len(p)))
-    order = _stably(owner, order[np.argsort(-p[order], kind="stable")])
+    order = _stably(owner, _stably(token, np.arange(len(p))))
+    many = np.bincount(owner, minlength=histories)
+    width = int(many.max(initial=1))
+    if histories * width <= SLACK * len(p):  # as rows of a table, which are sorted by themselves
+        at = owner[order], np.arange(len(p)) - row_pointer(many)[owner[order]]
+        table = np.full((histories, width), np.inf)
+        table[at] = -p[order]
+        by_p = np.argsort(table, axis=1, kind="stable")
+        place = np.empty((histories, width), np.int64)
+        np.put_along_axis(place, by_p, np.arange(width)[None], axis=1)
+        rank = place[at]
+    else:
+        order = _stably(owner, order[np.argsort(-p[order], kind="stable")])
+        rank = np.arange(len(p)) - row_pointer(many)[owner[order]]
     owner, token, p = owner[order], token[order], p[order]
-    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
     kept = rank < places
     best = Best(np.full((histories, places), -1), np.zeros((histories, places)))
     best.token[owner[kept], rank[kept]] = token[kept]
