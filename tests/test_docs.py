@@ -54,6 +54,8 @@ NOT_RUN = {
         ),
         "tests/predictor/test_cli.py runs the same on files of its own",
     ),
+    "attomaton fit log.xes.gz --context 20 -o model": "tests/corpus/test_process_logs.py reads such logs",
+    "attomaton score predictor held_out.txt --baselines all": "tests/predictor/test_cli.py fits baselines by name",
     "attomaton reproduce mechanics-fig9 --out fig9": "tests/claims/test_many_tokens.py runs it with fewer instances",
     "attomaton reproduce mechanics-fig10 --out fig10": "tests/claims/test_many_tokens.py runs it with fewer instances",
     **dict.fromkeys(
@@ -62,6 +64,8 @@ NOT_RUN = {
             "attomaton probe my-model --text rows.jsonl --figure heads.svg",
             "attomaton probe attention.npz",
             "attomaton snap run/step-100 run/step-200 run/step-400 --text corpus.txt --figure snap.svg",
+            "attomaton snap run/step-* --text train.txt --context 64 --pairs 500 --contexts 100 --figure snap.png",
+            "attomaton probe run/step-4800 --text train.txt --context 64 --figure probe.png",
         ),
         "tests/probe asks models of its own",
     ),
