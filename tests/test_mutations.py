@@ -244,7 +244,7 @@ MUTATIONS = {
 # Formulas that no claim rests on: what sees a fault in them is a test.
 TESTED = {
     "answers left in the order of their last tokens": (
-        {"attomaton.mechanics.theory.many": [["by_last[key[head] // K]", "key[head] // K"]]},
+        {"attomaton.mechanics.theory.many": [["order[key >> bits]", "key >> bits"]]},
         "mechanics/test_many.py::test_many_contexts_are_answered_as_each_of_them_alone[0]",
     ),
     "only what both corpora say leads back": (
