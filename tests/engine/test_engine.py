@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.engine import work
 
+from attomaton.cli.options import is_large
 from attomaton.engine.choose import engine_name, open_engine
 from attomaton.engine.cluster import Cluster, _Watch
 from attomaton.engine.tasks import ATTEMPTS, Backlog, Task, WorkerError
@@ -257,3 +258,10 @@ def test_no_worker_hears_of_ctrl_c_not_even_the_first():
 def test_unnamed_engines_suit_the_work(name, workers, large, cores, meant, monkeypatch):
     monkeypatch.setattr("attomaton.engine.choose.available_cores", lambda: cores)
     assert engine_name(name, workers, large) == meant
+
+
+def test_a_file_is_large_from_its_bytes_on(tmp_path):
+    (path := tmp_path / "a.txt").write_bytes(b"a " * 10)
+    assert is_large(path, 20.0)
+    assert not is_large(path, 21.0)
+    assert not is_large(tmp_path / "nowhere.txt", 0.0)

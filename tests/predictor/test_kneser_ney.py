@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import windows_from_sequences, windows_from_streams
 from attomaton.errors import DataError
+from attomaton.predictor import ngrams
 from attomaton.predictor.kneser_ney import (
     USUAL,
     KneserNey,
@@ -241,3 +242,20 @@ def test_damaged_arrays_are_refused(streams, name, change):
 def test_no_arrays_are_refused():
     with pytest.raises(DataError, match="no n-grams"):
         KneserNey.from_arrays(HERE, {}, 3)
+
+
+@pytest.mark.parametrize("slack", [0, 1000], ids=["as one list", "as rows of a table"])
+def test_first_places_are_those_of_a_plain_sort(slack, monkeypatch):
+    monkeypatch.setattr(ngrams, "SLACK", slack)
+    rng = np.random.default_rng(3)
+    pairs = sorted(
+        {(int(o), int(t)) for o, t in rng.integers(0, (6, 9), (40, 2))}, key=lambda x: -x[1]
+    )
+    owner, token = np.array(pairs).T
+    p = rng.integers(1, 5, len(pairs)) / 8  # many are equal: the smaller token comes first
+    best = ngrams.first_places(owner, token, p, 7, 4)
+    for row in range(7):
+        plain = sorted((-p[i], token[i]) for i in np.flatnonzero(owner == row))[:4]
+        there = best.token[row] >= 0
+        assert best.token[row][there].tolist() == [t for _, t in plain]
+        assert best.p[row][there].tolist() == [-x for x, _ in plain]

@@ -12,6 +12,19 @@ from attomaton.errors import UsageError
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
+# Options of both commands.
+Text = Annotated[
+    Path | None,
+    typer.Option("--text", help="Corpus it was trained on: a data file, or a data set by name."),
+]
+Contexts = Annotated[int, typer.Option(help="Contexts to look at the heads on.")]
+LastTokens = Annotated[
+    int, typer.Option(help="Last tokens whose graphs are solved, the most frequent ones.")
+]
+Seed = Annotated[int, typer.Option(help="What is drawn.")]
+Precision = Annotated[str, typer.Option(help="Numbers of the model: float32 or float64.")]
+Top = Annotated[int, typer.Option(help="Rows of each table.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
@@ -27,22 +40,13 @@ def probe(
         ),
     ],
     reading: "Reading",
-    text: Annotated[
-        Path | None,
-        typer.Option(
-            "--text", help="Corpus it was trained on: a data file, or a data set by name."
-        ),
-    ] = None,
+    text: Text = None,
     pairs: Annotated[int, typer.Option(help="Strict orders, and ties, to ask about.")] = 2000,
-    contexts: Annotated[int, typer.Option(help="Contexts to look at the heads on.")] = 200,
-    last_tokens: Annotated[
-        int, typer.Option(help="Last tokens whose graphs are solved, the most frequent ones.")
-    ] = 100,
-    seed: Annotated[int, typer.Option(help="What is drawn.")] = 0,
-    precision: Annotated[
-        str, typer.Option(help="Numbers of the model: float32 or float64.")
-    ] = "float32",
-    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    contexts: Contexts = 200,
+    last_tokens: LastTokens = 100,
+    seed: Seed = 0,
+    precision: Precision = "float32",
+    top: Top = 20,
     cosine: Annotated[
         bool,
         typer.Option(
@@ -92,22 +96,13 @@ def snap(
         ),
     ],
     reading: "Reading",
-    text: Annotated[
-        Path | None,
-        typer.Option(
-            "--text", help="Corpus it was trained on: a data file, or a data set by name."
-        ),
-    ] = None,
+    text: Text = None,
     pairs: Annotated[int, typer.Option(help="Strict orders to ask about.")] = 1000,
-    contexts: Annotated[int, typer.Option(help="Contexts to look at the heads on.")] = 200,
-    last_tokens: Annotated[
-        int, typer.Option(help="Last tokens whose graphs are solved, the most frequent ones.")
-    ] = 100,
-    seed: Annotated[int, typer.Option(help="What is drawn.")] = 0,
-    precision: Annotated[
-        str, typer.Option(help="Numbers of the model: float32 or float64.")
-    ] = "float32",
-    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    contexts: Contexts = 200,
+    last_tokens: LastTokens = 100,
+    seed: Seed = 0,
+    precision: Precision = "float32",
+    top: Top = 20,
     figure: Figure = None,
     json: Json = False,
 ) -> None:
