@@ -7,11 +7,23 @@ from importlib import import_module
 
 from benchmarks.table import Row, lines
 
-TOPICS = ("training", "svm", "luce", "growth", "text", "scaling", "dynamics", "lab", "answers")
+TOPICS = (
+    "training",
+    "svm",
+    "luce",
+    "growth",
+    "text",
+    "scaling",
+    "dynamics",
+    "lab",
+    "answers",
+    "start",
+    "dimensions",
+)
 NOTE = """
 Each ratio compares two programs on the same data in this one run: above 1, ours is that much cheaper.
-Rows on growth give the factor by which our own cost grows when the data double. Other machines give
-other ratios.
+Rows on growth give the factor by which our own cost grows when the data double, rows on start the cost of
+a command over that of an interpreter that does nothing. Other machines give other ratios.
 """.strip()
 
 

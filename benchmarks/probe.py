@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base.progress import quiet
+from attomaton.base.progress import Progress
 from attomaton.corpus.reading import Reading
 from attomaton.disk.formats import write_text
 from attomaton.jobs.probe import Asked, probe_model
@@ -64,7 +64,7 @@ def tell_planted(seeds: int, steps: int) -> None:
         "heads",
         "seed",
         "real",
-        "retrieved",
+        "outranked",
         "minimal",
         "other last",
         "shuffled",
@@ -77,8 +77,9 @@ def tell_planted(seeds: int, steps: int) -> None:
         for seed in range(seeds):
             with tempfile.TemporaryDirectory() as place:
                 found = planted(heads, seed, steps, Path(place))
-            real, minimal, first = *found.behaviour, found.first_layer
-            values = (real.agreement, real.by_context[0].share, minimal.agreement, real.other_last, real.shuffled,
+            real, outranked, minimal = found.behaviour
+            first = found.first_layer
+            values = (real.agreement, outranked.agreement, minimal.agreement, real.other_last, real.shuffled,
                       real.untrained, max(first.heads, key=lambda x: x.value), first.sum)  # fmt: skip
             print(
                 heads,
@@ -90,6 +91,19 @@ def tell_planted(seeds: int, steps: int) -> None:
             )
 
 
+def stages() -> Progress:
+    """Progress that says, where a part begins, how much time of processors went by until then."""
+    before = ""
+
+    def tell(done: int, total: int, note: str) -> None:
+        nonlocal before
+        if note != before:
+            before = note
+            print(f"{time.process_time():7.1f} s of processors: {note}", flush=True)
+
+    return tell
+
+
 def tell_large() -> None:
     form = gpt2_form(50257, 768, 12, 12, 1024)
     rng = named_rng("large", 0)
@@ -98,15 +112,19 @@ def tell_large() -> None:
         write_gpt2(folder / "model", form, fresh_weights(form, 0), None)
         ids = np.minimum(rng.zipf(1.3, 60_000), 50256)
         write_text(folder / "corpus.txt", " ".join(map(str, ids)))
-        begin = time.perf_counter()
-        asked = Asked(pairs=100, contexts=200, last_tokens=3)
+        begin, worked = time.perf_counter(), time.process_time()
         found = probe_model(
-            folder / "model", folder / "corpus.txt", Reading(context=256), asked, quiet
+            folder / "model",
+            folder / "corpus.txt",
+            Reading(context=256),
+            Asked(contexts=200),
+            stages(),
         )
-    seconds = time.perf_counter() - begin
+    seconds, worked = time.perf_counter() - begin, time.process_time() - worked
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{found.parameters:,} parameters, {found.contexts} contexts of {found.context} tokens, "
-          f"{found.strict_orders} orders: {seconds:.0f} s, {peak:.2f} GB at most")  # fmt: skip
+    asked = [f"{x.agreement.cases} {x.contexts}" for x in found.behaviour]
+    print(f"{found.parameters:,} parameters, {found.contexts} contexts of {found.context} tokens, orders asked: "
+          f"{', '.join(asked)}: {seconds:.0f} s, {worked:.0f} s of processors, {peak:.2f} GB at most")  # fmt: skip
 
 
 def train_text(file: Path, folder: Path, steps: int, width: int = 256, length: int = 64) -> None:

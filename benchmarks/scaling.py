@@ -59,11 +59,11 @@ def fit(text: Path, out: Path, engine: str, workers: int, memory: float | None =
 
 def _watch_memory(process: subprocess.Popen, peak: list[float]) -> None:
     while process.poll() is None:
-        peak[0] = max(peak[0], sum(map(_megabytes, _family(process.pid))))
+        peak[0] = max(peak[0], sum(map(_megabytes, family(process.pid))))
         time.sleep(0.2)
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     """A process and all that come from it."""
     found = [pid]
     for one in found:

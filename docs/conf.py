@@ -36,7 +36,7 @@ add_module_names = False
 
 
 def setup(app: Any) -> None:
-    """The tutorial is the executed notebook; docstrings are shown as they are meant."""
+    """Tutorials are executed notebooks; docstrings are shown as they are meant."""
     app.connect("source-read", _read)
     app.connect("autodoc-process-signature", _signature)
     app.connect("autodoc-process-docstring", _letters)
@@ -60,8 +60,8 @@ def _formula(found: re.Match[str]) -> str:
 
 
 def _read(app: Any, name: str, source: list[str]) -> None:
-    if name == "tutorial":
-        source[0] = tutorial(json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8")))
+    if name in ("tutorial", "probing"):
+        source[0] = tutorial(json.loads((DOCS / f"{name}.ipynb").read_text(encoding="utf-8")))
     elif name == "index":
         source[0] += _readme()
 
@@ -75,7 +75,7 @@ def _readme() -> str:
         ("CHANGELOG", "changelog"),
     ):
         text = text.replace(f"]({there}", f"]({here}")
-    return text.replace("tutorial.ipynb)", "tutorial.md)")
+    return re.sub(r"(tutorial|probing)\.ipynb\)", r"\1.md)", text)
 
 
 def tutorial(notebook: dict[str, Any]) -> str:

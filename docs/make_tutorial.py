@@ -1,7 +1,8 @@
-"""Runs docs/tutorial.py as a notebook: `python docs/make_tutorial.py`, with attomaton[docs] installed.
+"""Runs docs/tutorial.py and docs/probing.py as notebooks: `python docs/make_tutorial.py [NAME …]`.
 
 Cells begin at `# %%` (code) and `# %% [markdown]` (prose behind `# `). The outputs kept in docs/tutorial.ipynb are
 those with WikiText-2 at hand; where it is not found, the notebook goes to docs/_site/ and the kept one stays as it is.
+Needs attomaton[docs].
 """
 
 import re
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SOURCE, NOTEBOOK = HERE / "tutorial.py", HERE / "tutorial.ipynb"
+NOTEBOOKS = ("tutorial", "probing")
 PATIENCE = 600  # seconds that one cell may take
 MARK = re.compile(r"^# %%( \[markdown\])?\n", re.MULTILINE)
 
@@ -32,7 +33,7 @@ def cells(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def make(target: Path | None = None) -> Path:
+def make(name: str, target: Path | None = None) -> Path:
     """Run every cell in a fresh kernel and write the notebook; where it was written."""
     import nbformat
     from nbclient import NotebookClient
@@ -41,17 +42,20 @@ def make(target: Path | None = None) -> Path:
     from attomaton.errors import DataError
 
     if target is None:
+        target = HERE / f"{name}.ipynb"
         try:
-            dataset_files("wikitext-2")
-            target = NOTEBOOK
+            if name == "tutorial":
+                dataset_files("wikitext-2")
         except DataError:
-            target = HERE / "_site" / NOTEBOOK.name
+            target = HERE / "_site" / target.name
             print(f"WikiText-2 was not found: the notebook goes to {target}.", file=sys.stderr)
     new = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
     notebook = nbformat.v4.new_notebook(
         cells=[
             new[kind](source, id=f"cell-{i}")
-            for i, (kind, source) in enumerate(cells(SOURCE.read_text(encoding="utf-8")))
+            for i, (kind, source) in enumerate(
+                cells((HERE / f"{name}.py").read_text(encoding="utf-8"))
+            )
         ]
     )
     client = NotebookClient(
@@ -73,4 +77,5 @@ def make(target: Path | None = None) -> Path:
 
 
 if __name__ == "__main__":
-    print(make(), file=sys.stderr)
+    for name in sys.argv[1:] or NOTEBOOKS:
+        print(make(name), file=sys.stderr)

@@ -43,6 +43,7 @@ class Case:
 
 
 FIT = Case("fit", ("fit", f"../{TEXT}", "--context", "8"), engine="processes")
+DIVIDED = Case("divided", (*FIT.words, "--shard-size", "4000"), engine="processes")
 TRAIN = Case(
     "train",
     (

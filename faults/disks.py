@@ -44,6 +44,8 @@ TUNE_SMALL = (
     "--lambdas",
     "1",
 )
+PROBE = ("probe", "../network")
+SNAP = ("snap", "../network", "../network")
 TUNE = Case("tune", tuple(f"../{w}" if w == SHORT else w for w in TUNE_SMALL))
 
 CASES = (
@@ -88,8 +90,16 @@ CASES = (
     Case("coverage figure", ("coverage", "../model"), option="--figure", out=f"{OUT}.svg"),
     Case("coverage odds", ("coverage", "../model"), out=f"{OUT}.parquet"),
     Case("probe figure", ("probe", "../attention.npz"), option="--figure", out=f"{OUT}.svg"),
-    Case("snap figure", ("snap", "../network", "../network", "--text", f"../{SHORT}", "--context", "4"),
-         option="--figure", out=f"{OUT}.svg"),
+    *(
+        Case(f"{words[0]} {what}", (*words, "--text", f"../{SHORT}", "--context", "4"), option=option, out=out)
+        for words, what, option, out in (
+            (PROBE, "folder", "-o", OUT),
+            (PROBE, "page", "--html", f"{OUT}.html"),
+            (SNAP, "folder", "-o", OUT),
+            (SNAP, "page", "--html", f"{OUT}.html"),
+            (SNAP, "figure", "--figure", f"{OUT}.svg"),
+        )
+    ),
     Case("compare page", ("compare", "../run", "--data", "../model"), option="--html", out=f"{OUT}.html"),
     Case("compare figure", ("compare", "../run", "--data", "../model"), option="--figure", out=f"{OUT}.svg"),
 )  # fmt: skip

@@ -88,6 +88,8 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("data", "inspect", "latin.txt"),
     ("data", "inspect", "hostile.jsonl"),
     ("data", "synth", "-o", "öut.jsonl"),
+    ("data", "classes", "odd.jsonl", "-o", "öut.toml"),
+    ("data", "classes", "→", "-o", "out.toml"),
     ("runs", "ls", "."),
     ("runs", "show", "odd-model"),
     ("runs", "diff", "odd-model", "hostile-model"),

@@ -23,11 +23,11 @@ import numpy as np
 
 from attomaton.report.text.terminal import table
 from faults import folders
-from faults.cases import FIT, OUT, SWEEP, TRAIN, Case, prepare, said, start
+from faults.cases import DIVIDED, FIT, OUT, SWEEP, TRAIN, Case, prepare, said, start
 from faults.processes import cluster_folders, gone_within, session_of, workers_of
 from faults.small import SAID
 
-CASES = (FIT, TRAIN, SWEEP)
+CASES = (FIT, DIVIDED, TRAIN, SWEEP)
 MOST_KILLS = 4  # of one run, before it is left alone
 PATIENCE = 10.0  # seconds a worker may outlive its driver: it may be in the middle of an import
 LONG = 300.0  # seconds after which a run counts as hanging

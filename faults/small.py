@@ -18,10 +18,12 @@ SAID = "touches: "  # then how many, on stderr
 def small_pieces() -> None:
     """Cut work finer than it is worth: parts, pieces, checkpoints after every chunk of steps."""
     from attomaton.folders import sweep as sweeps_folder
+    from attomaton.jobs import divided
     from attomaton.jobs import fit as fits
     from attomaton.mechanics.experiment import course
 
     fits.PART = 2000
+    divided.CAREFUL = 8  # so that larger components take the way of large ones
     sweeps_folder.PIECE = 1
     course.KEEP_EVERY = 0.0
 

@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-PATIENCE = 60  # seconds
+PATIENCE = 180  # seconds; nobody waits so long but for a fault: machines that test are busy
 LEAVING = ("navigated or closed", "context was destroyed", "Cannot find context")
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -33,6 +33,24 @@ _CLICKED = """selector => {
     window.fell = on && pressed?.isConnected ? 'there' : 'elsewhere';
   }, {capture: true, once: true});
 }"""
+
+
+def eventually(wanted, read, *arguments, **options):
+    """Read something until it is what is wanted: what a page shows may come a moment after what was waited for."""
+    end, pause = time.monotonic() + PATIENCE, 0.01
+    while True:
+        late = time.monotonic() > end
+        try:
+            found = read(*arguments, **options)
+        except (AssertionError, AttributeError, LookupError, TypeError, ValueError):
+            if late:
+                raise
+        else:
+            if late or found == wanted:
+                assert found == wanted, f"{found!r} is not {wanted!r}"
+                return
+        time.sleep(pause)
+        pause = min(1.5 * pause, 0.1)
 
 
 class Browser:
@@ -133,12 +151,31 @@ class Browser:
 
     def wait(self, expression, seconds=PATIENCE):
         """Wait until an expression is true in the page; its value."""
+        found = self._within(expression, seconds)
+        assert found, f"never came true: {expression}\n{self.text()[:2000]}"
+        return found
+
+    def _within(self, expression, seconds):
+        """The value of an expression as soon as it is true, or its last one after so many seconds."""
         end, pause = time.monotonic() + seconds, 0.01
-        while not (found := self._asked(expression)):
-            assert time.monotonic() < end, f"never came true: {expression}\n{self.text()[:2000]}"
+        while not (found := self._asked(expression)) and time.monotonic() < end:
             time.sleep(pause)
             pause = min(1.5 * pause, 0.1)  # asking takes work from what is waited for
         return found
+
+    def until(self, expression, act):
+        """Do something again and again until an expression is true in the page; its value.
+
+        What is done to a page that is being drawn anew is lost, and nobody knows which moment is the last of that: what
+        can be done twice is done until it has had its effect.
+        """
+        end, patience = time.monotonic() + PATIENCE, 1.0
+        while True:
+            act()
+            if found := self._within(expression, patience):
+                return found
+            assert time.monotonic() < end, f"never came true: {expression}\n{self.text()[:2000]}"
+            patience *= 2
 
     def _asked(self, expression):
         """The value of an expression, or None while one page makes room for the next."""
@@ -152,6 +189,11 @@ class Browser:
     def text(self, selector="body"):
         """The visible text of the first element that matches."""
         return self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+    def says(self, words, selector="body"):
+        """Wait until an element says something."""
+        found = f"document.querySelector({json.dumps(selector)})?.innerText"
+        self.wait(f"{found}?.includes({json.dumps(words)})")
 
     def box(self, selector):
         """Where an element is: its middle and its size, in pixels of the window.
@@ -175,9 +217,15 @@ class Browser:
                 "wheel": "mouseWheel"}[kind]  # fmt: skip
         self.send("Input.dispatchMouseEvent", type=name, x=x, y=y, **more)
 
-    def hover(self, selector):
-        at = self.box(selector)
-        self.mouse("moved", at["x"], at["y"])
+    def hover(self, selector, until):
+        """Rest on an element until an expression is true; away and back again while it is not."""
+
+        def rest():
+            at = self.box(selector)
+            self.mouse("moved", 0, 0)
+            self.mouse("moved", at["x"], at["y"])
+
+        return self.until(until, rest)
 
     def click(self, selector):
         """A real click on the middle of an element; again where it fell elsewhere: pages move while they load."""
@@ -189,6 +237,7 @@ class Browser:
                 self.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
             if self._has_landed(selector):
                 return
+        raise AssertionError(f"no click falls on {selector}\n{self.text()[:2000]}")
 
     def _has_landed(self, selector):
         """Whether the click fell where it was meant to; a page that was left and an element that is gone had it."""
@@ -212,10 +261,15 @@ class Browser:
         self.mouse("released", at["x"] + dx, at["y"] + dy, button="left", clickCount=1)
 
     def type(self, selector, text):
-        """Put the cursor into a field, take out what is there, and type."""
-        self.click(selector)
-        self.value(f"document.querySelector({json.dumps(selector)}).select?.()")
-        self.send("Input.insertText", text=text)
+        """Put the cursor into a field, take out what is there, and type; again where the field was drawn anew."""
+        field = f"document.querySelector({json.dumps(selector)})"
+
+        def write():
+            self.click(selector)
+            self.value(f"{field}?.select?.()")
+            self.send("Input.insertText", text=text)
+
+        self.until(f"{field}?.value === {json.dumps(text)}", write)
 
     def press(self, key, code=None, modifiers=0):
         """A key, down and up; Alt is modifier 1."""
@@ -231,14 +285,18 @@ class Browser:
         text,
         selector="button, a, [role=menuitem], [role=option], .q-item, .q-tab, label, .chip",
     ):
-        """Click the first visible element of these whose text is just that."""
+        """Click the first visible element of these whose text is just that, also where a page makes it anew."""
         mark = "data-wanted"
         self.wait(
-            f"(() => {{ document.querySelectorAll('[{mark}]').forEach(e => e.removeAttribute('{mark}'));"
+            f"(() => {{ const find = () => {{"
+            f" document.querySelectorAll('[{mark}]').forEach(e => e.removeAttribute('{mark}'));"
             f" const e = [...document.querySelectorAll({json.dumps(selector)})].find(e => e.offsetParent &&"
             f" ([...e.querySelectorAll('i')].reduce((t, i) => t.replace(i.innerText, ''), e.innerText).trim()"
             f" === {json.dumps(text)} || e.getAttribute('aria-label') === {json.dumps(text)}));"
-            f" e?.setAttribute('{mark}', ''); return !!e; }})()"
+            f" e?.setAttribute('{mark}', ''); return !!e; }};"
+            " window.wanted?.disconnect(); window.wanted = new MutationObserver(() =>"
+            f" document.querySelector('[{mark}]') || find());"
+            " window.wanted.observe(document.body, {childList: true, subtree: true}); return find(); })()"
         )
         self.click(f"[{mark}]")
 
@@ -257,3 +315,10 @@ class Browser:
             self._process.kill()
         os.close(self._to)
         os.close(self._from)
+
+    def promised(self, expression):
+        """The value that an expression of the page promises, once it is there."""
+        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True,
+                           awaitPromise=True)  # fmt: skip
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")

@@ -1,13 +1,18 @@
 """What every test shares: repeatable Hypothesis runs, compiled programs, and WikiText-2 where it is at hand."""
 
+import gc
 import os
+import signal
 import sys
 import threading
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import tests.lazily  # noqa: F401  (by its name the types of the package are checked, see pyproject.toml)
 from hypothesis import settings
+
+gc.disable()  # until all is collected: what is imported stays, and no search through it finds anything
 
 # Repeatable by default; `nightly` looks further, at random, and keeps what it finds: see docs/invariants.md.
 # Hypothesis takes another default where it finds a CI's variables; a profile is the same everywhere.
@@ -112,11 +117,16 @@ def place(name):
 
 
 def pytest_configure(config):
-    """Let all processes of a test run share what XLA and Python have compiled.
+    """Let Ctrl-C reach the processes of tests, and let all share what XLA and Python have compiled.
+
+    A shell that starts something in the background makes it ignore SIGINT, and so would all that it starts.
 
     The key of XLA's is the program itself. Where `.pyc` files beside the sources are forbidden they are kept apart:
     each of the many small processes would compile all that it imports anew.
     """
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.dont_write_bytecode:
         sys.dont_write_bytecode = False
         sys.pycache_prefix = str(config.cache.mkdir("bytecode"))
@@ -126,6 +136,7 @@ def pytest_configure(config):
     config.option.loadscopereorder = False
     if hasattr(config, "cache"):
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+        os.environ["ATTOMATON_STATE"] = str(config.cache.mkdir("state"))  # not the user's own key
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
     # One that a killed process has left half written is compiled anew.
@@ -155,6 +166,16 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
         earliest[item.path] = min(found, earliest.get(item.path, found))
     items.sort(key=lambda item: earliest[item.path])
+
+
+def pytest_collection_finish():
+    """What was imported stays until the end: no later search for garbage goes through all of it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(
+        20_000, 20, 20
+    )  # of what tests make, little is garbage and less of it in cycles
+    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,13 +10,17 @@ import pytest
 
 from attomaton import Automaton, save_model, solve_limit
 from attomaton.corpus import contexts as reading
+from attomaton.corpus.reading import Reading
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import DataError
 from attomaton.folders.model import ModelFolder
 from attomaton.jobs import answer as room
+from attomaton.jobs import fit as fits
+from attomaton.jobs.fit import fit_run
 from attomaton.mechanics.synthetic import draw_samples
 from attomaton.mechanics.theory import information
 from attomaton.mechanics.theory.automaton import in_short
+from attomaton.mechanics.theory.evidence import Reach
 from attomaton.mechanics.theory.prediction import limit_prediction
 
 BAD = ('{"tokens": []}', "[1, 2.5]", "{broken", "7", '["\\ud800"]', "[null]", '{"token": [1]}')
@@ -96,13 +100,16 @@ def test_every_row_says_what_one_context_is_told(call, model, explain, tmp_path)
 
 
 def listed(contexts, automaton):
-    cells = [json.dumps(x).encode() for x in contexts]
-    return reading.read_cells(reading.Rows(True, 1, cells), automaton.limit.graph.vocabulary)
+    cells = "\n".join(map(json.dumps, contexts)).encode()
+    return reading.read_cells(
+        reading.Rows(True, 1, reading.Lines(cells)), automaton.limit.graph.vocabulary
+    )
 
 
 def test_control_a_row_of_another_context_is_told_apart(model):
     folder, automaton, contexts = model
-    by = room._Limit(automaton, ModelFolder(folder).errors(automaton.limit))
+    reach = Reach(automaton.limit.graph)
+    by = room._Limit(automaton, ModelFolder(folder).errors(automaton.limit), reach)
     table = room._by_limit(by, listed(contexts, automaton), room.Asked()).to_pylist()
     wrong = [
         like(row, limit_prediction(automaton, x, np.inf))
@@ -190,6 +197,38 @@ def test_pieces_and_workers_change_nothing(call, model, tmp_path, monkeypatch):
         assert two.read_text() == (tmp_path / name).read_text()
 
 
+@pytest.mark.parametrize("explain", [False, True])
+def test_a_model_opened_in_parts_answers_as_the_whole(tmp_path, monkeypatch, explain):
+    monkeypatch.setattr(fits, "PART", 60)
+    words = np.random.default_rng(3).choice(list("abcdefgh"), 600, p=np.arange(8, 0, -1) / 36)
+    (tmp_path / "t.txt").write_text(" ".join(words))
+    made = fit_run(tmp_path / "t.txt", tmp_path / "M", reading=Reading(context=5))
+    assert made["parts"] > 3
+    rng = np.random.default_rng(4)
+    asked = [rng.choice(list("abcdefghxy"), rng.integers(1, 9)).tolist() for _ in range(300)]
+    (tmp_path / "c.jsonl").write_text(lines({"tokens": x} for x in asked))
+    found = {}
+    for large in (1 << 30, 0):  # opened as a whole; part by part, and joined
+        monkeypatch.setattr(room, "LARGE", large)
+        out = tmp_path / f"{large}.parquet"
+        room.answer_file(tmp_path / "M", tmp_path / "c.jsonl", out, room.Asked(explain=explain))
+        found[large] = pq.read_table(out).to_pylist()
+    whole, parts = found.values()
+    assert sum(row["low"] is not None for row in whole) > 20
+    assert {row["status"] for row in whole} >= {"determined", "unseen"}
+    for one, other in zip(whole, parts, strict=True):
+        assert _alike(one, other)
+
+
+def _alike(one, other):
+    """Whether what stands in one cell is the same, but for the last digit of numbers."""
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, dict):
+        return all(_alike(one[name], other[name]) for name in one)
+    return one == pytest.approx(other, rel=1e-12) if isinstance(one, float) else one == other
+
+
 @pytest.mark.parametrize("model", [None], indirect=True)
 def test_intervals_are_left_out_where_they_are_not_wanted(model, tmp_path, monkeypatch):
     folder, _, contexts = model
@@ -275,17 +314,17 @@ def test_lines_read_together_are_those_read_one_by_one(tmp_path):
     """Whatever stands beside plain lines, none of them is read otherwise than by itself."""
     vocabulary, plain, each = Vocabulary(["a", "b", 7]), b'{"tokens": ["a", "b"]}', []
     for lines_ in (*([plain, odd, plain] for odd in ODD), [b'{"tokens": ["a"]', b"}", ODD[6]]):
-        rows = reading.Rows(True, 1, lines_)
+        rows = reading.Rows(True, 1, reading.Lines(b"\n".join(lines_)))
         together, alone = reading.read_cells(rows, vocabulary), reading._read_each(rows, vocabulary)
         assert together.labels(vocabulary) == alone.labels(vocabulary), lines_
         assert (together.faults, together.unknown()) == (alone.faults, alone.unknown())
         assert together.ends() == alone.ends()
-        each.append(reading._json_column(lines_) is not None)
+        each.append(reading._json_column(rows.cells) is not None)
     assert 2 < sum(each) < len(each) - 10  # control: both ways are taken
     (tmp_path / "c.jsonl").write_bytes(
         b"\xef\xbb\xbf" + b"\r\n \xc2\xa0\n".join([plain] * 3) + b"\r" + plain
     )
-    assert next(reading.context_rows(tmp_path / "c.jsonl")).cells == [plain] * 4
+    assert list(next(reading.context_rows(tmp_path / "c.jsonl")).cells) == [plain] * 4
 
 
 def test_a_line_too_long_is_told_and_the_others_are_read(tmp_path, monkeypatch):
@@ -294,7 +333,7 @@ def test_a_line_too_long_is_told_and_the_others_are_read(tmp_path, monkeypatch):
     plain, long = b'{"tokens": ["a"]}', b'{"tokens": ["' + b"a" * 100 + b'"]}'
     (tmp_path / "c.jsonl").write_bytes(b"\n".join([plain, long, plain, long]))
     rows = next(reading.context_rows(tmp_path / "c.jsonl"))
-    assert rows.cells == [plain, b"", plain, b""]
+    assert list(rows.cells) == [plain, b"", plain, b""]
     assert list(rows.faults) == [1, 3]
 
 

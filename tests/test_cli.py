@@ -377,11 +377,14 @@ def test_unknown_preset_last_token_and_format(call, chain, tmp_path):
 # How it starts
 
 
-def modules_after(*arguments):
+HEAVY = ("jax", "matplotlib", "sklearn")
+
+
+def modules_after(*arguments, among=HEAVY):
     code = (
         "import sys\nfrom attomaton.cli import main as cli\nsys.argv = ['attomaton', *sys.argv[1:]]\n"
         "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
-        "print(*[m for m in ('jax', 'matplotlib', 'sklearn') if m in sys.modules], file=sys.stderr)"
+        f"print(*[m for m in {among!r} if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
@@ -398,6 +401,16 @@ def test_fit_predict_explain_and_graph_start_without_jax(chain, tmp_path):
     assert modules_after("explain", tmp_path / "M", "1", "2") == []
     assert modules_after("graph", tmp_path / "M", "--last", "2") == []
     assert modules_after("train", chain, "-o", tmp_path / "R", "--steps", 3) == ["jax"]  # a control
+
+
+def test_predict_starts_without_scipy(tmp_path):
+    rows = [(["a", "b", "q"], "a"), (["a", "b", "q"], "b"), (["a", "b", "b", "q"], "a")]
+    text = "".join(json.dumps({"tokens": x, "next": y}) + "\n" for x, y in rows)
+    (tmp_path / "d.jsonl").write_text(text)
+    among = (*HEAVY, "scipy")
+    fitted = modules_after("fit", tmp_path / "d.jsonl", "-o", tmp_path / "M", among=among)
+    assert fitted == ["scipy"]  # a control
+    assert modules_after("predict", tmp_path / "M", "a", "b", "q", among=among) == []
 
 
 def test_the_installed_command_answers():

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.mechanics.test_information import drawn
@@ -24,6 +25,7 @@ from attomaton import (
 )
 from attomaton.cli.main import app
 from attomaton.corpus.readers import write_jsonl
+from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.data import check_embeddings
 from attomaton.report.text.coverage import in_words
@@ -142,6 +144,37 @@ def test_parts_say_what_the_whole_says(tmp_path):
         same = {"soft": whole.soft, "fragile": whole.fragile}
         assert replace(found, **same) == whole
         assert sorted(found.fragile, key=repr) == sorted(whole.fragile, key=repr)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_text_is_covered_in_parts(given, monkeypatch):
+    """One stream, a few last tokens at a time; the last tenth of it, or other contexts, judged by all of them."""
+    rng = np.random.default_rng(3)
+    text = as_windows([rng.choice(list("abcdefgh"), 400, p=np.arange(8, 0, -1) / 36)], context=4)
+    new = as_windows([list("habcahzzab")], context=4) if given else None
+    parts = Windows.parts
+    told = []
+    for size in (10**9, 100):
+        monkeypatch.setattr(Windows, "parts", lambda self, size=size: parts(self, size))
+        told.append(cover(text, new, top=10**6))
+    assert len(text.parts()) > 4
+    (whole, table), (found, odds) = told
+    assert found.new == replace(whole.new, collect=found.new.collect)
+    key = [(name, "ascending") for name in ("last", "token", "other")]
+    a, b = (x.cast(pa.schema([(f.name, pa.string() if f.name in ("last", "token", "other") else f.type)
+                              for f in x.schema])).sort_by(key) for x in (table, odds))  # fmt: skip
+    assert a.num_rows > 20
+    assert np.allclose(a["se"].to_numpy(), b["se"].to_numpy(), rtol=1e-9)
+    for lists in ("fragile", "last_tokens", "apart"):
+        assert sorted(map(repr, getattr(found, lists))) == sorted(map(repr, getattr(whole, lists)))
+    assert sorted(map(repr, found.new.collect)) == sorted(map(repr, whole.new.collect))
+    assert found.soft.loss_floor.value == pytest.approx(whole.soft.loss_floor.value, rel=1e-12)
+    assert found.soft.loss_floor.se == pytest.approx(whole.soft.loss_floor.se, rel=1e-9)
+    assert (found.samples, found.orders, found.on_one) == (
+        whole.samples,
+        whole.orders,
+        whole.on_one,
+    )
 
 
 def test_a_model_reads_its_data_again_for_errors_by_sequence(tmp_path):

@@ -93,10 +93,10 @@ def test_given_vectors_are_projected_on_their_principal_directions(tmp_path):
 def test_what_is_too_large_is_left_out_and_the_others_go_on(tmp_path, call, monkeypatch):
     solve = job.solve_limit
 
-    def refusing(samples, E=None):
+    def refusing(samples, E=None, **options):
         if E is not None and E.E.shape[1] == 4:
             raise UsageError("embeddings: need 9e99 numbers at once.")
-        return solve(samples, E)
+        return solve(samples, E, **options)
 
     monkeypatch.setattr(job, "solve_limit", refusing)
     out = tmp_path / "D"
@@ -106,6 +106,24 @@ def test_what_is_too_large_is_left_out_and_the_others_go_on(tmp_path, call, monk
     said = json.loads((out / "summary.json").read_text())
     assert [row["d"] for row in said["rows"]] == [2, 6]
     assert said["left_out"] == [{"d": 4, "why": "embeddings: need 9e99 numbers at once."}]
+
+
+def test_progress_within_a_dimension_is_one_of_the_whole(tmp_path, monkeypatch):
+    solve, told = job.solve_limit, []
+
+    def telling(samples, E, progress):
+        progress(1, 4, "a quarter")
+        return solve(samples, E)
+
+    monkeypatch.setattr(job, "solve_limit", telling)
+    out = tmp_path / "D"
+    dimensions_run("example", out, d=[2, 3], draws=1, progress=lambda *x: told.append(x))
+    assert told[2:] == [
+        (0, 2, "d = 2, draw 1"),
+        (1, 8, "d = 2, draw 1: a quarter"),
+        (1, 2, "d = 3, draw 1"),
+        (5, 8, "d = 3, draw 1: a quarter"),
+    ]
 
 
 def test_a_run_that_was_broken_off_goes_on(tmp_path, monkeypatch):

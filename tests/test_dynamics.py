@@ -179,3 +179,26 @@ def test_levels_that_were_finished_are_kept_and_end_in_the_same_run(call, tmp_pa
     for name in ("reduced.parquet", "limit.parquet", "reduced.safetensors", "config.toml"):
         assert (tmp_path / "r" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not (tmp_path / "r" / "checkpoints").exists()
+
+
+def test_a_run_on_disk_gives_back_what_its_levels_recorded(call, tmp_path):
+    from attomaton.folders.dynamics import levels_of, read_dynamics
+    from attomaton.scan_snap.levels import find_classes, run_level
+    from attomaton.scan_snap.theory.phase import measure_phases
+
+    (tmp_path / "c.toml").write_text(CLASSES)
+    run = tmp_path / "run"
+    call("dynamics", tmp_path / "c.toml", "--level", "reduced,limit", "--until", "100", "-o", run)
+    (tmp_path / "c.toml").unlink()  # the run has its own copy
+    assert set(levels_of(run)) == {"reduced", "limit"}
+    (tmp_path / "c.toml").write_text(CLASSES)
+    for level in ("reduced", "limit"):
+        there = read_dynamics(run, level)
+        fresh = run_level(level, find_classes(str(tmp_path / "c.toml")), 1.0, 1.0, until=100.0)
+        np.testing.assert_array_equal(there.z, fresh.z)
+        np.testing.assert_allclose(there.entropy, fresh.entropy, rtol=1e-12)
+        assert there.status == fresh.status
+        ours, theirs = measure_phases(there)[0], measure_phases(fresh)[0]
+        assert (ours.transition, ours.knee) == pytest.approx(
+            (theirs.transition, theirs.knee), nan_ok=True
+        )

@@ -56,6 +56,16 @@ def test_memory_grows_with_workers_up_to_what_is_allowed(text, monkeypatch):
     assert bound < two
 
 
+def test_a_last_token_that_is_divided_takes_less_memory_and_more_disk(text, monkeypatch):
+    monkeypatch.setattr(estimates, "PART", 1000)
+    whole, shards = (estimate_fit(text, Reading(context=8), shard_size=n) for n in (None, 2000))
+    saved = whole.memory - shards.memory
+    heaviest = saved / estimates.BYTES + 2000
+    assert heaviest > 4000  # incidences of the most frequent last token
+    assert shards.disk - whole.disk == pytest.approx(estimates.DIVIDED * heaviest)
+    assert (whole.seconds > 0, whole.samples) == (True, shards.samples)
+
+
 def test_time_is_that_of_the_slices_many_times_over_and_a_little_more(text, monkeypatch):
     ticks = itertools.count(0.0)
     clock = SimpleNamespace(perf_counter=lambda: next(ticks))  # a second for everything

@@ -56,7 +56,7 @@ attomaton.cli.main.app = stuck
 def run(*words, beside="", number=signal.SIGINT, cwd=None):
     code = BESIDE.format(beside=beside, number=int(number))
     line = [sys.executable, "-c", code, *map(str, words)]
-    return subprocess.run(line, check=False, capture_output=True, text=True, cwd=cwd, timeout=120)
+    return subprocess.run(line, check=False, capture_output=True, text=True, cwd=cwd, timeout=300)
 
 
 def ended_well(code, err):
@@ -118,7 +118,7 @@ def test_what_is_kept_is_named_and_gone_on_with(number, data, tmp_path):
     work = tmp_path / ".r.partial"
     wait_for((work / "checkpoint.safetensors").exists, process)
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert ended_well(process.returncode, err), (process.returncode, err)
     assert ".r.partial; run the same command again" in err
     assert out == ""
@@ -169,7 +169,7 @@ def test_workers_say_nothing_and_are_gone(engine, number, tmp_path):
     )
     wait_for(lambda: len(session_of(process.pid)) > 1, process)
     os.killpg(process.pid, number)  # as a terminal does: to all of them
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert ended_well(process.returncode, err), (process.returncode, err)
     assert gone_within(process.pid, 20.0) is not None
 
@@ -179,7 +179,7 @@ def test_the_lab_shuts_down_and_ends_alike(tmp_path):
     process = started("lab", "--no-browser", "--workspace", tmp_path, cwd=tmp_path)
     assert process.stdout.readline().startswith("http://")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert err.splitlines()[1:] == ["Interrupted: the lab has ended."]
 

@@ -251,7 +251,7 @@ def command(*arguments) -> list[str]:
     return [sys.executable, "-c", DRIVER, *map(str, arguments), "--json"]
 
 
-def run_until(arguments: list, seen, most: float = 60.0) -> None:
+def run_until(arguments: list, seen, most: float = 300.0) -> None:
     """Start a command, and SIGKILL it as soon as `seen()`."""
     process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL)
     end = time.monotonic() + most

@@ -4,7 +4,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from attomaton.numerics import unique_inverse
 
 CODE = (
     "import numpy as np; from attomaton.numerics import inner\n"
@@ -27,3 +30,14 @@ def test_an_inner_product_is_the_same_for_any_number_of_threads():
         pytest.skip(
             "the library's own product does not depend on threads here, so nothing is shown"
         )
+
+
+@pytest.mark.parametrize("most", [3, 1 << 20, 1 << 62])
+def test_places_among_distinct_values_are_those_of_numpy(most):
+    for size in (0, 1, 2, 500):
+        key = np.random.default_rng(size).integers(0, most, size)
+        for found, told in zip(
+            unique_inverse(key), np.unique(key, return_inverse=True), strict=True
+        ):
+            assert np.array_equal(found, told)
+    assert [x.tolist() for x in unique_inverse(np.array([2, -1]))] == [[-1, 2], [1, 0]]

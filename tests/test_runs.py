@@ -1,5 +1,6 @@
 """Runs: what is recorded of how they were asked for, and of what they measured on the way."""
 
+import json
 import sys
 import threading
 import tomllib
@@ -10,9 +11,9 @@ import pytest
 
 from attomaton.corpus.example import example_samples
 from attomaton.disk.ledger import asked_as, command
-from attomaton.errors import DataError
+from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import save_model
-from attomaton.folders.run import read_metrics
+from attomaton.folders.run import read_metrics, read_snapshots
 from attomaton.jobs.train import train_run
 from attomaton.mechanics.theory.limit import solve_limit
 
@@ -101,7 +102,8 @@ def test_a_run_stopped_and_asked_again_ends_as_if_nothing_had_happened(model, tm
     assert again["resumed_at_step"] > 0
     train_run(model, calm, **OPTIONS)
     assert early < len(read_metrics(torn)["steps"])
-    assert (torn / "metrics.parquet").read_bytes() == (calm / "metrics.parquet").read_bytes()
+    for name in ("metrics.parquet", "snapshots.safetensors"):
+        assert (torn / name).read_bytes() == (calm / name).read_bytes()
     assert not (tmp_path / ".torn.partial").exists()
 
 
@@ -111,3 +113,46 @@ def test_metrics_that_are_none_are_named(tmp_path):
     (tmp_path / "metrics.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         read_metrics(tmp_path)
+
+
+def test_a_run_keeps_snapshots_within_its_bound_and_says_how_many(model, tmp_path):
+    summary = train_run(model, tmp_path / "run", steps=40)
+    assert summary["snapshots"] == {
+        "snapshots": 41, "pairs": 13, "of_pairs": 13, "last_tokens": 3, "of_last_tokens": 3,
+    }  # fmt: skip
+    found = read_snapshots(tmp_path / "run")
+    assert found.scores.shape == (41, 13)
+    # Megabytes: 20 snapshots of 5 numbers are 420 bytes.
+    few = train_run(model, tmp_path / "few", steps=40, snapshots=420e-6)["snapshots"]
+    assert 4 * few["snapshots"] * few["pairs"] <= 420
+    none = train_run(model, tmp_path / "none", steps=40, snapshots=0)
+    assert none["snapshots"]["snapshots"] == 0
+    assert read_snapshots(tmp_path / "none") is None
+    for wrong in (-1, 1e9):
+        with pytest.raises(UsageError, match="snapshots"):
+            train_run(model, tmp_path / "wrong", steps=40, snapshots=wrong)
+    path = tmp_path / "run" / "snapshots.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(DataError, match=r"snapshots\.safetensors"):
+        read_snapshots(tmp_path / "run")
+
+
+def test_a_run_whose_loss_grew_has_not_finished(model, tmp_path, call):
+    code, _, said = call("train", model, "-o", tmp_path / "far", "--steps", "50", "--lr", "100")
+    assert code == 4
+    assert "diverged: the loss grew from 1.033" in said
+    (row,) = json.loads(call("runs", "ls", tmp_path / "far", "--json")[1])["folders"]
+    assert row["state"] == "diverged"
+
+
+def test_snapshots_of_chosen_last_tokens(model, tmp_path):
+    room = 41 * 6 * 4e-6
+    heaviest = train_run(model, tmp_path / "a", steps=40, snapshots=room)["snapshots"]
+    assert heaviest["last_tokens"] == 1
+    chosen = {}
+    for word in ("phone", "guest"):
+        train_run(model, tmp_path / word, steps=40, snapshots=room, snapshots_of=word)
+        chosen[word] = set(read_snapshots(tmp_path / word).last.tolist())
+    assert chosen["phone"] != chosen["guest"]
+    with pytest.raises(UsageError, match="no last token"):
+        train_run(model, tmp_path / "b", steps=40, snapshots_of="nothing such")

@@ -13,6 +13,7 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 LARGEST = 1_500_000  # bytes of the notebook
+PLACES = r"(?:/tmp|/home|/root|/Users|[A-Z]:\\)"
 
 
 def load(name):
@@ -22,7 +23,10 @@ def load(name):
     return module
 
 
-CELLS = load("make_tutorial").cells((DOCS / "tutorial.py").read_text(encoding="utf-8"))
+CELLS, PROBING = (
+    load("make_tutorial").cells((DOCS / f"{name}.py").read_text(encoding="utf-8"))
+    for name in ("tutorial", "probing")
+)
 
 
 def evaluate(source, space):
@@ -84,6 +88,23 @@ def test_every_cell_runs_without_any_data_at_hand(monkeypatch, tmp_path, said):
     assert list(tmp_path.iterdir()) == []  # it works in a folder of its own
 
 
+def test_a_transformer_is_trained_probed_and_snapped(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    space = {}
+    for kind, source in PROBING:
+        if kind == "code":
+            value = evaluate(source, space)
+            assert draws(source) == (value is not None), source
+    real, outranked, minimal = space["found"].behaviour
+    assert min(real.agreement.value, minimal.agreement.value) > 0.9
+    assert outranked.agreement.value < real.agreement.value
+    assert abs(real.untrained.value - 0.5) < 0.2
+    frozen = [x.frozen_at for x in space["course"].courses]
+    assert all(x is None or x > space["learned"] for x in frozen)  # as its words say
+    assert "nine in ten orders" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture(scope="module")
 def notebook():
     return json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8"))
@@ -93,12 +114,20 @@ def outputs(notebook):
     return [o for c in notebook["cells"] if c["cell_type"] == "code" for o in c["outputs"]]
 
 
-def test_the_notebook_is_made_from_the_file(notebook):
-    kept = [(c["cell_type"], "".join(c["source"])) for c in notebook["cells"]]
-    assert kept == CELLS, "run: python docs/make_tutorial.py"
+@pytest.fixture(scope="module")
+def probing():
+    return json.loads((DOCS / "probing.ipynb").read_text(encoding="utf-8"))
 
 
-def test_the_notebook_was_run_in_order_and_without_errors(notebook):
+def test_the_notebooks_are_made_from_their_files(notebook, probing):
+    for made, source in ((notebook, CELLS), (probing, PROBING)):
+        kept = [(c["cell_type"], "".join(c["source"])) for c in made["cells"]]
+        assert kept == source, "run: python docs/make_tutorial.py"
+
+
+@pytest.mark.parametrize("name", ["notebook", "probing"])
+def test_the_notebooks_were_run_in_order_and_without_errors(name, request):
+    notebook = request.getfixturevalue(name)
     code = [c for c in notebook["cells"] if c["cell_type"] == "code"]
     assert [c["execution_count"] for c in code] == list(range(1, len(code) + 1))
     assert {o["output_type"] for o in outputs(notebook)} == {"stream", "execute_result"}
@@ -114,11 +143,16 @@ def test_the_notebook_is_light_and_names_its_text_and_no_place(notebook):
     assert (DOCS / "tutorial.ipynb").stat().st_size < LARGEST
     said = "\n".join("".join(o.get("text", "")) for o in outputs(notebook))
     assert "text: valid.txt of WikiText-2" in said
-    assert not re.search(r"(?:/tmp|/home|/root|/Users|[A-Z]:\\)", said)
+    assert not re.search(PLACES, said)
+
+
+def test_the_notebook_of_a_transformer_is_light_and_names_no_place(probing):
+    assert (DOCS / "probing.ipynb").stat().st_size < 300_000
+    assert not re.search(PLACES, json.dumps(probing))
 
 
 def test_prose_holds_no_measured_number():
     """Numbers come from cells, or they go stale; prose may name whole ones that the data are made of."""
-    for kind, source in CELLS:
+    for kind, source in [*CELLS, *PROBING]:
         if kind == "markdown":
             assert not re.search(r"\d[.,]\d|\d\s?%|\d{2,}", re.sub(r"`[^`]*`", "", source)), source

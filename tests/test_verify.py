@@ -139,7 +139,8 @@ def test_figures_that_are_formulas_by_the_command_line(call, tmp_path):
 def test_long_figures_are_left_out_of_a_quick_verification(ended, tmp_path):
     ended()
     summary = verify.verify_run(quick=True, out=tmp_path / "run")
-    left = {c["claim"]: c["reason"] for c in summary["claims"] if c["verdict"] == "not applicable"}
+    left = {c["claim"]: c["reason"] for c in summary["claims"] if c["verdict"] == "skipped"}
+    assert summary["counts"]["not applicable"] == 0
     assert set(left) == {"scan-snap-fig7", "scan-snap-fig10"}
     assert all("--only" in reason for reason in left.values())
     assert summary["verdict"] == "holds"
@@ -156,7 +157,7 @@ def test_a_killed_verification_goes_on_with_the_next_claim(tmp_path):
     partial = tmp_path / ".run.partial" / "claims"
     command = [sys.executable, "-m", "attomaton", "verify", "--only", "T2,T3", "-o", str(run)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end = time.time() + 60
+    end = time.time() + 300
     while not (partial / "T2.json").exists() and time.time() < end:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)

@@ -53,6 +53,28 @@ def sorted_unique(key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " distinct"]:
     return key[np.flatnonzero(np.diff(key, prepend=key[:1] - 1))]
 
 
+def unique_inverse(
+    key: Int[np.ndarray, " n"],
+) -> tuple[Int[np.ndarray, " distinct"], Int[np.ndarray, " n"]]:
+    """The distinct values, ascending, and the place of each key among them.
+
+    Places go along in the last bits where there is room: sorting numbers is many times faster than finding their order.
+
+    >>> [x.tolist() for x in unique_inverse(np.array([7, 3, 7]))]
+    [[3, 7], [1, 0, 1]]
+    """
+    bits = len(key).bit_length()
+    if not len(key) or key.min() < 0 or int(key.max()).bit_length() + bits > 62:
+        return np.unique(key, return_inverse=True)
+    packed = np.sort(key.astype(np.int64) << bits | np.arange(len(key)))
+    place, packed = packed & ((1 << bits) - 1), packed >> bits
+    new = np.ones(len(key), bool)
+    new[1:] = packed[1:] != packed[:-1]
+    which = np.empty(len(key), np.int64)
+    which[place] = np.cumsum(new) - 1
+    return packed[new], which
+
+
 def scramble(x: np.ndarray) -> np.ndarray:
     """64-bit integers mixed so well that sums of them tell sets apart: the heart of every fingerprint here."""
     x = x.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)

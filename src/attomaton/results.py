@@ -25,6 +25,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     NOT_APPLICABLE = "not applicable"
+    SKIPPED = "skipped"  # not put to the test this time
     INCONCLUSIVE = "inconclusive"
 
     @classmethod

@@ -1,11 +1,15 @@
 """The published protocols *global* and *local*, and the yardstick they are measured with."""
 
+from functools import cache
+
 import numpy as np
 import pytest
+from tests.claims.standing import assert_stands
 from tests.unchecked import unchecked_types
 
 from attomaton.claims import global_protocol, local_protocol
 from attomaton.claims.measure import measure, yardstick
+from attomaton.claims.registry import CLAIMS
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.model import attention_of
@@ -16,8 +20,21 @@ from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import cosine, float64, named_rng
 
 
+@cache
+def made(name):
+    """The numbers of a figure as it is published, made once."""
+    return CLAIMS[name].figure.make()
+
+
+@pytest.mark.parametrize("name", ["mechanics-global", "mechanics-local", "mechanics-fig6"])
+def test_the_figure_stands(name):
+    claim = CLAIMS[name]
+    assert not claim.quick  # a quick verification makes the same
+    assert_stands(claim.named(claim.figure.evidence(made(name))), name)
+
+
 def test_global_protocol_as_published():
-    result = global_protocol.reproduce(10)
+    result = made("mechanics-global")
     assert len(result["rows"]) == 10
     assert result["cosine_min"] >= 0.96
     assert result["distance_max"] <= 0.02
@@ -32,7 +49,7 @@ def test_global_protocol_over_two_hundred_fresh_draws():
 
 
 def test_local_protocol_as_published():
-    result = local_protocol.reproduce(10)
+    result = made("mechanics-local")
     assert result["cosine_min"] >= 0.97
     assert result["cosine_median"] >= 0.99
     # The control: the global direction is not what this head and loss find.
@@ -56,7 +73,7 @@ def test_figure_4_over_a_hundred_instances():
     assert found["distance_exact"] < 0.01
     assert found["cosine_shuffled"] < 0
     # The first ten are the notebook's: one seed, one instance.
-    ten = [row["cosine_svm"] for row in global_protocol.reproduce(10)["rows"]]
+    ten = [row["cosine_svm"] for row in made("mechanics-global")["rows"]]
     assert [row["cosine_svm"] for row in result["instances"][:10]] == pytest.approx(ten, abs=1e-4)
     distance = np.mean(result["curves"]["distance_fin"], axis=0)
     assert distance[-1] == pytest.approx(found["distance_exact"], abs=1e-9)
@@ -74,10 +91,10 @@ def test_figure_5_has_acyclic_data_and_no_finite_part():
     assert not solve_limit(draw.samples).graph.cyclic.any()
 
 
-@pytest.mark.parametrize("figure", [local_protocol.fig6, local_protocol.fig7])
+@pytest.mark.parametrize("figure", ["mechanics-fig6", "mechanics-fig7"])
 def test_figures_6_and_7_settle_locally(figure):
     with unchecked_types():
-        result = figure()
+        result = made(figure)
     found = means(result)
     assert (result["verdict"], result["control"]) == ("holds", "fails")
     assert found["cosine_local"] > 0.99

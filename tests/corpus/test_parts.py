@@ -89,6 +89,22 @@ def test_many_shards_and_many_parts(tmp_path, monkeypatch, split, size):
     assert len(parts.parts) == (1 if size == 10**6 else last_tokens)
 
 
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("chunk", [1, 40, 1 << 22])
+def test_where_shards_are_too_many_their_runs_are_merged(tmp_path, monkeypatch, split, chunk):
+    rng = np.random.default_rng(1)
+    lines = [" ".join(rng.choice(list("abcdefgh"), rng.integers(0, 9))) for _ in range(200)]
+    (tmp_path / "t.txt").write_text("\n".join(lines))
+    monkeypatch.setattr(shards, "SHARD", 16)
+    monkeypatch.setattr(shards, "MOST", 4)
+    monkeypatch.setattr(shards, "LARGEST", 64)
+    monkeypatch.setattr(parts_module, "MERGED", chunk)
+    parts = agree(tmp_path / "parts", tmp_path / "t.txt", 50, context=6, split=split)
+    sorted_ = list((tmp_path / "parts" / "shards").glob("*.run"))
+    assert (parts.runs, len(list((tmp_path / "parts" / "runs").glob("*.run")))) == (4, 4)
+    assert len(sorted_) > 4
+
+
 def test_parts_grow_where_there_would_be_too_many(tmp_path, monkeypatch):
     (tmp_path / "t.txt").write_text("a b c d " * 20)
     monkeypatch.setattr(parts_module, "MOST", 2)

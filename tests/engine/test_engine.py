@@ -12,7 +12,7 @@ from tests.engine import work
 from attomaton.cli.options import is_large
 from attomaton.engine.choose import engine_name, open_engine
 from attomaton.engine.cluster import Cluster, _Watch
-from attomaton.engine.tasks import ATTEMPTS, Backlog, Task, WorkerError
+from attomaton.engine.tasks import AHEAD, ATTEMPTS, Backlog, Task, WorkerError
 from attomaton.errors import DataError, UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -67,11 +67,10 @@ def test_an_error_of_the_work_arrives_as_it_is(engine):
 
 @BESIDE
 def test_an_error_ends_what_runs_beside_it(engine, tmp_path):
-    names = [str(tmp_path / name) for name in ("writes", "fails")]
+    names = [str(tmp_path / name) for name in ("goes on", "fails")]
     with pytest.raises(DataError, match="no good"):
         list(engine.run(work.fail_beside, tasks(names)))
-    time.sleep(2.5)
-    assert not (tmp_path / "written").exists()
+    gone([int((tmp_path / "goes on").read_text())])
 
 
 @pytest.mark.parametrize("engine", ["ray"], indirect=True)
@@ -127,6 +126,25 @@ def test_the_largest_tasks_come_first():
     assert [backlog.take().number for _ in range(3)] == [1, 2, 0]
 
 
+def test_tasks_of_a_stream_come_in_its_order_and_not_far_ahead():
+    asked = []
+    backlog = Backlog((asked.append(i) or Task(i, None) for i in range(3 * AHEAD)), None)
+    assert (bool(backlog), asked) == (True, [0])
+    assert [backlog.take().number for _ in range(AHEAD)] == list(range(AHEAD))
+    for number in range(1, AHEAD):  # all but the oldest
+        backlog.finish(number)
+    assert (backlog.take(), len(asked)) == (None, AHEAD)
+    backlog.finish(0)
+    assert backlog.take().number == AHEAD
+
+
+def test_a_stream_is_worked_off_as_a_list_is(engine):
+    given = tasks(range(40))
+    assert sorted(engine.run(work.square, iter(given))) == sorted(engine.run(work.square, given))
+    with pytest.raises(DataError, match="task 3"):
+        list(engine.run(work.fail, iter(tasks(range(6)))))
+
+
 def test_a_task_larger_than_the_memory_runs_alone():
     backlog = Backlog([Task(0, None, 100), Task(1, None, 1)], memory=10)
     assert backlog.take().number == 0
@@ -150,7 +168,7 @@ def test_workers_leave_with_a_killed_parent():
         "    e = Processes(2)\n"
         "    list(e.run(work.square, [Task(i, i) for i in range(2)]))\n"
         "    print(*e.pids(), flush=True)\n"
-        "    list(e.run(work.sleep, [Task(i, 60) for i in range(2)]))\n"
+        "    list(e.run(work.sleep, [Task(i, 600) for i in range(2)]))\n"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
@@ -161,10 +179,7 @@ def test_workers_leave_with_a_killed_parent():
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    end = time.monotonic() + 20
-    while any(map(_alive, pids)):
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    gone(pids)
 
 
 def test_a_cluster_that_does_not_start_is_an_error_of_its_own_and_leaves_nothing(monkeypatch):
@@ -205,6 +220,14 @@ def test_a_watch_ends_its_cluster_and_nobody_else(tmp_path):
         process.communicate()
     assert ended == [True, False, False]
     assert not Path(watch.folder).exists()
+
+
+def gone(pids):
+    """Wait until these processes have ended, each of which would go on for minutes."""
+    end = time.monotonic() + 120
+    while any(map(_alive, pids)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def _alive(pid):

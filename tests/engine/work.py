@@ -66,14 +66,14 @@ def threads(x):
 
 
 def fail_beside(folder):
-    """One of two tasks fails when the other has begun; that one would write later on."""
+    """One of two tasks fails when the other has begun, which would go on for minutes; it says who does it."""
     mine = Path(folder)
-    mine.touch()
-    if mine.name == "writes":
-        time.sleep(2)
-        (mine.parent / "written").touch()
+    if mine.name == "goes on":
+        (mine.parent / "new").write_text(str(os.getpid()))
+        (mine.parent / "new").replace(mine)
+        time.sleep(600)
         return
-    while not (mine.parent / "writes").exists():
+    while not (mine.parent / "goes on").exists():
         time.sleep(0.01)
     raise DataError("no good.")
 

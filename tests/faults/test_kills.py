@@ -20,7 +20,7 @@ from attomaton.disk.storage import discard, resumed_folder, work_folder
 from attomaton.engine.tasks import WorkerError
 from attomaton.errors import DataError
 from faults import folders
-from faults.cases import FIT, OUT, SHORT, Case, prepare, start
+from faults.cases import DIVIDED, FIT, OUT, SHORT, Case, prepare, start
 from faults.kills import FAULTS, Arena, shares, told
 from faults.processes import cluster_folders, gone_within, session_of
 
@@ -58,6 +58,15 @@ def test_a_fit_that_loses_workers_is_the_undisturbed_fit(arena):
     tally = arena.kill_workers(FIT, 1)
     assert tally.kills == 1
     assert clean(tally) == {}
+
+
+def test_a_divided_last_token_survives_kills_of_drivers_and_workers(arena):
+    calm = arena.undisturbed(DIVIDED).folder / OUT
+    assert len(list((calm / "samples").glob("*-*.parquet"))) > 4
+    for kill, many in ((arena.kill_drivers, 2), (arena.kill_workers, 1)):
+        tally = kill(DIVIDED, many)
+        assert tally.kills == many
+        assert clean(tally) == {}
 
 
 @pytest.mark.parametrize("case", [TRAIN, SWEEP], ids=lambda case: case.name)

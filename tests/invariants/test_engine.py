@@ -31,11 +31,12 @@ def worked(backlog, rng, deaths):
     return done, together
 
 
-@holds_for(sizes, st.integers(1, 20), seeds, st.integers(0, ATTEMPTS - 1))
-def test_every_task_is_done_once_within_memory(bytes_of, memory, seed, deaths):
+@holds_for(sizes, st.integers(1, 20), seeds, st.integers(0, ATTEMPTS - 1), st.booleans())
+def test_every_task_is_done_once_within_memory(bytes_of, memory, seed, deaths, stream):
     """Fewer deaths than attempts lose nothing; what runs together fits, or runs alone."""
     tasks = [Task(i, None, size) for i, size in enumerate(bytes_of)]
-    done, together = worked(Backlog(tasks, memory), np.random.default_rng(seed), deaths)
+    backlog = Backlog(iter(tasks) if stream else tasks, memory)
+    done, together = worked(backlog, np.random.default_rng(seed), deaths)
     assert sorted(done) == list(range(len(tasks)))
     for running in together:
         assert len(running) == 1 or sum(task.bytes for task in running) <= memory

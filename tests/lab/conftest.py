@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,14 +15,19 @@ from tests import chromium
 class Running:
     """One `attomaton lab`: `address` with its token, `url(path)` without, `step` the secret beginning of its paths.
 
-    `browser` is a program to open it with.
+    `browser` is a program to open it with. Its key is kept in `folder`, and so is what it holds: a second one there,
+    on the same `port`, is the same lab started again. Where `held` is a count, its work goes no further (`hold`).
     """
 
-    def __init__(self, folder, *arguments, browser=None):
+    def __init__(self, folder, *arguments, browser=None, port=0, held=None):
         self.folder = folder
         self.log = folder / "stderr.txt"
-        command = [sys.executable, "-m", "attomaton", "lab", *map(str, arguments),
-                   "--port", "0", "--workspace", str(folder / "workspace")]  # fmt: skip
+        program = ["-m", "attomaton"]
+        if held is not None:
+            self.hold(held)
+            program = [str(Path(__file__).with_name("held.py")), str(folder / "hold")]
+        command = [sys.executable, *program, "lab", *map(str, arguments),
+                   "--port", str(port), "--workspace", str(folder / "workspace")]  # fmt: skip
         command += ["--no-browser"] if browser is None else []
         # NiceGUI behaves differently where it believes to be inside a test.
         outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
@@ -29,7 +35,7 @@ class Running:
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder,
-                env={**outside, "JAX_PLATFORMS": "cpu"},
+                env={**outside, "JAX_PLATFORMS": "cpu", "ATTOMATON_STATE": str(folder / "state")},
             )  # fmt: skip
         self.address = self.process.stdout.readline().strip()
         if not self.address:
@@ -52,10 +58,15 @@ class Running:
         """The address of a page; a path taken from an address bar has its first step already."""
         return self.base + path.removeprefix(self.step)
 
+    def hold(self, count):
+        """Let the work of a lab that was started as `held` go on to a count and wait there; infinity lets it go on."""
+        (self.folder / "held").write_text(str(count))
+        (self.folder / "held").replace(self.folder / "hold")
+
     def close(self):
         self.process.send_signal(signal.SIGINT)
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

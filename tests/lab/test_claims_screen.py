@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from math import inf
 
 import pytest
+from tests.chromium import eventually
 from tests.lab.conftest import enter
 
 from attomaton.claims.registry import CLAIMS
@@ -64,7 +66,7 @@ def verdicts(verified):
 @pytest.fixture(scope="module")
 def lab(start_lab):
     """A lab of its own: what is run in one test is there in the next."""
-    return start_lab()
+    return start_lab(held=inf)
 
 
 def see(tab, path):
@@ -82,10 +84,10 @@ def test_nothing_is_known_before_anything_was_run(tab):
     assert list(rows) == list(CLAIMS)
     assert {row[0] for row in rows.values()} == {"– not run yet"}
     assert rows["T1"][1].splitlines() == [CLAIMS["T1"].title, "Theorem 2"]
-    assert (
-        tab.text("#headline") == f"Nothing has been run yet. {len(CLAIMS)} have not been run yet."
+    eventually(
+        f"Nothing has been run yet. {len(CLAIMS)} have not been run yet.", tab.text, "#headline"
     )
-    assert tab.value("document.querySelectorAll('.claims-table .good').length") == 0
+    eventually(0, tab.value, "document.querySelectorAll('.claims-table .good').length")
     assert not tab.errors
 
 
@@ -102,14 +104,18 @@ def test_a_verification_is_run_stopped_taken_up_and_agrees_with_the_command(tab,
     see(tab, "/claims")
     tab.type("input[aria-label='Claims (empty: all)']", "t3,convexity")
     tab.wait(f"{query('only')} === 't3,convexity'")
+    lab.hold(0)
     tab.click_text("Verify (quick)", ".q-btn")
     tab.wait("document.querySelector('.job-note')?.innerText.includes('convexity')")
     see(tab, "/claims?only=t3,convexity")  # the job is the lab's, not the page's
     tab.wait("document.querySelector('.job-note')?.innerText.includes('convexity')")
+    lab.hold(1)  # after the first
+    tab.wait("document.querySelector('.job-note')?.innerText.includes('T3')")
     tab.click_text("Stop", ".q-btn")
     tab.wait("!document.querySelector('.job')")
-    rows = tab.value(ROWS)
-    assert (rows["convexity"][0], rows["T3"][0]) == ("✓ holds", "– not run yet")
+    lab.hold(inf)
+    tab.wait(f"({ROWS}).convexity[0] === '✓ holds'")
+    eventually("– not run yet", lambda: tab.value(ROWS)["T3"][0])
     folder = run_folder(lab.folder / "workspace", QUICK)
     assert is_begun(folder)
     first = (folder.with_name(f".{folder.name}.partial") / "claims" / "convexity.json").read_bytes()
@@ -124,18 +130,20 @@ def test_a_verification_is_run_stopped_taken_up_and_agrees_with_the_command(tab,
         assert rows[name][3].split("\n") == said
     assert (folder / "claims" / "convexity.json").read_bytes() == first  # not run twice
     assert tab.text("#headline").startswith("2 of 2 claims hold, every control fails.")
-    assert tab.value("document.querySelectorAll('.claims-table .claim-mark.good').length") == 2
+    eventually(2, tab.value, "document.querySelectorAll('.claims-table .claim-mark.good').length")
     assert not tab.errors
 
 
 def test_one_claim_is_checked_alone(tab, lab):
     see(tab, "/claims")
+    lab.hold(0)
     tab.click("button[aria-label='Check T3 alone']")
     tab.wait("!!document.querySelector('.job')")
+    lab.hold(inf)
     tab.wait("!document.querySelector('.job')")
     alone = run_folder(lab.folder / "workspace", ["T3"])
     again = json.loads((alone / "claims" / "T3.json").read_text())
-    assert tab.value(ROWS)["T3"][4] == f"{round(again['seconds'], 1):g}"
+    tab.wait(f"({ROWS}).T3[4] === '{round(again['seconds'], 1):g}'")
 
 
 def test_filters_narrow_the_table_and_stay_in_the_address(tab, lab, verified):
@@ -143,11 +151,11 @@ def test_filters_narrow_the_table_and_stay_in_the_address(tab, lab, verified):
     tab.type("input[aria-label='Search claims']", "convex")
     tab.wait(f"Object.keys({ROWS}).join() === 'convexity' && {query('find')} === 'convex'")
     see(tab, "/claims?verdict=holds")
-    assert sorted(tab.value(ROWS)) == sorted(QUICK)
+    eventually(sorted(QUICK), lambda: sorted(tab.value(ROWS)))
     see(tab, "/claims?verdict=not+run&find=attention")
-    assert {r[0] for r in tab.value(ROWS).values()} == {"– not run yet"}
+    eventually({"– not run yet"}, lambda: {r[0] for r in tab.value(ROWS).values()})
     see(tab, "/claims?verdict=lovely&claim=nobody")
-    assert list(tab.value(ROWS)) == list(CLAIMS)
+    eventually(list(CLAIMS), lambda: list(tab.value(ROWS)))
     assert not tab.errors
 
 
@@ -169,8 +177,8 @@ def test_a_row_opens_its_claim_with_everything_the_report_has(tab, verified):
     )
     wanted = [[[str(x) for x in row] for row in t.rows] for t in tables]
     assert sorted(shown_cells) == sorted(wanted)
-    assert tab.value("document.querySelectorAll('#claim-details canvas').length") == len(
-        record.panels
+    eventually(
+        len(record.panels), tab.value, "document.querySelectorAll('#claim-details canvas').length"
     )
     address = tab.value("location.pathname + location.search")
     see(tab, address)
@@ -188,7 +196,7 @@ def test_a_finished_folder_opens_with_its_report(tab, lab):
     tab.value(SAVING)
     tab.click_text("Open the report", ".q-btn")
     tab.wait("window.saved.length === 1")
-    assert tab.value("window.saved[0]") == (folder / "report.html").read_text()
+    eventually((folder / "report.html").read_text(), tab.value, "window.saved[0]")
     tab.click("button[aria-label='Copy as command or Python']")
     tab.click_text("Copy as command", ".q-item")
     tab.wait(

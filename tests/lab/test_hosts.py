@@ -84,7 +84,7 @@ def test_who_can_reach_a_host(host, alone, all_own, begins):
 
 def status(running, at, host):
     """The answer to the owner of a lab who asks it at an address under a host name."""
-    connection = http.client.HTTPConnection(at, urlsplit(running.base).port, timeout=20)
+    connection = http.client.HTTPConnection(at, urlsplit(running.base).port, timeout=120)
     port = urlsplit(running.base).port
     connection.request(
         "GET", f"{running.step}/", headers={"Host": f"{host}:{port}", "Cookie": running.cookie}

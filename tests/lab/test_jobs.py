@@ -11,14 +11,14 @@ def test_the_same_work_is_joined_not_repeated():
 
     def work(job):
         count.append(1)
-        go.wait(10.0)
+        go.wait(120.0)
         return "done"
 
     first, second = jobs.start("k", "t", work), jobs.start("k", "t", work)
     assert first is second
     assert jobs.running() == [first]
     go.set()
-    assert first.wait(10.0)
+    assert first.wait(120.0)
     assert (first.state, first.result, count) == (DONE, "done", [1])
     assert jobs.start("k", "t", work) is not first
 
@@ -33,10 +33,10 @@ def test_a_stop_ends_the_work_at_its_next_breath():
             threading.Event().wait(0.001)
 
     job = jobs.start("k", "t", work)
-    assert begun.wait(10.0)
+    assert begun.wait(120.0)
     assert job.state == RUNNING
     job.stop()
-    assert job.wait(10.0)
+    assert job.wait(120.0)
     assert job.state == STOPPED
     assert 0 < job.share < 1
 
@@ -51,7 +51,7 @@ def test_work_that_keeps_what_it_has_on_a_stop_is_done():
 
     job = Jobs().start("k", "t", work)
     job.stop()
-    assert job.wait(10.0)
+    assert job.wait(120.0)
     assert (job.state, job.result) == (DONE, "half")
 
 
@@ -66,7 +66,7 @@ def test_errors_are_kept_in_words(capsys):
 
     for work, said in ((ours, "row 3 is empty."), (other, "ZeroDivisionError: by zero")):
         job = jobs.start(said, "t", work)
-        assert job.wait(10.0)
+        assert job.wait(120.0)
         assert (job.state, job.error) == (FAILED, said)
 
 

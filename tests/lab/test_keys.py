@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 from tests.lab.conftest import looking_at
 
-from attomaton.lab.keys import Keys
+from attomaton.lab.keys import Key, Keys, kept_key
 
 BASE = "http://127.0.0.1:8765"
 NOBODY = 65534
@@ -32,6 +32,79 @@ def keys():
     made.now = now
     yield made
     made.close()
+
+
+def test_a_users_key_is_kept_for_his_eyes_and_ends_when_he_says(tmp_path):
+    folder = tmp_path / "state" / "attomaton"
+    key = kept_key(folder)
+    (file,) = folder.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert kept_key(folder) == key
+    one, two = Keys(8765, key), Keys(8765, key)
+    assert (one.path, one.token, one.cookie) == (two.path, two.token, two.cookie)
+    assert one.session != two.session  # ends with the lab
+    fresh = kept_key(folder, fresh=True)
+    assert not set(vars(fresh).values()) & set(vars(key).values())
+    assert kept_key(folder) == fresh
+
+
+def spoil_mode(file):
+    file.chmod(0o644)
+
+
+def spoil_text(file):
+    file.write_text("{")
+
+
+def spoil_short(file):
+    file.write_text(json.dumps({**json.loads(file.read_text()), "token": "short"}))
+
+
+def spoil_more(file):
+    file.write_text(json.dumps({**json.loads(file.read_text()), "more": 1}))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX")
+@pytest.mark.parametrize("spoil", [spoil_mode, spoil_text, spoil_short, spoil_more])
+def test_a_key_that_may_not_be_believed_is_drawn_anew(tmp_path, spoil):
+    key = kept_key(tmp_path)
+    spoil(next(tmp_path.iterdir()))
+    drawn = kept_key(tmp_path)
+    assert drawn.token != key.token
+    assert kept_key(tmp_path) == drawn
+
+
+def test_where_no_key_can_be_kept_there_is_one_for_this_start(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    assert kept_key(tmp_path / "file") != kept_key(tmp_path / "file")
+    assert "cannot be kept" in caplog.text
+
+
+NONCE = "0123456789abcdef"
+
+
+def answer(keys, told):
+    """What a page that knows the seal says in its turn."""
+    return keys._sealed("page", f"{NONCE} {told['nonce']}")
+
+
+def test_a_page_and_a_lab_know_each_other_by_the_seal():
+    key = Key.drawn()
+    lab, again, elsewhere = Keys(8765, key), Keys(8765, key), Keys(9999, key)
+    told = again.proves(NONCE)
+    assert told["proof"] == lab._sealed("lab", NONCE)
+    assert told["proof"] != elsewhere._sealed("lab", NONCE)  # a proof made on another port is none
+    assert told["proof"] != Keys(8765).proves(NONCE)["proof"]
+    assert not again.believes(NONCE, told["proof"])
+    told = again.proves(NONCE)
+    assert again.believes(NONCE, answer(lab, told))
+    assert not again.believes(NONCE, answer(lab, told))  # once
+    assert again.proves("short") is None
+    assert again.proves("x" * 1000) is None
+    for i in range(200):
+        again.proves(f"{i:016d}")
+    assert len(again._asked) <= 64
 
 
 def test_all_secrets_differ_and_are_drawn_anew(keys):
@@ -246,7 +319,7 @@ def test_the_page_goes_with_the_lab(start_lab, stay):
 
 
 def test_an_address_copied_to_someone_else_does_not_let_him_in(lab):
-    asked = http.client.HTTPConnection(urlsplit(lab.base).netloc, timeout=20)
+    asked = http.client.HTTPConnection(urlsplit(lab.base).netloc, timeout=120)
     asked.request("GET", f"{lab.step}/graph?last={quote('bell')}")
     assert asked.getresponse().status == 403
     asked.close()

@@ -9,6 +9,7 @@ import urllib.parse
 from dataclasses import replace
 
 import pytest
+from tests.chromium import eventually
 from tests.lab.conftest import enter
 
 from attomaton.corpus.documents import read_documents
@@ -16,6 +17,7 @@ from attomaton.corpus.reading import Reading
 from attomaton.disk.formats import plain
 from attomaton.disk.records import as_record
 from attomaton.errors import DataError, UsageError
+from attomaton.lab.kit.words import on_a_page
 from attomaton.lab.lens.choices import Choices
 from attomaton.lab.lens.records import (
     Records,
@@ -32,6 +34,7 @@ from attomaton.lab.lens.records import (
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
 from attomaton.report.text.summary import in_words, sections, title
+from attomaton.summaries.document import window_words
 from attomaton.summaries.records import DocumentSummary, LastTokenSummary, ModelSummary
 
 TEXT = """ = Tea = 
@@ -102,10 +105,10 @@ def cell(x):
 
 def assert_same(tab, printed):
     tab.wait(READY)
-    assert tab.text("#in-words") == printed["in_words"]
+    eventually(printed["in_words"], tab.text, "#in-words")
     kinds = {"model": ModelSummary, "last token": LastTokenSummary, "document": DocumentSummary}
     record = as_record(kinds[printed["subject"]], printed, "summary --json")
-    assert tab.text(".lens .title") == title(record)
+    eventually(title(record), tab.text, ".lens .title")
     full = [s for s in sections(record) if s["rows"]]
     tab.wait(f"document.querySelectorAll('.lens .linked').length === {len(full)}")
     shown = tab.value(TABLES)
@@ -129,7 +132,7 @@ def test_a_document_shows_the_numbers_of_the_command_line(tab, lab, cli, told):
     tab.see("/lens?doc=2&split=lines&top=3&max_df=0.9")
     options = ["--split", "lines", "--top", 3, "--max-df", 0.9]
     assert_same(tab, cli(folder_of(lab, "text"), "--document", 2, *options))
-    assert tab.value("document.querySelectorAll('main b, main i:not(.q-icon)').length") == 0
+    eventually(0, tab.value, "document.querySelectorAll('main b, main i:not(.q-icon)').length")
     assert tab.value("document.documentElement.scrollWidth") <= 1400
     assert not tab.errors
 
@@ -162,7 +165,7 @@ def test_the_search_finds_last_tokens_and_refuses_others_as_the_command_does(tab
     tab.wait(READY)
     tab.type("input[aria-label='Search last tokens']", "bo")
     tab.wait("document.querySelectorAll('[aria-label=\"Last tokens\"] a').length === 1")
-    assert tab.text("[aria-label='Last tokens'] a").split()[0] == "boat"
+    eventually("boat", lambda: tab.text("[aria-label='Last tokens'] a").split()[0])
     tab.wait("new URLSearchParams(location.search).get('find') === 'bo'")
     tab.type("input[aria-label='Search last tokens']", "bot")
     tab.press("Enter")
@@ -190,7 +193,7 @@ def test_settings_change_the_tables_and_stay_in_the_address(tab, lab, cli, call)
     tab.see("/lens?last=and&top=0")
     tab.wait("!!document.querySelector('.lens .problem')")
     _, _, err = call("summary", folder_of(lab, "text"), "--last", "and", "--top", 0)
-    assert tab.text(".lens .problem .whitespace-pre-wrap") in err
+    assert tab.text(".lens .problem .whitespace-pre-wrap") in on_a_page(err)
     tab.see("/lens?last=and&top=many&max_df=some&split=words")
     assert_same(tab, cli(folder_of(lab, "text"), "--last", "and"))
 
@@ -200,7 +203,7 @@ def test_documents_are_listed_and_filtered_or_their_absence_explained(tab):
     tab.wait("document.querySelectorAll('.lens-documents li').length === 3")
     tab.type("input[aria-label='Filter documents']", "sea")
     tab.wait("document.querySelectorAll('.lens-documents li').length === 1")
-    assert tab.text(".lens-documents li") == "1 · Sea <i>here</i>"
+    eventually("1 · Sea <i>here</i>", tab.text, ".lens-documents li")
     tab.click(".lens-documents a")
     tab.wait("new URLSearchParams(location.search).get('doc') === '1'")
     tab.wait("document.querySelector('.lens .title')?.innerText.includes('Sea')")
@@ -230,7 +233,7 @@ def test_the_page_is_saved_and_the_command_is_copied(tab, lab, tmp_path, call, m
     monkeypatch.chdir(tmp_path)
     code, _, err = call(*words[1:], "--html", "after-and.html")
     assert code == 0, err
-    assert tab.value("window.saved[0]") == (tmp_path / "after-and.html").read_text()
+    eventually((tmp_path / "after-and.html").read_text(), tab.value, "window.saved[0]")
 
 
 def test_pictures_have_table_twins_with_the_same_numbers(tab, lab, cli):
@@ -248,7 +251,7 @@ def test_pictures_have_table_twins_with_the_same_numbers(tab, lab, cli):
     assert [float(x) for x in row[1:5]] == pytest.approx(
         [first[k] for k in ("tfidf_place", "priority_place", "tfidf", "svm_score")], rel=1e-5
     )
-    assert tab.value("document.querySelectorAll('.lens canvas').length") == 3
+    eventually(3, tab.value, "document.querySelectorAll('.lens canvas').length")
 
 
 def test_it_fits_a_phone_in_the_dark(lab, browser):
@@ -373,3 +376,25 @@ def test_how_documents_are_cut_changes_a_document_and_nothing_else(model):
         choices._cut("lines")  # as when a large text has been read, after the page began to look
         assert (choices.subject == subject) is before
         assert choices.split == "lines"
+
+
+def test_a_document_is_text_with_wrong_answers_marked_and_a_word_shows_its_window(tab, model):
+    tab.see("/lens?doc=1&split=articles")
+    tab.wait(READY)
+    records, subject = Records(), Subject(document="1", split="articles")
+    records.make(model, subject, lambda *_: None)
+    read = records.text(model, subject)
+    words = (
+        "[...document.querySelectorAll('[aria-label=\"The document, word by word\"] .text-word')]"
+    )
+    got = tab.value(f"{words}.map(e => [e.querySelector('s, span').innerText, e.className])")
+    assert [x for x, _ in got] == [str(w.word) for w in read.words]
+    told = [w.outcome not in (None, "absent") and not w.right for w in read.words]
+    assert ["is-wrong" in kind for _, kind in got] == told
+    assert any("is-absent" in kind for _, kind in got)
+    place = next(i for i, w in enumerate(read.words) if w.outcome in ("hard", "soft"))
+    tab.value(f"{words}[{place}].click()")
+    shown = "[...document.querySelectorAll('[aria-label=\"What stands before it, with attention on it\"] .text-word')]"
+    tab.wait(f"{shown}.length > 0")
+    found = tab.value(f"{shown}.map(e => e.querySelector('s, span').innerText)")
+    assert found == [*map(str, window_words(read.windows, place)), str(read.words[place].word)]

@@ -24,7 +24,7 @@ def lab(start_lab, tmp_path_factory):
 def test_the_automaton_says_why_two_tokens_are_retrieved(tab):
     tab.see("/automaton?" + urlencode({"context": "a b q", "why": "b"}))
     tab.wait("!!document.querySelector('.tie-words')")
-    assert WHY in tab.text(".tie-words")
+    tab.says(WHY, ".tie-words")
 
 
 def test_the_graph_says_why_an_edge_is_a_tie(tab):

@@ -2,6 +2,7 @@
 
 import http.client
 import re
+from math import inf
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -18,6 +19,7 @@ PARAMETERS = {
                    "batch", "optimizer", "start", "mixing", "seeds", "seed", "shown", "t", "class"),
     "/lens": ("last", "doc", "split", "top", "max_df", "find", "filter"),
     "/sweep": ("x", "y", "value", "at_eta_z", "cell", "families", "level", "grid"),
+    "/probe": ("measure", "head", "text", "mark"),
     "/claims": ("claim", "only", "find", "verdict"),
 }  # fmt: skip
 NUMBERS = ("1e400", "-1e400", "nan", "1e308", "5e-324", "9" * 400, "-1", "²", "٣")
@@ -142,7 +144,8 @@ def peak(lab):
 def test_a_lab_that_is_ended_while_it_works_ends_quietly(start_lab, tmp_path):
     words = " ".join(f"w{i * i % 4999}" for i in range(300_000))
     (tmp_path / "long.txt").write_text(words)
-    running = start_lab(tmp_path / "long.txt", "--context", "24")
+    running = start_lab(tmp_path / "long.txt", "--context", "24", held=0)
     assert "job-note" in get(running, "/")[1]  # its progress is shown, so it is not finished
+    running.hold(inf)
     running.close()
     assert "Traceback" not in running.log.read_text()

@@ -4,10 +4,12 @@ import json
 import shlex
 import threading
 import time
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
+from tests.chromium import eventually
 from tests.lab.conftest import enter
 
 from attomaton.errors import UsageError
@@ -15,14 +17,17 @@ from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap.runs import (
     FEWEST,
     KEPT,
+    RUN,
     Asked,
     Result,
     compute,
     found,
+    own_classes,
     predicted,
     read_asked,
     results,
     run_settings,
+    stored,
 )
 from attomaton.lab.scan_snap.screen import _whole
 from attomaton.lab.shelf import Shelf
@@ -105,14 +110,6 @@ def marker(tab, chart, grid):
     return (x - grid.left) / (width - grid.left - grid.right)
 
 
-def eventually(check):
-    """Wait until a check of this side holds."""
-    end = time.monotonic() + 60
-    while not check():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 def address(tab):
     return {k: v[0] for k, v in parse_qs(urlsplit(tab.value("location.href")).query).items()}
 
@@ -129,7 +126,8 @@ def expected_bars(run, n, now):
 def test_the_first_view_computes_by_itself_what_dynamics_reports(tab, call, tmp_path):
     see(tab, "/scan-snap")
     _, out, _ = call(
-        "dynamics", "syn-small", "--level", "reduced,limit", "--until", "10000", "-o", tmp_path / "run", "--json"
+        "dynamics", "weak-overlap", "--level", "reduced,limit", "--until", "10000", "--eta-y", "0.5",
+        "--eta-z", "3", "-o", tmp_path / "run", "--json",
     )  # fmt: skip
     said = json.loads(out)
     shown, rows = figures(tab), table(tab)
@@ -150,6 +148,8 @@ def test_the_first_view_computes_by_itself_what_dynamics_reports(tab, call, tmp_
     held = tab.value("[...document.querySelectorAll('.held')].map(e => e.innerText)")
     for words, asks in zip(held, said["conditions"].values(), strict=True):
         assert words.endswith("does not hold") is not asks["holds"]
+    # What opens by itself is within what the theorem asks.
+    assert all(asks["holds"] for asks in said["conditions"].values())
     assert not tab.errors
 
 
@@ -182,6 +182,7 @@ def test_learning_rates_move_snap_knee_and_entropy_as_the_theory_says(tab):
     tab.type(field("η_Y"), "4")
     tab.wait("location.search.includes('eta_y=4') && !document.querySelector('.job')")
     tab.wait("document.querySelector('.figure-value').innerText.startsWith('2.3')")
+    tab.wait("document.querySelector('.numbers tbody').innerText.includes('η_Y = 4, η_Z = 1')")
     fast = table(tab)[0]
     assert float(fast["snap"]) < float(first["snap"]) / 3.5  # in proportion to 1/η_Y
     assert float(fast["entropy at the end"]) > float(first["entropy at the end"])  # denser
@@ -217,23 +218,23 @@ def test_a_slider_sets_the_number_beside_it(tab):
         f"{cell} === {asked} && {asked} === document.querySelector('input[aria-label=\"η_Z\"]').value"
     )
     run = reduced(1.0, float(address(tab)["eta_z"]))
-    assert float(table(tab)[0]["entropy at the end"]) == six(run.entropy[0, -1].mean())
+    eventually(six(run.entropy[0, -1].mean()), lambda: float(table(tab)[0]["entropy at the end"]))
 
 
 def test_the_scrubber_moves_bars_and_markers_to_its_time(tab):
     see(tab, QUICK + "&class=1")
     run = reduced()
-    assert bars(tab) == expected_bars(run, 1, -1)
+    eventually(expected_bars(run, 1, -1), bars, tab)
     tab.click('[aria-label="Recorded time"]')
     tab.wait("/[?&]t=\\d+/.test(location.search)")
     now = int(address(tab)["t"])
     assert 80 < now < 120
-    assert bars(tab) == expected_bars(run, 1, now)
+    eventually(expected_bars(run, 1, now), bars, tab)
     where = np.log(run.t[now]) / np.log(UNTIL)
     curve = marker(tab, "Entropy over distinct tokens (nats)", draw.CURVE)
     assert curve == pytest.approx(where, abs=0.005)  # a pixel or so
-    assert marker(tab, "Attention over time", draw.ROWS) == pytest.approx(now / 200, abs=0.006)
-    assert tab.text(".when") == f"t = {draw.moment(run.t[now])}"
+    eventually(pytest.approx(now / 200, abs=0.006), marker, tab, "Attention over time", draw.ROWS)
+    eventually(f"t = {draw.moment(run.t[now])}", tab.text, ".when")
     # The table of the bars follows as well.
     tab.click('section[aria-label="Attention now"] [aria-label="Show the numbers as a table"]')
     row = tab.wait(
@@ -244,18 +245,29 @@ def test_the_scrubber_moves_bars_and_markers_to_its_time(tab):
 
 
 def test_play_moves_on_and_pause_stays(tab):
-    see(tab, QUICK + "&t=10")
-    tab.click('[aria-label="Play or pause"]')
-    tab.wait("parseFloat(document.querySelector('.when').innerText.slice(4)) > 2")
-    tab.click('[aria-label="Play or pause"]')
-    tab.wait("document.querySelector('[aria-label=\"Play or pause\"]').innerText === 'play_arrow'")
     run = reduced()
-    eventually(lambda: tab.text(".when") == f"t = {draw.moment(run.t[int(address(tab)['t'])])}")
-    now = int(address(tab)["t"])
-    assert now > 12
-    assert bars(tab) == expected_bars(run, 0, now)
-    time.sleep(0.5)
-    assert int(address(tab)["t"]) == now
+
+    def rests():
+        """Whether time stands still: what was on its way when it was stopped has arrived."""
+        now = address(tab)["t"]
+        time.sleep(0.5)
+        said = f"t = {draw.moment(run.t[int(now)])}"
+        return address(tab)["t"] == now and tab.text(".when") == said
+
+    def played():
+        """Where it was stopped; on a slow page perhaps only at the end."""
+        see(tab, QUICK + "&t=10")
+        tab.click('[aria-label="Play or pause"]')
+        tab.wait("parseFloat(document.querySelector('.when').innerText.slice(4)) > 2")
+        tab.click('[aria-label="Play or pause"]')
+        tab.wait(
+            "document.querySelector('[aria-label=\"Play or pause\"]').innerText === 'play_arrow'"
+        )
+        eventually(True, rests)
+        return int(address(tab)["t"])
+
+    eventually(True, lambda: 12 < played() < len(run.t) - 1)
+    eventually(expected_bars(run, 0, int(address(tab)["t"])), bars, tab)
 
 
 def test_two_settings_stand_side_by_side_on_equal_scales(tab):
@@ -267,11 +279,12 @@ def test_two_settings_stand_side_by_side_on_equal_scales(tab):
     tab.wait("location.search.includes('beside_eta_y=4') && !document.querySelector('.job')")
     tab.type(field("η_Z beside"), "8")
     tab.wait("document.querySelector('.numbers tbody').innerText.includes('η_Y = 4, η_Z = 8')")
-    assert address(tab)["beside_eta_z"] == "8"
+    eventually("8", lambda: address(tab)["beside_eta_z"])
     pair = reduced(), reduced(4.0, 8.0)
+    ends = [six(run.entropy[0, -1].mean()) for run in pair]
+    eventually(ends, lambda: [float(row["entropy at the end"]) for row in table(tab)])
     for i, run in enumerate(pair):
-        assert float(table(tab)[i]["entropy at the end"]) == six(run.entropy[0, -1].mean())
-        assert bars(tab, i) == expected_bars(run, 0, -1)
+        eventually(expected_bars(run, 0, -1), bars, tab, i)
     for chart, path in (
         ("Attention over time", "visualMap[0].max"),
         ("Attention now", "xAxis[0].max"),
@@ -280,11 +293,13 @@ def test_two_settings_stand_side_by_side_on_equal_scales(tab):
     ):
         assert option(tab, chart, path, 0) == option(tab, chart, path, 1)
     most = max(run.attention[0, :, 0].max() for run in pair)
-    assert option(tab, "Attention over time", "visualMap[0].max") == pytest.approx(most, rel=1e-4)
+    eventually(
+        pytest.approx(most, rel=1e-4), option, tab, "Attention over time", "visualMap[0].max"
+    )
     tab.click('[aria-label="Recorded time"]')
     tab.wait("/[?&]t=\\d+/.test(location.search)")
     now = int(address(tab)["t"])
-    assert bars(tab, 1) == expected_bars(pair[1], 0, now)
+    eventually(expected_bars(pair[1], 0, now), bars, tab, 1)
     tab.click_text("Compare with other learning rates", ".q-toggle")
     tab.wait(
         "document.querySelectorAll('section[aria-label=\"Attention over time\"]').length === 1"
@@ -303,24 +318,24 @@ def test_the_address_brings_everything_back(tab):
     assert list(values.values()) == ["0.5", "0.25", "2", "3", "500"]
     for i, (y, z) in enumerate(((0.5, 0.25), (2.0, 3.0))):
         run = reduced(y, z, "single-common", until=500.0, mixing="weak")
-        assert bars(tab, i) == expected_bars(run, 2, 40)
-    assert option(tab, "Entropy over distinct tokens (nats)", "xAxis[0].max") == 500
-    assert "Attention of class 2, reduced" in tab.text('section[aria-label="Attention over time"]')
+        eventually(expected_bars(run, 2, 40), bars, tab, i)
+    eventually(500, option, tab, "Entropy over distinct tokens (nats)", "xAxis[0].max")
+    tab.says("Attention of class 2, reduced", 'section[aria-label="Attention over time"]')
 
 
 def test_more_levels_are_more_lines_on_the_same_axes(tab):
     see(tab)
     names = "legend[0].data"
     chart = "Entropy over distinct tokens (nats)"
-    assert option(tab, chart, names) == ["reduced"]
+    eventually(["reduced"], option, tab, chart, names)
     tab.click_text("sampled", ".q-checkbox")
     tab.wait(
         "location.search.includes('levels=reduced%2Csampled') && !document.querySelector('.job')"
     )
     tab.wait("document.querySelectorAll('.numbers tbody tr').length === 2")
-    assert option(tab, chart, names) == ["reduced", "sampled"]
-    assert option(tab, chart, "series[0].lineStyle.type") == "dashed"
-    assert option(tab, "Decoder gain γ", names) == ["sampled", "closed form"]
+    eventually(["reduced", "sampled"], option, tab, chart, names)
+    eventually("dashed", option, tab, chart, "series[0].lineStyle.type")
+    eventually(["sampled", "closed form"], option, tab, "Decoder gain γ", names)
     run = run_level("sampled", family("symmetric"), 1.0, 1.0)
     drawn = np.array(option(tab, chart, "series[1].data"))
     assert drawn[:, 0].tolist() == run.t[1:].tolist()
@@ -363,7 +378,7 @@ def test_a_bad_value_takes_the_charts_away_and_a_good_one_brings_them_back(tab):
     tab.wait("!document.querySelector('.scrub')")
     tab.type(field("η_Y"), "2")
     tab.wait("!!document.querySelector('.scrub') && !document.querySelector('.problem')")
-    assert float(table(tab)[0]["snap"]) == pytest.approx(8.31, rel=1e-2)
+    eventually(pytest.approx(8.31, rel=1e-2), lambda: float(table(tab)[0]["snap"]))
 
 
 def test_no_address_reaches_a_file_or_takes_all_memory(tab, tmp_path):
@@ -376,7 +391,7 @@ def test_no_address_reaches_a_file_or_takes_all_memory(tab, tmp_path):
     assert "MB of memory" in tab.wait("document.querySelector('.problem')?.innerText")
     tab.see(QUICK + "&t=999999999999999999999&class=-4&shown=none&beside_eta_y=x&T=1e999&seeds=two")
     tab.wait("document.querySelectorAll('.scrub').length === 1")
-    assert tab.text(".when") == "t = 10,000"
+    eventually("t = 10,000", tab.text, ".when")
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -407,7 +422,9 @@ def test_a_run_that_is_open_gives_the_settings(start_lab, browser, call, tmp_pat
     rows = table(browser)
     assert [r["level"] for r in rows] == ["reduced"]
     assert float(rows[0]["entropy at the end"]) == six(said["levels"]["reduced"]["entropy"][0])
-    assert figures(browser)["snap, predicted"] == f"{said['predicted']['transition']:.6g}"
+    eventually(
+        f"{said['predicted']['transition']:.6g}", lambda: figures(browser)["snap, predicted"]
+    )
 
 
 # Without one
@@ -446,13 +463,13 @@ def test_a_lab_that_may_not_run_says_so(tmp_path):
 
 def test_a_result_is_computed_once(tmp_path):
     lab, asked = Lab(tmp_path), read_asked({"classes": "symmetric", "levels": "reduced"})
-    assert compute(lab, asked).wait(30.0)
+    assert compute(lab, asked).wait(180.0)
     first = found(lab, asked)[0]["reduced"]
-    assert compute(lab, asked).wait(30.0)
+    assert compute(lab, asked).wait(180.0)
     assert found(lab, asked)[0]["reduced"] is first
     two = read_asked({"classes": "symmetric", "levels": "reduced", "beside_eta_y": "7"})
     assert found(lab, two) == [{}, {}]  # half of a level is none
-    assert compute(lab, two).wait(30.0)
+    assert compute(lab, two).wait(180.0)
     assert found(lab, two)[0]["reduced"] is first
     assert found(lab, two)[1]["reduced"].run.eta_y == 7
 
@@ -461,7 +478,7 @@ def test_a_job_that_no_page_waits_for_ends_early(tmp_path, monkeypatch):
     go, asked_for = threading.Event(), []
 
     def slow(level, classes, eta_y, eta_z, **options):
-        assert go.wait(30.0)
+        assert go.wait(180.0)
         asked_for.append(eta_y)
         return reduced(eta_y, eta_z)
 
@@ -473,9 +490,9 @@ def test_a_job_that_no_page_waits_for_ends_early(tmp_path, monkeypatch):
     assert job.about.pages == 2
     job.about.pages = 0  # both have gone on to another question
     go.set()
-    assert job.wait(30.0)
+    assert job.wait(180.0)
     assert (job.state, asked_for) == ("done", [1.0])
-    assert compute(lab, asked).wait(30.0)
+    assert compute(lab, asked).wait(180.0)
     assert asked_for == [1.0, 7.0]  # taken up where it was
 
 
@@ -525,7 +542,7 @@ def test_a_heat_map_has_at_most_200_columns_and_its_table_has_all():
     assert len(options["series"][0]["data"]) == 2000
 
 
-def test_only_runs_of_dynamics_on_a_family_give_settings(tmp_path, call):
+def test_runs_of_dynamics_give_settings_and_classes(tmp_path, call):
     own = tmp_path / "own.toml"
     own.write_text(
         'normalise = true\n[[class]]\nquery="q"\nnext="x"\ntokens={a=1, b=1}\n'
@@ -537,7 +554,17 @@ def test_only_runs_of_dynamics_on_a_family_give_settings(tmp_path, call):
     settings = run_settings(shelf.open(tmp_path / "family"))
     assert settings == {"until": "1000000", "classes": "symmetric", "eta_y": "1", "eta_z": "1",
                         "levels": "reduced"}  # fmt: skip
-    assert run_settings(shelf.open(tmp_path / "own")) == {}
+    item = shelf.open(tmp_path / "own")
+    assert run_settings(item) == {**settings, "classes": RUN}
+    # What it stored is there without being computed; its classes are its own.
+    own.unlink()
+    lab = Lab(tmp_path / "w")
+    question = replace(read_asked(run_settings(item)), own=own_classes(lab, item, RUN))
+    assert found(lab, question) == [{}]
+    stored(lab, item, question)
+    (side,) = found(lab, question)
+    assert side["reduced"].run.classes.K == 2
+    assert len(side["reduced"].run.t) == 201
     assert run_settings(shelf.find("example")) == {}
 
 

@@ -7,9 +7,10 @@ import threading
 import pytest
 from tests.lab.hostile import names
 
+from attomaton.corpus.reading import Reading
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.jobs.fit import fit_run
-from attomaton.lab.shelf import MOST_BYTES, Shelf
+from attomaton.lab.shelf import MOST_BYTES, Shelf, named
 
 ROWS = b'{"tokens": ["a", "b"], "next": "a"}\n{"tokens": ["b", "a"], "next": "a"}\n'
 
@@ -185,7 +186,73 @@ def test_two_uploads_of_one_name_are_two_items(shelf):
     one, two = shelf.add("mine.jsonl", ROWS, {}), shelf.add("mine.jsonl", ROWS + ROWS, {})
     assert one.path != two.path
     assert (one.path.read_bytes(), two.path.read_bytes()) == (ROWS, ROWS + ROWS)
-    assert [i.title for i in shelf.items()].count("mine.jsonl") == 2
+    assert {i.title for i in shelf.items()} == {
+        "Café counter (example)",
+        "mine.jsonl",
+        "mine.jsonl (2)",
+    }
+    assert shelf.add("mine.jsonl", ROWS, {}).title == "mine.jsonl"
+
+
+def test_folders_of_one_name_are_told_apart_by_what_they_lie_in(shelf, tmp_path):
+    data = tmp_path / "d.jsonl"
+    data.write_bytes(ROWS)
+    for place in ("a/one", "b/one", "other"):
+        fit_run(data, shelf.workspace / place)
+    titles = {i.title for i in shelf.items() if i.kind == "model"}
+    assert titles == {"one in a", "one in b", "other"}
+
+
+def test_an_option_called_like_a_parameter_reaches_what_is_called(shelf):
+    item = shelf.find("example")
+    assert named(item, lambda **options: options, item="activity", call="x") == {
+        "item": "activity",
+        "call": "x",
+    }
+
+
+LOG = b"who;what;when\n1;a;3\n1;b;1\n1;a;2\n2;b;1\n2;a;2\n2;b;3\n"
+
+
+def test_what_is_dropped_waits_with_its_reading_guessed(shelf):
+    item = shelf.receive("log.csv", LOG)
+    assert not item.decided
+    assert item.reading == Reading(
+        context=8, sequence="who", item="what", order="when", delimiter=";"
+    )
+    again = Shelf(shelf.workspace).find(item.id)
+    assert again == item
+    other = shelf.read_as(item, {**item.reading.given, "context": 2})
+    assert (other.decided, other.title, other.reading.context) == (True, "log.csv", 2)
+    assert [i.title for i in shelf.items() if i.kind == "data"] == [
+        "Café counter (example)",
+        "log.csv",
+    ]
+    third = shelf.read_as(other, {**item.reading.given, "context": 3})
+    assert (third.title, shelf.find(other.id).title) == ("log.csv (2)", "log.csv")
+    assert shelf.receive("rows.jsonl", ROWS).decided
+
+
+def test_a_choice_that_cannot_be_read_loses_nothing(shelf):
+    item = shelf.receive("log.csv", LOG)
+    before = sorted(p.name for p in shelf.workspace.rglob("*"))
+    with pytest.raises(DataError, match="no column 'nothing'"):
+        shelf.read_as(item, {**item.reading.given, "item": "nothing"})
+    assert sorted(p.name for p in shelf.workspace.rglob("*")) == before
+    assert shelf.find(item.id) == item
+
+
+def test_a_file_of_the_command_line_waits_where_options_are_missing(shelf, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(LOG)
+    item = shelf.open(path)
+    assert not item.decided
+    assert not shelf.open(path, Reading(context=2)).decided
+    whole = Reading(context=2, sequence="who", item="what", delimiter=";")
+    assert shelf.open(path, whole).decided
+    decided = shelf.read_as(item, item.reading.given)
+    assert (decided.decided, decided.path) == (True, path)
+    assert item.id not in [i.id for i in shelf.items() if not i.decided]
 
 
 def test_dates_of_an_event_log_are_read_as_the_page_says(shelf):
@@ -196,3 +263,20 @@ def test_dates_of_an_event_log_are_read_as_the_page_says(shelf):
     windows = item.windows()
     assert [windows.vocabulary[i] for i in windows.ids] == ["a", "a", "b"]
     assert item.reading.words == ["--context", "2", "--dates", "day-first"]
+
+
+def test_what_has_no_model_opens_on_its_own_screen(shelf, tmp_path):
+    for kind, files, home in (
+        ("sweep", (), "/sweep"),
+        ("verification", (), "/claims"),
+        ("run", ("metrics.parquet",), "/training"),
+        ("run", ("limit.parquet",), "/scan-snap"),
+        ("predictor", (), "/automaton"),
+    ):
+        folder = tmp_path / f"{kind}-{len(files)}-{home[1:]}"
+        folder.mkdir()
+        (folder / "attomaton.json").write_text(json.dumps({"kind": kind, "schema_version": 2}))
+        for name in files:
+            (folder / name).write_bytes(b"")
+        assert shelf.open(folder).home == home
+    assert shelf.find("example").home == "/"

@@ -244,14 +244,14 @@ def test_control_a_strict_difference_called_a_tie_is_refused(monkeypatch):
     samples = samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1])
     E = np.array([[2.0, 0], [1.0, 0], [0, 1.0]])  # two dimensions, and still nothing contradicts
     assert solve_limit(samples, E).finite.loss_floor == 0.0
-    monkeypatch.setattr(dependent, "_strict", lambda rows: np.zeros(len(rows), bool))
+    monkeypatch.setattr(dependent, "strict_rows", lambda rows: np.zeros(len(rows), bool))
     with pytest.raises(SolverError, match="finite part: no certified answer"):
         solve_limit(samples, E)
 
 
 def test_control_a_tie_called_strict_is_refused(monkeypatch):
     """No W has a margin on both of two differences that add up to nothing."""
-    monkeypatch.setattr(dependent, "_strict", lambda rows: np.ones(len(rows), bool))
+    monkeypatch.setattr(dependent, "strict_rows", lambda rows: np.ones(len(rows), bool))
     with pytest.raises(SolverError, match="Graph-SVM: no certified answer"):
         square(3.0, 1.0)
 

@@ -9,6 +9,8 @@ from tests import oracle
 
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import AssumptionError
+from attomaton.mechanics.synthetic import draw_samples
+from attomaton.mechanics.theory import graph as room
 from attomaton.mechanics.theory.graph import build_graph
 
 
@@ -205,3 +207,19 @@ def test_a_sample_of_one_distinct_token_has_no_edge():
     assert len(graph.pair_last) == 1
     assert len(graph.edge_from) == 0
     assert graph.level.tolist() == [0]
+
+
+def test_pairs_are_found_in_tables_as_by_search(monkeypatch):
+    samples = draw_samples(np.random.default_rng(5), 7, 40, 4)
+    graph = build_graph(samples)
+    last, token = (
+        x.ravel() for x in np.meshgrid(np.arange(-1, 7), np.arange(-1, 7), indexing="ij")
+    )
+    found = {}
+    for tabled in (0, 10**9):
+        monkeypatch.setattr(room, "TABLED", tabled)
+        found[tabled] = graph.pairs(last, token)
+    assert np.array_equal(*found.values())
+    assert (found[0] >= 0).sum() == len(graph.pair_last)
+    each = [graph.pair(q, x) for q, x in zip(last.tolist(), token.tolist(), strict=True)]
+    assert found[0].tolist() == [-1 if x is None else x for x in each]

@@ -154,3 +154,24 @@ def test_what_has_no_standard_error_is_refused():
     narrow = solve_limit(limit.samples, check_embeddings([[1.0], [2.0], [3.0]]))
     with pytest.raises(UsageError, match="depend on each other"):
         narrow.standard_errors()
+
+
+def test_the_reach_of_an_interval_is_the_quantile_of_its_level():
+    from scipy.special import ndtri
+
+    assert ndtri((1 + information.LEVEL) / 2) == information.NORMAL
+
+
+@pytest.mark.parametrize("mixed", [2, 4, 6])
+def test_intervals_of_one_row_are_those_among_many(mixed):
+    """Bit for bit: pieces of any length and workers write the same file."""
+    errors = fitted(*drawn(400))[0].standard_errors()
+    rng = np.random.default_rng(1)
+    pairs = np.stack([rng.choice(errors.items, mixed, replace=False) for _ in range(40)])
+    count = rng.integers(1, 4, pairs.shape)
+    made = errors.covariances()
+    together = np.stack(made.shares(pairs, count))
+    alone = [made.shares(pairs[i : i + 1], count[i : i + 1]) for i in range(len(pairs))]
+    assert np.array_equal(together, np.concatenate(alone, axis=1))
+    plain = [errors.shares(*row) for row in zip(pairs, count, strict=True)]
+    assert np.allclose(together[0], [[x.low for x in row] for row in plain], rtol=1e-9)

@@ -42,12 +42,13 @@ def test_weights_agree_with_a_general_optimiser(text):
     def loss(w):
         g = 1 / (1 + np.exp(-F @ w))
         hit = np.where(valid.realizable, g, 1 - g)
-        return -np.log(hit).mean() + 0.5e-6 * ((w - start) ** 2).sum()
+        return -np.log(hit).mean() + 0.5 / len(valid) * ((w - start) ** 2).sum()
 
     best = minimize(loss, start, method="BFGS", options={"gtol": 1e-8})
     assert gate.weight == pytest.approx(best.x, abs=1e-3)  # difference quotients, as above
     g = gate.of(bags, reach(bags, ngrams))
-    assert g.mean() == pytest.approx(valid.realizable.mean(), abs=1e-4)  # what an intercept ensures
+    # What an intercept ensures, but for the one window that holds it.
+    assert g.mean() + gate.weight[0] / len(valid) == pytest.approx(valid.realizable.mean())
 
 
 def test_a_last_token_never_seen_gets_the_overall_share(text):
@@ -57,3 +58,29 @@ def test_a_last_token_never_seen_gets_the_overall_share(text):
     unknown = type(bags)(**{**bags.__dict__, "last": np.array([99])})
     logit = np.log(gate.overall / (1 - gate.overall))
     assert gate.features(unknown, np.array([0.5]))[0] == pytest.approx([1, logit, 0])
+
+
+def test_mass_beyond_what_was_fitted_counts_as_the_nearest(text):
+    train, valid = text(0), text(1)
+    ngrams = count_ngrams(train)
+    gate = fit_gate(train, valid, ngrams)
+    bags = bags_of(valid, np.arange(len(valid)))
+    r = reach(bags, ngrams)
+    assert gate.of(bags, r) == pytest.approx(
+        1 / (1 + np.exp(-gate.features(bags, r) @ gate.weight))
+    )
+    few = bags_of(valid, np.arange(1))
+    for beyond, nearest in ((0.0, r.min()), (1.0, r.max())):  # 0: words never seen alone
+        mine, edge = (gate.of(few, np.array([x])) for x in (beyond, nearest))
+        assert mine == pytest.approx(edge, rel=1e-12)
+
+
+def test_few_windows_do_not_make_it_sure(text, written):
+    """Of three windows one holds its label, and by the mass on their contexts a line parts it from the others."""
+    train = text(0)
+    ngrams, valid = count_ngrams(train), written([0, 1, 0, 1, 3, 5], 8, 3)
+    bags = bags_of(valid, np.arange(len(valid)))
+    r = reach(bags, ngrams)
+    assert r[valid.realizable].max() < r[~valid.realizable].min()
+    g = fit_gate(train, valid, ngrams).of(bags, r)
+    assert 0.02 < g.min() < g.max() < 0.98

@@ -152,6 +152,21 @@ def test_the_promising_come_first_and_the_rest_is_told():
     assert first == [s for s in SETTINGS if (s.prior, s.theta) == (1, 0.5)]  # never none
 
 
+def test_room_is_left_for_what_comes_after():
+    for after, wanted in ((0.0, 4), (1.0, 3), (3.0, 2), (28.0, 1)):
+        clock = Clock()
+        budget = Budget(2.0, clock)
+        budget.after, seen = after, []
+        for _, some in budget.batches("grid", SETTINGS, 1, lambda s: s.prior):
+            seen.append(some)
+            clock.time += 30.0
+        assert len(seen) == wanted, after
+    assert not budget.over()
+    clock.time = 121.0
+    assert budget.over()
+    assert not Budget(None, clock).over()
+
+
 @pytest.mark.parametrize("minutes", [0.0, -1.0, np.nan])
 def test_minutes_that_make_no_sense(minutes):
     with pytest.raises(UsageError):

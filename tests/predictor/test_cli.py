@@ -5,7 +5,11 @@ import json
 
 import pytest
 
+from attomaton.cli.predictor import _notes
+from attomaton.predictor.measured import LeftOut
 from attomaton.predictor.model import Predictor
+from attomaton.predictor.rivals.neural import Trained
+from attomaton.predictor.scoring import Scores, ScoreTable
 
 
 @pytest.fixture
@@ -45,6 +49,12 @@ def test_tune_then_score(call, files):
     assert "bigram, smoothed" in (files / "f.svg").read_text(encoding="utf-8")
 
 
+def test_choosing_on_what_was_learned_from_is_said(call, files):
+    told = "the same windows as are learned from"
+    assert told in tuned(call, files, "--validate", files / "train.txt")[1]
+    assert told not in tuned(call, files)[1]
+
+
 def test_baselines_by_name(call, files):
     tuned(call, files)
     ask = ("score", files / "predictor", files / "test.txt")
@@ -73,9 +83,25 @@ def test_baselines_by_name(call, files):
     code, _, err = call(*ask, "--baselines", "cache", "--data", files / "less.txt")
     assert (code, "not what the predictor was tuned on" in err) == (3, True)
     assert call(*ask, "--baselines", "cache", "--data", files / "moved.txt")[0] == 0
-    (files / "moved.txt").rename(files / "train.txt")
-    code, _, err = call(*ask, "--baselines", "cahce")
+    code, _, err = call(*ask, "--baselines", "cahce")  # said before data are looked for
     assert (code, "did you mean 'cache'" in err) == (2, True)
+
+
+def test_what_has_to_be_known_about_the_tables(call, files):
+    tuned(call, files)
+    (files / "few.txt").write_text("w1 w2 w1 w2 never w1 w2 w1 never w1 w2", encoding="utf-8")
+    code, out, _ = call("score", files / "predictor", files / "few.txt")
+    assert code == 0
+    assert "too few windows for standard errors" in out
+    assert "training never saw the label of 1 of all 5 windows" in out
+    first = next(line for line in out.splitlines() if line.startswith("predictor"))
+    assert "+0.0000" not in first  # a row is not told how far it is from itself
+    row = ScoreTable(3, 3.0, "predictor", 2, "sequences", [])
+    scores = Scores(
+        row, row, [LeftOut("trees", "needs a package")], {"GRU": Trained(12.3, 0.25, 1.0)}
+    )
+    told = "GRU: trained for 0.2 epochs in 12 s; it is worth no more than that (--seconds)"
+    assert _notes(scores) == [told, "left out: trees, needs a package"]
 
 
 def test_baselines_beside_a_limit(call, files):
@@ -186,6 +212,7 @@ def test_words_a_predictor_never_saw_are_marked(call, files):
         assert json.loads(out)["unknown"][0]["token"] == "W2"
         assert json.loads(out)["unknown"][0]["nearest"] == "w2"
         code, out, _ = call(command, files / "predictor", "w1", "W2")
+        assert "followed 'W2' in training" not in out  # nothing ever did
         assert (code, "not in the vocabulary; did you mean ‘w2’?" in out) == (6, True)
         assert call(command, files / "predictor", "w1", "w2")[0] == 0
 

@@ -134,7 +134,8 @@ def test_the_models_of_all_orders_are_kept(streams):
     # What is counted for an explanation, by a plain loop.
     words, asked = in_words(streams), 30
     context, label = words[asked]
-    for n, (times, of) in enumerate(longest.counts(recent[asked], label)):
+    counts = longest.counts(recent, np.array([asked]), np.array([label]))
+    for n, (times, of) in enumerate(zip(*(x[:, 0] for x in counts), strict=True)):
         same = [x for row, x in words if n == 0 or (len(row) >= n and row[-n:] == context[-n:])]
         assert (times, of) == (same.count(label), len(same))
 

@@ -8,7 +8,7 @@ from attomaton.corpus.windows import windows_from_sequences
 from attomaton.errors import UsageError
 from attomaton.predictor import priors as module
 from attomaton.predictor.bags import bags_of
-from attomaton.predictor.priors import Prior, fit_prior, measure_features, parse_prior
+from attomaton.predictor.priors import Main, Prior, fit_prior, measure_features, parse_prior
 
 # Two realizable windows that end with 2, and one set aside: after 0 came 2, which is not in it.
 TRAIN = windows_from_sequences([[0, 1, 2], [0, 2], [1, 0]], [0, 2, 2])
@@ -95,11 +95,21 @@ def test_weights_agree_with_a_general_optimiser(text):
 
     def loss(w):
         p = bags.shares(np.tensordot(w, F, 1))
-        return -np.log(p[bags.label_at]).mean() + 0.5e-6 * w @ w
+        return -np.log(p[bags.label_at]).mean() + 0.5 / len(bags) * w @ w
 
     best = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-8})
     # Difference quotients know the minimum to the root of their rounding, about 1e-4.
     assert list(prior.weight.values()) == pytest.approx(best.x[1:], abs=1e-3)
+
+
+def test_few_windows_do_not_make_it_sure():
+    """Two windows that a feature tells apart without fault: the slope n d (1 − p) of the loss meets the ridge, w."""
+    asked = bags_of(windows_from_sequences([[0, 1, 2], [0, 1, 2]], [0, 0]), np.arange(2))
+    features = {"main": Main(np.array([2.0, 0.0, 0.0]))}
+    w = fit_prior(features, asked).weight["main"]
+    p = np.exp(2 * w) / (np.exp(2 * w) + 2)
+    assert w == pytest.approx(2 * 2 * (1 - p), abs=1e-9)
+    assert p < 0.9
 
 
 def test_a_prior_is_the_sum_of_its_terms(text):

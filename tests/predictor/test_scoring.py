@@ -223,6 +223,15 @@ def test_nothing_to_score(predictor):
         score_predictor(predictor, windows)
 
 
+def test_labels_never_seen_are_counted_and_data_of_another_kind_refused(predictor):
+    rows = [["w1", "w2"], ["w1", "new"], ["new", "w2"]]
+    windows = windows_from_sequences(rows, ["w1", "new", "never"])
+    assert score_predictor(predictor, windows).new_labels == 2
+    other = windows_from_sequences([["W1", "W2"]], ["W1"])
+    with pytest.raises(DataError, match="training saw none of these 2 tokens"):
+        score_predictor(predictor, other)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_ties_are_broken_in_every_order(seed):
     """Hits among the first one and five, against sorting with all ties broken in each possible way."""

@@ -14,7 +14,7 @@ from attomaton.corpus.windows import windows_from_streams
 from attomaton.disk.holdings import KIND_FILE
 from attomaton.disk.storage import seal
 from attomaton.errors import DataError, SolverError
-from attomaton.predictor.backoff import logit
+from attomaton.predictor.backoff import FAR, logit
 from attomaton.predictor.bags import bag_of, bags_of
 from attomaton.predictor.evidence import behind
 from attomaton.predictor.learned import learned, order_after
@@ -33,6 +33,7 @@ from attomaton.report.text.learned import learned_text, order_text
 from attomaton.report.text.reasons import gate_parts, main_reason, reasons_text, story, whys
 
 K, T = 10, 8
+_ENDS = ("gate_least", "gate_largest")
 WORDS = [f"w{i}" for i in range(K)]
 
 
@@ -191,6 +192,22 @@ def test_validation_windows_are_cut_by_time_and_between_sequences(corpora, text)
 
 
 # The stage
+
+
+def test_new_words_alone_do_not_carry_the_gate_away(predictor, corpora):
+    """No window to validate on was without a known word: how far the gate may go is what those windows show."""
+    bags = bags_of(corpora[1], np.arange(len(corpora[1])))
+    g = predictor.mixture(bags).gate
+    for context in (["x"], ["x", "x"], ["x", "y", "x"], ["x", "y", "z", "v"] * 2):
+        told = predictor.explain(context)
+        assert g.min() / 10 < told.gate < 1 - (1 - g.max()) / 10
+        assert sum(told.gate_terms.values()) == pytest.approx(logit(np.array([told.gate]))[0])
+    # Control: held nowhere, as it was, the same gate is as sure as can be of what it has never seen.
+    gate, far = predictor.stage.gate, np.full(len(predictor.stage.gate.mean), FAR)
+    free = replace(predictor.stage, gate=replace(gate, least=-far, largest=far))
+    sure = replace(predictor, stage=free).explain(["x", "y", "x"]).gate
+    assert min(sure, 1 - sure) < 1e-6
+    assert replace(predictor, stage=free).mixture(bags).gate == pytest.approx(g, abs=1e-12)
 
 
 def test_the_certificate_is_that_of_the_weights(predictor, corpora):
@@ -405,6 +422,11 @@ def test_round_trip_and_folders_of_before(predictor, tmp_path):
         assert opened.predict_proba(context) == predictor.predict_proba(context)
         assert opened.explain(context) == predictor.explain(context)
     assert opened.record == json.loads(json.dumps(predictor.record))
+    # A gate that does not say how far it was fitted is held nowhere, and can be kept again.
+    told = {x: v for x, v in predictor.stage.arrays().items() if x not in _ENDS}
+    stage = type(predictor.stage).from_arrays(folder, told, K)
+    assert (stage.gate.largest == FAR).all()
+    assert (stage.gate.least == -FAR).all()
     # As version 2 was: no stage, no word about one.
     (folder / "stage.safetensors").unlink()
     for name, change in (("predictor.json", "stage"), (KIND_FILE, None)):
@@ -446,3 +468,9 @@ def test_what_was_kept_is_not_made_again(predictor, corpora):
     assert first.record["stage"] == second.record["stage"] == predictor.record["stage"]
     assert set(first.record["stage"]["groups"]) <= set(GROUPS)
     assert SCORE not in first.record["stage"]["groups"]
+    # Without time no price is tried: all groups at the prices they come with, judged as a whole, and kept apart.
+    hurried = tune(*corpora[:2], **asked, minutes=1e-6).record["stage"]
+    assert made[2:] == ["stage-groups-in-6e-05-seconds", "stage-weights-in-6e-05-seconds"]
+    assert (hurried["not_tried"], hurried["trials"]) == (list(GROUPS), [])
+    assert hurried["groups"] == {name: group.price for name, group in GROUPS.items()}
+    assert first.record["stage"]["not_tried"] == []

@@ -83,10 +83,14 @@ def test_refusals(text):
         with pytest.raises(UsageError):
             tune(train, train, **wrong)
     never = windows_from_sequences([["w1"], ["w2"]], ["w2", "w1"])
-    with pytest.raises(DataError, match="none of the training windows"):
+    with pytest.raises(DataError, match="none of the 2 training windows"):
         tune(never, train)
-    with pytest.raises(DataError, match="none of the validation windows"):
+    with pytest.raises(DataError, match="none of the 2 validation windows"):
         tune(train, never)
+    # Tokens of another kind (another column, another spelling): whatever suits them best says nothing.
+    other = windows_from_sequences([["W1", "W2", "W1"]], ["W2"])
+    with pytest.raises(DataError, match=r"training saw none of these 2 tokens \('W1', 'W2'\)"):
+        tune(train, other)
 
 
 def test_validation_words_that_training_never_saw(text):

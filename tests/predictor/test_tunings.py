@@ -324,3 +324,36 @@ def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, call):
     told, wanted = (Predictor.open(folder).record for folder in ("out", "quiet"))
     assert told | {"command": 0, "reading": 0} == wanted | {"command": 0, "reading": 0}
     assert json.loads(call("runs", "show", "out", "--json")[1])["state"] == "finished"
+
+
+FATAL = DRIVER.replace(
+    "from attomaton.cli",
+    """
+import os, signal
+from attomaton.predictor.stage import fit
+setattr(fit, sys.argv.pop(1), lambda *given: os.kill(os.getpid(), signal.SIGKILL))
+from attomaton.cli""",
+)
+
+
+def test_a_command_killed_in_the_convex_stage_goes_on_there(files, text):
+    valid = text(1, 1300)
+    Path("valid.txt").write_text(" ".join(valid.vocabulary[x] for x in valid.ids))
+    words = ["tune", "train.txt", "--validate", "valid.txt", "--context", "6", "--engine", "local"]
+    words += ["--priors", "main", "--lambdas", "1", "--thetas", "0.5", "-o", "out"]
+    kept = []
+    for fatal in ("_weights", "_gated"):  # when prices are chosen; when weights are found, too
+        done = subprocess.run([sys.executable, "-c", FATAL, fatal, *words], check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert not Path("out").exists()
+        kept.append({p: p.stat().st_mtime_ns for p in (WORK / "pieces").glob("stage-*")})
+    assert [len(x) for x in kept] == [1, 2]
+    assert kept[0].items() <= kept[1].items()  # what was there is not made again
+    subprocess.run([sys.executable, "-c", DRIVER, *words], check=True)
+    names = [line.piece for line in read_ledger(Path("out")) if line.piece is not None]
+    assert [x for x in names if x.startswith("stage")] == ["stage-groups", "stage-weights"]
+    tuned("quiet", priors=["main"], lambdas=[1.0], thetas=[0.5], widen=4)
+    mine, quiet = contents("out"), contents("quiet")
+    assert mine["stage.safetensors"] == quiet["stage.safetensors"]
+    for name in set(mine) - {"predictor.json", MANIFEST}:
+        assert mine[name] == quiet[name], name

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from attomaton.corpus.readers import read_windows
 from attomaton.disk.formats import write_text
 from attomaton.numerics import named_rng
 from attomaton.trained.fresh import fresh_weights
+from attomaton.trained.train import Schedule, train_form
 from attomaton.trained.write import gpt2_form, write_gpt2
 
 V, LASTS, LENGTH = 14, 3, 5  # the first tokens are last tokens; items follow
@@ -71,3 +73,28 @@ def models(planted, tmp_path_factory):
         form, weights = by_hand(planted, heads)
         write_gpt2(root / str(heads), form, weights, [f"t{i}" for i in range(V)])
     return root
+
+
+@pytest.fixture(scope="session")
+def checkpoints(corpus):
+    """Train a model of one layer and two heads on the corpus; its folders after every fiftieth step."""
+
+    def trained(folder, lr):
+        windows = read_windows(corpus)
+        names = np.array([int(str(x).removeprefix("t")) for x in windows.vocabulary.labels])
+        rows = names[windows.ids].reshape(len(windows), -1)
+        rows = np.concatenate([rows, names[windows.label][:, None]], axis=1)
+        form = gpt2_form(V, 16, 1, 2, 16, hidden=16, tied=False)
+        for course in train_form(form, rows, Schedule(steps=400, batch=32, lr=lr), marks=8):
+            write_gpt2(
+                folder / f"step-{course.step}", form, course.weights, [f"t{i}" for i in range(V)]
+            )
+        return sorted(folder.iterdir())
+
+    return trained
+
+
+@pytest.fixture(scope="session")
+def learned(checkpoints, tmp_path_factory):
+    """Checkpoints of a model that learns the corpus."""
+    return checkpoints(tmp_path_factory.mktemp("learned"), 2e-2)

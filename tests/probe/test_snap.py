@@ -6,35 +6,13 @@ import shutil
 import numpy as np
 import pytest
 
-from attomaton.corpus.readers import read_windows
 from attomaton.errors import DataError, UsageError
 from attomaton.jobs.probe import Asked
 from attomaton.jobs.snap import digest, in_steps, snap_models
 from attomaton.trained.fresh import fresh_weights
-from attomaton.trained.train import Schedule, train_form
 from attomaton.trained.write import gpt2_form, write_gpt2
 
-V = 14
 FEW = Asked(pairs=150, contexts=40)
-
-
-def checkpoints(corpus, folder, lr):
-    """A model of one layer and two heads, trained on the corpus, after every fiftieth step."""
-    windows = read_windows(corpus)
-    names = np.array([int(str(x).removeprefix("t")) for x in windows.vocabulary.labels])
-    rows = names[windows.ids].reshape(len(windows), -1)
-    rows = np.concatenate([rows, names[windows.label][:, None]], axis=1)
-    form = gpt2_form(V, 16, 1, 2, 16, hidden=16, tied=False)
-    for course in train_form(form, rows, Schedule(steps=400, batch=32, lr=lr), marks=8):
-        write_gpt2(
-            folder / f"step-{course.step}", form, course.weights, [f"t{i}" for i in range(V)]
-        )
-    return sorted(folder.iterdir())
-
-
-@pytest.fixture(scope="module")
-def learned(corpus, tmp_path_factory):
-    return checkpoints(corpus, tmp_path_factory.mktemp("learned"), 2e-2)
 
 
 def test_heads_freeze_while_orders_are_learned_and_equal_weights_are_named(
@@ -55,8 +33,8 @@ def test_heads_freeze_while_orders_are_learned_and_equal_weights_are_named(
             assert np.ptp(after) < 0.1
 
 
-def test_a_rate_near_zero_freezes_nothing(corpus, tmp_path):
-    found = snap_models(checkpoints(corpus, tmp_path, 1e-6), corpus, asked=FEW)
+def test_a_rate_near_zero_freezes_nothing(checkpoints, corpus, tmp_path):
+    found = snap_models(checkpoints(tmp_path, 1e-6), corpus, asked=FEW)
     assert {x.verdict for x in found.courses} == {"hardly moved"}
 
 

@@ -508,7 +508,9 @@ def test_in_a_browser_a_download_is_the_file(browser, file, records, tmp_path):
     browser.open(file, 1400)
     for name in ("t1-1.svg", "t1-1.csv"):
         browser.value(f"document.querySelector('[download=\"{name}\"]').click()")
-        while browser.event("Browser.downloadProgress")["state"] != "completed":
-            pass
+        begun = browser.event("Browser.downloadWillBegin")
+        assert begun["suggestedFilename"] == name
+        while (now := browser.event("Browser.downloadProgress"))["state"] != "completed":
+            assert now["guid"] == begun["guid"]
     assert (tmp_path / "t1-1.svg").read_text() == report_figures(records)["t1-1.svg"]
     assert (tmp_path / "t1-1.csv").read_text().startswith("step τ,run 0,")

@@ -8,6 +8,8 @@ import pytest
 from scipy.integrate import quad, solve_ivp
 
 from attomaton.errors import UsageError
+from attomaton.scan_snap.families import family
+from attomaton.scan_snap.levels import run_level
 from attomaton.scan_snap.theory.decoder import (
     decoder_gain,
     decoder_growth,
@@ -141,3 +143,8 @@ def test_loss_of_an_untrained_and_of_a_trained_decoder():
 def test_bad_input_is_refused(call):
     with pytest.raises(UsageError, match=r"needed|must be"):
         call()
+
+
+def test_a_rate_that_is_refused_is_named_as_it_was_typed():
+    with pytest.raises(UsageError, match=r"^eta_z=-1: a positive"):
+        run_level("reduced", family("symmetric"), 1.0, -1.0)

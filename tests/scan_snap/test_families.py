@@ -64,7 +64,7 @@ def test_overlap_is_exact(overlap):
 def test_names_give_families():
     assert {name: family(name).M for name in FAMILIES} == {
         "syn-small": 34, "syn-medium-1": 33, "syn-medium-3": 79, "syn-medium-5": 125,
-        "syn-medium-10": 240, "symmetric": 22, "single-common": 20,
+        "syn-medium-10": 240, "symmetric": 22, "single-common": 20, "weak-overlap": 21,
     }  # fmt: skip
     with pytest.raises(UsageError, match="did you mean 'syn-small'"):
         family("syn-smal")

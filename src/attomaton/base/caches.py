@@ -25,6 +25,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attomaton"
 
 
+def state_folder() -> Path:
+    """Where a user's own state is kept: `$ATTOMATON_STATE`, else `attomaton` in the user's XDG state folder."""
+    chosen = os.environ.get("ATTOMATON_STATE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "attomaton"
+
+
 def is_on(switch: str, default: str = "") -> bool:
     """Whether a variable of the environment switches something on."""
     return os.environ.get(switch, default).lower() not in ("", "0", "false", "no", "off")

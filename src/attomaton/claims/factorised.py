@@ -1,6 +1,6 @@
 r"""W = K Qᵀ from a small start tends to the nuclear limit, and orders pairs that its last token's data leave open.
 
-One order is planted for all last tokens, of which each sees little: $K = 8$ tokens, 16 samples of 4. The nuclear limit
+One order is planted for all last tokens, of which each sees little: $K = 16$ tokens, 48 samples of 4. The nuclear limit
 is of low rank, so last tokens share what they learn. Asked are pairs that the samples of a last token *treat alike*:
 exchanging the two changes none of them. By symmetry these samples alone say nothing about their order, and W in the
 Frobenius limit ties the two exactly. (Of all pairs that a last token's graph leaves unrelated this is not true: a token
@@ -8,8 +8,8 @@ that won somewhere is likely to be above one that was never seen, and W says so.
 Shares are pooled over pairs and data sets; a tie counts half. Plain W starts from the product of the factors' start, so
 that what it never learns is not simply 0.
 
-The two limits are not far apart, and training approaches the nuclear one slowly: cosines are judged in the mean over
-data sets after a usual number of steps, and looked at again after five times as many, which decay.
+Training approaches the nuclear limit slowly, so steps are many and decay. To tell the two limits apart takes enough
+tokens: with 8 of them and 16 samples the limits themselves have cosines of 0.88 to 0.95.
 
 Controls: an order of its own for each last token, where nothing can be shared, and W trained in place of its factors.
 """
@@ -31,11 +31,10 @@ from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Evidence, Panel, Verdict
 
-K, N, T = 8, 16, 4
-LR = 0.01
-NUCLEAR = 0.94  # least mean cosine with the nuclear limit
-FROBENIUS = 0.87  # largest mean cosine with the Frobenius limit
-LONGER = {"lr": 0.3, "schedule": "inverse-sqrt"}  # five times as many steps
+K, N, T = 16, 48, 4
+LR, SCHEDULE = 0.3, "inverse-sqrt"
+NUCLEAR = 0.94  # least cosine with the nuclear limit
+FROBENIUS = 0.87  # largest cosine with the Frobenius limit
 RIGHT, PLAIN = 0.70, 0.55  # share of pairs ordered as planted: at least by factors, at most by W
 CHANCE = 0.06  # how far from one half the control may be
 
@@ -58,8 +57,19 @@ def _starts(problems: int, kind: str) -> list[np.ndarray]:
     return [INIT_SCALE * rng.standard_normal((2, K, K)) for rng in rngs]
 
 
-def _trained(sets: Sequence[Samples], starts: Sequence[np.ndarray], **how: Any) -> list[Matrix]:
-    run = train(sets, init=starts, optimizer="ngd", every=how["steps"], **how)
+def _trained(
+    sets: Sequence[Samples], starts: Sequence[np.ndarray], steps: int, **how: Any
+) -> list[Matrix]:
+    run = train(
+        sets,
+        init=starts,
+        optimizer="ngd",
+        lr=LR,
+        schedule=SCHEDULE,
+        steps=steps,
+        every=steps,
+        **how,
+    )
     assert run.W is not None
     return list(run.W)
 
@@ -106,21 +116,19 @@ def right(W: Matrix, place: Places, pairs: Triples) -> tuple[float, int]:
     return float(((above > 0) & ~tied).sum() + tied.sum() / 2), len(k)
 
 
-def check(problems: int = 10, steps: int = 4000) -> Evidence:
+def check(problems: int = 10, steps: int = 20_000) -> Evidence:
     """Factors and W on data of one order for all last tokens, and of an order for each."""
     drawn = _drawn(problems, True)
     sets = [samples for samples, _ in drawn]
     nuclear, frobenius = _limits(sets)
     starts = _starts(problems, "one order")
-    product = _trained(sets, starts, factorised=True, lr=LR, steps=steps)
-    longer = _trained(sets, starts, factorised=True, steps=5 * steps, **LONGER)
+    product = _trained(sets, starts, steps, factorised=True)
     flat = [start[0] @ start[1].T for start in starts]
-    plain = _trained(sets, flat, embeddings=check_embeddings(np.eye(K)), lr=LR, steps=steps)
+    plain = _trained(sets, flat, steps, embeddings=check_embeddings(np.eye(K)))
     near = [_cosines(x, y) for x, y in ((product, nuclear), (product, frobenius))]
     others = _drawn(problems, False)
-    apart = _trained(
-        [samples for samples, _ in others], _starts(problems, "many"), factorised=True, lr=LR, steps=steps
-    )  # fmt: skip
+    starts = _starts(problems, "many")
+    apart = _trained([samples for samples, _ in others], starts, steps, factorised=True)
 
     def counts(Ws: Sequence[Matrix], data: Drawn, which: Pairs) -> Counts:
         return np.array([right(W, place, which(s)) for W, (s, place) in zip(Ws, data, strict=True)])
@@ -132,21 +140,20 @@ def check(problems: int = 10, steps: int = 4000) -> Evidence:
         counts(Ws, data, alike) for Ws, data in ((product, drawn), (plain, drawn), (apart, others))
     ]
     ours, theirs, chance = map(_pooled, tables)
-    holds = np.mean(near[0]) >= NUCLEAR and np.mean(near[1]) <= FROBENIUS and ours >= RIGHT
-    closer = [a > b for a, b in zip(*near, strict=True)]
+    holds = min(near[0]) >= NUCLEAR and max(near[1]) <= FROBENIUS and ours >= RIGHT
     plain_near = [_cosines(plain, x) for x in (nuclear, frobenius)]
     return Evidence(
         formula="K Qᵀ/‖K Qᵀ‖ → argmin ‖W‖_* under the Graph-SVM constraints",
         assumptions=assumptions([Case(s) for s in sets]),
-        verdict=Verdict.of(bool(holds) and all(closer)),
+        verdict=Verdict.of(holds),
         control=refuted(
             [theirs <= PLAIN, abs(chance - 0.5) <= CHANCE, *(b > a for a, b in zip(*plain_near, strict=True))]
         ),
         prediction={"cosine of the two limits": _cosines(nuclear, frobenius)},
         tolerance=(
-            f"mean cosine with the nuclear limit at least {NUCLEAR:g}, with the Frobenius one at most {FROBENIUS:g}, "
-            "the first the larger in every data set; of the pairs treated alike at least "
-            f"{RIGHT:g} ordered as planted. Controls: W itself orders at most {PLAIN:g} so and is closer to the "
+            f"in every data set cosine at least {NUCLEAR:g} with the nuclear limit, at most {FROBENIUS:g} with the "
+            f"Frobenius one; of the pairs treated alike at least {RIGHT:g} ordered as planted. "
+            f"Controls: W itself orders at most {PLAIN:g} so and is closer to the "
             f"Frobenius limit; with an order for each last token factors order one half ± {CHANCE:g}"
         ),
         reason="the margin's error falls like (log t)/√t; pairs of one data set are not independent",
@@ -156,9 +163,6 @@ def check(problems: int = 10, steps: int = 4000) -> Evidence:
             "pairs treated alike": tables[0][:, 1].astype(int).tolist(),
             "ordered as planted": ours,
             "not judged: of all unrelated pairs": share(product, drawn, unrelated),
-            f"not judged: cosine with the nuclear limit, {5 * steps:,} decaying steps": _cosines(longer, nuclear),
-            f"not judged: cosine with the Frobenius limit, {5 * steps:,} decaying steps": _cosines(longer, frobenius),
-            f"not judged: ordered as planted, {5 * steps:,} decaying steps": share(longer, drawn, alike),
         },
         control_measured={
             "W: ordered as planted": theirs,
@@ -169,7 +173,10 @@ def check(problems: int = 10, steps: int = 4000) -> Evidence:
             "not judged: an order for each, of all unrelated pairs": share(apart, others, unrelated),
         },
         panels=_panels(near, tables),
-        settings={"problems": problems, "steps": steps, "K": K, "n": N, "T": T, "lr": LR, "init_scale": INIT_SCALE},
+        settings={
+            "problems": problems, "steps": steps, "K": K, "n": N, "T": T,
+            "lr": LR, "schedule": SCHEDULE, "init_scale": INIT_SCALE,
+        },
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ INNER = (
     "checkpoint",
     "progress",
 )  # arguments of `make` that are no settings
+DRAWN = Assumption("data as published", True, "drawn anew")
 BAND = "mean; band: 80 % of the instances"
 FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers
 
@@ -77,10 +78,15 @@ class Figure:
 
     def check(self, **options: Any) -> Evidence:
         """The figure made anew, as evidence; `options` are those of `make`."""
-        data = _text() if self.text else Assumption("data as published", True, "drawn anew")
+        data = _text() if self.text else DRAWN
         if not data.holds:
             return not_applicable(data)
-        result = self.make(**options)
+        return self.evidence(self.make(**options), data, options)
+
+    def evidence(
+        self, result: Result, data: Assumption = DRAWN, options: Mapping[str, Any] | None = None
+    ) -> Evidence:
+        """What was made with these options, as evidence."""
         return Evidence(
             formula=self.formula,
             assumptions=(data,),
@@ -92,7 +98,7 @@ class Figure:
             measured=self.measured(result),
             control_measured=self.control(result),
             panels=tuple(self.panels(result)),
-            settings=options | ({"size": result["size"]} if "size" in result else {}),
+            settings={**(options or {}), **({"size": result["size"]} if "size" in result else {})},
         )
 
 

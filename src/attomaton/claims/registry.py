@@ -201,7 +201,7 @@ _LIST = [
     Claim(
         "factorised", "Keys and queries tend to the nuclear limit, and order pairs never seen together",
         "W = K Qᵀ from a small start tends to the smallest nuclear norm; last tokens then share what they learn.",
-        factorised.check, full={"problems": 30},
+        factorised.check, full={"problems": 30, "steps": 60_000},
         why="speaks of orders that were planted: attomaton train --factorised trains keys and queries on your data",
     ),
     Claim(

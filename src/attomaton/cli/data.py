@@ -1,13 +1,14 @@
 """The commands about data: look at a file, draw a random one."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Data, Json, command
+from attomaton.cli.options import Data, Json, command, said
 from attomaton.errors import UsageError, visible, whole_number
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def register(app: typer.Typer) -> None:
     data = typer.Typer(help="Inspect a data file, or draw random data.", no_args_is_help=True)
     command(data, name="inspect")(inspect)
     command(data, name="synth")(synth)
+    command(data, name="classes")(classes)
     app.add_typer(data, name="data", rich_help_panel="Data")
 
 
@@ -32,20 +34,30 @@ def inspect(
 ) -> None:
     """Inspect a data file.
 
-    Counts samples, tokens and last tokens, and says what is set aside and why.
+    Counts samples, tokens and last tokens, and says what is set aside and why. What reading it needs and nobody said
+    (columns, delimiter, context) is guessed, and said as the options to type.
     """
+    from attomaton.corpus.datasets import data_file
     from attomaton.corpus.inspect import inspect_windows
+    from attomaton.corpus.looks import look_at_file
     from attomaton.corpus.readers import read_windows
     from attomaton.disk.formats import plain
     from attomaton.report.text.terminal import table
 
     with progress_bar("reading"):
-        windows = read_windows(data, reading)
+        path = data_file(data)
+        look = look_at_file(path, reading) if path.is_file() else None
+        if look is not None and look.wanting and (look.format != "jsonl" or not reading.context):
+            guesses = look.guesses
+            windows = read_windows(data, look.reading)
+        else:
+            windows = read_windows(data, reading)
+            guesses = windows.guesses
         found = inspect_windows(windows)
     rows = [[t.token, t.occurrences, t.as_last, t.as_label] for t in found.tokens]
     text = "\n".join(
         [
-            *_read_as(reading, windows.guesses),
+            *_read_as(reading, guesses),
             f"{found.samples:,} samples ({found.distinct_samples:,} distinct), "
             f"{found.vocab:,} tokens, {found.last_tokens:,} last tokens, contexts of "
             f"{found.shortest}–{found.longest} tokens",
@@ -58,15 +70,54 @@ def inspect(
             table(["token", "in contexts", "as last", "as label"], rows),
         ]
     )
-    emit({**plain(found), "reading": reading.done(windows)}, text, json)
+    kept = replace(reading.done(windows), guesses=guesses or None)
+    emit({**plain(found), "reading": kept}, text, json)
 
 
 def _read_as(reading: "Reading", guesses: "tuple[Guess, ...]") -> list[str]:
     """The options that say all that was guessed, for whoever wants to say it."""
     if not guesses:
         return []
-    said = [g.text() for g in guesses] + [shlex.join(reading.words)]
-    return [f"read with {' '.join(said).strip()} (guessed: {', '.join(g.option for g in guesses)})"]
+    words = [g.text() for g in guesses] + [shlex.join(reading.words)]
+    return [
+        f"read with {' '.join(words).strip()} (guessed: {', '.join(g.option for g in guesses)})"
+    ]
+
+
+def classes(
+    data: Annotated[
+        Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="TOML file to write.")],
+    reading: "Reading",
+    most: Annotated[
+        int | None, typer.Option("--classes", help="Labels, the most frequent (default: 20).")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(help="Tokens of their contexts, the most frequent (default: 200).")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Write the sequence classes of a data set, for `attomaton dynamics`.
+
+    Labels are classes, the last tokens they came after are queries.
+    """
+    from attomaton.disk.formats import write_text
+    from attomaton.disk.storage import check_file, write_whole
+    from attomaton.jobs.classes import data_classes
+    from attomaton.scan_snap.families import classes_text
+
+    check_file(out, (".toml",), (data,), force=force)
+    with progress_bar("reading"):
+        found = data_classes(data, reading, **said(most_classes=most, most_tokens=tokens))
+    write_whole(out, lambda path: write_text(path, classes_text(found.classes)))
+    record = {
+        "written": str(out), "classes": found.classes.K, "tokens": found.classes.M, "weight": found.weight.tolist(),
+        "total": found.total, "other_queries": found.other_queries, "other_labels": found.other_labels,
+        "folded": found.folded,
+    }  # fmt: skip
+    emit(record, f"{found.said}\nin {out}; attomaton dynamics {out} runs them", json)
 
 
 def synth(

@@ -83,6 +83,14 @@ def fit(
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Estimate time, memory and disk, then stop.")
     ] = False,
+    shard_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Tokens of contexts that one process holds of one last token; beyond that it is divided "
+            "(default: 16,777,216).",
+        ),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -113,6 +121,7 @@ def fit(
                     engine=engine_name(engine.name, engine.workers, large),
                     workers=engine.workers,
                     memory=engine.memory,
+                    shard_size=shard_size,
                 )
         except AttomatonError as fault:
             if estimate:
@@ -136,6 +145,7 @@ def fit(
             progress=progress,
             force=force,
             reading=reading,
+            shard_size=shard_size,
         )
     say_replaced(summary["replaced"])
     text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
@@ -316,6 +326,14 @@ def train(
         typer.Option(help="Runs side by side, each from its own random start (default: 1)."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed (default: 0).")] = None,
+    snapshots: Annotated[
+        float | None,
+        typer.Option(help="Megabytes of scores to keep on the way (default: 8; 0 keeps none)."),
+    ] = None,
+    snapshots_of: Annotated[
+        str | None,
+        typer.Option(help="Last tokens to keep first, between spaces (default: the heaviest)."),
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -331,6 +349,7 @@ def train(
         init=init, optimizer=optimizer, lr=lr, steps=steps, every=spacing, head=head, loss=loss,
         batch_size=batch_size, seeds=seeds, seed=seed, schedule=schedule, eps=eps, beta1=beta1, beta2=beta2,
         factorised=(rank if rank is not None else True) if factorised else None, init_scale=init_scale,
+        snapshots=snapshots, snapshots_of=snapshots_of,
     )  # fmt: skip
     with progress_bar("training") as progress:
         summary = train_run(

@@ -42,13 +42,20 @@ def lab(
             "--allow-run", help="Let pages start work even when others can reach the lab."
         ),
     ] = False,
+    new_key: Annotated[
+        bool,
+        typer.Option("--new-key", help="Draw a new key: addresses from before open no more."),
+    ] = False,
 ) -> None:
     """Open the lab in a browser.
 
     See a self-attention layer learn, on your own data.
     """
+    from attomaton.base.caches import state_folder
+
     try:
         from attomaton.lab.hosts import is_alone, resolved
+        from attomaton.lab.keys import kept_key
         from attomaton.lab.server import serve, workspace_folder
         from attomaton.lab.view import Lab
     except ModuleNotFoundError as missing:
@@ -58,7 +65,11 @@ def lab(
     if what is not None:
         found.first = found.shelf.open(what, reading).id
     interrupts.served = True
-    serve(found, host=host, port=port, browser=browser, announce=_announce)
+    try:
+        key = kept_key(state_folder(), fresh=new_key)
+    except RuntimeError:  # a home that nobody knows
+        key = None
+    serve(found, host=host, port=port, browser=browser, announce=_announce, key=key)
 
 
 def _announce(address: str) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
     from attomaton.mechanics.theory.prediction import Prediction
     from attomaton.predictor.evidence import Behind
-    from attomaton.predictor.model import Reasons
+    from attomaton.predictor.reasons import Reasons
     from attomaton.predictor.scoring import Scores, ScoreTable
 
 
@@ -63,7 +63,7 @@ def tune(
         ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Begin no more settings after so many minutes.")
+        float | None, typer.Option(help="Try no more settings after so many minutes.")
     ] = None,
     priors: Annotated[
         str | None,
@@ -127,7 +127,7 @@ def tune(
     ]
     text = (
         f"{''.join(f'{x}{chr(10)}' for x in record['said'])}"
-        f"{record['train']['realizable']:,} windows, {record['train']['pairs']:,} pairs\n"
+        f"{_many(record['train']['realizable'], 'window')}, {_many(record['train']['pairs'], 'pair')}\n"
         f"{table(['prior', 'theta', 'lambda', 'log-loss', 'top-1'], rows)}\n"
         f"chosen: prior {chosen['prior']}, theta {chosen['theta']:g}, lambda {chosen['lambda']:g}; "
         f"{'' if chosen['metric'] == 'nats' else 'by ' + chosen['metric'] + '; '}"
@@ -137,6 +137,10 @@ def tune(
         f"predictor in {out} ({record['seconds']:.0f} s{resumed})"
     )
     emit(record, text, json)
+
+
+def _many(n: int, noun: str) -> str:
+    return f"{n:,} {noun if n == 1 else noun + 's'}"
 
 
 def _staged(stage: dict[str, Any]) -> str:
@@ -171,13 +175,15 @@ def _edges(record: dict[str, Any]) -> str:
 
 def _not_tried(record: dict[str, Any]) -> str:
     """What there was no time for, in a line."""
-    left = record["grid"]["not_tried"]
-    if not left:
+    left, groups = record["grid"]["not_tried"], record["stage"].get("not_tried")
+    if not left and not groups:
         return ""
     some = [
         f"prior {p}, theta {t:g}" for p, t in dict.fromkeys((x["prior"], x["theta"]) for x in left)
     ]
-    most = "; ".join(some[:6]) + (f"; and {len(some) - 6} more" if len(some) > 6 else "")
+    some = some if len(some) <= 6 else [*some[:6], f"and {len(some) - 6} more"]
+    some += [f"prices of the stage's terms: {', '.join(groups)}"] if groups else []
+    most = "; ".join(some)
     return f"not tried in {record['grid']['minutes']:g} minutes: {most}\n"
 
 
@@ -187,7 +193,8 @@ def predicted(
     """What `attomaton predict` answers with a predictor: the likeliest, and those of the context it does not know."""
     from attomaton.mechanics.theory.prediction import Prediction, falling
     from attomaton.numerics import named_rng
-    from attomaton.predictor.model import Predictor, taken_as
+    from attomaton.predictor.model import Predictor
+    from attomaton.predictor.reasons import taken_as
     from attomaton.report.text.reasons import main_reason
 
     predictor = Predictor.open(folder)
@@ -337,8 +344,22 @@ def score(
 
         canvas.write(scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
     parts = [_text(*table) for table in _headed(result)]
-    parts += ["\n".join(f"left out: {x.name}, {x.reason}" for x in result.left_out or ())]
+    parts += ["\n".join(_notes(result))]
     emit(result, "\n\n".join(x for x in parts if x), json)
+
+
+def _notes(result: "Scores") -> list[str]:
+    """What has to be known about the tables."""
+    lines = []
+    if n := result.new_labels:
+        of = result.all.windows if result.all is not None else n
+        lines.append(f"training never saw the label of {n:,} of all {of:,} windows")
+    for name, x in (result.trained or {}).items():
+        lines.append(
+            f"{name}: trained for {x.epochs:.1f} epochs in {x.seconds:.0f} s; it is worth no more than that "
+            "(--seconds)"
+        )
+    return lines + [f"left out: {x.name}, {x.reason}" for x in result.left_out or ()]
 
 
 def _csv(result: "Scores") -> str:
@@ -395,11 +416,13 @@ def _text(heading: str, result: "ScoreTable") -> str:
         "impossible",
     ]
     told = f"± one standard error, over {result.clusters:,} {result.clustered_by}"
+    if result.clusters < 2:
+        told = "too few windows for standard errors"
     return f"{heading}\n{table(header, rows)}\n{told}"
 
 
 def _more(more: float, error: float) -> str:
-    if isnan(more) or (more == 0 and error == 0):
+    if isnan(more) or (more == 0 and (error == 0 or isnan(error))):
         return ""
     return f"{more:+.4f}" if isnan(error) else f"{more:+.4f} ± {error:.4f}"
 

@@ -1,12 +1,14 @@
 """The commands that ask a trained transformer what it learned of its corpus, and when."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.console import emit, progress_bar, say
-from attomaton.cli.options import Figure, Json, at_least, command
+from attomaton.cli.console import emit, progress_bar, say, say_replaced
+from attomaton.cli.options import Figure, Force, Json, at_least, command
+from attomaton.cli.summary import write_pictures
 from attomaton.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +25,13 @@ LastTokens = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="What is drawn.")]
 Precision = Annotated[str, typer.Option(help="Numbers of the model: float32 or float64.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--out", help="Also leave a folder to look at: record, page, heads on texts."
+    ),
+]
+Html = Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")]
 Top = Annotated[int, typer.Option(help="Rows of each table.")]
 
 
@@ -53,39 +62,63 @@ def probe(
             "--cosine", help="Refused: says why W_QK is not compared with W_svm by an angle."
         ),
     ] = False,
+    out: Out = None,
+    html: Html = None,
     figure: Figure = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Ask a trained transformer which orders it learned.
 
     Its orders are compared with the exact graph of the corpus, with controls; heads are told as a table.
     """
-    from attomaton.disk.storage import check_file
     from attomaton.jobs.probe import Asked, probe_attention, probe_model
+    from attomaton.jobs.probed import probe_run
     from attomaton.probe.first_layer import refuse_cosine
-    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.figures.probe import probe_figure
+    from attomaton.report.html.probe import probe_page
     from attomaton.report.text.probe import probe_text
 
     if cosine:
         refuse_cosine()
     at_least("--top", top, 1)
-    if figure is not None:
-        check_file(figure, FIGURES, (model, text))
-    if model.suffix.lower() == ".npz":
-        found = probe_attention(model)
-    elif text is None:
+    alone = model.suffix.lower() == ".npz"
+    if text is None and not alone:
         raise UsageError(f"{model}: --text names the corpus its orders are compared with.")
-    else:
-        asked = Asked(pairs, contexts, last_tokens, seed, precision)
-        with progress_bar("probe") as progress:
+    _check_files(html, figure, (model, text))
+    asked = Asked(pairs, contexts, last_tokens, seed, precision)
+    with progress_bar("probe") as progress:
+        if out is not None:
+            found, old = probe_run(
+                model, None if alone else text, out, reading, asked, progress, force
+            )
+            say_replaced(old)
+        elif alone or text is None:
+            found = probe_attention(model)
+        else:
             found = probe_model(model, text, reading, asked, progress)
+        written = write_pictures(
+            html,
+            figure,
+            lambda: probe_figure(found),
+            lambda svg, footer: probe_page(found, top, svg, footer),
+        )
     emit(found, probe_text(found, top), json)
-    if figure is not None:
-        from attomaton.report.figures import canvas
-        from attomaton.report.figures.probe import probe_figure
+    _say_written(out, written)
 
-        canvas.write(probe_figure(found), figure)
-        say(f"written: {figure}")
+
+def _check_files(html: Path | None, figure: Path | None, inputs: Sequence[Path | None]) -> None:
+    from attomaton.disk.storage import check_file
+    from attomaton.report.figures.canvas import FIGURES
+
+    for path, suffixes in ((html, (".html", ".htm")), (figure, FIGURES)):
+        if path is not None:
+            check_file(path, suffixes, inputs)
+
+
+def _say_written(out: Path | None, written: Sequence[Path]) -> None:
+    for path in (*([out] if out else []), *written):
+        say(f"written: {path}")
 
 
 def snap(
@@ -103,31 +136,39 @@ def snap(
     seed: Seed = 0,
     precision: Precision = "float32",
     top: Top = 20,
+    out: Out = None,
+    html: Html = None,
     figure: Figure = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Tell when in training each head of a model froze.
 
     Checkpoints with the same weights are found by hash first.
     """
-    from attomaton.disk.storage import check_file
     from attomaton.jobs.probe import Asked
+    from attomaton.jobs.probed import snap_run
     from attomaton.jobs.snap import snap_models
-    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.figures.snap import snap_figure
+    from attomaton.report.html.probe import snap_page
     from attomaton.report.text.snap import snap_text
 
     at_least("--top", top, 1)
     if text is None:
         raise UsageError("--text names the corpus that orders are compared with.")
-    if figure is not None:
-        check_file(figure, FIGURES, (*checkpoints, text))
+    _check_files(html, figure, (*checkpoints, text))
+    asked = Asked(pairs, contexts, last_tokens, seed, precision)
     with progress_bar("snap") as progress:
-        asked = Asked(pairs, contexts, last_tokens, seed, precision)
-        found = snap_models(checkpoints, text, reading, asked, progress)
+        if out is not None:
+            found, old = snap_run(checkpoints, text, out, reading, asked, progress, force)
+            say_replaced(old)
+        else:
+            found = snap_models(checkpoints, text, reading, asked, progress)
+        written = write_pictures(
+            html,
+            figure,
+            lambda: snap_figure(found),
+            lambda svg, footer: snap_page(found, top, svg, footer),
+        )
     emit(found, snap_text(found, top), json)
-    if figure is not None:
-        from attomaton.report.figures import canvas
-        from attomaton.report.figures.snap import snap_figure
-
-        canvas.write(snap_figure(found), figure)
-        say(f"written: {figure}")
+    _say_written(out, written)

@@ -99,12 +99,14 @@ def verify(
         [r["claim"], r["paper"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r["figures"]),
          round(r["seconds"], 1)]
         for r in summary["claims"]
-        if r["verdict"] != "not applicable"
+        if r["verdict"] not in ("not applicable", "skipped")
     ]  # fmt: skip
     header = ["claim", "paper", "title", "verdict", "control", "key figures", "s"]
     lines = [table(header, rows)] if rows else []
     for broken in summary["broken_assumptions"]:
         lines.append(f"{', '.join(broken['claims'])}: {broken['what']}")
+    skipped = [r for r in summary["claims"] if r["verdict"] == "skipped"]
+    lines += [f"{r['claim']}: skipped, {r['reason']}" for r in skipped]
     failed = [r for r in summary["claims"] if "error" in r]
     lines += [f"{r['claim']}: {r['error'].strip().splitlines()[-1]}" for r in failed]
     counts = ", ".join(f"{n} {name}" for name, n in summary["counts"].items() if n)

@@ -39,6 +39,29 @@ EMPTY = "no tokens: a context needs at least one"
 
 
 @dataclass(frozen=True)
+class Lines:
+    r"""Lines as one text: cut only where they are to be read one by one.
+
+    >>> lines = Lines(b"[1]\n[2]")
+    >>> len(lines), list(lines)
+    (2, [b'[1]', b'[2]'])
+    """
+
+    text: bytes
+
+    def __len__(self) -> int:
+        return self.text.count(b"\n") + 1
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.text.split(b"\n"))
+
+    @property
+    def holed(self) -> bool:
+        """Whether one of them is empty."""
+        return not self.text or b"\n\n" in self.text or b"\n" in (self.text[:1], self.text[-1:])
+
+
+@dataclass(frozen=True)
 class Rows:
     """Some rows as the file has them; `faults` are those that could not even be cut out, by place among them.
 
@@ -46,9 +69,9 @@ class Rows:
     the total (0).
     """
 
-    listed: bool  # a row is a line of JSON, in bytes; else a cell, words or a list
+    listed: bool  # a row is a line of JSON; else a cell, words or a list
     first: int  # the number of the first, from 1
-    cells: Any  # a list, or an Arrow column
+    cells: Any  # lines, a list, or an Arrow column
     faults: dict[int, str] = field(default_factory=dict)
     done: int = 0
     total: int = 0
@@ -151,42 +174,53 @@ def _texts(raw: io.BufferedReader, path: Path, kind: str, column: str | None) ->
 def _json_lines(raw: io.BufferedReader, path: Path) -> Iterator[Rows]:
     """Rows of lines of JSON, in bytes, without their ends and without blank ones."""
     total = path.stat().st_size if path.is_file() and not is_packed(path) else 0
-    first, held, letters = 1, list[bytes | None](), 0
-    for lines in _blocks(raw):
-        held += lines
-        letters += BLOCK
-        while len(held) >= ROWS or (held and letters > LETTERS):
-            some, held, letters = held[:ROWS], held[ROWS:], 0
-            yield _listed(first, some, raw.tell() if total else 0, total)
-            first += len(some)
-    if held:
-        yield _listed(first, held, total, total)
+    first, held, many = 1, list[bytes](), 0
+    for text in chain(_blocks(raw), [None]):
+        if text is not None:
+            held.append(text)
+            many += text.count(b"\n") + 1
+        if (many >= ROWS or len(held) * BLOCK > LETTERS) if text is not None else held:
+            for lines in _cut(b"\n".join(held), many):
+                faults = {i: TOO_LONG for i, x in enumerate(lines) if not x} if lines.holed else {}
+                yield Rows(True, first, lines, faults, raw.tell() if total else 0, total)
+                first += len(lines)
+            held, many = [], 0
 
 
-def _listed(first: int, lines: list[bytes | None], done: int, total: int) -> Rows:
-    faults = {i: TOO_LONG for i, line in enumerate(lines) if line is None} if None in lines else {}
-    return Rows(
-        True, first, [line or b"" for line in lines] if faults else lines, faults, done, total
-    )
+def _cut(text: bytes, many: int) -> Iterator[Lines]:
+    """Lines, fewer than twice `ROWS` at a time."""
+    begin = 0
+    if many >= 2 * ROWS:
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+        for end in ends[ROWS - 1 : many - ROWS : ROWS].tolist():
+            yield Lines(text[begin:end])
+            begin = end + 1
+    yield Lines(text[begin:])
 
 
-def _blocks(raw: io.BufferedReader) -> Iterator[list[bytes | None]]:
-    """The lines of each block of bytes that are no blank; None is one too long to hold."""
+def _blocks(raw: io.BufferedReader) -> Iterator[bytes]:
+    """The lines of each block of bytes that are no blank; an empty one stands for one too long to hold."""
     begun, too_long, mark = b"", False, codecs.BOM_UTF8
     while block := raw.read(BLOCK):
         if block.endswith(b"\r"):  # the other half of a line's end may follow
             block += raw.read(1)
         if b"\r" in block:  # ends a line as well, with a newline behind it or without
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines: list[bytes | None] = [*(begun + block).removeprefix(mark).split(b"\n")]
-        mark, begun = b"", lines.pop() or b""
-        if too_long and lines:
-            lines[0], too_long = None, False
+        text, newline, begun = (begun + block).removeprefix(mark).rpartition(b"\n")
+        mark, dropped = b"", too_long and bool(newline)
+        if dropped:  # what is left of a line too long
+            _, newline, text = text.partition(b"\n")
+            too_long = False
         if too_long or len(begun) > LONGEST:
             begun, too_long = b"", True
-        yield [line for line in lines if line is None or not _blank(line)]
+        # Most texts hold objects alone, none of which is blank.
+        if newline and not (text[:1] == b"{" and text.count(b"\n{") == text.count(b"\n")):
+            lines = [line for line in text.split(b"\n") if not _blank(line)]
+            text, newline = b"\n".join(lines), newline if lines else b""
+        if dropped or newline:
+            yield b"\n" * dropped + text if newline else b""
     if too_long or not _blank(begun):
-        yield [None if too_long else begun]
+        yield b"" if too_long else begun
 
 
 def _blank(line: bytes) -> bool:
@@ -262,9 +296,9 @@ def _parquet(path: Path, column: str | None) -> Iterator[Rows]:
 
 
 def read_cells(rows: Rows, vocabulary: Vocabulary) -> Read:
-    """The contexts of these rows, those without a fault in their order.
+    r"""The contexts of these rows, those without a fault in their order.
 
-    >>> rows = Rows(True, 1, [b'["tea", 3]', b'{"tokens": []}', b'["tea"'])
+    >>> rows = Rows(True, 1, Lines(b'["tea", 3]\n{"tokens": []}\n["tea"'))
     >>> read = read_cells(rows, Vocabulary(["tea", 3]))
     >>> read.labels(Vocabulary(["tea", 3])), list(read.faults)
     ([['tea', 3]], [1, 2])
@@ -276,15 +310,15 @@ def read_cells(rows: Rows, vocabulary: Vocabulary) -> Read:
     return _read_each(rows, vocabulary) if read is None else read
 
 
-def _json_column(lines: list[bytes]) -> Any:
+def _json_column(lines: Lines) -> Any:
     """Lines of plain objects as an Arrow column of lists of words; None where they are to be read one by one."""
     import pyarrow as pa
     from pyarrow import json as fast
 
     # So no object can reach over a line: behind a brace that ends one, none can begin another inside it.
-    if not all(line[0] == 123 and line[-1] == 125 for line in lines):
+    text, many = lines.text, len(lines)
+    if text[:1] != b"{" or text[-1:] != b"}" or text.count(b"}\n{") != many - 1:
         return None
-    text = b"\n".join(lines)
     if not text.isascii():
         try:
             text.decode()
@@ -294,11 +328,13 @@ def _json_column(lines: list[bytes]) -> Any:
     how = fast.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     try:
         table = fast.read_json(
-            io.BytesIO(text), fast.ReadOptions(use_threads=False, block_size=len(text) + 1), how
+            pa.BufferReader(text),
+            fast.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            how,
         )
     except pa.ArrowException:  # also tokens that are no words
         return None
-    return table[COLUMN].combine_chunks() if len(table) == len(lines) else None
+    return table[COLUMN].combine_chunks() if len(table) == many else None
 
 
 def _read_column(column: Any, vocabulary: Vocabulary) -> Read | None:
@@ -323,7 +359,7 @@ def _read_each(rows: Rows, vocabulary: Vocabulary) -> Read:
     """Rows of any kind, one by one."""
     contexts: list[list[Label]] = []
     faults = dict(rows.faults)
-    cells = rows.cells if isinstance(rows.cells, list) else rows.cells.to_pylist()
+    cells = rows.cells if isinstance(rows.cells, list | Lines) else rows.cells.to_pylist()
     for i, cell in enumerate(cells):
         if i in faults:
             continue

@@ -203,24 +203,26 @@ def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns
         parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         table, names = csv_table(path, parse, choose)
         name = chosen[-1].name
-        ordering = as_in_the_file(names, lambda: _first_lines(path, parse, names), name)
+        ordering = as_in_the_file(names, lambda: first_lines(path, parse, SAMPLE), name)
     column = table.schema.get_field_index(name["item"])
     items = _integers(table.column(column))
     return table.set_column(column, name["item"], items), chosen[-1], ordering
 
 
-def _first_lines(path: Path, parse: Any, names: list[str]) -> Any:
+def first_lines(path: Path, parse: Any, rows: int) -> Any:
     """The first rows of a table in text, as text; columns that share a name are left out."""
     import pyarrow as pa
     from pyarrow import csv
 
+    with data_stream(path) as raw, csv.open_csv(raw, parse_options=parse) as file:
+        names = file.schema.names
     once = [x for x in names if names.count(x) == 1]
     with (
         data_stream(path) as raw,
         csv.open_csv(raw, parse_options=parse, convert_options=as_text(once)) as file,
     ):
         return pa.Table.from_batches(
-            [batch.slice(0, SAMPLE) for batch in islice(file, 1)], file.schema
+            [batch.slice(0, rows) for batch in islice(file, 1)], file.schema
         )
 
 

@@ -95,7 +95,7 @@ def _found(path: Path) -> tuple[str, str]:
     text, complete = head.decode("utf-8-sig", "replace"), len(head) < LOOK
     if _XES.match(text):
         return "xes", "it begins as an XES log does"
-    if is_spmf(_whole_lines(text, complete)):
+    if is_spmf(whole_lines(text, complete)):
         return "spmf", "its lines are numbers with -1 behind each set and -2 at the end"
     if not is_spooled(path):
         return "text", ""
@@ -113,7 +113,8 @@ def is_spmf(lines: list[str]) -> bool:
     return bool(rows) and all(map(_SPMF.fullmatch, rows[:LINES]))
 
 
-def _whole_lines(text: str, complete: bool) -> list[str]:
+def whole_lines(text: str, complete: bool) -> list[str]:
+    """The lines of a text that hold something; the last only where the text is `complete`."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not complete and len(lines) > 1:
         lines.pop()  # cut off somewhere
@@ -165,12 +166,9 @@ def text_format(text: str, complete: bool) -> str | None:
     >>> text_format('{"a": 1}\\n{"a": 2}\\n', True), text_format('"Well," she said, "{x}".', True)
     ('jsonl', None)
     """
-    lines = _whole_lines(text, complete)
-    if _JSON.match(text):
-        if lines and sum(map(_is_object, lines[:LINES])) * 5 >= 4 * len(lines[:LINES]):
-            return "jsonl"
-        if not complete or _is_json(text):
-            return "JSON"
+    lines = whole_lines(text, complete)
+    if _JSON.match(text) and (found := _json_format(text, lines[:LINES], complete)):
+        return found
     if _HTML.match(text):
         return "HTML"
     if _XML.match(text):
@@ -179,11 +177,27 @@ def text_format(text: str, complete: bool) -> str | None:
                  if _is_table(lines[:LINES], d)), None)  # fmt: skip
 
 
+def _json_format(text: str, lines: list[str], complete: bool) -> str | None:
+    """What a text is that begins as JSON does, broken or not; None for words after all."""
+    rows = 5 * sum(map(_is_object, lines)) >= 4 * len(lines) > 0
+    if rows or (len(lines) > 1 and 2 * sum(map(_is_like_object, lines)) > len(lines)):
+        return "jsonl"  # where rows are broken, their reader names every line
+    if not complete or _is_json(text):
+        return "JSON"
+    like = 2 * sum(line.lstrip()[0] in '{}[]"' for line in lines) > len(lines)
+    return "broken JSON" if like else None
+
+
 def _is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def _is_like_object(line: str) -> bool:
+    """Whether a line is meant as an object, broken or not."""
+    return bool(_JSON.match(line)) and line.rstrip().endswith(("}", "},"))
 
 
 def _is_json(text: str) -> bool:
@@ -230,9 +244,10 @@ def _about_text(path: Path, what: str) -> str:
     as_words = "To read it as words all the same, say --format text."
     if what in ("jsonl", "csv", "tsv"):
         return f"holds {_LOOKS[what]}, not plain text. Name it .{what}, or say --format {what}. {as_words}"
-    if what == "JSON":
+    if what in ("JSON", "broken JSON"):
         return (
-            'holds JSON, not plain text. Write one object {"tokens": […], "next": …} a line into a .jsonl '
+            f"holds {what},"
+            ' not plain text. Write one object {"tokens": […], "next": …} a line into a .jsonl '
             f"file. {as_words}"
         )
     if what.startswith("table"):
@@ -242,13 +257,22 @@ def _about_text(path: Path, what: str) -> str:
 
 def other_delimiter(path: Path, delimiter: str) -> str:
     """What to say where a table is plainly separated by something else; nothing where it is not."""
+    other = delimiter_of(path, delimiter)
+    if other is None:
+        return ""
+    typed = "tab" if other == "\t" else f"'{other}'"
+    return f" The delimiter seems to be {other!r}: say --delimiter {typed}."
+
+
+def delimiter_of(path: Path, delimiter: str) -> str | None:
+    """What separates the values of a table, where it is plainly not `delimiter`."""
     with data_stream(path) as stream:
         head = stream.read(LOOK)
-    lines = _whole_lines(head.decode("utf-8-sig", "replace"), len(head) < LOOK)[:LINES]
-    for other, typed in ((";", "';'"), ("\t", "tab"), (",", "','"), ("|", "'|'")):
+    lines = whole_lines(head.decode("utf-8-sig", "replace"), len(head) < LOOK)[:LINES]
+    for other in (";", "\t", ",", "|"):
         if other != delimiter and _width(lines, other) > max(1, _width(lines, delimiter)):
-            return f" The delimiter seems to be {other!r}: say --delimiter {typed}."
-    return ""
+            return other
+    return None
 
 
 def _width(lines: list[str], delimiter: str) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import issparse
 
 from attomaton.corpus.events import column_names, events_of, windows_from_events
 from attomaton.corpus.reading import Reading
@@ -149,7 +148,8 @@ def refuse_outside(tokens: list[Label], ids: Int[np.ndarray, " tokens"], K: int)
 
 
 def _refuse_sparse(x: object, name: str) -> None:
-    if issparse(x):
+    sparse = sys.modules.get("scipy.sparse")  # nobody has such a matrix who did not load it
+    if sparse is not None and sparse.issparse(x):
         raise DataError(f"{name} is a sparse matrix; sparse input is not supported, pass lists.")
 
 

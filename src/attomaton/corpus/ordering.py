@@ -157,7 +157,7 @@ def as_in_the_file(
     sample = look()
     hint = "Name the column that says when they happened: --order COLUMN"
     free = [x for x in names if x not in taken.values() and names.count(x) == 1]
-    timed = [x for x in free if _is_time(sample, x)]
+    timed = [x for x in free if holds_times(sample, x)]
     best = likely("order", timed) or next(iter(timed), None) or likely("order", free)
     if best is not None:
         hint += f"; perhaps --order {visible(shlex.quote(best))}"
@@ -170,7 +170,8 @@ def likely(role: str, names: list[str]) -> str | None:
     return next((plain[bare(x)] for x in USUAL[role] if bare(x) in plain), None)
 
 
-def _is_time(sample: Any, name: str) -> bool:
+def holds_times(sample: Any, name: str) -> bool:
+    """Whether a column of some rows holds times."""
     import pyarrow as pa
 
     if name not in sample.column_names:

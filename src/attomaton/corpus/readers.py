@@ -24,7 +24,7 @@ from attomaton.corpus.files import LOGS, format_of, guessed_format, unchanged
 from attomaton.corpus.guesses import tell
 from attomaton.corpus.lists import read_event_lines, read_spmf
 from attomaton.corpus.ordering import announce
-from attomaton.corpus.parts import Parts, Tally, cut_into_parts, write_run
+from attomaton.corpus.parts import Parts, Tally, cut_into_parts, tally_keys, write_run
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.samples import HEAVIEST, LIGHTEST, Samples
 from attomaton.corpus.shards import Run, one_after_the_other, read_shards
@@ -111,11 +111,14 @@ def read_parts(
     reading: Reading = AS_NAMED,
     *,
     size: int = PART,
+    most: int | None = None,
     vocabulary: Vocabulary | None = None,
     run: Run = one_after_the_other,
     progress: Progress = quiet,
 ) -> tuple[Vocabulary, Parts]:
     """The windows of `read_windows`, written into a folder in parts of about `size` incidences.
+
+    A last token with more than `most` of them is divided into shards.
 
     A plain text may be larger than memory: it is read in shards (`run` says by whom), and only its vocabulary is
     held. Rows, compressed files and event logs, whose events have to be sorted, are read in one go. `progress` is told
@@ -125,14 +128,17 @@ def read_parts(
     if format_of(path, reading.format) != "text" or not path.is_file() or is_packed(path):
         windows = read_windows(path, reading, vocabulary)
         tally = Tally.of(len(windows.ids), windows)
-        part_of, parts = cut_into_parts([tally], windows.vocabulary, windows.noun, size)
-        write_run(folder, 0, windows, part_of)
+        slots, parts = cut_into_parts(
+            [tally], windows.vocabulary, windows.noun, size, most,
+            lambda heavy: [tally_keys(windows, heavy)],
+        )  # fmt: skip
+        write_run(folder, 0, windows, slots)
         return windows.vocabulary, _some(
             replace(parts, ordering=windows.ordering, guesses=windows.guesses), path
         )
     with _about(path), unchanged(path):
         reading.check(path)
-        words, parts = read_shards(path, folder, reading, vocabulary, size, run, progress)
+        words, parts = read_shards(path, folder, reading, vocabulary, size, most, run, progress)
         guesses = guessed_format(path, reading.format)
     tell(shown(path, str(path)), guesses)
     return words, _some(replace(parts, guesses=guesses), path)

@@ -5,7 +5,7 @@ samples are merged into one with the sum of their weights; samples whose label d
 their context (the theorems do not speak about them) are set aside and counted, never lost silently.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from attomaton.base.face import Tabular
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, counted, listed
-from attomaton.numerics import ragged_indices, row_pointer, scramble
+from attomaton.numerics import ragged_indices, row_pointer, scramble, unique_inverse
 
 TOKENS = "a sequence of tokens"
 LIGHTEST, HEAVIEST = 1e-150, 1e150  # weights between which float64 holds every sum and ratio
@@ -84,7 +84,7 @@ class Samples(Tabular):
         This is the numbering of pairs used everywhere: in graphs, in training, on disk.
         """
         key = self.last[self.sample_of].astype(np.int64) * len(self.vocabulary) + self.token
-        return np.unique(key, return_inverse=True)
+        return unique_inverse(key)
 
     def _in_short(self) -> str:
         rows, here = int(self.rows.sum()), len(self)
@@ -285,6 +285,20 @@ def _bags(
         tokens.append((key[first] % K).astype(np.int32))
         counts.append(np.diff(first, append=len(key)).astype(np.int32))
     return np.concatenate(sizes), np.concatenate(tokens), np.concatenate(counts)
+
+
+def joined(several: Sequence[Samples]) -> Samples:
+    """Samples of one vocabulary one after the other, nothing merged."""
+    first = several[0]
+    columns = (
+        np.concatenate([getattr(s, name) for s in several])
+        for name in ("last", "label", "weight", "size", "token", "count", "rows", "source")
+    )
+    last, label, weight, size, token, count, rows, source = columns
+    return Samples(
+        first.vocabulary, last, label, weight, row_pointer(size), token, count, rows, source,
+        first.set_aside, first.tokens, first.windows,
+    )  # fmt: skip
 
 
 def merge_samples(s: Samples) -> Samples:

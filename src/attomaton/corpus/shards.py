@@ -4,6 +4,7 @@
                   NNNNN.ends   where its documents end, as 64-bit counts of tokens
                   NNNNN.json   its words in the order of their ids, and what was counted; written last
                   NNNNN.map    the ids of these words in the whole corpus
+                  NNNNN.run    its windows sorted by part, where shards are so many that runs are merged
 
 Words get their ids in the order of the shards, so they are numbered by first appearance in the whole text. Windows of
 documents stay inside them, and shards are cut between documents; those of a stream reach back into the shards before.
@@ -12,7 +13,7 @@ documents stay inside them, and shards are cut between documents; those of a str
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +21,18 @@ import numpy as np
 from jaxtyping import Int
 
 from attomaton.base.progress import Progress
-from attomaton.corpus.parts import Parts, Tally, cut_into_parts, has_run, write_run
+from attomaton.corpus.parts import (
+    RUNS,
+    KeyTally,
+    Parts,
+    Slots,
+    Tally,
+    cut_into_parts,
+    has_run,
+    merge_runs,
+    tally_keys,
+    write_run,
+)
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.text import add_text, no_words
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
@@ -32,6 +44,9 @@ from attomaton.disk.storage import write_whole
 
 SHARD = 1 << 22  # bytes of text in a shard
 MOST = 512  # shards of a text; beyond that they grow
+LARGEST = (
+    1 << 27
+)  # bytes of the largest shard; beyond that they are more, and their runs are merged into `MOST`
 
 # Calls a function of a module for each of some plain tasks, anywhere and in any order: the number and result of each.
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[tuple[int, Any]]]
@@ -67,10 +82,17 @@ class TextShards:
     context: int
     partial: bool  # windows of documents, which may be shorter than the context
 
+    merging: bool = False  # whether their runs are merged afterwards
+
     @property
     def numbers(self) -> range:
         """The shards."""
         return range(len(self.tokens))
+
+    @property
+    def place(self) -> str:
+        """Where their runs are written."""
+        return "shards" if self.merging else RUNS
 
 
 def one_after_the_other(
@@ -87,10 +109,13 @@ def read_shards(
     reading: Reading,
     vocabulary: Vocabulary | None,
     size: int,
+    most: int | None,
     run: Run,
     progress: Progress,
 ) -> tuple[Vocabulary, Parts]:
     """Cut a plain text into parts of about `size` incidences; `progress` is told the tokens gone through.
+
+    Last tokens with more than `most` incidences are divided into shards of their own.
 
     Shards that an interrupted process finished are taken as they are.
     """
@@ -102,7 +127,7 @@ def read_shards(
         texts = [
             TextShard(str(folder), i, str(path), span, reading) for i, span in enumerate(ranges)
         ]
-        heads = _gathered(run(write_shard, texts), lambda x: x.tokens, progress, 0, len(ranges))
+        heads = list(_in_order(run(write_shard, texts), lambda x: x.tokens, progress, 0))
         words = _merged_words(folder, len(ranges))
     else:  # tokens outside it are told with their lines: by one reader, who counts them
         text = TextShard(str(folder), 0, str(path), (0, path.stat().st_size), reading)
@@ -113,37 +138,65 @@ def read_shards(
     longest = max(head.longest for head in heads) if partial else sum(tokens)
     if longest < (2 if partial else context + 1):
         raise no_window(longest, context, partial)
-    shards = TextShards(str(folder), tokens, len(words), context, partial)
-    total = sum(tokens)
-    tallies = _gathered(
-        run(tally_shard, [(shards, i) for i in shards.numbers]), lambda x: x.tokens, progress, total, len(tokens)
-    )  # fmt: skip
-    part_of, parts = cut_into_parts(tallies, words, "position", size)
-    write_whole(folder / "part_of", lambda file: file.write_bytes(part_of.astype("<i8").data))
-    _gathered(
-        run(sort_shard, [(shards, i) for i in shards.numbers]),
-        int,
-        progress,
-        2 * total,
-        len(tokens),
+    shards = TextShards(
+        str(folder), tokens, len(words), context, partial, merging=len(tokens) > MOST
     )
-    return words, parts
+    total = sum(tokens)
+    tallies = _in_order(
+        run(tally_shard, [(shards, i) for i in shards.numbers]), lambda x: x.tokens, progress, total
+    )
+
+    def keys(heavy: Sequence[tuple[int, int]]) -> Iterable[list[KeyTally]]:
+        tasks = [(shards, i, heavy) for i in shards.numbers]
+        return (tally for _, tally in run(tally_heavy, tasks))
+
+    slots, parts = cut_into_parts(tallies, words, "position", size, most, keys)
+    slots.write(folder / "slots.safetensors")
+    for _ in _in_order(
+        run(sort_shard, [(shards, i) for i in shards.numbers]), int, progress, 2 * total
+    ):
+        pass
+    if not shards.merging:
+        return words, parts
+    # Neighbours together, as evenly as may be: a part has a piece in every run.
+    groups = np.array_split(np.arange(len(tokens)), MOST)
+    tasks = [(str(folder), i, group.tolist()) for i, group in enumerate(groups)]
+    for _ in run(merge_group, tasks):
+        progress(0, 1, "reading: merging what was sorted")
+    return words, replace(parts, runs=len(groups))
 
 
-def _gathered(
+def _in_order(
     results: Iterable[tuple[int, Any]],
     tokens: Callable[[Any], int],
     progress: Progress,
     done: int,
-    count: int,
-) -> list[Any]:
+) -> Iterator[Any]:
     """Results in the order of the shards, however they come; `done` tokens were gone through before."""
-    found: list[Any] = [None] * count
-    for i, result in results:
-        found[i] = result
-        done += tokens(result)
-        progress(0, 1, f"reading: {done:,} tokens gone through")
-    return found
+
+    def told() -> Iterator[tuple[int, Any]]:
+        nonlocal done
+        for i, result in results:
+            done += tokens(result)
+            progress(0, 1, f"reading: {done:,} tokens gone through")
+            yield i, result
+
+    return in_order(told())
+
+
+def in_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    """The results of tasks 0, 1, … in this order, however they come; those that come early wait.
+
+    >>> list(in_order([(1, "b"), (0, "a"), (2, "c")]))
+    ['a', 'b', 'c']
+    """
+    waiting: dict[int, Any] = {}
+    following = 0
+    for number, result in results:
+        waiting[number] = result
+        while following in waiting:
+            yield waiting.pop(following)
+            following += 1
 
 
 # Bytes to ids
@@ -153,7 +206,7 @@ def shard_ranges(path: Path, split: str, tokeniser: Tokeniser) -> list[tuple[int
     """A text cut into ranges of bytes, where nothing is torn apart: no token, and no document that is not a stream."""
     mark = shard_mark(split, tokeniser)
     total = path.stat().st_size
-    size = max(SHARD, total // MOST)
+    size = min(max(SHARD, total // MOST), max(SHARD, LARGEST))
     cuts = [0]
     with path.open("rb") as file:
         while (at := cuts[-1] + size) < total and (cut := mark_after(file, at, mark)) < total:
@@ -231,14 +284,27 @@ def tally_shard(task: tuple[TextShards, int]) -> Tally:
     return Tally.of(shards.tokens[number], shard_windows(shards, number))
 
 
+def tally_heavy(task: tuple[TextShards, int, Sequence[tuple[int, int]]]) -> list[KeyTally]:
+    """What one shard holds of the last tokens that are to be divided."""
+    shards, number, heavy = task
+    return tally_keys(shard_windows(shards, number), heavy)
+
+
 def sort_shard(task: tuple[TextShards, int]) -> int:
     """Write the windows of one shard, sorted by part; its tokens."""
     shards, number = task
     folder = Path(shards.folder)
-    if not has_run(folder, number):
-        part_of = np.fromfile(folder / "part_of", "<i8")
-        write_run(folder, number, shard_windows(shards, number), part_of)
+    if not has_run(folder, number, shards.place):
+        slots = Slots.read(folder / "slots.safetensors")
+        write_run(folder, number, shard_windows(shards, number), slots, shards.place)
     return shards.tokens[number]
+
+
+def merge_group(task: tuple[str, int, list[int]]) -> None:
+    """Merge the runs of some neighbours into one, unless that is done."""
+    folder, number, several = Path(task[0]), task[1], task[2]
+    if not has_run(folder, number):
+        merge_runs(folder, number, "shards", several)
 
 
 def shard_windows(shards: TextShards, number: int) -> Windows:

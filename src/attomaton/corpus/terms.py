@@ -44,18 +44,25 @@ def tfidf(counts: csr_array, max_df: float = MAX_DF) -> TermWeights:
     >>> w.document_count.tolist(), w.weight.toarray().round(4).tolist()
     ([1, 2, 1], [[0.9422, 0.3352, 0.0], [0.0, 0.5797, 0.8148]])
     """
-    if not 0 < max_df <= 1:
-        raise UsageError(f"max_df is a share of the documents above 0 and up to 1, not {max_df}.")
     counts = csr_array(counts, dtype=float, copy=True)
     counts.sum_duplicates()
     counts.eliminate_zeros()
     N, terms = counts.shape
     df = np.bincount(counts.indices, minlength=terms)
-    # What a single document holds is never common, however few documents there are.
-    idf = np.where(df <= max(max_df * N, 1), np.log((1 + N) / (1 + df)) + 1, 0.0)
-    counts.data *= idf[counts.indices]
+    counts.data *= idf(df, N, max_df)[counts.indices]
     row = np.repeat(np.arange(N), np.diff(counts.indptr))
     norm = np.sqrt(sum_by(row, counts.data**2, N))
     counts.data /= np.where(norm > 0, norm, 1.0)[row]
     counts.eliminate_zeros()
     return TermWeights(counts, df)
+
+
+def idf(
+    document_count: Int[np.ndarray, " terms"], N: int, max_df: float
+) -> Float[np.ndarray, " terms"]:
+    """What a count of each term weighs; nothing where more than a share `max_df` of N documents hold the term."""
+    if not 0 < max_df <= 1:
+        raise UsageError(f"max_df is a share of the documents above 0 and up to 1, not {max_df}.")
+    # What a single document holds is never common, however few documents there are.
+    rare = document_count <= max(max_df * N, 1)
+    return np.where(rare, np.log((1 + N) / (1 + document_count)) + 1, 0.0)

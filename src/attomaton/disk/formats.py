@@ -60,7 +60,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - a line for each kind
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
+        return [*value] if {*map(type, value)} <= {str, int} else [plain(v) for v in value]
     if isinstance(value, (np.ndarray, np.generic)):
         return plain(value.tolist())
     if callable(getattr(value, "record", None)):
@@ -81,7 +81,14 @@ def key_of(name: str) -> str:
 
 def to_json(value: Any, indent: int | None = 2) -> str:
     """Strict JSON text of a record."""
-    return as_text(json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False))
+    value = plain(value)
+    if indent and value and isinstance(value, list) and {*map(type, value)} <= {str, int}:
+        # Long lists of labels as they are indented anyway, by the part of the library that is compiled.
+        gap = "\n" + " " * indent
+        return as_text(
+            f"[{gap}{json.dumps(value, ensure_ascii=False, separators=(f',{gap}', ': '))[1:-1]}\n]"
+        )
+    return as_text(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def fresh(path: Path) -> Path:

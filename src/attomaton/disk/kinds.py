@@ -49,10 +49,12 @@ def _files(*names: str, **folders: str) -> dict[str, str]:
 
 
 _CORPUS = (
-    r"(parts|vocabulary)\.json|embeddings\.safetensors|part_of|runs|runs/\d+\.(run|at\.npy)|"
-    r"shards|shards/\d+\.(ids|ends|map|json)"
+    r"(parts|vocabulary)\.json|(embeddings|slots)\.safetensors|runs|runs/\d+\.(run|at\.npy)|"
+    r"shards|shards/\d+\.(ids|ends|map|json|run|at\.npy)"
 )
-_COLUMNS = r"\d+\.parquet"
+_COLUMNS = r"\d+(-\d+)?\.parquet"
+_SHARD = r"\d+\.(edges|cyclic|json|written\.json|half-\d+\.\w+|\w+\.torn-\d+)"
+_DIVIDED = rf"\d+|\d+/(graph|svm|luce|(luce|theta)-\d+|{_SHARD})"
 # What `disk.provenance` and the pages write.
 _TOLD = _files(
     "config.toml", "command.txt", "env.json", "summary.json", "status.json", "index.html",
@@ -66,14 +68,16 @@ KINDS = {
         Kind(
             "model", 3, ("fit",),
             _files("model.json", "vocabulary.json", "arrays.safetensors", samples=_COLUMNS, pairs=_COLUMNS,
-                   edges=_COLUMNS, corpus=_CORPUS),
-            numbered=r"part-\d+\.json", scratch=("corpus", "part-*.json"), pieces=("part-*.json", "corpus/parts.json"),
+                   edges=_COLUMNS, corpus=_CORPUS, divided=_DIVIDED),
+            numbered=r"part-\d+\.json", scratch=("corpus", "divided", "part-*.json"),
+            pieces=("part-*.json", "corpus/parts.json"),
         ),
         Kind(
             "run", 2, ("train", "demo", "dynamics", "reproduce", "dimensions", "bootstrap"),
             {**_TOLD, **_files(
-                "metrics.parquet", "state.safetensors", "checkpoint.safetensors", "vocabulary.json", "model",
-                "data.parquet", "result.json", *_LEVELS, checkpoints=r"[^/]+\.safetensors",
+                "metrics.parquet", "state.safetensors", "snapshots.safetensors", "checkpoint.safetensors",
+                "vocabulary.json", "model",
+                "data.parquet", "classes.toml", "result.json", *_LEVELS, checkpoints=r"[^/]+\.safetensors",
                 pieces=r"\d+-\d+\.(json|safetensors)")},
             inner=("model",), scratch=("checkpoints", "pieces"),
             pieces=("checkpoint.safetensors", "checkpoints/*.safetensors", "pieces/*.json", "pieces/*.safetensors"),
@@ -86,6 +90,10 @@ KINDS = {
             "verification", 2, ("verify",),
             {**_TOLD, **_files("panels.parquet", "report.html", "report.md", claims=r"[^/]+\.json")},
             pieces=("claims/*.json",),
+        ),
+        Kind(
+            "probe", 1, ("probe", "snap"),
+            {**_TOLD, **_files("model", "texts.json", "attention.safetensors")}, inner=("model",),
         ),
         Kind(
             "predictor", 3, ("tune",),

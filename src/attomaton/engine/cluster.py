@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,7 @@ class Cluster:
                 raise UsageError(f"no Ray cluster at {address} ({error}).") from error
             self.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
-    def run(self, work: Work, tasks: Sequence[Task], *common: Any) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, tasks: Iterable[Task], *common: Any) -> Iterator[tuple[int, Any]]:
         """As they finish; no more are handed out than the workers can take soon."""
         running: dict[Any, int] = {}
         try:

@@ -4,7 +4,7 @@ import contextlib
 import importlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from operator import is_
@@ -18,10 +18,14 @@ from attomaton.errors import UsageError
 # A fresh interpreter: what runs in this one (JAX, a server's threads) does not survive a fork.
 _CONTEXT = get_context("spawn")
 # Each process computes on one core; a library that starts threads of its own would only be in the way.
-# On a GPU none may take all of its memory.
+# On a GPU none may take all of its memory. Arrays of a few megabytes come and go by the thousand: memory that is handed
+# back to the system each time has to be cleared by it again.
 _SETTINGS = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 26),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 
 
@@ -40,18 +44,25 @@ class Processes:
         self._memory = available_memory() if memory is None else memory
         self._crew: list[_Worker] = []
 
-    def run(self, work: Work, tasks: Sequence[Task], *common: Any) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Work, tasks: Iterable[Task], *common: Any) -> Iterator[tuple[int, Any]]:
         """As they finish."""
         backlog, name = Backlog(tasks, self._memory), f"{work.__module__}:{work.__qualname__}"
-        while len(self._crew) < min(self.workers, max(len(tasks), 1)):
+        many = max(len(tasks), 1) if isinstance(tasks, Sequence) else self.workers
+        while len(self._crew) < min(self.workers, many):
             self._crew.append(_Worker())
+        done, failed = list[tuple[int, Any]](), None
         try:
-            while backlog:
-                for worker in self._crew:
+            while backlog or done or failed is not None:
+                for worker in self._crew if failed is None else ():
                     if worker.task is None and (task := backlog.take()) is not None:
                         worker.give(name, task, common)
+                yield from done  # while they are at work
+                done.clear()
+                if failed is not None:
+                    raise failed
                 busy = [w for w in self._crew if w.task is not None]
-                ready = wait([w.pipe for w in busy] + [w.process.sentinel for w in busy])
+                ends = [x for w in busy for x in (w.pipe, w.process.sentinel)]
+                ready = wait(ends) if ends else []  # nothing to wait for once the last is done
                 for i, worker in enumerate(self._crew):
                     if worker.task is None:
                         continue
@@ -64,9 +75,10 @@ class Processes:
                             continue
                         backlog.finish(number)
                         fine, value = answer
-                        if not fine:
-                            raise value
-                        yield number, value
+                        if fine:
+                            done.append((number, value))
+                        else:
+                            failed = value
         except BaseException:
             self.close()  # what still runs would answer to nobody
             raise

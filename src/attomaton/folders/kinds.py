@@ -77,10 +77,13 @@ def read_contents(folder: Path, kind: str) -> Contents:
         return ways(kind).read(folder)
 
 
-def compared(a: Path, b: Path, kind: str, maker: str | None) -> Graphs | Training | Cells | Tables:
-    """What only their kind can tell of how two folders differ."""
+def compared(
+    a: Path, b: Path, kind: str, maker: str | None, most: int = 5
+) -> Graphs | Training | Cells | Tables:
+    """What only their kind can tell of how two folders differ; of models, `most` changes of each sort in words."""
     with _readable(f"{a} or {b}"):
-        return ways(kind).differ.get(maker or "", table_difference)(a, b)
+        differ = ways(kind).differ.get(maker or "", table_difference)
+        return model_difference(a, b, most) if differ is model_difference else differ(a, b)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ MODEL/attomaton.json       what this folder is
       samples/NNN.parquet  the merged samples (evidence for explanations)
       pairs/NNN.parquet    last, token: component (numbered within its last token), level, scores
       edges/NNN.parquet    last, from, to: weight of the priority edge, multiplier of its margin
+                           (samples and edges of a part that was divided: NNN-SSSSS.parquet, one for each shard)
       arrays.safetensors   embeddings if given; W_svm and W_fin if asked for (dense)
 
 A part holds whole last tokens, ascending. Each of the three folders is a Parquet data set that other tools read as one
@@ -14,7 +15,7 @@ rows of its last token are read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -65,12 +66,14 @@ LARGEST = 1e50  # of an embedding's numbers
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a model: its number, and its first and final last token."""
+    """One part of a model: its number, and its first and final last token; how many shards it was divided into."""
 
     part: int
     first_last: int
     final_last: int
     weight: float
+    _: KW_ONLY
+    shards: int | None = absent()
 
 
 @dataclass(frozen=True)
@@ -125,21 +128,61 @@ def write_part(work: Path, number: int, limit: Limit) -> SolvedPart:
 
     The record of a part is its last file: where it is, the part is complete.
     """
-    tables = {"samples": _sample_columns(limit), "pairs": _pair_columns(limit),
+    tables = {"samples": _sample_columns(limit.samples), "pairs": _pair_columns(limit),
               "edges": _edge_columns(limit)}  # fmt: skip
     for name, columns in tables.items():
-        (work / name).mkdir(exist_ok=True)
-        # A sample is a row of some thirty tokens: fewer of them make a group of the same size.
-        group = ROW_GROUP // 8 if name == "samples" else ROW_GROUP
-        write_whole(
-            work / name / f"{number:03d}.parquet",
-            lambda path, x=columns, g=group: write_columns(path, x, g),  # type: ignore[misc]
-        )
+        _write_table(work, name, _file(number), columns)
     lasts = limit.graph.last_tokens
     weight, summary = limit.samples.total_weight, limit.summary()
     record = SolvedPart(number, int(lasts[0]), int(lasts[-1]), weight, summary)
     write_whole(_part_record(work, number), lambda path: write_json(path, record))
     return record
+
+
+def _write_table(work: Path, name: str, file: str, columns: Mapping[str, Any]) -> None:
+    (work / name).mkdir(exist_ok=True)
+    # A sample is a row of some thirty tokens: fewer of them make a group of the same size.
+    group = ROW_GROUP // 8 if name == "samples" else ROW_GROUP
+    write_whole(work / name / file, lambda path: write_columns(path, columns, group))
+
+
+def _file(number: int, shard: int | None = None) -> str:
+    """The file of a part in each of the three folders, or of one of its shards."""
+    return f"{number:03d}.parquet" if shard is None else f"{number:03d}-{shard:05d}.parquet"
+
+
+def _files(folder: Path, name: str, part: Part) -> list[Path]:
+    """The files of a part in one of the three folders; its pairs are together even where it was divided."""
+    divided = part.shards is not None and name != "pairs"
+    shards = range(part.shards or 0) if divided else [None]
+    return [folder / name / _file(part.part, shard) for shard in shards]
+
+
+def write_shard_samples(work: Path, number: int, shard: int, samples: Samples) -> None:
+    """Write the samples of one shard of a divided part; shards follow each other by label."""
+    _write_table(work, "samples", _file(number, shard), _sample_columns(samples))
+
+
+def read_shard(work: Path, number: int, shard: int, vocabulary: Vocabulary) -> Samples:
+    """The samples of one shard as they were written."""
+    x = read_rows([work / "samples" / _file(number, shard)], SAMPLES, "last", None)
+    return Samples(
+        vocabulary, x["last"], x["label"], x["weight"], row_pointer(x["tokens.length"]), x["tokens"],
+        x["counts"], x["rows"], x["source"],
+    )  # fmt: skip
+
+
+def write_shard_edges(work: Path, number: int, shard: int, values: Sequence[np.ndarray]) -> None:
+    """Write the edges of one shard of a divided part, column by column (`EDGES`)."""
+    ends = (x.astype(np.int32) for x in values[:3])
+    columns = dict(zip(EDGES, (*ends, *values[3:]), strict=True))
+    _write_table(work, "edges", _file(number, shard), columns)
+
+
+def write_pairs(work: Path, limit: Limit, record: SolvedPart) -> None:
+    """Write the pairs of a divided part, then its record; the samples and edges of its shards are there."""
+    _write_table(work, "pairs", _file(record.part), _pair_columns(limit))
+    write_whole(_part_record(work, record.part), lambda path: write_json(path, record))
 
 
 def finished_part(work: Path, number: int) -> SolvedPart | None:
@@ -166,7 +209,7 @@ def write_head(
 ) -> Summary:
     """Write what holds the parts together; returns the summary of the whole."""
     summary = merge_summaries([(p.weight, p.summary) for p in parts])
-    table = [Part(p.part, p.first_last, p.final_last, p.weight) for p in parts]
+    table = [Part(p.part, p.first_last, p.final_last, p.weight, shards=p.shards) for p in parts]
     write_json(work / "vocabulary.json", list(vocabulary.labels))
     if arrays:
         write_arrays(work / "arrays.safetensors", arrays)
@@ -196,10 +239,10 @@ def _arrays(limit: Limit, dense: bool) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _sample_columns(limit: Limit) -> dict[str, Any]:
+def _sample_columns(samples: Samples) -> dict[str, Any]:
     import pyarrow as pa
 
-    samples, start = limit.samples, pa.array(limit.samples.start)
+    start = pa.array(samples.start)
     tokens, counts = (
         pa.LargeListArray.from_arrays(start, pa.array(x)) for x in (samples.token, samples.count)
     )
@@ -266,14 +309,19 @@ class ModelFolder:
             raise DataError(f"{table}: embeddings whose products no number can hold; {AGAIN}.")
         return Embeddings(arrays["E"])
 
-    def rows(self, name: str, columns: Sequence[str], wanted: np.ndarray | None = None) -> Columns:
-        """Columns of `samples`, `pairs` or `edges`: all rows, or those of the wanted last tokens."""
-        numbers = [
-            p.part
-            for p in self.record.parts
-            if wanted is None or ((p.first_last <= wanted) & (wanted <= p.final_last)).any()
-        ] or [0]  # of which nothing is wanted
-        files = [self.folder / name / f"{n:03d}.parquet" for n in numbers]
+    def rows(
+        self, name: str, columns: Sequence[str], wanted: "np.ndarray | Part | None" = None
+    ) -> Columns:
+        """Columns of `samples`, `pairs` or `edges`: all rows, those of the wanted last tokens, or those of a part."""
+        if isinstance(wanted, Part):
+            parts, wanted = [wanted], None
+        else:
+            parts = [
+                p
+                for p in self.record.parts
+                if wanted is None or ((p.first_last <= wanted) & (wanted <= p.final_last)).any()
+            ] or [self.record.parts[0]]  # of which nothing is wanted
+        files = [path for part in parts for path in _files(self.folder, name, part)]
         return read_rows(files, columns, "last", wanted)
 
     def last_tokens(self) -> Columns:
@@ -296,17 +344,33 @@ class ModelFolder:
             **counts,
         }
 
-    def limit(self, lasts: Iterable[Label] | None = None, samples: bool = True) -> Limit:
+    def limit(
+        self,
+        lasts: Iterable[Label] | None = None,
+        samples: bool = True,
+        weights: bool | None = None,
+    ) -> Limit:
         """The fitted limit as it was saved: all of it, or what belongs to some last tokens.
 
-        Without its `samples`, most of what it holds, it predicts as well, and has no evidence to show.
+        Without its `samples`, most of what it holds, it predicts as well, and has no evidence to show; `weights` says
+        whether its edges have theirs nevertheless.
 
         A limit opened for some last tokens answers everything about contexts that end in them; its norms, loss floor
         and certificates are those of the whole.
         """
         self.files.check()
         vocabulary = self.vocabulary
-        return self._limit(None if lasts is None else _known(vocabulary, lasts), samples)
+        wanted = None if lasts is None else _known(vocabulary, lasts)
+        return self._limit(wanted, samples, samples if weights is None else weights)
+
+    def all_rows(self) -> tuple[Samples, Columns]:
+        """All samples, and of all pairs `last`, `token`, `svm_score` and `finite_score`: a limit without its edges."""
+        self.files.check()
+        samples = self.samples(None)
+        finite = "finite_score" if self.coupled else "log_pi"
+        pairs = self.rows("pairs", ("last", "token", "svm_score", finite))
+        _check_ids(self.folder / "pairs", pairs, ("last", "token"), len(self.vocabulary))
+        return samples, {**pairs, "finite_score": pairs[finite]}
 
     def limits(self) -> Iterator[Limit]:
         """The fitted limit part by part, each of whole last tokens; under embeddings that couple them, in one."""
@@ -315,7 +379,12 @@ class ModelFolder:
             yield self._limit(None)
             return
         for part in self.record.parts:
-            yield self._limit(np.arange(part.first_last, part.final_last + 1))
+            yield self._limit(part)
+
+    def part(self, i: int) -> Limit:
+        """What belongs to the last tokens of one part, without its samples; not where last tokens are coupled."""
+        self.files.check()
+        return self._limit(self.record.parts[i], samples=False, weights=False)
 
     def errors(self, limit: Limit) -> SoftErrors:
         """The standard errors of its limit, part by part as asked for; all in one where last tokens are coupled."""
@@ -325,9 +394,7 @@ class ModelFolder:
 
         def make(i: int) -> StandardErrors:
             self.files.check()
-            files = [self.folder / "samples" / f"{p.part:03d}.parquet" for p in parts]
-            rows = read_rows(files if self.coupled else [files[i]], SAMPLES, "last", None)
-            behind = _samples(self.folder, self.vocabulary, rows, self.record.summary)
+            behind = self.samples(None if self.coupled else parts[i])
             end = int(last[-1]) if self.coupled else parts[i].final_last
             graph = limit.graph.between(int(lasts[i]), end)
             log_pi = limit.finite.log_pi[pairs[i] :][: len(graph.pair_last)]
@@ -340,28 +407,41 @@ class ModelFolder:
         """Whether embeddings couple last tokens."""
         return self.embeddings is not None and not self.embeddings.orthonormal
 
-    def _limit(self, wanted: np.ndarray | None, samples: bool = True) -> Limit:
+    def samples(self, wanted: np.ndarray | Part | None) -> Samples:
+        """The samples of all last tokens, of those wanted or of a part."""
+        rows = self.rows("samples", SAMPLES, wanted)
+        return _samples(self.folder, self.vocabulary, rows, self.record.summary)
+
+    def _limit(
+        self, wanted: np.ndarray | Part | None, samples: bool = True, weights: bool = True
+    ) -> Limit:
         """What belongs to some last tokens, ascending; all of it where they are coupled."""
-        folder, summary, vocabulary = self.folder, self.record.summary, self.vocabulary
+        folder, vocabulary = self.folder, self.vocabulary
         coupled = self.coupled
         wanted = None if coupled else wanted
         pairs = self.rows("pairs", PAIRS + COUPLED * coupled, wanted)
         # Weights and multipliers of edges are evidence as well.
-        names = EDGES if samples else EDGES[:3]
+        names = EDGES if samples else EDGES[: 4 if weights else 3]
         graph = _graph(folder, vocabulary, pairs, edges := self.rows("edges", names, wanted))
-        none = np.zeros(0, np.int64)
-        rows = self.rows("samples", SAMPLES, wanted if samples else none)
-        behind = _samples(folder, vocabulary, rows, summary)
+        behind = self.samples(wanted if samples else np.zeros(0, np.int64))
         seen, paired = (
             x[np.flatnonzero(np.diff(x, prepend=-1))] for x in (behind.last, graph.pair_last)
         )
         if samples and not np.array_equal(seen, paired):
             raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
+        return self.assembled(
+            graph, pairs, behind, _multiplier(graph, edges) if samples else np.zeros(0)
+        )
+
+    def assembled(
+        self, graph: PriorityGraph, pairs: Columns, behind: Samples, multiplier: np.ndarray
+    ) -> Limit:
+        """The limit that these scores of pairs make, with the norms and certificates of the whole."""
+        summary, coupled = self.record.summary, self.coupled
         told = summary.certificates
         score, log_pi = pairs["svm_score"], pairs["log_pi"]
         svm = GraphSVM(
-            pairs["svm_coefficient"] if coupled else score, score,
-            _multiplier(graph, edges) if samples else np.zeros(0),
+            pairs["svm_coefficient"] if coupled else score, score, multiplier,
             KKT(told.svm_primal, told.svm_dual, told.svm_gap), summary.svm_norm,
         )  # fmt: skip
         finite = FiniteComponent(
@@ -488,15 +568,16 @@ def _samples(folder: Path, vocabulary: Vocabulary, columns: Columns, summary: Su
     head = columns["last"].astype(np.int64) * K + columns["label"]
     if not np.array_equal(length, columns["counts.length"]) or (np.diff(head) < 0).any():
         raise DataError(f"{place}: its columns do not fit together; {AGAIN}.")
-    owner = np.repeat(np.arange(len(length)), length)
-    own = np.bincount(owner[tokens == columns["label"][owner]], minlength=len(length))
-    ascending = (tokens[1:] > tokens[:-1]) | (owner[1:] > owner[:-1])
-    if (own != 1).any() or not ascending.all():
+    start = row_pointer(length)
+    own = start.searchsorted(np.flatnonzero(tokens == np.repeat(columns["label"], length)), "right")
+    ascending = tokens[1:] > tokens[:-1]
+    ascending[start[1:-1] - 1] = True  # from one bag to the next
+    if not np.array_equal(own, np.arange(1, len(length) + 1)) or not ascending.all():
         raise DataError(f"{place}: tokens are not distinct with the label among them; {AGAIN}.")
     if columns["weight"].dtype.kind != "f" or (columns["weight"] <= 0).any():
         raise DataError(f"{place}: column 'weight' holds more than positive numbers; {AGAIN}.")
     return Samples(
-        vocabulary, columns["last"], columns["label"], columns["weight"], row_pointer(length),
+        vocabulary, columns["last"], columns["label"], columns["weight"], start,
         tokens, columns["counts"], columns["rows"], columns["source"],
         SetAside(summary.dropped, float(summary.dropped)), summary.tokens, summary.windows,
     )  # fmt: skip

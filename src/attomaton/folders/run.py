@@ -1,11 +1,83 @@
-"""A training run on disk: its records."""
+"""A training run on disk: its records and its snapshots."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from attomaton.disk.formats import AGAIN, read_table
-from attomaton.errors import DataError
+from attomaton.disk.formats import AGAIN, expect_arrays, read_arrays, read_table, write_arrays
+from attomaton.errors import DataError, counted
+from attomaton.mechanics.experiment.snapshots import Snapshots
+
+SNAPSHOTS = "snapshots.safetensors"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How much of the way a run kept: snapshots of how many pairs and last tokens, of how many there are."""
+
+    snapshots: int = 0
+    pairs: int = 0
+    of_pairs: int = 0
+    last_tokens: int = 0
+    of_last_tokens: int = 0
+
+    @property
+    def said(self) -> str:
+        """In words.
+
+        >>> Kept().said, Kept(201, 13, 13, 3, 3).said
+        ('no snapshots kept', '201 snapshots of all 13 pairs')
+        """
+        if not self.snapshots:
+            return "no snapshots kept"
+        found = counted(self.snapshots, "snapshot")
+        if self.pairs == self.of_pairs:
+            return f"{found} of all {self.pairs:,} pairs"
+        lasts = counted(self.last_tokens, "last token")
+        return (
+            f"{found} of {self.pairs:,} of {self.of_pairs:,} pairs: those of {lasts} out of {self.of_last_tokens:,}, "
+            "the heaviest"
+        )
+
+
+def kept_of(found: Snapshots | None) -> Kept:
+    """What a run says of its snapshots."""
+    if found is None:
+        return Kept()
+    lasts = len(np.unique(found.last))
+    return Kept(len(found.steps), len(found.last), found.pairs, lasts, found.last_tokens)
+
+
+def write_snapshots(folder: Path, found: Snapshots | None) -> None:
+    """Write the snapshots of a run, where it kept any."""
+    if found is not None:
+        totals = np.array([found.pairs, found.last_tokens])
+        arrays = {
+            "steps": found.steps,
+            "scores": found.scores,
+            "last": found.last,
+            "token": found.token,
+        }
+        write_arrays(folder / SNAPSHOTS, {**arrays, "totals": totals})
+
+
+def read_snapshots(folder: Path | str) -> Snapshots | None:
+    """The snapshots of a run; None of one that kept none, as runs of earlier versions did."""
+    path = Path(folder) / SNAPSHOTS
+    names = ("steps", "scores", "last", "token", "totals")
+    arrays = read_arrays(path, names)
+    if not arrays:
+        return None
+    expect_arrays(
+        path, arrays, {"steps": ("i", (None,)), "last": ("i", (None,)), "totals": ("i", (2,))}
+    )
+    shape = len(arrays["steps"]), len(arrays["last"])
+    expect_arrays(path, arrays, {"token": ("i", shape[1:]), "scores": ("f", shape)})
+    pairs, lasts = arrays["totals"].tolist()
+    return Snapshots(
+        arrays["steps"], arrays["scores"], arrays["last"], arrays["token"], pairs, lasts
+    )
 
 
 def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:

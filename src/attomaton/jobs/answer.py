@@ -5,12 +5,12 @@ The file appears when all of it is there. A row that cannot be read is answered 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
 from math import inf, isinf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,20 +27,19 @@ from attomaton.disk.storage import check_file, is_folder, write_whole
 from attomaton.engine.tasks import Engine, Here, Task
 from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import ModelFolder
+from attomaton.folders.shared import joined, leave_part
 from attomaton.mechanics.theory.automaton import Automaton, Unknown
-from attomaton.mechanics.theory.evidence import VERDICTS
-from attomaton.mechanics.theory.information import Covariances, SoftErrors
-from attomaton.mechanics.theory.many import with_reasons
+from attomaton.mechanics.theory.evidence import VERDICTS, Reach
+from attomaton.mechanics.theory.information import SoftErrors
+from attomaton.mechanics.theory.many import answer_many, with_reasons
 from attomaton.mechanics.theory.prediction import answer_table
 from attomaton.numerics import row_pointer
 from attomaton.report.text.rows import csv_lines, json_lines
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
 INVALID = "invalid"
-LARGE = (
-    1 << 23
-)  # bytes of a file of contexts from which on workers divide what intervals need of a model
-AHEAD = 6  # pieces for each worker that are read before the first of them is written
+LARGE = 1 << 23  # bytes of a file of contexts from which on workers open a model together
+AHEAD = 3  # pieces that are read before somebody asks for them
 
 
 @dataclass(frozen=True)
@@ -117,21 +116,21 @@ def answer_file(
             raise UsageError(f"{out}: is the file that is read; name another one.")
     kind = ".jsonl" if out is None else out.suffix.lower()
     engine = engine or Here()
-    here, where, sign = isinstance(engine, Here), str(model.resolve()), _sign(model)
+    where, sign = str(model.resolve()), _sign(model)
     # What is wrong with a model is said before anything is read; workers open it themselves.
-    door = _opened(where, sign, None) if here else _door(where)
+    door = _found(where, sign)
     counts = Tally()
 
     def pieces() -> Iterator[Any]:
         nonlocal counts
         large = not file.is_file() or file.stat().st_size > LARGE
-        shares = isinstance(door, ModelFolder) and asked.sure and large
-        with TemporaryDirectory(prefix="attomaton-") if shares else nullcontext() as shared:
+        divided = isinstance(door, ModelFolder) and large and not door.coupled
+        with TemporaryDirectory(prefix="attomaton-") if large else nullcontext() as shared:
             how = (where, sign, shared, asked, kind)
-            if isinstance(door, ModelFolder) and shared:
-                parts = [Task(i, i) for i in range(1 if door.coupled else len(door.record.parts))]
-                for i, _ in enumerate(engine.run(weigh_part, parts, *how)):
-                    progress(0, 1, f"intervals, part {i + 1} of {len(parts)}")
+            if isinstance(door, ModelFolder) and divided:
+                parts = [Task(i, i) for i in range(len(door.record.parts))]
+                for i, _ in enumerate(engine.run(open_part, parts, *how)):
+                    progress(0, 1, f"opening the model, part {i + 1} of {len(parts)}")
             for some, tally, rows in _answers(context_rows(file, format, column), how, engine):
                 counts += tally
                 what = f"{counts.rows:,} contexts"
@@ -144,47 +143,46 @@ def answer_file(
 
     if out is None:
         for text in pieces():
-            put(text.decode())
+            put(_taken(text).decode())
     else:
         write_whole(out, lambda path: _write(path, kind, pieces()))
     return Answered(None if out is None else str(out), counts, time.perf_counter() - begin)
 
 
 def _answers(
-    read: Iterable[Rows], how: tuple[Any, ...], engine: Engine
+    read: Iterator[Rows], how: tuple[Any, ...], engine: Engine
 ) -> Iterator[tuple[Any, Tally, Rows]]:
     """What is to be written, piece by piece in their order, and how far that is."""
-    first, size = True, 1 if isinstance(engine, Here) else AHEAD * engine.workers
-    for some in _ahead(iter(read), size):
-        tasks = [Task(i, (rows, first and not i)) for i, rows in enumerate(some)]
-        found: dict[int, tuple[Any, Tally]] = {}
-        following = 0
-        for number, answer in engine.run(answer_piece, tasks, *how):
-            found[number] = answer
-            while following in found:  # written while others are still at work
-                yield (*found.pop(following), replace(some[following], cells=[]))
-                following += 1
-        first = False
+    some: dict[int, Rows] = {}
+
+    def tasks() -> Iterator[Task]:
+        for i, rows in enumerate(read if isinstance(engine, Here) else _ahead(read)):
+            some[i] = replace(rows, cells=())
+            yield Task(i, (rows, not i))
+
+    found: dict[int, tuple[Any, Tally]] = {}
+    following = 0
+    for number, answer in engine.run(answer_piece, tasks(), *how):
+        found[number] = answer
+        while following in found:  # written while others are still at work
+            yield (*found.pop(following), some.pop(following))
+            following += 1
 
 
-def _ahead(read: Iterator[Rows], size: int) -> Iterator[list[Rows]]:
-    """Several at a time; the next are read while somebody else works on these."""
-    if size == 1:
-        yield from ([rows] for rows in read)
-        return
+def _ahead(read: Iterator[Rows]) -> Iterator[Rows]:
+    """The next are read while somebody else works on these."""
     with ThreadPoolExecutor(1) as beside:
-        some = list(islice(read, size))
-        while some:
-            following = beside.submit(lambda: list(islice(read, size)))
-            yield some
-            some = following.result()
+        following = [beside.submit(next, read, None) for _ in range(AHEAD)]
+        while (rows := following.pop(0).result()) is not None:
+            following.append(beside.submit(next, read, None))
+            yield rows
 
 
 def _write(path: Path, kind: str, pieces: Iterator[Any]) -> None:
     if kind != ".parquet":
         with path.open("wb") as file:
             for text in pieces:
-                file.write(text)
+                file.write(_taken(text))
         return
     from pyarrow import parquet
 
@@ -206,31 +204,9 @@ def _write(path: Path, kind: str, pieces: Iterator[Any]) -> None:
 # Where the work is done
 
 
-def weigh_part(model: str, sign: object, shared: str, asked: Asked, kind: str, part: int) -> None:
-    """Make what intervals need of one part of a model, and leave it in a folder for all workers."""
-    by = _opened(model, sign, shared)
-    if by.automaton.limit.dependent:
-        return
-    made = by.errors.errors(part).covariances()
-    with suppress(OSError):  # where there is no room for it, each makes its own
-        (work := Path(shared, f"{part}.new")).mkdir()
-        for name, value in vars(made).items():
-            np.save(work / f"{name}.npy", value)
-        work.rename(Path(shared, str(part)))
-
-
-def _made(shared: str | None, part: int) -> Covariances | None:
-    """What was left there, if it was: looked into, not held in memory."""
-    if shared is None or not (folder := Path(shared, str(part))).is_dir():
-        return None
-    files = {x.name: folder / f"{x.name}.npy" for x in fields(Covariances)}
-    # An empty file cannot be looked into.
-    return Covariances(
-        **{
-            name: np.load(file, "r" if file.stat().st_size > 4096 else None)
-            for name, file in files.items()
-        }
-    )
+def open_part(model: str, sign: object, shared: str, asked: Asked, kind: str, part: int) -> None:
+    """Open one part of a model, and leave what answers need of it in a folder for all workers."""
+    leave_part(_found(model, sign), part, asked.sure, Path(shared))
 
 
 def answer_piece(
@@ -246,7 +222,7 @@ def answer_piece(
     import pyarrow.compute as pc
 
     rows, first = payload
-    by = _opened(model, sign, shared)
+    by = _opened(model, sign, shared, asked.sure)
     by_limit = isinstance(by, _Limit)
     read = read_cells(rows, by.automaton.limit.graph.vocabulary if by_limit else by.vocabulary)
     n, faults = len(rows.cells), read.faults
@@ -266,7 +242,30 @@ def answer_piece(
     table = table.add_column(0, "row", pa.array(np.arange(rows.first, rows.first + n)))
     if kind == ".parquet":
         return table, tally
-    return (json_lines(table) if kind == ".jsonl" else csv_lines(table, first)), tally
+    text = json_lines(table) if kind == ".jsonl" else csv_lines(table, first)
+    return _left(text, shared, rows.first), tally
+
+
+def _left(text: bytes, shared: str | None, number: int) -> bytes | Path:
+    """A text, or the file it was left in where there is a folder for all: a pipe would copy it again and again."""
+    if shared is None or not (folder := Path(shared)).is_dir():
+        return text
+    file = folder / f"{number}.rows"
+    try:
+        file.write_bytes(text)
+    except OSError:  # no room
+        file.unlink(missing_ok=True)
+        return text
+    return file
+
+
+def _taken(text: bytes | Path) -> bytes:
+    """A text that may have been left in a file, which is gone then."""
+    if isinstance(text, bytes):
+        return text
+    found = text.read_bytes()
+    text.unlink()
+    return found
 
 
 def _count(which: Any) -> int:
@@ -281,24 +280,29 @@ class _Limit:
 
     automaton: Automaton
     errors: SoftErrors
+    reach: Reach
 
 
 @lru_cache(maxsize=1)
-def _opened(model: str, sign: object, shared: str | None) -> Any:
+def _opened(model: str, sign: object, shared: str | None, sure: bool) -> Any:
     """The limit or the predictor of a folder; opened anew where another lies there (`sign`).
 
-    What intervals need of a limit may be `shared` in a folder.
+    Its parts may be `shared` in a folder, with what intervals need where odds are to be `sure`.
     """
-    found = _door(model)
+    found = _found(model, sign)
     if not isinstance(found, ModelFolder):
         return found
-    limit = found.limit(samples=False)
-    errors = replace(found.errors(limit), covariances=partial(_made, shared))
-    return _Limit(Automaton(limit), errors)
+    if shared and not found.coupled and (parts := joined(found, Path(shared), sure)):
+        limit, reach, errors = parts
+    else:
+        limit = found.limit(samples=False)
+        reach, errors = Reach(limit.graph), found.errors(limit)
+    return _Limit(Automaton(limit), errors, reach)
 
 
-def _door(model: str) -> Any:
-    """What lies in a folder: a predictor, or a model to be opened."""
+@lru_cache(maxsize=1)
+def _found(model: str, sign: object) -> Any:
+    """What lies in a folder, as long as no other lies there (`sign`): a predictor, or a model to be opened."""
     if is_folder(model, "predictor"):
         from attomaton.predictor.model import Predictor
 
@@ -315,7 +319,14 @@ def _by_limit(by: _Limit, read: Read, asked: Asked) -> Any:
         one = Read(np.zeros(1, np.int64), np.ones(1, np.int64), {}, {})
         return _by_limit(by, one, asked).slice(0, 0)
     automaton = by.automaton
-    answers = automaton.predict_ids(read.ids, read.length, asked.radius, read.unknown())
+    answers = answer_many(
+        automaton.limit,
+        read.ids,
+        read.length,
+        asked.radius,
+        unknown=read.unknown(),
+        reach=by.reach,
+    )
     answers = with_reasons(answers) if asked.explain else answers
     errors = by.errors if asked.sure else None
     table = answer_table(automaton, answers, read.ends(), asked.top, errors)
@@ -328,7 +339,7 @@ def _by_predictor(predictor: Any, read: Read, asked: Asked) -> Any:
     import pyarrow as pa
 
     from attomaton.predictor.many import likeliest
-    from attomaton.predictor.model import taken_as
+    from attomaton.predictor.reasons import taken_as
 
     n = len(read.length)
     if not n:  # of which nothing is asked, for the names and kinds of the columns
@@ -372,15 +383,12 @@ def _by_predictor(predictor: Any, read: Read, asked: Asked) -> Any:
 
 def _reasons(predictor: Any, read: Read, backoff: bool) -> list[str]:
     """The branch and the main reason of every answer, in a line each."""
+    from attomaton.predictor.many import explained
     from attomaton.report.text.reasons import main_reason
 
-    words = [*map(predictor.vocabulary.__getitem__, read.ids)]
-    for at, label in read.outside.items():
-        words[at] = label
-    end = np.cumsum(read.length)
-    spans = zip(end.tolist(), read.length.tolist(), strict=True)
-    contexts = [tuple(words[b - n : b]) for b, n in spans]
-    told = {x: main_reason(predictor.explain(x, backoff, outside=0)) for x in set(contexts)}
+    contexts = [*map(tuple, read.labels(predictor.vocabulary))]
+    asked = list(dict.fromkeys(contexts))
+    told = dict(zip(asked, map(main_reason, explained(predictor, asked, backoff)), strict=True))
     return [told[x] for x in contexts]
 
 

@@ -15,7 +15,8 @@ from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment, package_version, provenance, run_folder
 from attomaton.disk.storage import check_place, new_folder
 from attomaton.folders.model import save_model
-from attomaton.jobs.train import train_beside_theory, training_records
+from attomaton.folders.run import write_snapshots
+from attomaton.jobs.train import SNAPSHOT_MB, train_beside_theory, training_records
 from attomaton.mechanics.experiment.train import metric_columns
 from attomaton.mechanics.theory.automaton import Automaton, Explanation
 from attomaton.mechanics.theory.limit import Limit, solve_limit
@@ -36,7 +37,8 @@ def demo_run(
     # Made first: where nothing can be written, that is said before the training.
     with new_folder(place, "demo") as work:
         limit = solve_limit(example_samples())
-        run = train_beside_theory(limit, every="log", progress=progress, **TRAINING)  # type: ignore[arg-type]
+        kept: Any = {"every": "log", "snapshots": round(SNAPSHOT_MB * 1e6), **TRAINING}
+        run = train_beside_theory(limit, progress=progress, **kept)
         records = training_records(run, limit)
         explanation = Automaton(limit).explain(CONTEXT)
         views = [graph_view(limit, int(k)) for k in limit.graph.last_tokens]
@@ -55,6 +57,7 @@ def demo_run(
         }
         provenance(work, TRAINING, summary)
         write_columns(work / "metrics.parquet", metric_columns(records, len(run.status)))
+        write_snapshots(work, run.snapshots)
         write_json(work / "status.json", {"status": run.status})
         pictures = _draw(work, limit, views, records, explanation)
         write_text(work / "index.html", _page(text, views, pictures))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.progress import Progress, quiet
+from attomaton.base.progress import Progress, quiet, shifted
 from attomaton.corpus.datasets import data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, ReadAs, Reading
@@ -24,7 +24,7 @@ from attomaton.disk.formats import write_columns, write_json
 from attomaton.disk.provenance import environment, peak_memory_mb, provenance
 from attomaton.disk.records import read_record
 from attomaton.disk.storage import Replaced, check_place, resumed_folder, write_whole
-from attomaton.engine.tasks import Engine
+from attomaton.engine.tasks import Engine, Here
 from attomaton.errors import AttomatonError, SolverError, UsageError, whole_number
 from attomaton.jobs.embeddings import WIDEST, Source, embeddings_source, input_files
 from attomaton.jobs.pieces import Piece, do_pieces
@@ -211,17 +211,29 @@ class _Asked:
         def place(piece: Piece) -> Path:
             return work / "pieces" / "{}-{}.json".format(*piece.payload)
 
+        now = 0, 1, ""
+
+        def tell(done: int, total: int, what: str) -> None:
+            nonlocal now
+            now = done, total, what
+            self.progress(done, total, what)
+
+        def within(done: int, total: int, what: str) -> None:
+            shifted(self.progress, now[0], now[1])(done, total, f"{now[2]}: {what}")
+
+        # Of pieces that run elsewhere only their ends are heard.
+        inner = within if self.engine is None or isinstance(self.engine, Here) else quiet
         return do_pieces(
             solve_point, pieces,
             lambda piece: read_record(path, Point) if (path := place(piece)).is_file() else None,
-            ledger=work, engine=self.engine, common=(self.samples, self.source.table, self.seed),
+            ledger=work, engine=self.engine, common=(self.samples, self.source.table, self.seed, inner),
             save=lambda piece, point: write_whole(place(piece), lambda path: write_json(path, point)),
-            failed=lambda point: point.found is None, progress=self.progress,
+            failed=lambda point: point.found is None, progress=tell,
         )  # fmt: skip
 
 
 def solve_point(
-    samples: Samples, table: Embeddings | None, seed: int, task: tuple[int, int]
+    samples: Samples, table: Embeddings | None, seed: int, progress: Progress, task: tuple[int, int]
 ) -> Point:
     """One dimension and draw, wherever this runs."""
     begin, (d, draw) = time.perf_counter(), task
@@ -232,7 +244,7 @@ def solve_point(
             vectors = drawn_embeddings(len(samples.vocabulary), d, seed + draw)
         else:
             vectors = _projected(table, d)
-        found = retrieval(solve_limit(samples, vectors))
+        found = retrieval(solve_limit(samples, vectors, progress=progress))
     except AttomatonError as error:
         return Point(d, draw, time.perf_counter() - begin, left_out=str(error))
     return Point(d, draw, time.perf_counter() - begin, found)

@@ -13,15 +13,23 @@ import numpy as np
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.vocabulary import fingerprint
-from attomaton.disk.formats import damaged, to_json, write_arrays, write_columns, write_json
+from attomaton.disk.formats import (
+    damaged,
+    to_json,
+    write_arrays,
+    write_columns,
+    write_json,
+    write_text,
+)
 from attomaton.disk.provenance import environment, package_version, provenance
 from attomaton.disk.storage import Checkpoint, check_place, resumed_folder
 from attomaton.errors import UsageError
+from attomaton.folders.dynamics import CLASSES
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.report.figures.canvas import save
 from attomaton.report.figures.dynamics import dynamics_figure
 from attomaton.scan_snap.data import SequenceClasses
-from attomaton.scan_snap.families import conditions
+from attomaton.scan_snap.families import classes_text, conditions
 from attomaton.scan_snap.levels import OPTIONS, check_options, find_classes, run_level, settings_of
 from attomaton.scan_snap.theory.decoder import decoder_gain
 from attomaton.scan_snap.theory.phase import (
@@ -93,6 +101,7 @@ def dynamics_run(
             **options,
         }
         provenance(work, {**config, **each}, summary)
+        write_text(work / CLASSES, classes_text(classes))
         for level, run in runs.items():
             write_columns(work / f"{level}.parquet", columns(run))
             write_arrays(work / f"{level}.safetensors", {"z": run.z, "t": run.t})

@@ -2,7 +2,7 @@
 
 Incidences and sizes grow with the tokens, time a little faster (docs/scaling.md has the measurements), so the slices'
 own costs on this machine are multiplied by how much more text there is. Memory is decided by the largest thing that is
-solved at a time: a part, or all windows of the most frequent last token.
+solved at a time: a part, all windows of the most frequent last token, or a shard of it where it is divided.
 """
 
 import time
@@ -22,7 +22,7 @@ from attomaton.corpus.windows import PART, Windows, windows_from_streams
 from attomaton.disk.doors import is_packed
 from attomaton.engine.processes import available_cores
 from attomaton.errors import DataError, UsageError, counted, size_text
-from attomaton.jobs.fit import BYTES, PROCESS
+from attomaton.jobs.divided import BYTES, PROCESS, SHARD_SIZE
 from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.report.words import count_text, time_text
 
@@ -31,6 +31,7 @@ SLICES, SLICE = 4, 1 << 18  # places looked at, and the bytes read there
 FARTHEST = 4  # slices that a place may take up until a line or word ends: an estimate is no fit
 GROWTH = 0.06  # solving k times the text takes k^(1 + GROWTH) times as long: components grow (docs/scaling.md)
 PASSES = 2  # windows are cut twice, to count and to write them
+DIVIDED = 20  # bytes on disk, while it is made, for each incidence of a last token that is divided
 MODEL = 5  # bytes on disk for each incidence, about
 FIRST_PROCESS = 100e6  # bytes held by the process that hands out work, beside the vocabulary
 WORD = 200  # bytes of a word in a vocabulary in memory, about
@@ -76,8 +77,12 @@ def estimate_fit(
     engine: str = "local",
     workers: int | None = None,
     memory: int | None = None,
+    shard_size: int | None = None,
 ) -> Estimate:
-    """What fitting a plain text takes on an engine (see `open_engine`), read as `read_windows` says."""
+    """What fitting a plain text takes on an engine (see `open_engine`), read as `read_windows` says.
+
+    Last tokens are divided beyond `shard_size`, as in `fit_run`.
+    """
     path, context = data_file(data), reading.context
     if not _is_plain(path, reading.format) or not context:
         raise UsageError(
@@ -86,11 +91,14 @@ def estimate_fit(
     many = 1 if engine == "local" else workers or available_cores()
     split, tokenizer = reading.splitting, reading.tokenising
     return _extrapolated(
-        _slices(path, split, tokenizer, context), path.stat().st_size, many, memory
-    )
+        _slices(path, split, tokenizer, context), path.stat().st_size, many, memory,
+        SHARD_SIZE if shard_size is None else shard_size,
+    )  # fmt: skip
 
 
-def _extrapolated(slices: list["_Slice"], size: int, workers: int, memory: int | None) -> Estimate:
+def _extrapolated(
+    slices: list["_Slice"], size: int, workers: int, memory: int | None, most: int
+) -> Estimate:
     """The costs of some slices of a text, for all of it."""
     looked = sum(x.bytes for x in slices)
     more = size / looked
@@ -102,7 +110,9 @@ def _extrapolated(slices: list["_Slice"], size: int, workers: int, memory: int |
     samples = sum(int(x.windows.realizable.sum()) for x in slices)
     incidences = sum(int(x.windows.length[x.windows.realizable].sum()) for x in slices)
     total = more * incidences
-    largest = max(min(PART, total), max(x.largest for x in slices) * total)
+    heaviest = max(x.largest for x in slices) * total
+    largest = max(min(PART, total), min(most, heaviest))
+    divided = DIVIDED * heaviest if heaviest > most else 0.0
     # Each slice was solved by itself.
     solving *= (size * len(slices) / looked) ** GROWTH
     seconds = (sum(x.seconds for x in slices) + solving) * more / workers
@@ -116,7 +126,7 @@ def _extrapolated(slices: list["_Slice"], size: int, workers: int, memory: int |
     return Estimate(
         int(tokens * more), int(samples * more), int(total), seconds,
         FIRST_PROCESS + WORD * vocabulary * (workers + 1) + workers * PROCESS + BYTES * (largest + beside),
-        more * (ROW_BYTES * samples + 4 * incidences + 4 * tokens), MODEL * total,
+        more * (ROW_BYTES * samples + 4 * incidences + 4 * tokens) + divided, MODEL * total,
         workers,
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ While it is made, the model's folder is a work folder beside its place:
 
     .NAME.partial/corpus/   the data in parts (`corpus.parts`), complete once parts.json is there
                   part-*    a solved part, complete once its record is there
+                  divided/  last tokens too large for one process, in shards (`jobs.divided`)
 
 Nothing but the last token couples samples, so parts know nothing of each other: they are solved in any order, anywhere,
 and a part that was finished by a process that was killed is taken as it is.
@@ -15,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import lru_cache
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from attomaton.corpus.datasets import data_file, data_name
 from attomaton.corpus.files import changed
 from attomaton.corpus.guesses import tell
 from attomaton.corpus.ordering import announce
-from attomaton.corpus.parts import Parts, read_part
+from attomaton.corpus.parts import Parts, open_parts, read_part
 from attomaton.corpus.readers import read_parts
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.vocabulary import Vocabulary
@@ -34,7 +34,6 @@ from attomaton.corpus.windows import PART
 from attomaton.disk.formats import (
     plain,
     read_arrays,
-    read_json,
     write_arrays,
     write_json,
 )
@@ -42,7 +41,7 @@ from attomaton.disk.ledger import Ledger, command
 from attomaton.disk.provenance import environment, peak_memory_mb
 from attomaton.disk.storage import check_place, resumed_folder, write_whole
 from attomaton.engine.tasks import Engine, Here, Task
-from attomaton.errors import DataError
+from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import (
     SolvedPart,
     dense_matrices,
@@ -50,13 +49,12 @@ from attomaton.folders.model import (
     write_head,
     write_part,
 )
+from attomaton.jobs.divided import BYTES, PROCESS, SHARD_SIZE, Divided, Job, shard_bags
 from attomaton.jobs.embeddings import Source, embeddings_source, input_files
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.theory.limit import check_dense, solve_limit
 
-# Memory that solving a part takes: for the process and for each incidence, at most; docs/scaling.md has measurements.
-PROCESS, BYTES = 150e6, 90
 EVERYTHING = 1 << 62  # size of a part that holds all
 
 
@@ -73,8 +71,11 @@ def fit_run(
     progress: Progress = quiet,
     force: bool = False,
     reading: Reading = AS_NAMED,
+    shard_size: int | None = None,
 ) -> dict[str, Any]:
     """Fit a data set part by part and write the model; the summary of `attomaton fit`.
+
+    A last token with more than `shard_size` incidences (by default `SHARD_SIZE`) is divided among workers.
 
     `embeddings`, `vocabulary`, `dimension` and `seed` say where the vectors of tokens come from (`embeddings_source`).
     `progress` is told the incidences that are done, and all there are.
@@ -84,6 +85,9 @@ def fit_run(
     inputs = input_files(embeddings, vocabulary)
     place = check_place(out, "model", (data, reading.tokenizer, *inputs), force)
     engine = Here() if engine is None else engine
+    most = SHARD_SIZE if shard_size is None else shard_size
+    if most < 1:
+        raise UsageError(f"shard size must be at least 1 incidence, not {most}.")
     seconds: dict[str, float] = {}
     source = embeddings_source(embeddings, vocabulary, dimension, seed)
     path = data_file(data)
@@ -94,16 +98,17 @@ def fit_run(
         "embeddings": source.mark,
         "reading": reading,
         "dense": dense,
+        "shard_size": most,
         "versions": environment(),
     }
     with resumed_folder(place, "fit", asked) as work:
         words, parts = _prepared(
-            work / "corpus", data, mark, source, reading, engine, seconds, progress
+            work / "corpus", data, mark, source, reading, most, engine, seconds, progress
         )
         table = _table(work / "corpus")
         if dense:
             check_dense(len(words), table)
-        records, resumed = _solved(work, parts, engine, seconds, progress)
+        records, resumed = _solved(work, parts, most, engine, seconds, progress)
         numbers = [p.number for p in parts.parts]
         arrays = dense_matrices(work, numbers, len(words), table) if dense else {}
         if table is not None:
@@ -148,6 +153,7 @@ def _prepared(
     mark: str | None,
     source: Source,
     reading: Reading,
+    most: int,
     engine: Engine,
     seconds: dict[str, float],
     progress: Progress,
@@ -156,7 +162,7 @@ def _prepared(
     done = folder / "parts.json"
     if done.is_file():
         Ledger(folder.parent).found("reading")
-        words, parts = _corpus(str(folder), done.stat().st_mtime_ns)
+        words, parts = open_parts(folder)
         tell(data, parts.guesses)
         announce(data, parts.ordering)
         return words, parts
@@ -170,6 +176,7 @@ def _prepared(
         progress(0, 1, "reading")
         words, parts = read_parts(
             data, folder, reading, size=EVERYTHING if source.coupled else PART,
+            most=None if source.coupled else most,
             vocabulary=source.vocabulary, run=run, progress=progress,
         )  # fmt: skip
         if _fingerprint(data_file(data)) != mark:
@@ -187,24 +194,33 @@ def _prepared(
 def _solved(
     work: Path,
     parts: Parts,
+    most: int,
     engine: Engine,
     seconds: dict[str, float],
     progress: Progress,
 ) -> tuple[list[SolvedPart], int]:
     """The records of all parts, solved now or before, and how many were there."""
+    place = os.path.abspath(work)
+    jobs = [Job(place, p, most) for p in parts.parts if p.shards]
     pieces = [
-        Piece(
-            f"part {p.number}",
-            (os.path.abspath(work), p.number),
-            int(PROCESS + BYTES * p.incidences),
-            p.incidences,
-        )
+        Piece(f"part {p.number}", (place, p.number, None), _bytes(p.incidences), p.incidences)
         for p in parts.parts
+        if not p.shards
+    ]
+    pieces += [
+        Piece(
+            f"part {job.part.number} shard {s}", (place, job, s), _bytes(x.incidences), x.incidences
+        )
+        for job in jobs
+        for s, x in enumerate(job.part.shards)
     ]
 
-    def load(piece: Piece) -> tuple[SolvedPart, dict[str, float]] | None:
-        record = finished_part(work, piece.payload[1])
-        return None if record is None else (record, {})
+    def load(piece: Piece) -> tuple[SolvedPart | None, dict[str, float]] | None:
+        _, part, shard = piece.payload
+        record = finished_part(work, part if shard is None else part.part.number)
+        if record is None and (shard is None or not part.file("json", shard).is_file()):
+            return None
+        return record, {}
 
     with _timed("solve", seconds):
         answers, resumed = do_pieces(
@@ -213,12 +229,26 @@ def _solved(
         )  # fmt: skip
         for name, took in (item for _, times in answers for item in times.items()):
             seconds[name] = seconds.get(name, 0.0) + took
-    return [record for record, _ in answers], resumed
+        with _timed("divided", seconds):
+            divided = Divided(work, jobs, engine, progress).solve() if jobs else {}
+    if not jobs:
+        del seconds["divided"]
+    records = {record.part: record for record, _ in answers if record is not None} | divided
+    return [records[p.number] for p in parts.parts], resumed
 
 
-def solve_part(task: tuple[str, int]) -> tuple[SolvedPart, dict[str, float]]:
-    """Solve one part of a corpus and write it into the model, wherever this runs; its record and its times."""
-    work, number = Path(task[0]), task[1]
+def _bytes(incidences: int) -> int:
+    return int(PROCESS + BYTES * incidences)
+
+
+def solve_part(
+    task: tuple[str, int | Job, int | None],
+) -> tuple[SolvedPart | None, dict[str, float]]:
+    """Solve one part of a corpus and write it into the model, wherever this runs; its record and its times.
+
+    Of a part that is divided, the bags and edges of one shard are written; it has no record yet.
+    """
+    work, part, shard = Path(task[0]), task[1], task[2]
     seconds: dict[str, float] = {}
 
     def watch(name: str, took: float | None) -> None:
@@ -226,12 +256,17 @@ def solve_part(task: tuple[str, int]) -> tuple[SolvedPart, dict[str, float]]:
             seconds[name] = seconds.get(name, 0.0) + took
 
     corpus = work / "corpus"
-    words, parts = _corpus(str(corpus), (corpus / "parts.json").stat().st_mtime_ns)
+    if isinstance(part, Job):
+        assert shard is not None
+        with _timed("bags", seconds):
+            shard_bags(part, shard)
+        return None, seconds
+    words, parts = open_parts(corpus)
     with _timed("bags", seconds):
-        samples = read_part(corpus, number, words, parts)
+        samples = read_part(corpus, part, words, parts)
     limit = solve_limit(samples, _table(corpus), watch)
     with _timed("write", seconds):
-        record = write_part(work, number, limit)
+        record = write_part(work, part, limit)
     return record, seconds
 
 
@@ -239,16 +274,6 @@ def _table(corpus: Path) -> Embeddings | None:
     """The embeddings of a corpus in parts, if it has any."""
     E = read_arrays(corpus / "embeddings.safetensors", ["E"]).get("E")
     return None if E is None else check_embeddings(E)
-
-
-@lru_cache(maxsize=1)  # a worker solves many parts of one corpus
-def _corpus(folder: str, written: int) -> tuple[Vocabulary, Parts]:
-    """The vocabulary and the table of a corpus in parts; `written` tells one from another at the same place."""
-    words, table = Path(folder) / "vocabulary.json", Path(folder) / "parts.json"
-    return (
-        Vocabulary.from_record(read_json(words), words),
-        Parts.read(table),
-    )
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Probe a trained model: read it, fit its corpus exactly, ask, and compare."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,17 +15,19 @@ from attomaton.errors import DataError, UsageError, counted, whole_number
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.mechanics.theory.many import answer_many
 from attomaton.numerics import named_rng, ragged_indices
-from attomaton.probe.asking import model_ids, real_contexts
-from attomaton.probe.behaviour import asked_of, behaviour, questions
-from attomaton.probe.first_layer import first_layer
+from attomaton.probe.asking import answers, model_ids, real_contexts
+from attomaton.probe.behaviour import Known, Odds, Questions, asked_of, behaviour, questions
+from attomaton.probe.first_layer import first_layer, right_in_sum
 from attomaton.probe.heads import even_head, heads_of, heads_of_attention
-from attomaton.probe.records import Probe
+from attomaton.probe.records import Head, Probe
 from attomaton.trained.attention import read_attention
 from attomaton.trained.folder import TOKENS, Trained, read_trained
 from attomaton.trained.forward import Network
 from attomaton.trained.fresh import untrained
 
-SMALL = 20_000_000  # parameters up to which three fresh copies are asked, not one
+# Parameters below which three fresh copies are asked, not one, and orders in contexts of their own; larger models are
+# asked in the contexts their heads are looked at on, so that each is gone through once.
+SMALL = 20_000_000
 CONTEXT = 32
 
 
@@ -56,33 +59,112 @@ def probe_model(
     A plain text is cut into contexts of `reading.context` tokens (32 unless said), by the model's own tokenizer unless
     another is named.
     """
-    asked = asked or Asked()
+    return probed(model, corpus, reading or Reading(), asked or Asked(), progress)[0]
+
+
+def probed(
+    model: Path | str, corpus: Path | str, reading: Reading, asked: Asked, progress: Progress
+) -> tuple[Probe, "Exam", Network]:
+    """The same, with what was asked and the model it was asked of."""
     trained = read_trained(model, asked.precision)
-    windows = read_windows(corpus, as_read(Path(model), trained, corpus, reading or Reading()))
+    exam = prepared(Path(model), trained, corpus, reading, asked, progress)
+    windows, ids, real = exam.windows, exam.ids, exam.questions[0].strict.orders
+    network = Network(trained)
+    heads, odds = examined(network, exam, progress=progress)
+    # Copies are asked one after the other: a large model is in memory twice, not more.
+    copies, sums = [], []
+    for i in range(1 if trained.parameters >= SMALL else 3):
+        fresh, only = Network(untrained(trained, i)), ("strict", "ties")
+        known = answered(fresh, exam, progress) if exam.one_pass else None
+        copies.append(
+            [
+                asked_of(fresh, x, windows, ids, progress, "untrained: ", only, known)
+                for x in exam.questions
+            ]
+        )
+        sums.append(right_in_sum(fresh, real, ids, exam.length))
+    told = [
+        behaviour(x, windows, own, [copy[i] for copy in copies], asked.seed)
+        for i, (x, own) in enumerate(zip(exam.questions, odds, strict=True))
+    ]
+    first = first_layer(network, real, ids, exam.length, sums)
+    even = even_head(np.array(exam.contexts), exam.retrieved) if exam.contexts else None
+    unknown = int((ids < 0).sum())
+    found = Probe(
+        str(model), str(corpus), trained.form, trained.parameters, trained.files, exam.length,
+        int(exam.usable.sum()), unknown, len(exam.limit.graph.last_tokens), len(real), asked.seed,
+        tuple(x for x in told if x is not None), first, heads, even, len(exam.contexts), exam.one_pass,
+        _notes(exam.usable, unknown),
+    )  # fmt: skip
+    return found, exam, network
+
+
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """What models of one form are asked about a corpus: questions by kind, and contexts to look at the heads on."""
+
+    windows: Windows
+    ids: Int[np.ndarray, " vocab"]  # of the model, by token of the corpus
+    usable: Bool[np.ndarray, " windows"]
+    limit: Limit
+    questions: tuple[Questions, ...]
+    rows: Int[np.ndarray, " contexts"]  # windows that heads are looked at on, ascending
+    contexts: list[np.ndarray]
+    retrieved: Bool[np.ndarray, "contexts length"]
+    length: int
+    one_pass: bool  # whether orders are asked in the contexts of the heads alone
+
+
+def prepared(
+    folder: Path,
+    trained: Trained,
+    corpus: Path | str,
+    reading: Reading,
+    asked: Asked,
+    progress: Progress = quiet,
+) -> Exam:
+    """Read the corpus as the model does, solve its graph, and draw what is asked."""
+    windows = read_windows(corpus, as_read(folder, trained, corpus, reading))
     ids = model_ids(windows.vocabulary, trained.words, trained.form)
     usable = usable_windows(windows, ids, trained.form.longest)
     rows = frequent_rows(windows, usable, asked.last_tokens)
     progress(0, 1, "exact graph of the corpus")
     limit = solve_limit(windows.samples(rows))
-    network = Network(trained)
-    fresh = [Network(untrained(trained, i)) for i in range(3 if trained.parameters < SMALL else 1)]
-    put = questions(windows, limit, rows, usable, ids, asked.pairs, asked.seed)
-    found = []
-    for kind in ("real", "minimal"):
-        odds = asked_of(network, put, windows, ids, kind, progress)
-        copies = [asked_of(x, put, windows, ids, kind, progress, "untrained: ") for x in fresh]
-        found.append(behaviour(put, windows, ids, kind, odds, copies, asked.seed))
     length = int(windows.length[usable].max())
-    first = first_layer(network, put.strict, ids, length, fresh)
-    contexts, retrieved = head_contexts(windows, limit, usable, ids, asked)
-    heads = heads_of(network, contexts, retrieved, progress) if contexts else ()
-    even = even_head(np.array(contexts), retrieved) if contexts else None
-    unknown = int((ids < 0).sum())
-    return Probe(
-        str(model), str(corpus), trained.form, trained.parameters, trained.files, length, int(usable.sum()), unknown,
-        len(limit.graph.last_tokens), len(put.strict), asked.seed, tuple(found), first, heads, even, len(contexts),
-        _notes(windows, usable, unknown),
-    )  # fmt: skip
+    seen, retrieved = head_contexts(windows, limit, usable, length, asked)
+    one_pass = trained.parameters >= SMALL and len(seen) > 0
+    pool = seen if one_pass else None
+    put = questions(windows, limit, rows, usable, ids, asked.pairs, asked.seed, pool)
+    contexts = real_contexts(windows, seen, ids)
+    return Exam(windows, ids, usable, limit, put, seen, contexts, retrieved, length, one_pass)
+
+
+def examined(
+    network: Network,
+    exam: Exam,
+    only: Sequence[str] = ("strict", "ties", "shuffled"),
+    progress: Progress = quiet,
+) -> tuple[tuple[Head, ...], list[Odds]]:
+    """The heads of a model, and its odds by kind of questions."""
+    shape = (len(exam.contexts), network.form.vocab)
+    logits = np.zeros(shape, network.weights.U.dtype) if exam.one_pass else None
+    heads = (
+        heads_of(network, exam.contexts, exam.retrieved, progress, logits) if exam.contexts else ()
+    )
+    known = None if logits is None else Known(exam.rows, logits)
+    odds = [
+        asked_of(network, x, exam.windows, exam.ids, progress, "", only, known)
+        for x in exam.questions
+    ]
+    return heads, odds
+
+
+def answered(network: Network, exam: Exam, progress: Progress = quiet) -> Known:
+    """Logits behind the contexts of the heads: each is gone through once, whatever is asked there."""
+    logits = np.zeros((len(exam.contexts), network.form.vocab), network.weights.U.dtype)
+    for batch in answers(network, exam.contexts, progress=progress, note="untrained: contexts"):
+        logits[batch.at] = batch.logits
+    return Known(exam.rows, logits)
 
 
 def probe_attention(path: Path | str) -> Probe:
@@ -95,7 +177,24 @@ def probe_attention(path: Path | str) -> Probe:
     n, length = found.tokens.shape
     note = "Attention alone was given: orders, odds and scores of the first layer need the model."
     return Probe(
-        str(path), "", None, None, (), length, n, 0, 0, 0, 0, (), None, heads, even, n, (note,)
+        str(path),
+        "",
+        None,
+        None,
+        (),
+        length,
+        n,
+        0,
+        0,
+        0,
+        0,
+        (),
+        None,
+        heads,
+        even,
+        n,
+        False,
+        (note,),
     )
 
 
@@ -140,17 +239,16 @@ def frequent_rows(windows: Windows, usable: np.ndarray, most: int) -> Int[np.nda
 
 
 def head_contexts(
-    windows: Windows, limit: Limit, usable: np.ndarray, ids: np.ndarray, asked: Asked
-) -> tuple[list[np.ndarray], Bool[np.ndarray, "contexts length"]]:
-    """Contexts of full length that end with a last token of the graph, and the keys the automaton retrieves there."""
-    length = int(windows.length[usable].max())
+    windows: Windows, limit: Limit, usable: np.ndarray, length: int, asked: Asked
+) -> tuple[Int[np.ndarray, " contexts"], Bool[np.ndarray, "contexts length"]]:
+    """Windows of full length that end with a last token of the graph, and the keys the automaton retrieves there."""
     there = usable & (windows.length == length) & np.isin(windows.last, limit.graph.last_tokens)
     rows = np.flatnonzero(there)
     if length < 2 or not len(rows):
-        return [], np.zeros((0, length), bool)
+        return rows[:0], np.zeros((0, length), bool)
     rng = named_rng("probe heads", asked.seed)
     rows = np.sort(rng.choice(rows, min(asked.contexts, len(rows)), replace=False))
-    return real_contexts(windows, rows, ids), _retrieved(windows, limit, rows, length)
+    return rows, _retrieved(windows, limit, rows, length)
 
 
 def _retrieved(
@@ -168,7 +266,7 @@ def _retrieved(
     return np.isin(here, key).reshape(len(rows), length)
 
 
-def _notes(windows: Windows, usable: np.ndarray, unknown: int) -> tuple[str, ...]:
+def _notes(usable: np.ndarray, unknown: int) -> tuple[str, ...]:
     notes = []
     if unknown:
         left = int((~usable).sum())

@@ -15,6 +15,7 @@ from attomaton.errors import DataError, UsageError
 from attomaton.folders.model import ModelFolder, open_model
 from attomaton.jobs.tune import read_corpora
 from attomaton.predictor.model import Predictor
+from attomaton.predictor.rivals.named import check_names
 from attomaton.predictor.rivals.neural import SECONDS
 from attomaton.predictor.scoring import Scores, score_limit, score_predictor
 
@@ -39,6 +40,7 @@ def score_run(
     Baselines that are asked for by name are fitted on what the model was (`data`, `validate`, by default as recorded),
     networks for so many `seconds` each.
     """
+    check_names(baselines)  # before anything is read
     if not 1.0 <= seconds < float("inf"):
         raise UsageError(f"seconds must be at least 1, not {seconds:g}.")
     if is_folder(model, "predictor"):

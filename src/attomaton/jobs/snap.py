@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from attomaton.base.progress import Progress, quiet
-from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
 from attomaton.errors import DataError, UsageError
-from attomaton.jobs.probe import Asked, as_read, frequent_rows, head_contexts, usable_windows
-from attomaton.mechanics.theory.limit import solve_limit
-from attomaton.probe.asking import model_ids
-from attomaton.probe.behaviour import asked_of, questions
-from attomaton.probe.heads import heads_of
+from attomaton.jobs.probe import Asked, examined, prepared
+from attomaton.probe.behaviour import KINDS
 from attomaton.probe.snapping import Mark, Snap, courses
 from attomaton.probe.statistics import share
 from attomaton.trained.folder import read_trained, weight_files
@@ -35,13 +32,8 @@ def snap_models(
     marks = [digest(folder) for _, folder in steps]
     first = read_trained(steps[0][1], asked.precision)
     form = first.form
-    windows = read_windows(corpus, as_read(steps[0][1], first, corpus, reading or Reading()))
-    ids = model_ids(windows.vocabulary, first.words, form)
-    usable = usable_windows(windows, ids, form.longest)
-    limit = solve_limit(windows.samples(rows := frequent_rows(windows, usable, asked.last_tokens)))
-    put = questions(windows, limit, rows, usable, ids, asked.pairs, asked.seed)
-    contexts, retrieved = head_contexts(windows, limit, usable, ids, asked)
-    if not contexts:
+    exam = prepared(steps[0][1], first, corpus, reading or Reading(), asked)
+    if not exam.contexts:
         raise DataError(
             f"{corpus}: no context of full length to look at the heads on; use shorter contexts."
         )
@@ -50,18 +42,8 @@ def snap_models(
         progress(i, len(steps), f"step {step}")
         same = marks.index(mark)
         if same < i:
-            old = found[same]
             found.append(
-                Mark(
-                    folder.name,
-                    step,
-                    mark,
-                    old.name,
-                    old.real,
-                    old.minimal,
-                    old.entropy,
-                    old.largest,
-                )
+                replace(found[same], name=folder.name, step=step, same_as=found[same].name)
             )
             continue
         model = first if i == 0 else read_trained(folder, asked.precision)
@@ -69,15 +51,11 @@ def snap_models(
             raise DataError(
                 f"{folder}: another form than {steps[0][1]}; checkpoints of one model are needed."
             )
-        network = Network(model)
-        agreed = [
-            share(
-                asked_of(network, put, windows, ids, kind, only=("strict",))["strict"] > 0,
-                put.strict.last,
-            )
-            for kind in ("real", "minimal")
-        ]
-        heads = heads_of(network, contexts, retrieved)
+        heads, odds = examined(Network(model), exam, ("strict",))
+        agreed = {
+            x.kind: share(own["strict"] > 0, x.strict.orders.last)
+            for x, own in zip(exam.questions, odds, strict=True)
+        }
         tables = [
             tuple(
                 tuple(getattr(x, name).value for x in heads if x.layer == layer)
@@ -85,14 +63,15 @@ def snap_models(
             )
             for name in ("entropy", "largest")
         ]
+        real, outranked, minimal = (agreed[kind] for kind in KINDS)
         found.append(
-            Mark(folder.name, step, mark, None, agreed[0], agreed[1], tables[0], tables[1])
+            Mark(folder.name, step, mark, None, real, outranked, minimal, tables[0], tables[1])
         )
     progress(len(steps), len(steps), "done")
     again = sum(x.same_as is not None for x in found)
     return Snap(
-        str(corpus), form.family, form.layers, form.heads, len(contexts), len(contexts[0]), len(put.strict),
-        tuple(found), courses(tuple(found)), again,
+        str(corpus), form.family, form.layers, form.heads, len(exam.contexts), exam.length,
+        len(exam.questions[0].strict.orders), tuple(found), courses(tuple(found)), again,
     )  # fmt: skip
 
 

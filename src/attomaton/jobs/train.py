@@ -9,6 +9,7 @@ RUN/attomaton.json       what this folder is
     log.jsonl            when it was started, taken up again and ended
     metrics.parquet      one row per seed and recorded step
     state.safetensors    the trained parameters
+    snapshots.safetensors  scores on the way (`folders.run.read_snapshots`)
     figures/  index.html where a run draws pictures
 """
 
@@ -49,8 +50,9 @@ from attomaton.disk.storage import (
     work_folder,
     write_whole,
 )
-from attomaton.errors import DataError, UsageError, whole_number
+from attomaton.errors import DataError, UsageError, number, whole_number
 from attomaton.folders.model import ModelFolder
+from attomaton.folders.run import kept_of, write_snapshots
 from attomaton.jobs.embeddings import embeddings_source, input_files
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.experiment.arguments import (
@@ -76,6 +78,9 @@ from attomaton.mechanics.theory.limit import Limit, solve_limit
 if TYPE_CHECKING:
     from attomaton.claims.margins import Ends
 
+GROWN = 1.1  # times the first loss: more is no training
+LARGEST_MB = 10_000  # of snapshots
+SNAPSHOT_MB = 8.0  # of scores that a run keeps on the way unless told
 W_WIDTH = 2000  # vocabulary up to which a run without embeddings also writes W as a dense matrix
 
 
@@ -139,6 +144,8 @@ def train_run(
     dimension: int | None = None,
     init: str = USUAL.init,
     reading: Reading = AS_NAMED,
+    snapshots: float | int = SNAPSHOT_MB,
+    snapshots_of: str | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
     force: bool = False,
@@ -147,16 +154,20 @@ def train_run(
     """Train on a data set, or on the samples of a model, and write the run; the summary of `attomaton train`.
 
     `embeddings`, `vocabulary` and `dimension` say where the vectors of tokens come from (`embeddings_source`; they are
-    drawn by the `seed` of the run). `options` are those of `train_beside_theory`; `watch` is told the records as
-    `metrics.parquet` will hold them. A run that was interrupted goes on when the same is asked
-    again, and ends as if nothing had happened.
+    drawn by the `seed` of the run). `snapshots` are the megabytes that scores kept on the way may take, 0 for none,
+    of the last tokens `snapshots_of` (in words, spaces between) before all others; how much is kept says "snapshots" of
+    the summary, a `folders.run.Kept`. `options` are those of `train_beside_theory`;
+    `watch` is told the records as `metrics.parquet` will hold them. A run that was interrupted goes on when the same is
+    asked again, and ends as if nothing had happened.
     What may lie at `out` already, and what `force` replaces, says `disk.storage.check_place`.
     """
     inputs = input_files(embeddings, init)
     place = check_place(out, "run", (data, vocabulary, reading.tokenizer, *inputs), force)
     settings = resolved(init=init, **options)
+    room = _bytes(snapshots)
     asked_for = (embeddings, vocabulary, dimension)
     limit, how, vectors = limit_to_reach(data, asked_for, settings.seed, reading)
+    wanted = _last_tokens(limit, snapshots_of)
     samples = limit.samples
     start: str | np.ndarray = init
     options = {k: v for k, v in asdict(settings).items() if k != "init"}
@@ -174,6 +185,8 @@ def train_run(
         "vocabulary": None if vocabulary is None else str(vocabulary),
         "dimension": dimension,
         "init": settings.init,
+        "snapshots": float(snapshots),
+        "snapshots_of": snapshots_of,
         **asdict(reading),
         **options,
     }
@@ -184,12 +197,15 @@ def train_run(
     with work_folder(place, "train", asked) as work:
         kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
         run = train_beside_theory(
-            limit, ends=ends, init=start, progress=progress, checkpoint=kept,
+            limit, ends=ends, init=start, progress=progress, checkpoint=kept, snapshots=room,
+            snapshots_of=wanted,
             watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
             **options,
         )  # fmt: skip
+        status = ended(run)
         summary = {
-            **_train_summary(run, ends, settings, out),
+            **_train_summary(run, status, ends, settings, out),
+            "snapshots": asdict(kept_of(run.snapshots)),
             "embeddings": vectors,
             "reading": how,
         }
@@ -198,16 +214,33 @@ def train_run(
             records = training_records(run, limit)
             write_columns(folder / "metrics.parquet", metric_columns(records, len(run.status)))
             write_arrays(folder / "state.safetensors", _state(run, limit))
+            write_snapshots(folder, run.snapshots)
             write_json(folder / "vocabulary.json", list(samples.vocabulary.labels))
-            write_json(folder / "status.json", {"status": run.status})
-            ended = "interrupted" if "interrupted" in run.status else "ended"
-            ledger.note(ended, step=int(run.steps[-1]), resumed_at_step=kept.found)
+            write_json(folder / "status.json", {"status": status})
+            noted = "interrupted" if "interrupted" in run.status else "ended"
+            ledger.note(noted, step=int(run.steps[-1]), resumed_at_step=kept.found)
             shutil.copy(ledger.path, folder)
         if "interrupted" not in run.status:
             discard(work)
     # What a run that goes on takes the place of is its own beginning.
     replaced = None if kept.found else place.replaced
     return {**summary, "resumed_at_step": kept.found, "replaced": replaced}
+
+
+def _bytes(snapshots: float | int) -> int:
+    found = number("snapshots", snapshots, least=0)
+    if found > LARGEST_MB:
+        raise UsageError(f"snapshots={found:g}: {LARGEST_MB:,} MB are the most.")
+    return round(found * 1e6)
+
+
+def _last_tokens(limit: Limit, text: str | None) -> list[int]:
+    """Last tokens as they are typed: one that has spaces in it, or several between spaces."""
+    if not text:
+        return []
+    vocabulary = limit.graph.vocabulary
+    words = [text] if vocabulary.id_of(vocabulary.read(text)) is not None else text.split()
+    return [limit.graph.last_token(vocabulary.read(word)) for word in words]
 
 
 def _bags(samples: Samples) -> tuple[np.ndarray, ...]:
@@ -305,8 +338,26 @@ class _Kept:
         write_whole(self.path, lambda path: write_arrays(path, arrays))
 
 
+def ended(run: Training) -> list[str]:
+    """How each seed ended; one whose loss is well above that of its start has diverged, finite as it may be.
+
+    >>> from attomaton import example_samples, train
+    >>> ended(train(example_samples(), steps=50))
+    ['finished']
+    >>> ended(train(example_samples(), steps=50, lr=100.0))[0].partition(" to ")[0]
+    'diverged: the loss grew from 1.033'
+    """
+    first, last = run.records["loss"][:, 0], run.records["loss"][:, -1]
+    return [
+        f"diverged: the loss grew from {a:.4g} to {b:.4g}"
+        if said == "finished" and b > GROWN * a
+        else said
+        for said, a, b in zip(run.status, first, last, strict=True)
+    ]
+
+
 def _train_summary(
-    run: Training, ends: "Ends", settings: Settings, out: Path | str
+    run: Training, status: list[str], ends: "Ends", settings: Settings, out: Path | str
 ) -> dict[str, Any]:
     limit = ends.limit
     samples, records = limit.samples, training_records(run, limit)
@@ -323,7 +374,7 @@ def _train_summary(
         "left_out": ends.left_out,
         "tied": bool(limit.graph.cyclic.any()),
         "settings": {k: v for k, v in vars(run.settings).items() if k != "init" and v is not None},
-        "status": run.status,
+        "status": status,
         "final": [
             {"seed": i, **{k: float(v[i, -1]) for k, v in records.items() if k != "steps"}, **local}
             for i, local in enumerate(_local_cosines(run, limit, settings))

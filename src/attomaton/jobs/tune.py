@@ -10,6 +10,7 @@ Counts and priors are made again by a process that goes on: the smaller part of 
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,11 @@ def read_corpora(
         raise UsageError("standard input can be read once: as the data or to --validate on.")
     valid = None if validate is None else read_windows(validate, reading)
     train = read_windows(data, reading)
-    return pair_up(train, valid, reading.context, history)
+    found = pair_up(train, valid, reading.context, history)
+    if valid is None or valid.mark != train.mark:
+        return found
+    same = f"{data_name(str(validate))}: the same windows as are learned from; what is chosen on them suits no others"
+    return replace(found, said=(*found.said, same))
 
 
 class _Stages:

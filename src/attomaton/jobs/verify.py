@@ -175,8 +175,8 @@ def _evidence(
             return not_applicable(realizable, why)
         return claim.run(**claim.data, given=given)
     if claim.long and quick and not named:
-        said = f"takes minutes; attomaton verify --only {claim.name}, or --full, runs it"
-        return not_applicable(Assumption("quick enough", False, said))
+        reason = f"takes minutes; attomaton verify --only {claim.name}, or --full, runs it"
+        return Evidence(Verdict.SKIPPED, Verdict.SKIPPED, "", {}, {}, reason=reason)
     arguments = claim.quick if quick or (claim.long and not _on_gpu()) else claim.full
     return claim.run(**arguments)
 
@@ -209,10 +209,12 @@ def read_evidence(path: Path) -> Checked:
 
 # What is left behind
 
+UNTESTED = (Verdict.NOT_APPLICABLE, Verdict.SKIPPED)
+
 
 def is_red(record: Checked) -> bool:
     """Whether a claim counts against the verification: it fails, decides nothing, or its control does not fail."""
-    if record.verdict is Verdict.NOT_APPLICABLE:
+    if record.verdict in UNTESTED:
         return False
     return record.error is not None or not record.stands
 
@@ -222,7 +224,7 @@ def _summary(
 ) -> Record:
     counts = {v.value: sum(r.verdict is v for r in records) for v in Verdict}
     red = [r.claim for r in records if is_red(r)]
-    none = counts["not applicable"] == len(records)
+    none = all(r.verdict in UNTESTED for r in records)
     rows = [
         {
             "claim": r.claim,
@@ -232,7 +234,7 @@ def _summary(
             "control": r.control.value,
             "figures": key_figures(r.measured),
             "seconds": r.seconds,
-            **({"reason": r.reason} if r.verdict is Verdict.NOT_APPLICABLE else {}),
+            **({"reason": r.reason} if r.verdict in UNTESTED else {}),
             **({"error": r.error} if r.error is not None else {}),
         }
         for r in records

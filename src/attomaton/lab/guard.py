@@ -12,6 +12,7 @@ Those who pass are bounded too: addresses and bodies in length, bodies in the ti
 """
 
 import asyncio
+import json
 import logging
 import re
 import time
@@ -30,6 +31,8 @@ from attomaton.lab.keys import PARAMETER, Keys
 Headers = list[tuple[bytes, bytes]]
 
 SAFE = ("GET", "HEAD")
+AGAIN = "/again"  # where an open page asks for a lab that was started again
+STRANGE = "open the address that `attomaton lab` printed, with its token."
 MOST_QUERY = 1 << 14  # bytes of an address after its question mark
 SECONDS = 15.0  # in which the next part of a body must come
 PACE = 1 << 14  # bytes a second that earn a body more time
@@ -46,6 +49,21 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+
+
+# What a browser shows whom the lab does not know; nothing in it is secret.
+_HOW = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>attomaton lab: come in again</title>
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><style>
+:root {{ color-scheme: light dark; }} body {{ font: 1rem/1.6 system-ui, sans-serif; max-width: 40rem; margin: 12vh auto;
+padding: 0 1rem; }} code {{ font-size: .95em; }} li {{ margin: .5rem 0; }}</style></head><body>
+<h1>This lab does not know this browser</h1><p>attomaton lab: {why}</p>{cure}</body></html>
+"""
+_CURE = """<p>Every start of the lab gives a browser its key once. To come in again:</p><ol>
+<li>Open the address that <code>attomaton lab</code> printed in its terminal, the one that ends in <code>token=…</code>.
+After that, this address opens too: reload it.</li>
+<li>Is the terminal gone? Stop the lab and start it again: <code>attomaton lab</code> opens a browser by itself.</li>
+<li>After <code>attomaton lab --new-key</code>, addresses from before open no more.</li>
+</ol>"""
 
 
 class RefusedError(Exception):
@@ -88,6 +106,8 @@ class Guard:
         if scope["type"] == "websocket":
             return await self.app(self._inside(scope), receive, send)
         signature = _signature(_headers(scope)["host"][0])
+        if self._comes_back(scope):
+            return await self._again(scope, send, signature)
         if self._given(scope) is not None:
             return await self._welcome(scope, send, signature)
         started = False
@@ -142,9 +162,33 @@ class Guard:
             return "requests from other sites are refused."
         if not origin and (scope["type"] == "websocket" or scope["method"] not in SAFE):
             return "this request must say where it comes from (Origin)."
-        if not self._is_inside(scope["path"]) or not self._known(scope, asked["cookie"]):
-            return "open the address that `attomaton lab` printed, with its token."
-        return None
+        inside = self._is_inside(scope["path"]) and self._known(scope, asked["cookie"])
+        # A page that comes back is given nothing before it has proved to be the user's own.
+        return None if inside or self._comes_back(scope) else STRANGE
+
+    def _comes_back(self, scope: Scope) -> bool:
+        """Whether a page that was open before the lab was started again asks who is there."""
+        return (
+            scope["type"] == "http"
+            and scope["method"] == "GET"
+            and compare_digest(scope["path"].encode(), f"{self.keys.path}{AGAIN}".encode())
+        )
+
+    async def _again(self, scope: Scope, send: Send, signature: Headers) -> None:
+        """Prove to an open page that this is its lab; to one that has proved itself, give the cookie of this start."""
+        asked = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+        nonce, proof = asked.get("nonce", ""), asked.get("proof")
+        more: Headers = [*signature, (b"cache-control", b"no-store")]
+        if proof is None and (told := self.keys.proves(nonce)) is not None:
+            return await _answer(send, HTTPStatus.OK, json.dumps(told), more, "application/json")
+        if proof is None or not self.keys.believes(nonce, proof):
+            return await self._refuse(scope, send, HTTPStatus.FORBIDDEN, STRANGE)
+        await _answer(send, HTTPStatus.OK, "{}", [*more, self._set_cookie()], "application/json")
+
+    def _set_cookie(self) -> tuple[bytes, bytes]:
+        keys = self.keys
+        cookie = f"{keys.cookie}={keys.session}; HttpOnly; SameSite=Strict; Path={keys.path}/"
+        return b"set-cookie", cookie.encode()
 
     def _known_hosts(self, scope: Scope) -> set[str]:
         """Hosts with their port; an address that a connection really came to is no foreign name for this machine."""
@@ -187,9 +231,7 @@ class Guard:
         rest = urlencode([(k, v) for k, v in query if k != PARAMETER])
         place = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("?")[0]
         place = escape(place + (f"?{rest}" if rest else ""))
-        keys = self.keys
-        cookie = f"{keys.cookie}={keys.session}; HttpOnly; SameSite=Strict; Path={keys.path}/"
-        more = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
+        more = [self._set_cookie(), (b"cache-control", b"no-store")]
         page = f'<!doctype html><meta http-equiv="refresh" content="0; url={place}"><link rel="icon" href="data:,">'
         await _answer(send, HTTPStatus.OK, page, [*signature, *more], kind="text/html")
 
@@ -226,7 +268,10 @@ class Guard:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": why[:120]})
         else:
-            await _answer(send, status, f"attomaton lab: {why}\n", _signature())
+            wants = any(b"text/html" in v for k, v in scope["headers"] if k.lower() == b"accept")
+            page = _HOW.format(why=escape(why), cure=_CURE if why == STRANGE else "")
+            text, kind = (page, "text/html") if wants else (f"attomaton lab: {why}\n", "text/plain")
+            await _answer(send, status, text, _signature(), kind)
 
 
 def _signature(host: str = "") -> Headers:

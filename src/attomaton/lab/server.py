@@ -15,13 +15,17 @@ from attomaton.errors import UsageError
 from attomaton.lab import start
 from attomaton.lab.automaton import screen as automaton
 from attomaton.lab.claims import screen as claims
+from attomaton.lab.comeback import comes_back
+from attomaton.lab.compare import screen as compare
 from attomaton.lab.connections import SECONDS, is_worth_telling, patient
 from attomaton.lab.data import screen as data
 from attomaton.lab.graph import screen as graph
 from attomaton.lab.guard import Guard
 from attomaton.lab.hosts import base, free_port, is_any, names, resolved, usable
-from attomaton.lab.keys import Keys
+from attomaton.lab.keys import Key, Keys
 from attomaton.lab.lens import screen as lens
+from attomaton.lab.probe import screen as probe
+from attomaton.lab.runs import screen as runs
 from attomaton.lab.scan_snap import screen as scan_snap
 from attomaton.lab.sweep import screen as sweep
 from attomaton.lab.training import screen as training
@@ -37,7 +41,9 @@ ICON = (
 
 def screens() -> list[Screen]:
     """All screens, in the order of the menu."""
-    modules = (start, data, graph, automaton, training, scan_snap, lens, sweep, claims)
+    modules = (
+        start, data, graph, automaton, training, scan_snap, lens, sweep, claims, compare, probe, runs,
+    )  # fmt: skip
     return [module.SCREEN for module in modules]
 
 
@@ -49,14 +55,17 @@ def serve(
     announce: Callable[[str], object] = print,
     browser: bool = True,
     seconds: float = SECONDS,
+    key: Key | None = None,
 ) -> None:
     """Serve the lab until it is interrupted; `announce` is told the address with its token.
 
-    `seconds` is the patience with requests that are begun and not finished.
+    `key` is what outlives this start; without one, nothing does. `seconds` is the patience with requests that are
+    begun and not finished.
     """
     addresses = usable(host)
     port = free_port(addresses, port)
-    keys, at = Keys(port), base(host, port)
+    keys, at = Keys(port, key), base(host, port)
+    lab.comes_back = comes_back(keys)
     every = screens()
     for screen in every:
         _register(lab, screen, every)
@@ -74,6 +83,8 @@ def serve(
         keys.close()
         lab.jobs.stop()
 
+    # Jobs and uploads show how far they are; a bar that says so of every request has no name.
+    app.config.quasar_config["loadingBar"] = {"skipHijack": True}
     app.on_startup(ready)
     app.on_shutdown(end)
     app.add_middleware(
@@ -85,7 +96,7 @@ def serve(
         ui.run(
             host=host if len(addresses) == len(resolved(host)) else addresses[0],
             port=port, title="attomaton", favicon=ICON, show=False, reload=False,
-            show_welcome_message=False, reconnect_timeout=10.0, dark=None, http=patient(seconds),
+            show_welcome_message=False, reconnect_timeout=10.0, dark=None, http=patient(seconds), language="en-US",
         )  # fmt: skip
     finally:
         keys.close()

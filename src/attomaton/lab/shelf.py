@@ -12,14 +12,16 @@ sends reaches the file system. Data that are pasted or uploaded are kept in the 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 from attomaton.corpus.files import SUFFIXES as FORMAT_OF
-from attomaton.corpus.files import suffix_of
+from attomaton.corpus.files import identity, suffix_of
+from attomaton.corpus.looks import Look, look_at_file
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, OPTIONS, Reading
 from attomaton.corpus.windows import Windows
@@ -28,23 +30,48 @@ from attomaton.disk.records import read_record
 from attomaton.disk.storage import KIND_FILE, read_mark, write_whole
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.look import is_marked, ours
+from attomaton.lab.labels import Labels
+from attomaton.scan_snap.trajectory import LEVELS
 
 SUFFIXES = (*FORMAT_OF, ".txt")
 TOKENISERS = ("words", "lower", "chars")
 MOST_BYTES = 64 << 20  # of one upload
 EXAMPLE = "example"
+HOMES = {"sweep": "/sweep", "verification": "/claims", "predictor": "/automaton", "probe": "/probe"}
 _ID = re.compile(r"[0-9a-f]{16}|example")
 
 
 @dataclass(frozen=True)
 class Item:
-    """One thing on the shelf; `kind` is data, model, run, sweep, verification or predictor."""
+    """One thing on the shelf; `kind` is data, model, run, sweep, verification, probe or predictor.
+
+    Data whose `reading` was only guessed are not `decided`: somebody has to look at it before anything is fitted.
+    """
 
     id: str
     kind: str
     title: str
     path: Path
     reading: Reading = AS_NAMED
+    decided: bool = True
+
+    @property
+    def home(self) -> str:
+        """The screen it opens on: its own, or the first one, where its model is shown."""
+        if self.kind == "data" and not self.decided:
+            return "/data"
+        if self.kind != "run":
+            return HOMES.get(self.kind, "/")
+        if (self.path / "model" / KIND_FILE).is_file():
+            return "/"
+        if (self.path / "metrics.parquet").is_file():
+            return "/training"
+        dynamics = any((self.path / f"{level}.parquet").is_file() for level in LEVELS)
+        return "/scan-snap" if dynamics else "/runs"
+
+    def look(self) -> Look:
+        """What the file seems to be; what its reading says is not guessed."""
+        return cast(Look, named(self, look_at_file, self.path))
 
     def windows(self) -> Windows:
         """The contexts of a data item; an error names the data by its title, not by where it is kept."""
@@ -60,53 +87,110 @@ class _Kept:
     title: str
     suffix: str
     reading: Reading
+    decided: bool = True
 
 
 class Shelf:
     """All items: the example, what was opened at the start, what was pasted, what lies in the workspace."""
 
     def __init__(self, workspace: Path):
-        self.workspace = workspace
+        self.workspace, self.labels = workspace, Labels(workspace)
         self._opened: dict[str, Item] = {EXAMPLE: _example()}
+        self._seen: dict[Path, tuple[object, Item | None]] = {}
 
     def open(self, path: Path | str, reading: Reading = AS_NAMED) -> Item:
-        """Put a file or one of our folders on the shelf; only the command line calls this."""
+        """Put a file or one of our folders on the shelf; only the command line calls this.
+
+        Where the options do not say how a file is read, the rest is guessed, and waits to be looked at.
+        """
         path = Path(path)
         if not path.exists():
             raise DataError(f"{path}: no such file or folder.")
         if not path.is_dir() and not path.is_file():
             raise DataError(f"{path}: not a plain file; copy what it gives into one.")
         item = _folder(path) if path.is_dir() else _file(path, reading)
+        if item.kind == "data" and (guessed := look_at_file(path, reading)).wanting:
+            item = replace(_file(path, guessed.reading), decided=False)
         self._opened[item.id] = item
         return item
 
+    def receive(self, name: str, content: bytes) -> Item:
+        """Keep what was dropped, its reading guessed; rows, which can be read in one way only, are read at once."""
+        suffix = _suffix(name, content)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"dropped{suffix}"
+            path.write_bytes(content)
+            item = Item("", "data", _title(name), path)
+            look = cast(Look, named(item, look_at_file, path))
+        if look.format == "jsonl":
+            return self.add(name, content, look.reading.given)
+        return self._keep(_title(name), suffix, content, look.reading, decided=False)
+
     def add(self, name: str, content: bytes, reading: Mapping[str, Any]) -> Item:
         """Keep pasted or uploaded data, if they can be read; the same bytes read the same way are one item."""
-        if len(content) > MOST_BYTES:
-            raise UsageError(
-                f"{len(content) >> 20} MB at once are too many: at most {MOST_BYTES >> 20} MB."
-            )
-        suffix = suffix_of(Path(name))  # what is compressed is known by its bytes
-        suffix = suffix if suffix in SUFFIXES else ".txt"
-        title = (
-            "".join(c for c in Path(name.replace("\\", "/")).name if c.isprintable())[:80] or "data"
-        )
+        suffix = _suffix(name, content)
+        return self._keep(_title(name), suffix, content, _checked(reading), decided=True)
+
+    def read_as(self, item: Item, reading: Mapping[str, Any]) -> Item:
+        """The same data read in this way, if they can be; what waited for that makes room."""
         asked = _checked(reading)
-        mark = sha256(content + to_json([suffix, asked], indent=None).encode()).hexdigest()[:16]
+        if item.path.parent != self.workspace / "data":
+            other = replace(_file(item.path, asked), title=item.title)
+            other.windows()
+            if not item.decided:
+                self._opened.pop(item.id, None)
+            elif other.id != item.id:
+                other = replace(other, title=self._free(item.title, other.id))
+            self._opened[other.id] = other
+            return other
+        waiting = None if item.decided else item
+        content = item.path.read_bytes()
+        other = self._keep(
+            item.title, item.path.suffix, content, asked, decided=True, instead=waiting
+        )
+        if waiting is not None and waiting.id != other.id:
+            for suffix in (".json", item.path.suffix):
+                item.path.with_suffix(suffix).unlink(missing_ok=True)
+        return other
+
+    def _keep(
+        self,
+        title: str,
+        suffix: str,
+        content: bytes,
+        reading: Reading,
+        *,
+        decided: bool,
+        instead: Item | None = None,
+    ) -> Item:
+        mark = sha256(content + to_json([suffix, reading], indent=None).encode()).hexdigest()[:16]
         folder = self.workspace / "data"
         folder.mkdir(parents=True, exist_ok=True)
-        item = Item(mark, "data", title, folder / f"{mark}{suffix}", asked)
+        known = self._record(folder / f"{mark}.json")
+        known = known if known is not None and known.path.is_file() else None
+        if known is not None and known.title.startswith(title) and (known.decided or not decided):
+            return known
+        item = Item(mark, "data", title, folder / f"{mark}{suffix}", reading, decided)
         fresh = not item.path.exists()
         write_whole(item.path, lambda path: path.write_bytes(content))
         try:
-            item.windows()
+            if decided:
+                item.windows()
         except AttomatonError:
             if fresh:
                 item.path.unlink()
             raise
-        kept = _Kept(title, suffix, asked)
+        if instead is None:
+            item = replace(item, title=self._free(title, mark))
+        kept = _Kept(item.title, suffix, reading, decided)
         write_whole(folder / f"{mark}.json", lambda path: write_json(path, kept))
         return item
+
+    def _free(self, title: str, id: str) -> str:
+        """A title that no other data have."""
+        others = {i.title for i in (*self._opened.values(), *self._kept()) if i.id != id}
+        names = (title, *(f"{title} ({n})" for n in range(2, len(others) + 3)))
+        return next(name for name in names if name not in others)
 
     def find(self, id: str) -> Item:
         """The item of an id."""
@@ -122,7 +206,12 @@ class Shelf:
             item.id: item
             for item in [*reversed(self._opened.values()), *self._kept(), *self._folders()]
         }
-        return list(found.values())
+        given = self.labels.all()
+        named = (
+            replace(x, title=given[x.id].name or x.title) if x.id in given else x
+            for x in found.values()
+        )
+        return told_apart(list(named))
 
     def model_folder(self, item: Item) -> Path:
         """Where the model of an item is, or will be once it is fitted."""
@@ -138,16 +227,24 @@ class Shelf:
 
     def _kept(self) -> Iterator[Item]:
         for path in sorted((self.workspace / "data").glob("*.json")):
-            if not path.is_file():
-                continue  # a pipe would be waited for
-            try:
+            item = self._record(path)
+            if item is not None and item.path.is_file() and not item.path.is_symlink():
+                yield item
+
+    def _record(self, path: Path) -> Item | None:
+        """What the record beside data says; each is read once, as long as it stays as it is."""
+        if not _ID.fullmatch(path.stem) or not path.is_file():  # a pipe would be waited for
+            return None
+        state = identity(path)
+        if self._seen.get(path, (None, None))[0] != state:
+            found = None
+            with suppress(AttomatonError):  # not ours
                 kept = read_record(path, _Kept)
+                file = path.with_suffix(kept.suffix if kept.suffix in SUFFIXES else ".txt")
                 asked = _allowed(kept.reading)
-            except AttomatonError:
-                continue  # not ours
-            file = path.with_suffix(kept.suffix if kept.suffix in SUFFIXES else ".txt")
-            if _ID.fullmatch(path.stem) and file.is_file() and not file.is_symlink():
-                yield Item(path.stem, "data", kept.title, file, asked)
+                found = Item(path.stem, "data", kept.title, file, asked, kept.decided)
+            self._seen[path] = (state, found)
+        return self._seen[path][1]
 
     def _folders(self) -> Iterator[Item]:
         """Folders of ours below the workspace, but for the models of data that are on the shelf themselves."""
@@ -159,12 +256,30 @@ class Shelf:
                         yield _folder(path)
 
 
+def told_apart(items: list[Item]) -> list[Item]:
+    """Items no two of which have one title: to those that share one the folder they lie in is added, or their ids."""
+    for part in ("folder", "id"):
+        alike: dict[str, list[Item]] = {}
+        for item in items:
+            alike.setdefault(item.title, []).append(item)
+        named = {}
+        for title, some in alike.items():
+            parents = {item.path.parent.name for item in some}
+            for item in some if len(some) > 1 else ():
+                if part == "id":
+                    named[item.id] = f"{title} · {item.id[:4]}"
+                elif len(parents) == len(some):
+                    named[item.id] = f"{title} in {item.path.parent.name}"
+        items = [replace(item, title=named.get(item.id, item.title)) for item in items]
+    return items
+
+
 def folder_id(path: Path) -> str:
     """The id of a folder on the shelf."""
     return sha256(str(path.resolve()).encode()).hexdigest()[:16]
 
 
-def named(item: Item, call: Any, *arguments: Any, **options: Any) -> Any:
+def named(item: Item, call: Any, /, *arguments: Any, **options: Any) -> Any:
     """Call something that reads an item's file; its errors speak of the item's title."""
     try:
         return call(*arguments, **options)
@@ -181,6 +296,22 @@ def _file(path: Path, reading: Reading) -> Item:
     seen = path.stat()
     key = to_json([str(path.resolve()), seen.st_size, seen.st_mtime_ns, reading], indent=None)
     return Item(sha256(key.encode()).hexdigest()[:16], "data", path.name, path, reading)
+
+
+def _suffix(name: str, content: bytes) -> str:
+    """The suffix under which data are kept; data that are too many are refused."""
+    if len(content) > MOST_BYTES:
+        raise UsageError(
+            f"{len(content) >> 20} MB at once are too many: at most {MOST_BYTES >> 20} MB."
+        )
+    suffix = suffix_of(Path(name))  # what is compressed is known by its bytes
+    return suffix if suffix in SUFFIXES else ".txt"
+
+
+def _title(name: str) -> str:
+    """What uploaded data are called: the last step of a name, without what cannot be seen."""
+    found = Path(name.replace("\\", "/")).name
+    return "".join(c for c in found if c.isprintable())[:80] or "data"
 
 
 def _folder(path: Path) -> Item:

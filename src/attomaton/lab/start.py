@@ -1,25 +1,41 @@
 """The start screen: an example already on screen, three doors to one's own data."""
 
 import shlex
-from collections.abc import Callable
 
 from nicegui import events, ui
 
-from attomaton.corpus.files import PACKED
-from attomaton.corpus.text import SPLITS
-from attomaton.corpus.times import DATES
+from attomaton.corpus.files import PACKED, text_format
+from attomaton.lab.data.reading import aside_in_words
 from attomaton.lab.graph.data import TokenGraph, part_of
 from attomaton.lab.graph.drawing import CSS, Drawing
 from attomaton.lab.graph.scene import scene
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, button, card, chip, dense, figures, heading, note
+from attomaton.lab.kit.parts import abreast, button, card, chip, figures, heading, note
 from attomaton.lab.opened import Opened
-from attomaton.lab.shelf import MOST_BYTES, SUFFIXES, TOKENISERS, Item
+from attomaton.lab.shelf import EXAMPLE, MOST_BYTES, SUFFIXES, Item
+from attomaton.lab.story.panel import CSS as STORY_CSS
+from attomaton.lab.story.panel import Story, ask
 from attomaton.lab.view import Screen, View, in_thread
+from attomaton.report.text.after import sentence
+from attomaton.summaries.after import After, after
 
-PASTED = {"rows": "pasted.jsonl", "text": "pasted.txt", "events": "pasted.csv"}
+MORE = (".json", ".log", ".text", ".dat")  # also offered where files are chosen
 ROWS = '{"tokens": ["tea", "cake", "bell"], "next": "tea"}\n{"tokens": ["cake", "soup", "bell"], "next": "soup"}'
+
+SENTENCES = 5  # last tokens told about
+LEARNED_CSS = """
+.sentences { margin: 0; padding-left: 1.1rem; display: grid; gap: .45rem; line-height: 1.5; max-width: 70rem; }
+.sentences li > * { display: inline; white-space: pre-wrap; }
+.sentences .word { font-style: italic; font-weight: 600; color: var(--ink); text-decoration-color: var(--line); }
+"""
+
+
+# Quasar's own header nests the field in a button without a name. The field covers the header, for the mouse; the button
+# is for the keyboard.
+_DROP = """<div class="upload-head"><label class="upload-field">Drop a file here, or choose one
+<q-uploader-add-trigger /></label><q-btn flat round dense icon="add" aria-label="Choose a file"
+@click="props.pickFiles" /></div>"""
 
 
 class StartPage(Page):
@@ -28,18 +44,23 @@ class StartPage(Page):
     TITLE = (
         "What does a self-attention layer learn from next-token prediction, exactly, on your data?"
     )
-    CSS = CSS
+    CSS = CSS + LEARNED_CSS + STORY_CSS
 
     async def fill(self) -> None:
         """The model, once it is there; the doors in any case."""
         view = self.view
         model = await view.model()
         if model is not None:
+            await ask(view, model)
+            if view.item.id == EXAMPLE:
+                await Story(view).build()
+            await _learned(view, model)
             with ui.element("div").classes("grid2"):
                 _summary(view, model)
-                await _picture(view, model)
+                if view.item.id != EXAMPLE:  # of the example the story shows it
+                    await _picture(view, model)
         with ui.element("div").classes("grid2"):
-            _paste(view)
+            _yours(view)
             _folders(view)
         view.says(*fit_code(view.item))
 
@@ -57,6 +78,26 @@ def fit_code(item: Item) -> tuple[str, str]:
         "from attomaton import read_samples, solve_limit\n"
         f"limit = solve_limit(read_samples({str(item.path)!r}{given}))\nprint(limit.summary())"
     )
+
+
+async def _learned(view: View, model: Opened) -> None:
+    """What was learned, in sentences; what was set aside, and what that means."""
+    lasts = [row.last for row in model.search("", SENTENCES)]
+
+    def found() -> list[After]:
+        return [after(model.limit(x), model.last_id(x)) for x in lasts]
+
+    with card("What was learned", "learned"), ui.element("ul").classes("sentences"):
+        for one in await in_thread(found):
+            with ui.element("li"):
+                for text, is_token in sentence(one):
+                    if is_token:
+                        ui.link(text, view.link("/graph", last=one.last)).classes("word")
+                    else:
+                        ui.label(text)
+        s = model.record.summary
+        with ui.element("li"):
+            ui.label(aside_in_words(s.dropped, s.windows))
 
 
 def _summary(view: View, model: Opened) -> None:
@@ -112,90 +153,62 @@ async def _picture(view: View, model: Opened) -> None:
         drawing.show(drawn, f"priority graph after {visible(last)}")
 
 
-def _paste(view: View) -> None:
-    with card("Your data"):
-        kind = ui.toggle(
-            {"rows": "Rows (JSONL)", "text": "Text", "events": "Events (CSV)"}, value="rows"
-        )
-        kind.props("dense no-caps unelevated toggle-color=primary")
-        said = ui.textarea(placeholder=ROWS).props(
-            'outlined autogrow input-class="mono" aria-label="Paste data here"'
-        )
-        said.classes("w-full")
-        settings = _settings(kind)
-        wrong = ui.element("div").classes("w-full")
+def _yours(view: View) -> None:
+    """Drop or paste: what it is gets guessed, shown and corrected on the data screen."""
+    with card("Your data", "yours"):
+        wrong = ui.element("div").classes("place")
 
         async def take(name: str, content: bytes) -> None:
             with view.checked(wrong):
                 view.lab.may_start()
-                item = await in_thread(view.lab.shelf.add, name, content, settings())
-                view.go("/", item)
+                item = await in_thread(view.lab.shelf.receive, name, content)
+                view.go(item.home, item)
 
-        with abreast():
-            button("Open", lambda: take(PASTED[kind.value], said.value.encode()))
+        async def uploaded(e: events.UploadEventArguments) -> None:
+            drop.reset()  # a field that holds a file takes no other
+            await take(e.file.name, await e.file.read())
 
-            async def uploaded(e: events.UploadEventArguments) -> None:
-                await take(e.file.name, await e.file.read())
+        def rejected() -> None:
+            wrong.clear()
+            with wrong:
+                view.problem(
+                    f"This file cannot be taken: at most {MOST_BYTES >> 20} MB, of {', '.join((*SUFFIXES, *PACKED))}."
+                )
 
-            ui.upload(
-                label="or drop a file here", auto_upload=True, max_file_size=MOST_BYTES, on_upload=uploaded,
-                on_rejected=lambda: _too_large(view, wrong),
-            ).props(f'flat bordered accept="{",".join((*SUFFIXES, *PACKED))}"').classes("upload")  # fmt: skip
+        drop = ui.upload(
+            auto_upload=True, max_file_size=MOST_BYTES, on_upload=uploaded, on_rejected=rejected,
+        )  # fmt: skip
+        drop.props(f'flat bordered accept="{",".join((*SUFFIXES, *MORE, *PACKED))}"').classes(
+            "upload"
+        )
+        drop.add_slot("header", _DROP)
         note(
-            "JSONL rows {tokens, next}, plain text, or an event log (CSV, TSV, Parquet, XES, SPMF), also compressed "
-            "(.gz, .zst); at most 64 MB. It stays on this machine."
+            "An event log (CSV, TSV, Parquet, XES, SPMF), plain text or JSONL rows {tokens, next}, also compressed "
+            "(.gz, .zst); at most 64 MB. Columns, order and format are guessed, and you see them before anything is "
+            "computed. It stays on this machine."
         )
-
-
-def _settings(kind: ui.toggle) -> Callable[[], dict[str, int | str | None]]:
-    """Fields for how text and event logs are read; a function that gives what is set in them."""
-    with abreast():
-        context = dense(ui.number("context", value=8, min=1, precision=0))
-        split = dense(ui.select(list(SPLITS), label="split", value="stream"))
-        tokens = dense(ui.select(list(TOKENISERS), label="tokenizer", value="words"))
-        columns = {
-            name: dense(ui.input(f"{name} column", placeholder=name))
-            for name in ("sequence", "item", "order")
-        }
-        dates = dense(ui.select(["", *DATES], label="dates such as 2/3/2024", value=""))
-        delimiter = dense(ui.input("delimiter", placeholder="comma, or tab"))
-    context.bind_visibility_from(kind, "value", lambda k: k != "rows")
-    for field in (split, tokens):
-        field.bind_visibility_from(kind, "value", lambda k: k == "text")
-    for column in (*columns.values(), dates, delimiter):
-        column.bind_visibility_from(kind, "value", lambda k: k == "events")
-
-    def asked() -> dict[str, int | str | None]:
-        if kind.value == "rows":
-            return {}
-        number = None if context.value is None else int(context.value)
-        if kind.value == "text":
-            chosen = {"split": split.value, "tokenizer": tokens.value}
-            usual = {"split": "stream", "tokenizer": "words"}
-            return {"context": number, **{k: v for k, v in chosen.items() if v != usual[k]}}
-        named = {k: f.value.strip() for k, f in columns.items() if f.value}
-        others = {"dates": dates.value, "delimiter": delimiter.value}
-        return {"context": number, **named, **{k: v for k, v in others.items() if v}}
-
-    return asked
-
-
-def _too_large(view: View, place: ui.element) -> None:
-    place.clear()
-    with place:
-        view.problem(
-            f"This file cannot be taken: at most {MOST_BYTES >> 20} MB, of {', '.join((*SUFFIXES, *PACKED))}."
+        said = ui.textarea(placeholder=ROWS).props(
+            'outlined autogrow input-class="mono" aria-label="Paste data here"'
         )
+        said.classes("w-full")
+        button("Open what is pasted", lambda: take(pasted_name(said.value), said.value.encode()))
+
+
+def pasted_name(text: str) -> str:
+    """What pasted data are called: their suffix is that of what they hold.
+
+    >>> pasted_name('{"tokens": ["a"], "next": "a"}'), pasted_name("tea cake tea")
+    ('pasted.jsonl', 'pasted.txt')
+    """
+    found = text_format(text, True) or "text"
+    suffix = {"jsonl": "jsonl", "csv": "csv", "tsv": "tsv"}.get(
+        found, "csv" if "table" in found else "txt"
+    )
+    return f"pasted.{suffix}"
 
 
 def _folders(view: View) -> None:
     """Everything that can be opened, by kind."""
-    place = {
-        "sweep": "/sweep",
-        "verification": "/claims",
-        "run": "/training",
-        "predictor": "/automaton",
-    }
     with card("Open"):
         note(
             f"Data, models and runs below {view.lab.shelf.workspace}. Others: attomaton lab FOLDER."
@@ -203,12 +216,9 @@ def _folders(view: View) -> None:
         with ui.element("ul").classes("items"):
             for item in view.lab.shelf.items():
                 with ui.element("li"):
-                    has_model = item.kind == "run" and (item.path / "model").is_dir()
-                    ui.link(
-                        item.title, view.link("/" if has_model else place.get(item.kind, "/"), item)
-                    )
-                    note(item.kind)
-        for job in view.lab.jobs.running():
+                    ui.link(item.title, view.link(item.home, item))
+                    note(item.kind if item.decided else "data, not fitted yet")
+        for job in view.others():
             view.watch(job)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,16 +15,37 @@ from nicegui import run, ui
 from starlette.requests import Request
 
 from attomaton.disk.storage import is_folder
-from attomaton.errors import AttomatonError, UsageError
+from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.jobs.fit import fit_run
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job, Jobs
-from attomaton.lab.kit.charts import icon_button
+from attomaton.lab.kit.formulas import explained
+from attomaton.lab.kit.keyboard import KEYS
+from attomaton.lab.kit.parts import icon_button, menu_item
+from attomaton.lab.kit.snapshot import save_page
 from attomaton.lab.kit.style import STYLE
+from attomaton.lab.kit.words import on_a_page
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE, Item, Shelf, named
 
 PATIENCE = 0.15  # seconds between two looks at a job
 LARGEST = 1e15  # of a number in an address: up to here every whole number is itself
+# Each view has its place in the browser's history, so that Back goes to the one before; what changes on and on (a
+# slider) or by itself (a page while it loads) stays in one place.
+HISTORY = """
+window.put_address = (place, keys, loading) => {
+  const now = performance.now(), last = window.last_put ?? {keys: '', at: -1e9};
+  const slides = keys && last.keys === keys && now - last.at < 800;
+  const still = loading || !navigator.userActivation?.hasBeenActive || slides;
+  if (new URL(place, document.baseURI).href !== location.href)
+    history[still ? 'replaceState' : 'pushState'](history.state, '', place);
+  window.last_put = {keys, at: now};
+  window.view_shown = location.pathname + location.search;
+};
+window.view_shown = location.pathname + location.search;
+window.addEventListener('popstate', () => {
+  if (location.pathname + location.search !== window.view_shown) location.reload();
+});
+"""
 
 
 class Lab:
@@ -32,6 +54,7 @@ class Lab:
     def __init__(self, workspace: Path, allow_run: bool = True):
         self.shelf, self.jobs, self.allow_run = Shelf(workspace), Jobs(), allow_run
         self.first = EXAMPLE  # the item shown when an address names none
+        self.comes_back = ""  # the script by which an open page finds a lab that was started again
         self._opened: dict[Path, Opened] = {}
         self._lock = Lock()
 
@@ -92,6 +115,7 @@ class View:
         self.lab, self.screen, self.screens = lab, screen, screens
         self.settings = {k: v for k, v in request.query_params.items() if k != "on"}
         self.error: str | None = None
+        self.asked = "on" in request.query_params
         asked = request.query_params.get("on", lab.first)
         try:
             self.item = lab.shelf.find(asked)
@@ -100,6 +124,8 @@ class View:
         self.theme = request.cookies.get("theme", "auto")
         self._cli, self._python = "", ""
         self._client = ui.context.client
+        self._is_shown = False
+        self._watched: set[str] = set()  # jobs whose progress is on the page
 
     # The address
 
@@ -120,7 +146,11 @@ class View:
                 self.settings[name] = f"{value:g}" if isinstance(value, float) else str(value)
         # Not through the element that was clicked: it may be gone by now.
         place = address(self.screen.path, self.item, self.settings)
-        self._client.run_javascript(f"history.replaceState(history.state, '', {json.dumps(place)})")
+        # What is a number may come from a slider, many a second; words are chosen one at a time.
+        slides = all(isinstance(x, int | float) for x in settings.values())
+        keys = " ".join(settings) if slides else ""
+        said = ", ".join(map(json.dumps, (place, keys, not self._is_shown)))
+        self._client.run_javascript(f"window.put_address({said})")
 
     def link(self, path: str | None = None, item: Item | None = None, **settings: object) -> str:
         """The address of a view of this item, or of another."""
@@ -133,15 +163,24 @@ class View:
     # What is being looked at
 
     async def model(self) -> Opened | None:
-        """The model of this item; while it is being fitted, progress is shown instead and the answer is None."""
+        """The model of this item; None while there is none: then the page says what to do, or shows progress."""
+        if self.item.home != "/" and self.item.decided:
+            self._own_screen()
+            return None
         try:
             opened = await in_thread(self.lab.fitted, self.item)
-            if opened is not None:
-                return opened
-            self.lab.may_start()
+            if opened is None and self.item.decided:
+                self.lab.may_start()
+                opened = await self._fitted()
         except AttomatonError as error:
             self.problem(str(error))
             return None
+        if opened is None and not self.item.decided:
+            self._undecided()
+        return opened
+
+    async def _fitted(self) -> Opened | None:
+        """Fit the item; None while that takes longer, or if it fails: the page shows which."""
         before = self.lab.jobs.find(self.lab.fit_key(self.item))
         if before is not None and before.state == STOPPED:
             self._go_on()
@@ -151,10 +190,27 @@ class View:
         if job.state == DONE:
             return await in_thread(self.lab.fitted, self.item)
         if job.state == FAILED:
-            self.problem(job.error)
-        else:
-            self.watch(job, lambda _: ui.navigate.reload())
+            raise DataError(job.error)
+        self.watch(job, lambda _: ui.navigate.reload())
         return None
+
+    def _own_screen(self) -> None:
+        """Lead to the screen of an item that has no model."""
+        home = next(s for s in self.screens if s.path == self.item.home)
+        with ui.element("div").classes("card told"):
+            ui.label(f"“{self.item.title}” is a {self.item.kind}: there is no model to show here.")
+            with ui.element("div").classes("abreast"):
+                if home is not self.screen:
+                    ui.link(f"Open it on its own screen, {home.title}", self.link(home.path))
+                ui.link("Show the example here", self.link(item=self.lab.shelf.find(EXAMPLE)))
+
+    def _undecided(self) -> None:
+        """How the file is read was guessed, and somebody has to look at that first."""
+        with ui.element("div").classes("card told"):
+            ui.label(
+                f"How “{self.item.title}” is read was guessed. Look at it, then fit it: nothing is computed before."
+            )
+            ui.link("Look at how it is read", self.link("/data"))
 
     def _go_on(self) -> None:
         """A fit that was stopped waits to be taken up again; what it had finished is kept."""
@@ -178,8 +234,8 @@ class View:
     def problem(self, message: str) -> None:
         """Say what went wrong, where it went wrong."""
         with ui.element("div").classes("problem").props('role="alert"'):
-            ui.icon("error_outline")
-            ui.label(message).classes("whitespace-pre-wrap")
+            ui.icon("error_outline").props('aria-hidden="true"')
+            ui.label(on_a_page(message)).classes("whitespace-pre-wrap")
 
     @contextmanager
     def checked(self, place: ui.element | None = None) -> Iterator[None]:
@@ -202,6 +258,7 @@ class View:
         step: Callable[[Job], Any] | None = None,
     ) -> ui.element:
         """Progress of a job with a stop button; `step` at every look, `ended` once, when it is over."""
+        self._watched.add(job.key)
         with ui.element("div").classes("job").props('role="status"') as box:
             label = ui.label().classes("job-note")
             bar = ui.linear_progress(value=0, show_value=False).props(
@@ -209,7 +266,7 @@ class View:
             )
             stop = ui.button("Stop", icon="stop", on_click=job.stop).props("outline dense no-caps")
 
-        def look() -> None:
+        async def look() -> None:
             bar.set_value(job.share)
             label.set_text(f"{job.title}: {job.note or 'starting …'}")
             stop.set_enabled(not job.stopping)
@@ -220,17 +277,26 @@ class View:
                 box.delete()
                 if job.state == FAILED:
                     self.problem(job.error)
-                if ended is not None:
-                    ended(job)
+                done = None if ended is None else ended(job)
+                if isinstance(done, Awaitable):
+                    await done
 
         timer = ui.timer(PATIENCE, look)
         return box
 
+    def others(self) -> list[Job]:
+        """What is going on and not yet on this page."""
+        return [job for job in self.lab.jobs.running() if job.key not in self._watched]
+
     # The frame itself
 
     async def show(self) -> None:
-        """Build the page."""
+        """Build the page; what was opened at the start, and has a screen of its own, is shown there."""
+        if self.screen.path == "/" and not self.asked and self.item.home != "/":
+            ui.navigate.to(self.link(self.item.home))
+            return
         ui.add_css(STYLE)
+        ui.add_head_html(f"<script>{HISTORY}{KEYS}{self.lab.comes_back}</script>")
         ui.colors(primary="#0072b2")
         ui.page_title(f"{self.screen.title} · attomaton")
         dark = ui.dark_mode({"dark": True, "light": False}.get(self.theme))
@@ -243,6 +309,7 @@ class View:
                 built = self.screen.build(self)
                 if isinstance(built, Awaitable):
                     await built
+        self._is_shown = True
         self._keys()
         # Where the menu is a strip, the screen that is open may lie beyond its edge.
         ui.run_javascript(
@@ -259,7 +326,8 @@ class View:
                         link.props('aria-current="page"')
                     ui.icon(screen.icon).props('aria-hidden="true"')
                     ui.label(screen.title)
-                    ui.label(str(number)).classes("nav-key").props('aria-hidden="true"')
+                    if number < 10:  # there is no tenth key
+                        ui.label(str(number)).classes("nav-key").props('aria-hidden="true"')
 
     def _header(self, dark: ui.dark_mode) -> None:
         with (
@@ -267,15 +335,16 @@ class View:
             .classes("help")
             .props("overlay width=340") as help_
         ):
-            ui.markdown(f"### {self.screen.title}\n{self.screen.help}")
+            explained(f"### {self.screen.title}\n{self.screen.help}")
         with ui.header().classes("top"):
             ui.link("attomaton", self.link("/")).classes("brand")
             self._picker()
             ui.space()
             with icon_button("content_copy", "Copy as command or Python"), ui.menu():
-                ui.menu_item("Copy as command", lambda: self._copy("command", self._cli))
-                ui.menu_item("Copy as Python", lambda: self._copy("Python", self._python))
-                ui.menu_item("Copy the address of this view", self._copy_address)
+                menu_item("Copy as command", lambda: self._copy("command", self._cli))
+                menu_item("Copy as Python", lambda: self._copy("Python", self._python))
+                menu_item("Copy the address of this view", self._copy_address)
+                menu_item("Save this view as one HTML file", self._save)
             icon_button("contrast", "Light or dark", lambda: self._switch(dark))
             icon_button("help_outline", "What is shown here", help_.toggle)
         self.help_drawer = help_
@@ -301,7 +370,14 @@ class View:
 
     def _copy_address(self) -> None:
         ui.run_javascript("navigator.clipboard?.writeText(location.href)")
-        ui.notify("Copied the address; it opens for whoever has opened this lab before.")
+        ui.notify(
+            "Copied the address; it opens in browsers that this lab has let in, also after a restart."
+        )
+
+    def _save(self) -> None:
+        title = f"{self.screen.title}: {self.item.title} · attomaton"
+        stem = re.sub(r"[^\w.-]+", "-", f"{self.screen.title}-{self.item.title}").strip("-")
+        save_page(title, f"{stem}.html")
 
     async def _switch(self, dark: ui.dark_mode) -> None:
         now = dark.value
@@ -314,7 +390,7 @@ class View:
         )
 
     def _keys(self) -> None:
-        """Alt+1 … Alt+9 open the screens, ? explains the one that is open."""
+        """Alt+1 … Alt+9 open the screens, ? explains the one that is open, Escape closes that."""
         paths = [self.link(s.path) for s in self.screens]
 
         def pressed(e: Any) -> None:
@@ -324,6 +400,8 @@ class View:
                 ui.navigate.to(paths[e.key.number - 1])
             elif e.key == "?":
                 self.help_drawer.toggle()
+            elif e.key == "Escape":
+                self.help_drawer.hide()
 
         ui.keyboard(on_key=pressed, ignore=["input", "select", "textarea"])
 

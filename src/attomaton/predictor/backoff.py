@@ -7,7 +7,8 @@ $$P(y \mid X, q) = g\, p(y \mid X, q) \;\; (y \in X), \qquad
 $$g = \sigma\bigl(a + b\, \mathrm{logit}\, g_q + c\, \mathrm{logit}\, r\bigr),$$
 
 with $g_q$ the smoothed share of windows ending with q whose label was in their context, $p_2$ the discounted bigram,
-and a, b, c fitted on validation windows. Words that training never saw are one event of $p_2$, *any word never seen*;
+and a, b, c fitted on validation windows; logit r is held to the range it has there, for nothing says how the line goes
+on beyond. Words that training never saw are one event of $p_2$, *any word never seen*;
 one that stands in the context belongs to the first case like every other token.
 """
 
@@ -23,6 +24,7 @@ from attomaton.predictor.ngrams import Best, NGrams
 
 SMOOTHING = 20.0  # windows that the overall share is worth
 NEWTON_STEPS = 50
+FAR = float(np.finfo(float).max)  # of a feature that is held nowhere
 EDGE = 1e-9  # shares are kept this far from 0 and 1 before their logit is taken
 
 
@@ -50,12 +52,14 @@ class Gate:
     inside: Float[np.ndarray, " vocab"]  # g_q
     overall: float  # g_q of a last token never seen
     weight: Float[np.ndarray, " three"]  # a, b, c
+    held: tuple[float, float] = (-FAR, FAR)  # the least and the largest logit r it was fitted on
 
     def features(
         self, bags: Bags, r: Float[np.ndarray, " bags"]
     ) -> Float[np.ndarray, "bags three"]:
-        """1, logit g_q, logit r."""
-        return np.stack([np.ones(len(bags)), logit(self.share_after(bags.last)), logit(r)], axis=1)
+        """1, logit g_q, logit r as far as it is held."""
+        by_last, by_reach = logit(self.share_after(bags.last)), np.clip(logit(r), *self.held)
+        return np.stack([np.ones(len(bags)), by_last, by_reach], axis=1)
 
     def share_after(self, last: Int[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
         """g_q of these last tokens."""
@@ -86,29 +90,32 @@ def fit_gate(train: Windows, valid: Windows, ngrams: NGrams) -> Gate:
     gate = Gate(share, overall, np.array([0.0, 1.0, 0.0]))
     rows = np.arange(len(valid))
     F = np.concatenate([gate.features(bags, reach(bags, ngrams)) for bags in blocks(valid, rows)])
-    return Gate(share, overall, _logistic_fit(F, valid.realizable, valid.weight))
+    held = float(F[:, 2].min()), float(F[:, 2].max())
+    return Gate(share, overall, _logistic_fit(F, valid.realizable, valid.weight), held)
 
 
 def _logistic_fit(
     F: Float[np.ndarray, "n three"], hit: Bool[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " three"]:
-    """Newton's method from g = g_q, with a whiff of ridge for features that never vary."""
+    """Newton's method from g = g_q, with a ridge towards it worth one window: a few windows are soon told apart."""
     start = np.array([0.0, 1.0, 0.0])
+    ridge = 1.0 / float(weight.sum())
     weight, at = weight / weight.sum(), start
 
     def loss(w: Float[np.ndarray, " three"]) -> float:
         z = F @ w
         return float(
-            weight @ np.logaddexp(0.0, np.where(hit, -z, z)) + 0.5e-6 * ((w - start) ** 2).sum()
+            weight @ np.logaddexp(0.0, np.where(hit, -z, z))
+            + 0.5 * ridge * ((w - start) ** 2).sum()
         )
 
     value = loss(at)
     for _ in range(NEWTON_STEPS):
         g = squashed(F @ at)
-        slope = (weight * (g - hit)) @ F + 1e-6 * (at - start)
+        slope = (weight * (g - hit)) @ F + ridge * (at - start)
         if np.abs(slope).max() < 1e-10:
             break
-        step = np.linalg.solve((F.T * (weight * g * (1 - g))) @ F + 1e-6 * np.eye(3), slope)
+        step = np.linalg.solve((F.T * (weight * g * (1 - g))) @ F + ridge * np.eye(3), slope)
         length = 1.0
         while (new := loss(at - length * step)) > value + 1e-12 and length > 1e-6:
             length /= 2

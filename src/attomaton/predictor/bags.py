@@ -13,9 +13,11 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
+from attomaton.errors import DataError, counted
 from attomaton.numerics import ragged_indices, ragged_softmax, row_pointer
 
 BLOCK = 1 << 15  # windows scored at a time: bounds the memory of scoring
+FEW = 5  # tokens that are named where none is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +158,23 @@ def aligned(windows: Windows, vocabulary: Vocabulary) -> Windows:
     together = Vocabulary([*vocabulary.labels, *new])
     move = np.array([together.id_of(x) for x in windows.vocabulary.labels], dtype=np.int64)
     return replace(windows, vocabulary=together, ids=move[windows.ids], label=move[windows.label])
+
+
+def aligned_where_known(windows: Windows, vocabulary: Vocabulary) -> Windows:
+    """The same as `aligned`; windows of which the vocabulary holds no token at all are refused.
+
+    They are of another kind, or were read in another way: whatever is found on them says nothing.
+    """
+    found = aligned(windows, vocabulary)
+    K = len(vocabulary)
+    if not (found.ids < K).any() and not (found.label < K).any():
+        some = ", ".join(repr(x) for x in windows.vocabulary.labels[:FEW])
+        raise DataError(
+            f"{windows.origin + ': ' if windows.origin else ''}training saw none of these "
+            f"{counted(len(windows.vocabulary), 'token')} ({some}{', …' if len(windows.vocabulary) > FEW else ''}); "
+            "are both of the same kind, and read in the same way?"
+        )
+    return found
 
 
 def bag_of(ids: Int[np.ndarray, " tokens"]) -> Bags:

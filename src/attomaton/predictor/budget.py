@@ -2,7 +2,8 @@
 
 A candidate is all prices of one prior and one exponent, which are solved along one path. Without a limit all are tried
 together. With one, those that promise most come first, and a candidate is begun where what the earlier ones took says
-that it, and the fit at the end, will be done in time; the first of a stage always is.
+that it, and what comes after all of them, will be done in time; the first of a stage always is. What comes after is the
+fit at the end, and the convex stage on top, which tries no more prices when the time is over.
 """
 
 import time
@@ -13,7 +14,7 @@ from itertools import groupby
 from attomaton.errors import number
 from attomaton.predictor.fit import Setting
 
-FIT = 3.0  # candidates that the exact fit at the end is worth, about
+FIT, STAGE = 3.0, 28.0  # settings that the exact fit and the convex stage are worth, about
 
 
 class Budget:
@@ -24,6 +25,7 @@ class Budget:
             number("minutes", minutes, above=0)
         self.seconds = None if minutes is None else 60.0 * minutes
         self._now, self._begin = now, now()
+        self.after = FIT  # settings that all that comes after them is worth
         self._unit = 0.0  # seconds that a setting has taken on one part, at most
         self.left: list[Setting] = []
 
@@ -52,5 +54,15 @@ class Budget:
 
     def _has_time(self, size: int, parts: int) -> bool:
         assert self.seconds is not None
-        gone = self._now() - self._begin
-        return gone + self._unit * (size + FIT * parts) <= self.seconds
+        return self._gone() + self._unit * (size + self.after * parts) <= self.seconds
+
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self.seconds is not None and self._gone() > self.seconds
+
+    def named(self, name: str) -> str:
+        """The name to keep under what depends on the time there was."""
+        return name if self.seconds is None else f"{name}-in-{self.seconds:g}-seconds"
+
+    def _gone(self) -> float:
+        return self._now() - self._begin

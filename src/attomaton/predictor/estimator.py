@@ -23,7 +23,8 @@ from attomaton.corpus.vocabulary import Label, encode
 from attomaton.corpus.windows import Windows, windows_from_ids
 from attomaton.errors import NotFittedError, UsageError
 from attomaton.predictor.many import likeliest
-from attomaton.predictor.model import Predictor, Reasons
+from attomaton.predictor.model import Predictor
+from attomaton.predictor.reasons import Reasons
 from attomaton.predictor.scoring import score_predictor
 from attomaton.predictor.tune import tune
 

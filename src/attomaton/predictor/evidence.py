@@ -8,7 +8,7 @@ from jaxtyping import Int
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
-from attomaton.predictor.model import Reasons
+from attomaton.predictor.reasons import Reasons
 
 NGRAMS, LEARNED = "n-grams", "learned"
 

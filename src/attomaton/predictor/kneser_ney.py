@@ -188,14 +188,20 @@ class KneserNey:
         """The model of a smaller order."""
         return KneserNey(self.K, (*self.levels[: order - 1], self.levels[order - 1].outright))
 
-    def counts(self, recent: Int[np.ndarray, " tokens"], x: int) -> list[tuple[float, float]]:
-        """For each order: how many windows x had after this history, and how many the history had."""
-        found = []
-        for level, history in zip(self.levels, self.histories(recent[None])[0], strict=True):
-            at = level.places(np.array([history]), np.array([x]))[0]
-            total = level.outright.sums[0][history] if history >= 0 else 0.0
-            found.append((float(level.windows[at]) if at >= 0 else 0.0, float(total)))
-        return found
+    def counts(
+        self,
+        recent: Int[np.ndarray, "rows tokens"],
+        row: Int[np.ndarray, " n"],
+        x: Int[np.ndarray, " n"],
+    ) -> tuple[Float[np.ndarray, "orders n"], Float[np.ndarray, "orders n"]]:
+        """For each order: how many windows each x had after the history of its row, and how many the history had."""
+        history = self.histories(recent)[row].T
+        times, of_all = np.zeros(history.shape), np.zeros(history.shape)
+        for n, level in enumerate(self.levels):
+            place, seen = level.places(history[n], x), history[n] >= 0
+            times[n, place >= 0] = level.windows[place[place >= 0]]
+            of_all[n, seen] = level.outright.sums[0][history[n, seen]]
+        return times, of_all
 
     def spread(
         self, recent: Int[np.ndarray, " tokens"], order: int | None = None

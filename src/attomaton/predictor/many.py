@@ -1,6 +1,9 @@
-"""Many contexts at once: the likeliest next tokens of each, as `Predictor.predict_proba` gives them one by one."""
+"""Many contexts at once: the likeliest next tokens of each, and why the first of them is ahead of the second.
 
-from collections.abc import Mapping
+One by one that is what `Predictor.predict_proba` and `Predictor.explain` say.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +13,11 @@ from attomaton.corpus.vocabulary import Label
 from attomaton.predictor.bags import Bags, bagged
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.ngrams import Best, first_places
+from attomaton.predictor.reasons import Reasons
+from attomaton.predictor.stage.gate import holds
 
 SOME = 1 << 13  # contexts at a time
+EXPLAINED = 1 << 11  # contexts at a time that are explained
 SPARE = 8  # first choices of the n-grams beyond those asked for: the ones that the context holds fall away
 
 
@@ -66,17 +72,7 @@ def _ranked(
         best = first_places(bags.owner, bags.token, share, len(bags), top)
         return best.token, best.p, best.token >= 0, np.ones(len(bags))
     found = predictor.mixture(bags, top + SPARE)
-    row, token, q = _absent(bags, found.best, np.arange(len(bags)))
-    short = np.flatnonzero(
-        (np.bincount(row, minlength=len(bags)) < top) & (found.best.token[:, -1] >= 0)
-    )
-    if len(short):
-        more = predictor.first_outside(bags, top + int(np.diff(bags.start).max()), short)
-        kept = ~np.isin(row, short)
-        again = _absent(bags, more, short)
-        row, token, q = (
-            np.concatenate([x[kept], y]) for x, y in zip((row, token, q), again, strict=True)
-        )
+    row, token, q = _elsewhere(predictor, bags, found.best, top)
     rest, n = found.rest, len(bags)
     never = rest * predictor.by_ngrams(bags, np.full(n, K))
     owner = np.concatenate([bags.owner, row, np.arange(n)])
@@ -88,6 +84,22 @@ def _ranked(
     return best.token, best.p, inside, found.gate
 
 
+def _elsewhere(
+    predictor: Predictor, bags: Bags, best: Best, top: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The likeliest tokens that each bag does not hold, at least so many (`best`: the first choices): bag, token, p."""
+    row, token, q = _absent(bags, best, np.arange(len(bags)))
+    short = np.flatnonzero((np.bincount(row, minlength=len(bags)) < top) & (best.token[:, -1] >= 0))
+    if len(short):
+        more = predictor.first_outside(bags, top + int(np.diff(bags.start).max()), short)
+        kept = ~np.isin(row, short)
+        again = _absent(bags, more, short)
+        row, token, q = (
+            np.concatenate([x[kept], y]) for x, y in zip((row, token, q), again, strict=True)
+        )
+    return row, token, q
+
+
 def _absent(
     bags: Bags, best: Best, rows: Int[np.ndarray, " rows"]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -97,3 +109,52 @@ def _absent(
     absent = ~bags.hold(rows[at], token)
     at, place = at[absent], place[absent]
     return rows[at], best.token[at, place], best.p[at, place]
+
+
+def explained(
+    predictor: Predictor, contexts: Sequence[Sequence[Label]], backoff: bool = True
+) -> Iterator[Reasons]:
+    """What `Predictor.explain` says of each context about its two likeliest tokens.
+
+    Terms are those of these two alone; of other tokens, and of words that training never saw, nothing is said.
+    """
+    for begin in range(0, len(contexts), EXPLAINED):
+        yield from _explained(predictor, contexts[begin : begin + EXPLAINED], backoff)
+
+
+def _explained(
+    predictor: Predictor, contexts: Sequence[Sequence[Label]], backoff: bool
+) -> Iterator[Reasons]:
+    K, words = len(predictor.vocabulary), [predictor.looked_at(x) for x in contexts]
+    rows = [predictor.ids_of(x) for x in words]
+    length = np.array([len(x) for x in words])
+    ids, left = np.concatenate(rows), np.cumsum(length) - length
+    bags = bagged(ids, left, length, np.full(len(words), -1), np.ones(len(words)))
+    seen = predictor.seen(bags, 2 + SPARE)
+    found, scores = seen.mixture, predictor.scores(bags, seen)
+    owner, token, p = bags.owner, bags.token, found.share
+    if backoff:
+        row, other, q = _elsewhere(predictor, bags, found.best, 2)
+        owner, token = np.concatenate([owner, row]), np.concatenate([token, other])
+        p = np.concatenate([found.gate[bags.owner] * p, found.rest[row] * q])
+    two = first_places(owner, token, p, len(bags), 2)
+    behind = predictor.behind(bags, seen, two.token)
+    at = np.stack([holds(bags, two.token[:, k]) for k in (0, 1)], axis=1).tolist()
+    order = predictor.order_outside(bags)
+    gate_terms = {name: value.tolist() for name, value in seen.gate.items()} if backoff else {}
+    for i, context in enumerate(words):
+        many = 2 if two.p[i, 1] > 0 else 1
+        new = dict(zip(rows[i].tolist(), context, strict=True))
+        first = [predictor.vocabulary[x] if x < K else new[x] for x in two.token[i, :many].tolist()]
+        terms = [
+            None if j < 0 else scores.term(j, x) for j, x in zip(at[i][:many], first, strict=True)
+        ]
+        gate, chance = float(found.gate[i]) if backoff else None, two.p[i].tolist()
+        against = (
+            behind.contrast(i, first, chance, terms, gate, context) if len(first) > 1 else None
+        )
+        yield Reasons(
+            tuple(context), first[0], chance[0], terms[0] is not None, backoff, gate,
+            tuple(x for x in terms if x is not None), (), (), "", order[i], against,
+            {name: value[i] for name, value in gate_terms.items()},
+        )  # fmt: skip

@@ -11,9 +11,9 @@ On disk it is a folder:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -38,17 +38,20 @@ from attomaton.mechanics.theory.automaton import (
     SUGGESTED,
     Unknown,
     expect_generator,
-    naming,
 )
 from attomaton.numerics import rising, row_pointer
-from attomaton.predictor.backoff import Gate, Mixture, reach
+from attomaton.predictor.backoff import FAR, Gate, Mixture, reach
 from attomaton.predictor.bags import Bags, bag_of
 from attomaton.predictor.baselines import Baselines
 from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.ngrams import Best, NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
+from attomaton.predictor.reasons import Behind, Reasons, Scores, taken_as
+from attomaton.predictor.stage.gate import added
+from attomaton.predictor.stage.gate import reach as reach_of
+from attomaton.predictor.stage.looking import Look
 from attomaton.predictor.stage.model import SCORE, ConvexStage
-from attomaton.predictor.stage.reasons import BRANCH, WITHIN, Contrast, Facts, Share, facts_of
+from attomaton.predictor.stage.reasons import facts_behind
 from attomaton.predictor.stage.terms import ngram_steps
 
 STAGE_FILE = "stage.safetensors"
@@ -90,66 +93,13 @@ class _Kept:
     stage: _Stage | None = absent()  # folders of version 2 know nothing of one
 
 
-@dataclass(frozen=True)
-class Term:
-    """Why one token of a context is as probable as it is: the terms add up to its score.
+class Seen(NamedTuple):
+    """Distributions, and what the stage saw on the way: its terms, its look at the bags, the terms of its gate."""
 
-    The tuned score is count_term + Σ prior + learned; `prior` has one entry for each feature, `learned` is the
-    correction, 0 for a pair that training never saw (`seen` says which). Without a stage p ∝ exp(tuned score); with one
-    p ∝ exp(slope · tuned score + Σ stage), and `stage` has one entry for each of its groups.
-    """
-
-    token: Label
-    count: int
-    count_term: float  # θ log m
-    prior: dict[str, float]
-    learned: float
-    seen: bool
-    p: float
-    slope: float = 1.0
-    stage: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def tuned(self) -> float:
-        """The tuned score."""
-        return self.count_term + sum(self.prior.values()) + self.learned
-
-    @property
-    def score(self) -> float:
-        """The sum of all terms."""
-        return self.slope * self.tuned + sum(self.stage.values())
-
-
-@dataclass(frozen=True)
-class Reasons:
-    """Why a predictor answers as it does: the branch that answered, the odds of the winner, the terms behind them.
-
-    With `backoff` the next token is one of the context's with probability `gate`; `inside` says whether the
-    `prediction` is one, and its probability is `p`. A token of the context has gate · its share (`terms`), one outside
-    (1 − gate) · its share of the n-grams (`outside`, the likeliest first): the longest ones of the stage, or the
-    bigram after the last token (`order` 2). Without back-off `gate` is None and nothing lies outside. `against` is the
-    prediction beside the next best; `gate_terms` are what the gate of a stage goes by, adding up to logit gate.
-    """
-
-    context: tuple[Label, ...]  # the tokens that were looked at
-    prediction: Label
-    p: float
-    inside: bool
-    backoff: bool
-    gate: float | None
-    terms: tuple[Term, ...]
-    outside: tuple[tuple[Label | None, float], ...]
-    unknown: tuple[Unknown, ...]
-    note: str
-    order: int = 2
-    against: Contrast | None = None
-    gate_terms: dict[str, float] = field(default_factory=dict)
-
-    def record(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        record = asdict(self)
-        record["outside"] = [{"token": x, "p": p} for x, p in self.outside]
-        return record
+    mixture: Mixture
+    terms: Mapping[str, Float[np.ndarray, " incidences"]]
+    look: Look | None
+    gate: Mapping[str, Float[np.ndarray, " bags"]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,14 +148,21 @@ class Predictor(Shown):
 
     def mixture(self, bags: Bags, places: int = 1) -> Mixture:
         """The distribution over everything, with so many of the n-grams' first choices."""
+        return self.seen(bags, places).mixture
+
+    def seen(self, bags: Bags, places: int = 1) -> "Seen":
+        """The same, with what the stage saw on the way to it."""
         best = self.first_outside(bags, places)
         if self.stage is None:
             r = reach(bags, self.baselines.ngrams)
-            return Mixture(bags.shares(self.log_weights(bags)), self.gate.of(bags, r), r, best)
+            share = bags.shares(self.tuned(bags))
+            return Seen(Mixture(share, self.gate.of(bags, r), r, best), {}, None, {})
         look = self.stage.look(bags, self.tuned(bags))
-        log_odds = self.stage.log_odds(look)
-        g, r = self.stage.branch(look, log_odds, best, self.gate)
-        return Mixture(bags.shares(log_odds), g, r, best)
+        terms = self.stage.terms(look)
+        log_odds = np.asarray(sum(terms.values()))
+        gate = self.stage.gate_terms(look, log_odds, best, self.gate)
+        g, r = added(gate), reach_of(look, len(self.vocabulary))
+        return Seen(Mixture(bags.shares(log_odds), g, r, best), terms, look, gate)
 
     def first_outside(
         self, bags: Bags, places: int, rows: Int[np.ndarray, " rows"] | None = None
@@ -218,6 +175,12 @@ class Predictor(Shown):
             return Best(best.token[which], best.p[which])
         histories = self.stage.tables.histories(bags)
         return self.stage.tables.ngrams.best(histories if rows is None else histories[rows], places)
+
+    def order_outside(self, bags: Bags) -> list[int]:
+        """The order of the n-grams that speak outside each context: without a stage 2, or 1 where nothing followed."""
+        if self.stage is not None:
+            return [self.stage.tables.ngrams.order] * len(bags)
+        return np.where(self.baselines.ngrams.followed(bags.last), 2, 1).tolist()
 
     def by_ngrams(self, bags: Bags, x: Int[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
         """The p of one token after each bag by the n-grams that speak outside the context."""
@@ -276,7 +239,7 @@ class Predictor(Shown):
         """A continuation drawn token by token; *any word never seen* is no word and is not drawn."""
         whole_number("length", length, least=1)
         expect_generator(rng)
-        words = self._words(context)
+        words = self.looked_at(context)
         begin = len(words)
         for _ in range(length):
             found = self.predict_proba(words, backoff)
@@ -291,7 +254,8 @@ class Predictor(Shown):
         `outside` is how many tokens outside the context are shown.
         """
         bags, words = self._bag(context)
-        found = self.mixture(bags)
+        seen = self.seen(bags)
+        found, scores = seen.mixture, self.scores(bags, seen)
         spread = self._spread(found, bags) if backoff else np.zeros(len(self.vocabulary) + 1)
         p = self._first_two(found, bags, words, spread, backoff)
         first = list(p)
@@ -300,22 +264,36 @@ class Predictor(Shown):
             others.append(
                 (self.vocabulary[i] if i < len(self.vocabulary) else None, float(spread[i]))
             )
-        terms = self._terms(bags, words, found.share)
+        terms = {word: scores.term(i, word) for i, word in enumerate(words)}
+        gate = float(found.gate[0]) if backoff else None
+        against = None
+        if len(first) > 1:
+            at = dict(zip(words, bags.token.tolist(), strict=True))
+            ids = np.array([at.get(x, self.vocabulary.id_of(x)) for x in first])
+            behind = self.behind(bags, seen, ids[None])
+            against = behind.contrast(
+                0,
+                first,
+                list(p.values()),
+                [terms.get(x) for x in first],
+                gate,
+                self.looked_at(context),
+            )
         unknown = self.unknown(context)
         return Reasons(
-            tuple(self._words(context)),
+            tuple(self.looked_at(context)),
             first[0],
             p[first[0]],
             first[0] in words,
             backoff,
-            float(found.gate[0]) if backoff else None,
-            tuple(sorted(terms, key=lambda term: -term.p)),
+            gate,
+            tuple(sorted(terms.values(), key=lambda term: -term.p)),
             tuple(others),
             unknown,
             taken_as(unknown),
-            2 if self.stage is None else self.stage.tables.ngrams.order,
-            self._contrast(first, p, terms, found, bags) if len(first) > 1 else None,
-            self._gate_terms(bags, found.best) if backoff else {},
+            self.order_outside(bags)[0],
+            against,
+            {name: float(value[0]) for name, value in seen.gate.items()} if backoff else {},
         )
 
     def _first_two(
@@ -334,99 +312,39 @@ class Predictor(Shown):
         word = dict(zip(bags.token.tolist(), words, strict=True))
         return {(word[i] if i in word else self.vocabulary[i]): float(p[i]) for i in _largest(p, 2)}
 
-    def _terms(
-        self, bags: Bags, words: list[Label], share: Float[np.ndarray, " incidences"]
-    ) -> list[Term]:
-        """Every term of every token of one context."""
+    def scores(self, bags: Bags, seen: "Seen") -> Scores:
+        """Every term of every token of these bags."""
         key = pair_key(len(self.vocabulary), bags.query, bags.token)
-        learned, seen = self.corrections.of(key), self.corrections.place(key) >= 0
-        prior = self.prior.terms(bags.query, bags.token)
-        slope, stage = 1.0, {}
-        if self.stage is not None:
-            slope = self.stage.slope
-            stage = self.stage.terms(self.stage.look(bags, self.tuned(bags)))
-            del stage[SCORE]
-        return [
-            Term(
-                word, int(bags.count[i]), float(self.theta * np.log(bags.count[i])),
-                {name: float(value[i]) for name, value in prior.items()}, float(learned[i]),
-                bool(seen[i]), float(share[i]), slope,
-                {name: float(value[i]) for name, value in stage.items()},
-            )
-            for i, word in enumerate(words)
-        ]  # fmt: skip
+        return Scores(
+            bags.count, self.theta * np.log(bags.count), self.prior.terms(bags.query, bags.token),
+            self.corrections.of(key), self.corrections.place(key) >= 0, seen.mixture.share,
+            1.0 if self.stage is None else self.stage.slope,
+            {name: value for name, value in seen.terms.items() if name != SCORE},
+        )  # fmt: skip
 
-    def _gate_terms(self, bags: Bags, best: Best) -> dict[str, float]:
-        if self.stage is None:
-            return {}
-        look = self.stage.look(bags, self.tuned(bags))
-        found = self.stage.gate_terms(look, self.stage.log_odds(look), best, self.gate)
-        return {name: float(value[0]) for name, value in found.items()}
-
-    def _contrast(
-        self,
-        first: Sequence[Label],
-        p: Mapping[Any, float],
-        terms: Sequence[Term],
-        found: Mixture,
-        bags: Bags,
-    ) -> Contrast:
-        """The first two tokens side by side."""
-        inside = {t.token: t for t in terms}
-        there = [x in inside for x in first]
-        parts: list[dict[str, float]]
-        if all(there):
-            parts = [scored(inside[x]) for x in first]
-        elif any(there):
-            g = float(found.gate[0])
-            chance = [g if here else 1.0 - g for here in there]
-            parts = [
-                {BRANCH: float(np.log(c)), WITHIN: float(np.log(p[x] / c))}
-                for x, c in zip(first, chance, strict=True)
-            ]
-        else:
-            parts = [self._ngram_terms(x, bags) for x in first]
-        facts: tuple[Facts, ...] = ()
-        if self.stage is not None:
-            ids = bags.context
-            word = {int(x): t.token for x, t in zip(bags.token, terms, strict=True)}
-            words, of = [word[int(x)] for x in ids], {t: x for x, t in word.items()}
-            facts = tuple(
-                facts_of(
-                    x, of[x] if x in of else int(self.vocabulary.id_of(x) or 0), ids, words,
-                    self.stage.tables,
-                )
-                for x in first
-            )  # fmt: skip
-        shares = tuple(Share(name, value, parts[1][name]) for name, value in parts[0].items())
-        odds = sum(share.difference for share in shares)
-        return Contrast(first[0], first[1], there[0], there[1], odds, shares, facts)
-
-    def _ngram_terms(self, x: Label, bags: Bags) -> dict[str, float]:
-        """What each order of the n-grams adds to log p of one token outside the context."""
-        at = np.array([self.vocabulary.id_of(x)])
-        if self.stage is None:
-            return {"2-gram": float(np.log(self.baselines.ngrams.bigram(bags.last, at))[0])}
-        orders = self.stage.tables.ngrams.of_each_order(
-            self.stage.tables.histories(bags), np.zeros(1, dtype=np.int64), at
-        )
-        steps = ngram_steps(orders, np.zeros(1, dtype=np.int64))[:, 0]
-        names = [
-            *(f"{n}-gram" for n in range(1, len(steps))),
-            "lower orders where a history is new",
-        ]
-        return dict(zip(names, steps.tolist(), strict=True))
+    def behind(self, bags: Bags, seen: "Seen", two: Int[np.ndarray, "bags 2"]) -> Behind:
+        """What stands behind the log-odds of two tokens, given by id, after each of these bags."""
+        row, x = np.repeat(np.arange(len(bags)), 2), two.ravel()
+        if self.stage is None or seen.look is None:
+            steps = np.log(self.baselines.ngrams.bigram(bags.last[row], x))[None]
+            return Behind(two, bags, ("2-gram",), steps, None)
+        tables = self.stage.tables
+        histories = tables.histories(bags)
+        steps = ngram_steps(tables.ngrams.of_each_order(histories, row, x), row)
+        orders = (f"{n}-gram" for n in range(1, len(steps)))
+        names = (*orders, "lower orders where a history is new")
+        return Behind(two, bags, names, steps, facts_behind(bags, row, x, tables))
 
     def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
         """Tokens of a context that training never saw, with the nearest it did (looked up for the first few)."""
-        new = [x for x in dict.fromkeys(self._words(context)) if x not in self.vocabulary]
+        new = [x for x in dict.fromkeys(self.looked_at(context)) if x not in self.vocabulary]
         nearest = self.vocabulary.nearest
         return tuple(
             Unknown(x, nearest(x) if i < SUGGESTED else None, NOT_A_TOKEN)
             for i, x in enumerate(new)
         )
 
-    def _words(self, context: Sequence[Label]) -> list[Label]:
+    def looked_at(self, context: Sequence[Label]) -> list[Label]:
         """The tokens of a context that the predictor looks at."""
         labels = read_context(context)
         if not labels:
@@ -435,8 +353,15 @@ class Predictor(Shown):
         return labels[-(T or 0) :]
 
     def _bag(self, context: Sequence[Label]) -> tuple[Bags, list[Label]]:
-        """A context as a bag, and its tokens in words; words never seen get ids behind the vocabulary."""
-        labels = self._words(context)
+        """A context as a bag, and its tokens in words."""
+        labels = self.looked_at(context)
+        ids = self.ids_of(labels)
+        bags = bag_of(ids)
+        word = dict(zip(ids.tolist(), labels, strict=True))
+        return bags, [word[int(x)] for x in bags.token]
+
+    def ids_of(self, labels: Sequence[Label]) -> Int[np.ndarray, " tokens"]:
+        """The tokens of a context as ids; words never seen get ids behind the vocabulary, in their order."""
         new: dict[Label, int] = {}
         ids = []
         for x in labels:
@@ -444,9 +369,7 @@ class Predictor(Shown):
             ids.append(
                 new.setdefault(x, len(self.vocabulary) + len(new)) if found is None else found
             )
-        bags = bag_of(np.array(ids))
-        word = dict(zip(ids, labels, strict=True))
-        return bags, [word[int(x)] for x in bags.token]
+        return np.array(ids)
 
     # On disk
 
@@ -486,6 +409,7 @@ class Predictor(Shown):
                 "recency": self.baselines.recency,
                 "inside": self.gate.inside,
                 "gate": self.gate.weight,
+                "gate_held": np.array(self.gate.held),
             },
         )
 
@@ -506,8 +430,15 @@ class Predictor(Shown):
         expect_arrays(
             path,
             a,
-            {"one": vector, "inside": vector, "recency": ("f", (None,)), "gate": ("f", (3,))},
+            {
+                "one": vector,
+                "inside": vector,
+                "recency": ("f", (None,)),
+                "gate": ("f", (3,)),
+                "gate_held": ("f", (2,)),
+            },
         )
+        a.setdefault("gate_held", np.array([-FAR, FAR]))  # folders of earlier versions have none
         if not len(a["recency"]) or min(a["one"].min(), a["recency"].min()) < 0:
             raise DataError(f"{path}: counts and shares are 0 or more; {AGAIN}.")
         ngrams = NGrams(
@@ -527,7 +458,7 @@ class Predictor(Shown):
                 settings.theta,
                 settings.mix,
             ),
-            Gate(a["inside"], kept.gate.overall, a["gate"]),
+            Gate(a["inside"], kept.gate.overall, a["gate"], tuple(a["gate_held"].tolist())),
             record,
             _read_stage(folder / STAGE_FILE, kept, K),
         )
@@ -544,27 +475,10 @@ def _largest(values: Float[np.ndarray, " n"], many: int) -> list[int]:
     return [int(i) for i in at[np.argsort(-values[at], kind="stable")[:many]]]
 
 
-def scored(term: Term) -> dict[str, float]:
-    """The terms of a score, the tuned one as a whole where a stage stands above it."""
-    if term.stage:
-        return {SCORE: term.slope * term.tuned, **term.stage}
-    parts = {"count": term.count_term, **term.prior, "learned": term.learned}
-    return {name: term.slope * value for name, value in parts.items()}
-
-
 def _read_stage(path: Path, kept: _Kept, K: int) -> ConvexStage | None:
     if kept.stage is None or kept.stage.reason:
         return None
     return ConvexStage.from_arrays(path, read_arrays(path), K)
-
-
-def taken_as(unknown: Sequence[Unknown]) -> str:
-    """What a predictor makes of words it has never seen, in sentences; nothing where it knows all."""
-    if not unknown:
-        return ""
-    return (
-        f"{naming(unknown)} The prior speaks for words never seen; nothing was learned about them."
-    )
 
 
 def _feature_arrays(prior: Prior) -> dict[str, np.ndarray]:

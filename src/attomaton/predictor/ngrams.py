@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import ragged_indices, row_pointer, sorted_unique
@@ -47,6 +47,10 @@ class NGrams:
     ) -> Float[np.ndarray, " n"]:
         """c(q, x)."""
         return self.two.of(pair_key(self.K, q, x))
+
+    def followed(self, q: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        """Whether anything followed q in training; where nothing did, p₂ is p₁."""
+        return _at(self._after[0], q) > 0
 
     def unigram(self, x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """p₁; an id outside the vocabulary stands for any word never seen."""

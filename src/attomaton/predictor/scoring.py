@@ -19,13 +19,13 @@ from attomaton.disk.records import absent
 from attomaton.errors import DataError, UsageError
 from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.mechanics.theory.many import mixing_scores
-from attomaton.predictor.bags import Bags, aligned, blocks
+from attomaton.predictor.bags import Bags, aligned, aligned_where_known, blocks
 from attomaton.predictor.baselines import fit_baselines
 from attomaton.predictor.measured import RANKS, LeftOut, Measured, joined, measure, ranked
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.ngrams import Best, NGrams
 from attomaton.predictor.rivals.named import Field, fit_field
-from attomaton.predictor.rivals.neural import SECONDS
+from attomaton.predictor.rivals.neural import SECONDS, Trained
 
 ERROR_BLOCK = 1000  # consecutive windows whose errors may lean the same way
 ENOUGH = 30  # sequences that give a standard error
@@ -193,6 +193,8 @@ class Scores:
     realizable: ScoreTable
     all: ScoreTable | None = absent()
     left_out: Sequence[LeftOut] | None = absent()  # of the baselines that were asked for by "all"
+    trained: Mapping[str, Trained] | None = absent()  # the networks among them
+    new_labels: int | None = absent()  # windows whose label training never saw
 
 
 def score(model: Predictor | Limit, windows: Windows, **beside: Any) -> Scores:
@@ -226,7 +228,7 @@ def score_predictor(
     seconds: float = SECONDS,
 ) -> Scores:
     """The predictor, the baselines it keeps, those asked for by name, and a limit beside it, where one is given."""
-    own = aligned(windows, predictor.vocabulary)
+    own = aligned_where_known(windows, predictor.vocabulary)
     rivals = _rivals(baselines, train, valid, predictor.vocabulary, progress, seconds)
     found = in_context(own, {"predictor": predictor.log_weights, **predictor.baselines.in_context})
     whole = over_vocabulary(own, predictor)
@@ -239,7 +241,8 @@ def score_predictor(
     return Scores(
         table_of(found, windows, np.flatnonzero(windows.realizable), "predictor"),
         table_of(whole, windows, np.arange(len(windows)), "predictor"),
-        None if rivals is None else rivals.left_out,
+        **_told(rivals),
+        new_labels=int((own.label >= len(predictor.vocabulary)).sum()),
     )
 
 
@@ -277,7 +280,8 @@ def score_limit(
     """
     vocabulary = limit.graph.vocabulary if train is None else train.vocabulary
     rivals = _rivals(baselines, train, valid, vocabulary, progress, seconds)
-    found = in_context(aligned(windows, limit.graph.vocabulary), {"limit": limit_weights(limit)})
+    own = aligned_where_known(windows, limit.graph.vocabulary)
+    found = in_context(own, {"limit": limit_weights(limit)})
     systems: dict[str, LogWeights] = {"unigram": lambda bags: np.log(bags.count)}
     if train is not None:
         validation = None if valid is None else aligned(valid, vocabulary)
@@ -287,8 +291,13 @@ def score_limit(
         found |= rivals.judge(aligned(windows, vocabulary), progress).inside
     return Scores(
         table_of(found, windows, np.flatnonzero(windows.realizable), "limit"),
-        left_out=None if rivals is None else rivals.left_out,
+        **_told(rivals),
     )
+
+
+def _told(rivals: Field | None) -> dict[str, Any]:
+    """What is to be said of the baselines that were asked for."""
+    return {} if rivals is None else {"left_out": rivals.left_out, "trained": rivals.trained}
 
 
 def table_of(

@@ -19,9 +19,9 @@ from attomaton.corpus.windows import PART, Windows
 from attomaton.disk.formats import plain
 from attomaton.errors import DataError, SolverError, UsageError, one_of
 from attomaton.predictor.backoff import fit_gate
-from attomaton.predictor.bags import aligned, bags_of
+from attomaton.predictor.bags import aligned_where_known, bags_of
 from attomaton.predictor.baselines import fit_baselines
-from attomaton.predictor.budget import Budget
+from attomaton.predictor.budget import FIT, STAGE, Budget
 from attomaton.predictor.counts import Counts
 from attomaton.predictor.fit import LOOSE, TIGHT, Fitted, Judged, Setting, Work, judge
 from attomaton.predictor.model import Predictor
@@ -86,11 +86,12 @@ def tune(
     `lambdas` are penalties in units of one window (λ·n of the penalty path). Where the best of the grid lies at an
     edge, the grid grows there up to `widen` times; a single value is taken as it is. `metric` decides: "nats" (log-
     loss), "top1", "mrr" (reciprocal ranks), all where the label is in the context, or "all" (log-loss of all windows).
-    After so many `minutes` no more settings are tried. With `stage` a convex stage goes on top where it pays
-    (`predictor.stage`): the earlier validation windows choose the settings, the later ones judge the stage. `reading`
-    is how the files were read (context and columns), noted for those to be scored later. `over` does one step with all
-    parts, here or elsewhere, one after the other or side by side; `keep` gives what an earlier process has kept of the
-    stage. Windows without a label inside their context raise a `DataError`, a grid that makes no sense a `UsageError`.
+    After so many `minutes` no more settings are tried, of the stage neither. With `stage` a convex stage goes on top
+    where it pays (`predictor.stage`): the earlier validation windows choose the settings, the later ones judge the
+    stage. `reading` is how the files were read (context and columns), noted for those to be scored later. `over` does
+    one step with all parts, here or elsewhere, one after the other or side by side; `keep` gives what an earlier
+    process has kept of the stage. Windows without a label inside their context raise a `DataError`, a grid that makes
+    no sense a `UsageError`.
 
     >>> from attomaton import as_windows
     >>> text = "the cat and the dog and the cat saw the dog".split()
@@ -101,13 +102,17 @@ def tune(
     _check(priors, lambdas, thetas, widen)
     one_of("metric", metric, tuple(METRICS))
     budget, better = Budget(minutes), METRICS[metric]
-    valid = aligned(valid, train.vocabulary)
+    valid = aligned_where_known(valid, train.vocabulary)
     for name, windows in (("training", train), ("validation", valid)):
         if not windows.realizable.any():
-            raise DataError(f"none of the {name} windows contains its own label.")
+            raise DataError(
+                f"{windows.origin + ': ' if windows.origin else ''}none of the {len(windows):,} {name} windows "
+                "contains its own label, and attention speaks about no others. Longer contexts hold more of them."
+            )
     wanted = {name: parse_prior(name) for name in dict.fromkeys(priors)}
     cut = cut_by_time(valid)
     without = enough(valid, cut) if stage else "not asked for"
+    budget.after = FIT if without else FIT + STAGE
     choosing = valid if without else some_windows(valid, slice(0, cut))
     progress(0, 1, "counts")
     baselines = fit_baselines(train, valid)
@@ -192,7 +197,7 @@ def tune(
     if without:
         record["stage"] = plain(no_stage(without))
         return made
-    return _staged(made, train, valid, cut, features.get("kin"), keep, progress)
+    return _staged(made, train, valid, cut, features.get("kin"), keep, progress, budget)
 
 
 def _staged(
@@ -203,12 +208,15 @@ def _staged(
     kin: Feature | None,
     keep: Keep,
     progress: Progress,
+    budget: Budget,
 ) -> Predictor:
     """The predictor with a stage on top, where it pays."""
     kin = measure_features(train, ["kin"])["kin"] if kin is None else kin
     assert isinstance(kin, Kin)
     cluster, _ = clusters_of(valid)
-    stage, told = fit_stage(train, valid, cut, made.tuned, made.gate, kin, cluster, keep, progress)
+    stage, told = fit_stage(
+        train, valid, cut, made.tuned, made.gate, kin, cluster, keep, progress, budget
+    )
     made.record["stage"] = plain(told)
     return replace(made, stage=stage)
 

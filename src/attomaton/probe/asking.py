@@ -1,6 +1,7 @@
 """Questions put to a model: contexts as its own ids, in batches of one shape, answered by log-odds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -56,38 +57,38 @@ def batch_size(form: Form, length: int) -> int:
     return max(1, min(64, ROOM // each))
 
 
+class Batch(NamedTuple):
+    """Answers to some contexts: which these are, logits behind each, and what was kept of the heads, layers first."""
+
+    at: Int[np.ndarray, " some"]
+    logits: Float[np.ndarray, "some vocab"]
+    kept: list[np.ndarray]
+
+
 def answers(
     network: Network,
     contexts: Sequence[np.ndarray],
     keep: Keep = nothing,
     progress: Progress = quiet,
     note: str = "",
-) -> tuple[Float[np.ndarray, "contexts vocab"], list]:
-    """Logits behind every context, and what is kept of the heads, batch by batch.
+) -> Iterator[Batch]:
+    """Answers to all contexts, batch by batch: those of a large vocabulary are never held all at once.
 
     Contexts of different lengths are filled up at their ends, which earlier places do not see.
     """
     length = max(len(x) for x in contexts)
     size = min(batch_size(network.form, length), len(contexts))
-    found, kept = [], []
     for begin in range(0, len(contexts), size):
         some = list(contexts[begin : begin + size])
-        rows = np.zeros(
-            (size, length), np.int64
-        )  # the last batch is filled up: one shape, one program
+        # The last batch is filled up: one shape, one program.
+        rows = np.zeros((size, length), np.int64)
         for row, context in zip(rows, some, strict=False):
             row[: len(context)] = context
         place = np.array([len(x) - 1 for x in some] + [0] * (size - len(some)))
         logits, seen = network.logits_at(rows, place, keep)
-        found.append(logits[: len(some)])
-        kept.append(_first(seen, len(some)))
+        kept = [np.asarray(x)[:, : len(some)] for x in seen]
+        yield Batch(np.arange(begin, begin + len(some)), logits[: len(some)], kept)
         progress(min(begin + size, len(contexts)), len(contexts), note)
-    return np.concatenate(found), kept
-
-
-def _first(seen: tuple, many: int) -> list[np.ndarray]:
-    """What was kept of the contexts that were asked about: arrays are (layers, contexts, …)."""
-    return [np.asarray(x)[:, :many] for x in seen]
 
 
 def log_odds(
@@ -99,20 +100,28 @@ def log_odds(
     note: str = "",
 ) -> Float[np.ndarray, " n"]:
     """The model's log-odds of one token against another behind each context; the same contexts are answered once."""
+    odds = np.zeros(len(contexts))
     if not len(contexts):
-        return np.zeros(0)
+        return odds
     distinct: dict[bytes, int] = {}
     which = np.array([distinct.setdefault(x.tobytes(), len(distinct)) for x in contexts])
     first = np.unique(which, return_index=True)[1]
-    odds = np.zeros(len(contexts))
-    step = 4096  # contexts whose logits are held at a time
-    for begin in range(0, len(first), step):
-        at = first[begin : begin + step]
-        logits, _ = answers(network, [contexts[i] for i in at], nothing, progress, note)
-        here = np.flatnonzero((which >= begin) & (which < begin + len(at)))
-        row = which[here] - begin
-        odds[here] = logits[row, one[here]].astype(float) - logits[row, two[here]]
+    by_row = np.argsort(which, kind="stable")
+    for batch in answers(network, [contexts[i] for i in first], nothing, progress, note):
+        ends = np.searchsorted(which[by_row], [batch.at[0], batch.at[-1] + 1])
+        here = by_row[slice(*ends)]
+        odds[here] = difference(batch.logits, which[here] - batch.at[0], one[here], two[here])
     return odds
+
+
+def difference(
+    logits: Float[np.ndarray, "contexts vocab"],
+    row: Int[np.ndarray, " n"],
+    one: Int[np.ndarray, " n"],
+    two: Int[np.ndarray, " n"],
+) -> Float[np.ndarray, " n"]:
+    """Log-odds of one token against another behind some of the contexts."""
+    return logits[row, one].astype(float) - logits[row, two]
 
 
 def real_contexts(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -10,25 +9,29 @@ from jaxtyping import Bool, Float, Int
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AssumptionError
+from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import named_rng
-from attomaton.probe.asking import log_odds, minimal_contexts, real_contexts
+from attomaton.probe.asking import difference, log_odds, minimal_contexts, real_contexts
 from attomaton.probe.orders import (
     Orders,
     context_of,
+    contexts_by_retrieval,
     drawn,
     follow_counts,
+    held,
     other_orders,
     permuted,
-    retrieved_first,
     shuffled_graph,
     strict,
-    ties,
+    tied,
 )
 from attomaton.probe.records import Band, Behaviour, Share, Wrong
 from attomaton.probe.statistics import correlation, share
 from attomaton.trained.forward import Network
 
+KINDS = ("real", "outranked", "minimal")
+MINIMAL = 500  # orders, ties and shuffled orders that a model asked in some windows alone meets in minimal contexts
 FEW = 50  # strict orders that a graph of shuffled labels must have
 WRONG = 20  # wrong orders that are told
 FREQUENCIES = (0, 10, 100, 1000)
@@ -37,17 +40,26 @@ WEIGHTS = (0, 2, 5, 20)
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
-    """What every network is asked: strict orders, ties and orders of shuffled labels, with a window for each."""
+class Asking:
+    """Orders and the windows they are asked in; without windows, in minimal contexts of both orders."""
 
-    strict: Orders
-    ties: Orders
-    shuffled: Orders
+    orders: Orders
+    rows: Int[np.ndarray, " n"] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """What every network is asked in one kind of contexts: strict orders, ties, and orders of shuffled labels.
+
+    Kinds: `real` are windows of the corpus in which the automaton retrieves the first of two ordered tokens,
+    `outranked` those in which it retrieves a third one, `minimal` hold nothing but the two and the last token.
+    """
+
+    kind: str
+    strict: Asking
+    ties: Asking
+    shuffled: Asking
     other: Int[np.ndarray, " strict"]  # what another last token's graph says of the strict ones
-    won: Bool[
-        np.ndarray, " strict"
-    ]  # whether the automaton retrieves the first token of the window
-    windows_of: dict[str, Any]
 
 
 def questions(
@@ -58,36 +70,72 @@ def questions(
     ids: Int[np.ndarray, " vocab"],
     most: int,
     seed: int,
-) -> Questions:
-    """Draw them, all from tokens the model knows and contexts it can read."""
+    only: Int[np.ndarray, " some"] | None = None,
+) -> tuple[Questions, ...]:
+    """Draw them, all from tokens the model knows and contexts it can read, by kind; `only` in some windows if given."""
     rng = named_rng("probe", seed)
-    graph = limit.graph
-    found = {
-        "strict": drawn(graph, strict(graph), most, rng, limit),
-        "ties": ties(limit, most, rng),
-    }
-    false = shuffled_graph(windows, rows, rng)
-    left = strict(false)
-    found["shuffled"] = drawn(false, left, most, rng)
-    if len(left) < FEW:  # so many samples that labels drawn at random tie everything
-        found["shuffled"] = permuted(graph, found["strict"], rng)
-    where = {}
-    for name, asked in found.items():
+    graph, false = limit.graph, shuffled_graph(windows, rows, rng)
+    if only is not None:
+        usable = usable & np.isin(np.arange(len(windows)), only)
+
+    def some(graph: PriorityGraph, edge: np.ndarray, fitted: Limit | None = None) -> Orders:
+        if only is not None:
+            edge = edge[held(graph, windows, only)[edge]]
+        asked = drawn(graph, edge, most, rng, fitted)
         known = (ids[asked.last] >= 0) & (ids[asked.one] >= 0) & (ids[asked.two] >= 0)
-        kept = asked.rows(np.flatnonzero(known))
-        place = context_of(windows, kept, usable, rng)
-        found[name], where[name] = kept.rows(np.flatnonzero(place >= 0)), place[place >= 0]
-    if not len(found["strict"]):
+        return asked.rows(np.flatnonzero(known))
+
+    order, tie, left = (
+        some(graph, strict(graph), limit),
+        some(graph, tied(graph), limit),
+        strict(false),
+    )
+    first, third = contexts_by_retrieval(limit, windows, order, usable, rng)
+    # Of so many samples that labels drawn at random tie everything no strict order is left.
+    mixed = some(false, left) if len(left) >= FEW else permuted(graph, order, rng)
+    real = _with_rows(order, first)
+    if not len(real.orders):
         raise AssumptionError(
             "the graph of the corpus has no strict order between tokens that the model knows, so there is nothing to "
             "compare it with. Use longer contexts, or a corpus read with the model's tokenizer."
         )
-    won = retrieved_first(limit, windows, found["strict"], where["strict"])
-    other = other_orders(graph, found["strict"], rng)
-    return Questions(**found, other=other, won=won, windows_of=where)
+    outranked = _with_rows(order, third)
+    ties = _with_rows(tie, context_of(windows, tie, usable, rng))
+    shuffled = _with_rows(mixed, context_of(windows, mixed, usable, rng))
+    none = Asking(tie.rows(np.arange(0)), np.zeros(0, np.int64))
+    other = other_orders(graph, real.orders, rng)
+    # Two minimal contexts for each would cost a large model more than all its windows.
+    most = MINIMAL if only is not None else max(len(x.orders) for x in (real, ties, shuffled))
+    fewer = [_some(len(x.orders), most, rng) for x in (real, ties, shuffled)]
+    bare = [
+        Asking(x.orders.rows(at), None) for x, at in zip((real, ties, shuffled), fewer, strict=True)
+    ]
+    return (
+        Questions(KINDS[0], real, ties, shuffled, other),
+        Questions(KINDS[1], outranked, none, none, other_orders(graph, outranked.orders, rng)),
+        Questions(KINDS[2], bare[0], bare[1], bare[2], other[fewer[0]]),
+    )
+
+
+def _some(many: int, most: int, rng: np.random.Generator) -> Int[np.ndarray, " some"]:
+    """All of so many places, or `most` of them drawn alike, ascending."""
+    return np.arange(many) if many <= most else np.sort(rng.choice(many, most, replace=False))
+
+
+def _with_rows(orders: Orders, rows: Int[np.ndarray, " n"]) -> Asking:
+    """The orders for which there is a window."""
+    return Asking(orders.rows(np.flatnonzero(rows >= 0)), rows[rows >= 0])
 
 
 Odds = dict[str, Float[np.ndarray, " n"]]  # of one against two, by what was asked
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Logits behind windows that were answered already; windows ascend."""
+
+    rows: Int[np.ndarray, " rows"]
+    logits: Float[np.ndarray, "rows vocab"]
 
 
 def asked_of(
@@ -95,66 +143,68 @@ def asked_of(
     asked: Questions,
     windows: Windows,
     ids: Int[np.ndarray, " vocab"],
-    kind: str,
     progress: Progress = quiet,
     note: str = "",
     only: Sequence[str] = ("strict", "ties", "shuffled"),
+    known: Known | None = None,
 ) -> Odds:
-    """The model's log-odds on every question, in real contexts or in minimal ones (the mean of both orders)."""
-    odds: Odds = {}
-    for name in only:
-        orders: Orders = getattr(asked, name)
-        one, two = ids[orders.one], ids[orders.two]
-        if kind == "real":
-            contexts = real_contexts(windows, asked.windows_of[name], ids)
-            odds[name] = log_odds(network, contexts, one, two, progress, f"{note}{name}, {kind}")
-            continue
-        ways = [minimal_contexts(orders, ids, turned) for turned in (False, True)]
-        both = log_odds(
-            network,
-            ways[0] + ways[1],
-            np.tile(one, 2),
-            np.tile(two, 2),
-            progress,
-            f"{note}{name}, {kind}",
-        )
-        odds[name] = (both[: len(one)] + both[len(one) :]) / 2
-    return odds
+    """The model's log-odds on every question; in minimal contexts the mean of both orders of the two tokens."""
+    put: list[Asking] = [getattr(asked, name) for name in only]
+    one, two = (
+        np.concatenate([ids[getattr(x.orders, side)] for x in put]) for side in ("one", "two")
+    )
+    note = f"{note}{asked.kind} contexts"
+    if asked.kind == KINDS[2]:
+        ways = [
+            c
+            for turned in (False, True)
+            for x in put
+            for c in minimal_contexts(x.orders, ids, turned)
+        ]
+        both = log_odds(network, ways, np.tile(one, 2), np.tile(two, 2), progress, note)
+        odds = both.reshape(2, -1).mean(axis=0)
+    else:
+        rows = np.concatenate([x.rows for x in put if x.rows is not None])
+        if known is not None and np.isin(rows, known.rows).all():
+            odds = difference(known.logits, np.searchsorted(known.rows, rows), one, two)
+        else:
+            odds = log_odds(network, real_contexts(windows, rows, ids), one, two, progress, note)
+    parts = np.split(odds, np.cumsum([len(x.orders) for x in put])[:-1])
+    return dict(zip(only, parts, strict=True))
 
 
 def behaviour(
     asked: Questions,
     windows: Windows,
-    ids: Int[np.ndarray, " vocab"],
-    kind: str,
     odds: Odds,
     fresh: Sequence[Odds],
     seed: int,
-) -> Behaviour:
-    """What the answers come to; `fresh` are those of untrained copies."""
-    orders = asked.strict
+) -> Behaviour | None:
+    """What the answers come to; `fresh` are those of untrained copies. None where nothing was asked."""
+    orders = asked.strict.orders
     right = odds["strict"] > 0
-    agreement = _needed(share(right, orders.last))
+    agreement = share(right, orders.last)
+    if agreement is None:
+        return None
     here = asked.other != 0
     first, second = follow_counts(windows, orders)
     count = np.bincount(windows.ids, minlength=len(windows.vocabulary))
     rarer = np.minimum(count[orders.one], count[orders.two])
-    luce = _luce_odds(asked, windows, kind)
+    luce = _luce_odds(asked.ties, windows)
     return Behaviour(
-        kind,
+        asked.kind,
         agreement,
         share((right == (asked.other > 0))[here], orders.last[here]),
-        share(odds["shuffled"] > 0, asked.shuffled.last),
+        share(odds["shuffled"] > 0, asked.shuffled.orders.last),
         _copies([x["strict"] > 0 for x in fresh], orders.last),
         _needed(share(first > second, orders.last)),
         share(right[first <= second], orders.last[first <= second]),
         _bands(rarer, FREQUENCIES, right, orders.last, "occurrences of the rarer token"),
         _bands(orders.margin, MARGINS, right, orders.last, "margin"),
         _bands(orders.weight, WEIGHTS, right, orders.last, "samples"),
-        _by_context(asked, right) if kind == "real" else (),
-        correlation(luce, odds["ties"], asked.ties.last, seed),
-        correlation(luce, fresh[0]["ties"], asked.ties.last, seed) if fresh else None,
-        _wrong(asked, windows, kind, odds["strict"]),
+        correlation(luce, odds["ties"], asked.ties.orders.last, seed),
+        correlation(luce, fresh[0]["ties"], asked.ties.orders.last, seed) if fresh else None,
+        _wrong(asked.strict, windows, odds["strict"]),
     )
 
 
@@ -168,13 +218,13 @@ def _copies(right: Sequence[np.ndarray], last: np.ndarray) -> Share | None:
     return share(np.mean(right, axis=0), last) if len(right) else None
 
 
-def _luce_odds(asked: Questions, windows: Windows, kind: str) -> Float[np.ndarray, " ties"]:
+def _luce_odds(asked: Asking, windows: Windows) -> Float[np.ndarray, " ties"]:
     """Luce's log-odds of tied tokens; in a real context each counts as often as it stands there."""
-    orders = asked.ties
-    if kind == "minimal":
+    orders = asked.orders
+    if asked.rows is None:
         return orders.odds
     odds = orders.odds.copy()
-    for i, row in enumerate(asked.windows_of["ties"]):
+    for i, row in enumerate(asked.rows):
         tokens = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
         odds[i] += np.log((tokens == orders.one[i]).sum() / (tokens == orders.two[i]).sum())
     return odds
@@ -194,29 +244,21 @@ def _bands(
     return tuple(found)
 
 
-def _by_context(asked: Questions, right: np.ndarray) -> tuple[Band, ...]:
-    """Where the first token is what a context calls for, and where a third one stands above both."""
-    names = ("the first is retrieved there", "a third token outranks both there")
-    last, ways = asked.strict.last, (asked.won, ~asked.won)
-    found = [(name, share(right[at], last[at])) for name, at in zip(names, ways, strict=True)]
-    return tuple(Band(name, one) for name, one in found if one is not None)
-
-
-def _wrong(asked: Questions, windows: Windows, kind: str, odds: np.ndarray) -> tuple[Wrong, ...]:
+def _wrong(asked: Asking, windows: Windows, odds: np.ndarray) -> tuple[Wrong, ...]:
     """Orders the model has the other way round, those with most samples behind them first."""
-    orders, word = asked.strict, _namer(windows)
+    orders, word = asked.orders, _namer(windows)
     at = np.flatnonzero(odds <= 0)
     at = at[np.lexsort((odds[at], -orders.weight[at]))][:WRONG]
     told = []
     for i in at:
-        row = asked.windows_of["strict"][i]
-        tokens = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
-        if kind == "minimal":
-            tokens = np.array([orders.one[i], orders.two[i], orders.last[i]])
-        names = (word(orders.last[i]), word(orders.one[i]), word(orders.two[i]))
-        told.append(
-            Wrong(*names, float(odds[i]), float(orders.weight[i]), tuple(word(x) for x in tokens))
-        )
+        names = [orders.one[i], orders.two[i], orders.last[i]]
+        tokens = np.array(names)
+        if asked.rows is not None:
+            row = asked.rows[i]
+            tokens = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
+        above, below, last = (word(x) for x in names)
+        context = tuple(word(x) for x in tokens)
+        told.append(Wrong(last, above, below, float(odds[i]), float(orders.weight[i]), context))
     return tuple(told)
 
 

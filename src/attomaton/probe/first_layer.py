@@ -6,10 +6,11 @@ With $\hat u$ the normed embedding, the score of token x for last token q is $(W
 at their mean over the context. Deeper heads read mixtures, so nothing of the kind is said of them: see `refuse_cosine`.
 """
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from attomaton.errors import AssumptionError
 from attomaton.numerics import float64
@@ -37,14 +38,14 @@ def scores_of(
     network: Network, asked: Orders, ids: Int[np.ndarray, " vocab"], length: int, offset: int
 ) -> Float[np.ndarray, "heads n"]:
     """By head: the score of one token minus that of the other, both `offset` places before the last token."""
-    tokens, where = np.unique(
-        ids[np.concatenate([asked.last, asked.one, asked.two])], return_inverse=True
-    )
-    q, one, two = np.split(where, 3)
     import jax
 
+    last, q = np.unique(ids[asked.last], return_inverse=True)
+    tokens, where = np.unique(ids[np.concatenate([asked.one, asked.two])], return_inverse=True)
+    one, two = np.split(where, 2)
+
     with float64() if network.exact else nullcontext(), jax.default_matmul_precision("highest"):
-        table = np.asarray(pair_scores(network.form, network.weights, tokens, length, offset))
+        table = np.asarray(pair_scores(network.form, network.weights, last, tokens, length, offset))
     return table[:, q, one] - table[:, q, two]
 
 
@@ -53,9 +54,12 @@ def first_layer(
     asked: Orders,
     ids: Int[np.ndarray, " vocab"],
     length: int,
-    fresh: list[Network],
+    copies: Sequence[Bool[np.ndarray, " n"]],
 ) -> FirstLayer:
-    """Who carries the order of tokens in layer 0: one head, their sum, or none."""
+    """Who carries the order of tokens in layer 0: one head, their sum, or none.
+
+    `copies` says of every fresh copy which orders the sum of its heads has right, see `right_in_sum`.
+    """
     turned = network.form.positions == "rotary"
     offsets = [1]
     while turned and offsets[-1] * 2 < length:
@@ -64,7 +68,6 @@ def first_layer(
     gap = np.mean([by_offset[o] for o in offsets], axis=0)
     heads = tuple(_share(x, asked) for x in gap)
     total = _share(gap.sum(axis=0), asked)
-    copies = [scores_of(x, asked, ids, length, 1).sum(axis=0) > 0 for x in fresh]
     untrained = share(np.mean(copies, axis=0), asked.last) if copies else None
     curve = tuple(
         Offset(o, max(float((x > 0).mean()) for x in found), float((found.sum(axis=0) > 0).mean()))
@@ -76,6 +79,13 @@ def first_layer(
     )
 
 
+def right_in_sum(
+    network: Network, asked: Orders, ids: Int[np.ndarray, " vocab"], length: int
+) -> Bool[np.ndarray, " n"]:
+    """The orders that the sum of all heads of layer 0 has right, both tokens right before the last one."""
+    return scores_of(network, asked, ids, length, 1).sum(axis=0) > 0
+
+
 def _share(gap: np.ndarray, asked: Orders) -> Share:
     found = share(gap > 0, asked.last)
     assert found is not None
@@ -83,13 +93,17 @@ def _share(gap: np.ndarray, asked: Orders) -> Share:
 
 
 def _verdict(right: np.ndarray, heads: tuple[Share, ...], total: Share, asked: Orders) -> str:
-    """Who carries the order; the best head and the sum are compared on the same orders."""
+    """Who carries the order; the best head and the sum are compared on the same orders.
+
+    The question is about this model and these graphs, all of whose last tokens are asked about: what is uncertain is
+    the draw of orders alone, so each order counts by itself.
+    """
     best = max(range(len(heads)), key=lambda h: heads[h].value)
     if max(heads[best].value, total.value) < ORDERED:
         return "neither a head of layer 0 nor their sum carries the order"
     if heads[best].value >= total.value - NEAR:
         return f"head {best} of layer 0 carries the order"
     lead = right[-1].astype(float) - right[best]
-    if lead.mean() > half_width(lead, asked.last):
+    if lead.mean() > half_width(lead, np.arange(len(asked))):
         return "no single head of layer 0 carries the order; their sum does"
     return f"head {best} of layer 0 comes near the sum of all, and cannot be told apart from it"

@@ -35,37 +35,53 @@ def looked_at(attention: Any, scores: Any, tokens: Any) -> Seen:
 
     length = attention.shape[-1]
     place = jnp.arange(length)
-    keys = (scores > -jnp.inf).sum(axis=-1)  # (…, length): as many as the place may see
+    keys = (scores[0, 0] > -jnp.inf).sum(
+        axis=-1
+    )  # as many as each place may see, in every head alike
     entropy = -jax.scipy.special.xlogy(attention, attention).sum(axis=-1)
     ratio = entropy / jnp.log(jnp.maximum(keys, 2))
+    gap = place[:, None] - place[None, :]
     equal = tokens[:, :, None] == tokens[:, None, :]
-    same = equal & (place[None, :] < place[:, None])
     # A key behind an earlier token that is the same as the present one.
-    behind = jnp.pad(equal[:, :, :-1], ((0, 0), (0, 0), (1, 0))) & (
-        place[None, :] <= place[:, None]
+    behind = jnp.pad(equal[:, :, :-1], ((0, 0), (0, 0), (1, 0)))
+    kinds = jnp.broadcast_arrays(
+        gap == 1, (gap > 0) & (place == 0), equal & (gap > 0), behind & (gap >= 0)
     )
-    top = jax.lax.top_k(scores, min(2, length))[0]
-    before = jnp.diagonal(attention[..., 1:, :-1], axis1=-2, axis2=-1)
+    previous, first, same, induction = jnp.moveaxis(
+        _masses(attention, jnp.stack(kinds, axis=1)), -1, 0
+    )
     return Seen(
         attention.max(axis=-1)[..., 1:].mean(axis=-1),
         ratio[..., 1:].mean(axis=-1),
-        before.mean(axis=-1),
-        attention[..., 1:, 0].mean(axis=-1),
-        _mass(attention, same),
-        _mass(attention, behind),
+        previous,
+        first,
+        same,
+        induction,
         attention[..., -1, :],
-        (top[..., 0] - top[..., -1])[..., 1:],
+        _margin(scores)[..., 1:],
     )
 
 
-def _mass(attention: Any, wanted: Any) -> Any:
-    """The mean mass on wanted keys, over the places that have one; NaN in contexts without."""
+def _masses(attention: Any, wanted: Any) -> Any:
+    """The mean mass on each kind of wanted keys, over the places that have one; NaN in contexts without.
+
+    One product for all kinds, (batch, heads, kinds): attention is gone through once.
+    """
     import jax.numpy as jnp
 
-    there = wanted.any(axis=-1)[:, None]
-    mass = (attention * wanted[:, None]).sum(axis=-1)
-    many = there.sum(axis=-1)
-    return jnp.where(many > 0, (mass * there).sum(axis=-1) / jnp.maximum(many, 1), jnp.nan)
+    many = wanted.any(axis=-1).sum(axis=-1)[:, None]
+    mass = jnp.einsum("bhts,bkts->bhk", attention, wanted.astype(attention.dtype))
+    return jnp.where(many > 0, mass / jnp.maximum(many, 1), jnp.nan)
+
+
+def _margin(scores: Any) -> Any:
+    """The gap between the two highest scores of every place, 0 where the highest is there twice."""
+    import jax.numpy as jnp
+
+    best = scores.max(axis=-1)
+    top = scores == best[..., None]
+    second = jnp.where(top, -jnp.inf, scores).max(axis=-1)
+    return jnp.where(top.sum(axis=-1) > 1, 0, best - second)
 
 
 def heads_of(
@@ -73,9 +89,17 @@ def heads_of(
     contexts: Sequence[np.ndarray],
     retrieved: Bool[np.ndarray, "contexts length"] | None,
     progress: Progress = quiet,
+    logits: Float[np.ndarray, "contexts vocab"] | None = None,
 ) -> tuple[Head, ...]:
-    """The table of all heads on contexts of one length; `retrieved` marks the keys the automaton retrieves."""
-    _, kept = answers(network, contexts, looked_at, progress, "heads")
+    """The table of all heads on contexts of one length; `retrieved` marks the keys the automaton retrieves.
+
+    Logits behind the contexts are left in `logits`, where it is given.
+    """
+    kept = []
+    for batch in answers(network, contexts, looked_at, progress, "heads"):
+        kept.append(batch.kept)
+        if logits is not None:
+            logits[batch.at] = batch.logits
     return _table(kept, retrieved, scored=True)
 
 

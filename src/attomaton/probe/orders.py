@@ -1,5 +1,6 @@
 """What the exact graph of a corpus says, drawn as questions to a model: strict orders, ties, and contexts for them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from attomaton.mechanics.theory.many import answer_many
 from attomaton.numerics import ragged_indices
 
 LOOKED_AT = 4096  # windows of one last token among which a context is looked for
+TRIED = 16  # of those that hold both tokens, how many are asked what is retrieved there
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +65,28 @@ def drawn(
     )
 
 
-def ties(limit: Limit, most: int, rng: np.random.Generator) -> Orders:
-    """Tied tokens that samples compare, each pair once."""
-    graph = limit.graph
+def tied(graph: PriorityGraph) -> Int[np.ndarray, " edges"]:
+    """The edges between tied tokens, one for each pair that samples compare."""
     edge = np.flatnonzero(graph.component[graph.edge_from] == graph.component[graph.edge_to])
     a, b = graph.edge_from[edge], graph.edge_to[edge]
     low, high = np.minimum(a, b), np.maximum(a, b)
     _, first = np.unique(low * np.int64(len(graph.pair_last)) + high, return_index=True)
-    return drawn(graph, np.sort(edge[first]), most, rng, limit)
+    return np.sort(edge[first])
+
+
+def held(
+    graph: PriorityGraph, windows: Windows, rows: Int[np.ndarray, " rows"]
+) -> Bool[np.ndarray, " edges"]:
+    """Whether one of these windows ends with the last token of an edge and holds both its tokens."""
+    found = np.zeros(len(graph.edge_from), bool)
+    for row in rows:
+        last = int(windows.last[row])
+        pairs, edges = graph.pairs_of(last), graph.edges_of(last)
+        here = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
+        there = np.isin(graph.pair_token[pairs], here)
+        ends = graph.edge_from[edges] - pairs.start, graph.edge_to[edges] - pairs.start
+        found[edges] |= there[ends[0]] & there[ends[1]]
+    return found
 
 
 def shuffled_graph(
@@ -93,17 +109,6 @@ def permuted(graph: PriorityGraph, asked: Orders, rng: np.random.Generator) -> O
             side[here] = place[np.searchsorted(tokens, side[here])]
     none = np.full(len(asked), np.nan)
     return Orders(asked.last, one, two, none, none, none)
-
-
-def retrieved_first(
-    limit: Limit, windows: Windows, asked: Orders, rows: Int[np.ndarray, " n"]
-) -> Bool[np.ndarray, " n"]:
-    """Whether the automaton retrieves the first token of each order in its window: nothing in it stands above."""
-    length = windows.length[rows].astype(np.int64)
-    at = ragged_indices(windows.left[rows].astype(np.int64), length)
-    said = answer_many(limit, windows.ids[at].astype(np.int64), length)
-    won = said.kept[said.token[said.kept] == asked.one[said.owner[said.kept]]]
-    return np.isin(np.arange(len(rows)), said.owner[won])
 
 
 def other_orders(
@@ -138,6 +143,61 @@ def context_of(
 ) -> Int[np.ndarray, " n"]:
     """A window for each order, drawn from those that end with its last token and hold both; −1 where there is none."""
     found = np.full(len(asked), -1)
+    for i, there in _holding(windows, asked, usable, rng):
+        if len(there):
+            found[i] = rng.choice(there)
+    return found
+
+
+def contexts_by_retrieval(
+    limit: Limit,
+    windows: Windows,
+    asked: Orders,
+    usable: Bool[np.ndarray, " windows"],
+    rng: np.random.Generator,
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+    """Two windows for each order that hold both tokens: one in which the automaton retrieves the first, one in which
+    it retrieves a third instead; −1 where none was found.
+
+    Only in the first kind does training push the two apart: where a third token is called for, what is left to both
+    is next to nothing, in whatever order.
+    """
+    order, row = [], []
+    label = np.full(
+        len(asked), -1
+    )  # a window whose label is the first token: it is retrieved there
+    for i, there in _holding(windows, asked, usable, rng):
+        some = rng.permutation(there)[:TRIED]
+        order.append(np.full(len(some), i))
+        row.append(some)
+        named = there[windows.label[there] == asked.one[i]]
+        if len(named):
+            label[i] = rng.choice(named)
+    at = np.concatenate([*order, np.zeros(0, np.int64)]).astype(np.int64)
+    rows = np.concatenate([*row, np.zeros(0, np.int64)]).astype(np.int64)
+    won = _retrieves(limit, windows, rows, asked.one[at])
+    first, third = np.full(len(asked), -1), np.full(len(asked), -1)
+    for found, wanted in ((first, won), (third, ~won)):
+        found[at[wanted][::-1]] = rows[wanted][::-1]  # the first that was drawn is written last
+    return np.where(first < 0, label, first), third
+
+
+def _retrieves(
+    limit: Limit, windows: Windows, rows: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
+) -> Bool[np.ndarray, " n"]:
+    """Whether the automaton retrieves a token in each window."""
+    distinct, where = np.unique(rows, return_inverse=True)
+    length = windows.length[distinct].astype(np.int64)
+    at = ragged_indices(windows.left[distinct].astype(np.int64), length)
+    said = answer_many(limit, windows.ids[at].astype(np.int64), length)
+    K = np.int64(len(windows.vocabulary))
+    return np.isin(where * K + token, said.owner[said.kept] * K + said.token[said.kept])
+
+
+def _holding(
+    windows: Windows, asked: Orders, usable: Bool[np.ndarray, " windows"], rng: np.random.Generator
+) -> Iterator[tuple[int, Int[np.ndarray, " some"]]]:
+    """For each order the windows that end with its last token and hold both, of those that are looked at."""
     rows = np.flatnonzero(usable)
     rows = rows[np.argsort(windows.last[rows], kind="stable")]
     lasts = windows.last[rows]
@@ -155,10 +215,7 @@ def context_of(
                 row[slice(*np.searchsorted(token, [x, x + 1]))]
                 for x in (asked.one[i], asked.two[i])
             )
-            there = np.intersect1d(first, second, assume_unique=True)
-            if len(there):
-                found[i] = some[rng.choice(there)]
-    return found
+            yield int(i), some[np.intersect1d(first, second, assume_unique=True)]
 
 
 def follow_counts(windows: Windows, asked: Orders) -> tuple[np.ndarray, np.ndarray]:

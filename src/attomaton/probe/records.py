@@ -52,7 +52,11 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """The model's orders against the exact graph, in one kind of contexts: `real` or `minimal`.
+    """The model's orders against the exact graph, in one kind of contexts.
+
+    `real` contexts are windows of the corpus in which the automaton retrieves the first of the two tokens, `outranked`
+    those in which it retrieves a third one, so that training never had to order the two; `minimal` ones hold nothing
+    but the two and the last token.
 
     `agreement` counts strict orders that the model shares. Controls: `other_last` holds the same answers against the
     graph of another last token, `shuffled` against the graph of labels drawn from their own contexts (or, where these
@@ -71,7 +75,6 @@ class Behaviour:
     by_frequency: tuple[Band, ...]
     by_margin: tuple[Band, ...]
     by_evidence: tuple[Band, ...]
-    by_context: tuple[Band, ...]
     ties: Correlation | None
     ties_untrained: Correlation | None
     wrong: tuple[Wrong, ...]
@@ -154,4 +157,5 @@ class Probe:
     heads: tuple[Head, ...]
     even: Head | None  # what attention spread evenly would score on the same text
     contexts: int  # that the heads were looked at on
+    one_pass: bool  # of a large model: whether orders were asked in these contexts alone
     notes: tuple[str, ...]

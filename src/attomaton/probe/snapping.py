@@ -15,8 +15,9 @@ STAYS = 0.05  # of its range: how near its end an entropy must stay to be frozen
 class Mark:
     """One checkpoint: its step, the hash of its weights, and what it says and attends to.
 
-    `same_as` names an earlier checkpoint with the same weights; nothing of it is measured twice. `entropy` and
-    `largest` hold, layer by layer, the measures of every head.
+    `real`, `outranked` and `minimal` are the shares of strict orders it has right by kind of contexts (see
+    `records.Behaviour`). `same_as` names an earlier checkpoint with the same weights; nothing of it is measured twice.
+    `entropy` and `largest` hold, layer by layer, the measures of every head.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Mark:
     sha256: str
     same_as: str | None
     real: Share | None
+    outranked: Share | None
     minimal: Share | None
     entropy: tuple[tuple[float, ...], ...]
     largest: tuple[tuple[float, ...], ...]

@@ -113,6 +113,17 @@ def percent(share: float | int) -> str:
     return f"{100 * share:.0f}%" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}%"
 
 
+def odds_text(odds: float | int) -> str:
+    """Odds of one against another, the smaller of both as 1.
+
+    >>> odds_text(2), odds_text(0.25), odds_text(1.449), odds_text(1500.2)
+    ('2 : 1', '1 : 4', '1.4 : 1', '1,500 : 1')
+    """
+    larger = max(odds, 1 / odds)
+    said = f"{larger:,.0f}" if larger >= 10 else f"{larger:.2g}"
+    return f"{said} : 1" if odds >= 1 else f"1 : {said}"
+
+
 def count_text(n: float | int) -> str:
     """About how many.
 

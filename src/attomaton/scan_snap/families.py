@@ -3,6 +3,7 @@ r"""Families of sequence classes: the published ones, those the theorems speak o
 Also what the theorems ask of classes: how much the attention vectors of different classes correlate.
 """
 
+import json
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ FAMILIES: dict[str, Callable[[], SequenceClasses]] = {
     **{f"syn-medium-{q}": partial(syn_medium, q) for q in (1, 3, 5, 10)},
     "symmetric": symmetric,
     "single-common": single_common,
+    "weak-overlap": partial(symmetric, 2, 6, 6, 0.45),
 }
 
 
@@ -218,6 +220,29 @@ def read_classes(path: str | Path) -> SequenceClasses:
         heading = f"{path}: {counted(len(faults), 'fault')}:"
         raise DataError(listed(heading, faults, f"A file of classes reads:\n{EXAMPLE}"))
     return _from_rows(rows)
+
+
+def classes_text(classes: SequenceClasses) -> str:
+    """Classes as a file that `read_classes` reads.
+
+    >>> print(classes_text(sequence_classes([[0.25, 0.75, 0]], [2], [0], ("a", "b", "q"))), end="")
+    normalise = true
+    <BLANKLINE>
+    [[class]]
+    query = "q"
+    next = "a"
+    tokens = {"a" = 0.25, "b" = 0.75}
+    """
+    word = [
+        json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f") for name in classes.names
+    ]
+    parts = ["normalise = true\n"]
+    for law, query, following in zip(classes.P, classes.query_of, classes.next_of, strict=True):
+        tokens = ", ".join(f"{word[l]} = {float(law[l])!r}" for l in np.flatnonzero(law).tolist())
+        parts.append(
+            f"[[class]]\nquery = {word[query]}\nnext = {word[following]}\ntokens = {{{tokens}}}\n"
+        )
+    return "\n".join(parts)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """How far data carry what was learned from them: who was compared, how often, and what a new context finds."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -245,24 +245,37 @@ def cover(
         return cover_parts([data], new, windows=clusters, top=top, progress=progress)
     if not isinstance(data, (Samples, Windows)):
         raise UsageError(f"data: {type(data).__name__} is neither Samples, Windows nor a Limit.")
-    samples = data.samples() if isinstance(data, Windows) else data
-    progress(1, 5, "graph")
-    graph = build_graph(samples)
-    progress(2, 5, "odds")
-    finite = finite_component(graph, samples)
-    progress(3, 5, "standard errors")
-    piece = _piece(graph, samples, finite.log_pi, clusters, top)
-    told = []
-    if new is not None:
-        told = _judge(graph, samples, new, np.arange(len(new)), top)
-    elif isinstance(data, Windows):
+    if new is None and isinstance(data, Windows):
         first, rows = _last_part(data)
-        if first is not None:
-            progress(4, 5, "new contexts")
-            part = data.samples(first)
-            told = _judge(build_graph(part), part, data, rows, top)
-    source = f"the last of {HELD_OUT} parts, judged by the others" if new is None else GIVEN
-    return _told([piece], _added(told, source, top) if told else None, clusters, top)
+        source = f"the last of {HELD_OUT} parts, judged by the others"
+        asked = None if first is None else _Asked(data, rows, source)
+    else:
+        first, asked = None, None if new is None else _Asked(new, np.arange(len(new)), GIVEN)
+    # Sequences run through all last tokens: errors by sequence are made of all of them at once.
+    parts: list[Int[np.ndarray, " rows"] | None] = [None]
+    if isinstance(data, Windows) and clusters is None:
+        parts = [*data.parts()] or [None]
+
+    def fitted() -> Iterator[_Fitted]:
+        for rows in parts:
+            samples = data.samples(rows) if isinstance(data, Windows) else data
+            graph = build_graph(samples)
+            log_pi = finite_component(graph, samples).log_pi
+            yield _Fitted(graph, samples, log_pi, _known(rows, samples, graph))
+
+    def _known(
+        rows: Int[np.ndarray, " rows"] | None, samples: Samples, graph: PriorityGraph
+    ) -> tuple[PriorityGraph, Samples] | None:
+        """What judges new contexts: all of a part, or what is left of it where some were set apart."""
+        if first is None or not isinstance(data, Windows):
+            return graph, samples
+        left = first if rows is None else rows[np.isin(rows, first, assume_unique=True)]
+        if not len(left):
+            return None
+        earlier = data.samples(left)
+        return build_graph(earlier), earlier
+
+    return _cover(fitted(), asked, clusters, top, len(parts), progress)
 
 
 def cover_parts(
@@ -275,23 +288,67 @@ def cover_parts(
     progress: Progress = quiet,
 ) -> tuple[Coverage, Any]:
     """As `cover`, of a limit that comes in parts, each of whole last tokens: one is held at a time."""
+
+    def fitted() -> Iterator[_Fitted]:
+        for limit in limits:
+            if limit.dependent:
+                raise UsageError(
+                    "coverage speaks of orders and ties that samples show; dependent embeddings tie more."
+                )
+            graph, samples = limit.graph, limit.samples
+            yield _Fitted(graph, samples, limit.finite.log_pi, (graph, samples))
+
+    asked = None if new is None else _Asked(new, np.arange(len(new)), GIVEN)
+    return _cover(fitted(), asked, windows, top, total, progress)
+
+
+class _Fitted(NamedTuple):
+    """Some whole last tokens, and the graph and samples that judge their new contexts, where there are any."""
+
+    graph: PriorityGraph
+    samples: Samples
+    log_pi: Float[np.ndarray, " pairs"]
+    known: tuple[PriorityGraph, Samples] | None
+
+
+class _Asked(NamedTuple):
+    """New contexts: these windows of some, and where they come from, in words."""
+
+    new: Windows
+    rows: Int[np.ndarray, " rows"]
+    source: str
+
+
+def _cover(
+    parts: Iterable[_Fitted],
+    asked: _Asked | None,
+    windows: Windows | None,
+    top: int,
+    total: int,
+    progress: Progress,
+) -> tuple[Coverage, Any]:
+    """What all parts tell, one held at a time."""
     pieces, told = [], []
-    left = np.arange(0 if new is None else len(new))
-    for i, limit in enumerate(limits):
+    left = np.zeros(0, np.int64) if asked is None else asked.rows
+    judges = None
+    progress(0, total, "")
+    for i, part in enumerate(parts):
         progress(i, total, f"part {i + 1} of {total}")
-        if limit.dependent:
-            raise UsageError(
-                "coverage speaks of orders and ties that samples show; dependent embeddings tie more."
+        pieces.append(_piece(part.graph, part.samples, part.log_pi, windows, top))
+        judges = part.known or judges
+        if asked is not None and part.known is not None:
+            graph, samples = part.known
+            here = np.isin(
+                _known_ids(graph.vocabulary, asked.new)[asked.new.last[left]], graph.last_tokens
             )
-        graph, samples = limit.graph, limit.samples
-        pieces.append(_piece(graph, samples, limit.finite.log_pi, windows, top))
-        if new is not None:
-            here = np.isin(_known_ids(graph.vocabulary, new)[new.last[left]], graph.last_tokens)
-            told += _judge(graph, samples, new, left[here], top)
+            told += _judge(graph, samples, asked.new, left[here], top)
             left = left[~here]
-    if new is not None and len(left):  # what ends in no last token of any part
-        told += _judge(graph, samples, new, left, top)
-    return _told(pieces, None if new is None else _added(told, GIVEN, top), windows, top)
+    if (
+        asked is not None and judges is not None and len(left)
+    ):  # what ends in no last token of any part
+        told += _judge(*judges, asked.new, left, top)
+    new = None if asked is None else _added(told, asked.source, top)
+    return _told(pieces, new, windows, top)
 
 
 def _last_part(

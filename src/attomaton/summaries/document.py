@@ -18,10 +18,11 @@ from jaxtyping import Bool, Float, Int
 from attomaton.corpus.documents import Documents
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
+from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import ragged_indices, row_pointer, sum_by
-from attomaton.summaries.outcomes import Outcomes, outcomes
+from attomaton.summaries.outcomes import OUTCOMES, Outcomes, outcomes
 from attomaton.summaries.rank import disagreement, heaviest, places
 from attomaton.summaries.records import (
     DecidedOn,
@@ -44,16 +45,16 @@ def document_lens(
     top: int = 20,
     max_df: float = MAX_DF,
     context: int | None = None,
+    windows: "DocumentWindows | None" = None,
 ) -> DocumentSummary:
     """What a model makes of one document of a text, as a record.
 
     `context` is the number of tokens before a label in the fit (by default the most its samples show). The limit
-    may be one opened for the last tokens of this document alone.
+    may be one opened for the last tokens of this document alone. `windows` are those of `document_windows`, where they
+    are at hand.
     """
-    if not 0 <= i < len(documents):
-        raise UsageError(f"document {i}: there are 0 … {len(documents) - 1}.")
+    windows = document_windows(limit, documents, i, context) if windows is None else windows
     weights = tfidf(documents.terms.counts, max_df)
-    windows = _Windows(limit, documents, i, context or longest_context(limit.samples))
     term, weight = weights.row(i)
     text = sum_by(term, weight, weights.weight.shape[1])
     counts = documents.terms.counts[[i]].toarray()[0]
@@ -100,13 +101,65 @@ def document_lens(
     )
 
 
+@dataclass(frozen=True)
+class ReadWord:
+    """A word of a document, and the answer of the automaton to what stands before it.
+
+    `outcome` is one of `OUTCOMES`, None of words without a window of their own; `p` is what the answer gives to the
+    word, `right` says that nothing is likelier, and `answer` is the likeliest token with its probability.
+    """
+
+    word: Label
+    outcome: str | None = None
+    p: float = 0.0
+    right: bool = False
+    answer: Label | None = None
+    answer_p: float = 0.0
+
+
+def document_windows(
+    limit: Limit, documents: Documents, i: int, context: int | None = None
+) -> "DocumentWindows":
+    """The windows of one document of a text, for `document_lens` and `document_text`."""
+    if not 0 <= i < len(documents):
+        raise UsageError(f"document {i}: there are 0 … {len(documents) - 1}.")
+    return DocumentWindows(limit, documents, i, context or longest_context(limit.samples))
+
+
+def document_text(windows: "DocumentWindows") -> list[ReadWord]:
+    """All words of a document in their order, each with the answer to what stands before it."""
+    words, result = windows.documents.vocabulary, windows.result
+    begin, end = windows.documents.start[windows.i : windows.i + 2].tolist()
+    read = [ReadWord(words[x]) for x in windows.documents.ids[begin:end].tolist()]
+    known = np.flatnonzero(windows.known).tolist()
+    for k in known:
+        at = int(windows.position[k])
+        read[at - begin] = ReadWord(
+            words[int(windows.label[k])],
+            OUTCOMES[result.kind[k]],
+            float(result.label_p[k]),
+            bool(result.likeliest[k] and result.kind[k] < OUTCOMES.index("absent")),
+            words[int(windows.word[result.answer[k]])],
+            float(result.answer_p[k]),
+        )
+    return read
+
+
+def window_words(windows: "DocumentWindows", place: int) -> list[Label]:
+    """What stands before a word of the document, as far as its window reaches."""
+    documents = windows.documents
+    at = int(documents.start[windows.i]) + place
+    edge = int(documents.start[windows.i]) if documents.apart else 0
+    return [documents.vocabulary[x] for x in documents.ids[max(at - windows.context, edge) : at]]
+
+
 def longest_context(samples: Samples) -> int:
     """The most tokens a sample holds, repeats included."""
     return int(np.add.reduceat(samples.count, samples.start[:-1]).max())
 
 
 @dataclass(frozen=True, eq=False)
-class _Windows:
+class DocumentWindows:
     """The windows of one document as bags, words by their ids in the text, and what becomes of them."""
 
     limit: Limit
@@ -132,19 +185,29 @@ class _Windows:
 
     @cached_property
     def owner(self) -> Int[np.ndarray, " entries"]:
+        """The window of each entry."""
         return self._bags[0] // len(self.documents.vocabulary)
 
     @cached_property
     def word(self) -> Int[np.ndarray, " entries"]:
+        """The word of each entry, by its id in the text."""
         return self._bags[0] % len(self.documents.vocabulary)
 
     @cached_property
     def label(self) -> Int[np.ndarray, " windows"]:
+        """The word that comes next."""
         return self.documents.ids[self.position]
 
     @cached_property
     def last(self) -> Int[np.ndarray, " windows"]:
+        """The last word of each."""
         return self.documents.ids[self.position - 1]
+
+    @cached_property
+    def known(self) -> Bool[np.ndarray, " windows"]:
+        """Whether the model ever saw the last token of a window as one: without, there is no answer."""
+        ids = self.model_id[self.last]
+        return (ids >= 0) & np.isin(ids, self.limit.graph.last_tokens)
 
     @cached_property
     def held(self) -> Int[np.ndarray, " held"]:
@@ -160,6 +223,7 @@ class _Windows:
 
     @cached_property
     def pair(self) -> Int[np.ndarray, " entries"]:
+        """The pair of each entry in the model's graph, −1 where it knows none."""
         last, token = self.model_id[self.last][self.owner], self.model_id[self.word]
         return self.limit.graph.pairs(last, token)
 
@@ -169,10 +233,12 @@ class _Windows:
 
     @cached_property
     def svm(self) -> Float[np.ndarray, " entries"]:
+        """The score of each entry in W_svm."""
         return self._scores(self.limit.svm.coefficient)
 
     @cached_property
     def result(self) -> Outcomes:
+        """What becomes of each."""
         start = row_pointer(np.bincount(self.owner, minlength=len(self.label)))
         finite = self._scores(self.limit.finite.coefficient)
         return outcomes(start, self.word, self._bags[1], self.label, self.svm, finite)
@@ -266,7 +332,7 @@ def _term(documents: Documents, term: int) -> str:
 
 
 def _terms(
-    documents: Documents, weights: TermWeights, windows: _Windows, i: int, top: int
+    documents: Documents, weights: TermWeights, windows: DocumentWindows, i: int, top: int
 ) -> list[DocumentTerm]:
     """The terms of largest TF-IDF, each with what attention makes of it in this document."""
     term, weight = weights.row(i)

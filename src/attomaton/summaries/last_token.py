@@ -7,7 +7,7 @@ term "q label"; all times the sample's weight. The documents are those of all la
 A token x of q is *distinct* when all samples of q that hold x have one label, else *common*.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from attomaton.corpus.samples import Samples
-from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
+from attomaton.corpus.terms import MAX_DF, idf
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import UsageError, nearest
 from attomaton.mechanics.theory.limit import Limit
@@ -41,14 +41,21 @@ POINTS = 200  # tokens kept for a picture, from either end of the comparison
 
 
 def last_token_lens(
-    limit: Limit, last: int, top: int = 20, max_df: float = MAX_DF
+    limit: Limit,
+    last: int,
+    top: int = 20,
+    max_df: float = MAX_DF,
+    every: "LastTokens | None" = None,
 ) -> LastTokenSummary:
-    """What was learned for one last token (an id), as a record."""
+    """What was learned for one last token (an id), as a record.
+
+    With `every` last token at hand the limit may be one opened for this one alone.
+    """
     graph, word = limit.graph, limit.graph.vocabulary
     if last not in graph.last_tokens:
         raise UsageError(f"{word[last]!r} is never a last token in this model, so it has no graph.")
-    counts = last_token_counts(limit)
-    lens = _Lens(limit, last, counts, tfidf(counts, max_df))
+    every = LastTokens.of(limit) if every is None else every
+    lens = _Lens(limit, last, every, every.text(max_df))
     apart = disagreement(lens.columns["tfidf_place"], lens.columns["priority_place"], top)
     shown = np.union1d(
         heaviest(lens.columns["tfidf"], POINTS), heaviest(-lens.columns["priority_place"], POINTS)
@@ -59,8 +66,8 @@ def last_token_lens(
         subject="last token",
         last=word[last],
         weight=own.total_weight,
-        weight_share=own.total_weight / limit.samples.total_weight,
-        kind=KINDS[last_token_kinds(graph)[lens.row]],
+        weight_share=own.total_weight / every.weight,
+        kind=KINDS[last_token_kinds(graph)[np.searchsorted(graph.last_tokens, last)]],
         tokens=len(lens.token),
         components=int(np.ptp(lens.component)) + 1,
         edges=len(edges),
@@ -78,7 +85,7 @@ def last_token_lens(
         strongest_edges=_edges(limit, edges, top),
         outrank_it=_edges(limit, edges[graph.edge_to[edges] == itself], top),
         outranked_by_it=_edges(limit, edges[graph.edge_from[edges] == itself], top),
-        similar=_similar(limit, lens.row, lens.weights, top),
+        similar=_similar(every, lens.row, lens.weights, word, top),
         points=lens.rows(shown),
     )
 
@@ -93,28 +100,100 @@ def find_last_token(vocabulary: Vocabulary, lasts: Int[np.ndarray, " lasts"], wo
     return token
 
 
-def last_token_counts(limit: Limit) -> csr_array:
-    """The documents of all last tokens as counts, last tokens × (tokens, then the pairs as two-word terms)."""
-    samples, graph = limit.samples, limit.graph
-    K, P = len(graph.vocabulary), len(graph.pair_last)
-    owner = samples.sample_of
-    pair = graph.pairs(samples.last[owner], samples.token)
-    label = sum_by(pair[samples.token == samples.label[owner]], samples.weight, P)
-    count = sum_by(pair, samples.weight[owner] * samples.count, P) + label
-    itself = graph.pair_last == graph.pair_token
-    count[itself] -= sum_by(samples.last, samples.weight, K)[graph.pair_last[itself]]
-    row = np.searchsorted(graph.last_tokens, graph.pair_last)
-    there = label > 0
-    return csr_array(
-        (
-            np.concatenate([count, label[there]]),
-            (
-                np.concatenate([row, row[there]]),
-                np.concatenate([graph.pair_token, K + np.flatnonzero(there)]),
-            ),
-        ),
-        shape=(len(graph.last_tokens), K + P),
-    )
+@dataclass(frozen=True, eq=False)
+class Text:
+    """TF-IDF of the documents of all last tokens: words as a matrix, and two-word terms, which no two of them share."""
+
+    words: csr_array  # rows of length 1, two-word terms included
+    pairs: csr_array  # by their second word
+    document_count: Int[np.ndarray, " tokens"]
+
+    def row(self, i: int) -> tuple[Int[np.ndarray, " there"], Float[np.ndarray, " there"]]:
+        """The terms of one document that weigh something, and their weights; term K + x is the last token, then x."""
+        K = self.words.shape[1]
+        (w, x), (v, y) = (
+            (part.indices[at].astype(np.int64), part.data[at])
+            for part in (self.words, self.pairs)
+            for at in [slice(*part.indptr[i : i + 2])]
+        )
+        order = np.argsort(w[x > 0])
+        second = np.argsort(v)
+        return (
+            np.concatenate([w[x > 0][order], K + v[second]]),
+            np.concatenate([x[x > 0][order], y[second]]),
+        )
+
+    def cosines(self, i: int) -> Float[np.ndarray, " lasts"]:
+        """The cosine of one document with every other one."""
+        return self.words @ self.words[[i]].toarray()[0]
+
+
+@dataclass(frozen=True, eq=False)
+class LastTokens:
+    """What the lens on one last token wants to know of all of them, a row each: documents, and rows of scores."""
+
+    lasts: Int[np.ndarray, " lasts"]
+    words: csr_array  # of its document, counted
+    labels: csr_array  # what came next, and how often
+    svm: csr_array
+    finite: csr_array
+    weight: float
+    _texts: dict[float, Text] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, limit: Limit) -> "LastTokens":
+        """Those of a whole limit."""
+        graph = limit.graph
+        scores = graph.pair_last, graph.pair_token, limit.svm.score, limit.finite.score
+        return cls.made(limit.samples, *scores)
+
+    @classmethod
+    def made(
+        cls,
+        samples: Samples,
+        last: Int[np.ndarray, " pairs"],
+        token: Int[np.ndarray, " pairs"],
+        svm: Float[np.ndarray, " pairs"],
+        finite: Float[np.ndarray, " pairs"],
+    ) -> "LastTokens":
+        """The same from all samples and the scores of all pairs, both in the order of their last tokens."""
+        lasts = last[np.flatnonzero(np.diff(last, prepend=-1))].astype(np.int64)
+        L, n, K = len(lasts), len(samples.last), len(samples.vocabulary)
+        start = np.searchsorted(samples.last, [*lasts, np.inf])
+        weigh = csr_array((samples.weight, np.arange(n), start), shape=(L, n))
+        bags = csr_array((samples.count.astype(float), samples.token, samples.start), shape=(n, K))
+        came = csr_array((np.ones(n), samples.label, np.arange(n + 1)), shape=(n, K))
+        labels = weigh @ came
+        query = csr_array((np.asarray(weigh.sum(axis=1)), lasts, np.arange(L + 1)), shape=(L, K))
+        head = np.searchsorted(last, [*lasts, np.inf])
+        hard, soft = (csr_array((x, token, head), shape=(L, K)) for x in (svm, finite))
+        weight = float(samples.weight.sum())
+        return cls(lasts, weigh @ bags + (labels - query), labels, hard, soft, weight)
+
+    def text(self, max_df: float = MAX_DF) -> Text:
+        """Their TF-IDF, as `corpus.terms` has it; the last one is kept."""
+        if max_df not in self._texts:
+            self._texts.clear()
+            self._texts[max_df] = self._weighed(max_df)
+        return self._texts[max_df]
+
+    def _weighed(self, max_df: float) -> Text:
+        words, pairs, N = self.words.copy(), self.labels.copy(), len(self.lasts)
+        words.eliminate_zeros()
+        df = np.bincount(words.indices, minlength=words.shape[1])
+        words.data *= idf(df, N, max_df)[words.indices]
+        pairs.data *= idf(np.ones(1, np.int64), N, max_df)[0]
+        square = [np.asarray((x.multiply(x)).sum(axis=1)) for x in (words, pairs)]
+        norm = np.sqrt(square[0] + square[1])
+        for x in (words, pairs):
+            x.data /= np.repeat(np.where(norm > 0, norm, 1.0), np.diff(x.indptr))
+        return Text(words, pairs, df)
+
+    @cached_property
+    def there(self) -> csr_array:
+        """Which tokens were seen with each."""
+        svm = self.svm
+        return csr_array((np.ones(len(svm.data)), svm.indices, svm.indptr), shape=svm.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +202,14 @@ class _Lens:
 
     limit: Limit
     last: int
-    counts: csr_array
-    weights: TermWeights
+    every: LastTokens
+    weights: Text
+
+    @cached_property
+    def counts(self) -> Float[np.ndarray, " terms"]:
+        """How often each term is in its document: words, then the last token with each of them behind it."""
+        every = self.every
+        return np.concatenate([x[[self.row]].toarray()[0] for x in (every.words, every.labels)])
 
     @cached_property
     def pairs(self) -> slice:
@@ -132,7 +217,7 @@ class _Lens:
 
     @cached_property
     def row(self) -> int:
-        return int(np.searchsorted(self.limit.graph.last_tokens, self.last))
+        return int(np.searchsorted(self.every.lasts, self.last))
 
     @cached_property
     def token(self) -> Int[np.ndarray, " tokens"]:
@@ -159,11 +244,10 @@ class _Lens:
         limit, pairs, K = self.limit, self.pairs, len(self.limit.graph.vocabulary)
         term, weight = self.weights.row(self.row)
         text = sum_by(term[term < K], weight[term < K], K)[self.token]
-        count = self.counts[[self.row], :K].toarray()[0]
         labels, label_share = self._labels()
         score, log_pi = limit.svm.score[pairs], limit.finite.log_pi[pairs]
         return {
-            "count": count[self.token],
+            "count": self.counts[self.token],
             "documents": self.weights.document_count[self.token],
             "tfidf": text,
             "tfidf_place": places(text),
@@ -202,7 +286,7 @@ class _Lens:
         term, weight = self.weights.row(self.row)
         best = heaviest(weight, top)
         two = term[best] >= K
-        token = np.where(two, graph.pair_token[np.maximum(term[best] - K, 0)], term[best] % K)
+        token = term[best] % K
         rows = []
         points = self.rows(np.searchsorted(self.token, token))
         for point, t, w, pair in zip(points, term[best], weight[best], two, strict=True):
@@ -210,8 +294,8 @@ class _Lens:
             own = {
                 "term": f"{first}{point.token}",
                 "words": 1 + int(pair),
-                "count": float(self.counts[self.row, t]),
-                "documents": int(self.weights.document_count[t]),
+                "count": float(self.counts[t]),
+                "documents": 1 if pair else int(self.weights.document_count[t]),
                 "tfidf": float(w),
             }
             # The place is that of the token alone, not of this term.
@@ -267,24 +351,17 @@ def _edges(limit: Limit, edges: Int[np.ndarray, " edges"], top: int) -> list[Edg
     return [edge_record(limit, int(e)) for e in best]
 
 
-def _similar(limit: Limit, row: int, weights: TermWeights, top: int) -> Similar:
+def _similar(every: LastTokens, row: int, text: Text, word: Vocabulary, top: int) -> Similar:
     """The last tokens most like one, by what attention learned and by TF-IDF.
 
     `svm_cosine` and `finite_cosine` are cosines of the rows of W_svm's and W_fin's scores, 0 at tokens never
     seen with a last token, as the layer has it; `shared` counts the tokens seen with both.
     """
-    graph = limit.graph
-    lasts = len(graph.last_tokens)
-    start = np.searchsorted(graph.pair_last, [*graph.last_tokens, np.inf])
-    svm, finite, there = (
-        csr_array((x, graph.pair_token, start), shape=(lasts, len(graph.vocabulary)))
-        for x in (limit.svm.score, limit.finite.score, np.ones(len(graph.pair_last)))
-    )
     columns = {
-        "svm_cosine": _cosines(svm, row),
-        "finite_cosine": _cosines(finite, row),
-        "tfidf_cosine": weights.cosines(row),
-        "shared": there @ there[[row]].toarray()[0],
+        "svm_cosine": _cosines(every.svm, row),
+        "finite_cosine": _cosines(every.finite, row),
+        "tfidf_cosine": text.cosines(row),
+        "shared": every.there @ every.there[[row]].toarray()[0],
     }
     by = "svm_cosine" if columns["svm_cosine"][row] > 0 else "finite_cosine"
 
@@ -293,7 +370,7 @@ def _similar(limit: Limit, row: int, weights: TermWeights, top: int) -> Similar:
         value[row] = -np.inf
         return [
             LikeLast(
-                graph.vocabulary[graph.last_tokens[i]],
+                word[int(every.lasts[i])],
                 **{k: float(v[i]) for k, v in columns.items()},
             )
             for i in heaviest(value, top)

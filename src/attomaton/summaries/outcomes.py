@@ -27,6 +27,8 @@ class Outcomes:
     label_p: Float[np.ndarray, " windows"]
     likeliest: Bool[np.ndarray, " windows"]
     retrieved: Bool[np.ndarray, " entries"]
+    answer: Int[np.ndarray, " windows"]  # the entry of the likeliest token, the first among equals
+    answer_p: Float[np.ndarray, " windows"]
 
     def predictions(
         self, weight: Float[np.ndarray, " windows"], absent: float = 0.0
@@ -89,7 +91,8 @@ def outcomes(
     n = len(label)
     if not n:
         none = np.zeros(0, bool)
-        return Outcomes(np.zeros(0, np.int64), np.zeros(0), none, none)
+        nothing = np.zeros(0, np.int64)
+        return Outcomes(nothing, np.zeros(0), none, none, nothing, np.zeros(0))
     owner = np.repeat(np.arange(n), np.diff(start))
     score = mixing_scores(start, count, svm, finite)
     retrieved = np.isfinite(score)
@@ -101,10 +104,15 @@ def outcomes(
     won = token[kept] == label[of]
     label_mass = sum_by(of[won], mass[won], n)
     present = np.bincount(owner[token == label[owner]], minlength=n) > 0
+    top = np.flatnonzero(mass >= 1 - EQUAL)
+    best = kept[top[np.flatnonzero(np.diff(of[top], prepend=-1))]]
+    total = np.add.reduceat(mass, first)
     kind = np.where(label_mass == 0, 2, np.where(number == 1, 0, 1))
     return Outcomes(
         np.where(present, kind, 3),
-        label_mass / np.add.reduceat(mass, first),
+        label_mass / total,
         label_mass >= 1 - EQUAL,
         retrieved,
+        best,
+        1 / total,
     )

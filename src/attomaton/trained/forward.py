@@ -232,7 +232,14 @@ def _activation(name: str, x: "Array") -> "Array":
     return known[name](x)
 
 
-def pair_scores(form: Form, weights: Weights, tokens: np.ndarray, length: int, offset: int) -> Any:
+def pair_scores(
+    form: Form,
+    weights: Weights,
+    last: Int[np.ndarray, " queries"],
+    tokens: Int[np.ndarray, " keys"],
+    length: int,
+    offset: int,
+) -> Any:
     """Scores of layer 0 between tokens, (heads, queries, keys), each key `offset` places before its query.
 
     What is added for positions is taken at its mean over `length` of them.
@@ -241,22 +248,26 @@ def pair_scores(form: Form, weights: Weights, tokens: np.ndarray, length: int, o
     import jax.numpy as jnp
 
     block = Block(*(None if w is None else w[0] for w in weights.blocks))
-    x = weights.U[tokens]
-    if form.family == "attomaton":
-        x = x * x.dtype.type(np.sqrt(form.width))
-    if form.positions == "learned":
-        x = x + weights.P[:length].mean(axis=0)
-    elif form.positions == "sine":
-        from attomaton.transformer.model import position_codes
 
-        x = x + position_codes(length, form.width).mean(axis=0).astype(x.dtype)
-    x = x if form.post else _norm(form, x, block.scale_1, block.shift_1)
-    q, k = queries_and_keys(form, block, x[None], None)
+    def read(ids: np.ndarray) -> "Array":
+        x = weights.U[ids]
+        if form.family == "attomaton":
+            x = x * x.dtype.type(np.sqrt(form.width))
+        if form.positions == "learned":
+            x = x + weights.P[:length].mean(axis=0)
+        elif form.positions == "sine":
+            from attomaton.transformer.model import position_codes
+
+            x = x + position_codes(length, form.width).mean(axis=0).astype(x.dtype)
+        return x if form.post else _norm(form, x, block.scale_1, block.shift_1)
+
+    q, _ = queries_and_keys(form, block, read(last)[None], None)
+    _, k = queries_and_keys(form, block, read(tokens)[None], None)
     if form.rotary is not None:  # turned in front of a key at the beginning
-        cos, sin = _turns(form.rotary, offset + 1, x.dtype)
-        q = _turned(q, *(np.broadcast_to(y[-1], (len(tokens), y.shape[1])) for y in (cos, sin)))
+        cos, sin = _turns(form.rotary, offset + 1, q.dtype)
+        q = _turned(q, *(np.broadcast_to(y[-1], (len(last), y.shape[1])) for y in (cos, sin)))
     k = jnp.repeat(k, form.heads // form.key_heads, axis=2)
-    scores = jnp.einsum("bqhe,bkhe->hqk", q, k) / x.dtype.type(form.divisor[0])
+    scores = jnp.einsum("bqhe,bkhe->hqk", q, k) / q.dtype.type(form.divisor[0])
     return jax.device_get(scores)
 
 

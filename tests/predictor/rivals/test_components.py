@@ -10,6 +10,7 @@ from attomaton.predictor.kneser_ney import fit_kneser_ney, histories_of
 from attomaton.predictor.rivals import neighbours
 from attomaton.predictor.rivals.copying import Cache, Induction, fit_cache, matches
 from attomaton.predictor.rivals.counting import LENGTHS, SUPPORTS, NGram, Suffixes, sort_suffixes
+from attomaton.predictor.rivals.named import fit_field
 from attomaton.predictor.rivals.spreads import Base
 
 
@@ -39,10 +40,21 @@ def spread(component, windows, rows=None):
 @pytest.mark.parametrize("order", [None, 2, 1])
 def test_ngrams_are_those_of_the_model(corpora, ngrams, order):
     test = corpora[2]
-    p, _ = spread(NGram(ngrams, order), test)
+    model = ngrams if order is None else ngrams.cut(order)
+    p, _ = spread(NGram(model), test)
     recent = histories_of(test)
     for i in range(0, len(test), 3):
-        assert p[i] == pytest.approx(ngrams.spread(recent[i], order), abs=1e-14)
+        assert p[i] == pytest.approx(model.spread(recent[i]), abs=1e-14)
+
+
+def test_the_bigram_that_others_fall_back_on_counts_windows(corpora):
+    train, valid, test = corpora
+    shelf = fit_field(["longest-suffix"], train, valid).components["bigram"]
+    alone = fit_kneser_ney(train, 2)
+    recent = histories_of(test)
+    p, _ = spread(shelf, test)
+    for i in range(0, len(test), 3):
+        assert p[i] == pytest.approx(alone.spread(recent[i]), abs=1e-14)
 
 
 def plain_suffix(seen, context):

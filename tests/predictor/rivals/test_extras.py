@@ -92,16 +92,42 @@ def test_networks_learn_and_are_distributions(kind, monkeypatch):
     pytest.importorskip("torch", reason="the extra `neural` is not installed")
     train, valid, test = (again(seed, 100, back=1) for seed in (0, 1, 2))
     monkeypatch.setattr(neural, "WIDTH", 16)
-    monkeypatch.setitem(neural.RATE, kind, 0.1)  # it rises slowly in so short a training
-    monkeypatch.setattr(neural, "EPOCHS", 12)
-    component = neural.fit_neural(kind, train, valid, seconds=60.0)
+    monkeypatch.setattr(neural, "BATCH", 32)
+    monkeypatch.setitem(neural.RATE, kind, 0.02)
+    component = neural.fit_neural(kind, train, valid, 3600.0, epochs=12.0)
     _, p = spread(component, test)
-    assert 0.5 * neural.EPOCHS < component.trained.epochs < 2 * neural.EPOCHS
+    assert 6 < component.trained.epochs < 13
     p = p[np.arange(len(test)), test.label]
     assert -np.log(p).mean() < np.log(K) - 0.1
     monkeypatch.setattr(neural, "FEW", 3)  # the sampled softmax
+    monkeypatch.setattr(neural, "FREQUENT", 2)
     monkeypatch.setattr(neural, "SAMPLED", 20)
-    _, other = spread(neural.fit_neural(kind, train, valid, seconds=60.0), test)
+    _, other = spread(neural.fit_neural(kind, train, valid, 3600.0, epochs=12.0), test)
     other = other[np.arange(len(test)), test.label]
     assert -np.log(other).mean() == pytest.approx(-np.log(p).mean(), abs=0.3)
     assert component.on(test, np.arange(3)).bucket.tolist() == [0, 0, 0]
+
+
+def test_the_sampled_softmax_is_the_whole_one_on_average(monkeypatch):
+    torch = pytest.importorskip("torch", reason="the extra `neural` is not installed")
+    monkeypatch.setattr(neural, "FREQUENT", 3)
+    monkeypatch.setattr(neural, "SAMPLED", 4000)
+    monkeypatch.setattr(neural, "WIDTH", 4)
+    rng = np.random.default_rng(0)
+    many, target = 40, torch.arange(50) % 41
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = neural._network("gru", many, 8)
+        states = torch.randn(50, 4)
+        torch.nn.init.normal_(net.embed.weight)
+        torch.nn.init.normal_(net.bias)
+    share = rng.dirichlet(np.ones(many))
+    whole = torch.nn.functional.cross_entropy(
+        states @ net.embed.weight[: many + 1].T + net.bias, target
+    )
+    drawn = neural._Sampler(many, share, rng).loss(net, states, target)
+    assert float(drawn.detach()) == pytest.approx(float(whole.detach()), abs=0.02)
+    # Control: draws that stand for themselves alone are not the whole softmax.
+    monkeypatch.setattr(neural, "SAMPLED", 1)
+    poor = neural._Sampler(many, share, rng).loss(net, states, target)
+    assert abs(float((poor - whole).detach())) > 0.02

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attomaton.corpus.vocabulary import Vocabulary
+from attomaton.corpus.windows import windows_from_streams
 from attomaton.errors import DataError, UsageError
 from attomaton.predictor.bags import aligned
 from attomaton.predictor.rivals import judge as judging
@@ -30,9 +32,43 @@ def test_all_plain_ones_are_fitted(field):
             assert weights.value.sum(axis=1) == pytest.approx(1)
 
 
+def zipf(seed, tokens, K=400):
+    """A text of many words, most of them rare, in which some follow others; ids beyond K are new."""
+    rng = np.random.default_rng(seed)
+    ids = np.minimum((rng.pareto(0.7, tokens) * 3).astype(int), K - 1 if not seed else K + 2)
+    ids[1::3] = (ids[::3][: len(ids[1::3])] * 7 + 1) % K
+    words = Vocabulary([f"w{i}" for i in range(K if not seed else K + 3)])
+    return windows_from_streams(words, ids, np.array([0, tokens]), 8, partial=True)
+
+
+@pytest.mark.parametrize("kind", ["plain", "trees"])
+def test_listed_as_over_the_whole_vocabulary(kind, monkeypatch):
+    if kind == "trees":
+        pytest.importorskip("lightgbm", reason="the extra `trees` is not installed")
+    names = [x.name for x in KINDS if x.package is None and not x.many_sequences]
+    names = ["trees", "trees-order"] if kind == "trees" else names
+    monkeypatch.setattr(judging, "ALWAYS", 40)
+    monkeypatch.setattr(judging, "LISTED", 5000)
+    train, valid, test = (zipf(seed, n) for seed, n in ((0, 3000), (1, 900), (2, 700)))
+    fitted = fit_field(names, train, valid)
+    test = aligned(test, train.vocabulary)
+    listed = fitted.judge(test)
+    monkeypatch.setattr(judging, "Listable", int)
+    dense = fitted.judge(test)
+    for mine, whole in zip(listed, dense, strict=True):
+        for name, measured in whole.items():
+            for a, b in zip(mine[name], measured, strict=True):
+                assert a == pytest.approx(b, abs=1e-12), name
+    # Control: with too few tokens of the base, labels come too early.
+    monkeypatch.undo()
+    monkeypatch.setattr(judging, "ALWAYS", 1)
+    few = fitted.judge(test).whole
+    assert any((few[name].mrr10 > measured.mrr10).any() for name, measured in dense.whole.items())
+
+
 def test_judged_as_by_a_plain_loop(corpora, contexts, field, monkeypatch):
     monkeypatch.setattr(judging, "BLOCK", 17)
-    monkeypatch.setattr(judging, "CELLS", 40)  # a few rows at a time
+    monkeypatch.setattr(judging, "LISTED", 40)  # a few rows at a time
     windows = aligned(corpora[2], corpora[0].vocabulary)
     found = field.judge(windows)
     K, rows = len(corpora[0].vocabulary), np.arange(len(windows))
@@ -100,15 +136,20 @@ def test_shuffled_labels_gain_nothing(drawn):
     assert control.whole["mixture of all four"].loss.mean() > entropy - 0.1
 
 
-def test_names(corpora, written):
+def test_names(corpora, written, monkeypatch):
     train, valid, _ = corpora
     with pytest.raises(UsageError, match="did you mean 'mixture'"):
         fit_field(["mixtrue"], train, valid)
     stream = written([0, 1, 2, 0, 1, 2, 0, 1], 3, 3)
     with pytest.raises(UsageError, match="item-knn: needs data of at least 30 sequences"):
         fit_field(["item-knn"], stream, stream)
-    _, left_out = named.chosen(["all"], stream)
+    _, left_out = named.chosen(["all"], stream, stream)
     assert {"item-knn", "session-knn"} <= {x.name for x in left_out}
+    # A handful of windows grows no trees, whatever is installed.
+    monkeypatch.setattr(named, "find_spec", lambda name: True)
+    reason = {x.name: x.reason for x in named.chosen(["all"], train, stream)[1]}
+    told = "needs at least 50 validation windows that hold their label"
+    assert reason == {"trees": told, "trees-order": told}
 
 
 def test_a_package_that_is_not_there_is_named(corpora, monkeypatch):
@@ -117,8 +158,8 @@ def test_a_package_that_is_not_there_is_named(corpora, monkeypatch):
     monkeypatch.setattr(named, "KINDS", (extra,))
     monkeypatch.setattr(named, "NAMES", ("extra",))
     with pytest.raises(UsageError, match=r"needs the package `nowhere`: pip install 'attomaton\[some\]'"):  # fmt: skip
-        named.chosen(["extra"], corpora[0])
-    assert [x.name for x in named.chosen(["all"], corpora[0])[1]] == ["extra"]
+        named.chosen(["extra"], *corpora[:2])
+    assert [x.name for x in named.chosen(["all"], *corpora[:2])[1]] == ["extra"]
 
 
 def test_beside_a_predictor_and_in_python(corpora):

@@ -22,7 +22,7 @@ FARTHEST = (
 )
 NOTCHES = 80  # of the slider between 0 and there
 LIMIT_AT = 9.0  # where the axis has its ∞
-BARS = 30
+BARS = 14  # that fit beside each other with their names
 CURVES = 10
 STILL = {"animation": False}
 UNSEEN = {"silent": True, "tooltip": {"show": False}}  # by the mouse

@@ -1,20 +1,25 @@
 """A predictor on the automaton's screen: type a context, read what comes next and why, in words and as bars."""
 
 import shlex
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from nicegui import ui
 
 from attomaton.corpus.files import identity
+from attomaton.corpus.text import EOS
 from attomaton.corpus.vocabulary import Label
 from attomaton.disk.holdings import KIND_FILE
+from attomaton.lab.automaton.attention import share
 from attomaton.lab.kit.contexts import read_context, visible, write_context
 from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import card, note, place
 from attomaton.lab.kit.table import numbers
+from attomaton.lab.kit.text import Text, Word, text_key
 from attomaton.lab.view import in_thread
-from attomaton.predictor.model import Predictor, Reasons
+from attomaton.predictor.model import Predictor
+from attomaton.predictor.reasons import Reasons
 from attomaton.report.text.reasons import Why, story, whys
 from attomaton.report.words import signed
 
@@ -59,17 +64,78 @@ class PredictorPage(Page):
 
     async def _show(self) -> None:
         text = str(self.field.value)
+        self.below.clear()  # what is shown is not the answer to this
         with self.view.checked(self.wrong):
             words = read_context(text, self.predictor.vocabulary)
             reasons = await in_thread(self.predictor.explain, words)
             self.view.put(context=text)
             self.view.says(*commands(self.view.item.path, words))
-            self.below.clear()
             with self.below:
-                _told(reasons)
+                _told(reasons, words)
 
 
-def _told(r: Reasons) -> None:
+LEGEND = {
+    "shade": "share of the answer, at each place",
+    "faint": "no share, or not looked at",
+    "last": "the last word",
+    "unknown": "not in the vocabulary",
+}
+
+
+def attended(r: Reasons, words: Sequence[Label]) -> list[Word]:
+    """The context as text: each word with its token's share of the answer over the places it stands at."""
+    terms, begin = {t.token: t for t in r.terms}, len(words) - len(r.context)
+    unknown = {x.token for x in r.unknown}
+    gate = 1.0 if r.gate is None else r.gate
+    shown = []
+    for i, word in enumerate(words):
+        term = terms.get(word) if i >= begin else None
+        p = None if term is None else gate * term.p / term.count
+        marks = ("last",) * (i == len(words) - 1)
+        marks += ("unknown",) if word in unknown else ("faint",) * (not p)
+        said = "not looked at" if term is None else f"{share(gate * term.p)} of the answer in all"
+        shown.append(Word(visible(word), p, share(p) if p else "", False, marks, said, word == EOS))
+    return shown
+
+
+def _text(r: Reasons, words: Sequence[Label]) -> None:
+    """The context as text; a word that is chosen shows its terms."""
+    terms = {t.token: t for t in r.terms}
+    with card("The context, with attention on it"):
+        place_of_text = place()
+        text_key(LEGEND)
+        below = place()
+
+    def ask(i: int) -> None:
+        if not 0 <= i < len(words):
+            return
+        text.choose(i)
+        below.clear()
+        with below:
+            term = terms.get(words[i])
+            if term is None:
+                note(f"‘{visible(words[i])}’ has no share: it was not looked at.")
+                return
+            note(
+                f"‘{visible(term.token)}’ has {share(term.p)} of the share of the context. The terms of its score:"
+            )
+            parts = {
+                "θ log m": term.count_term,
+                **term.prior,
+                "learned": term.learned,
+                **term.stage,
+            }
+            _bars(tuple(Why(name, value, "") for name, value in parts.items()))
+
+    with place_of_text:
+        text = Text("The context, with attention on it", attended(r, words), on_choose=ask)
+    best = [i for i, word in enumerate(words) if word == r.prediction]
+    if best:
+        ask(best[-1])
+
+
+def _told(r: Reasons, words: Sequence[Label]) -> None:
+    _text(r, words)
     lines = story(r)
     cut = lines.index("") if "" in lines else len(lines)
     with card("In words"):

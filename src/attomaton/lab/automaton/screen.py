@@ -7,9 +7,11 @@ from collections.abc import Callable
 from nicegui import ui
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.errors import UsageError
+from attomaton.errors import AttomatonError, UsageError
 from attomaton.lab.automaton import tokens
 from attomaton.lab.automaton import why as why_not
+from attomaton.lab.automaton.attention import LEGEND, LEGEND_LABEL, attended, verdict
+from attomaton.lab.automaton.chooser import Chooser, shown_label
 from attomaton.lab.automaton.norm import CSS as NORM_CSS
 from attomaton.lab.automaton.norm import Norm
 from attomaton.lab.automaton.predictor import PredictorPage
@@ -27,11 +29,14 @@ from attomaton.lab.kit.contexts import (
 from attomaton.lab.kit.page import ModelPage
 from attomaton.lab.kit.parts import abreast, button, card, icon_button, note, place
 from attomaton.lab.kit.table import numbers
+from attomaton.lab.kit.text import Text, text_key
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Automaton, Explanation, Fate
 from attomaton.report.words import interval
+from attomaton.summaries.windows import Window, of_sample, window
 
+FEW = 12  # tokens of a context that are also shown one by one
 LONGEST = 100  # tokens drawn at once
 SEEDS = 2**31
 CSS = """
@@ -63,11 +68,17 @@ class AutomatonPage(ModelPage):
         self.undo: ui.button
         self.length: ui.number
         self.turn = asyncio.Lock()
+        self.window: Window | None = None  # of the data, where the context is one
+        self.chooser = Chooser(view, model, self._open_window)
 
     async def fill(self) -> None:
         """Build the page's parts, then fill them for the context in the address."""
-        text = self.view.get("context") or await self._first()
-        self._context_card(text)
+        text, source = self.view.get("context"), None
+        asked = "" if text else self.view.get("window")
+        if not text:
+            words, source = await self._first()
+            text = write_context(words, self.model.vocabulary)
+        await self._context_card(text)
         with ui.element("div").classes("contents") as self.below:
             with ui.element("div").classes("side"):
                 with ui.element("div").classes("stack"):
@@ -79,17 +90,41 @@ class AutomatonPage(ModelPage):
                 note("As `attomaton explain` prints it; choose a row to see why.")
                 self.table = ui.element("div").classes("twin")
         self.below.set_visibility(False)
+
+        async def begin() -> None:
+            """The window that is asked for, or the one of the first context: in its order."""
+            if self.chooser.windows is None:
+                return
+            number = self.chooser.at if asked else of_sample(self.chooser.windows, source or 0)
+            if asked or (number is not None and source is not None):
+                with self.view.checked(self.wrong):
+                    await self.chooser.open(number or 0)
+
         with self.view.checked(self.wrong):
+            if self.chooser.windows is not None and (asked or source is not None):
+                await begin()
+                return
+            if asked or source is not None:
+                self.chooser.ready = begin
             words = read_context(text, self.model.vocabulary)
+            self.window = self._asked_window(words)
             await self._show(words, await self._really_drawn(words))
             if self.drawn:
                 self.undone.append((words[: -self.drawn], 0))
                 self.undo.set_enabled(True)
 
-    async def _first(self) -> str:
+    async def _first(self) -> tuple[list[Label], int | None]:
         last = self.view.get("last") or self.model.heaviest()
         limit = await in_thread(self.model.limit, last)
-        return write_context(first_context(limit, self.model.read(last)), self.model.vocabulary)
+        return await in_thread(first_context, limit, self.model.read(last))
+
+    def _asked_window(self, words: list[Label]) -> Window | None:
+        """The window the address names, if these are its words."""
+        windows, at = self.chooser.windows, self.chooser.at
+        if windows is None or not 0 <= at < len(windows):
+            return None
+        found = window(windows, at)
+        return found if list(found.context) == words else None
 
     async def _really_drawn(self, words: list[Label]) -> int:
         """How many words the address says were drawn, if drawing them again gives the same."""
@@ -101,8 +136,9 @@ class AutomatonPage(ModelPage):
 
     # Parts of the page
 
-    def _context_card(self, text: str) -> None:
+    async def _context_card(self, text: str) -> None:
         with card("Context"):
+            await self.chooser.build()
             self.field = ui.input(
                 "Context: tokens between spaces, the last one last; or a JSON array", value=text
             )
@@ -111,6 +147,10 @@ class AutomatonPage(ModelPage):
             )
             self.field.on("keydown.enter", self._typed).on("blur", self._typed)
             self.wrong = place()
+            self.text = Text("The context, with attention on it", on_choose=self._asked)
+            self.verdict = ui.label().classes("lead verdict").props('role="status"')
+            self.key = place()
+        with card("Change it"):
             self.adders = ui.element("div").classes("adders")
             with abreast():
                 button("Draw the next token", lambda: self._draw(1), "casino")
@@ -130,16 +170,18 @@ class AutomatonPage(ModelPage):
 
     def _hard_card(self) -> None:
         with card("1 · Hard retrieval"):
-            self.chips = (
-                ui.element("div")
-                .classes("tokens")
-                .props('role="group" aria-label="Tokens of the context"')
-            )
+            self.by_token = ui.expansion("Token by token: take one out, or what was meant in")
+            with self.by_token.props("dense"):
+                self.chips = (
+                    ui.element("div")
+                    .classes("tokens")
+                    .props('role="group" aria-label="Tokens of the context"')
+                )
             self.said = ui.label().classes("lead")
             note(
-                "Bold with a tick: retrieved, the highest score of W_svm in this context. The others are left "
-                "behind, for the reason below them; a question mark and a broken frame: the model does not know this "
-                "token. Choose a token to see why."
+                "Retrieved is what has the highest score of W_svm in this context. The others are left behind, for "
+                "the reason below them; a question mark and a broken frame: the model does not know this token. "
+                "Choose a token, here or in the text, to see why."
             )
 
     def _soft_card(self) -> None:
@@ -149,10 +191,28 @@ class AutomatonPage(ModelPage):
 
     # What can be done; one change after the other, each on what the one before has left
 
+    async def _open_window(self, found: Window) -> None:
+        async with self.turn:
+            with self.view.checked(self.wrong):
+                self.window = found
+                await self._change(list(found.context))
+
     async def _typed(self) -> None:
         async with self.turn:
             with self.view.checked(self.wrong):
-                await self._take_up()
+                try:
+                    await self._take_up()
+                except AttomatonError:
+                    self._nothing()  # what is shown is not the answer to this
+                    raise
+
+    def _nothing(self) -> None:
+        """Show no answer."""
+        self.text.show([])
+        self.verdict.set_text("")
+        self.key.clear()
+        self.below.set_visibility(False)
+        self.words, self.drawn = [], 0
 
     async def _take_up(self) -> None:
         """What stands in the field is the context, if it was not yet."""
@@ -208,8 +268,17 @@ class AutomatonPage(ModelPage):
                 self._show_chips()
                 self._remember()
 
+    def _asked(self, place: int) -> None:
+        """A word of the text was chosen; behind the last one stands what came next."""
+        came = shown_label(self.window, self.words)
+        if 0 <= place < len(self.words):
+            self._choose(self.words[place])
+        elif came in self.words:
+            self._choose(came)
+
     def _choose(self, word: Label) -> None:
         self.why = str(word)
+        self._show_text()
         self._show_chips()
         self._show_why()
         self._remember()
@@ -227,6 +296,8 @@ class AutomatonPage(ModelPage):
         self._write_field()
         self._tell_drawn()
         self._show_adders(near)
+        self._show_text()
+        self.by_token.set_value(len(words) <= FEW)
         self._show_chips()
         self.said.set_text(explained.note)
         self._show_why()
@@ -245,6 +316,18 @@ class AutomatonPage(ModelPage):
                 before=lambda word: self._edit(lambda words: [*words[:-1], word, *words[-1:]]),
                 end=lambda word: self._edit(lambda words: [*words, word]),
             )  # fmt: skip
+
+    def _show_text(self) -> None:
+        assert self.explained is not None
+        came = shown_label(self.window, self.words)
+        asked = self._asked_fate().token
+        chosen = max(i for i, word in enumerate(self.words) if word == asked)
+        self.text.show(attended(self.explained, self.words, came), chosen)
+        self.verdict.set_text("" if came is None else verdict(self.explained, came))
+        self.chooser.tell(None if came is None else self.window)
+        self.key.clear()
+        with self.key:
+            text_key(LEGEND if came is None else LEGEND | LEGEND_LABEL)
 
     def _show_chips(self) -> None:
         assert self.explained is not None
@@ -268,7 +351,7 @@ class AutomatonPage(ModelPage):
         assert self.explained is not None
         self.why_card.clear()
         with self.why_card:
-            why_not.show(self.view, self.explained, self._asked_fate())
+            why_not.show(self.view, self.explained, self._asked_fate(), self.chooser.windows)
 
     def _show_tables(self) -> None:
         assert self.explained is not None
@@ -310,6 +393,7 @@ class AutomatonPage(ModelPage):
         with self.below:  # what was clicked may be gone, and nothing can be sent from there
             self.view.put(
                 context=write_context(self.words, self.model.vocabulary), last=None, why=self.why,
+                window=None if shown_label(self.window, self.words) is None else self.chooser.at,
                 radius=None if math.isinf(self.norm.radius) else f"{self.norm.radius:g}",
                 drawn=self.drawn or None, seed=self.seed or None,
             )  # fmt: skip

@@ -2,11 +2,16 @@
 
 from nicegui import ui
 
+from attomaton.corpus.vocabulary import Label
+from attomaton.corpus.windows import Windows
+from attomaton.lab.automaton.attention import evidence
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.parts import heading, note
+from attomaton.lab.kit.text import Text
 from attomaton.lab.view import View
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Edge, Explanation, Fate
 from attomaton.report.words import interval
+from attomaton.summaries.windows import edge_windows
 
 CSS = """
 .way { display: flex; flex-wrap: wrap; gap: .3rem; align-items: center; }
@@ -18,11 +23,12 @@ CSS = """
 .way .arrow .q-icon { font-size: 1.3rem; }
 .evidence { list-style: none; margin: 0; padding: 0 0 0 .6rem; border-left: 3px solid var(--line); display: grid;
   gap: .2rem; font-size: .88rem; }
+.evidence .text { font-size: .9rem; line-height: 1.7; max-height: 11rem; overflow-y: auto; }
 """
 
 
-def show(view: View, explained: Explanation, fate: Fate) -> None:
-    """Fill the card of one token."""
+def show(view: View, explained: Explanation, fate: Fate, windows: Windows | None = None) -> None:
+    """Fill the card of one token; evidence is text where the `windows` of the data are at hand."""
     word = visible(fate.token)
     kept = fate.reason == "retrieved"
     heading(f"Why ‘{word}’?" if kept else f"Why not ‘{word}’?")
@@ -32,7 +38,7 @@ def show(view: View, explained: Explanation, fate: Fate) -> None:
     if fate.path:
         _way(fate.path)
         for edge in fate.path:
-            _evidence(edge) if edge.tie is None else note(edge.tie.words())
+            _evidence(edge, explained.last, windows) if edge.tie is None else note(edge.tie.words())
     if explained.known_last and fate.reason != NOT_A_TOKEN:
         place = view.link("/graph", last=explained.last, chosen=fate.token)
         ui.link("See it in the priority graph", place).classes("graph-link")
@@ -114,17 +120,23 @@ def _way(path: tuple[Edge, ...]) -> None:
             ui.label(visible(edge.loser)).classes("stop" + " end" * (i == len(path) - 1))
 
 
-def _evidence(edge: Edge) -> None:
+def _evidence(edge: Edge, last: Label, windows: Windows | None) -> None:
+    """The samples that made an edge: in the words of the data, or as bags where these are not at hand."""
     note(f"‘{visible(edge.winner)}’ came next where ‘{visible(edge.loser)}’ was there too:")
+    found = [] if windows is None else edge_windows(windows, last, edge.winner, edge.loser)
+    told: float = len(found) or sum(sample.weight for sample in edge.evidence)
     with ui.element("ul").classes("evidence"):
-        for sample in edge.evidence:
+        for one in found:
+            with ui.element("li"):
+                note(one.place)
+                Text(f"Evidence: {one.place}", evidence(one, edge.winner, edge.loser))
+        for sample in edge.evidence if not found else ():
             bag = " ".join(visible(x) for x, n in sample.tokens.items() for _ in range(n))
             with ui.element("li"):
                 ui.label(f"{{{bag}}} → {visible(sample.next)} ×{sample.weight:g}")
-        more = edge.weight - sum(sample.weight for sample in edge.evidence)
-        if more > 0:
+        if edge.weight > told:
             with ui.element("li"):
-                note(f"and {more:g} more")
+                note(f"and {edge.weight - told:g} more")
     if edge.contrary is not None:
         note(
             f"Never the reverse: at 95 % the contrary has at most probability {edge.contrary:.2g}."

@@ -21,7 +21,7 @@ from attomaton.report.text.verification import control_mark, outcome, verdict_ma
 from attomaton.results import Checked, Verdict
 
 NOT_RUN = "not run"
-ENDINGS = ("holds", "fails", "inconclusive", "not applicable", "error", NOT_RUN)
+ENDINGS = ("holds", "fails", "inconclusive", "not applicable", "skipped", "error", NOT_RUN)
 LONGEST = 60  # characters of a folder's name that lists its claims
 KEPT = 200  # pieces of evidence in memory
 WORK = Work[None]("verification")

@@ -26,6 +26,7 @@ from attomaton.lab.claims.records import (
 from attomaton.lab.jobs import STOPPED, Job
 from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import abreast, button, card, chip, note, title
+from attomaton.lab.kit.table import sorted_by_keys
 from attomaton.lab.kit.work import on_change
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.figures.verification import words
@@ -163,6 +164,7 @@ class ClaimsPage(Page):
             self.table = ui.table(columns=_COLUMNS, rows=[], row_key="claim", pagination=0)
             self.table.classes("numbers choosable claims-table").props("dense flat hide-pagination")
             self.table.add_slot("body", _BODY)
+            sorted_by_keys(self.table)
         self.table.on("choose", lambda e: self.choose(str(e.args)))
         self.table.on("check", lambda e: self._check(str(e.args)))
 
@@ -273,7 +275,7 @@ class ClaimsPage(Page):
 
 
 _COLUMNS = [
-    {"name": name, "label": label, "field": name, "sortable": True, "align": align}
+    {"name": name, "label": label, "field": name, "sortable": bool(label), "align": align}
     for name, label, align in (
         ("claim", "claim", "left"),
         ("verdict", "verdict", "left"),
@@ -310,7 +312,8 @@ SCREEN = Screen(
 A claim is a theorem or a published figure put to the test: what theory predicts, beside what training measured.
 
 **Verdicts.** It *holds* when the two agree within its tolerance, *fails* when they do not, is *inconclusive* when the
-measurement decides nothing, *not applicable* when the data do not meet its conditions. Only *holds* is green.
+measurement decides nothing, *not applicable* when the data do not meet its conditions, *skipped* when it
+takes minutes and was not asked for by name. Only *holds* is green.
 
 **Control.** The same measurement against a prediction that must be wrong. It has to fail, or the agreement of the claim
 means nothing.

@@ -12,6 +12,7 @@ from attomaton.folders.model import ModelRecord
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.parts import abreast, card, chip, figures, note, place
 from attomaton.lab.kit.table import numbers
+from attomaton.lab.kit.words import on_a_page
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View, in_thread
 from attomaton.report.text.coverage import in_words, sections
@@ -48,11 +49,11 @@ async def build_model(view: View) -> None:
 def provenance(record: ModelRecord) -> list[tuple[str, str]]:
     """Where a model's data came from, by which command, under which versions."""
     how = record.reading
-    guessed = "; ".join(guesses_text(how.guesses or ()))
+    guessed = on_a_page("; ".join(guesses_text(how.guesses or ())))
     reading = ", ".join(f"{k} = {v}" for k, v in how.given.items())
     versions = ", ".join(f"{k} {v}" for k, v in record.environment.items())
     rows = (("data", record.data), ("read with", reading),
-            ("order", None if how.ordering is None else how.ordering.text()), ("guessed", guessed),
+            ("order", None if how.ordering is None else on_a_page(how.ordering.text())), ("guessed", guessed),
             ("command", record.command), ("versions", versions))  # fmt: skip
     return [(name, str(value)) for name, value in rows if value]
 
@@ -111,9 +112,12 @@ async def _samples(view: View, model: Opened) -> None:
         nonlocal shown
         if field.value == shown:
             return
+        shown = field.value  # what was there before is no answer to this
+        table.clear()
+        carry.clear()
+        said.set_text("")
         with view.checked(wrong):
-            model.last_id(field.value)
-            shown = field.value
+            model.last_id(shown)
             last = model.read(shown)
             limit = await in_thread(model.limit, last)
             samples = limit.samples
@@ -122,7 +126,6 @@ async def _samples(view: View, model: Opened) -> None:
             few = f", the {MOST} heaviest of them" if len(mine) > MOST else ""
             said.set_text(f"{len(mine):,} distinct samples end in ‘{visible(last)}’{few}. A sample is a bag: its "
                           "tokens have no order.")  # fmt: skip
-            table.clear()
             with table:
                 numbers(
                     ["bag", "next", "weight", "rows", "first at"],
@@ -130,7 +133,6 @@ async def _samples(view: View, model: Opened) -> None:
                       float(samples.weight[i]), int(samples.rows[i]), int(samples.source[i])] for i in mine[:MOST]],
                     page=20,
                 )  # fmt: skip
-            carry.clear()
             with carry:
                 if limit.embeddings is not None and not limit.embeddings.orthonormal:
                     note("Embeddings couple last tokens, so one alone does not tell.")

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
+import numpy as np
+from jaxtyping import Int
 from nicegui import ui
 
 from attomaton.disk.formats import plain
@@ -50,6 +52,8 @@ class Preview:
     def __init__(self, view: View, looked: Looked):
         self.view, self.looked = view, looked
         self.last: int | None = None
+        self.unknown = False  # whether the token asked for is never a last one
+        self.rows: Int[np.ndarray, " rows"] = np.zeros(0, np.int64)
         self.filtered: Callable[[], Awaitable[None]] | None = None
         row = view.number("row", 0)
         self.first = int(row) if 0 <= row < len(looked.windows) else 0
@@ -91,20 +95,27 @@ class Preview:
                     ),
                     icon_button("last_page", "Last rows", lambda: self._turn(len(self.rows) - 1)),
                 ]
-        with self.view.checked(self.wrong):
-            if self.field.value:
-                self.last = await in_thread(self.looked.last_id, self.field.value)
-        self.rows = self.looked.rows(self.last, self.aside)
+        await self._look_up(self.field.value)
         self._show()
+
+    async def _look_up(self, word: str | None) -> None:
+        """Find the rows of a last token; of one that is none there are none, whatever was there before."""
+        self.last, self.unknown, self.rows = None, True, np.zeros(0, np.int64)
+        with self.view.checked(self.wrong):
+            self.last = await in_thread(self.looked.last_id, word) if word else None
+            self.unknown = False
+            self.rows = self.looked.rows(self.last, self.aside)
 
     async def _find(self) -> None:
         word = (self.field.value or "").strip()
         if word == self.view.get("last"):
             return
-        with self.view.checked(self.wrong):
-            self.last = await in_thread(self.looked.last_id, word) if word else None
-            self.view.put(last=word)
-            await self._again()
+        self.view.put(last=word, row=None)
+        await self._look_up(word)
+        self.first = 0
+        self._show()
+        if self.filtered is not None:
+            await self.filtered()
 
     async def _clear(self) -> None:
         self.field.set_value("")
@@ -120,7 +131,8 @@ class Preview:
 
     async def _again(self) -> None:
         """Other rows, from the first."""
-        self.rows = self.looked.rows(self.last, self.aside)
+        if not self.unknown:
+            self.rows = self.looked.rows(self.last, self.aside)
         self._turn(0)
         if self.filtered is not None:
             await self.filtered()

@@ -10,6 +10,7 @@ from attomaton.errors import size_text
 from attomaton.lab.data.looked import Looked, look_at
 from attomaton.lab.data.of_model import build_model, set_aside
 from attomaton.lab.data.preview import CSS, Preview
+from attomaton.lab.data.reading import ReadingCard
 from attomaton.lab.jobs import DONE, FAILED, STOPPED, Job
 from attomaton.lab.kit.charts import (
     ROW,
@@ -23,9 +24,10 @@ from attomaton.lab.kit.charts import (
 )
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import card, figures, note, title
+from attomaton.lab.kit.parts import card, figures, note, place, title
 from attomaton.lab.kit.table import numbers
-from attomaton.lab.shelf import Item
+from attomaton.lab.kit.words import on_a_page
+from attomaton.lab.shelf import EXAMPLE, Item
 from attomaton.lab.view import Screen, View, in_thread
 
 TOP = 30  # tokens drawn as bars
@@ -48,6 +50,9 @@ class DataPage(Page):
             await build_model(view)
             return
         view.says(*inspect_code(view.item))
+        if not view.item.decided:
+            await ReadingCard(view, view.item).build()
+            return
         found = look_at(view.lab, view.item)
         if isinstance(found, Job):
             job = found
@@ -61,6 +66,21 @@ class DataPage(Page):
             found = look_at(view.lab, view.item)
             assert isinstance(found, Looked)  # the job has just put it there
         await _show(view, found)
+        if view.item.id != EXAMPLE:
+            _otherwise(view)
+
+
+def _otherwise(view: View) -> None:
+    """The way to read the same file in another way."""
+    with ui.expansion("Read it another way", icon="tune").classes("w-full card") as more:
+        box = place()
+
+    async def build() -> None:
+        if more.value and not box.default_slot.children:
+            with box:
+                await ReadingCard(view, view.item).build()
+
+    more.on_value_change(build)
 
 
 def _ended(job: Job) -> None:
@@ -125,6 +145,9 @@ def warnings(looked: Looked, record: Inspection | None) -> list[tuple[str, str]]
         if aside
         else (FINE, "Every context holds its next token.")
     ]
+    ordering = looked.windows.ordering
+    if ordering is not None:
+        found.append((WORRY if ordering.kind == "file" else TOLD, on_a_page(ordering.text())))
     if record is not None:
         twice = record.samples - record.distinct_samples
         found.append(
@@ -238,6 +261,10 @@ async def _nexts(looked: Looked, preview: Preview) -> None:
         table = ui.element("div").classes("twin nexts")
 
     async def fill() -> None:
+        table.clear()
+        if preview.unknown:
+            said.set_text("")
+            return
         rows = await in_thread(looked.nexts, preview.last)
         what = (
             ""

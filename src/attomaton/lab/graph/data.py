@@ -18,6 +18,8 @@ from attomaton.numerics import sum_by
 from attomaton.report.graphs import readable
 
 CAP = 2000  # elements of one picture
+TOP = 40  # tokens of a picture, unless more are asked for
+EACH = 3  # edges for each of them
 BRANCH = 8  # strongest edges in and out that are followed first, in a neighbourhood
 NODE_SHARE = 4  # of a neighbourhood's elements one in so many is a node
 
@@ -172,6 +174,41 @@ class Part:
     passing: tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " kept_edges"]]
     all: tuple[int, int]  # nodes and edges that would be drawn without cap and filter
     centre: int | None = None
+    folded: tuple[tuple[int, int], ...] = ()  # levels, and how many of their nodes are not drawn
+
+
+def top_part(
+    graph: TokenGraph,
+    least: float = 0.0,
+    condensed: bool = False,
+    top: int = TOP,
+    always: tuple[int, ...] = (),
+) -> Part:
+    """The `top` nodes that came next most often, with the heaviest edges between them; the others folded, by level.
+
+    Nodes that a page speaks of are drawn `always`. Of a graph without more nodes all is drawn.
+    """
+    all_ = part_of(graph, least, condensed, most=3)
+    net, (nodes, edges) = all_.net, all_.passing
+    if condensed:
+        nodes, edges = np.unique(graph.net.component[nodes]), np.arange(len(net.weight))
+        always = tuple(int(graph.net.component[i]) for i in always)
+    if len(nodes) <= top and len(nodes) + len(edges) <= CAP:
+        return all_
+    seen = net.as_next if condensed else graph.present
+    ranked = nodes[np.lexsort((-seen[nodes], -net.as_next[nodes]))]
+    asked = np.array([i for i in always if i in nodes and i not in ranked[:top]], np.int64)
+    kept = np.sort(np.concatenate([ranked[:top], asked]))
+    inside = np.zeros(len(net.level), bool)
+    inside[kept] = True
+    between = edges[inside[net.source[edges]] & inside[net.target[edges]]]
+    heaviest = between[np.argsort(-net.weight[between], kind="stable")][
+        : min(EACH * len(kept), CAP - len(kept))
+    ]
+    out = nodes[~inside[nodes]]
+    levels, counts = np.unique(net.level[out], return_counts=True)
+    folded = tuple(zip(levels.tolist(), counts.tolist(), strict=True))
+    return Part(net, condensed, kept, np.sort(heaviest), all_.passing, all_.all, None, folded)
 
 
 def part_of(

@@ -9,13 +9,14 @@ from attomaton.lab.graph.scene import Scene
 CSS = """
 .pg-frame { position: relative; height: clamp(20rem, 68vh, 60rem); min-width: 0; overflow: hidden; border-radius: 8px;
   border: 1px solid var(--line); }
-.pg-frame svg { width: 100%; height: 100%; display: block; touch-action: none; user-select: none; cursor: grab; }
+.pg-frame svg { width: 100%; height: 100%; display: block; touch-action: pan-y; user-select: none; cursor: grab; }
 .pg-frame svg:active { cursor: grabbing; }
+.pg-sketch { position: absolute; inset: 0; width: 100%; height: 100%; display: none; pointer-events: none; }
 .pg:focus { outline: none; }
 .pg:focus-visible { outline: 2px solid var(--link); outline-offset: -2px; }
-.pg .node { cursor: pointer; }
+.pg .node { cursor: pointer; touch-action: none; }
 .pg .node:focus { outline: none; }
-.pg .node:focus-visible rect { stroke: var(--link); stroke-width: 3; }
+.pg .node:focus-visible rect { stroke: var(--link) !important; stroke-width: 3 !important; }
 .pg .edge, .pg .hit { cursor: pointer; }
 .pg-buttons { position: absolute; right: .6rem; top: .6rem; display: flex; flex-direction: column; gap: .35rem; }
 .pg-buttons .q-btn { background: var(--paper); color: var(--ink); border: 1px solid var(--line); }
@@ -31,6 +32,7 @@ CSS = """
 .pg-key .box i { height: .8rem; border: 1px dashed var(--link); border-radius: 5px; }
 .pg-key .last i { height: .8rem; border: 1.6px solid var(--hot); border-radius: 8px; }
 .pg-said { flex: 1 1 0; min-width: 0; }
+@media (max-width: 600px) { .card-head:has(> .pg-said) { flex-wrap: wrap; } .pg-said { flex-basis: 100%; } }
 .pg-controls { align-items: center; gap: .6rem 1.2rem; }
 .pg-least { display: flex; align-items: center; gap: .8rem; }
 .pg-least .q-slider { width: 9rem; }
@@ -64,9 +66,9 @@ class Drawing(Element, component="graph.js"):
         self.update()
 
 
-def drawing_key() -> None:
+def drawing_key() -> ui.element:
     """What the lines and frames of the picture mean."""
-    with ui.element("div").classes("pg-key note"):
+    with ui.element("div").classes("pg-key note") as key:
         for kind, meaning in (
             ("active", "outranks, margin 1"),
             ("slack", "outranks, margin above 1"),
@@ -77,3 +79,6 @@ def drawing_key() -> None:
             with ui.element("span").classes(kind):
                 ui.element("i").props('aria-hidden="true"')
                 ui.label(meaning)
+        with ui.element("span"):
+            ui.label("tall: seen often; dark: large odds among tied ones")
+    return key

@@ -8,7 +8,7 @@ from nicegui import ui
 from attomaton.lab.graph.data import Part, TokenGraph
 from attomaton.lab.graph.drawing import Drawing
 from attomaton.lab.graph.tables import Table, edge_table, node_table
-from attomaton.lab.kit.parts import card, heading, icon_button
+from attomaton.lab.kit.parts import card, heading, icon_button, menu_item
 from attomaton.lab.kit.table import numbers, save_csv
 from attomaton.lab.view import in_thread
 
@@ -21,13 +21,14 @@ class Forms:
 
     def __init__(self, drawing: Callable[[], Drawing], choose: Callable[[tuple[int, ...]], Any]):
         self.drawing, self.choose = drawing, choose
+        self._wanted = False
         icon_button("table_rows", "Show the numbers as tables", self._toggle)
         with icon_button("download", "Save this graph"), ui.menu():
-            ui.menu_item("SVG, as on screen", lambda: self._save("svg"))
-            ui.menu_item("PNG, as on screen", lambda: self._save("png"))
-            ui.menu_item("GraphML, all of it", self._graphml)
+            menu_item("SVG, as on screen", lambda: self._save("svg"))
+            menu_item("PNG, as on screen", lambda: self._save("png"))
+            menu_item("GraphML, all of it", self._graphml)
             for title in TABLES:
-                ui.menu_item(f"{title} as CSV", lambda title=title: self._csv(title))
+                menu_item(f"{title} as CSV", lambda title=title: self._csv(title))
 
     def place(self) -> None:
         """Where the tables stand, once they are asked for."""
@@ -39,6 +40,14 @@ class Forms:
         self.graph, self.part, self.stem = graph, part, stem
         if self.tables.visible:
             await self._fill()
+
+    async def open(self, wanted: bool) -> None:
+        """Show the tables where they are wanted; what was opened by its own button stays."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self.tables.set_visibility(wanted)
+            if wanted:
+                await self._fill()
 
     async def _toggle(self) -> None:
         self.tables.set_visibility(not self.tables.visible)

@@ -18,6 +18,11 @@ const STYLE = `
 .pg .edge.active { stroke: var(--ink); }
 .pg .edge.slack { stroke-dasharray: 5 4; }
 .pg .edge.tie { stroke: var(--link); }
+.pg .edge.gained { stroke: var(--good); stroke-opacity: 1; }
+.pg .edge.lost { stroke: var(--hot); stroke-dasharray: 6 4; stroke-opacity: 1; }
+.pg .edge.tied { stroke: var(--link); stroke-opacity: 1; }
+.pg .edge.apart { stroke: var(--link); stroke-dasharray: 2 3; stroke-opacity: 1; }
+.pg .edge.reversed { stroke: var(--hot); stroke-opacity: 1; }
 .pg.many .edge { stroke-dasharray: none; }
 .pg .hit { fill: none; stroke: transparent; stroke-width: 12; }
 .pg .edge.chosen { stroke: var(--hot); stroke-opacity: 1; }
@@ -28,10 +33,17 @@ const STYLE = `
 .pg.calm .node:not(.lit) text { fill-opacity: .5; }
 .pg.dim .node:not(.lit) text { fill-opacity: .2; }
 .pg .edge.lit { stroke-opacity: 1; }
+.pg.small .box text, .pg.levelless .level { display: none; }
+.pg .node text { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; stroke-opacity: .55; stroke-linejoin: round; }
+.pg .node rect.odds { fill: var(--link); stroke: none; }
+.pg .node.fold rect { stroke-dasharray: 2 3; }
+.pg .node.fold text { fill: var(--soft); }
 `;
 const MANY = 600; // edges above which lines are plain and only as wide as they look, also for the pointer
 const CLICK = 4; // pixels a pointer may tremble in a click
 const NEAREST = 6, FARTHEST = 0.04; // zoom
+const SMALLEST = 11; // pixels of a letter on the screen: smaller ones are not drawn
+const CURVES = 150; // edges in view that are bent while the drawing moves; more are straight
 const STRIP = 48; // pixels beside the drawing for the buttons
 
 function made(name, attributes, parent) {
@@ -88,7 +100,8 @@ function saved(name, blob) {
 export default {
   template: `
     <div class="pg-frame" @pointerleave="hover(null)">
-      <svg ref="svg" class="pg" tabindex="0" role="group" :aria-label="label"></svg>
+      <svg ref="svg" class="pg" tabindex="-1" role="group" :aria-label="label"></svg>
+      <canvas ref="sketch" class="pg-sketch" aria-hidden="true"></canvas>
       <div class="pg-buttons">
         <q-btn round dense unelevated icon="add" aria-label="Zoom in" title="Zoom in (+)" @click="zoom(1.25)" />
         <q-btn round dense unelevated icon="remove" aria-label="Zoom out" title="Zoom out (−)" @click="zoom(0.8)" />
@@ -110,12 +123,15 @@ export default {
     svg.addEventListener("focusout", () => this.hover(null));
     svg.addEventListener("keydown", this.key);
     svg.addEventListener("wheel", this.wheel, { passive: false });
+    // One finger scrolls the page, two are for the drawing.
+    svg.addEventListener("touchstart", (e) => e.touches.length > 1 && e.preventDefault(), { passive: false });
     this.build();
     this.sizes = new ResizeObserver(() => this.untouched && this.fit());
     this.sizes.observe(svg);
   },
   beforeUnmount() {
     this.sizes?.disconnect();
+    clearTimeout(this.rest);
   },
   watch: {
     scene() {
@@ -127,6 +143,9 @@ export default {
 
     build() {
       const svg = this.$refs.svg, { nodes, edges, boxes, bands, moved, width, size } = this.scene;
+      clearTimeout(this.rest);
+      this.moving = null;
+      this.$refs.sketch.style.display = "none";
       svg.replaceChildren();
       svg.classList.toggle("many", edges.length > MANY);
       made("style", {}, svg).textContent = STYLE;
@@ -159,10 +178,13 @@ export default {
         return edges.length > MANY ? [path] : [path, made("path", { class: "hit", "data-edge": i }, lines)];
       });
       this.shapes = nodes.map((n, i) => {
-        const kind = "node" + (n.last ? " last" : "") + (n.several ? " several" : "");
-        const g = made("g", { class: kind, "data-node": i, "data-id": n.id, tabindex: 0, role: "button" }, front);
+        const kind = "node" + (n.last ? " last" : "") + (n.several ? " several" : "") + (n.fold ? " fold" : "");
+        const g = made("g", { class: kind, "data-node": i, "data-id": n.id, tabindex: i ? -1 : 0, role: "button" }, front);
         g.setAttribute("aria-label", [n.name, ...n.tip].join(", "));
-        made("rect", { x: -n.w / 2, y: -size.height / 2, width: n.w, height: size.height, rx: 14 }, g);
+        // As tall as it is common, as dark as its odds.
+        const tall = size.height * n.grown, shape = { x: -n.w / 2, y: -tall / 2, width: n.w, height: tall, rx: 14 };
+        made("rect", shape, g);
+        made("rect", { ...shape, class: "odds", "fill-opacity": r(46 * n.odds) / 100 }, g);
         made("text", {}, g).textContent = n.drawn;
         return g;
       });
@@ -207,16 +229,124 @@ export default {
 
     apply() {
       const { x, y, k } = this.view;
+      if (this.moving) return (this.frame ??= requestAnimationFrame(() => this.sketch()));
       this.world.setAttribute("transform", `translate(${r(x)} ${r(y)}) scale(${k})`);
-      if (k !== this.lettered) this.world.firstChild.style.fontSize = `${r(clamp(12 / k, 12, this.beside / 4.5))}px`;
+      this.settle();
+    },
+    // What follows the zoom, but not frame by frame: names that would be smaller than can be read are hidden instead.
+    settle() {
+      const { k } = this.view, svg = this.$refs.svg;
+      if (k === this.lettered) return;
       this.lettered = k;
+      this.named = this.names();
+      this.world.firstChild.style.fontSize = `${r(clamp(12 / k, 12, this.beside / 4.5))}px`;
+      const small = (size) => size * k < SMALLEST;
+      svg.classList.toggle("small", small(11));
+      svg.classList.toggle("levelless", small(clamp(12 / k, 12, this.beside / 4.5)));
+      this.shapes.forEach((shape, i) => {
+        const shown = this.named.has(i), text = shape.lastChild;
+        text.style.display = shown ? "" : "none";
+        text.style.fontSize = small(13) ? `${r((10 * SMALLEST) / k) / 10}px` : "";
+      });
+    },
+    // Which nodes have room for their names at this zoom: where letters would become too small they keep their size, and
+    // the names of what was seen most often go first.
+    names() {
+      const { k } = this.view, { nodes, size } = this.scene, all = nodes.map((_, i) => i);
+      if (13 * k >= SMALLEST) return new Set(all);
+      const scale = SMALLEST / 13 / k, tall = (SMALLEST * 1.3) / k, taken = [], found = new Set();
+      all.sort((a, b) => nodes[b].fold - nodes[a].fold || nodes[b].grown - nodes[a].grown);
+      for (const i of all) {
+        const { x, y, w } = this.at[i], wide = (w - 14) * scale;
+        const box = [x - wide / 2, y - tall / 2, x + wide / 2, y + tall / 2];
+        if (taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) continue;
+        taken.push(box);
+        found.add(i);
+      }
+      return found;
+    },
+    // While it moves, what is in view is sketched on a canvas: thousands of elements are too many to be moved in time.
+    // At rest the elements themselves are shown again.
+    move_on() {
+      this.untouched = false;
+      clearTimeout(this.rest);
+      this.rest = setTimeout(() => this.stay(), 200);
+      if (this.moving) return;
+      this.moving = true;
+      const svg = this.$refs.svg, canvas = this.$refs.sketch, style = getComputedStyle(svg);
+      const dots = window.devicePixelRatio || 1, [width, height] = [svg.clientWidth, svg.clientHeight];
+      const colour = Object.fromEntries(["ink", "soft", "paper", "line", "fill", "link", "hot", "good"].map((name) => [
+        name, style.getPropertyValue(`--${name}`).trim()]));
+      this.sketching = { context: canvas.getContext("2d"), dots, width, height, colour };
+      Object.assign(canvas, { width: width * dots, height: height * dots });
+      canvas.style.display = "block";
+      this.world.style.opacity = 0;
+    },
+    stay() {
+      cancelAnimationFrame(this.frame);
+      this.moving = this.frame = null;
+      this.$refs.sketch.style.display = "none";
+      this.world.style.opacity = "";
+      this.apply();
+    },
+    sketch() {
+      this.frame = null;
+      if (!this.moving) return;
+      const { context: c, dots, width, height, colour } = this.sketching, { x, y, k } = this.view, { size } = this.scene;
+      const left = -x / k, top = -y / k, right = left + width / k, bottom = top + height / k;
+      const seen = (x0, y0, x1, y1) => x1 > left && x0 < right && y1 > top && y0 < bottom;
+      c.setTransform(dots, 0, 0, dots, 0, 0);
+      c.fillStyle = colour.paper;
+      c.fillRect(0, 0, width, height);
+      c.setTransform(dots * k, 0, 0, dots * k, dots * x, dots * y);
+      c.fillStyle = colour.fill;
+      const begin = -this.scene.width / 2 - this.beside, wide = this.scene.width + this.beside;
+      for (const b of this.scene.bands) if (seen(begin, b.top, begin + wide, b.bottom)) c.fillRect(begin, b.top, wide, b.bottom - b.top);
+      // Lines one by one, as thin as can be: one path of many that cross each other takes ten times as long.
+      const lines = this.scene.edges.filter(([a, b]) => {
+        const p = this.at[a], q = this.at[b];
+        return seen(Math.min(p.x, q.x) - 40, Math.min(p.y, q.y), Math.max(p.x, q.x) + 40, Math.max(p.y, q.y));
+      });
+      const kinds = { active: colour.ink, slack: colour.soft, tie: colour.link, gained: colour.good, lost: colour.hot,
+        tied: colour.link, apart: colour.link, reversed: colour.hot, same: colour.soft };
+      c.lineWidth = 1 / k;
+      c.globalAlpha = +this.$refs.svg.style.getPropertyValue("--faint") || 0.8;
+      for (const [a, b, , , kind] of lines) {
+        const p = this.at[a], q = this.at[b], from = p.y + size.height / 2, to = q.y - size.height / 2;
+        c.strokeStyle = kinds[kind];
+        c.beginPath();
+        c.moveTo(p.x, from);
+        if (lines.length > CURVES) c.lineTo(q.x, to);
+        else c.bezierCurveTo(p.x, from + (to - from) * size.bend, q.x, to - (to - from) * size.bend, q.x, to);
+        c.stroke();
+      }
+      c.globalAlpha = 1;
+      const nodes = this.scene.nodes.map((_, i) => i).filter((i) => {
+        const n = this.at[i];
+        return seen(n.x - n.w / 2, n.y - size.height / 2, n.x + n.w / 2, n.y + size.height / 2);
+      });
+      c.lineWidth = Math.max(1, 0.7 / k);
+      for (const i of nodes) {
+        const n = this.at[i], dot = this.scene.nodes[i], tall = size.height * dot.grown;
+        c.fillStyle = colour.paper;
+        c.fillRect(n.x - n.w / 2, n.y - tall / 2, n.w, tall);
+        c.globalAlpha = 0.46 * dot.odds;
+        c.fillStyle = colour.link;
+        c.fillRect(n.x - n.w / 2, n.y - tall / 2, n.w, tall);
+        c.globalAlpha = 1;
+        c.strokeStyle = dot.last ? colour.hot : colour.soft;
+        c.strokeRect(n.x - n.w / 2, n.y - tall / 2, n.w, tall);
+      }
+      // Names in their own size on the screen, those that had room when it stood still.
+      const letters = Math.max(13 * k, SMALLEST);
+      c.setTransform(dots, 0, 0, dots, 0, 0);
+      c.font = `${r(letters)}px Roboto, system-ui, sans-serif`;
+      [c.textAlign, c.textBaseline, c.fillStyle] = ["center", "middle", colour.ink];
+      for (const i of nodes)
+        if (13 * k >= SMALLEST || this.named.has(i)) c.fillText(this.scene.nodes[i].drawn, x + this.at[i].x * k, y + this.at[i].y * k);
     },
     pan(dx, dy) {
-      this.untouched = false;
-      // While it moves the drawing is one picture that is only shifted; at rest it is drawn anew, sharp at any zoom.
-      this.world.style.willChange = "transform";
-      clearTimeout(this.rest);
-      this.rest = setTimeout(() => (this.world.style.willChange = ""), 200);
+      this.move_on();
       this.view.x += dx;
       this.view.y += dy;
       this.apply();
@@ -225,11 +355,15 @@ export default {
       const { clientWidth, clientHeight } = this.$refs.svg, v = this.view;
       const { x, y } = at ?? { x: clientWidth / 2, y: clientHeight / 2 };
       const k = clamp(v.k * factor, FARTHEST, NEAREST);
-      this.untouched = false;
+      this.move_on();
       this.view = { x: x - ((x - v.x) * k) / v.k, y: y - ((y - v.y) * k) / v.k, k };
       this.apply();
     },
     fit() {
+      if (this.moving) {
+        clearTimeout(this.rest);
+        this.stay();
+      }
       const { clientWidth, clientHeight } = this.$refs.svg, { bands, width, size } = this.scene;
       const all = { left: -width / 2 - this.beside, right: width / 2, top: 0, bottom: 0 };
       for (const b of bands) Object.assign(all, { top: Math.min(all.top, b.top), bottom: Math.max(all.bottom, b.bottom) });
@@ -294,6 +428,7 @@ export default {
         if (other) {
           const apart = (p) => Math.hypot(p.x - other.x, p.y - other.y) || 1;
           this.zoom(apart(now) / apart(before), { x: (now.x + other.x) / 2, y: (now.y + other.y) / 2 });
+          this.pan((now.x - before.x) / 2, (now.y - before.y) / 2);
         }
       } else if (this.drag) {
         const dx = now.x - this.drag.begin.x, dy = now.y - this.drag.begin.y;
@@ -302,7 +437,7 @@ export default {
         this.drag.moved = true;
         if (this.drag.from.length)
           for (const { i, x, y } of this.drag.from) this.place(i, x + dx / this.view.k, y + dy / this.view.k);
-        else this.pan(now.x - this.drag.last.x, now.y - this.drag.last.y);
+        else this.pan(now.x - this.drag.last.x, e.pointerType === "touch" ? 0 : now.y - this.drag.last.y);
         this.drag.last = now;
       }
       this.pointers.set(e.pointerId, now);
@@ -400,10 +535,16 @@ export default {
       else if (e.key === "0") this.fit();
       else if (e.key === "Escape") this.choose(null);
       else if (on && (e.key === "Enter" || e.key === " ")) this.choose(on);
-      else if (step && on) this.shapes[this.next_to(on.i, e.key)]?.focus({ preventScroll: true });
+      else if (step && on?.kind === "node") this.walk(this.next_to(on.i, e.key));
       else if (step) this.pan(60 * step[0], 60 * step[1]);
       else return;
       e.preventDefault();
+    },
+    // All nodes are one stop of the Tab key: the one that was last walked to.
+    walk(i) {
+      for (const shape of this.shapes) shape.setAttribute("tabindex", -1);
+      this.shapes[i].setAttribute("tabindex", 0);
+      this.shapes[i].focus({ preventScroll: true });
     },
     // The node an arrow key leads to: the next in order, or the nearest above or below.
     next_to(i, key) {
@@ -448,12 +589,13 @@ export default {
       URL.revokeObjectURL(image.src);
       canvas.toBlob((blob) => saved(name, blob), "image/png");
     },
-    // How smoothly it pans: the times between so many frames, in milliseconds, each frame moved a little further.
-    async frames(count) {
+    // How smoothly it moves: the times between so many frames, in milliseconds, each moved or zoomed a little further.
+    async frames(count, zoom) {
       const times = [], next = () => new Promise(requestAnimationFrame);
       let before = await next();
       for (let i = 0; i < count; i++) {
-        this.pan(i % 60 < 30 ? 5 : -5, i % 40 < 20 ? 3 : -3);
+        if (zoom) this.zoom(i % 20 < 10 ? 1.05 : 1 / 1.05);
+        else this.pan(i % 60 < 30 ? 5 : -5, i % 40 < 20 ? 3 : -3);
         const now = await next();
         times.push(now - before);
         before = now;

@@ -12,6 +12,7 @@ from attomaton.lab.graph.data import CAP, Part, TokenGraph
 from attomaton.report import layout
 from attomaton.report.graphs import is_active
 
+FOLD = "+"  # begins the ids of nodes that stand for many
 LONGEST = 20  # characters of a name that are drawn
 
 
@@ -30,6 +31,9 @@ class Dot:
     several: bool
     last: bool
     tip: tuple[str, ...]
+    grown: float = 1.0  # height over the usual one: by how often it was seen
+    odds: float = 0.0  # soft odds over the largest in its component
+    fold: bool = False  # stands for all other tokens of its level
 
 
 class Line(NamedTuple):
@@ -87,7 +91,22 @@ def scene(graph: TokenGraph, part: Part) -> Scene:
     width = np.array([layout.node_width(name) for name in drawn])
     several = np.bincount(graph.net.component)[net.component[nodes]] > 1
     boxed = several & (not part.condensed)
-    placed = layout.place(width, net.level[nodes], net.component[nodes], source, target, boxed)
+    folds = [f"+ {many:,} more" for _, many in part.folded]
+    levels = np.array([level for level, _ in part.folded], np.int64)
+    alone = net.component.max(initial=-1) + 1 + np.arange(len(folds))
+    placed = layout.place(
+        np.concatenate([width, [layout.node_width(name) for name in folds]]),
+        np.concatenate([net.level[nodes], levels]),
+        np.concatenate([net.component[nodes], alone]),
+        source, target, np.concatenate([boxed, np.zeros(len(folds), bool)]),
+    )  # fmt: skip
+    seen = net.as_next if part.condensed else graph.present
+    grown = _grown(seen[nodes])
+    odds = np.ones(len(nodes))
+    if not part.condensed:  # against the largest of a component that is drawn
+        largest = np.zeros(len(net.level))
+        np.maximum.at(largest, net.component[nodes], graph.share[nodes])
+        odds = graph.share[nodes] / largest[net.component[nodes]]
     thickness = _thickness(net.weight)[part.edges].round(2)
     margin = net.margin(part.edges)
     itself = -1 if part.condensed else int(np.searchsorted(graph.token, graph.last))
@@ -96,9 +115,17 @@ def scene(graph: TokenGraph, part: Part) -> Scene:
             id=node_id(part, int(i)), name=names[k], drawn=drawn[k], w=float(width[k]),
             x=float(placed.x[k]), y=float(placed.y[k]), level=int(net.level[i]), box=int(net.component[i]),
             several=bool(several[k]) and part.condensed, last=bool(i == itself and graph.token[i] == graph.last),
-            tip=_tip(graph, part, int(i)),
+            tip=_tip(graph, part, int(i)), grown=float(grown[k]), odds=float(odds[k].round(3)),
         )
         for k, i in enumerate(nodes)
+    )  # fmt: skip
+    dots += tuple(
+        Dot(
+            id=f"{FOLD}{level}", name=folds[k], drawn=folds[k], w=layout.node_width(folds[k]),
+            x=float(placed.x[len(nodes) + k]), y=float(placed.y[len(nodes) + k]), level=level, box=-1 - k,
+            several=False, last=False, tip=(f"on level {level}; choose it to draw more of them",), fold=True,
+        )
+        for k, (level, _) in enumerate(part.folded)
     )  # fmt: skip
     lines = tuple(
         Line(int(a), int(b), float(thick), float(bow), edge_kind(m, inner),
@@ -108,6 +135,13 @@ def scene(graph: TokenGraph, part: Part) -> Scene:
             net.component[net.source[part.edges]] == net.component[net.target[part.edges]], strict=True)
     )  # fmt: skip
     return Scene(dots, lines, _boxes(graph, part, nodes), tuple(placed.bands), placed.width)
+
+
+def _grown(seen: Float[np.ndarray, " drawn"]) -> Float[np.ndarray, " drawn"]:
+    """Heights by how often nodes were seen, from 0.75 to 1.25 on a logarithmic scale; 1 where all are alike."""
+    size = np.log1p(seen)
+    low, high = (size.min(), size.max()) if len(size) else (0.0, 0.0)
+    return (0.75 + 0.5 * (size - low) / (high - low)).round(2) if high > low else np.ones(len(size))
 
 
 def said(graph: TokenGraph, part: Part) -> str:
@@ -121,6 +155,11 @@ def said(graph: TokenGraph, part: Part) -> str:
             f" More than {CAP:,} elements are too many for one picture, so this is the neighbourhood of “{centre}”: "
             "its strongest edges in and out, and theirs. To see more, raise the minimum count, draw more elements, or "
             "choose another token to look around."
+        )
+    elif part.folded:
+        text += (
+            f" These {names[0]} came next most often; drawn are the heaviest edges between them. All others of a level "
+            "are folded into one node: choose it to draw more, or choose a token to look around."
         )
     elif not len(part.nodes):
         text += " No edge is as heavy as the minimum count; lower it."

@@ -8,12 +8,15 @@ import numpy as np
 from nicegui import ui
 
 from attomaton.errors import AttomatonError
-from attomaton.lab.graph.data import CAP, TokenGraph, part_of, thresholds
+from attomaton.lab.graph.data import CAP, TOP, TokenGraph, part_of, thresholds, top_part
 from attomaton.lab.graph.drawing import CSS, Drawing, drawing_key
 from attomaton.lab.graph.forms import Forms
+from attomaton.lab.graph.matrix import matrix, matrix_ends
 from attomaton.lab.graph.panel import Panel
-from attomaton.lab.graph.scene import node_id, number_text, said, scene
+from attomaton.lab.graph.scene import FOLD, node_id, number_text, said, scene
 from attomaton.lab.kit.cache import Shared
+from attomaton.lab.kit.charts import Chart, Point
+from attomaton.lab.kit.fields import toggle
 from attomaton.lab.kit.find import Find, Found
 from attomaton.lab.kit.page import ModelPage
 from attomaton.lab.kit.parts import abreast, card, chip, note, place, title
@@ -23,6 +26,10 @@ from attomaton.report.graphs import readable
 
 AROUND = 400  # elements of a neighbourhood, unless more are asked for
 SIZES = (100, 200, AROUND, 1000, CAP)
+TOPS = (20, TOP, 80, 160, 320)
+MOST_TOP = 640
+PICTURE, LIST, MATRIX = "graph", "list", "matrix"
+VIEWS = {PICTURE: "Graph", LIST: "List", MATRIX: "Matrix"}
 FAR = 1e6  # how far from the middle a node can be put
 
 
@@ -40,6 +47,7 @@ class GraphPage(ModelPage):
         self.least = _positive(view.number("min", 0.0))
         self.condensed = view.get("condensed") == "1"
         self.most = int(min(max(_positive(view.number("most", AROUND)), 10), CAP))
+        self.top = int(min(max(_positive(view.number("tokens", TOP)), 5), MOST_TOP))
         self.chosen: tuple[int, ...] = ()
         self.centre: int | None = None
         self.graph: TokenGraph | None = None
@@ -58,8 +66,11 @@ class GraphPage(ModelPage):
                 value=self.condensed,
                 on_change=lambda e: self._fold(e.value),
             )
+            self.tops = ui.select({n: f"top {n:,}" for n in sorted({*TOPS, self.top})}, value=self.top,
+                                  label="Tokens drawn", on_change=lambda e: self._more(e.value))  # fmt: skip
+            self.tops.props("dense outlined options-dense").classes("w-32")
+            self.centre_field = Find("Around", "", self._tokens, self._around)
             with abreast() as self.around:
-                self.centre_field = Find("Around", "", self._tokens, self._around)
                 self.size = ui.select({n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}, value=self.most,
                                       label="Draw at most", on_change=lambda e: self._widen(e.value))  # fmt: skip
                 self.size.props("dense outlined options-dense").classes("w-48")
@@ -98,12 +109,16 @@ class GraphPage(ModelPage):
         with card(label="Graph"):
             with ui.row().classes("card-head"):
                 self.shown = note().classes("pg-said").props('role="status"')
+                self.as_ = toggle(self.view, "view", VIEWS, "Show the graph as", self._viewed)
                 self.forms = Forms(lambda: self.drawing, self.choose)
+            self.matrix = Chart(
+                "Who outranks whom", name="matrix", height="38rem", on_click=self._square
+            )
             self.drawing = Drawing()
-            self.drawing.on("choose", lambda e: self.choose(self._read(e.args)))
+            self.drawing.on("choose", lambda e: self._clicked(e.args))
             self.drawing.on("moved", lambda e: self._moved(e.args))
             self.drawing.on("reset", self._put_back)
-            drawing_key()
+            self.key = drawing_key()
 
     # What is looked at
 
@@ -114,6 +129,8 @@ class GraphPage(ModelPage):
         try:
             last = model.last_id(text)
         except AttomatonError as error:
+            self.body.set_visibility(False)  # what was drawn is of another token
+            self.title.set_text("Priority graph")
             with self.wrong:
                 view.problem(str(error))
                 self._instead(text)
@@ -158,9 +175,12 @@ class GraphPage(ModelPage):
             return
         self.turn += 1
         turn = self.turn
-        first = self.chosen[0] if self.chosen else None
-        centre = first if self.centre is None else self.centre
-        part = await in_thread(part_of, graph, self.least, self.condensed, centre, self.most)
+        if self.centre is None:
+            asked = graph, self.least, self.condensed, self.top, self.chosen
+            part = await in_thread(top_part, *asked)
+        else:
+            around = graph, self.least, self.condensed, self.centre, self.most
+            part = await in_thread(part_of, *around)
         drawn = await in_thread(scene, graph, part)
         if turn != self.turn:
             return
@@ -171,21 +191,55 @@ class GraphPage(ModelPage):
         self.drawing.show(replace(drawn, moved=moved, chosen=self._ids(self.chosen)), label)
         self.slider.set_value(int(np.searchsorted(self.steps, self.least, "right")) - 1)
         self.around.set_visibility(part.centre is not None)
-        if part.centre is not None:
-            self.centre = self._token_of(part.centre)
-            self.centre_field.set_value(str(graph.word[self.centre]))
+        self.tops.set_visibility(part.centre is None)
+        self.centre = None if part.centre is None else self._token_of(part.centre)
+        self.centre_field.set_value("" if self.centre is None else str(graph.word[self.centre]))
         self.shown.set_text(said(graph, part))
         self.panel.show(graph, part, self.chosen)
         self._address(graph)
         await self.forms.show(graph, part, self.stem)
+        await self._viewed()
+
+    async def _viewed(self) -> None:
+        """The picture, the matrix, or the tables alone."""
+        view = str(self.as_.value)
+        self.drawing.set_visibility(view == PICTURE)
+        self.key.set_visibility(view == PICTURE)
+        self.matrix.card.set_visibility(view == MATRIX)
+        if self.graph is not None:
+            if view == MATRIX:
+                self.matrix.show(await in_thread(matrix, self.graph, self.part, self.top))
+            await self.forms.open(view == LIST)
+
+    def _square(self, point: Point) -> Any:
+        """A square of the matrix was chosen: its edge."""
+        if self.graph is None:
+            return None
+        ends = matrix_ends(self.graph, self.part, self.top)
+        return self.choose(ends[point.index]) if 0 <= point.index < len(ends) else None
+
+    async def _more(self, top: int) -> None:
+        self.top = int(min(top, MOST_TOP))
+        await self.draw()
+
+    async def _clicked(self, ids: Any) -> None:
+        """A node or an edge was chosen; one that stands for many makes room for twice as many."""
+        if isinstance(ids, list) and ids and str(ids[0]).startswith(FOLD):
+            twice = min(2 * self.top, MOST_TOP)
+            sizes = sorted({*TOPS, self.top, twice})
+            self.tops.set_options({n: f"top {n:,}" for n in sizes}, value=twice)
+            return
+        chosen = self.choose(self._read(ids))
+        if chosen is not None:
+            await chosen
 
     def choose(self, chosen: tuple[int, ...]) -> Any:
         """Show the details of a token or an edge; nothing takes them away."""
         if (graph := self.graph) is None:
             return None
         self.chosen = chosen
-        if self.part.centre is not None and chosen and self._node(chosen[0]) not in self.part.nodes:
-            self.centre = chosen[0]
+        if chosen and any(self._node(token) not in self.part.nodes for token in chosen):
+            self.centre = None if self.part.centre is None else chosen[0]
             return self.draw()
         self.drawing.run_method("mark", self._ids(chosen))
         self.panel.show(graph, self.part, chosen)
@@ -202,7 +256,10 @@ class GraphPage(ModelPage):
 
     async def _around(self, text: str) -> None:
         with self.view.checked(self.wrong):
-            if self.graph is not None:
+            if self.graph is not None and not text.strip():
+                self.centre = None
+                await self.draw()
+            elif self.graph is not None:
                 self.centre = self.graph.find(text)
                 await self.draw()
 
@@ -281,7 +338,8 @@ class GraphPage(ModelPage):
         with self.body:  # what was clicked may be gone by now
             self.view.put(
                 last=str(self.last), min=self.least or None, condensed=1 if self.condensed else None, centre=centre,
-                most=self.most if self.most != AROUND else None, chosen=words[0] if words else None,
+                most=self.most if self.most != AROUND else None,
+                tokens=self.top if self.top != TOP else None, chosen=words[0] if words else None,
                 over=words[1] if len(words) > 1 else None,
             )  # fmt: skip
 

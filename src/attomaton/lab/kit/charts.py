@@ -7,12 +7,14 @@ named "$blue", "$ink", "$soft", "$line" and so on, and follow the page.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from nicegui import ui
+from nicegui import Client, ui
 from nicegui.elements.echart import EChart
 
-from attomaton.lab.kit.parts import card, heading, icon_button
+from attomaton.lab.kit.parts import card, heading, icon_button, menu_item
 from attomaton.lab.kit.table import Rows, numbers, save_csv
+from attomaton.report.text.spreadsheets import csv_text
 
 POINTS = 2000  # of one series
 COLOURS = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$soft")
@@ -255,9 +257,9 @@ class Point:
 class Canvas(EChart, component="chart.js"):
     """ECharts in the colours of the page."""
 
-    def __init__(self, picture: Picture, label: str):
+    def __init__(self, picture: Picture, label: str, can: bool = False):
         super().__init__(picture.options())
-        self._props["label"] = label
+        self._props |= {"label": label, "can": can}
 
     def show(self, picture: Picture) -> None:
         """Draw something else."""
@@ -283,6 +285,7 @@ class Chart:
     ):
         self.name, self.picture = name, picture
         self._stale = True
+        _DRAWN.setdefault(ui.context.client, []).append(self)
         self.canvas: Canvas
         with card(label=title) as self.card:
             with ui.row().classes("card-head"):
@@ -290,12 +293,13 @@ class Chart:
                 ui.space()
                 icon_button("table_rows", "Show the numbers as a table", self._toggle)
                 with icon_button("download", "Save this chart"), ui.menu():
-                    ui.menu_item("SVG", lambda: self._save("svg"))
-                    ui.menu_item("PNG", lambda: self._save("png"))
-                    ui.menu_item(
-                        "CSV", lambda: save_csv(name, self.picture.header, self.picture.rows)
-                    )
-            self.canvas = Canvas(picture, title).style(f"height: {height}; width: 100%")
+                    menu_item("SVG", lambda: self._save("svg"))
+                    menu_item("PNG", lambda: self._save("png"))
+                    menu_item("PDF", lambda: self._save("pdf"))
+                    menu_item("CSV", lambda: save_csv(name, self.picture.header, self.picture.rows))
+            self.canvas = Canvas(picture, title, on_click is not None).style(
+                f"height: {height}; width: 100%"
+            )
             if on_click is not None:
                 self.canvas.on("point", lambda e: _clicked(e.args, on_click))
             self.note = ui.label().classes("note")
@@ -316,7 +320,8 @@ class Chart:
         self.note.set_visibility(bool(self.picture.note))
 
     def _save(self, kind: str) -> None:
-        self.canvas.run_method("save", kind, f"{self.name}.{kind}")
+        csv = csv_text(self.picture.header, self.picture.rows, "\n")
+        self.canvas.run_method("save", kind, self.name, self.title.text, csv)
 
     def _toggle(self) -> None:
         self._twin.set_visibility(not self._twin.visible)
@@ -328,6 +333,14 @@ class Chart:
         with self._twin:
             numbers(self.picture.header, self.picture.rows)
         self._stale = False
+
+
+_DRAWN: WeakKeyDictionary[Client, list[Chart]] = WeakKeyDictionary()
+
+
+def charts_here() -> list[Chart]:
+    """The charts of the page that asks."""
+    return [c for c in _DRAWN.get(ui.context.client, []) if not c.card.is_deleted]
 
 
 def thinned(n: int, most: int = POINTS) -> list[int]:

@@ -14,6 +14,7 @@ from attomaton.errors import UsageError
 from attomaton.lab.opened import Opened
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import named_rng
+from attomaton.summaries.windows import telling_sample
 
 MOST = 500  # tokens of one context on a page
 
@@ -24,7 +25,7 @@ def read_context(text: str, vocabulary: Vocabulary) -> list[Label]:
     >>> read_context("tea 7", Vocabulary(["tea", 7])), read_context('["a b", 7]', Vocabulary([]))
     (['tea', 7], ['a b', 7])
     """
-    words = _array(text)
+    words = _array(text, vocabulary)
     if words is None:
         words = [vocabulary.read(word) for word in text.split()]
     check_length(words)
@@ -45,12 +46,26 @@ def write_context(words: Sequence[Label], vocabulary: Vocabulary) -> str:
     return json.dumps(list(words), ensure_ascii=False)
 
 
-def _array(text: str) -> list[Label] | None:
+def _array(text: str, vocabulary: Vocabulary) -> list[Label] | None:
+    """The labels of a JSON array; None of what is tokens between spaces."""
+    begins = text.split(maxsplit=1)[:1]
+    meant = text.lstrip().startswith(("[", "{")) and vocabulary.read(begins[0]) not in vocabulary
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    except ValueError as fault:
+        if not meant:
+            return None
+        where = (
+            f" at character {fault.pos + 1}: {fault.msg}"
+            if isinstance(fault, json.JSONDecodeError)
+            else ""
+        )
+        raise UsageError(f"this begins as a JSON array but is none{where}.") from None
+    except RecursionError:
+        raise UsageError("a JSON array of tokens holds no arrays.") from None
     if not isinstance(found, list):
+        if meant:
+            raise UsageError('a JSON array of tokens is needed, such as ["tea", "bell"].')
         return None
     words = [plain_label(x) for x in found]
     if not all(is_text(x) for x in words if isinstance(x, str)):
@@ -97,15 +112,15 @@ def companions(limit: Limit, last: Label, most: int = 16) -> list[Label]:
     return [vocabulary[int(x)] for x in order if there[x] > 0]
 
 
-def first_context(limit: Limit, last: Label, most: int = 6) -> list[Label]:
-    """A context to begin with: the richest sample that ends in a token, cut to a few of its words."""
-    samples, k = limit.samples, limit.graph.vocabulary.id_of(last)
-    rows = np.flatnonzero(samples.last == k) if k is not None else np.zeros(0, np.int64)
-    if not len(rows):
-        return [last]
-    richest = int(rows[np.argmax(samples.size[rows])])
-    others = [x for x in samples.bag(richest) if x != last]
-    return [*others[: most - 1], last]
+def first_context(limit: Limit, last: Label) -> tuple[list[Label], int | None]:
+    """A context to begin with, the sample that shows most after a token, and its place in the corpus."""
+    k = limit.graph.vocabulary.id_of(last)
+    row = None if k is None else telling_sample(limit, k)
+    if row is None:
+        return [last], None
+    bag = limit.samples.bag(row)
+    words = [x for x, n in bag.items() for _ in range(n - (x == last))]
+    return [*words[: MOST - 1], last], int(limit.samples.source[row])
 
 
 def commands(

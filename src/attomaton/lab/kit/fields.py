@@ -17,8 +17,8 @@ def toggle(
     made = ui.toggle(dict(choices), value=asked if asked in choices else usual)
     made.props(f'dense no-caps unelevated toggle-color=primary aria-label="{label}"')
 
-    def put() -> None:
+    def put() -> Any:
         view.put(**{name: None if made.value == usual else made.value})
-        changed()
+        return changed()  # awaited where it takes a while
 
     return made.on_value_change(put)

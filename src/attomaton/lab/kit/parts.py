@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 from nicegui import ui
 from nicegui.element import Element
 
+from attomaton.lab.kit.glossary import defined
+
 Field = TypeVar("Field", bound=Element)
 
 
@@ -51,12 +53,12 @@ def chip(text: str, to: str = "") -> ui.label | ui.link:
 
 
 def figures(values: Iterable[tuple[str, str]]) -> None:
-    """Numbers, each with its name below."""
+    """Numbers, each with its name below; what the glossary knows is explained on hover."""
     with ui.element("div").classes("figures"):
         for name, value in values:
             with ui.element("div"):
                 ui.label(value).classes("figure-value").props["data-figure"] = name
-                ui.label(name).classes("figure-name")
+                defined(ui.label(name).classes("figure-name"), name)
 
 
 def dense(field: Field, classes: str = "") -> Field:
@@ -69,6 +71,11 @@ def button(
 ) -> ui.button:
     """A button that does what is asked for most on its card."""
     return ui.button(text, icon=icon, on_click=do).props(f"unelevated no-caps {more}")
+
+
+def menu_item(text: str, do: Callable[..., Any]) -> ui.menu_item:
+    """One thing to choose from a menu."""
+    return ui.menu_item(text, do).props('role="menuitem"')
 
 
 def icon_button(icon: str, what: str, do: Callable[..., Any] | None = None) -> ui.button:

@@ -6,7 +6,9 @@ body { --ink: #1b1f24; --soft: #57606a; --paper: #ffffff; --line: #d0d7de; --fil
 body.body--dark { --ink: #e6edf3; --soft: #9ba7b4; --paper: #171c22; --line: #39424d; --fill: #0f1317;
   --link: #56b4e9; --hot: #ff8a4c; --good: #2fd0a0; background: var(--fill) !important; }
 body.body--dark { --q-primary: #56b4e9 !important; }
-.body--dark .bg-primary { color: #0b0e11 !important; }
+/* Quasar's own important colours stand in a layer, and of those the earlier layer wins. */
+@layer theme { .body--dark .bg-primary { color: #0b0e11 !important; }
+  .no-outline:focus-visible { outline: 2px solid var(--link) !important; outline-offset: 2px !important; } }
 .nicegui-content { padding: 0; display: block; }
 .q-header.top { background: var(--paper); color: var(--ink); border-bottom: 1px solid var(--line); display: flex;
   align-items: center; gap: .4rem; padding: .35rem .7rem; flex-wrap: nowrap; }
@@ -57,11 +59,14 @@ body.body--dark { --q-primary: #56b4e9 !important; }
 .items { list-style: none; margin: .3rem 0 0; padding: 0; max-height: 22rem; overflow-y: auto; }
 .items li { display: flex; gap: .6rem; justify-content: space-between; padding: .3rem 0;
   border-top: 1px solid var(--line); }
-.upload { width: 17rem; max-width: 100%; box-shadow: none; background: transparent; }
-.upload .q-uploader__header { background: var(--fill); color: var(--ink); border: 1px dashed var(--soft);
-  border-radius: 6px; }
+.upload { width: 100%; max-width: 100%; box-shadow: none; background: transparent; }
+.upload .q-uploader__header { background: var(--fill); color: var(--ink); border: 2px dashed var(--soft);
+  border-radius: 8px; padding: .8rem .4rem; }
+.upload-head { display: flex; align-items: center; gap: .6rem; padding: 0 .6rem; font-size: .95rem; font-weight: 600; }
+.upload-field { flex: 1 1 auto; min-width: 0; } .upload-head .q-btn { z-index: 1; }
 .upload .q-uploader__list { display: none; } .upload .q-uploader__subtitle { display: none; }
 .upload.q-uploader--bordered { border: 0; }
+.chip { overflow-wrap: break-word; }
 .chip { display: inline-flex; gap: .3rem; padding: .12rem .55rem; border: 1px solid var(--line); border-radius: 99px;
   background: var(--fill); font-size: .88rem; color: var(--ink); text-decoration: none; }
 .q-btn-toggle { border: 1px solid var(--line); border-radius: 6px; overflow: hidden; }
@@ -70,6 +75,12 @@ a.chip:hover, .chip.can:hover { border-color: var(--link); color: var(--link); c
 .figures { display: flex; flex-wrap: wrap; gap: .6rem 1.6rem; }
 .figure-value { font-size: 1.25rem; font-weight: 600; font-variant-numeric: tabular-nums; line-height: 1.2; }
 .figure-name { font-size: .8rem; color: var(--soft); }
+.defined { cursor: help; text-decoration: underline dotted var(--soft); text-underline-offset: 3px;
+  width: fit-content; }
+.q-tooltip { z-index: 5900; /* below menus */ background: var(--ink); color: var(--paper); font-size: .78rem; }
+.q-tooltip.term { background: var(--paper); color: var(--ink); border: 1px solid var(--line); font-size: .85rem;
+  line-height: 1.5; padding: .5rem .7rem; box-shadow: 0 6px 20px rgb(0 0 0 / .18); }
+.term-formula { font-size: 1rem; margin: .35rem 0; } .term-source { color: var(--soft); font-size: .78rem; }
 .numbers { background: transparent; color: var(--ink); max-width: 100%; }
 .numbers th { color: var(--soft); font-weight: 600; }
 .numbers td, .numbers th { font-variant-numeric: tabular-nums; }
@@ -77,11 +88,12 @@ a.chip:hover, .chip.can:hover { border-color: var(--link); color: var(--link); c
 .numbers.choosable tbody tr:hover, .numbers.choosable tbody tr:focus-visible { background: var(--fill); }
 .linked-part { white-space: nowrap; }
 .linked-part + .linked-part { margin-left: .4rem; }
-.linked-part a { text-decoration: none; }
-.linked-part a:hover { text-decoration: underline; }
+.linked-part a { text-decoration: underline 1px var(--soft); text-underline-offset: 3px; }
+.linked-part a:hover { text-decoration-color: var(--link); }
+.linked-part .linked-place { text-decoration: none; }
 .linked-place { margin-left: .25rem; font-size: .8rem; color: var(--soft); }
 .linked-place:hover, .linked-place:focus-visible { color: var(--link); }
-.linked td { white-space: normal; }
+.linked td { white-space: normal; } .linked td.text-left { min-width: 6rem; }
 .linked td.text-right { white-space: nowrap; }
 a { color: var(--link); }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }

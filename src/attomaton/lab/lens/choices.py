@@ -88,17 +88,20 @@ class Choices:
             'dense outlined clearable debounce="150" aria-label="Search last tokens"'
         )
         wrong = place()
-        found = abreast().props('role="list" aria-label="Last tokens"')
+        found = abreast().props('role="group" aria-label="Last tokens"')
         total = len(model.lasts["last"])
         note(f"{total:,} last token{'s' * (total != 1)}, the heaviest first, with their samples.")
 
+        refused = ""
+
         def show() -> None:
             found.clear()
-            wrong.clear()
+            if (field.value or "").strip() != refused:  # which may come a moment after Enter
+                wrong.clear()
             with found:
                 for row in model.search(field.value or "", FOUND):
                     link = ui.link(target=links.lens(row.last)).classes("chip")
-                    with link.props('role="listitem"'):
+                    with link:
                         ui.label(readable([row.last])[row.last])
                         note(f"{row.weight:,.12g}")
 
@@ -110,8 +113,8 @@ class Choices:
                 show()
 
         def chosen(e: GenericEventArguments) -> None:
-            nonlocal leaving
-            word = str(e.args or "").strip()
+            nonlocal leaving, refused
+            word = refused = str(e.args or "").strip()
             if word:
                 with view.checked(wrong):
                     token_id(model, word)

@@ -13,11 +13,25 @@ from attomaton.corpus.text import EOS
 from attomaton.errors import DataError, UsageError
 from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.opened import Opened
-from attomaton.mechanics.theory.limit import Limit
+from attomaton.summaries import (
+    document_lens,
+    find_last_token,
+    last_token_lens,
+    model_summary,
+)
+from attomaton.summaries.document import (
+    DocumentWindows,
+    ReadWord,
+    document_text,
+    document_windows,
+)
+from attomaton.summaries.last_token import LastTokens
 from attomaton.summaries.records import DocumentSummary, LastTokenSummary, Summary
 
 TOP = 20  # rows of each table, as on the command line
 KEPT = 64  # records that stay in memory
+READ = 4  # documents whose words do
+COMPARED = 2  # models whose last tokens do
 
 
 @dataclass(frozen=True)
@@ -43,12 +57,22 @@ class Subject:
         return self
 
 
+@dataclass(frozen=True, eq=False)
+class ReadDocument:
+    """A document as text: its words with the answers to them, and the windows these are about."""
+
+    windows: DocumentWindows
+    words: list[ReadWord]
+
+
 class Records:
     """The newest records and the documents of a lab; one text is read once for all pages."""
 
     def __init__(self) -> None:
         self._records = Cache[tuple[Path, Subject], Summary](KEPT)
+        self._texts = Cache[tuple[Path, Subject], ReadDocument](READ)
         self._documents: dict[tuple[Path, str], Documents] = {}
+        self._lasts = Cache[Path, LastTokens](COMPARED)
 
     def find(self, model: Opened, subject: Subject) -> Summary | None:
         """The record of a subject, if it was made before."""
@@ -59,13 +83,33 @@ class Records:
         progress(0, 2, "reading")
         if subject.document:
             documents = self.documents(model, subject.split)
-            made: Summary = document_record(model, documents, subject, progress)
+            windows = document_windows_of(model, documents, subject)
+            progress(1, 2, "weighing words")
+            i = documents.find(subject.document)
+            context = model.record.reading.context
+            made: Summary = document_lens(
+                windows.limit, documents, i, subject.top, subject.max_df, context, windows
+            )
+            read = ReadDocument(windows, document_text(windows))
+            self._texts.keep((model.folder, subject), read)
+        elif subject.last:
+            every = self.last_tokens(model)
+            progress(1, 2, "comparing last tokens")
+            made = last_token_record(model, subject, every)
         else:
             whole = model.whole
-            progress(1, 2, "comparing last tokens" if subject.last else "counting")
-            made = _last_or_model(model, whole, subject)
+            progress(1, 2, "counting")
+            made = model_summary(whole, subject.top)
         self._records.keep((model.folder, subject), made)
         return True
+
+    def text(self, model: Opened, subject: Subject) -> "ReadDocument | None":
+        """The words of a document whose record was made."""
+        return self._texts.get((model.folder, subject))
+
+    def last_tokens(self, model: Opened) -> LastTokens:
+        """All last tokens of a model, for the lens on one of them; read once."""
+        return self._lasts.found(model.folder, lambda: _last_tokens(model))
 
     def documents(self, model: Opened, split: str) -> Documents:
         """The documents of the text a model was fitted on."""
@@ -79,22 +123,28 @@ RECORDS = Shared(Records)
 
 def token_id(model: Opened, last: str) -> int:
     """The id of a last token, or the error that `attomaton summary` gives."""
-    from attomaton.summaries import find_last_token
-
     return find_last_token(model.vocabulary, model.lasts["last"], last)
 
 
 def part_record(model: Opened, subject: Subject) -> Summary:
     """The lens on a last token from its own samples alone: at once, but right only where others do not matter."""
-    return _last_or_model(model, model.limit(subject.last), subject)
+    return last_token_record(model, subject, None)
 
 
-def _last_or_model(model: Opened, limit: Limit, subject: Subject) -> Summary:
-    from attomaton.summaries import last_token_lens, model_summary
+def last_token_record(
+    model: Opened, subject: Subject, every: LastTokens | None
+) -> LastTokenSummary:
+    """The lens on a last token, as `attomaton summary --last` has it."""
+    limit, last = model.limit(subject.last), token_id(model, subject.last)
+    return last_token_lens(limit, last, subject.top, subject.max_df, every)
 
-    if subject.last:
-        return last_token_lens(limit, token_id(model, subject.last), subject.top, subject.max_df)
-    return model_summary(limit, subject.top)
+
+def _last_tokens(model: Opened) -> LastTokens:
+    if "whole" in vars(model):  # read already
+        return LastTokens.of(model.whole)
+    samples, pairs = model.model.all_rows()
+    scores = (pairs[name] for name in ("last", "token", "svm_score", "finite_score"))
+    return LastTokens.made(samples, *scores)
 
 
 # Documents
@@ -136,19 +186,14 @@ def first_split(model: Opened, records: Records) -> str:
     return splits(model)[-1]
 
 
-def document_record(
-    model: Opened, documents: Documents, subject: Subject, progress: Progress
-) -> DocumentSummary:
-    """The lens on one document, as `attomaton summary --document` has it."""
-    from attomaton.summaries import document_lens
-
+def document_windows_of(model: Opened, documents: Documents, subject: Subject) -> DocumentWindows:
+    """The windows of one document, with what of the model they need."""
     i = documents.find(subject.document)
-    limit = model.model.limit(documents.lasts(i))  # all that is needed of a large model
+    # All that is needed of a large model.
+    limit = model.model.limit(documents.lasts(i), samples=False, weights=True)
     if not len(limit.graph.last_tokens):
         limit = model.whole
-    progress(1, 2, "weighing words")
-    context = model.record.reading.context
-    return document_lens(limit, documents, i, subject.top, subject.max_df, context)
+    return document_windows(limit, documents, i, model.record.reading.context)
 
 
 def document_name(documents: Documents, i: int) -> str:

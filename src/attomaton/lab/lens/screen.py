@@ -24,6 +24,7 @@ from attomaton.lab.lens.records import (
     token_id,
 )
 from attomaton.lab.lens.tables import Cells, linked_cells, own_sections
+from attomaton.lab.lens.text import DocumentText
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.text.summary import Section, in_words, sections, title
@@ -69,7 +70,8 @@ class LensPage(ModelPage):
                     f"lens {model.folder} {subject}", "Looking",
                     lambda job: self.records.make(model, subject, job.progress),
                 )  # fmt: skip
-                await in_thread(job.wait, PATIENCE)
+                # What a last token's own samples say is there at once.
+                await in_thread(job.wait, PATIENCE if not subject.last else PATIENCE / 4)
                 if job.state == RUNNING:
                     await self._wait(job, subject)
                     return
@@ -130,6 +132,8 @@ class LensPage(ModelPage):
                     draw_probability(record)
                 if record.levels:
                     draw_levels(record)
+            if (read := self.records.text(self.model, subject)) is not None:
+                DocumentText(self.view, self.model, read)
             if not isinstance(record, ModelSummary) and record.points:
                 draw_ranks(record, self._open)
             self._tables(record, range(len(sections(record))))

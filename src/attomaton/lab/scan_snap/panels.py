@@ -11,7 +11,6 @@ from attomaton.lab.kit.table import numbers
 from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap.runs import Asked, Predicted, Rates, Result, predicted, worded
 from attomaton.scan_snap.data import SequenceClasses
-from attomaton.scan_snap.families import family
 
 HEADER = [
     "learning rates",
@@ -116,7 +115,7 @@ class Marker:
 
 def show_numbers(asked: Asked, sides: Sequence[Mapping[str, Result]]) -> None:
     """Predicted and measured snap times, the end point, and whether the theorem's conditions hold."""
-    classes = family(asked.classes)
+    classes = asked.known()
     rows: list[list[object]] = []
     with card("Predicted and measured"):
         for rates, side in zip(asked.rates, sides, strict=True):
@@ -132,6 +131,8 @@ def show_numbers(asked: Asked, sides: Sequence[Mapping[str, Result]]) -> None:
             "Snap: the accumulated gain ∫γ, at first like t², grows more slowly than t from here on. Knee: the "
             "scan slope t ξ has fallen to half its largest value (median over classes)."
         )
+        if asked.own is not None and asked.own.said:
+            note(f"{asked.own.said}.")
         note(
             f"What the theorem asks of the classes ({asked.classes}: {classes.K} classes, {classes.M} tokens)"
         )

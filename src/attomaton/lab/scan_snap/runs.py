@@ -2,17 +2,21 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from attomaton.corpus.reading import AS_NAMED
 from attomaton.disk.formats import read_toml
+from attomaton.disk.storage import is_folder
 from attomaton.errors import AttomatonError, UsageError
+from attomaton.folders.dynamics import classes_of, levels_of, read_dynamics
+from attomaton.jobs.classes import data_classes
 from attomaton.lab.jobs import Job
 from attomaton.lab.kit.cache import Cache, Shared
-from attomaton.lab.shelf import Item
+from attomaton.lab.shelf import Item, named
 from attomaton.lab.view import Lab, number
 from attomaton.scan_snap.data import SequenceClasses
-from attomaton.scan_snap.families import conditions, family
+from attomaton.scan_snap.families import FAMILIES, conditions, family
 from attomaton.scan_snap.levels import (
     OPTIONS,
     check_options,
@@ -21,12 +25,19 @@ from attomaton.scan_snap.levels import (
     settings_of,
 )
 from attomaton.scan_snap.levels import UNTIL as LAST
-from attomaton.scan_snap.trajectory import LEVELS, Dynamics
+from attomaton.scan_snap.observed import Observed
+from attomaton.scan_snap.trajectory import Dynamics
 
 if TYPE_CHECKING:
     from attomaton.scan_snap.theory.phase import Phases
 
 CLASSES, RATE, UNTIL = "syn-small", 1.0, 1e4
+DATA, RUN = "data", "run"  # classes of what is open
+SEEN_FIRST = {
+    "classes": "weak-overlap",
+    "eta_y": "0.5",
+    "eta_z": "3",
+}  # all that the theorem asks holds here
 ORDER = ("reduced", "limit", "sampled")  # the quickest first: something is on screen at once
 FIRST = ("reduced", "limit")
 # Options of `attomaton dynamics`: what a value has to be.
@@ -44,13 +55,32 @@ Option = str | int | float
 
 
 @dataclass(frozen=True)
+class Own:
+    """Classes that are no family: those of the opened data, or of an opened run; told apart by the item they are of."""
+
+    item: str
+    classes: SequenceClasses = field(repr=False, compare=False)
+    said: str = field(repr=False, compare=False)
+    words: tuple[str, ...] = field(repr=False, compare=False)  # the command that writes them
+    code: str = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Asked:
-    """One question: classes, levels, one or two pairs of learning rates (η_Y, η_Z), options that were set."""
+    """One question: classes, levels, one or two pairs of learning rates (η_Y, η_Z), options that were set.
+
+    `own` are the classes where they are no family's.
+    """
 
     classes: str
     levels: tuple[str, ...]
     rates: tuple[Rates, ...]
     options: tuple[tuple[str, Option], ...]
+    own: Own | None = None
+
+    def known(self) -> SequenceClasses:
+        """The classes themselves."""
+        return family(self.classes) if self.own is None else self.own.classes
 
     def of(self, level: str) -> dict[str, Any]:
         """The options this level has."""
@@ -62,11 +92,11 @@ class Asked:
 
     def key(self, level: str, rates: Rates) -> str:
         """What tells one result from another."""
-        return repr((self.classes, level, rates, sorted(self.of(level).items())))
+        return repr((self.classes, self.own, level, rates, sorted(self.of(level).items())))
 
     def check(self) -> SequenceClasses:
         """The classes; refuses what no level knows and what would take too long or too much memory."""
-        classes = family(self.classes)
+        classes = self.known()
         for level in self.levels or ("",):
             check_options(level, self.of(level))
         needed = len(self.rates) * sum(self._megabytes(level, classes) for level in self.levels)
@@ -100,22 +130,26 @@ class Asked:
         """The same question on the command line, a line for each pair of rates."""
         used = [(k, v) for k, v in self.options if self.uses(k)]
         more = [word for k, v in used for word in (FLAGS.get(k, f"--{k}"), worded(v))]
-        return "\n".join(
+        name = self.classes if self.own is None else self.own.words[-1]
+        before = (
+            [] if self.own is None or len(self.own.words) == 1 else [shlex.join(self.own.words)]
+        )
+        return "\n".join(before + [
             shlex.join(
-                ["attomaton", "dynamics", self.classes, "--level", ",".join(self.levels),
+                ["attomaton", "dynamics", name, "--level", ",".join(self.levels),
                  "--eta-y", worded(y), "--eta-z", worded(z), *more]
             )
             for y, z in self.rates
-        )  # fmt: skip
+        ])  # fmt: skip
 
     def python(self) -> str:
         """The same question in Python."""
         lines = [
             "from attomaton.scan_snap.levels import run_level",
-            "from attomaton.scan_snap.families import family",
             "from attomaton.scan_snap.theory.phase import gain_transition, measure_phases",
-            "",
-            f"classes = family({self.classes!r})",
+            f"from attomaton.scan_snap.families import family\n\nclasses = family({self.classes!r})"
+            if self.own is None
+            else self.own.code,
             f"for eta_y, eta_z in {list(self.rates)!r}:",
             "    print(eta_y, eta_z, 'predicted snap', gain_transition(eta_y, classes.K, classes.M))",
         ]
@@ -141,7 +175,8 @@ def read_asked(settings: Mapping[str, str]) -> Asked:
     """The question of an address; what is no number there counts as not said.
 
     >>> read_asked({"eta_y": "2", "levels": "limit,reduced", "T": "x"})
-    Asked(classes='syn-small', levels=('reduced', 'limit'), rates=((2.0, 1.0),), options=(('until', 10000.0),))
+    Asked(classes='syn-small', levels=('reduced', 'limit'), rates=((2.0, 1.0),),
+          options=(('until', 10000.0),), own=None)
     """
     said = dict.fromkeys(settings.get("levels", ",".join(FIRST)).split(","))
     levels = [level for level in ORDER if level in said] + [x for x in said if x and x not in ORDER]
@@ -181,19 +216,60 @@ def _value(text: str | None, kind: type) -> Any:
 
 
 def run_settings(item: Item) -> dict[str, str]:
-    """The settings of a run of `attomaton dynamics`; of anything else, and of classes from a file, none."""
-    levels = [level for level in LEVELS if (item.path / f"{level}.parquet").is_file()]
-    if item.kind != "run" or not levels:
+    """The settings of a run of `attomaton dynamics`; of anything else, none."""
+    if item.kind != "run" or not (levels := levels_of(item.path)):
         return {}
     try:
         config = read_toml(item.path / "config.toml")
-        family(str(config.get("classes")))
+        classes_of(item.path)
     except AttomatonError:
         return {}
     known = ("classes", "eta_y", "eta_z", *KINDS)
     said = {k: worded(v) for k, v in config.items() if k in known}
+    if said.get("classes") not in FAMILIES:
+        said["classes"] = RUN
     # Without `--until` the levels go to 10⁶, further than this page does by itself.
     return {"until": worded(LAST), **said, "levels": ",".join(levels)}
+
+
+def own_classes(lab: Lab, item: Item, asked: str) -> Own | None:
+    """Classes that are no family: labels of the opened data (`DATA`), or those a run was made of (`RUN`)."""
+    if asked == RUN and item.kind == "run":
+        path = (item.path / "classes.toml").resolve()
+        code = f"from attomaton.scan_snap.families import read_classes\n\nclasses = read_classes({str(path)!r})"
+        return Own(item.id, classes_of(item.path), "", (str(path),), code)
+    if asked != DATA:
+        return None
+    folder = lab.shelf.model_folder(item)
+    data = folder if is_folder(folder, "model") else item.path
+    reading = item.reading if data == item.path else AS_NAMED
+    found = OBSERVED.of(lab).found(item.id, lambda: named(item, data_classes, data, reading))
+    words = (
+        "attomaton",
+        "data",
+        "classes",
+        str(data.resolve()),
+        *reading.words,
+        "-o",
+        "classes.toml",
+    )
+    code = (
+        "from attomaton.corpus.reading import Reading\nfrom attomaton.jobs.classes import data_classes\n\n"
+        f"classes = data_classes({str(data.resolve())!r}, {reading!r}).classes"
+    )
+    return Own(item.id, found.classes, found.said, words, code)
+
+
+def stored(lab: Lab, item: Item, asked: Asked) -> None:
+    """Take what a run of dynamics has recorded in place of computing it again, where its settings are asked for."""
+    known = run_settings(item)
+    if not known or read_asked(known) != replace(asked, own=None):
+        return
+    from attomaton.scan_snap.theory.phase import measure_phases
+
+    for level in levels_of(item.path):
+        run = read_dynamics(item.path, level)
+        RESULTS.of(lab).keep(asked.key(level, asked.rates[0]), Result(run, measure_phases(run)))
 
 
 # What comes back
@@ -218,6 +294,7 @@ def results() -> Cache[str, Result]:
 
 
 RESULTS = Shared(results)
+OBSERVED = Shared(lambda: Cache[str, Observed](8))
 
 
 def found(lab: Lab, asked: Asked) -> list[dict[str, Result]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from nicegui import ui
@@ -12,15 +13,20 @@ from attomaton.lab.kit.parts import abreast, button, card, icon_button
 from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap import panels
 from attomaton.lab.scan_snap.runs import (
+    DATA,
+    RUN,
+    SEEN_FIRST,
     Result,
     Waiting,
     compute,
     found,
+    own_classes,
     read_asked,
     run_settings,
+    stored,
 )
 from attomaton.lab.scan_snap.settings import Settings
-from attomaton.lab.view import Screen, View
+from attomaton.lab.view import Screen, View, in_thread
 from attomaton.scan_snap.data import SequenceClasses
 
 PAUSE = 0.3  # seconds after the last change of a setting before it is computed
@@ -43,7 +49,7 @@ class ScanSnapPage(Page):
         super().__init__(view)
         if "classes" not in view.settings:
             # A run of `attomaton dynamics` that is open gives the settings of a bare address.
-            view.settings = {**run_settings(view.item), **view.settings}
+            view.settings = {**(run_settings(view.item) or SEEN_FIRST), **view.settings}
         self.asked = read_asked(view.settings)
         self.job: Job[Waiting] | None = None
         self.changes: dict[str, str | None] = {}
@@ -54,20 +60,41 @@ class ScanSnapPage(Page):
         self.drawn = 0  # levels of the present question that are on screen
         self.numbered: object = None  # what the table of numbers shows
 
-    def fill(self) -> None:
+    async def fill(self) -> None:
         """Put the page together and ask for what its address says."""
         ui.label(
             "Training first scans: attention leaves the tokens that many classes share and gathers on the likeliest "
             "tokens of each class. Then it snaps: the decoder has learned, its signal fades, attention stays as it is. "
             "The learning rates of decoder (η_Y) and attention (η_Z) decide when, and how far it got."
         ).classes("lead")
-        self.settings = Settings(self.asked, self.change)
+        self.settings = Settings(self.asked, self.change, self._offered())
         self.clock = ui.element("div").classes("hidden")
         self.status = ui.element("div").classes("pile")
         self.area = ui.element("div").classes("pile")
         with self.clock:
             self.play = ui.timer(FRAME, self._step, active=False)
-        self.compute()
+        await self._ask()
+
+    def _offered(self) -> dict[str, str]:
+        """Classes of what is open, beside the families."""
+        item, found = self.view.item, {}
+        if item.home == "/":
+            found[DATA] = f"labels of {item.title}"
+        if run_settings(item).get("classes") == RUN:
+            found[RUN] = f"classes of {item.title}"
+        return found
+
+    async def _ask(self) -> None:
+        """Read the question of the address, with classes of what is open, and show the answer."""
+        self.asked, asked = read_asked(self.view.settings), self.view.settings.get("classes", "")
+        self.status.clear()
+        with self.status, self.view.checked():
+            if asked in (DATA, RUN):
+                own = await in_thread(own_classes, self.view.lab, self.view.item, asked)
+                self.asked = replace(self.asked, own=own)
+            await in_thread(stored, self.view.lab, self.view.item, self.asked)
+            self.settings.follow(self.asked)
+            self.compute()
 
     # What is asked: a change goes into the address, then the question is read from there again
 
@@ -76,12 +103,10 @@ class ScanSnapPage(Page):
         self.changes |= settings
         self._later(PAUSE, self._changed)
 
-    def _changed(self) -> None:
+    async def _changed(self) -> None:
         self.view.put(**self.changes)
         self.changes.clear()
-        self.asked = read_asked(self.view.settings)
-        self.settings.follow(self.asked)
-        self.compute()
+        await self._ask()
 
     def _later(self, seconds: float, do: Callable[[], Any]) -> None:
         """Do something once nothing has asked for it again for a while."""

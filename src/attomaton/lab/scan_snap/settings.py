@@ -1,6 +1,6 @@
 """The settings of the scan-and-snap screen: fields and sliders that say what has been changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite, log10
 
 from nicegui import ui
@@ -42,8 +42,8 @@ CSS = """
 class Settings:
     """All controls; `change(name=text, …)` is told of every change, with None for what is taken back."""
 
-    def __init__(self, asked: Asked, change: Callable[..., None]):
-        self.asked, self.change = asked, change
+    def __init__(self, asked: Asked, change: Callable[..., None], own: Mapping[str, str]):
+        self.asked, self.change, self.own = asked, change, own
         self.levels = list(asked.levels)
         self.fields: dict[str, ui.select | ui.number] = {}
         self.usual = settings_of("sampled", {})
@@ -67,7 +67,8 @@ class Settings:
 
     def _build(self) -> None:
         asked, options = self.asked, dict(self.asked.options)
-        known = list(dict.fromkeys([*FAMILIES, asked.classes]))
+        known = {**self.own, **{name: name for name in FAMILIES}}
+        known.setdefault(asked.classes, asked.classes)
         with abreast():
             family = ui.select(known, label="classes", value=asked.classes).classes("choose")
             family.props("dense outlined options-dense")

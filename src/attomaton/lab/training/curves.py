@@ -107,20 +107,19 @@ def drawn(name: str, runs: Sequence[Shown], linear: bool) -> Picture:
     ]
     seeds = max(len(run.records["loss"]) for run in runs)
     words: list[Word] = []
-    edge, up = {}, Axis(log=log, more={"scale": True})
+    up = Axis(log=log, more={"scale": True})
     if not any(y is not None for one in series for _, y in one.data):
         said = "0 throughout" if log else "W_svm is 0: no token strictly outranks another"
         if not series:
             said = "not recorded: the run is of an earlier version"
         words, up = [Word(said, left="center", top="middle")], replace(up, low=0.1, high=1)
     elif gap:
-        # A log axis has no place for 0: theory is its lower edge.
-        edge = {"lineStyle": {"type": "dashed", "color": "$ink"}}
-        words = [Word("theory: down to 0 ↓", left=70, bottom=50)]
+        # A log axis has no place for 0, where theory ends: no line says so, words do.
+        words = [Word("theory: on and on towards 0 ↘", left=70, bottom=50)]
     elif name.startswith(("cosine", "margin", "mass")):
         if name == "margin":  # how wrong an order was matters little
             lowest = min(y for one in series for _, y in one.data if y is not None)
-            up = replace(up, low=max(LOWEST, lowest))
+            up = replace(up, low=max(LOWEST, np.floor(lowest * 20) / 20))
         up = replace(up, high=1.05, more={"scale": True, "axisLabel": {"showMaxLabel": False}})
         level = Mark("theory: 1", y=1, place="insideStartTop")
         series[0] = replace(series[0], marks=[level])
@@ -136,7 +135,7 @@ def drawn(name: str, runs: Sequence[Shown], linear: bool) -> Picture:
             log=not linear,
             low="dataMin",
             high="dataMax",
-            more={"axisLine": {"onZero": False, **edge}},
+            more={"axisLine": {"onZero": False}},
         ),
         y=up,
         series=series,

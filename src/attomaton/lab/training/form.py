@@ -17,6 +17,7 @@ from attomaton.mechanics.experiment.arguments import (
     SCHEDULES,
     Settings,
     check_options,
+    factor_scale,
     learning_rate,
     loss_floors,
     own_options,
@@ -35,13 +36,15 @@ OPEN = ("optimizer",)  # others than those of the list may be typed: mirror:p wi
 # As Python and the command line have them, but for the records: the page draws steps on a log axis.
 NAMES = (
     "optimizer", "lr", "schedule", "eps", "beta1", "beta2", "steps", "seeds", "seed", "init", "loss", "head",
-    "batch_size",
+    "batch_size", "factorised",
 )  # fmt: skip
 USUAL = {x: "" if (usual := getattr(Settings, x)) is None else str(usual) for x in NAMES}
 USUAL["every"] = "log"
+# Of a large model steps of gradient descent are as small as its samples are many: its curves would stay flat.
+OF_LARGE = {"optimizer": "adam", "lr": "0.1", "steps": "300"}
 LABELS = {
     "lr": "lr (empty: usual)", "batch_size": "batch size", "every": "records", "eps": "ε (adam, ngd)",
-    "beta1": "β₁ (adam, muon)", "beta2": "β₂ (adam)",
+    "beta1": "β₁ (adam, muon)", "beta2": "β₂ (adam)", "factorised": "rank of W = K Qᵀ",
 }  # fmt: skip
 LARGE = 200_000  # pairs from which opening a model takes seconds and gigabytes
 PAIRS_A_SECOND, BYTES_A_PAIR = 1e6, 850  # measured on 5.8 million pairs
@@ -56,11 +59,15 @@ class Form:
     ):
         self.view, self.model, self._changed = view, model, changed
         self.fields: dict[str, ui.select | ui.input] = {}
+        large = self.pairs > LARGE
+        self.usual = USUAL | (OF_LARGE if large else {})
         with card("A new run"):
             with abreast().classes("fields"):
                 for name in USUAL:
                     self._field(name)
-                large = self.pairs > LARGE
+                self.keep = ui.input("watch after (tokens)", value=view.get("keep")[:200])
+                self.keep.props("dense outlined").classes("field-keep")
+                self.keep.on_value_change(lambda: view.put(keep=self.watched))
                 button("Start anyway" if large else "Start", start)
             if large:
                 note(self._warning()).classes("warning").props('role="note"')
@@ -70,6 +77,11 @@ class Form:
     def pairs(self) -> int:
         """Parameters: pairs of a last token and a token of its contexts."""
         return self.model.record.summary.pairs
+
+    @property
+    def watched(self) -> str | None:
+        """Last tokens whose snapshots are kept before all others."""
+        return str(self.keep.value or "").strip() or None
 
     def asked(self) -> Settings:
         """The settings of `train_run`, or the error the command line would give."""
@@ -89,6 +101,8 @@ class Form:
             name: _number(name, said[name]) for name in ("eps", "beta1", "beta2")
         }
         own_options(said["optimizer"], **own)
+        rank = _whole("factorised", said["factorised"])
+        factor_scale(said["optimizer"], rank, None, said["init"])
         rate = learning_rate(said["optimizer"], lr)
         step_sizes(1.0 if rate is None else rate, 1)
         loss_floors(0.0 if said["loss"] == "log" else None, said["optimizer"], 1)
@@ -100,14 +114,14 @@ class Form:
         return Settings(
             init=said["init"], optimizer=said["optimizer"], lr=lr, steps=steps,
             every="log" if said["every"] == "log" else None, head=said["head"], loss=said["loss"],
-            batch_size=batch_size, seeds=seeds, seed=seed, schedule=said["schedule"], **own,
+            batch_size=batch_size, seeds=seeds, seed=seed, schedule=said["schedule"], factorised=rank, **own,
         )  # fmt: skip
 
     def _field(self, name: str) -> None:
-        label, asked = LABELS.get(name, name), self.view.get(name, USUAL[name])[:40]
+        label, asked = LABELS.get(name, name), self.view.get(name, self.usual[name])[:40]
         if name in CHOICES:
             typed = name in OPEN
-            known = asked if typed or asked in CHOICES[name] else USUAL[name]
+            known = asked if typed or asked in CHOICES[name] else self.usual[name]
             field: ui.select | ui.input = ui.select(
                 list(dict.fromkeys((*CHOICES[name], known))), value=known, label=label,
                 new_value_mode="add-unique" if typed else None,
@@ -120,14 +134,15 @@ class Form:
 
     def _put(self, name: str) -> None:
         value = str(self.fields[name].value or "").strip()
-        self.view.put(**{name: None if value == USUAL[name] else value})
+        self.view.put(**{name: None if value == self.usual[name] else value})
         self._changed()
 
     def _warning(self) -> str:
         seconds, gigabytes = self.pairs / PAIRS_A_SECOND, self.pairs * BYTES_A_PAIR / 1e9
         return (
             f"This model has {self.pairs:,} pairs: opening it takes about {seconds:.0f} s, training it about "
-            f"{gigabytes:.1f} GB, and every step goes over all its samples. Begin with few steps and one seed."
+            f"{gigabytes:.1f} GB, and every step goes over all its samples. Begin with few steps and one seed. Adam "
+            "moves at once; steps of gradient descent are as small as the samples are many."
         )
 
 

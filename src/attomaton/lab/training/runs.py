@@ -20,12 +20,12 @@ from attomaton.disk.storage import check_folder, is_folder
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.model import ModelFolder
 from attomaton.folders.run import read_metrics
-from attomaton.jobs.train import train_run
+from attomaton.jobs.train import SNAPSHOT_MB, train_run
 from attomaton.lab.jobs import RUNNING, Job
 from attomaton.lab.kit.work import Work
 from attomaton.lab.shelf import Item, folder_id
 from attomaton.lab.view import Lab
-from attomaton.mechanics.experiment.arguments import Settings
+from attomaton.mechanics.experiment.arguments import SMALL, Settings
 from attomaton.mechanics.experiment.course import Arrays
 
 Setting = str | int | float | None
@@ -33,7 +33,8 @@ BROKEN = "broken off"  # of a run whose process was killed: nothing but its chec
 KINDS: dict[str, tuple[type, ...]] = {
     "lr": (float, int), "steps": (int,), "every": (int, str), "batch_size": (int,), "seeds": (int,),
     "seed": (int,), "context": (int,), "dimension": (int,), "eps": (float, int),
-    "beta1": (float, int), "beta2": (float, int),
+    "beta1": (float, int), "beta2": (float, int), "snapshots": (float, int), "factorised": (int,),
+    "init_scale": (float, int),
 }  # fmt: skip
 
 
@@ -51,6 +52,8 @@ class Asked:
     embeddings: str | None = None
     vocabulary: str | None = None
     dimension: int | None = None
+    snapshots: float | int = SNAPSHOT_MB
+    snapshots_of: str | None = None
 
     @property
     def options(self) -> dict[str, Setting]:
@@ -59,13 +62,20 @@ class Asked:
             **asdict(self.settings),
             **{name: getattr(self, name) for name in VECTORS},
             **self.reading.given,
+            "snapshots": None if self.snapshots == SNAPSHOT_MB else self.snapshots,
+            "snapshots_of": self.snapshots_of,
         }
         return {name: value for name, value in given.items() if value is not None}
 
     def words(self, out: Path | str) -> list[str]:
         """The command line of a run."""
-        given = self.options.items()
-        options = [x for k, v in given for x in (f"--{k.replace('_', '-')}", str(v))]
+        given = dict(self.options)
+        rank = given.pop("factorised", None)
+        options = [x for k, v in given.items() for x in (f"--{k.replace('_', '-')}", str(v))]
+        if rank is not None:
+            options += ["--factorised", *(() if rank is True else ("--rank", str(rank)))]
+        if given.get("init") == SMALL:  # what factors start from anyway
+            options[options.index("--init") : options.index("--init") + 2] = []
         return ["attomaton", "train", self.data, "-o", str(out), *options]
 
     def code(self, out: Path | str) -> tuple[str, str]:
@@ -74,7 +84,7 @@ class Asked:
         python = "".join(f"    {k}={v!r},\n" for k, v in given)
         return shlex.join(self.words(out)), (
             "from attomaton.corpus.reading import Reading\n"
-            "from attomaton.jobs.train import train_run\n\n"
+            "from attomaton.jobs.train import SNAPSHOT_MB, train_run\n\n"
             f"summary = train_run(\n    {self.data!r},\n    {str(out)!r},\n"
             f"    reading={self.reading!r},\n{python})\n"
             'print(*summary["final"], sep="\\n")'
@@ -219,7 +229,11 @@ def _broken_off(lab: Lab) -> list[TrainingRun]:
         except DataError:  # of no use to anyone; whoever runs the same again replaces it
             continue
         if isinstance(asked, dict) and "samples" in asked:
-            config = {k: asked[k] for k in ("data", *OPTIONS) if asked.get(k) is not None}
+            config = {
+                k: asked[k]
+                for k in ("data", *OPTIONS, *VECTORS, *READING, "snapshots", "snapshots_of")
+                if asked.get(k) is not None
+            }
             found.append(TrainingRun(folder_id(path), path.name, path, config, (BROKEN,)))
     return found
 
@@ -227,11 +241,16 @@ def _broken_off(lab: Lab) -> list[TrainingRun]:
 # Starting and resuming
 
 
-def start(lab: Lab, item: Item, model: Path, settings: Settings) -> Job[Going]:
-    """Train on a model's samples, in a new folder of the workspace."""
+def start(
+    lab: Lab, item: Item, model: Path, settings: Settings, watched: str | None = None
+) -> Job[Going]:
+    """Train on a model's samples, in a new folder of the workspace; `watched` are last tokens to keep snapshots of."""
     runs = lab.shelf.workspace.resolve() / "runs"
-    out = run_folder("train", {"data": str(model), **asdict(settings)}, runs)
-    return _launch(lab, item, out, Asked(str(model.resolve()), settings), _svm_norm(model))
+    out = run_folder(
+        "train", {"data": str(model), **asdict(settings), "snapshots_of": watched}, runs
+    )
+    asked = Asked(str(model.resolve()), settings, snapshots_of=watched)
+    return _launch(lab, item, out, asked, _svm_norm(model))
 
 
 def resume(lab: Lab, item: Item, run: TrainingRun) -> Job[Going]:
@@ -252,7 +271,12 @@ def asked_for(config: Mapping[str, Setting]) -> Asked:
         raise DataError("this run does not say which data it was trained on, so it cannot go on.")
     for name, value in config.items():
         kinds = KINDS.get(name, (str,))
-        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+        full = name == "factorised" and value is True  # of the full rank
+        if (
+            value is not None
+            and not full
+            and (not isinstance(value, kinds) or isinstance(value, bool))
+        ):
             raise DataError(f"config.toml: {name} = {value!r} is not what a run writes there.")
     needed = ("init", "optimizer", "steps", "head", "loss", "seeds", "seed")
     missing = [name for name in needed if config.get(name) is None]
@@ -261,6 +285,9 @@ def asked_for(config: Mapping[str, Setting]) -> Asked:
     settings: Any = {name: config[name] for name in OPTIONS if name in config}
     reading: Any = {name: config.get(name) for name in READING}
     vectors: Any = {name: config.get(name) for name in VECTORS}
+    if config.get("snapshots") is not None:
+        vectors["snapshots"] = config["snapshots"]
+    vectors["snapshots_of"] = config.get("snapshots_of")
     return Asked(str(config["data"]), Settings(**settings), Reading(**reading), **vectors)
 
 
@@ -281,6 +308,7 @@ def _launch(lab: Lab, item: Item, out: Path, asked: Asked, svm_norm: float | Non
             return train_run(
                 asked.data, out, reading=asked.reading, embeddings=asked.embeddings,
                 vocabulary=asked.vocabulary, dimension=asked.dimension,
+                snapshots=asked.snapshots, snapshots_of=asked.snapshots_of,
                 **asdict(asked.settings), progress=progress, watch=watch,
             )  # fmt: skip
 

@@ -28,6 +28,8 @@ from attomaton.lab.training.runs import (
     resume,
     start,
 )
+from attomaton.lab.training.watch import CSS as WATCH
+from attomaton.lab.training.watch import Watch
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.text.training import limit_words
 
@@ -39,7 +41,7 @@ class TrainingPage(Page):
     """One run, and maybe another beside it; the run may be the one that is being computed."""
 
     TITLE = "Train the layer and see it approach its limit"
-    CSS = CSS
+    CSS = CSS + WATCH
 
     def __init__(self, view: View):
         super().__init__(view)
@@ -55,8 +57,9 @@ class TrainingPage(Page):
             model = await self.view.model()
             if model is None:
                 return
-        self.form = self._form(model)
         self.job_place, self.shown_place, self.wrong = place(), place(), place()
+        self.watch = Watch(self.view)
+        self.form = self._form(model)
         self._controls()
         with ui.element("div").classes("grid2") as self.curves_place:
             self.curves = Curves()
@@ -106,6 +109,7 @@ class TrainingPage(Page):
         with self.view.checked(self.wrong):
             self.draw()
             self._results()
+        self.watch.show(None if self._going(self.run) is not None else self.run)
         self._list()
         self._says()
 
@@ -137,7 +141,7 @@ class TrainingPage(Page):
                 self.view.says("", "")
             else:
                 folder = str(self.form.model.folder.resolve())
-                self.view.says(*Asked(folder, settings).code("run"))
+                self.view.says(*Asked(folder, settings, snapshots_of=self.form.watched).code("run"))
 
     # Parts of the page
 
@@ -177,8 +181,6 @@ class TrainingPage(Page):
                 self._beside()
             shown = {k: v for k, v in run.config.items() if k != "data" and v is not None}
             note(" · ".join(f"{k} {v}" for k, v in shown.items()))
-            if run.command:
-                note(run.command).classes("mono")
 
     def _beside(self) -> None:
         others = {r.id: r.title for r in self.runs if self.run is None or r.id != self.run.id}
@@ -214,6 +216,8 @@ class TrainingPage(Page):
                 more["plain"] = how == ("log", "identity")
                 note(limit_words(named, outcome.limit_norm, outcome.final, **more))
             numbers(*self.run.finals())
+            if self.run.command:
+                note(self.run.command).classes("mono")
 
     def _list(self) -> None:
         """All runs of training, to choose from."""
@@ -236,7 +240,10 @@ class TrainingPage(Page):
     def _start(self) -> None:
         assert self.form is not None
         with self.view.checked(self.form.wrong):
-            self._began(start(self.lab, self.view.item, self.form.model.folder, self.form.asked()))
+            form = self.form
+            self._began(
+                start(self.lab, self.view.item, form.model.folder, form.asked(), form.watched)
+            )
 
     def _resume(self) -> None:
         assert self.run is not None

@@ -14,7 +14,7 @@ from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
 from attomaton.errors import DataError
 from attomaton.mechanics.experiment.arguments import record_steps
-from attomaton.mechanics.experiment.steps import Plan, State, build
+from attomaton.mechanics.experiment.steps import SNAPSHOT, Plan, State, build
 
 CHUNKS = 50  # pieces a run is cut into when somebody watches it
 KEEP_EVERY = 5.0  # seconds between checkpoints
@@ -35,13 +35,15 @@ class Checkpoint(Protocol):
 
 
 class Course(NamedTuple):
-    """How far training got, and what was measured where."""
+    """How far training got, and what was measured where; `seen` are the scores kept at all `stops`, of one seed."""
 
     state: State
     steps: np.ndarray
     records: dict[str, np.ndarray]
     seconds: dict[str, float]
     interrupted: bool
+    stops: np.ndarray
+    seen: np.ndarray | None
 
 
 def run_course(
@@ -52,10 +54,14 @@ def run_course(
     progress: Progress | None,
     watch: Watch | None,
     checkpoint: Checkpoint | None,
+    snapshots: np.ndarray | None = None,
 ) -> Course:
-    """Train to the end, or to a keyboard interrupt, one chunk of steps after the other."""
+    """Train to the end, or to a keyboard interrupt, one chunk of steps after the other.
+
+    `snapshots` are steps to stop at besides those of the records.
+    """
     with _between_steps() as interrupt:
-        return _course(plan, state, fixed, marks, progress, watch, checkpoint, interrupt)
+        return _course(plan, state, fixed, marks, progress, watch, checkpoint, interrupt, snapshots)
 
 
 @contextmanager
@@ -93,6 +99,7 @@ def _course(
     watch: Watch | None,
     checkpoint: Checkpoint | None,
     interrupt: Callable[[], None],
+    snapshots: np.ndarray | None,
 ) -> Course:
     import jax
 
@@ -101,6 +108,8 @@ def _course(
     looked = marks
     if plan.follow is not None:
         looked = np.union1d(marks, record_steps(int(marks[-1]), "log"))
+    if snapshots is not None:
+        looked = np.union1d(looked, snapshots)
     stops, size = _chunks(looked, watched)
     lengths = np.diff(stops, prepend=0, append=np.full(-len(stops) % size, stops[-1]))
     begin = perf_counter()
@@ -111,12 +120,20 @@ def _course(
     interrupted = False
     saved = None if checkpoint is None else checkpoint.load()
     if saved is not None:
-        state, parts = unpacked(saved, state, size)
+        seen_in = fixed[0][2]
+        wide = (
+            None
+            if seen_in is None
+            else len(seen_in.token if seen_in.pair is None else seen_in.pair)
+        )
+        state, parts = unpacked(saved, state, size, wide)
     kept = perf_counter()
     try:
         for first in range(len(parts) * size, len(stops), size):
             after, values = program(state, *fixed, lengths[first : first + size])
             values = {name: np.asarray(value) for name, value in values.items()}
+            if SNAPSHOT in values:  # of the first seed alone
+                values[SNAPSHOT] = values[SNAPSHOT][:1]
             state = after
             parts.append(values)
             interrupt()
@@ -138,14 +155,24 @@ def _course(
     state = jax.device_get(state)
     seconds = {"compile": compiled - begin, "run": perf_counter() - compiled}
     steps, records = joined(parts, stops, marks)
-    return Course(state, steps, records, seconds, interrupted)
+    seen = None
+    if snapshots is not None:
+        seen = np.concatenate([p[SNAPSHOT][0] for p in parts])[: len(stops)]
+    return Course(
+        state, steps, records, seconds, interrupted, stops[: sum(map(_width, parts))], seen
+    )
+
+
+def _width(part: Arrays) -> int:
+    return part["loss"].shape[1]
 
 
 def joined(
     parts: list[Arrays], stops: np.ndarray, marks: np.ndarray
 ) -> tuple[Int[np.ndarray, " records"], Arrays]:
     """The records of all chunks so far, without stops nobody asked for and the filling of the last chunk."""
-    records = {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
+    names = [name for name in parts[0] if name != SNAPSHOT]
+    records = {name: np.concatenate([p[name] for p in parts], axis=1) for name in names}
     steps = stops[: records["loss"].shape[1]]
     kept = np.flatnonzero(np.isin(steps, marks))
     return steps[kept], {name: value[:, kept] for name, value in records.items()}
@@ -161,8 +188,13 @@ def _packed(state: State, parts: list[dict[str, np.ndarray]]) -> Arrays:
     return {**named, **moments, **records}
 
 
-def unpacked(saved: Arrays, first: State, size: int) -> tuple[State, list[dict[str, np.ndarray]]]:
-    """What `_packed` was given; `first` is the state of a run that begins, `size` the width of a chunk's records."""
+def unpacked(
+    saved: Arrays, first: State, size: int, seen: int | None = None
+) -> tuple[State, list[dict[str, np.ndarray]]]:
+    """What `_packed` was given; `first` is the state of a run that begins, `size` the width of a chunk's records.
+
+    `seen` is how many scores a snapshot holds, None where none are kept.
+    """
     wanted = {"params": first.params, "step": first.step, "failed": first.failed}
     wanted |= {f"moment/{i}": m for i, m in enumerate(first.moments)}
     if not isinstance(first.followed, tuple):
@@ -171,8 +203,12 @@ def unpacked(saved: Arrays, first: State, size: int) -> tuple[State, list[dict[s
         name in saved and saved[name].shape == x.shape and saved[name].dtype == x.dtype
         for name, x in wanted.items()
     ]
-    shapes = {v.shape[:3] for k, v in saved.items() if k.startswith("record/")}
+    kept = f"record/{SNAPSHOT}"  # of one seed, where they are kept at all
+    shapes = {v.shape[:3] for k, v in saved.items() if k.startswith("record/") and k != kept}
     whole = len(shapes) == 1 and "record/loss" in saved
+    whole = whole and (kept in saved) == (seen is not None)
+    if whole and kept in saved:
+        whole = saved[kept].shape == (min(shapes)[0], 1, size, seen)
     if not all(fits) or not whole or min(shapes)[1:] != (len(first.step), size):
         raise DataError(
             "the checkpoint does not fit this run: it is damaged. Run the same again to start anew."

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
     from attomaton.mechanics.experiment.factors import Pairs
     from attomaton.mechanics.experiment.model import Problem
+    from attomaton.mechanics.experiment.snapshots import Seen
     from attomaton.mechanics.experiment.whole import Whole
 
-    Data = tuple[Problem | Whole, Pairs | None]  # the pairs: of factors that have no matrix W
+    # The pairs: of factors that have no matrix W. What is seen: where snapshots are kept.
+    Data = tuple[Problem | Whole, Pairs | None, Seen | None]
 
 Record = Callable[..., dict]
 Follow = Callable[..., Any]  # (what was kept, parameters, step, context) to what is kept
 CACHED = 2**20  # numbers of all problems together that a processor's cache holds
+SNAPSHOT = "snapshot"  # what scores are called among the values of a stop
 UNROLLED = 16  # quick steps of a whole corpus between two looks of a GPU at how it goes
 
 
@@ -203,9 +206,10 @@ def _advance(
 
     from attomaton.mechanics.experiment.factors import product, product_norm, pull_back_product
     from attomaton.mechanics.experiment.model import loss_and_gradient, spread
+    from attomaton.mechanics.experiment.snapshots import scores_seen
     from attomaton.mechanics.experiment.whole import Whole, whole_loss_and_gradient
 
-    problem, pairs = data
+    problem, pairs, seen_pairs = data
     if plan.batch_size is None and not isinstance(problem, Whole):
         problem = spread(problem)
     # A whole corpus has an order of its own, in which its scores are kept on the way.
@@ -261,6 +265,8 @@ def _advance(
             values["eps_free"] = _eps_free(plan, state, given.eps)
         if plan.record is not None:
             values |= _scalars(plan.record(weights(state.params), given.context))
+        if seen_pairs is not None:
+            values[SNAPSHOT] = scores_seen(weights(state.params), seen_pairs)
         return state, {k: jnp.where(state.failed == 0, v, jnp.nan) for k, v in values.items()}
 
     if whole is None:
@@ -313,7 +319,9 @@ def _scalars(values: dict) -> "dict[str, Array]":
     """What `record` returned, or an error that says what it should have been."""
     import jax.numpy as jnp
 
-    wrong = [k for k, v in values.items() if jnp.ndim(v) or k in ("loss", "norm", "eps_free")]
+    wrong = [
+        k for k, v in values.items() if jnp.ndim(v) or k in ("loss", "norm", "eps_free", SNAPSHOT)
+    ]
     if wrong:
         raise UsageError(
             f"record: {', '.join(map(repr, wrong))} must be scalars, under names other than "

@@ -56,6 +56,7 @@ from attomaton.mechanics.experiment.arguments import (
     step_sizes,
 )
 from attomaton.mechanics.experiment.course import Checkpoint, Watch, run_course
+from attomaton.mechanics.experiment.snapshots import Snapshots, seen_through, watched
 from attomaton.mechanics.experiment.steps import (
     Follow,
     Given,
@@ -99,6 +100,7 @@ class Training(Tabular):
     C: Float[np.ndarray, "sets vocab width"] | None = None  # general heads, one for each data set
     factors: Float[np.ndarray, "problems 2 width rank"] | None = None
     followed: np.ndarray | None = None  # what `follow` kept, one row for each problem
+    snapshots: Snapshots | None = None  # of the first problem, where they were asked for
 
     @property
     def limit_norm(self) -> str | float:
@@ -164,6 +166,8 @@ def train(
     watch: Watch | Any | None = None,
     checkpoint: Checkpoint | None = None,
     layout: str | Any | None = None,
+    snapshots: int | Any | None = None,
+    snapshots_of: Sequence[int] = (),
 ) -> Training:
     """Train one data set from `seeds` different starts, or a sequence of data sets, all at once.
 
@@ -205,6 +209,10 @@ def train(
     often, just before, with all records so far, as `Training` will hold them. A `checkpoint` keeps where
     the run stands, and a run that finds one goes on from there: with the same data and options it ends in
     the same parameters and records as if nothing had happened.
+
+    `snapshots` are bytes that scores kept on the way may take: of up to 201 steps evenly on a log axis, in single
+    precision, of the first seed of one data set, and of as many last tokens as fit: those of `snapshots_of`, by their
+    places in the vocabulary, then those with the most samples.
 
     `layout` is how the gradient is summed, "scatter" (any loss) or "gather" (the log-loss of one data set in pairs
     space, all samples at every step; faster on a GPU, and on a CPU from a million incidences on); by default what
@@ -256,6 +264,7 @@ def train(
             f"seeds={seeds} with a sequence of {len(sets)} data sets: seeds are for one data set. "
             "Repeat the data sets instead."
         )
+    room = _room(snapshots, many)
     B = len(sets) if many else seeds
     tables = embedding_tables(sets, embeddings, optimizer, factorised)
     heads = head_tables(sets, tables, head, seed)
@@ -285,9 +294,11 @@ def train(
         )  # fmt: skip
         pairs = pairs_of(sets, not many) if rank is not None and tables is None else None
         state = first_state(plan, padded(starts), () if follow is None else follow[1])
+        kept = watched(sets[0], steps, room, snapshots_of) if room else None
         course = run_course(
-            plan, state, ((problem, pairs), given), marks, progress, watch, checkpoint
-        )
+            plan, state, ((problem, pairs, seen_through(kept, tables)), given), marks, progress, watch, checkpoint,
+            None if kept is None else kept.steps,
+        )  # fmt: skip
         params = factors = np.asarray(course.state.params)
         if rank is not None:
             products = jax.vmap(product, (0, 0 if many else None))
@@ -309,7 +320,17 @@ def train(
         C=None if heads is None else padded(heads),
         factors=None if rank is None else factors,
         followed=None if follow is None else np.asarray(course.state.followed),
+        snapshots=None
+        if kept is None or course.seen is None
+        else kept.kept(course.stops, course.seen),
     )  # fmt: skip
+
+
+def _room(snapshots: int | Any | None, many: bool) -> int:
+    """Bytes that snapshots may take."""
+    if many and snapshots:
+        raise UsageError("snapshots with a sequence of data sets: they are kept of one data set.")
+    return 0 if snapshots is None else whole_number("snapshots", snapshots, least=0)
 
 
 def _recorded(rate: Float[np.ndarray, " problems"] | None) -> float | tuple[float, ...] | None:

@@ -134,7 +134,7 @@ def linear_ties(graph: PriorityGraph, features: Features) -> Ties:
     cycles = _unit(features.differences(*inside(graph)))
     basis = _span(cycles)
     across -= (across @ basis) @ basis.T
-    tied = ~_strict(across)
+    tied = ~strict_rows(across)
     if tied.any():
         basis = _span(np.concatenate([cycles, _unit(across[tied])]))
     return Ties(_by_residual(graph, features, basis), features, basis)
@@ -155,7 +155,7 @@ def _span(rows: Float[np.ndarray, "n rank"]) -> Float[np.ndarray, "rank span"]:
     return left[:, singular > SAME * max(1.0, singular.max(initial=0.0))]
 
 
-def _strict(rows: Float[np.ndarray, "n rank"]) -> Bool[np.ndarray, " n"]:
+def strict_rows(rows: Float[np.ndarray, "n rank"]) -> Bool[np.ndarray, " n"]:
     """Which differences are positive under some W that makes none of them negative.
 
     The point of their convex hull next to 0 decides: away from 0 it is positive on all of them; at 0 it is a positive

@@ -11,8 +11,10 @@ different $1 - p_s$ is smaller still. Any order is one contrary row away from a 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -91,6 +93,19 @@ def edge_rows(graph: PriorityGraph, samples: Samples) -> Int[np.ndarray, " edges
     return sum_by(edge[edge >= 0], rows, len(graph.edge_from)).astype(np.int64)
 
 
+class Steps(NamedTuple):
+    """Which components outrank which, written out: by one step (`upper`, `lower`), and by paths between those that
+    outrank something (`above`, `below`), each sorted; `before` has what is directly above each component, one after
+    the other, `many` of them."""
+
+    upper: Int[np.ndarray, " dag"]
+    lower: Int[np.ndarray, " dag"]
+    above: Int[np.ndarray, " paths"]
+    below: Int[np.ndarray, " paths"]
+    before: Int[np.ndarray, " dag"]
+    many: Int[np.ndarray, " components"]
+
+
 @dataclass(frozen=True, eq=False)
 class Reach:
     """Which components outrank which, for many questions at once.
@@ -99,6 +114,34 @@ class Reach:
     """
 
     graph: PriorityGraph
+
+    @classmethod
+    def joined(cls, graph: PriorityGraph, parts: Sequence[Steps]) -> "Reach":
+        """That of a graph whose edges nobody needs any more: from the `steps` of parts of it, in their order."""
+        n = len(graph.level)
+        first = row_pointer(np.array([len(part.many) for part in parts]))[:-1].tolist()
+        reach = cls(graph)
+        vars(reach).update(
+            _direct=np.concatenate([_key(x.upper, x.lower, i, n) for x, i in zip(parts, first, strict=True)]),
+            _path=np.concatenate([_key(x.above, x.below, i, n) for x, i in zip(parts, first, strict=True)]),
+            _above=(
+                row_pointer(np.concatenate([x.many for x in parts])),
+                np.concatenate([x.before + i for x, i in zip(parts, first, strict=True)]),
+            ),
+        )  # fmt: skip
+        return reach
+
+    def steps(self) -> Steps:
+        """What it rests on, written out."""
+        n = len(self.graph.level)
+        start, before = self._above
+        keys = (*self.graph.dag, self._path // n, self._path % n, before, np.diff(start))
+        return Steps(*(x.astype(np.int32) for x in keys))
+
+    @cached_property
+    def _direct(self) -> Int[np.ndarray, " dag"]:
+        """Single steps, as keys."""
+        return self.graph.dag_key
 
     @cached_property
     def _path(self) -> Int[np.ndarray, " paths"]:
@@ -134,7 +177,7 @@ class Reach:
         n, level = len(self.graph.level), self.graph.level
         order = np.argsort(upper * n + lower)  # neighbours are looked up in one place
         upper, lower = upper[order], lower[order]
-        found = _among(upper * n + lower, self.graph.dag_key)
+        found = _among(upper * n + lower, self._direct)
         open_ = np.flatnonzero(~found & (level[upper] + 1 < level[lower]))
         found[open_] = self.around(upper[open_], lower[open_])
         answer = np.empty_like(found)
@@ -151,6 +194,13 @@ class Reach:
         asked = np.repeat(np.arange(len(lower)), many)
         there = _among(upper[asked] * len(self.graph.level) + middle, self._path)
         return np.bincount(asked[there], minlength=len(lower)) > 0
+
+
+def _key(
+    upper: Int[np.ndarray, " n"], lower: Int[np.ndarray, " n"], first: int, many: int
+) -> Int[np.ndarray, " n"]:
+    """Steps of a part as keys among `many` components, the first of which is number `first` of them."""
+    return (upper.astype(np.int64) + first) * many + lower + first
 
 
 def _among(key: Int[np.ndarray, " n"], known: Int[np.ndarray, " known"]) -> Bool[np.ndarray, " n"]:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError
@@ -55,6 +53,9 @@ def all_tied(
     pairs, width = len(graph.pair_last), embeddings.E.shape[1]
     if len(graph.edge_from) < 2 * _coordinates(graph, width) or pairs * width > MOST_NUMBERS:
         return None  # fewer differences than that hardly ever tie everything
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     edges = coo_array(
         (np.ones(len(graph.edge_from)), (graph.edge_from, graph.edge_to)), shape=(pairs, pairs)
     )

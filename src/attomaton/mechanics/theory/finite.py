@@ -10,6 +10,7 @@ $S_{fin} = \mathrm{span}\{(e_i - e_j)e_k^\top : i \asymp j\}$, and the loss of t
 samples, is the floor $L^*$ of the loss of training.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
@@ -140,7 +141,7 @@ def finite_component(
     worst = float(np.abs(look.gradient / choices.group_weight[choices.group]).max(initial=0.0))
     off = float(error.max(initial=0.0))
     if not (worst <= CERTIFIED and off <= KNOWN):
-        _refuse(graph, items, choices, int(np.argmax(error)) if len(error) else 0, worst, off)
+        refuse(graph, items, choices, int(np.argmax(error)) if len(error) else 0, worst, off)
     log_pi = np.zeros(len(graph.pair_last))
     log_pi[items] = theta
     subspace = FiniteSubspace(graph, embeddings)
@@ -158,7 +159,7 @@ def finite_component(
     )
 
 
-def _refuse(
+def refuse(
     graph: PriorityGraph,
     items: Int[np.ndarray, " items"],
     choices: Choices,
@@ -307,7 +308,9 @@ def luce_fit(choices: Choices) -> Fit:
     return Fit(theta, error + 4 * EPS * np.abs(theta).max(initial=0.0))
 
 
-def _noise(part: Choices, theta: Float[np.ndarray, " items"]) -> Float[np.ndarray, " groups"]:
+def relative_rounding(
+    part: Choices, theta: Float[np.ndarray, " items"]
+) -> Float[np.ndarray, " groups"]:
     """The relative rounding error of a choice probability, at most, in each group."""
     score = np.abs(theta[part.item]) + part.log_count
     largest = np.zeros(len(part.group_weight))
@@ -326,10 +329,10 @@ def _large_error(part: Choices, theta: Float[np.ndarray, " items"]) -> float:
     leaves = part.weight * np.add.reduceat(p, part.start[:-1])
     # Sorted by item, sums are added up pairwise: their rounding does not grow with their length.
     enters, leaves = (
-        _pairwise(part.item, enters, len(theta)),
-        _pairwise(part.winner, leaves, len(theta)),
+        pairwise_sums(part.item, enters, len(theta)),
+        pairwise_sums(part.winner, leaves, len(theta)),
     )
-    noise = (_noise(part, theta)[0] + 64 * EPS) * (enters + leaves)
+    noise = (relative_rounding(part, theta)[0] + 64 * EPS) * (enters + leaves)
     losers = np.flatnonzero(p > 0)
     of = part.choice_of[losers]
     conductance = part.weight[of] * p[losers] * won[of]
@@ -337,7 +340,7 @@ def _large_error(part: Choices, theta: Float[np.ndarray, " items"]) -> float:
     return 2 * bound if 4 * bound < np.log(2) else np.inf
 
 
-def _pairwise(
+def pairwise_sums(
     index: Int[np.ndarray, " n"], value: Float[np.ndarray, " n"], size: int
 ) -> Float[np.ndarray, " size"]:
     """As `sum_by`, each sum added up in halves."""
@@ -364,7 +367,7 @@ def _settle(choices: Choices, theta: Float[np.ndarray, " items"], most: int = 20
         size = np.bincount(part.group)
         step, doubt, leap = _careful_step(part, theta[items], n < LEAPS)
         width = _group_max(part, step) + _group_max(part, -step)
-        error[groups] = _distance(width + doubt, size)
+        error[groups] = distance(width + doubt, size)
         moving = leap | (width > np.maximum(SETTLED, doubt))
         head = part.start[:-1]
         inside = np.maximum.reduceat(step[part.item], head) - np.minimum.reduceat(
@@ -382,7 +385,7 @@ def _settle(choices: Choices, theta: Float[np.ndarray, " items"], most: int = 20
     return Fit(theta, error)
 
 
-def _distance(
+def distance(
     step: Float[np.ndarray, " groups"], size: Int[np.ndarray, " groups"]
 ) -> Float[np.ndarray, " groups"]:
     """A bound on the distance to the optimum from one on the Newton step; infinite where the step is too long."""
@@ -415,7 +418,7 @@ def _careful_step(
     at = place(part.item[losers], part.winner[part.choice_of[losers]])
     flow = sum_by(at, (part.entry_weight * p)[losers], total)
     noise = EPS * np.bincount(at, minlength=total)
-    noise += np.repeat(_noise(part, theta)[order], padded[order] ** 2)
+    noise += np.repeat(relative_rounding(part, theta)[order], padded[order] ** 2)
     half = square_root(part, p)
     H = (half.T @ half).tocoo()
     between = H.row != H.col
@@ -569,24 +572,39 @@ def solve_sparse(
     g: Float[np.ndarray, " size"],
     scale: float,
 ) -> Float[np.ndarray, " size"]:
-    """One group's step by conjugate gradients, the constant direction filled in as in the dense case.
-
-    The Hessian is diagonal − halfᵀ half and never built. Far from the answer three digits of a Newton step are
-    worth having (with one, an item that wins most of its choices runs away); near it, enough for the steps to
-    converge faster than any fixed rate.
-    """
-    from scipy.sparse import diags_array
-    from scipy.sparse.linalg import LinearOperator, cg
-
-    n, fill = len(g), diagonal.mean()
+    """One group's step by conjugate gradients: the Hessian is diagonal − halfᵀ half and never built."""
     flip = half.T.tocsr()
-    filled = LinearOperator(
-        (n, n),
-        matvec=lambda v: diagonal * v - flip @ (half @ v) + fill * v.mean(),
-        dtype=np.float64,
-    )
+    return conjugate_gradients(lambda way: flip @ (half @ way), diagonal, g, scale)
+
+
+def conjugate_gradients(
+    push: Callable[[Float[np.ndarray, " size"]], Float[np.ndarray, " size"]],
+    diagonal: Float[np.ndarray, " size"],
+    g: Float[np.ndarray, " size"],
+    scale: float,
+) -> Float[np.ndarray, " size"]:
+    """The step of one group whose Hessian is its diagonal minus what `push` does, the constant direction filled in.
+
+    Far from the answer three digits of a Newton step are worth having (with one, an item that wins most of its choices
+    runs away); near it, enough for the steps to converge faster than any fixed rate.
+    """
+    fill, share = diagonal.mean(), 1.0 / diagonal
     digits = float(np.clip(np.abs(g).max() / scale, 1e-8, 1e-3))
-    x, _ = cg(filled, g, rtol=digits, maxiter=10 * n, M=diags_array(1.0 / diagonal))
+    enough = digits * float(np.linalg.norm(g))
+    # Written out: a general solver spends more time between the products of small matrices than in them.
+    x, rest, way, before = np.zeros(len(g)), g.astype(np.float64), np.zeros(len(g)), 1.0
+    for _ in range(10 * len(g)):
+        if np.linalg.norm(rest) <= enough:
+            break
+        scaled = share * rest
+        now = np.dot(rest, scaled)
+        way *= now / before
+        way += scaled
+        pushed = diagonal * way - push(way) + fill * way.mean()
+        length = now / np.dot(way, pushed)
+        x += length * way
+        rest -= length * pushed
+        before = now
     return x
 
 

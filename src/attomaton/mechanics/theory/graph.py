@@ -17,7 +17,11 @@ from attomaton.base.face import Tabular
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import AssumptionError, UsageError, counted, nearest, visible
-from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by
+from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by, unique_inverse
+
+TABLED = (
+    64  # times a last token comes, on average, from which on its pairs are looked up in a table
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +54,7 @@ class PriorityGraph(Tabular):
     @cached_property
     def last_tokens(self) -> Int[np.ndarray, " lasts"]:
         """The last tokens that have a graph, ascending."""
-        return np.unique(self.pair_last)
+        return self.pair_last[np.flatnonzero(np.diff(self.pair_last, prepend=-1))]
 
     @cached_property
     def component_size(self) -> Int[np.ndarray, " components"]:
@@ -188,11 +192,32 @@ class PriorityGraph(Tabular):
         self, last: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
     ) -> Int[np.ndarray, " n"]:
         """The indices of many pairs at once; −1 where no sample holds both tokens."""
+        if not len(self._pair_key):
+            return np.full(len(last), -1)
+        if len(last) and (last[1:] >= last[:-1]).all():
+            head = np.flatnonzero(np.diff(last, prepend=-2))
+            if len(last) > TABLED * len(head):
+                return self._looked_up(last, token, head)
         key = last.astype(np.int64) * len(self.vocabulary) + token
-        at = np.searchsorted(self._pair_key, key)
-        known = (at < len(self._pair_key)) & (token >= 0) & (last >= 0)
-        known[known] = self._pair_key[at[known]] == key[known]
+        at = np.minimum(np.searchsorted(self._pair_key, key), len(self._pair_key) - 1)
+        known = (self._pair_key[at] == key) & (token >= 0) & (last >= 0)
         return np.where(known, at, -1)
+
+    def _looked_up(
+        self, last: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"], head: Int[np.ndarray, " m"]
+    ) -> Int[np.ndarray, " n"]:
+        """The same where last tokens ascend, each of them many times: a small table for each of them is quicker."""
+        at = np.full(len(self.vocabulary) + 1, -1)  # its last place is that of no token
+        found = np.empty(len(last), np.int64)
+        spans = np.searchsorted(self.pair_last, [last[head], last[head] + 1]).T.tolist()
+        for (lo, hi), begin, end in zip(
+            spans, head.tolist(), [*head[1:].tolist(), None], strict=True
+        ):
+            here = self.pair_token[lo:hi]
+            at[here] = np.arange(lo, hi)
+            found[begin:end] = at[token[begin:end]]
+            at[here] = -1
+        return found
 
     def tied(self, last: int, i: int, j: int) -> bool:
         """i ≍ j: whether paths lead from i to j and back for this last token, or dependent embeddings tie them."""
@@ -308,7 +333,7 @@ def build_graph(samples: Samples) -> PriorityGraph:
     own = samples.token == samples.label[owner]
     label_pair = pair[own]  # one per sample: a label occurs in its context
     start, end = label_pair[owner[~own]], pair[~own]
-    edge, which = np.unique(start * np.int64(len(key)) + end, return_inverse=True)
+    edge, which = unique_inverse(start * np.int64(len(key)) + end)
     weight = sum_by(which, samples.weight[owner[~own]], len(edge))
     edge_from, edge_to = edge // len(key), edge % len(key)
     matrix = csr_array((np.ones(len(edge), bool), (edge_from, edge_to)), shape=(len(key), len(key)))
@@ -337,7 +362,8 @@ def _numbered(
     """Components numbered by (last token, level, first token), and their levels."""
     level = _levels(component[edge_from], component[edge_to], count)
     # A pair's index already sorts by both ends.
-    head = np.unique(component, return_index=True)[1]
+    head = np.empty(count, np.int64)
+    head[component[::-1]] = np.arange(len(component))[::-1]  # of several the first, so written last
     order = np.lexsort((head, level, pair_last[head]))
     rank = np.empty(count, np.int64)
     rank[order] = np.arange(count)

@@ -14,14 +14,14 @@ The log-odds $\log p_i/(1-p_i)$ of a token's share among others have the gradien
 the others among themselves (delta method); so the interval of a share stays between 0 and 1.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
 from attomaton.corpus.samples import Samples
@@ -43,6 +43,7 @@ from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.numerics import ragged_indices, row_pointer, sum_by, unit_scale
 
 LEVEL = 0.95  # of every interval
+NORMAL = 1.959963984540054  # how many standard errors one reaches to either side: the normal quantile at 97.5 %
 INVERTED = 8192  # tokens in a component up to which its covariance is written out (half a gigabyte)
 SOLVED = 512  # tokens in a component above which a few odds are quicker by conjugate gradients
 TOGETHER = 1 << 20  # entries of all covariances written out together
@@ -201,10 +202,10 @@ class StandardErrors(Tabular):
         start = row_pointer(np.where(self._size <= INVERTED, self._size**2, 0))
         V = np.empty(start[-1])
         for block in covariances(self.choices, self.theta):
-            each = ragged_indices(start[block.group], self._size[block.group] ** 2)
-            V[each] = block.information.ravel()
+            for group, found in zip(block.group.tolist(), block.information, strict=True):
+                V[start[group] : start[group + 1]] = found.ravel()
         return Covariances(
-            self._number, self.theta, self.choices.group, row_pointer(self._size), start, V
+            self._number, self.theta, self.choices.group, row_pointer(self._size), start, (V,)
         )
 
     def scores(self) -> list[Interval]:
@@ -297,7 +298,8 @@ class Covariances:
     """The covariances of all components of a limit or a part of it, one after the other.
 
     `number` is the item of each pair (−1 where it is not tied), `theta` and `group` are those of items, `first` is the
-    first item of each component and `start` where its covariance begins in `V`: one too large has no room there.
+    first item of each component and `start` where its covariance begins in `V`: one too large has no room there. `V`
+    may be in pieces, each of whole components.
     """
 
     number: Int[np.ndarray, " pairs"]
@@ -305,7 +307,25 @@ class Covariances:
     group: Int[np.ndarray, " items"]
     first: Int[np.ndarray, " groups_and_one"]
     start: Int[np.ndarray, " groups_and_one"]
-    V: Float[np.ndarray, " entries"]
+    V: tuple[Float[np.ndarray, " _"], ...]
+
+    @classmethod
+    def joined(cls, parts: Sequence["Covariances"]) -> "Covariances":
+        """Those of parts that follow each other; `V` stays where it is."""
+        item, group, entry = (
+            row_pointer(np.array(x))[:-1].tolist()
+            for x in zip(
+                *((len(c.theta), len(c.first) - 1, c.start[-1]) for c in parts), strict=True
+            )
+        )
+        return cls(
+            np.concatenate([np.where(c.number < 0, -1, c.number + i) for c, i in zip(parts, item, strict=True)]),
+            np.concatenate([c.theta for c in parts]),
+            np.concatenate([c.group + i for c, i in zip(parts, group, strict=True)]),
+            np.concatenate([[0], *(c.first[1:] + i for c, i in zip(parts, item, strict=True))]),
+            np.concatenate([[0], *(c.start[1:] + i for c, i in zip(parts, entry, strict=True))]),
+            tuple(piece for c in parts for piece in c.V),
+        )  # fmt: skip
 
     def shares(
         self, pairs: Int[np.ndarray, "rows mixed"], count: Int[np.ndarray, "rows mixed"]
@@ -318,23 +338,40 @@ class Covariances:
         group = self.group[item[:, 0]]
         theta = self.theta[item]
         mass = count * np.exp(theta - theta.max(axis=1, keepdims=True))
-        rest = mass @ (1.0 - np.eye(k))  # by the others' own sum, as for one context
+        # By the others' own sum, as for one context. Not by a matrix product: BLAS adds a single row in another order.
+        rest = (mass[:, None, :] * (1.0 - np.eye(k))).sum(axis=2)
         contrast = -mass[:, None, :] / rest[:, :, None]
         contrast[:, np.arange(k), np.arange(k)] = 1.0
-        first, size = self.first[group], np.diff(self.first)[group]
-        written = self.start[group + 1] > self.start[group]
-        at = item - first[:, None]
-        here = (
-            self.start[group][:, None, None] + at[:, :, None] * size[:, None, None] + at[:, None, :]
-        )
-        covariance = (
-            self.V[np.where(written[:, None, None], here, 0)] if written.any() else contrast
-        )
+        at, size = item - self.first[group][:, None], np.diff(self.first)[group]
+        written = self.written(group)
+        inside = at[:, :, None] * size[:, None, None] + at[:, None, :]
+        covariance = self._entries(group, np.where(written[:, None, None], inside, 0))
         se = _root(((contrast @ covariance) * contrast).sum(axis=2))
-        reach = np.where(written[:, None], _normal() * se, np.nan)
+        reach = np.where(written[:, None], NORMAL * se, np.nan)
         odds = mass / rest
         low, high = odds * np.exp(-reach), odds * np.exp(reach)
         return low / (1 + low), high / (1 + high)
+
+    def written(self, group: Int[np.ndarray, " rows"]) -> Bool[np.ndarray, " rows"]:
+        """Whether the covariance of a component is there."""
+        return self.start[group + 1] > self.start[group]
+
+    def _entries(
+        self, group: Int[np.ndarray, " rows"], inside: Int[np.ndarray, "rows mixed mixed"]
+    ) -> Float[np.ndarray, "rows mixed mixed"]:
+        """Entries of covariances, by where they are in those of their components."""
+        begin = row_pointer(np.array([len(piece) for piece in self.V]))
+        # A component without room may stand at the end of all.
+        of = np.minimum(np.searchsorted(begin, self.start[group], "right") - 1, len(self.V) - 1)
+        inside = (
+            inside + np.where(self.written(group), self.start[group] - begin[of], 0)[:, None, None]
+        )
+        found = np.full(inside.shape, np.nan)
+        for piece in np.unique(of).tolist():
+            rows = of == piece
+            if len(self.V[piece]):
+                found[rows] = self.V[piece][inside[rows]]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,13 +379,13 @@ class SoftErrors:
     """The standard errors of a limit in parts of whole last tokens, each made when it is first asked for.
 
     Part i holds the last tokens from `lasts[i]` on, and the pairs from `pairs[i]` on; `errors` makes what is known of
-    it, `covariances` may find what was made of that before.
+    it. `whole` are the covariances of all parts, where they were made before.
     """
 
     lasts: Int[np.ndarray, " parts"]
     pairs: Int[np.ndarray, " parts"]
     errors: Callable[[int], StandardErrors]
-    covariances: Callable[[int], Covariances | None] = lambda part: None
+    whole: Covariances | None = None
     _made: dict[int, Covariances] = field(default_factory=dict)
 
     def intervals(
@@ -362,47 +399,37 @@ class SoftErrors:
         low, high = np.full(len(pair), np.nan), np.full(len(pair), np.nan)
         size = np.diff(start)
         part = np.searchsorted(self.lasts, last, "right") - 1
-        key = part * (int(size.max(initial=0)) + 1) + size
+        key = size if self.whole else part * (int(size.max(initial=0)) + 1) + size
         order = np.argsort(key, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(key) else ():
             p, k = int(part[rows[0]]), int(size[rows[0]])
+            made, first = (self.whole, 0) if self.whole else (self._of(p), int(self.pairs[p]))
             for some in np.split(rows, range(many := max(1, TOGETHER // k**2), len(rows), many)):
                 at = start[some][:, None] + np.arange(k)
-                low[at], high[at] = self._shares(p, pair[at] - self.pairs[p], count[at])
+                pairs = pair[at] - first
+                low[at], high[at] = made.shares(pairs, count[at])
+                large = ~made.written(made.group[made.number[pairs[:, 0]]])
+                for q in np.unique(part[some[large]]).tolist():
+                    errors = self.errors(q)
+                    for each in at[large & (part[some] == q)]:
+                        found = errors.shares(pair[each] - self.pairs[q], count[each])
+                        low[each], high[each] = [x.low for x in found], [x.high for x in found]
         return low, high
 
-    def _shares(
-        self, p: int, pairs: Int[np.ndarray, "rows mixed"], count: Int[np.ndarray, "rows mixed"]
-    ) -> tuple[Float[np.ndarray, "rows mixed"], Float[np.ndarray, "rows mixed"]]:
+    def _of(self, p: int) -> Covariances:
         if p not in self._made:
-            self._made[p] = self.covariances(p) or self.errors(p).covariances()
-        made = self._made[p]
-        low, high = made.shares(pairs, count)
-        group = made.group[made.number[pairs[:, 0]]]
-        large = np.flatnonzero(made.start[group] == made.start[group + 1])
-        if not len(large):
-            return low, high
-        errors = self.errors(p)
-        for row in large.tolist():
-            found = errors.shares(pairs[row], count[row])
-            low[row], high[row] = [x.low for x in found], [x.high for x in found]
-        return low, high
-
-
-def _normal() -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + LEVEL) / 2))
+            self._made[p] = self.errors(p).covariances()
+        return self._made[p]
 
 
 def quantiles(
     choices: Choices, sequence: Int[np.ndarray, " choices"] | None
 ) -> Float[np.ndarray, " groups"]:
     """How many standard errors an interval reaches, in each component; NaN where one sequence is all there is."""
+    if sequence is None:
+        return np.full(len(choices.group_weight), NORMAL)
     from scipy.special import stdtrit
 
-    if sequence is None:
-        return np.full(len(choices.group_weight), _normal())
     many = int(sequence.max(initial=0)) + 1
     known = np.unique(choices.group_of_choice * many + sequence) // many
     # SciPy gives NaN for no degree of freedom, which is what is wanted.
@@ -481,6 +508,8 @@ def _clustered_mean(
 
 def mean_interval(value: float, se: float, degrees: float = np.inf) -> Interval:
     """The interval of a mean, by Student's t where the error has few degrees of freedom."""
+    if np.isinf(degrees):
+        return Interval(value, se, value - NORMAL * se, value + NORMAL * se)
     from scipy.special import stdtrit
 
     reach = float(stdtrit(degrees, (1 + LEVEL) / 2)) * se if degrees > 0 else np.nan
@@ -504,6 +533,13 @@ def covariances(
     first = row_pointer(size)[:-1]
     p = luce_loss(choices, theta).p
     diagonal = sum_by(choices.item, choices.entry_weight * p, len(theta))
+    if sequence is None and len(size) == 1 and len(choices.winner) * size[0] <= TOGETHER:
+        # Of one small component, for a single answer: not worth loading a library of sparse matrices.
+        M = np.zeros((len(choices.winner), size[0]))
+        M[choices.choice_of, choices.item] = np.sqrt(choices.entry_weight) * p
+        V = _inverse((np.diag(diagonal) - M.T @ M)[None]) * scale[:, None, None]
+        yield Block(np.zeros(1, np.int64), np.arange(size[0])[None], V, None)
+        return
     half = _Rows(square_root(choices, p), choices.group_of_choice)
     scores = None if sequence is None else _scores(choices, p, sequence)
     for s in np.unique(size[size <= INVERTED]):
@@ -590,7 +626,7 @@ def _inverse(H: Float[np.ndarray, "groups size size"]) -> Float[np.ndarray, "gro
         V = np.stack([_large_inverse(block + f) for block, f in zip(H, fill, strict=True)])
     V -= 1.0 / trace[:, None, None]
     # Foster 1949: conductances times resistances of all edges add up to size − 1.
-    off = np.abs((H * V).sum(axis=(1, 2)) - (s - 1))
+    off = np.abs(np.einsum("gij,gij->g", H, V) - (s - 1))
     V[~(off <= FOSTER * (s - 1))] = np.nan
     return V
 

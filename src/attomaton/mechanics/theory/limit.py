@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular, figure_of
+from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
@@ -26,7 +27,7 @@ from attomaton.mechanics.theory.extremes import all_tied, tied_apart
 from attomaton.mechanics.theory.finite import FiniteComponent, finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.information import StandardErrors, luce_errors
-from attomaton.mechanics.theory.interior import mixed
+from attomaton.mechanics.theory.mixed import mixed
 from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_limit
 from attomaton.mechanics.theory.svm import COUPLED_PAIRS, GraphSVM, graph_svm
 from attomaton.results import absent
@@ -298,6 +299,7 @@ def solve_limit(
     keys: Table | None = None,
     queries: Table | None = None,
     support: Table | None = None,
+    progress: Progress = quiet,
 ) -> Limit:
     """The limit of training on these samples.
 
@@ -309,7 +311,8 @@ def solve_limit(
     Instead of samples a linear decoder may be given, whose logits for context j are keys · W queries[j]: `queries` are
     the vectors of contexts, `keys` those of tokens (without them the standard basis), and `support[j, v]` says how
     often token v came after context j, 0 outside its support.
-    `stage(name, None)` is called when a stage begins and `stage(name, seconds)` when it ends.
+    `stage(name, None)` is called when a stage begins and `stage(name, seconds)` when it ends; `progress` is told how
+    far the one is that may take minutes, where embeddings tie some differences and leave some strict.
 
     >>> from attomaton.corpus.windows import samples_from_sequences
     >>> limit = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
@@ -349,7 +352,7 @@ def solve_limit(
         svm = timed("svm", graph_svm, graph, samples)
     elif (apart := timed("svm", tied_apart, graph, samples, embeddings)) is not None:
         graph, finite, svm = apart
-    elif (both := timed("ties", mixed, graph, samples, embeddings)) is not None:
+    elif (both := timed("ties", mixed, graph, samples, embeddings, progress)) is not None:
         graph, finite, svm = both
     else:
         features = timed("ties", pair_features, graph, embeddings)
@@ -357,14 +360,14 @@ def solve_limit(
         graph = ties.graph
         finite = timed("luce", dependent_finite, ties, samples)
         svm = timed("svm", dependent_svm, ties, samples)
-    _check_finite(graph, finite, svm)
+    check_finite(graph, finite, svm)
     direction = None
     if norm != "frobenius":
         direction = timed("norm", norm_limit, graph, samples, embeddings, norm)
     return Limit(samples, graph, svm, finite, embeddings, direction)
 
 
-def _check_finite(graph: PriorityGraph, finite: FiniteComponent, svm: GraphSVM) -> None:
+def check_finite(graph: PriorityGraph, finite: FiniteComponent, svm: GraphSVM) -> None:
     """Refuse an answer that holds a number no file could: a certificate can be right about the rest."""
     found: dict[str, float | np.ndarray] = {
         "loss floor": finite.loss_floor, "‖W_fin‖": finite.norm, "‖W_svm‖": svm.norm,

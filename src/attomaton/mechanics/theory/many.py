@@ -273,9 +273,7 @@ def answer_many(
     """
     n = len(length)
     last = ids[np.cumsum(length) - 1]
-    # Neighbours share their last token, so that pairs are looked up in few places.
-    by_last = np.argsort(last, kind="stable")
-    row, token, count, place = _distinct(ids, length, by_last, len(limit.graph.vocabulary))
+    row, token, count, place = _distinct(ids, length, last, len(limit.graph.vocabulary))
     pair = limit.graph.pairs(last[row], token)
     if in_order:  # contexts lie end to end: the order of places is that of rows
         back = np.full(len(ids), -1)
@@ -311,25 +309,30 @@ def answer_many(
 def _distinct(
     ids: Int[np.ndarray, " tokens"],
     length: Int[np.ndarray, " rows"],
-    order: Int[np.ndarray, " rows"],
+    last: Int[np.ndarray, " rows"],
     K: int,
 ) -> tuple[Any, Any, Any, Any]:
-    """The distinct known tokens of rows, in some `order` of rows, then ascending: row, token, count, first place."""
-    rank = np.empty(len(length), np.int64)
-    rank[order] = np.arange(len(length))
+    """The distinct known tokens of rows: row, token, count, first place.
+
+    By last token, then by token: pairs that follow each other are found quickly.
+    """
     known = np.flatnonzero(ids >= 0)
-    bits, for_place = max(K - 1, 1).bit_length(), len(ids).bit_length()
-    key = np.repeat(rank, length)[known] << bits | ids[known]
-    if bits + for_place + len(length).bit_length() < 63:
+    row = np.repeat(np.arange(len(length)), length)
+    bits, for_place = K.bit_length(), len(ids).bit_length()
+    key = (last + 1)[row[known]] << bits | ids[known]
+    if 2 * bits + for_place < 63:
         # Places go along in the last bits: sorting alone is many times faster than finding the order.
         key = np.sort(key << for_place | known)
         key, place = key >> for_place, key & ((1 << for_place) - 1)
     else:
         along = np.argsort(key, kind="stable")
         key, place = key[along], known[along]
-    head = np.flatnonzero(np.diff(key, prepend=-1))
-    count, key = np.diff(head, append=len(key)), key[head]
-    return order[key >> bits], key & ((1 << bits) - 1), count, place[head]
+    row = row[place]
+    new = np.ones(len(key), bool)
+    new[1:] = (key[1:] != key[:-1]) | (row[1:] != row[:-1])
+    head = np.flatnonzero(new)
+    count = np.diff(head, append=len(key))
+    return row[head], key[head] & ((1 << bits) - 1), count, place[head]
 
 
 def with_reasons(answers: Answers) -> Answers:

@@ -23,7 +23,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.numerics import inner, row_pointer, scramble, shortened, sum_by
+from attomaton.numerics import inner, row_pointer, scramble, shortened, sum_by, unique_inverse
 from attomaton.results import KKT
 
 CERTIFIED = 1e-8  # residual above which an answer is an error
@@ -215,7 +215,7 @@ def merged_nodes(graph: PriorityGraph) -> Nodes:
     size = np.bincount(node, graph.component_size, count).astype(np.int64)
     last = np.zeros(count, np.int64)
     last[node] = graph.component_last
-    edge, which = np.unique(node[a] * count + node[b], return_inverse=True)
+    edge, which = unique_inverse(node[a] * count + node[b])
     start, end = edge // max(count, 1), edge % max(count, 1)
     return Nodes(node, size, last, start, end, which, graph.component_size[b] / size[node[b]])
 

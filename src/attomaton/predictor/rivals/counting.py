@@ -18,18 +18,17 @@ SUPPORTS = (1, 2, 4, 16)  # and of how often it occurred
 
 @dataclass(frozen=True, eq=False)
 class NGram:
-    """Kneser–Ney up to some order (all of them without one)."""
+    """Kneser–Ney."""
 
     model: KneserNey
-    order: int | None = None
     buckets: int = 1
 
     def on(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> Sparse:
         """One layer for each order above the first, every value times what longer histories leave of it."""
         model = self.model
-        levels = model.levels[: self.order]
+        levels = model.levels
         recent = histories_of(windows, rows, max(model.order - 1, 1))
-        history = model.histories(recent)[:, : len(levels)]
+        history = model.histories(recent)
         left = np.ones(len(rows))  # what all longer histories leave
         layers = []
         for n in range(len(levels) - 1, 0, -1):

@@ -5,7 +5,7 @@ are two sets of weights, both fitted on validation windows: one over the whole v
 tokens of the context where the label is one of them. So both questions are answered as well as a rival can.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,10 +17,20 @@ from attomaton.corpus.windows import Windows
 from attomaton.predictor.bags import Bags, bags_of
 from attomaton.predictor.measured import RANKS, Measured, joined, measure, ranked
 from attomaton.predictor.rivals.mixing import Weights, fit_weights
-from attomaton.predictor.rivals.spreads import Component, Dense, Spread
+from attomaton.predictor.rivals.spreads import (
+    Component,
+    Dense,
+    Listable,
+    Listed,
+    Listing,
+    Spread,
+    listing,
+)
 
 BLOCK = 2048  # windows whose histories are looked up at a time
 CELLS = 1 << 19  # probabilities of one component that are dense at a time
+LISTED = 1 << 22  # cells that listed ones stand for at a time
+ALWAYS = 128  # tokens of the base that are always listed: more than can come before the last rank that counts
 MOST = 40_000  # validation windows that weights are fitted on
 
 
@@ -41,11 +51,65 @@ class Judged(NamedTuple):
     whole: dict[str, Measured]
 
 
-class _Chunk(NamedTuple):
-    """Some rows of a block, and what each component says about them, over the vocabulary."""
+@dataclass(frozen=True, eq=False)
+class _DenseChunk:
+    """Some rows of a block, and what each component says about them, over the whole vocabulary."""
 
     rows: slice
     dense: Mapping[str, Dense]
+
+    def at(
+        self, name: str, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """What a component gives to tokens of these rows, counted from the first of them."""
+        p = self.dense[name]
+        return p[row, np.minimum(token, p.shape[1] - 1)]
+
+    def against(
+        self, weight: Float[np.ndarray, "rows parts"], parts: Sequence[str], label: np.ndarray
+    ) -> Measured:
+        """A mixture of components against labels, over the whole vocabulary."""
+        return against_all(mixed(weight, [self.dense[name] for name in parts]), label)
+
+
+@dataclass(frozen=True, eq=False)
+class _ListedChunk:
+    """The same, on the tokens that any component has an entry for and the likeliest of the base that all share.
+
+    What is not listed has a share of the base, which falls: so nothing that is not listed comes before a rank that
+    counts, or is the first guess.
+    """
+
+    rows: slice
+    base: Float[np.ndarray, " vocab_and_one"]
+    there: Listing
+    listed: Mapping[str, Listed]
+
+    def at(
+        self, name: str, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """What a component gives to tokens of these rows, counted from the first of them."""
+        token = np.minimum(token, len(self.base) - 1)
+        place, mine = self.there.at(row * len(self.base) + token), self.listed[name]
+        return np.where(place >= 0, mine.p[place], mine.scale[row] * self.base[token])
+
+    def against(
+        self, weight: Float[np.ndarray, "rows parts"], parts: Sequence[str], label: np.ndarray
+    ) -> Measured:
+        """A mixture of components against labels, over the whole vocabulary."""
+        there, K, rows = self.there, len(self.base) - 1, np.arange(len(label))
+        row, p, mine = there.row, np.zeros(len(there.row)), np.zeros(len(label))
+        for i, name in enumerate(parts):
+            p += weight[row, i] * self.listed[name].p
+            mine += weight[:, i] * self.at(name, rows, label)
+        p[there.token == K] = -1.0  # any word never seen is no guess
+        ahead = (p > mine[row]) | ((p == mine[row]) & (there.token < label[row]))
+        start = np.searchsorted(row, rows)
+        above = np.add.reduceat(ahead, start, dtype=np.int64)
+        return ranked(mine, np.where(label < K, above, RANKS), np.maximum.reduceat(p, start))
+
+
+_Chunk = _DenseChunk | _ListedChunk
 
 
 class _Block(NamedTuple):
@@ -75,8 +139,7 @@ def judge(
             label = windows.label[rows[chunk.rows]]
             for rival in rivals:
                 weight = rival.whole.value[buckets[rival.name][chunk.rows]]
-                p = mixed(weight, [chunk.dense[name] for name in rival.parts])
-                whole[rival.name].append(against_all(p, label))
+                whole[rival.name].append(chunk.against(weight, rival.parts, label))
 
         block = _gather(spreads, windows, rows, see)
         if block.bags is None:
@@ -143,8 +206,8 @@ def _given(
 
         def see(chunk: _Chunk, rows: np.ndarray = rows) -> None:
             label = windows.label[rows[chunk.rows]]
-            for name, dense in chunk.dense.items():
-                p[name].append(dense[np.arange(len(label)), np.minimum(label, dense.shape[1] - 1)])
+            for name in components:
+                p[name].append(chunk.at(name, np.arange(len(label)), label))
 
         block = _gather(spreads, windows, rows, see)
         held.append(begin + block.holding)
@@ -196,25 +259,45 @@ def _gather(
     rows: Int[np.ndarray, " rows"],
     see: Callable[[_Chunk], None],
 ) -> _Block:
-    """Make all rows dense, some at a time, for whoever wants to `see` them; keep the shares of contexts' tokens."""
+    """Chunks of all rows, for whoever wants to `see` them; keep the shares of contexts' tokens."""
     holding = np.flatnonzero(windows.realizable[rows])
     bags = bags_of(windows, rows[holding]) if len(holding) else None
     owner = np.zeros(0, dtype=np.int64) if bags is None else holding[bags.owner]
     raw: dict[str, list[np.ndarray]] = {name: [] for name in spreads}
-    size = max(1, CELLS // (len(windows.vocabulary) + 1))
-    for begin in range(0, len(rows), size):
-        end = min(begin + size, len(rows))
-        dense = {name: spread.dense(begin, end) for name, spread in spreads.items()}
-        see(_Chunk(slice(begin, end), dense))
+    for chunk in _chunks(spreads, len(rows), len(windows.vocabulary) + 1):
+        see(chunk)
         if bags is not None:
+            begin, end = chunk.rows.start, chunk.rows.stop
             at = slice(*np.searchsorted(owner, [begin, end]))
-            for name, p in dense.items():
-                column = np.minimum(bags.token[at], p.shape[1] - 1)
-                raw[name].append(p[owner[at] - begin, column])
+            for name in spreads:
+                raw[name].append(chunk.at(name, owner[at] - begin, bags.token[at]))
     shares = {} if bags is None else {
         name: _shares(bags, spreads[name], np.concatenate(parts)) for name, parts in raw.items()
     }  # fmt: skip
     return _Block(holding, bags, shares)
+
+
+def _chunks(spreads: Mapping[str, Spread], rows: int, cells: int) -> Iterator[_Chunk]:
+    """A few rows at a time: listed where all spreads can be, and share a base; else dense, so many `cells` each."""
+    can = {name: x for name, x in spreads.items() if isinstance(x, Listable)}
+    base = next((x.base for x in can.values()), np.zeros(0))
+    listed = bool(can) and len(can) == len(spreads)
+    listed = listed and all(np.array_equal(x.base, base) for x in can.values())
+    if not listed:
+        size = max(1, CELLS // cells)
+        for begin in range(0, rows, size):
+            end = min(begin + size, rows)
+            dense = {name: spread.dense(begin, end) for name, spread in spreads.items()}
+            yield _DenseChunk(slice(begin, end), dense)
+        return
+    always = np.argsort(-base[:-1], kind="stable")[:ALWAYS]
+    size = max(1, LISTED // len(base))
+    for begin in range(0, rows, size):
+        end = min(begin + size, rows)
+        keys = [key for x in can.values() for key in x.keys(begin, end)]
+        there = listing(end - begin, len(base), keys, always)
+        on = {name: x.listed(begin, end, there) for name, x in can.items()}
+        yield _ListedChunk(slice(begin, end), base, there, on)
 
 
 def _shares(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 
+import numpy as np
+
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, one_of
@@ -15,9 +17,9 @@ from attomaton.predictor.rivals.copying import Induction, fit_cache
 from attomaton.predictor.rivals.counting import NGram, sort_suffixes
 from attomaton.predictor.rivals.judge import MOST, Judged, Rival, fit_rivals, judge, some
 from attomaton.predictor.rivals.neighbours import ENOUGH, fit_items, fit_sessions, sequences
-from attomaton.predictor.rivals.neural import SECONDS, fit_neural
+from attomaton.predictor.rivals.neural import EPOCHS, SECONDS, Neural, Trained, fit_neural
 from attomaton.predictor.rivals.spreads import Base, Component
-from attomaton.predictor.rivals.trees import fit_trees
+from attomaton.predictor.rivals.trees import FOR_TREES, fit_trees
 
 ALL = "all"
 
@@ -73,21 +75,33 @@ class Field:
         return judge(self.rivals, self.components, windows, progress)
 
     @property
+    def trained(self) -> Mapping[str, Trained]:
+        """How far each network was trained, by its title: it is worth no more than that."""
+        title = {kind.name: kind.title for kind in KINDS}
+        return {title[x]: c.trained for x, c in self.components.items() if isinstance(c, Neural)}
+
+    @property
     def residual(self) -> float:
         """The largest gradient left of any fit of weights, of its scale."""
         return max((max(x.whole.residual, x.inside.residual) for x in self.rivals), default=0.0)
 
 
-def chosen(names: Sequence[str], train: Windows) -> tuple[list[Kind], list[LeftOut]]:
-    """The rivals of these names; of *all*, those that can be fitted here, and why others cannot."""
+def check_names(names: Sequence[str]) -> None:
+    """Refuse what is no rival's name."""
     for name in names:
-        if name != ALL:
-            one_of("baselines", name, (ALL, *NAMES))
+        one_of("baselines", name, (ALL, *NAMES))
+
+
+def chosen(
+    names: Sequence[str], train: Windows, valid: Windows
+) -> tuple[list[Kind], list[LeftOut]]:
+    """The rivals of these names; of *all*, those that can be fitted here, and why others cannot."""
+    check_names(names)
     wanted, left_out = [], []
     for kind in KINDS:
         if kind.name not in names and ALL not in names:
             continue
-        reason = _missing(kind, train)
+        reason = _missing(kind, train, valid)
         if reason and kind.name in names:
             raise UsageError(f"baseline {kind.name}: {reason}.")
         if reason:
@@ -97,9 +111,11 @@ def chosen(names: Sequence[str], train: Windows) -> tuple[list[Kind], list[LeftO
     return wanted, left_out
 
 
-def _missing(kind: Kind, train: Windows) -> str:
+def _missing(kind: Kind, train: Windows, valid: Windows) -> str:
     if kind.package is not None and find_spec(kind.package) is None:
         return f"needs the package `{kind.package}`: pip install 'attomaton[{kind.extra}]'"
+    if kind.extra == "trees" and np.count_nonzero(valid.realizable) < FOR_TREES:
+        return f"needs at least {FOR_TREES} validation windows that hold their label"
     if kind.many_sequences and sequences(train) < ENOUGH:
         return f"needs data of at least {ENOUGH} sequences"
     return ""
@@ -111,12 +127,16 @@ def fit_field(
     valid: Windows,
     progress: Progress = quiet,
     seconds: float = SECONDS,
+    epochs: float = EPOCHS,
 ) -> Field:
-    """The rivals of these names: counted on `train`, mixed on `valid`; each network is trained for so many seconds."""
-    kinds, left_out = chosen(names, train)
+    """The rivals of these names: counted on `train`, mixed on `valid`.
+
+    Each network is trained for at most so many seconds and epochs.
+    """
+    kinds, left_out = chosen(names, train, valid)
     valid = aligned(valid, train.vocabulary)
     need = list(dict.fromkeys(part for kind in kinds for part in kind.parts))
-    shelf = _Shelf(train, valid, seconds, progress)
+    shelf = _Shelf(train, valid, seconds, epochs, progress)
     components = {}
     for i, part in enumerate(need):
         progress(i, len(need), f"fitting: {part}")
@@ -132,6 +152,7 @@ class _Shelf:
     train: Windows
     valid: Windows
     seconds: float
+    epochs: float
     progress: Progress
 
     @cached_property
@@ -142,7 +163,7 @@ class _Shelf:
         base = NGram(self.ngrams).unigram
         fits: dict[str, Callable[[], Component]] = {
             "ngram": lambda: NGram(self.ngrams),
-            "bigram": lambda: NGram(self.ngrams, 2),
+            "bigram": lambda: NGram(self.ngrams.cut(min(2, self.ngrams.order))),
             "unigram": lambda: Base(base),
             "suffix": lambda: sort_suffixes(self.train, base),
             "induction": lambda: Induction(base),
@@ -160,4 +181,4 @@ class _Shelf:
         return fit_trees(self.train, self.valid, self.ngrams, order, self.progress)
 
     def _network(self, kind: str) -> Component:
-        return fit_neural(kind, self.train, self.valid, self.seconds, self.progress)
+        return fit_neural(kind, self.train, self.valid, self.seconds, self.epochs, self.progress)

@@ -21,20 +21,19 @@ from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
-from attomaton.errors import DataError
 from attomaton.numerics import ragged_softmax, row_pointer
 from attomaton.predictor.bags import Bags
 from attomaton.predictor.kneser_ney import KneserNey, histories_of
 from attomaton.predictor.priors import Feature, measure_features
 from attomaton.predictor.rivals.counting import NGram
-from attomaton.predictor.rivals.spreads import Dense, Sparse
+from attomaton.predictor.rivals.spreads import Dense, Listed, Listing, Sparse
 from attomaton.predictor.stage.looking import matches
 
 OUTSIDE = 10
 WINDOWS = 24_000  # validation windows that trees are grown on, at most
+FOR_TREES = 50  # and at least, of those that hold their label
 KEPT = 5  # every so many-th stretch of them says when to stop
 ROUNDS, PATIENCE, RATE, LEAVES, LEAST = 300, 15, 0.1, 31, 40
-CELLS = 1 << 21
 
 
 class Candidates(NamedTuple):
@@ -93,7 +92,7 @@ class Sight:
     @property
     def spread(self) -> NGram:
         """The n-gram that speaks for tokens outside."""
-        return NGram(self.ngrams, None if self.order else 2)
+        return NGram(self.ngrams)
 
     def inside(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> Candidates:
         """The tokens of contexts."""
@@ -103,19 +102,14 @@ class Sight:
         numbers, _ = self._numbers(found, recent)
         return Candidates(found.owner, found.token, numbers)
 
-    def everywhere(
-        self, windows: Windows, rows: Int[np.ndarray, " rows"], spread: Sparse
-    ) -> Candidates:
+    def everywhere(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> Candidates:
         """The tokens of contexts (K for new ones), the likeliest of the n-gram, and K + 1 for any other."""
         K = self.ngrams.K
         recent = np.minimum(_contexts(windows, rows), K)
-        most, size = min(OUTSIDE, K), max(1, CELLS // (K + 1))
-        best = [
-            np.argpartition(-spread.dense(a, min(a + size, len(rows)))[:, :K], most - 1, axis=1)
-            for a in range(0, len(rows), size)
-        ]
+        history = histories_of(windows, rows, max(self.ngrams.order - 1, 1))
+        likeliest = self.ngrams.best(history, min(OUTSIDE, K))
         other = np.full((len(rows), 1), K + 1)
-        more = np.concatenate([np.concatenate([x[:, :most] for x in best]), other], axis=1)
+        more = np.concatenate([likeliest.token, other], axis=1)
         found = _places(recent, more, K + 2)
         numbers, p = self._numbers(found, recent)
         is_other = found.token == K + 1
@@ -146,7 +140,7 @@ class Sight:
             np.maximum.at(longest, found.owner, found.match)
             columns += [found.distance, found.match, longest[found.owner], *np.log(p[two:])]
         numbers = np.stack([np.asarray(c, dtype=np.float32) for c in columns], axis=1)
-        return numbers, p[-1 if self.order else two - 1]
+        return numbers, p[-1]
 
 
 def _contexts(windows: Windows, rows: Int[np.ndarray, " rows"]) -> Int[np.ndarray, "rows tokens"]:
@@ -165,7 +159,7 @@ class Trees:
     def on(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> "Answers":
         """Scores of all candidates, made shares."""
         spread = self.sight.spread.on(windows, rows)
-        found = self.sight.everywhere(windows, rows, spread)
+        found = self.sight.everywhere(windows, rows)
         start = found.start(len(rows))
         p = ragged_softmax(self.everywhere.predict(found.number), start)
         holding = rows[windows.realizable[rows]]
@@ -196,11 +190,47 @@ class Answers:
         """Shares of the tokens of contexts, from the forest grown for this."""
         return self.inside
 
+    @property
+    def base(self) -> Float[np.ndarray, " vocab_and_one"]:
+        """That of the n-gram."""
+        return self.spread.base
+
+    def keys(self, begin: int, end: int) -> list[Int[np.ndarray, " _"]]:
+        """Those of the n-gram, and the candidates."""
+        row, token, _ = self._some(begin, end)
+        named = token < len(self.base)
+        return [*self.spread.keys(begin, end), row[named] * len(self.base) + token[named]]
+
+    def listed(self, begin: int, end: int, there: Listing) -> Listed:
+        """Candidates have their shares, the others what is left, as the n-gram spreads it."""
+        row, token, p = self._some(begin, end)
+        named, rows = token < len(self.base), end - begin
+        spread, scale = self.spread.listed(begin, end, there)
+        at = there.at(row[named] * len(self.base) + token[named])
+        spread[at] = 0.0
+        # What is not listed shares the rest of the base; where all is listed, that is nothing and no rounding.
+        many = np.bincount(there.row, minlength=rows)
+        apart = self.base.sum() - np.bincount(there.row, self.base[there.token], rows)
+        apart = np.where(many < len(self.base), np.maximum(apart, 0.0), 0.0)
+        left = np.bincount(there.row, spread, rows) + scale * apart
+        other = np.zeros(rows)
+        other[row[~named]] = p[~named]
+        share = np.where(left > 0, other / np.where(left > 0, left, 1.0), 0.0)
+        spread *= share[there.row]
+        spread[at] = p[named] / np.where(left > 0, 1.0, 1.0 - other)[row[named]]
+        return Listed(spread, scale * share)
+
+    def _some(
+        self, begin: int, end: int
+    ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """The candidates of rows begin … end − 1: row − begin, token and p."""
+        at = slice(self.start[begin], self.start[end])
+        return self.candidates.owner[at] - begin, self.candidates.token[at], self.p[at]
+
     def dense(self, begin: int, end: int) -> Dense:
         """The distributions of rows begin … end − 1."""
         dense = self.spread.dense(begin, end)
-        at = slice(self.start[begin], self.start[end])
-        row, token, p = self.candidates.owner[at] - begin, self.candidates.token[at], self.p[at]
+        row, token, p = self._some(begin, end)
         named = token < dense.shape[1]
         dense[row[named], token[named]] = 0.0
         left = dense.sum(axis=1)
@@ -217,19 +247,18 @@ def fit_trees(
     train: Windows, valid: Windows, ngrams: KneserNey, order: bool, progress: Progress = quiet
 ) -> Trees:
     """Both forests, counts from one corpus and trees from another (with the ids of the first)."""
+    ngrams = ngrams if order or ngrams.order < 2 else ngrams.cut(2)
     sight = Sight(ngrams, measure_features(train, ("main", "bigram", "kin", "odds")), order)
     K = ngrams.K
     forests = []
     for number, held in enumerate((np.flatnonzero(valid.realizable), np.arange(len(valid)))):
         progress(number, 2, "growing trees")
-        if not len(held):
-            raise DataError("none of the validation windows contains its own label.")
         rows = held[np.linspace(0, len(held) - 1, min(WINDOWS, len(held))).astype(np.int64)]
         label = valid.label[rows].astype(np.int64)
         if number == 0:
             found = sight.inside(valid, rows)
         else:
-            found = sight.everywhere(valid, rows, sight.spread.on(valid, rows))
+            found = sight.everywhere(valid, rows)
             label = np.minimum(label, K)
             there = np.bincount(found.owner, found.token == label[found.owner]) > 0
             label = np.where(there, label, K + 1)

@@ -18,6 +18,7 @@ from attomaton.corpus.windows import Windows
 from attomaton.errors import counted
 from attomaton.predictor.backoff import Gate
 from attomaton.predictor.bags import BLOCK, Bags, blocks
+from attomaton.predictor.budget import Budget
 from attomaton.predictor.kneser_ney import choose_order, fit_kneser_ney
 from attomaton.predictor.priors import Kin
 from attomaton.predictor.stage.gate import WindowGate, fit_window_gate, window_features
@@ -56,8 +57,8 @@ class Trial:
 class StageRecord:
     """How the stage was found: the groups and their prices, what was tried, how exact the answer is.
 
-    `reason` says why there is none. `judged` are log-losses on the windows that judged it: of the tuned score and of
-    the stage.
+    `reason` says why there is none, `not_tried` the groups whose prices there was no time to try. `judged` are
+    log-losses on the windows that judged it: of the tuned score and of the stage.
     """
 
     reason: str
@@ -73,6 +74,7 @@ class StageRecord:
     gradient: float
     gate_gradient: float
     tolerance: float
+    not_tried: Sequence[str] = ()
 
 
 def make_now(name: str, make: Callable[[], Arrays]) -> Arrays:
@@ -258,10 +260,13 @@ def by_group(
 
 
 def choose_groups(
-    judge: _Judge, groups: Groups, progress: Progress = quiet
-) -> tuple[dict[str, float], list[Trial]]:
-    """The groups that pay, each at its best price: by turns, the others as they are."""
-    now = dict(groups)
+    judge: _Judge, groups: Groups, progress: Progress = quiet, budget: Budget | None = None
+) -> tuple[dict[str, float], list[Trial], list[str]]:
+    """The groups that pay, each at its best price: by turns, the others as they are; and those not tried.
+
+    Nothing more is tried when the time is over: what is left stays in, at the price it came with.
+    """
+    now, left = dict(groups), list(groups)
     trials: list[Trial] = []
     best = judge(now)
 
@@ -277,6 +282,9 @@ def choose_groups(
         return worth
 
     for i, name in enumerate(groups):
+        if budget is not None and budget.over():
+            break
+        left.remove(name)
         progress(i, len(groups), f"stage: {name}")
         for factor in (FURTHER, 1 / FURTHER):
             moves = 0
@@ -286,7 +294,7 @@ def choose_groups(
                 break
         better({other: price for other, price in now.items() if other != name}, name)
     progress(len(groups), len(groups), "stage")
-    return now, trials
+    return now, trials, left
 
 
 # The whole
@@ -310,28 +318,37 @@ def fit_stage(
     cluster: Int[np.ndarray, " windows"],
     keep: Keep = make_now,
     progress: Progress = quiet,
+    budget: Budget | None = None,
 ) -> tuple[ConvexStage | None, StageRecord]:
     """The stage on top of `score`, where `enough` says nothing against it.
 
     The first `cut` of the validation windows have chosen the settings of the scores; `cluster` says which windows lean
-    the same way.
+    the same way. When the time of the `budget` is over, no more prices are tried.
     """
     progress(0, 1, "stage: n-grams")
     longest = fit_kneser_ney(train, ORDERS)
     tables = Tables(longest.cut(choose_order(longest, some_windows(valid, slice(0, cut)))), kin)
     del longest
-    found = keep("stage-groups", lambda: _choice(valid, cut, score, tables, cluster, progress))
+    budget = budget or Budget()
+    found = keep(
+        budget.named("stage-groups"),
+        lambda: _choice(valid, cut, score, tables, cluster, progress, budget),
+    )
     trials = [
         Trial(list(GROUPS)[int(group)], float(price) if price >= 0 else None, float(gain), float(error))
         for group, price, gain, error in found["trials"]
     ]  # fmt: skip
     groups = {n: float(p) for n, p in zip(GROUPS, found["prices"], strict=True) if p >= 0}
+    left = [list(GROUPS)[i] for i in found["not_tried"].tolist()]
     tuned_loss, stage_loss, gain, error = found["judged"].tolist()
     if gain <= error:
         reason = f"no group of terms pays: {gain:.2g} nats, with an error of {error:.2g}"
-        return None, replace(no_stage(reason), trials=trials)
+        return None, replace(no_stage(reason), trials=trials, not_tried=left)
     progress(0, 1, "stage: weights")
-    solved = keep("stage-weights", lambda: _weights(valid, score, tables, groups, found["start"]))
+    solved = keep(
+        budget.named("stage-weights"),
+        lambda: _weights(valid, score, tables, groups, found["start"]),
+    )
     size = sizes(tables)
     weight = by_group([SCORE, *groups], size, solved["weight"])
     slope = float(weight.pop(SCORE)[0])
@@ -340,7 +357,7 @@ def fit_stage(
     held, judged_on = np.flatnonzero(valid.realizable), int(found["judged_on"][0])
     return stage, StageRecord(
         "", groups, len(solved["weight"]), slope, tables.ngrams.order, len(held), judged_on, tuned_loss,
-        stage_loss, trials, float(solved["residual"][0]), gate.residual, TIGHT,
+        stage_loss, trials, float(solved["residual"][0]), gate.residual, TIGHT, left,
     )  # fmt: skip
 
 
@@ -351,13 +368,15 @@ def _choice(
     tables: Tables,
     cluster: Int[np.ndarray, " windows"],
     progress: Progress,
+    budget: Budget,
 ) -> Arrays:
     """The prices of all groups (−1: left out), weights to start from, what was tried and how it was judged."""
     held = np.flatnonzero(valid.realizable)
     few, others = thinned(held[held < cut], SOME), thinned(held[held >= cut], SOME // 2)
     early, late = (design_of(valid, rows, score, tables) for rows in (few, others))
     judge = _Judge(early, late, cluster[others], {})
-    groups, trials = choose_groups(judge, {g.name: g.price for g in GROUPS.values()}, progress)
+    first = {g.name: g.price for g in GROUPS.values()}
+    groups, trials, left = choose_groups(judge, first, progress, budget)
     tuned, found = late.losses([], np.ones(1)), judge(groups)
     share = late.weight / late.weight.sum()
     number = {name: i for i, name in enumerate(GROUPS)}
@@ -369,7 +388,8 @@ def _choice(
                 [number[t.group], -1.0 if t.price is None else t.price, t.gain, t.error]
                 for t in trials
             ]
-        ),
+        ).reshape(-1, 4),
+        "not_tried": np.array([number[name] for name in left], dtype=np.int64),
         "judged": np.array([share @ tuned, share @ found, *judge.gain(tuned, found)]),
         "judged_on": np.array([len(others)]),
     }
@@ -398,7 +418,7 @@ def _gated(
 ) -> tuple[ConvexStage, Minimum]:
     """The stage with the gate that suits all validation windows."""
     unset = np.zeros(0)
-    stage = ConvexStage(tables, slope, weight, WindowGate(unset, unset, unset))
+    stage = ConvexStage(tables, slope, weight, WindowGate(*[unset] * 5))
     parts = []
     for bags in blocks(valid, np.arange(len(valid)), BLOCK // 2):
         look = stage.look(bags, score(bags))

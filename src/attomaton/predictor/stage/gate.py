@@ -6,6 +6,7 @@ $$P(y) = g\, p(y) \;\; (y \in X), \qquad P(y) = (1 - g)\, \frac{p_n(y)}{1 - r} \
 with $p_n$ the longest n-grams (`kneser_ney`) and p the shares of the stage. Every feature is about a window as a whole.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,11 +96,17 @@ def feature_names(tables: Tables) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class WindowGate:
-    """g of windows, from features brought to mean 0 and spread 1."""
+    """g of windows, from features brought to mean 0 and spread 1.
+
+    Each is held between the least and the largest value it was fitted on: among the features are squares and products,
+    and beyond what was seen (a context of new words alone) their sum goes anywhere.
+    """
 
     mean: Float[np.ndarray, " features"]
     spread: Float[np.ndarray, " features"]
     weight: Float[np.ndarray, " features"]
+    least: Float[np.ndarray, " features"]
+    largest: Float[np.ndarray, " features"]
 
     def terms(
         self, features: dict[str, Float[np.ndarray, " bags"]]
@@ -107,13 +114,18 @@ class WindowGate:
         """What each feature adds to logit g."""
         scale = self.weight / self.spread
         return {
-            name: scale[i] * (value - self.mean[i])
+            name: scale[i] * (np.clip(value, self.least[i], self.largest[i]) - self.mean[i])
             for i, (name, value) in enumerate(features.items())
         }
 
     def of(self, features: dict[str, Float[np.ndarray, " bags"]]) -> Float[np.ndarray, " bags"]:
         """g of windows with these features."""
-        return squashed(np.sum(list(self.terms(features).values()), axis=0))
+        return added(self.terms(features))
+
+
+def added(terms: Mapping[str, Float[np.ndarray, " bags"]]) -> Float[np.ndarray, " bags"]:
+    """g from its terms."""
+    return squashed(np.sum(list(terms.values()), axis=0))
 
 
 def fit_window_gate(
@@ -127,4 +139,4 @@ def fit_window_gate(
     spread = np.where(spread > 1e-9, spread, 1.0)
     mean[0] = 0.0
     found = logistic((F - mean) / spread, hit, share, RIDGE)
-    return WindowGate(mean, spread, found.weight), found
+    return WindowGate(mean, spread, found.weight, F.min(axis=0), F.max(axis=0)), found

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from attomaton.disk.formats import AGAIN, expect_arrays
 from attomaton.errors import DataError
-from attomaton.predictor.backoff import Gate
+from attomaton.predictor.backoff import FAR, Gate
 from attomaton.predictor.bags import Bags
 from attomaton.predictor.kneser_ney import KneserNey
 from attomaton.predictor.ngrams import Best
@@ -19,7 +19,7 @@ from attomaton.predictor.stage.looking import Look, Tables, look_at
 from attomaton.predictor.stage.terms import GROUPS, Cells
 
 SCORE = "tuned score"
-_GATE = ("gate_mean", "gate_spread", "gate_weight")
+_GATE = ("gate_mean", "gate_spread", "gate_weight", "gate_least", "gate_largest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class ConvexStage:
             "kin_right": kin.right,
             "slope": np.array([self.slope]),
             **{f"weight {name}": value for name, value in self.weight.items()},
-            **dict(zip(_GATE, (gate.mean, gate.spread, gate.weight), strict=True)),
+            **dict(zip(_GATE, vars(gate).values(), strict=True)),
         }
 
     @classmethod
@@ -85,6 +85,9 @@ class ConvexStage:
                 expect_arrays(path, a, {f"weight {name}": ("f", (group.size(tables),))})
                 weight[name] = a[f"weight {name}"]
         features = len(feature_names(tables))
+        # Folders of earlier versions do not say how far the features of their gate went.
+        ends = {"gate_least": -FAR, "gate_largest": FAR}
+        a = {**{name: np.full(features, end) for name, end in ends.items()}, **a}
         expect_arrays(path, a, dict.fromkeys(_GATE, ("f", (features,))))
         if not (a["gate_spread"] > 0).all():
             raise DataError(f"{path}: spreads are more than 0; {AGAIN}.")

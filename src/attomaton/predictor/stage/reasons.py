@@ -1,12 +1,14 @@
 """Why the first token wins against the second: each term's share in their log-odds, and the facts behind the terms."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.predictor.kneser_ney import KneserNey
+from attomaton.numerics import row_pointer
+from attomaton.predictor.bags import Bags
 from attomaton.predictor.priors import Kin
 from attomaton.predictor.stage.looking import Tables, matches
 
@@ -73,28 +75,60 @@ class Contrast:
     facts: tuple[Facts, ...]  # of the winner, of the runner-up; none without a stage
 
 
-def facts_of(
-    token: Label, x: int, ids: Int[np.ndarray, " tokens"], words: list[Label], tables: Tables
-) -> Facts:
-    """The facts about one token (its id is x) after a context, given as ids and in words."""
-    T = len(ids)
-    places = np.flatnonzero(ids == x)
-    matched, at, alike, cosine = 0, None, None, 0.0
-    if len(places):
-        lengths = matches(ids[::-1][None])[0, ::-1][places]
-        matched = int(lengths.max())
-        at = int(T - places[np.flatnonzero(lengths == matched)[-1]]) if matched else None
-        before = places[places > 0] - 1
-        if not matched and len(before):
-            near = _cosines(tables.kin, ids[before], int(ids[-1]))
-            best = int(np.argmax(near))
-            cosine = float(near[best])
-            alike = words[before[best]] if cosine > 0 else None
-    return Facts(
-        token, int(T - places[-1]) if len(places) else None, len(places),
-        tuple(words[T - matched :]) if matched else (), at, alike, cosine,
-        _grams(tables.ngrams, x, ids, words),
-    )  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class FactsBehind:
+    """What the facts about some tokens after some bags are taken from.
+
+    `match` is what `looking.matches` says of every place, `begin` where each context begins among them; `times` and
+    `of` are windows of training, by order and token asked about.
+    """
+
+    tables: Tables
+    begin: Int[np.ndarray, " bags_and_one"]
+    ids: Int[np.ndarray, " tokens"]
+    match: Int[np.ndarray, " tokens"]
+    times: Float[np.ndarray, "orders asked"]
+    of_all: Float[np.ndarray, "orders asked"]
+
+    def of(self, token: Label, x: int, bag: int, asked: int, words: Sequence[Label]) -> Facts:
+        """The facts about one token (its id is x) after a bag, whose context is given in words."""
+        here = slice(self.begin[bag], self.begin[bag + 1])
+        ids = self.ids[here]
+        T = len(ids)
+        places = np.flatnonzero(ids == x)
+        matched, at, alike, cosine = 0, None, None, 0.0
+        if len(places):
+            lengths = self.match[here][places]
+            matched = int(lengths.max())
+            at = int(T - places[np.flatnonzero(lengths == matched)[-1]]) if matched else None
+            before = places[places > 0] - 1
+            if not matched and len(before):
+                near = _cosines(self.tables.kin, ids[before], int(ids[-1]))
+                best = int(np.argmax(near))
+                cosine = float(near[best])
+                alike = words[before[best]] if cosine > 0 else None
+        beginning: list[Label | None] = [None, *words]
+        counts = zip(self.times[:, asked].tolist(), self.of_all[:, asked].tolist(), strict=True)
+        grams = tuple(
+            Gram(tuple(beginning[len(beginning) - n :]), times, of)
+            for n, (times, of) in enumerate(counts)
+            if of > 0
+        )
+        return Facts(
+            token, int(T - places[-1]) if len(places) else None, len(places),
+            tuple(words[T - matched :]) if matched else (), at, alike, cosine, grams,
+        )  # fmt: skip
+
+
+def facts_behind(
+    bags: Bags, row: Int[np.ndarray, " asked"], x: Int[np.ndarray, " asked"], tables: Tables
+) -> FactsBehind:
+    """What the facts about the tokens x, each after the bag `row`, are taken from."""
+    recent = bags.recent()
+    match = matches(recent)[:, ::-1][recent[:, ::-1] >= 0]
+    histories = bags.recent(max(tables.ngrams.order - 1, 1))
+    times, of_all = tables.ngrams.counts(histories, row, x)
+    return FactsBehind(tables, row_pointer(bags.length), bags.context, match, times, of_all)
 
 
 def _cosines(kin: Kin, x: Int[np.ndarray, " n"], last: int) -> np.ndarray:
@@ -103,18 +137,3 @@ def _cosines(kin: Kin, x: Int[np.ndarray, " n"], last: int) -> np.ndarray:
     found = np.zeros(len(x))
     found[known] = kin.left[x[known]] @ kin.left[last if last < K else 0]
     return found
-
-
-def _grams(
-    ngrams: KneserNey, x: int, ids: Int[np.ndarray, " tokens"], words: list[Label]
-) -> tuple[Gram, ...]:
-    recent = np.full(max(ngrams.order - 1, 1), -1)
-    back = ids[::-1][: len(recent)]
-    recent[: len(back)] = back
-    beginning: list[Label | None] = [None, *words]
-    counts = ngrams.counts(recent, x)
-    return tuple(
-        Gram(tuple(beginning[len(beginning) - n :]), times, of)
-        for n, (times, of) in enumerate(counts)
-        if of > 0
-    )

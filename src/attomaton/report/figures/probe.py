@@ -6,7 +6,7 @@ import numpy as np
 
 from attomaton.probe.records import Probe
 from attomaton.report.figures.canvas import BLUE, GREY, Figure, drawn, put_text
-from attomaton.report.text.probe import TITLE
+from attomaton.report.text.probe import KINDS, TITLE
 
 MAPS = (
     ("entropy", "entropy / log keys"),
@@ -60,7 +60,7 @@ def _bars(axes: Any, found: Probe) -> None:
         put_text(axes, 0.02, y, f"{x.value:.3f}", 8, ha="left", color="white")
     axes.axvline(0.5, color="black", lw=0.8, ls=":")
     axes.set(
-        title=f"orders as in the corpus, {one.contexts} contexts",
+        title=f"orders as in the corpus, {KINDS[one.contexts]}",
         xlim=(0, 1),
         ylim=(len(shares) - 0.5, -0.5),
     )

@@ -3,7 +3,7 @@
 from textwrap import fill
 
 from attomaton.errors import cut
-from attomaton.predictor.model import Reasons
+from attomaton.predictor.reasons import Reasons
 from attomaton.report.figures.canvas import BLUE, GREY, VERMILION, Figure, drawn, mention, put_text
 from attomaton.report.text.reasons import REST, SLIGHT, Why, whys
 from attomaton.report.words import number, signed

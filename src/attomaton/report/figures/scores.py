@@ -20,14 +20,13 @@ def scores_figure(title: str, tables: Sequence[tuple[str, ScoreTable]]) -> Figur
     height = [max(len(table.rows), MOST_CURVES + 2) + 2.0 for _, table in tables]
     figure = NewFigure(figsize=(12.6, 0.34 * sum(height) + 0.5), layout="constrained", label=title)
     figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
-    panels = figure.subplots(
-        len(tables),
-        3,
-        squeeze=False,
-        height_ratios=[h - 1.4 for h in height],
-        width_ratios=[1, 1, 0.9],
-    )
-    for (heading, table), (left, middle, right) in zip(tables, panels, strict=True):
+    # Two halves that are laid out by themselves: keys below the curves take no room from the bars.
+    halves: Any = figure.subfigures(1, 2, width_ratios=[2, 0.9])
+    bars, curves = halves
+    ratios = [h - 1.4 for h in height]
+    both = bars.subplots(len(tables), 2, squeeze=False, height_ratios=ratios)
+    trust = curves.subplots(len(tables), 1, squeeze=False, height_ratios=ratios)
+    for (heading, table), (left, middle), (right,) in zip(tables, both, trust, strict=True):
         _draw_loss(left, table, f"{heading}\nlog-loss in nats, less is better")
         _draw_hits(middle, table, "hits at 1 (dark) and at 5 (light), more is better")
         _draw_reliability(right, table, "first guesses: how often right, by how sure")
@@ -67,7 +66,8 @@ def _draw_hits(axes: Any, table: ScoreTable, title: str) -> None:
         axes.barh(place, value, xerr=error, height=0.62, color=colour or _colours(table), ecolor="black",
                   capsize=2, error_kw={"lw": 1}, label=name)  # fmt: skip
     for i, row in enumerate(rows):
-        axes.text(row.top5 + 0.03, i, f"{row.top1:.3f} · {row.top5:.3f}", va="center",
+        end = row.top5 + _error(row.top5_error)
+        axes.text(end + 0.02, i, f"{row.top1:.3f} · {row.top5:.3f}", va="center",
                   ha="left", fontsize=8)  # fmt: skip
     axes.set_yticks(place, [""] * len(rows))
     axes.set_xlim(0, 1.18)
@@ -94,7 +94,7 @@ def _draw_reliability(axes: Any, table: ScoreTable, title: str) -> None:
     axes.set_ylim(0, 1)
     axes.set_xlabel("probability of the first guess")
     axes.set_title(title)
-    axes.legend(loc="upper left", fontsize=7.5)
+    axes.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.2), borderaxespad=0, fontsize=7.5)
 
 
 def _colours(table: ScoreTable) -> list[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from attomaton.probe.snapping import Snap
 from attomaton.report.figures.canvas import BLUE, CURVES, MARKERS, VERMILION, Figure, drawn
+from attomaton.report.text.probe import KINDS
 from attomaton.report.text.snap import TITLE
 
 
@@ -44,7 +45,7 @@ def _agreement(axes: Any, found: Snap, steps: list[int]) -> None:
             [x.value for _, x in there],
             line,
             color=colour,
-            label=f"{name} contexts",
+            label=KINDS[name],
         )
         axes.fill_between([s for s, _ in there], [x.low for _, x in there], [x.high for _, x in there], color=colour,
                           alpha=0.15, lw=0)  # fmt: skip

@@ -8,6 +8,13 @@ from attomaton.report.text.summary import Section, as_text, section
 from attomaton.report.words import NONE, share_text
 
 TITLE = "What a trained transformer learned"
+# Kinds of contexts: as the head of a column, and in a sentence.
+KINDS = {"real": "real contexts", "outranked": "a third retrieved", "minimal": "minimal contexts"}
+WHERE = {
+    "real": "In real contexts that call for the first of two tokens",
+    "outranked": "In real contexts that call for a third token, where training never had to order the two,",
+    "minimal": "In minimal contexts",
+}
 
 
 def probe_text(found: Probe, top: int) -> str:
@@ -39,12 +46,16 @@ def in_words(found: Probe) -> str:
         said.append(
             f"On {counted(found.contexts, 'context')} of {found.context} tokens, {hard} of "
             f"{counted(len(found.heads), 'head')} put more than 90% on one key."
+            + (" Orders were asked in these contexts alone." if found.one_pass else "")
         )
     return " ".join([*said, *found.notes])
 
 
 def _behaviour_words(one: Behaviour) -> str:
-    said = f"In {one.contexts} contexts the model orders {share_text(one.agreement.value)} of them as the corpus does"
+    said = (
+        f"{WHERE[one.contexts]} the model orders {share_text(one.agreement.value)} of "
+        f"{one.agreement.cases:,} as the corpus does"
+    )
     controls = [
         (one.other_last, "another last token's graph"),
         (one.shuffled, "shuffled labels"),
@@ -54,11 +65,11 @@ def _behaviour_words(one: Behaviour) -> str:
     return said + (f" (controls: {', '.join(told)})." if told else ".")
 
 
-def sections(found: Probe, top: int) -> list[Section]:
-    """The tables of the record, each of at most `top` rows."""
+def sections(found: Probe, top: int, words: int = 8) -> list[Section]:
+    """The tables of the record, each of at most `top` rows, with so many words of a context."""
     parts: list[Section] = []
     if found.behaviour:
-        parts += [_agreement(found), _bands(found), _ties(found), _wrong(found, top)]
+        parts += [_agreement(found), _bands(found), _ties(found), _wrong(found, top, words)]
     if found.first_layer is not None:
         parts.append(_first_layer(found))
         if found.first_layer.offsets:
@@ -88,8 +99,9 @@ def _agreement(found: Probe) -> Section:
     )
     return section(
         "Orders",
-        "Share with its 95% interval; cases after one last token count together.",
-        ["", *(f"{x.contexts} contexts" for x in found.behaviour)],
+        "Share with its 95% interval; cases after one last token count together. In real contexts the first token is "
+        "retrieved; where a third one is, training never had to order the two.",
+        ["", *(KINDS[x.contexts] for x in found.behaviour)],
         (
             [words, *(share_interval(getattr(x, name)) for x in found.behaviour)]
             for name, words in names
@@ -99,7 +111,7 @@ def _agreement(found: Probe) -> Section:
 
 def _bands(found: Probe) -> Section:
     def rows() -> Iterator[list[object]]:
-        for field in ("by_context", "by_frequency", "by_margin", "by_evidence"):
+        for field in ("by_frequency", "by_margin", "by_evidence"):
             kinds = [{b.name: b.share for b in getattr(x, field)} for x in found.behaviour]
             for name, own in kinds[0].items():
                 yield [name, own.cases, *(share_interval(x.get(name)) for x in kinds)]
@@ -107,7 +119,7 @@ def _bands(found: Probe) -> Section:
     return section(
         "Orders by what they rest on",
         "",
-        ["", "orders", *(f"{x.contexts} contexts" for x in found.behaviour)],
+        ["", "orders", *(KINDS[x.contexts] for x in found.behaviour)],
         rows(),
     )
 
@@ -119,8 +131,9 @@ def _ties(found: Probe) -> Section:
         rank = f"{x.rank:.3f} ({x.rank_low:.3f}–{x.rank_high:.3f})"
         return [name, x.pairs, rank, f"{x.slope:.2f} ({x.slope_low:.2f}–{x.slope_high:.2f})"]
 
-    rows = [row(f"{x.contexts} contexts", x.ties) for x in found.behaviour]
-    rows += [row(f"{x.contexts}, untrained", x.ties_untrained) for x in found.behaviour]
+    asked = [x for x in found.behaviour if x.contexts != "outranked"]
+    rows = [row(KINDS[x.contexts], x.ties) for x in asked]
+    rows += [row(f"{KINDS[x.contexts]}, untrained", x.ties_untrained) for x in asked]
     return section(
         "Odds on ties",
         "The model's log-odds against Luce's: rank correlation, and slope (1 where the model is calibrated).",
@@ -129,20 +142,20 @@ def _ties(found: Probe) -> Section:
     )
 
 
-def _wrong(found: Probe, top: int) -> Section:
+def _wrong(found: Probe, top: int, words: int) -> Section:
     one = found.behaviour[0]
     return section(
         "Orders the model has the other way round",
-        "Those with most samples behind them first; log-odds of the first against the second.",
+        "In real contexts; those with most samples behind them first; log-odds of the first against the second.",
         ["after", "first", "second", "samples", "log-odds", "context"],
         ([visible(x.last, 20), visible(x.above, 20), visible(x.below, 20), f"{x.samples:g}", f"{x.odds:.2f}",
-          _context(x.tokens)] for x in one.wrong[:top]),
+          _context(x.tokens, words)] for x in one.wrong[:top]),
     )  # fmt: skip
 
 
-def _context(tokens: tuple[str, ...]) -> str:
-    shown = " ".join(visible(x, 20) for x in tokens[-8:])
-    return f"… {shown}" if len(tokens) > 8 else shown
+def _context(tokens: tuple[str, ...], words: int) -> str:
+    shown = " ".join(visible(x, 20) for x in tokens[-words:])
+    return f"… {shown}" if len(tokens) > words else shown
 
 
 def _first_layer(found: Probe) -> Section:

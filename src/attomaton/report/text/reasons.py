@@ -7,7 +7,7 @@ from math import exp
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import visible
 from attomaton.predictor.evidence import LEARNED, Behind
-from attomaton.predictor.model import Reasons, Term, scored
+from attomaton.predictor.reasons import Reasons, Term, scored
 from attomaton.predictor.stage.model import SCORE
 from attomaton.predictor.stage.reasons import BRANCH, WITHIN, Contrast, Facts, Gram, Share
 from attomaton.report.text.terminal import WIDEST, joined, named, quoted, table
@@ -133,6 +133,8 @@ def reasons_text(r: Reasons) -> str:
         after = f"outside it, by the n-grams after '{joined(r.context[1 - r.order :])}':"
         if r.order == 2:
             after = f"outside it, by the bigram after {quoted(r.context[-1])}:"
+        if r.order == 1:
+            after = "outside it, by the unigram:"
         lines += ["", after, table(["token", "p"], [[named(x), p] for x, p in r.outside])]
     return "\n".join(lines)
 
@@ -219,6 +221,8 @@ def _staged(r: Reasons) -> bool:
 
 
 def _bigram(r: Reasons) -> str:
+    if r.order == 1:
+        return f"how often each came in training, where nothing followed {quoted(r.context[-1])}"
     return f"how often each followed {quoted(r.context[-1])} in training"
 
 

@@ -90,8 +90,7 @@ def json_texts(column: Any) -> Any:
         texts = _quoted(coded.dictionary).take(coded.indices)
     else:
         texts = column.cast(pa.string())
-    none = pc.is_null(column)
-    return pc.if_else(none, "null", texts)
+    return pc.if_else(pc.is_null(column), "null", texts) if column.null_count else texts
 
 
 def _quoted(words: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from attomaton.errors import counted, visible
 from attomaton.probe.snapping import Snap
-from attomaton.report.text.probe import share_interval
+from attomaton.report.text.probe import KINDS, share_interval
 from attomaton.report.text.summary import Section, as_text, section
 from attomaton.report.words import NONE, share_text
 
@@ -52,8 +52,8 @@ def sections(found: Snap, top: int) -> list[Section]:
         section(
             "Checkpoints",
             "Strict orders shared with the corpus, and the mean entropy of all heads.",
-            ["step", "real contexts", "minimal contexts", "entropy", "same as"],
-            ([x.step, share_interval(x.real), share_interval(x.minimal), f"{_mean(x.entropy):.3f}",
+            ["step", *KINDS.values(), "entropy", "same as"],
+            ([x.step, *(share_interval(getattr(x, kind)) for kind in KINDS), f"{_mean(x.entropy):.3f}",
               visible(x.same_as) if x.same_as else ""] for x in found.marks),
         ),
     ]  # fmt: skip

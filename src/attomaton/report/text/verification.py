@@ -87,6 +87,7 @@ _OUTCOMES = {
     "holds": Mark("good", "✓", "holds"),
     "fails": Mark("bad", "✗", "fails"),
     "not applicable": Mark("open", "○", "not applicable"),
+    "skipped": Mark("open", "–", "skipped"),
     "inconclusive": Mark("open", "?", "inconclusive"),
     ERROR: Mark("bad", "!", "error"),
 }
@@ -195,8 +196,8 @@ def control_mark(record: Checked) -> Mark:
 
 
 def applies(record: Checked) -> bool:
-    """The claim speaks about the data it was given."""
-    return outcome(record) != "not applicable"
+    """The claim was put to the test: it speaks about the data it was given, and was not skipped."""
+    return outcome(record) not in ("not applicable", "skipped")
 
 
 def _was_run(record: Checked) -> bool:
@@ -244,6 +245,7 @@ _ENDED = {
     "fails": ("fails", "fail"),
     "inconclusive": ("is inconclusive", "are inconclusive"),
     "not applicable": ("is not applicable", "are not applicable"),
+    "skipped": ("was skipped", "were skipped"),
     ERROR: ("ended in an error", "ended in errors"),
 }
 

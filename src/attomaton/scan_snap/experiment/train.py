@@ -43,6 +43,9 @@ RECORDS = 100  # records kept when nobody says how often
 # Runs in one call of the program. On a CPU more of them fall out of its cache; elsewhere memory is the limit.
 AT_ONCE = {"cpu": 32}
 AT_ONCE_ELSEWHERE = 1024
+BRIEF = (
+    3e11  # products of numbers in all runs, up to which compiling well takes longer than it saves
+)
 
 Rates = float | int | Sequence[float] | np.ndarray
 
@@ -344,6 +347,12 @@ def _groups(
     ]  # fmt: skip
 
 
+def _work(course: _Course) -> float:
+    """How many products of numbers all runs take, about."""
+    runs = len(course.cells[0]) * len(course.starts)
+    return 2.0 * runs * float(course.marks[-1]) * course.plan.batch * course.starts[0][0].size
+
+
 def _run(
     course: _Course, progress: Progress
 ) -> tuple[dict[str, np.ndarray], Int[np.ndarray, "cells seeds"], dict[str, float]]:
@@ -369,7 +378,7 @@ def _run(
             s.astype(np.int32), Params._make((Y[s], Z[s])),
         )  # fmt: skip
         if at == 0:
-            program = compiled_program(_build, course.plan, args)
+            program = compiled_program(_build, course.plan, args, brief=_work(course) <= BRIEF)
             seconds["compile"] = perf_counter() - begin
         values, ended = jax.device_get(program(*args))
         for name, value in values.items():  # (seeds, times, cells, …)

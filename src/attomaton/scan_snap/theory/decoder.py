@@ -142,9 +142,10 @@ def check_times(t: Numbers) -> None:
 def check_positive(**rates: Numbers) -> None:
     """Refuse rates that are not positive and finite."""
     for name, value in rates.items():
-        values = np.asarray(value)
-        if not (np.isfinite(values) & (values > 0)).all():
-            raise UsageError(f"{name}={value}: a positive, finite number is needed.")
+        values = np.atleast_1d(np.asarray(value, float))
+        wrong = values[~(np.isfinite(values) & (values > 0))]
+        if len(wrong):
+            raise UsageError(f"{name}={wrong.flat[0]:g}: a positive, finite number is needed.")
 
 
 def check_sizes(**sizes: Numbers) -> None:

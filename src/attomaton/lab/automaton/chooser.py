@@ -1,0 +1,151 @@
+"""Which window of the data to look at: the next, the one before, any; by last token; by a right or a wrong answer."""
+
+import random
+from collections.abc import Awaitable, Callable
+
+from nicegui import ui
+
+from attomaton.corpus.vocabulary import Label
+from attomaton.corpus.windows import Windows
+from attomaton.errors import UsageError
+from attomaton.lab.jobs import FAILED, RUNNING, Job
+from attomaton.lab.kit.corpus import CORPORA, corpus_path, read_corpus
+from attomaton.lab.kit.fields import toggle
+from attomaton.lab.kit.find import Find, Found
+from attomaton.lab.kit.parts import abreast, icon_button, note, place
+from attomaton.lab.opened import Opened
+from attomaton.lab.view import View, in_thread
+from attomaton.report.graphs import readable
+from attomaton.summaries.windows import ABSENT, ANY, RIGHT, WRONG, Window, find_window, window
+
+PATIENCE = 1.0  # seconds before progress is shown instead of waiting
+EVERY = "any last token"
+ANSWERS = {ANY: "all", RIGHT: "right", WRONG: "wrong", ABSENT: "label absent"}
+
+
+class Chooser:
+    """The row of buttons; `opened` is told every window that is chosen. `windows` is None until they are read."""
+
+    def __init__(self, view: View, model: Opened, opened: Callable[[Window], Awaitable[None]]):
+        self.view, self.model, self.opened = view, model, opened
+        self.windows: Windows | None = None
+        self.at = int(view.number("window", -1))
+        self.last = view.get("ending")
+        self.ready: Callable[[], Awaitable[None]] | None = None
+
+    async def build(self) -> None:
+        """Show the row, once the corpus is read; a large one is waited for elsewhere."""
+        self.place = place()
+        with self.place:
+            try:
+                corpus_path(self.model)
+            except UsageError as error:
+                note(f"No windows to choose from: {error}")
+                return
+        kept, model = CORPORA.of(self.view.lab), self.model
+
+        def read(job: Job) -> bool:
+            job.progress(0, 1, "reading")
+            kept.found(model.folder, lambda: read_corpus(model))
+            return True
+
+        if kept.get(model.folder) is None:
+            job = self.view.lab.jobs.start(f"corpus {model.folder}", "Reading the data", read)
+            await in_thread(job.wait, PATIENCE)
+            if job.state == RUNNING:
+                with self.place:
+                    self.view.watch(
+                        job, lambda job: ui.timer(0, lambda: self._late(job), once=True)
+                    )
+                return
+            if job.state == FAILED:
+                self._failed(job)
+                return
+        self._row()
+
+    async def _late(self, job: Job) -> None:
+        """The corpus was read after the page was there."""
+        self.place.clear()
+        if job.state == FAILED:
+            self._failed(job)
+        else:
+            self._row()
+            if self.ready is not None and self.windows is not None:
+                await self.ready()
+
+    def _failed(self, job: Job) -> None:
+        with self.place:
+            note(f"No windows to choose from: {job.error}")
+
+    def _row(self) -> None:
+        self.windows = CORPORA.of(self.view.lab).get(self.model.folder)
+        if self.windows is None:
+            return
+        with self.place, abreast().classes("chooser"):
+            for icon, what, step in (
+                ("navigate_before", "Previous window", -1),
+                ("navigate_next", "Next window", 1),
+                ("shuffle", "Any window", 0),
+            ):
+                icon_button(icon, what, lambda step=step: self.go(step))
+            self.field = Find("Windows after", self.last or EVERY, self._lasts, self._ending)
+            self.answers = toggle(
+                self.view, "answers", ANSWERS, "Windows by the answer to them", self._again
+            )
+            self.said = note().props('role="status"')
+
+    async def go(self, step: int) -> None:
+        """Open the next window that is as asked for: after this one, before it, or from anywhere."""
+        windows = self.windows
+        if windows is None:
+            return
+        begin = self.at + step if step else random.randrange(len(windows))
+        last = self.model.read(self.last) if self.last else None
+        found = await in_thread(
+            find_window, windows, self.model.limit, begin, step or 1, last, str(self.answers.value)
+        )
+        if found is None:
+            self.said.set_text("No such window among those looked at.")
+            return
+        await self.open(found)
+
+    async def open(self, number: int) -> None:
+        """Open one window by its number."""
+        assert self.windows is not None
+        self.at = min(max(number, 0), len(self.windows) - 1)
+        await self.opened(window(self.windows, self.at))
+
+    def tell(self, shown: Window | None) -> None:
+        """Say which window is shown."""
+        if self.windows is None:
+            return
+        many = f"{len(self.windows):,}"
+        self.said.set_text(
+            f"A context of your own; there are {many} windows." if shown is None
+            else f"Window {shown.number + 1:,} of {many} ({shown.place})."
+        )  # fmt: skip
+
+    async def _again(self) -> None:
+        await self.go(1)
+
+    async def _ending(self, text: str) -> None:
+        self.last = "" if text.strip() in ("", EVERY) else text
+        with self.view.checked():
+            if self.last:
+                self.model.last_id(self.last)
+            self.view.put(ending=self.last)
+            self.field.set_value(self.last or EVERY)
+            await self.go(1)
+
+    def _lasts(self, text: str) -> list[Found]:
+        wanted = "" if text == EVERY else text
+        rows: list[Found] = [
+            (str(r.last), readable([r.last])[r.last], f"{r.weight:,.12g}")
+            for r in self.model.search(wanted, 12)
+        ]
+        return rows if wanted else [(EVERY, EVERY, ""), *rows]
+
+
+def shown_label(shown: Window | None, words: list[Label]) -> Label | None:
+    """What came next, where the words are a window's own."""
+    return None if shown is None or list(shown.context) != words else shown.next

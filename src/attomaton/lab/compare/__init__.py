@@ -1,0 +1,1 @@
+"""The screen that lays two models or runs side by side."""

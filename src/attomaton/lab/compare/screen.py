@@ -1,0 +1,344 @@
+"""Two models or runs: edges gained, lost, turned into ties; changed odds and answers; in one picture and in two."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nicegui import ui
+
+from attomaton.claims.comparison import Comparison
+from attomaton.corpus.vocabulary import Label
+from attomaton.errors import AttomatonError, UsageError
+from attomaton.folders.differ.folders import Difference, difference
+from attomaton.folders.differ.last_token import CHANGES, AfterOne, last_token_difference
+from attomaton.folders.differ.models import Found, Graphs
+from attomaton.jobs.compare import compare_runs
+from attomaton.lab.compare.picture import SAID, union_scene
+from attomaton.lab.graph.data import TokenGraph, top_part
+from attomaton.lab.graph.drawing import CSS as GRAPH_CSS
+from attomaton.lab.graph.drawing import Drawing
+from attomaton.lab.graph.scene import scene
+from attomaton.lab.jobs import FAILED, RUNNING, Job
+from attomaton.lab.kit.cache import Cache, Shared
+from attomaton.lab.kit.contexts import visible
+from attomaton.lab.kit.find import Find
+from attomaton.lab.kit.find import Found as Suggested
+from attomaton.lab.kit.page import Page
+from attomaton.lab.kit.parts import abreast, card, figures, note, place
+from attomaton.lab.kit.table import linked_table
+from attomaton.lab.shelf import Item
+from attomaton.lab.view import Screen, in_thread
+from attomaton.report.graphs import readable
+from attomaton.report.text.comparison import in_words, sections
+
+PATIENCE = 1.0  # seconds before progress is shown instead of waiting
+KEPT = 8  # comparisons that stay in memory
+MOST = 50  # rows of each table
+BESIDE = 15  # tokens of each of two pictures
+
+CSS = """
+.cmp .pg-frame { height: clamp(16rem, 46vh, 36rem); }
+.cmp-key i { width: 1.8rem; border-top: 3px solid var(--soft); }
+.cmp-key .gained i { border-color: var(--good); }
+.cmp-key .lost i { border-top-style: dashed; border-color: var(--hot); }
+.cmp-key .tied i { border-top: 4px double var(--link); }
+.cmp-key .apart i { border-color: var(--link); border-top-style: dotted; }
+.cmp-key .reversed i { border-color: var(--hot); }
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What was found of two items: models have graphs, runs of training stand beside their exact limit."""
+
+    told: Difference
+    runs: Comparison | None = None
+
+
+KNOWN = Shared[Cache[tuple[str, str], Compared]](lambda: Cache(KEPT))
+
+
+class ComparePage(Page):
+    """The item that is open as A, another one as B."""
+
+    TITLE = "Compare two"
+    CSS = GRAPH_CSS + CSS
+
+    async def fill(self) -> None:
+        """The choice of B, and what the two differ in."""
+        view = self.view
+        others = {i.id: i.title for i in view.lab.shelf.items() if self._fits(i)}
+        with card(label="What to compare"), abreast():
+            ui.label(f"A: {view.item.title}")
+            asked = view.get("with")
+            self.other = ui.select(
+                others, value=asked if asked in others else None, label="B: compare with"
+            )
+            self.other.props("dense outlined options-dense").classes("w-72")
+            self.other.on_value_change(lambda: view.go(None, None, **{"with": self.other.value}))
+            if not others:
+                note(
+                    "Nothing else of its kind is open: drop another file on the start page, or train once more."
+                )
+        self.place = ui.element("div").classes("contents cmp")
+        if self.other.value:
+            with view.checked(self.place):
+                await self._compare(view.lab.shelf.find(str(self.other.value)))
+
+    def _fits(self, item: Item) -> bool:
+        """Whether this can be B: runs stand beside runs, models and data beside models and data."""
+        own = self.view.item
+        return (
+            item.id != own.id
+            and item.kind in SCREEN.wants
+            and (item.kind == "run") == (own.kind == "run")
+        )
+
+    async def _compare(self, other: Item) -> None:
+        """Compare the two, in the background where it takes a while."""
+        view, own = self.view, self.view.item
+        if own.kind != "run":
+            for item in (own, other):
+                if await in_thread(view.lab.fitted, item) is None:
+                    view.lab.may_start()
+                    job = view.lab.fit(item)
+                    await in_thread(job.wait, PATIENCE)
+                    if job.state == FAILED:
+                        raise AttomatonError(job.error)
+                    if job.state == RUNNING:
+                        with self.place:
+                            view.watch(job, lambda _: ui.navigate.reload())
+                        return
+        kept, key = KNOWN.of(view.lab), (own.id, other.id)
+        if kept.get(key) is None:
+
+            def work(job: Job) -> bool:
+                job.progress(0, 1, "reading both")
+                kept.keep(key, compared(self.lab.shelf, own, other))
+                return True
+
+            job = view.lab.jobs.start(f"compare {key}", f"Comparing with {other.title}", work)
+            await in_thread(job.wait, PATIENCE)
+            if job.state == FAILED:
+                raise AttomatonError(job.error)
+            if job.state == RUNNING:
+                with self.place:
+                    view.watch(job, lambda _: ui.navigate.reload())
+                return
+        found = kept.get(key)
+        assert found is not None
+        a, b = found.told.a, found.told.b
+        view.says(shlex.join(["attomaton", "diff", str(a), str(b)]), (
+            "from pathlib import Path\nfrom attomaton.folders.differ.folders import difference\n\n"
+            f"print(difference(Path({str(a)!r}), Path({str(b)!r})))"
+        ))  # fmt: skip
+        with self.place:
+            await self._show(found, other)
+
+    async def _show(self, found: Compared, other: Item) -> None:
+        told = found.told
+        if told.same:
+            note(
+                "No difference: settings, versions, figures and all that was learned are the same."
+            )
+        if told.graphs is not None:
+            await self._graphs(told.graphs, other)
+        if found.runs is not None:
+            ui.label(in_words(found.runs)).classes("lead")
+            for i, s in enumerate(sections(found.runs)):
+                linked_table(
+                    s["heading"], s["note"], s["header"], s["rows"], {}, name=f"runs-{i + 1}"
+                )
+        beside = [
+            [x.name, _cell(x.a), _cell(x.b), _cell(x.difference)]
+            for x in told.figures
+            if not x.same
+        ]
+        linked_table(
+            "Figures that differ", "", ["figure", "A", "B", "B − A"], beside, {}, name="figures"
+        )
+        unlike = [[x.name, _cell(x.a), _cell(x.b)] for x in (*told.settings, *told.versions)]
+        linked_table(
+            "Settings and versions that differ", "", ["", "A", "B"], unlike, {}, name="settings"
+        )
+
+    # Models
+
+    async def _graphs(self, told: Graphs, other: Item) -> None:
+        """What changed in all graphs, then after one last token."""
+        changes = {**told.edges, **told.orders}
+        answers = told.answers["of_a"]
+        with card("What changed from A to B"):
+            figures([
+                ("edges gained", f"{told.edges['gained'].count:,}"),
+                ("edges lost", f"{told.edges['lost'].count:,}"),
+                ("turned into ties", f"{told.orders['tied'].count:,}"),
+                ("ties that became strict", f"{told.orders['apart'].count:,}"),
+                ("reversed", f"{told.orders['reversed'].count:,}"),
+                ("answers that changed", f"{answers.likeliest:,} of {answers.contexts:,}"),
+                ("same retrieval, by weight", f"{answers.same:.1%}"),
+            ])  # fmt: skip
+        self.models = tuple(
+            [await in_thread(self.lab.fitted, item) for item in (self.view.item, other)]
+        )
+        self.one = place().classes("contents")
+        last = self.view.get("last") or str(self._first(told))
+        await self._after(last)
+        self._edge_tables(changes)
+        rows = [
+            [" ".join(map(visible, x.tokens)), visible(x.last), _cell(x.a), _cell(x.b), x.weight]
+            for x in answers.examples
+        ]
+        linked_table(
+            "Answers that changed",
+            "In the contexts of A (the first of their tokens): another token is likeliest, or others are retrieved.",
+            ["context", "last", "likeliest in A", "in B", "samples"], rows, {}, name="answers",
+        )  # fmt: skip
+
+    def _first(self, told: Graphs) -> Label:
+        """The last token of the heaviest change, of the sorts that say most first."""
+        for part in (
+            *(told.orders[x] for x in ("reversed", "tied", "apart")),
+            told.edges["lost"],
+            told.edges["gained"],
+        ):
+            for edge in part.examples:
+                return edge.last  # type: ignore[union-attr]
+        model = self.models[0]
+        assert model is not None
+        return model.heaviest()
+
+    def _edge_tables(self, changes: dict[str, Found]) -> None:
+        with ui.element("div").classes("grid2"):
+            for change, part in changes.items():
+                rows = [
+                    [visible(e.last), visible(e.winner), visible(e.loser), e.weight]  # type: ignore[union-attr]
+                    for e in part.examples
+                ]
+                if rows:
+                    some = (
+                        f" (the {len(rows):,} heaviest of {part.count:,})"
+                        if part.count > len(rows)
+                        else ""
+                    )
+                    linked_table(
+                        f"Edges: {SAID[change]}{some}", "", ["last token", "winner", "loser", "samples"], rows, {},
+                        name=change,
+                    )  # fmt: skip
+
+    async def _after(self, text: str) -> None:
+        """The graphs of one last token: as one picture, side by side, and the odds that moved."""
+        a, b = self.models
+        assert a is not None
+        assert b is not None
+        self.one.clear()
+        with self.one, self.view.checked():
+            last = a.read(text)
+            limits = [await in_thread(m.limit, last) for m in (a, b)]
+            found = await in_thread(last_token_difference, *limits, last)
+            self.view.put(last=text)
+            with self.one:
+                self._union(found, text)
+                await self._beside(limits, last)
+                self._odds(found)
+
+    def _union(self, found: AfterOne, text: str) -> None:
+        with card(f"After “{readable([found.last])[found.last]}”: both in one picture"):
+            with abreast():
+                Find("Last token", text, self._lasts, self._after)
+                said = [f"{found.count(x):,} {SAID[x]}" for x in CHANGES if found.count(x)]
+                note("Edges: " + ", ".join(said) + ".")
+            drawn = union_scene(found)
+            drawing = Drawing()
+            drawing.show(
+                drawn, f"What changed after {found.last}; + and − zoom, 0 shows all, arrows move"
+            )
+            with ui.element("div").classes("pg-key cmp-key note"):
+                for change in CHANGES:
+                    with ui.element("span").classes(change):
+                        ui.element("i").props('aria-hidden="true"')
+                        ui.label(SAID[change])
+            note(
+                f"Drawn are {len(drawn.nodes):,} of {len(found.tokens):,} tokens and {len(drawn.edges):,} of "
+                f"{len(found.edges):,} edges, changes first, on the levels of B."
+            )
+
+    async def _beside(self, limits: Sequence[Any], last: Label) -> None:
+        with ui.element("div").classes("grid2"):
+            for name, limit in zip("AB", limits, strict=True):
+                with card(f"{name} alone"):
+                    k = limit.graph.vocabulary.id_of(last)
+                    if k is None or k not in limit.graph.last_tokens:
+                        note(f"‘{visible(last)}’ is never a last token here.")
+                        continue
+                    graph = await in_thread(TokenGraph, limit, k)
+                    part = await in_thread(top_part, graph, 0.0, False, BESIDE)
+                    Drawing().show(await in_thread(scene, graph, part), f"Priority graph of {name}")
+                    item = (
+                        self.view.item
+                        if name == "A"
+                        else self.lab.shelf.find(str(self.other.value))
+                    )
+                    ui.link("Open this graph", self.view.link("/graph", item, last=last))
+
+    def _odds(self, found: AfterOne) -> None:
+        rows = [
+            [visible(t.token), *(round(x or 0.0, 6) for x in t.odds), round((t.odds[1] or 0.0) - (t.odds[0] or 0.0), 6),
+             *t.came]
+            for t in sorted(found.tokens, key=lambda t: -t.moved)[:MOST]
+            if t.moved > 0
+        ]  # fmt: skip
+        linked_table(
+            "Odds that changed", "Shares among the tokens tied with each, the largest changes first.",
+            ["token", "odds in A", "in B", "B − A", "came next in A", "in B"], rows, {}, name="odds",
+        )  # fmt: skip
+
+    def _lasts(self, text: str) -> list[Suggested]:
+        model = self.models[0]
+        assert model is not None
+        return [
+            (str(r.last), readable([r.last])[r.last], f"{r.weight:,.12g}")
+            for r in model.search(text, 12)
+        ]
+
+
+def compared(shelf: Any, own: Item, other: Item) -> Compared:
+    """All that is told of two items; seconds for large models, so from a job only."""
+    if own.kind != "run":
+        a, b = (shelf.model_folder(item) for item in (own, other))
+        return Compared(difference(a, b, MOST))
+    told = difference(own.path, other.path)
+    if told.training is None:
+        return Compared(told)
+    try:
+        return Compared(told, compare_runs([own.path, other.path]))
+    except UsageError:
+        return Compared(told)  # of other data: they have no limit in common
+
+
+def _cell(x: object) -> object:
+    """A value of a folder in a cell."""
+    if x is None:
+        return "–"
+    return x if isinstance(x, (int, float)) and not isinstance(x, bool) else visible(str(x))
+
+
+SCREEN = Screen(
+    "/compare",
+    "Compare",
+    "compare_arrows",
+    ComparePage.build,
+    """
+What is open is **A**; choose **B**. Two models (or data sets, which are fitted first), or two runs of training.
+
+**Edges.** *Gained*: only B has a sample in which the one came next while the other was there. *Lost*: only A has.
+*Turned into a tie*: strict in A, and in B ways lead there and back. *Reversed*: B has the edge the other way round.
+
+**Odds** are shares among tied tokens. **Answers** are asked of both in every context of A: whether the same tokens are
+retrieved, and whether the likeliest one is the same.
+
+**Runs** of training on the same data stand beside their exact limit: which priorities each has right, and since when.
+""",
+    wants=("data", "model", "run"),
+)

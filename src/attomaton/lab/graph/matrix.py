@@ -1,0 +1,76 @@
+"""A priority graph as a heat map: row over column, by how often the row came next while the column was there."""
+
+import numpy as np
+
+from attomaton.errors import cut
+from attomaton.lab.graph.data import Part, TokenGraph
+from attomaton.lab.graph.scene import node_name, number_text
+from attomaton.lab.kit.charts import Axis, Margins, Picture, Series, Shades, Square
+
+LARGEST = 44  # rows and columns at once: 44² squares are what one chart draws
+LONGEST = 14  # characters of a name at its side
+NAMES = {"interval": 0, "color": "$ink", "fontSize": 11}
+
+
+def _rows(graph: TokenGraph, part: Part, top: int) -> list[int]:
+    """The nodes in question, those on top first."""
+    net = part.net
+    some = part.nodes[np.argsort(-net.as_next[part.nodes], kind="stable")][: min(top, LARGEST)]
+    return some[np.lexsort((-net.as_next[some], -net.score[some]))].tolist()
+
+
+def _squares(graph: TokenGraph, part: Part, top: int) -> list[tuple[int, int, float, float]]:
+    """Winner and loser by their places, weight and margin, of every edge between the nodes in question."""
+    net = part.net
+    place = np.full(len(net.level), -1)
+    place[_rows(graph, part, top)] = np.arange(len(_rows(graph, part, top)))
+    edges = np.arange(len(net.weight)) if part.condensed else part.passing[1]
+    there = edges[(place[net.source[edges]] >= 0) & (place[net.target[edges]] >= 0)]
+    a, b = place[net.source[there]], place[net.target[there]]
+    return list(
+        zip(
+            a.tolist(),
+            b.tolist(),
+            net.weight[there].tolist(),
+            net.margin(there).tolist(),
+            strict=True,
+        )
+    )
+
+
+def matrix_ends(graph: TokenGraph, part: Part, top: int) -> list[tuple[int, ...]]:
+    """The tokens behind each square, in their order."""
+    rows = _rows(graph, part, top)
+    tokens = [int(graph.members(i)[0]) if part.condensed else i for i in rows]
+    return [(tokens[a], tokens[b]) for a, b, _, _ in _squares(graph, part, top)]
+
+
+def matrix(graph: TokenGraph, part: Part, top: int) -> Picture:
+    """The heat map: the upper right is the order, what lies on both sides of the diagonal is tied."""
+    rows = _rows(graph, part, top)
+    names = [node_name(graph, part, i) for i in rows]
+    shown = [cut(name, LONGEST) for name in names]
+    found = _squares(graph, part, top)
+    logs = [float(np.log10(weight)) for _, _, weight, _ in found]
+    low, high = (min(logs), max(logs)) if logs else (0.0, 1.0)
+    squares = [
+        Square([b, a, log], f"{names[a]} over {names[b]}: {number_text(weight)}")
+        for (a, b, weight, _), log in zip(found, logs, strict=True)
+    ]
+    scale = {"show": high > low, "orient": "horizontal", "left": "center", "bottom": 0, "itemWidth": 14,
+             "itemHeight": 160, "text": ["often (log)", "once"], "calculable": False}  # fmt: skip
+    label = {**NAMES, "rotate": 60}
+    kind = "components" if part.condensed else "tokens"
+    return Picture(
+        x=Axis("was there too", names=shown, gap=84, more={"axisLabel": label, "position": "top"}),
+        y=Axis("came next", names=shown, gap=None, more={"inverse": True, "axisLabel": NAMES}),
+        series=[Series("heatmap", squares)],
+        header=["winner", "loser", "weight", "margin"],
+        rows=[[names[a], names[b], weight, margin] for a, b, weight, margin in found],
+        note=f"The {len(rows):,} {kind} that came next most often, of {part.all[0]:,}, by score. Tied ones have "
+        "squares on both sides of the diagonal. Click a square for the samples behind it.",
+        margins=Margins(16, 16, 104, 64, labels=True),
+        shades=Shades(low, high if high > low else low + 1, more=scale),
+        hover={"formatter": "{b}"},
+        more={"animation": False},
+    )

@@ -1,0 +1,270 @@
+"""The screen of runs and items: a table that is sorted and searched, names, tags, deletion, curves of several runs."""
+
+from dataclasses import asdict
+from typing import Any
+
+from nicegui import ui
+
+from attomaton.errors import AttomatonError
+from attomaton.lab.kit.charts import Chart
+from attomaton.lab.kit.page import Page
+from attomaton.lab.kit.parts import abreast, button, card, chip, dense, heading, note, place
+from attomaton.lab.kit.table import numbers, sorted_by_keys
+from attomaton.lab.runs.curves import MOST, RECORDS, picture
+from attomaton.lab.runs.rows import Row, delete, rows, told_in_full
+from attomaton.lab.shelf import Item
+from attomaton.lab.training.runs import TrainingRun, read_run
+from attomaton.lab.view import Screen, View, in_thread
+
+AXES = {"log": "log steps", "linear": "linear steps"}
+COLUMNS = [
+    {"name": name, "label": label, "field": field, "sortable": True, "align": align}
+    for name, label, field, align in (
+        ("name", "name", "name", "left"), ("kind", "kind", "kind", "left"), ("state", "state", "state", "left"),
+        ("when", "when (UTC)", "when", "left"), ("size", "size", "bytes", "right"),
+        ("settings", "settings", "settings", "left"), ("results", "results", "results", "left"),
+        ("tags", "tags", "tags", "left"),
+    )
+]  # fmt: skip
+CSS = """
+.items-table { width: 100%; background: transparent; color: var(--ink); }
+.items-table td { white-space: normal; overflow-wrap: break-word; font-size: .85rem; }
+.items-table :is(th, td):is(:nth-child(4), :nth-child(5), :nth-child(6)) { white-space: nowrap; }
+.items-table th { color: var(--soft); }
+.items-table .tag { border: 1px solid var(--line); border-radius: 99px; padding: 0 .4rem; margin-right: .2rem; }
+.items-find { flex: 1 1 12rem; max-width: 22rem; }
+.items-smooth { width: 12rem; }
+.items-name, .items-tags { flex: 1 1 14rem; max-width: 26rem; }
+@media (max-width: 700px) {
+  .items-table :is(th, td):is(:nth-child(5), :nth-child(6), :nth-child(7), :nth-child(8)) { display: none; } }
+"""
+
+
+class RunsPage(Page):
+    """All items, those that are chosen, and what can be done with them."""
+
+    TITLE = "Runs and items"
+    CSS = CSS
+
+    def __init__(self, view: View):
+        super().__init__(view)
+        self.rows: list[Row] = []
+        self.chosen = [x for x in view.get("chosen").split(",") if x]
+        if not self.chosen and view.item.home == "/runs":
+            self.chosen = [view.item.id]
+
+    async def fill(self) -> None:
+        """Table, actions, what is chosen, curves."""
+        with card(label="All items"):
+            with abreast():
+                self.find = ui.input("Search names, kinds, tags", value=self.view.get("find"))
+                self.find.props("dense outlined clearable debounce=150").classes("items-find")
+                self.hint = note(
+                    "Choose rows to name, tag, delete or compare them; a name opens its own screen."
+                )
+            self.wrong = place()
+            self.table = ui.table(
+                columns=COLUMNS, rows=[], row_key="id", selection="multiple",
+                pagination={"rowsPerPage": 25, "sortBy": "when", "descending": True},
+                on_select=self._selected,
+            )  # fmt: skip
+            self.table.classes("items-table").props('dense flat aria-label="Items"')
+            self.table.add_slot("body-cell-name", _NAME)
+            self.table.add_slot(
+                "body-cell-size", '<q-td :props="props">{{ props.row.size }}</q-td>'
+            )
+            self.table.add_slot("body-cell-tags", _TAGS)
+            self.table.add_slot("body-selection", _CHOICE.format("'Choose ' + props.row.name"))
+            self.table.add_slot("header-selection", _CHOICE.format("'Choose all'"))
+            sorted_by_keys(self.table)
+            self.find.on_value_change(self._searched)
+        self.told = place()
+        self._curves()
+        await self.read()
+
+    async def read(self) -> None:
+        """What lies on the disk now."""
+        self.rows = await in_thread(rows, self.lab)
+        known = {row.id for row in self.rows}
+        self.chosen = [x for x in self.chosen if x in known]
+        self.table.rows = [{**asdict(r), "to": self._home(r.id)} for r in self.rows]
+        self.table.selected = [row for row in self.table.rows if row["id"] in self.chosen]
+        self.table.update()
+        self._searched()
+        await self._show()
+
+    def _home(self, id: str) -> str:
+        item = self.lab.shelf.find(id)
+        return self.view.link(item.home, item)
+
+    def _searched(self) -> None:
+        self.view.put(find=self.find.value)
+        self.table.filter = self.find.value or ""
+
+    async def _selected(self, e: Any) -> None:
+        self.chosen = [str(row["id"]) for row in self.table.selected]
+        self.view.put(chosen=",".join(self.chosen[:MOST]))
+        await self._show()
+
+    # What is chosen
+
+    def _items(self) -> list[Item]:
+        return [self.lab.shelf.find(id) for id in self.chosen]
+
+    async def _show(self) -> None:
+        self.told.clear()
+        items = self._items()
+        self.hint.set_visibility(not items)
+        with self.told:
+            if items:
+                self._edit(items)
+        with self.told, self.view.checked():
+            if len(items) == 1 and items[0].kind != "data":
+                settings, figures = await in_thread(told_in_full, items[0])
+                self._in_full(items[0], settings, figures)
+        await self._draw(items)
+
+    def _in_full(self, item: Item, settings: Any, figures: Any) -> None:
+        with card(label=f"{item.title} in full"):
+            with abreast():
+                heading(item.title)
+                chip("open", self.view.link(item.home, item))
+            with ui.element("div").classes("grid2"):
+                for name, told in (("Settings", settings), ("Results", figures)):
+                    with ui.element("div"):
+                        note(name)
+                        numbers(("name", "value"), [[k, v] for k, v in told.items()])
+
+    # Curves
+
+    def _curves(self) -> None:
+        self.runs: list[TrainingRun] = []
+        with ui.element("div").classes("w-full") as self.curves_place:
+            with abreast():
+                asked = self.view.get("record", "loss_gap")
+                self.record = dense(
+                    ui.select(
+                        RECORDS, value=asked if asked in RECORDS else "loss_gap", label="curves of"
+                    )
+                )
+                axis = self.view.get("axis", "log")
+                self.axis = ui.toggle(AXES, value=axis if axis in AXES else "log")
+                self.axis.props(
+                    'dense no-caps unelevated toggle-color=primary aria-label="Axis of steps"'
+                )
+                note("smoothing")
+                share = min(max(self.view.number("smooth", 0.0), 0.0), 0.98)
+                self.smooth = ui.slider(min=0, max=0.98, step=0.02, value=share).classes(
+                    "items-smooth"
+                )
+                self.smooth.props('dense label aria-label="Smoothing"')
+            self.chart = Chart("Curves of the chosen runs", name="curves", height="24rem")
+        self.curves_place.set_visibility(False)
+        for field in (self.record, self.axis):
+            field.on_value_change(self._redraw)
+        self.smooth.on("change", self._redraw)
+
+    async def _draw(self, items: list[Item]) -> None:
+        self.runs = await in_thread(_training, items[:MOST])
+        self.curves_place.set_visibility(bool(self.runs))
+        self._redraw()
+
+    def _redraw(self) -> None:
+        if not self.runs:
+            return
+        name, share = str(self.record.value), float(self.smooth.value or 0.0)
+        self.view.put(
+            record=None if name == "loss_gap" else name, smooth=share or None,
+            axis=None if self.axis.value == "log" else self.axis.value,
+        )  # fmt: skip
+        said = f"{RECORDS[name]}, mean over seeds"
+        self.chart.title.set_text(said[0].upper() + said[1:])
+        self.chart.show(picture(self.runs, name, share, self.axis.value == "linear"))
+
+    # What is changed
+
+    def _edit(self, items: list[Item]) -> None:
+        """Fields for the name and the tags of what is chosen, and a way to delete it, asked twice."""
+        labels, common = self.lab.shelf.labels, self._common(items)
+        with card(label="What is chosen").classes("items-edit"):
+            wrong = place()
+            with abreast():
+                name = dense(ui.input("name (empty: its own)", value=items[0].title), "items-name")
+                name.set_visibility(len(items) == 1)
+                tags = dense(ui.input("tags, with commas", value=", ".join(common)), "items-tags")
+
+                async def save() -> None:
+                    with self.view.checked(wrong):
+                        self.lab.may_start()
+                        said = str(name.value or "")
+                        if len(items) == 1 and said != items[0].title:
+                            labels.rename(items[0].id, said)
+                        for item in items:
+                            own = [t for t in labels.of(item.id).tags if t not in common]
+                            labels.tag(item.id, ",".join([*own, str(tags.value or "")]))
+                        await self.read()
+
+                button("Save", save, "check", more="dense")
+                button(
+                    "Delete …", lambda: sure.set_visibility(True), "delete", more="outline dense"
+                )
+            with abreast() as sure:
+                note(f"Delete {', '.join(item.title for item in items)} for good?")
+                button(
+                    "Delete for good",
+                    lambda: self._delete(items, wrong),
+                    "delete",
+                    more="dense color=negative",
+                )
+                button("Keep", lambda: sure.set_visibility(False), "undo", more="outline dense")
+            sure.set_visibility(False)
+
+    def _common(self, items: list[Item]) -> list[str]:
+        """The tags that all of these have."""
+        of = [self.lab.shelf.labels.of(item.id).tags for item in items]
+        return [tag for tag in of[0] if all(tag in others for others in of)]
+
+    async def _delete(self, items: list[Item], wrong: ui.element) -> None:
+        with self.view.checked(wrong):
+            for item in items:
+                await in_thread(delete, self.lab, item)
+            self.chosen = []
+            await self.read()
+
+
+def _training(items: list[Item]) -> list[TrainingRun]:
+    """Those of the items that are runs of training with records."""
+    found = []
+    for item in items:
+        try:
+            run = read_run(item)
+            if run.records:
+                found.append(run)
+        except AttomatonError:
+            continue
+    return found
+
+
+# Text reaches the page through Vue alone; addresses are made by the server.
+_CHOICE = '<q-checkbox dense v-model="props.selected" :aria-label="{}" />'
+_NAME = '<q-td :props="props"><a :href="props.row.to">{{ props.row.name }}</a></q-td>'
+_TAGS = """<q-td :props="props"><span v-for="tag in props.row.tags.split(', ').filter(Boolean)" :key="tag"
+class="tag">{{ tag }}</span></q-td>"""
+
+SCREEN = Screen(
+    "/runs",
+    "Runs",
+    "list_alt",
+    RunsPage.build,
+    """
+Everything below the workspace: data, models, runs of every command, sweeps, verifications, predictors.
+
+**Table.** A click on a column sorts by it, the field above searches names, kinds, settings and tags. A name opens the
+item on its own screen, with what it has stored.
+
+**Choose rows** to give them names and tags, to delete them, or to lay the curves of several trainings over each other.
+*Smoothing* keeps a share of what came before at every record; the faint line is what was measured. A name given here
+changes neither the folder nor its links.
+""",
+    wants=("data", "model", "run", "sweep", "verification", "predictor"),
+)

@@ -1,0 +1,1 @@
+"""A worked story on the embedded example: six steps, each a live figure and a door to its screen."""

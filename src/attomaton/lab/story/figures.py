@@ -1,0 +1,199 @@
+"""The figures of the story: what each step computes from the example, and how it is drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from attomaton.claims.measure import measure, yardstick
+from attomaton.corpus.example import example_samples
+from attomaton.corpus.vocabulary import Label
+from attomaton.lab.jobs import Job
+from attomaton.lab.kit.charts import ROW, Axis, Legend, Margins, Mark, Picture, Series, names_down
+from attomaton.lab.kit.contexts import visible
+from attomaton.mechanics.theory.automaton import Automaton
+from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.scan_snap.data import SequenceClasses, sequence_classes
+from attomaton.scan_snap.levels import simulate
+from attomaton.scan_snap.trajectory import Dynamics
+
+ASKED = ("floor", "order", "bill", "dishes", "guest")
+TIED = ("order", "bill", "guest")
+QUERY, WATCHED = "bell", "espresso"  # the last token and the class whose attention is watched
+RADII = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
+STEPS, UNTIL = 20_000, 1e5
+RATES = (1.0, 10.0)  # of the decoder
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run on the example: steps, the loss over its floor, and the cosine with the predicted direction."""
+
+    step: Sequence[int]
+    loss: Sequence[float]
+    cosine: Sequence[float]
+
+
+class Cafe:
+    """The example, solved; small enough to be computed when a page first asks."""
+
+    @cached_property
+    def automaton(self) -> Automaton:
+        """What training on it tends to."""
+        return Automaton(solve_limit(example_samples()))
+
+    def attention(self, context: Sequence[Label], radius: float = np.inf) -> dict[Label, float]:
+        """The layer's attention on a context, the weights `radius` long beyond their soft part."""
+        return dict(self.automaton.predict_proba(context, radius))
+
+    @cached_property
+    def classes(self) -> SequenceClasses:
+        """What the waiter turns to after the bell, as classes: for each, how often every dish waits beside it."""
+        samples = self.automaton.limit.samples
+        words = samples.vocabulary
+        query = words.id_of(QUERY)
+        own = [i for i in range(len(samples)) if samples.last[i] == query != samples.label[i]]
+        labels = sorted({int(samples.label[i]) for i in own})
+        counts = np.zeros((len(labels), len(words) + len(labels)))
+        for i in own:
+            row = labels.index(int(samples.label[i]))
+            for token, count in samples.bag(i).items():
+                if token != QUERY:
+                    counts[row, words.id_of(token)] += count * samples.weight[i]
+        law = counts / counts.sum(axis=1, keepdims=True)
+        names = (*(str(words[i]) for i in range(len(words))), *(f"next {words[x]}" for x in labels))
+        nexts = range(len(words), len(names))
+        return sequence_classes(law, [query] * len(labels), list(nexts), names)
+
+    @cached_property
+    def dynamics(self) -> Dynamics:
+        """How attention moves after the bell, for each learning rate of the decoder."""
+        return simulate(self.classes, "reduced", eta_y=np.array(RATES), eta_z=1.0, until=UNTIL)
+
+    def train(self, job: Job) -> Trained:
+        """Train the layer on the example, from zero."""
+        from attomaton.mechanics.experiment.train import train
+
+        limit = self.automaton.limit
+        floor = limit.summary().loss_floor
+        run = train(
+            limit.samples, steps=STEPS, every="log", record=measure, context=yardstick(limit),
+            progress=job.progress,
+        )  # fmt: skip
+        kept = run.steps > 0
+        over = np.maximum(run.records["loss"][0] - floor, 1e-12)
+        return Trained(
+            run.steps[kept].tolist(),
+            over[kept].tolist(),
+            run.records["cosine_outside"][0][kept].tolist(),
+        )
+
+
+LINE = {"showSymbol": False}
+
+
+def bars(shares: dict[Label, float], note: str = "") -> Picture:
+    """Shares of tokens as bars."""
+    names = [visible(x) for x in shares]
+    values = [round(p, 6) for p in shares.values()]
+    return Picture(
+        x=Axis("attention", low=0, high=1),
+        y=names_down(names),
+        series=[Series("bar", values, "attention", "$blue")],
+        header=["token", "attention"],
+        rows=list(zip(names, values, strict=True)),
+        hover=ROW,
+        margins=Margins(8, 24, 8, 26, labels=True),
+        note=note,
+    )
+
+
+def courses(found: Trained) -> Picture:
+    """Loss over its floor and the cosine over 1, falling as training goes on."""
+    away = [max(1 - c, 1e-12) for c in found.cosine]
+    return Picture(
+        x=Axis("step", log=True),
+        y=Axis(log=True),
+        series=[
+            Series(
+                "line",
+                list(zip(found.step, found.loss, strict=True)),
+                "loss over L*",
+                "$blue",
+                more=LINE,
+            ),
+            Series(
+                "line",
+                list(zip(found.step, away, strict=True)),
+                "1 − cosine",
+                "$vermilion",
+                more=LINE,
+            ),
+        ],
+        header=["step", "loss over L*", "cosine"],
+        rows=list(zip(found.step, found.loss, found.cosine, strict=True)),
+        legend=Legend(),
+    )
+
+
+def scan(run: Dynamics) -> Picture:
+    """Attention of one class over time: from what all share to what is its own."""
+    classes = run.classes
+    n = classes.names[len(classes.names) - classes.K :].index(f"next {WATCHED}")
+    tokens = np.flatnonzero(classes.P[n])
+    t = np.asarray(run.t, float)
+    keep = t > 0
+    return Picture(
+        x=Axis("time t", log=True),
+        y=Axis("attention", low=0, high=1, gap=34),
+        series=[
+            Series(
+                "line",
+                _points(t[keep], run.attention[0, keep, n, x]),
+                classes.names[x],
+                colour,
+                more=LINE,
+            )
+            for x, colour in zip(
+                tokens, ("$blue", "$vermilion", "$green", "$purple", "$orange"), strict=False
+            )
+        ],
+        header=["t", *(classes.names[x] for x in tokens)],
+        rows=[
+            [float(t[i]), *(float(run.attention[0, i, n, x]) for x in tokens)]
+            for i in np.flatnonzero(keep)
+        ],
+        legend=Legend(),
+        margins=Margins(40, 16, 34, 26, labels=True),
+    )
+
+
+def snap(run: Dynamics) -> Picture:
+    """How spread attention is over time, for two learning rates of the decoder: it falls, then freezes."""
+    t = np.asarray(run.t, float)
+    keep = t > 0
+    spread = [_entropy(run.attention[r]) for r in range(len(RATES))]
+    return Picture(
+        x=Axis("time t", log=True),
+        y=Axis("entropy of attention", low=0, gap=34),
+        series=[
+            Series("line", _points(t[keep], s[keep]), f"decoder learns at {rate:g}", colour,
+                   marks=[Mark("at the start", y=float(s[0]))] if not r else (), more=LINE)
+            for r, (rate, s, colour) in enumerate(zip(RATES, spread, ("$blue", "$vermilion"), strict=True))
+        ],
+        header=["t", *(f"entropy at {rate:g}" for rate in RATES)],
+        rows=[[float(t[i]), *(float(s[i]) for s in spread)] for i in np.flatnonzero(keep)],
+        legend=Legend(),
+        margins=Margins(40, 16, 34, 26, labels=True),
+    )  # fmt: skip
+
+
+def _points(x: Float[np.ndarray, " times"], y: Float[np.ndarray, " times"]) -> list[list[float]]:
+    return [[float(a), float(b)] for a, b in zip(x, y, strict=True)]
+
+
+def _entropy(attention: Float[np.ndarray, "times classes tokens"]) -> Float[np.ndarray, " times"]:
+    logs = np.log(np.where(attention > 0, attention, 1.0))
+    return np.asarray(-(attention * logs).sum(axis=-1).mean(axis=-1))

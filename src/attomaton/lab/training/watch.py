@@ -1,0 +1,130 @@
+"""Watch it learn: the snapshots of a run as a film that the browser plays, with the last token to look at."""
+
+from nicegui import background_tasks, ui
+from nicegui.element import Element
+
+from attomaton.disk.formats import plain
+from attomaton.errors import AttomatonError
+from attomaton.lab.kit.cache import Cache
+from attomaton.lab.kit.parts import abreast, card, dense, heading, note, place
+from attomaton.lab.training.film import Film, Watchable, film, limit_after, watchable
+from attomaton.lab.training.runs import BROKEN, TrainingRun
+from attomaton.lab.view import View, in_thread
+
+MOST_LISTED = 200  # last tokens to choose from
+
+
+class Screening(Element, component="film.js"):
+    """The film itself: data go in once, and it is played in the browser alone."""
+
+    def __init__(self, shown: Film, at: int | None):
+        super().__init__()
+        self._props["film"], self._props["label"] = plain(shown), "Watch it learn"
+        self._props["start"] = at
+        self.style("width: 100%")
+
+
+class Watch:
+    """The card on the training screen; empty while there is nothing to play."""
+
+    def __init__(self, view: View):
+        self.view, self.place = view, place()
+        self._shown: tuple[str, str] | None = None
+        self._films = Cache[tuple[str, int], Film](8)
+
+    def show(self, run: TrainingRun | None) -> None:
+        """Play this run; what is shown already goes on."""
+        now = None if run is None else (run.id, run.ended)
+        if now == self._shown:
+            return
+        self._shown = now
+        self.place.clear()
+        if run is not None and BROKEN not in run.status:
+            background_tasks.create(self._open(run), name="film")
+
+    async def _open(self, run: TrainingRun) -> None:
+        with self.view.checked(self.place), self.place:
+            try:
+                seen = await in_thread(watchable, run)
+            except AttomatonError as error:
+                self.view.problem(str(error))
+                return
+            if self._shown is None or self._shown[0] != run.id:
+                return
+            if seen is None:
+                with card("Watch it learn"):
+                    note("No snapshots kept: train anew to watch this run.")
+                return
+            await self._card(seen)
+
+    async def _card(self, seen: Watchable) -> None:
+        names = dict(list(seen.names().items())[:MOST_LISTED])
+        asked = self.view.get("watch")
+        last = asked if asked in names else next(iter(names))
+        with card(label="Watch it learn").classes("watch"):
+            with abreast():
+                heading("Watch it learn")
+                picker = dense(
+                    ui.select(names, value=last, label="after", with_input=True), "watch-last"
+                )
+                note(f"{seen.kept.said}; seed 0. Space plays, arrow keys step.")
+            inside = place()
+
+        async def choose(last: str) -> None:
+            with inside:
+                await self._play(seen, int(last), inside)
+
+        picker.on_value_change(lambda e: self._chosen(e.value, choose))
+        await choose(last)
+
+    async def _chosen(self, last: str | None, choose: object) -> None:
+        if last is not None:
+            self.view.put(watch=last)
+            await choose(last)  # type: ignore[operator]
+
+    async def _play(self, seen: Watchable, last: int, inside: ui.element) -> None:
+        inside.clear()
+        key = (f"{seen.run.id} {seen.run.ended}", last)
+
+        def made() -> Film:
+            return self._films.found(key, lambda: film(seen, limit_after(seen, last), last))
+
+        with inside:
+            busy = ui.spinner(size="lg")
+            try:
+                shown = await in_thread(made)
+            except AttomatonError as error:
+                self.view.problem(str(error))
+                return
+            finally:
+                busy.delete()
+            at = int(self.view.number("at", len(shown.steps) - 1))
+            playing = Screening(shown, max(0, min(at, len(shown.steps) - 1)))
+            playing.on("at", lambda e: self.view.put(at=int(e.args)))
+
+
+CSS = """
+.watch { gap: .35rem; }
+.watch-last { width: 11rem; }
+.film { display: flex; flex-direction: column; gap: .4rem; width: 100%; }
+.film:focus { outline: none; }
+.film:focus-visible { outline: 2px solid var(--link); outline-offset: 4px; border-radius: 6px; }
+.film-bar { display: flex; align-items: center; gap: .7rem; }
+.film-slider { flex: 1 1 auto; min-width: 6rem; accent-color: var(--link); }
+.film-step { font-variant-numeric: tabular-nums; min-width: 11.5rem; font-size: .9rem; }
+.film-speed { font-size: .85rem; color: var(--soft); white-space: nowrap; }
+.film-speed select { color: var(--ink); background: var(--fill); border: 1px solid var(--line); border-radius: 6px;
+  padding: .1rem .2rem; }
+.film-grid { display: grid; gap: .5rem .8rem; grid-template-columns: repeat(4, minmax(0, 1fr)); }
+.film-grid figure { margin: 0; min-width: 0; }
+.film-grid figcaption { font-size: .82rem; color: var(--soft); min-height: 1.3rem; line-height: 1.3rem; }
+.film-grid canvas { width: 100%; height: 11.4rem; display: block; }
+.film-graph, .film-rows { grid-column: span 2; }
+.film-grid .film-graph canvas, .film-grid .film-rows canvas { height: clamp(15rem, 100vh - 38.5rem, 26rem); }
+.film-rows figcaption { display: flex; justify-content: space-between; gap: .4rem; }
+.film-pages { white-space: nowrap; }
+.film-tip { min-height: 1.2rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+@media (max-width: 1000px) { .film-grid { grid-template-columns: repeat(2, minmax(0, 1fr)); } }
+@media (max-width: 600px) { .film-grid { grid-template-columns: minmax(0, 1fr); }
+  .film-graph, .film-rows { grid-column: span 1; } .film-bar { flex-wrap: wrap; } .film-step { min-width: 0; } }
+"""
