@@ -235,16 +235,15 @@ class Browser:
             self.mouse("moved", at["x"], at["y"])
             for kind in ("pressed", "released"):
                 self.mouse(kind, at["x"], at["y"], button="left", clickCount=1)
-            if self._has_landed(selector):
+            if self._has_landed():
                 return
         raise AssertionError(f"no click falls on {selector}\n{self.text()[:2000]}")
 
-    def _has_landed(self, selector):
-        """Whether the click fell where it was meant to; a page that was left and an element that is gone had it."""
-        here = f"!!document.querySelector({json.dumps(selector)})"
+    def _has_landed(self):
+        """Whether the click fell where it was meant to; a page that was left had it."""
         end = time.monotonic() + 1
-        while (fell := self.value(f"window.fell && {here} ? window.fell : 'gone'")) == "nowhere":
-            # Where press and release met different elements, no click may come.
+        while (fell := self._asked("window.fell ?? 'left'")) in ("nowhere", None):
+            # Where press and release met different elements, or an element that was gone by then, no click comes.
             if time.monotonic() > end:
                 return False
             time.sleep(0.01)

@@ -61,6 +61,22 @@ def test_an_open_page_comes_back_by_itself_and_a_copied_address_opens(lab, brows
     browser.wait("document.querySelector('main')?.innerText.includes('phone')")
 
 
+def test_a_page_whose_lab_was_only_busy_stays_as_it_is(lab, browser):
+    enter(browser, lab)
+    browser.see("/graph?last=phone")
+    browser.value("window.before = 1")
+    browser.value("window.socket.io.reconnection(false), window.socket.io.engine.close(), 1")
+    looks = "performance.getEntriesByType('resource').filter(e => e.name.includes('/again')).length"
+    browser.wait(f"{looks} >= 3")
+    assert browser.value("window.before") == 1
+    assert not [url for url in browser.requests if "proof=" in url]
+    browser.value("window.socket.io.reconnection(true), window.socket.connect(), 1")
+    browser.wait("window.socket.connected && window.did_handshake === true")
+    browser.click("[aria-label='Light or dark']")
+    browser.wait("document.body.classList.contains('body--dark')")
+    assert browser.value("window.before") == 1
+
+
 def test_a_new_key_ends_what_was_before_and_a_page_says_how_to_come_in(lab, browser):
     enter(browser, lab)
     browser.see("/data")

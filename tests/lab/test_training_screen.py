@@ -155,8 +155,8 @@ def second_browser_stops(tab, other):
     """Another browser sees the same training, may not start one beside it, and can stop it."""
     ready(other, "/training?on=example")
     other.wait("!!document.querySelector('.job') && !!" + js_lines("loss_gap"))
-    other.click_text("Start", "main .q-btn")
-    other.wait("document.querySelector('.problem')?.innerText.includes('is running already')")
+    refused = "document.querySelector('.problem')?.innerText.includes('is running already')"
+    other.until(refused, lambda: other.click_text("Start", "main .q-btn"))
     other.click_text("Stop", "main .q-btn")
     for page in (other, tab):
         finish(page)

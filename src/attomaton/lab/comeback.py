@@ -1,5 +1,6 @@
 """What an open page does when its lab is gone: it waits, says so, and comes back by itself to a lab started again.
 
+A lab that is only slow to answer is not gone: its page stays as it is, and its connection is mended by itself.
 It sends nothing of worth to whoever answers on the lab's port before that has proved to know the seal (see `keys`).
 """
 
@@ -12,7 +13,7 @@ EVERY = 1000  # milliseconds between two looks
 
 _SCRIPT = """
 (() => {
-  const {seal, path, port} = SETTINGS;
+  const {seal, path, port, start} = SETTINGS;
   const hex = (bytes) => [...new Uint8Array(bytes)].map((b) => b.toString(16).padStart(2, "0")).join("");
   async function sealed(who, what) {
     const text = new TextEncoder();
@@ -36,6 +37,7 @@ _SCRIPT = """
     if (!crypto.subtle) return say("The lab was started again.", strange);
     const told = await answer.json();
     if (told.proof !== await sealed("lab", nonce)) return say("This is not the lab of before.", strange);
+    if (told.start === start) return;
     const proof = await sealed("page", `${nonce} ${told.nonce}`);
     if ((await ask({proof}, "same-origin")).ok) location.reload();
   }
@@ -52,5 +54,5 @@ _SCRIPT = """
 
 def comes_back(keys: Keys) -> str:
     """The script of every page; it holds the seal, so it is for those who are let in."""
-    settings = {"seal": keys.seal, "path": f"{keys.path}{AGAIN}", "port": keys.port}
+    settings = {"seal": keys.seal, "path": f"{keys.path}{AGAIN}", "port": keys.port, "start": keys.start}
     return _SCRIPT.replace("SETTINGS", json.dumps(settings)).replace("EVERY", str(EVERY))

@@ -130,6 +130,7 @@ class Keys:
         self.path = f"/{key.path}"
         self.cookie = f"attomaton_{port}_{key.cookie}"
         self.session, self.token, self.seal = token_urlsafe(32), key.token, key.seal
+        self.start = token_urlsafe(8)  # no secret: by it a page tells a lab started again from one that was busy
         self._once: str | None = token_urlsafe(32)
         self.seconds, self._clock, self._until = seconds, clock, clock() + seconds
         self._page: Path | None = None
@@ -160,7 +161,8 @@ class Keys:
         self._asked[nonce] = token_urlsafe(16)
         while len(self._asked) > PROOFS:
             self._asked.popitem(last=False)
-        return {"proof": self._sealed("lab", nonce), "nonce": self._asked[nonce]}
+        told = {"proof": self._sealed("lab", nonce), "nonce": self._asked[nonce]}
+        return {**told, "start": self.start}
 
     def believes(self, nonce: str, proof: str) -> bool:
         """Whether an open page has proved to be one of this user's; each proof counts once."""
