@@ -54,5 +54,10 @@ _SCRIPT = """
 
 def comes_back(keys: Keys) -> str:
     """The script of every page; it holds the seal, so it is for those who are let in."""
-    settings = {"seal": keys.seal, "path": f"{keys.path}{AGAIN}", "port": keys.port, "start": keys.start}
+    settings = {
+        "seal": keys.seal,
+        "path": f"{keys.path}{AGAIN}",
+        "port": keys.port,
+        "start": keys.start,
+    }
     return _SCRIPT.replace("SETTINGS", json.dumps(settings)).replace("EVERY", str(EVERY))

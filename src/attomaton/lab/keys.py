@@ -130,7 +130,9 @@ class Keys:
         self.path = f"/{key.path}"
         self.cookie = f"attomaton_{port}_{key.cookie}"
         self.session, self.token, self.seal = token_urlsafe(32), key.token, key.seal
-        self.start = token_urlsafe(8)  # no secret: by it a page tells a lab started again from one that was busy
+        self.start = token_urlsafe(
+            8
+        )  # no secret: by it a page tells a lab started again from one that was busy
         self._once: str | None = token_urlsafe(32)
         self.seconds, self._clock, self._until = seconds, clock, clock() + seconds
         self._page: Path | None = None
