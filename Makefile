@@ -7,7 +7,7 @@ JOBS ?= auto
 # first imported here leaves it behind for all later starts.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test quick bench faults lint docs clean help
+.PHONY: run test again quick bench faults lint docs clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -28,7 +28,10 @@ run: $(VENV)/.installed-plot            ## the main job on embedded data
 	$(BIN)/attomaton demo
 
 test: $(VENV)/.installed-test           ## all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile; code=$$?; echo $$code > $(VENV)/.tested; exit $$code
+
+again: $(VENV)/.installed-test          ## the tests that failed last time, one after the other
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 quick: $(VENV)/.installed-test          ## the tests that take seconds
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow"
