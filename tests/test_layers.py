@@ -1,6 +1,7 @@
 """The floor plan of docs/architecture.md, read off the source itself."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from functools import cache
@@ -158,3 +159,12 @@ def test_importing_changes_no_jax_setting():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["float32", "False"]
+
+
+def test_rooms_hand_each_other_records_and_few_dictionaries_of_anything():
+    loose = re.compile(r"\b(?:dict|Mapping)\[str, (?:Any|object)\]")
+    found = {
+        path.relative_to(ROOT): len(loose.findall(path.read_text(encoding="utf-8")))
+        for path in ROOT.rglob("*.py")
+    }
+    assert sum(found.values()) <= 120, sorted(found.items(), key=lambda x: -x[1])[:10]

@@ -11,6 +11,7 @@ from attomaton.base.face import Shown
 Scalar = bool | int | float | str | None
 Quantity = Scalar | Sequence[Scalar] | Sequence[Sequence[Scalar]] | Sequence[Mapping[str, Scalar]]
 Quantities = Mapping[str, Quantity | Mapping[str, Quantity | Mapping[str, Quantity]]]
+Result = dict[str, Any]  # the numbers of a published figure, with a `verdict` and a `control`
 Numbers = Sequence[float | None]  # JSON has no NaN: it reads as None
 
 

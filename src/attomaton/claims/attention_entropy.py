@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -19,7 +18,7 @@ from jaxtyping import Bool, Float
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.text_attention import Checkpoint
 from attomaton.errors import DataError
-from attomaton.results import Quantities, Verdict
+from attomaton.results import Quantities, Result, Verdict
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.train import train_sampled
 from attomaton.scan_snap.families import syn_medium, syn_small
@@ -36,7 +35,7 @@ STILL = 1e-4  # a control's learning rate for Z, in units of the published one: 
 # Figures 4 and 5: which tokens
 
 
-def fig4(seeds: int = 5) -> dict[str, Any]:
+def fig4(seeds: int = 5) -> Result:
     """Attention on *Syn-Small* from a zero start, with η_Z = 1 and η_Y = 1 or 10.
 
     Holds when, on every stream of contexts, (1) all common tokens lose attention and together at least a
@@ -104,7 +103,7 @@ def _fates(run: Dynamics, seeds: int) -> tuple[Quantities, Verdict]:
     return measured, Verdict.of(lost == 1 and kept <= 0.95 and min(order) >= 0.8 and denser > 0)
 
 
-def fig5(seeds: int = 5) -> dict[str, Any]:
+def fig5(seeds: int = 5) -> Result:
     """The same data with Adam, η_Y = η_Z = 0.1, 0.5 or 1: it picks other distinct tokens than SGD does.
 
     What an optimizer *picks* is the half of a class's distinct tokens whose logits grew most. Holds when Adam
@@ -166,7 +165,7 @@ def _rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) ->
 
 def fig6(
     seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress = quiet
-) -> dict[str, Any]:
+) -> Result:
     """Entropy of attention over distinct tokens on *Syn-Medium*, for 64 cells of queries and learning rates.
 
     Two rates at one ratio, or two ratios of at least 2 at one η_Z, make a *pair* with a predicted order: the larger
@@ -214,14 +213,14 @@ def fig6(
 
 def fig11(
     seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress = quiet
-) -> dict[str, Any]:
+) -> Result:
     """Recall of distinct tokens against η_Y/η_Z, with η_Z = 1; kept and told of as `fig6`."""
     return _recall_figure((1.0,), RATIOS, seeds, _Kept(checkpoint, progress, 3))
 
 
 def fig12(
     seeds: int = 10, checkpoint: Checkpoint | None = None, progress: Progress = quiet
-) -> dict[str, Any]:
+) -> Result:
     """Recall of distinct tokens against η_Z, with η_Y/η_Z = 1; kept and told of as `fig6`."""
     return _recall_figure(ETA_Z, (1.0,), seeds, _Kept(checkpoint, progress, 3))
 
@@ -232,7 +231,7 @@ RECALL_QUERIES = (1, 3)  # with more queries nearly every distinct token stays a
 
 def _recall_figure(
     eta_z: Sequence[float], ratios: Sequence[float], seeds: int, kept: "_Kept"
-) -> dict[str, Any]:
+) -> Result:
     """Which share of a class's distinct tokens has attention over a threshold, on *Syn-Medium*.
 
     Judged at the threshold 1/M by the rule of `fig6`: denser attention recalls more. Where all tokens of a panel

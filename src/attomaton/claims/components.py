@@ -12,7 +12,7 @@ from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.mechanics.theory.retrieval import over_draws, retrieval
 from attomaton.numerics import named_rng
-from attomaton.results import Verdict
+from attomaton.results import Result, Verdict
 
 K_11, T_11, N_11 = 10_000, 64, (10, 100, 1_000, 10_000, 100_000)
 PUBLISHED_11 = {
@@ -23,9 +23,7 @@ K_12, T_12, N_12, D_12 = 512, 128, 16, (2, 4, 8, 12, 16, 32, 512)
 PUBLISHED_12 = {2: 0.46, 8: 0.96, 32: 1.0, 512: 1.0}
 
 
-def fig11(
-    seeds: int = 5, K: int = K_11, T: int = T_11, n: tuple[int, ...] = N_11
-) -> dict[str, Any]:
+def fig11(seeds: int = 5, K: int = K_11, T: int = T_11, n: tuple[int, ...] = N_11) -> Result:
     r"""The number of strongly connected components of one last token's graph against the number of samples.
 
     Once contexts connect everything, a token stands alone as long as it never was a label: $1 + K e^{-n/K}$. Of the
@@ -66,7 +64,7 @@ def _labels(rng: np.random.Generator, X: Int[np.ndarray, "n T"]) -> Int[np.ndarr
 
 def fig12(
     seeds: int = 3, K: int = K_12, T: int = T_12, n: int = N_12, d: tuple[int, ...] = D_12
-) -> dict[str, Any]:
+) -> Result:
     """The mass that the limit leaves on the label's component of the graph, against the dimension.
 
     With a dimension for each token it is 1; with few, linear ties mix in tokens that the data never tied. Control: the

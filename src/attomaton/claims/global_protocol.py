@@ -24,9 +24,8 @@ from attomaton.mechanics.theory.finite import FiniteSubspace, cyclic_samples
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
-from attomaton.results import Verdict
+from attomaton.results import Result, Verdict
 
-Result = dict[str, Any]
 K, D, N, T = 6, 8, 6, 4
 STEPS, RATE = 4000, 0.01
 ALIGNED, NEAR = 0.96, 0.02  # least cosine and largest distance that count as found

@@ -17,7 +17,7 @@ from attomaton.joma.experiment.equation import drawn_targets, grow_in_steps
 from attomaton.joma.experiment.train import Setting, train
 from attomaton.joma.theory.growth import attention_entropy, predicted_growth
 from attomaton.joma.theory.invariant import correlations, predicted_scores
-from attomaton.results import Assumption, Evidence, Panel, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Result, Verdict
 
 ALIGNED, APART = 0.99, 0.2  # mean correlation with the prediction, and with that of other tokens
 EXACT = 0.003  # error of the exact invariants, in units of how far scores moved
@@ -77,7 +77,7 @@ def check(seeds: int = SEEDS) -> Evidence:
     )  # fmt: skip
 
 
-def softmax_runs(seeds: int, lr: float, steps: int, T: float) -> dict[str, Any]:
+def softmax_runs(seeds: int, lr: float, steps: int, T: float) -> Result:
     """Means over seeds of correlations with the prediction, its two terms, and its tokens shuffled, over the steps."""
     found: list[np.ndarray] = []
     for seed in range(seeds):
@@ -117,7 +117,7 @@ def exact_errors(attention: Any, activation: Any, nodes: int | None) -> list[flo
     return errors
 
 
-def growth_runs(seeds: int, T: float, lr: float, steps: int, d: int = 10) -> dict[str, Any]:
+def growth_runs(seeds: int, T: float, lr: float, steps: int, d: int = 10) -> Result:
     """The nonlinear equation in steps and by quadrature: one course, and for every seed how entropy moves."""
     error, rise, flat = [], [], []
     for seed in range(seeds):
@@ -136,7 +136,7 @@ def growth_runs(seeds: int, T: float, lr: float, steps: int, d: int = 10) -> dic
 
 def fig2(
     lr: float = 0.1, steps: int = 2000, temperature: float = 0.5, seeds: int = SEEDS
-) -> dict[str, Any]:
+) -> Result:
     """Correlation of trained scores with those the weights predict, over the steps; beside it both of their terms."""
     runs = softmax_runs(seeds, lr, steps, temperature)
     return {
@@ -162,7 +162,7 @@ def fig2(
 
 def fig3(
     lr: float = 0.1, steps: int = 2000, temperature: float = 0.5, seeds: int = SEEDS
-) -> dict[str, Any]:
+) -> Result:
     r"""Weights of hidden nodes on tokens: at first $\dot v_k = (x_k - \bar x)/K$, then salient components win."""
     rows: list[dict[str, float]] = []
     for seed in range(seeds):
@@ -210,7 +210,7 @@ def fig3(
 
 def fig4(
     d: int = 10, temperature: float = TEMPERATURE, lr: float = RATE, steps: int = STEPS, seeds: int = SEEDS
-) -> dict[str, Any]:  # fmt: skip
+) -> Result:  # fmt: skip
     """The nonlinear equation: components on their way to their targets, and the entropy of attention."""
     growth = growth_runs(seeds, temperature, lr, steps, d)
     kept = np.unique(np.linspace(0, steps, 201).round().astype(int))
@@ -253,7 +253,7 @@ def _entropy(share: Float[np.ndarray, "classes tokens"]) -> float:
     return float(-(share * log).sum(axis=1).mean())
 
 
-def _correlation_panel(runs: dict[str, Any]) -> Panel:
+def _correlation_panel(runs: Result) -> Panel:
     step = runs["step"][1:]
     return Panel(
         "Scores of attention, trained and predicted", "step", "mean correlation",
@@ -273,7 +273,7 @@ def _error_panel(exact: dict[str, list[float]]) -> Panel:
     )
 
 
-def growth_panels(growth: dict[str, Any]) -> list[Panel]:
+def growth_panels(growth: Result) -> list[Panel]:
     """Components in steps and by quadrature, and the entropy of their attention beside that of even attention."""
     steps, said = np.arange(1, len(growth["v"])), growth["said"]
     components = [

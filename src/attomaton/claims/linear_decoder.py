@@ -25,9 +25,8 @@ from attomaton.errors import UsageError, whole_number
 from attomaton.mechanics.experiment.train import Training, train
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
-from attomaton.results import Assumption, Evidence, Panel, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Result, Verdict
 
-Result = dict[str, Any]
 N, M, D, V, S = 5000, 50, 60, 10, 6
 STEPS = 10_000
 RATES = {"gd": 0.5, "ngd": 0.01, "adam": 0.01}
@@ -110,9 +109,7 @@ def _others(
     return [x.dense(x.svm.coefficient) for x in limits]
 
 
-def _curves(
-    run: Training, limits: Sequence[Limit], others: Sequence[np.ndarray]
-) -> list[dict[str, Any]]:
+def _curves(run: Training, limits: Sequence[Limit], others: Sequence[np.ndarray]) -> list[Result]:
     """What was recorded of each draw, with the control and the entropy."""
     assert run.W is not None
     return [
@@ -160,7 +157,7 @@ def fig4(
     }  # fmt: skip
 
 
-def _plane(params: Any, y: Yardstick) -> dict[str, Any]:
+def _plane(params: Any, y: Yardstick) -> Result:
     """The usual measure, and all of a small W outside F."""
     import jax.numpy as jnp
 

@@ -10,7 +10,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,7 +25,7 @@ from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
-from attomaton.results import Verdict
+from attomaton.results import Result, Verdict
 
 K_9, D_9, N_9, T_9 = 10_000, 128, 16, 64
 STEPS, RATE, SEEDS = 8000, 0.05, 100
@@ -93,7 +93,7 @@ def _trained(K: int, d: int, n: int, T: int, lr: float, steps: int, seeds: int) 
 def fig9(
     K: int = K_9, d: int = D_9, n: int = N_9, T: int = T_9,
     lr: float = RATE, steps: int = STEPS, seeds: int = SEEDS,
-) -> dict[str, Any]:  # fmt: skip
+) -> Result:  # fmt: skip
     """The cosine of W(τ) with W_svm over the steps. Control: W_svm of the same contexts with other labels."""
     run = _trained(K, d, n, T, lr, steps, seeds)
     other = [
@@ -114,7 +114,7 @@ def fig9(
 def fig10(
     K: int = K_9, d: int = D_9, n: int = N_9, T: int = T_9,
     lr: float = RATE, steps: int = STEPS, seeds: int = SEEDS,
-) -> dict[str, Any]:  # fmt: skip
+) -> Result:  # fmt: skip
     """The distance of W(τ) in S_fin from W_fin over the steps. Control: W along differences that are strict."""
     run = _trained(K, d, n, T, lr, steps, seeds)
     control = [_strict(W, x) for W, x in zip(run.W, run.limits, strict=True)]
@@ -145,7 +145,7 @@ def _strict(W: Float[np.ndarray, "width width"], limit: Limit) -> float:
 
 def _numbers(
     run: Trained, name: str, values: Float[np.ndarray, "seeds records"], control: list[float]
-) -> dict[str, Any]:
+) -> Result:
     """Mean, standard error and curve of what is measured under this name."""
     ends = values[:, -1]
     return {

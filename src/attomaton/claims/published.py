@@ -14,9 +14,17 @@ from attomaton.claims.cases import not_applicable
 from attomaton.claims.global_protocol import PEAK
 from attomaton.claims.picture import BLACK, band, heat, level, line, theory_line
 from attomaton.errors import AttomatonError, UsageError, counted, nearest
-from attomaton.results import Assumption, Evidence, Line, Panel, Quantities, Upright, Verdict
+from attomaton.results import (
+    Assumption,
+    Evidence,
+    Line,
+    Panel,
+    Quantities,
+    Result,
+    Upright,
+    Verdict,
+)
 
-Result = dict[str, Any]
 Columns = dict[str, list[Any]]  # a table
 Setting = int | float | str | tuple[int, ...]
 Settings = dict[str, Setting]

@@ -1,10 +1,8 @@
 """Figures 3, 8 and 9 of Scan and Snap as plain numbers: curves, a verdict and a control."""
 
-from typing import Any
-
 import numpy as np
 
-from attomaton.results import Verdict
+from attomaton.results import Result, Verdict
 from attomaton.scan_snap.theory.decoder import decoder_growth, decoder_growth_discrete
 from attomaton.scan_snap.theory.phase import (
     gain_factor_bounds,
@@ -17,7 +15,7 @@ from attomaton.scan_snap.theory.phase import (
 POINTS = 200
 
 
-def fig3() -> dict[str, Any]:
+def fig3() -> Result:
     r"""Growth factor $\chi = e^{2B}$ over time for four $\eta_Y$ (K = 10, M = 1000, $\eta_Z$ = 0.5), with $t_0$.
 
     χ grows almost in proportion to time until $t_0'$ (its exponent is $2\, dB/d\ln t \approx 1$) and hardly any more
@@ -49,7 +47,7 @@ def fig3() -> dict[str, Any]:
     }
 
 
-def fig8() -> dict[str, Any]:
+def fig8() -> Result:
     r"""h against the discrete h*: two vocabularies, five step sizes each.
 
     Holds where $0 \le h^* - h \le \eta_Y / M$ at every step; the control asks the same of steps that know nothing of α,
@@ -77,7 +75,7 @@ def fig8() -> dict[str, Any]:
     }
 
 
-def fig9() -> dict[str, Any]:
+def fig9() -> Result:
     r"""$B_n(t)$ at a fixed ratio of learning rates: at $t_0$ all curves have the same value.
 
     Ratio 10 with M = 100, ratio 1 with M = 10000; $\eta_Z$ = 0.5 … 8. Control: the values at one common time.

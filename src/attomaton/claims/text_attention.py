@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from attomaton.base.progress import Progress, quiet, shifted
 from attomaton.corpus.datasets import dataset_files
 from attomaton.errors import UsageError
-from attomaton.results import Verdict
+from attomaton.results import Result, Verdict
 from attomaton.transformer.data import Text, read_text, windows
 from attomaton.transformer.readout import KINDS, attention_by_kind, pair_kinds
 from attomaton.transformer.train import Run, train
@@ -73,7 +73,7 @@ FIG10_QUICK = Size(1_000, 32, 800, 100, 40, 0, 0, "float32", False)
 
 def fig7(
     quick: bool = False, checkpoint: Checkpoint | None = None, progress: Progress = quiet
-) -> dict[str, Any]:
+) -> Result:
     """First-layer attention of a 1- and a 3-layer model: sparse, and with a settled entropy, after 6,000 steps.
 
     A model's attention has become *sparse* when the entropy's share on validation windows has fallen by 0.1 or more
@@ -208,7 +208,7 @@ def fig10(
     quick: bool = False,
     checkpoint: Checkpoint | None = None,
     progress: Progress = quiet,
-) -> dict[str, Any]:
+) -> Result:
     """Mean attention entropy on the validation text after training one layer at rates 1 to 5.
 
     All rates share the starts and the dropout of their seeds, so the slope of entropy over rate is taken seed by

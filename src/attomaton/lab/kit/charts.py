@@ -16,6 +16,7 @@ from attomaton.lab.kit.parts import card, heading, icon_button, menu_item
 from attomaton.lab.kit.table import Rows, numbers, save_csv
 from attomaton.report.text.spreadsheets import csv_text
 
+Option = dict[str, Any]  # as ECharts reads it
 POINTS = 2000  # of one series
 COLOURS = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$soft")
 # A scale that reads the same to every eye and in grey.
@@ -60,7 +61,7 @@ class Axis(Part):
     high: float | int | str | None = None
     gap: int | None = 26  # None: the name stands at the end
 
-    def _option(self) -> dict[str, Any]:
+    def _option(self) -> Option:
         middle = {"nameLocation": "middle", "nameGap": self.gap} if self.gap and self.name else {}
         kind = "category" if self.names is not None else "log" if self.log else "value"
         said = {"name": self.name or None, "data": self.names, "min": self.low, "max": self.high}
@@ -87,7 +88,7 @@ class Mark:
     ink: str = "$soft"  # of the words
     size: int = 12
 
-    def _option(self) -> dict[str, Any]:
+    def _option(self) -> Option:
         label = {
             "formatter": "{b}",
             "position": self.place,
@@ -124,7 +125,7 @@ class Square:
     hatch: str = "$paper"
     framed: bool = False
 
-    def _option(self) -> dict[str, Any]:
+    def _option(self) -> Option:
         frame = {"borderColor": "$vermilion", "borderWidth": 4}
         style = frame if self.framed else {"borderColor": "$paper", "borderWidth": 1}
         label = {"show": bool(self.label), "formatter": self.label, "color": self.ink}
@@ -150,7 +151,7 @@ class Series(Part):
     marks: Sequence[Mark] = ()
     spans: Sequence[Span] = ()
 
-    def _option(self) -> dict[str, Any]:
+    def _option(self) -> Option:
         data = [x._option() if isinstance(x, Square) else x for x in self.data]
         made = _said(type=self.kind, name=self.name or None, data=data)
         if self.colour:
@@ -179,7 +180,7 @@ class Legend(Part):
 
     names: Sequence[str] | None = None
 
-    def _option(self) -> dict[str, Any]:
+    def _option(self) -> Option:
         return _said(type="scroll", top=0, data=self.names) | dict(self.more)
 
 
@@ -190,7 +191,7 @@ class Shades(Part):
     low: float | int
     high: float | int
 
-    def _option(self) -> dict[str, Any]:
+    def _option(self) -> Option:
         return {"min": self.low, "max": self.high, "inRange": {"color": VIRIDIS}} | dict(self.more)
 
 
@@ -203,7 +204,7 @@ class Word:
     top: int | str | None = None
     bottom: int | None = None
 
-    def _option(self) -> dict[str, Any]:
+    def _option(self) -> Option:
         place = _said(left=self.left, top=self.top, bottom=self.bottom)
         style = {"text": self.text, "fill": "$soft", "fontSize": 12}
         return {"type": "text", "silent": True, "style": style} | place
@@ -225,7 +226,7 @@ class Picture(Part):
     shades: Shades | None = None
     words: Sequence[Word] = ()
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Option:
         """As ECharts takes it."""
         left, right, top, bottom, labels = self.margins
         grid = {"left": left, "right": right, "top": top, "bottom": bottom}
@@ -360,6 +361,6 @@ def _clicked(said: object, do: Callable[[Point], Any]) -> Any:
     return None
 
 
-def _said(**options: Any) -> dict[str, Any]:
+def _said(**options: Any) -> Option:
     """Options that were given."""
     return {name: value for name, value in options.items() if value is not None}
