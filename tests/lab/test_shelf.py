@@ -233,6 +233,14 @@ def test_what_is_dropped_waits_with_its_reading_guessed(shelf):
     assert shelf.receive("rows.jsonl", ROWS).decided
 
 
+@pytest.mark.parametrize("content", [b"", b" \n\t\n"])
+def test_nothing_pasted_is_refused_and_leaves_nothing_behind(shelf, content):
+    before = shelf.items()
+    with pytest.raises(DataError, match="there is nothing in it"):
+        shelf.receive("pasted.txt", content)
+    assert shelf.items() == before
+
+
 def test_a_choice_that_cannot_be_read_loses_nothing(shelf):
     item = shelf.receive("log.csv", LOG)
     before = sorted(p.name for p in shelf.workspace.rglob("*"))

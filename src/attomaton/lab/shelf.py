@@ -116,6 +116,8 @@ class Shelf:
 
     def receive(self, name: str, content: bytes) -> Item:
         """Keep what was dropped, its reading guessed; rows, which can be read in one way only, are read at once."""
+        if not content.strip():
+            raise DataError(f"{_title(name)}: there is nothing in it.")
         suffix = _suffix(name, content)
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"dropped{suffix}"
