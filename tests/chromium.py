@@ -20,16 +20,23 @@ def program():
 
 
 # Tell where the next click falls: on the element meant (as it was, or as the page has drawn it anew), or on one around
-# it that takes all clicks, as a drawing does. What was pressed and then drawn anew has had none.
+# it that takes its clicks, as a drawing does for its parts. What lies around a button does not: there a click falls on
+# the page that moved meanwhile. What was pressed and then drawn anew has had none; what was pressed and is gone has
+# acted upon being pressed, as a list of suggestions does.
 _CLICKED = """selector => {
   const meant = [document.querySelector(selector)];
   let pressed;
   window.fell = 'nowhere';
-  document.addEventListener('mousedown', event => { pressed = event.target; }, {capture: true, once: true});
+  window.acted = undefined;
+  document.addEventListener('mousedown', event => {
+    pressed = event.target;
+    window.acted = () => meant[0]?.contains(pressed) && !document.querySelector(selector);
+  }, {capture: true, once: true});
   document.addEventListener('click', event => {
     const hit = event.target;
     meant.push(document.querySelector(selector));
-    const on = meant.some(e => e && (e.contains(hit) || hit.contains(e)));
+    const taken = e => e instanceof SVGElement || getComputedStyle(e).pointerEvents === 'none';
+    const on = meant.some(e => e && (e.contains(hit) || hit.contains(e) && taken(e)));
     window.fell = on && pressed?.isConnected ? 'there' : 'elsewhere';
   }, {capture: true, once: true});
 }"""
@@ -242,7 +249,10 @@ class Browser:
     def _has_landed(self):
         """Whether the click fell where it was meant to; a page that was left had it."""
         end = time.monotonic() + 1
-        while (fell := self._asked("window.fell ?? 'left'")) in ("nowhere", None):
+        while (fell := self._asked("window.acted?.() ? 'there' : window.fell ?? 'left'")) in (
+            "nowhere",
+            None,
+        ):
             # Where press and release met different elements, or an element that was gone by then, no click comes.
             if time.monotonic() > end:
                 return False

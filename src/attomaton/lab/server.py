@@ -32,8 +32,6 @@ from attomaton.lab.training import screen as training
 from attomaton.lab.view import Lab, Screen, View
 
 MOST_BYTES = 65 << 20  # of one request: the largest upload and its envelope
-# Seconds of silence after which a page is forgotten, and has to be loaded anew: machines that compute are busy.
-RECONNECT = 60.0
 ICON = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><g fill='none' stroke='#0072b2' stroke-width='3'>"
     "<path d='M8 9 L24 9 M8 9 L16 24 M24 9 L16 24'/></g><circle cx='8' cy='9' r='5' fill='#0072b2'/>"
@@ -98,7 +96,7 @@ def serve(
         ui.run(
             host=host if len(addresses) == len(resolved(host)) else addresses[0],
             port=port, title="attomaton", favicon=ICON, show=False, reload=False,
-            show_welcome_message=False, reconnect_timeout=RECONNECT, dark=None, http=patient(seconds), language="en-US",
+            show_welcome_message=False, reconnect_timeout=10.0, dark=None, http=patient(seconds), language="en-US",
         )  # fmt: skip
     finally:
         keys.close()
