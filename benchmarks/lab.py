@@ -11,6 +11,7 @@ without Chromium there are no such rows, without WikiText-2 none about it.
 - *Moving*: a data set is drawn whose graph has 501 tokens and just under 2,000 elements; it is panned and zoomed, one
   step a frame, as a whole and four and sixteen times nearer. 20 ms are promised where it is zoomed in.
 - *Watching*: a run is scrubbed, another place in it at every frame, all panels drawn anew; and played from end to end.
+- *Scan and snap*: the same of its recorded times, for two pairs of learning rates beside each other.
 """
 
 import json
@@ -144,9 +145,11 @@ def change_of_screens(folder: Path, what: str, *arguments: object) -> Row:
     return Row("lab", told, 0.5 / median, said, {"seconds": times})
 
 
-def film_times(folder: Path, run: Path, last: str = "") -> tuple[np.ndarray, float, int]:
-    """A run watched: milliseconds of each frame while it is scrubbed, seconds to play all of it, and its snapshots."""
-    lab = Running(folder, run)
+def film_times(
+    folder: Path, path: str, part: str, *arguments: object
+) -> tuple[np.ndarray, float, int]:
+    """What a part of a page plays: milliseconds of each frame while it is scrubbed, seconds to play all, snapshots."""
+    lab = Running(folder, *arguments)
     browser = chromium.Browser(folder / "profile")
 
     def ended(expression: str) -> object:
@@ -156,9 +159,11 @@ def film_times(folder: Path, run: Path, last: str = "") -> tuple[np.ndarray, flo
 
     try:
         enter(browser, lab)
-        browser.see(f"/training?watch={last}")
-        browser.wait("!!document.querySelector('.film canvas')", 300)
-        film = "getElement(+document.querySelector('.film').id.slice(1))"
+        browser.see(path)
+        browser.wait(
+            f"!!document.querySelector('{part}') && !document.querySelector('main .job')", 300
+        )
+        film = f"getElement(+document.querySelector('{part}').id.slice(1))"
         times: object = []
         for count in (30, FRAMES):  # the first ones warm up
             times = ended(f"{film}.frames({count})")
@@ -168,15 +173,17 @@ def film_times(folder: Path, run: Path, last: str = "") -> tuple[np.ndarray, flo
             " const look = () => f.playing ? setTimeout(look, 5) : done((performance.now() - begin) / 1000);"
             " look(); })"
         )
-        return np.array(times), float(str(seconds)), int(browser.value(f"{film}.film.steps.length"))
+        return np.array(times), float(str(seconds)), int(browser.value(f"{film}.last() + 1"))
     finally:
         browser.close()
         lab.close()
 
 
-def film_rows(folder: Path, what: str, wanted: float, run: Path, last: str = "") -> Iterator[Row]:
-    """Rows about updates a second while a run is scrubbed, and about playing it."""
-    times, seconds, snapshots = film_times(folder, run, last)
+def film_rows(
+    folder: Path, what: str, wanted: float, path: str, part: str, *arguments: object
+) -> Iterator[Row]:
+    """Rows about updates a second while something is scrubbed, and about playing it."""
+    times, seconds, snapshots = film_times(folder, path, part, *arguments)
     rate = 1000 / np.median(times)
     yield Row(
         "lab", f"{what}, of {wanted:g} updates a second", float(rate / wanted),
@@ -268,7 +275,8 @@ def wikitext_film(folder: Path) -> Iterator[Row]:
         folder / "short", folder / "run", optimizer="adam", lr=0.1, steps=200, snapshots_of="the"
     )
     last = ModelFolder(folder / "short").vocabulary.id_of("the")
-    yield from film_rows(folder, "`the` of WikiText-2 scrubbed", 20, folder / "run", str(last))
+    path = f"/training?watch={last}"
+    yield from film_rows(folder, "`the` of WikiText-2 scrubbed", 20, path, ".film", folder / "run")
 
 
 def promised(what: str, promise: float, times: Sequence[float]) -> Row:
@@ -305,7 +313,12 @@ def rows() -> Iterator[Row]:
             yield from wikitext_film(Path(folder))
     say("lab: watching the layer learn")
     with tempfile.TemporaryDirectory() as folder:
-        yield from film_rows(Path(folder), "the café's run scrubbed", 60, cafe_run(Path(folder)))
+        run = cafe_run(Path(folder))
+        yield from film_rows(Path(folder), "the café's run scrubbed", 60, "/training", ".film", run)
+    say("lab: scrubbing scan and snap")
+    with tempfile.TemporaryDirectory() as folder:
+        path, what = "/scan-snap?classes=syn-medium-10&beside_eta_y=4", "two sides of scan and snap"
+        yield from film_rows(Path(folder), f"{what} scrubbed", 60, path, ".scrubber")
     with tempfile.TemporaryDirectory() as folder:
         yield change_of_screens(Path(folder), "the embedded example")
     yield from moving()

@@ -11,6 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 from tests import chromium
 
+# Lists what a page tells the server from now on; not that it has heard what the server said.
+COUNTING = """(() => { const {emit} = window.socket; window.sent = []; window.socket.emit = function (name, ...what) {
+  if (name !== 'ack') window.sent.push([name, ...what]); return emit.call(this, name, ...what); }; })()"""
+
 
 class Running:
     """One `attomaton lab`: `address` with its token, `url(path)` without, `step` the secret beginning of its paths.

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.chromium import eventually
+from tests.lab.conftest import COUNTING
 
 from attomaton import Automaton, open_model
 from attomaton.errors import UsageError
@@ -18,11 +18,6 @@ from attomaton.lab.training.film import film, limit_after, watchable
 from attomaton.lab.training.runs import read_run
 
 FILM = "getElement(+document.querySelector('.film').id.slice(1))"
-
-
-# Messages to the server, but for the pulse of the connection.
-COUNTING = """(() => { const send = WebSocket.prototype.send; window.sent = 0;
-  WebSocket.prototype.send = function (x) { window.sent += /^[23]$/.test(x) ? 0 : 1; send.call(this, x); }; })()"""
 
 
 def opened(path):
@@ -132,12 +127,13 @@ def test_the_film_is_scrubbed_and_played_in_the_browser(lab, tab, run):
     # Where one was is in the address; playing ends at the end, without a word with the server.
     tab.wait("location.search.includes('at=0')")
     tab.value(COUNTING)
-    tab.value(f"{FILM}.go(5), window.sent")
+    tab.value(f"{FILM}.go(5)")
     tab.value("document.querySelector('.film').focus()")
     tab.press(" ")
-    tab.wait(f"{FILM}.playing")
-    eventually(0, tab.value, f"{FILM}.at > 5 ? window.sent : 0")
     tab.wait(f"!{FILM}.playing && {FILM}.at === 30")
+    own, sent = tab.value("+document.querySelector('.film').id.slice(1)"), tab.value("window.sent")
+    assert [what["args"] for _, what in sent if what["id"] == own] == [["30"]]  # where it ended
+    assert len(sent) <= 3  # and that the key went down and up
     # All of it stands in one window.
     box = tab.value(
         "(({top, bottom}) => [top + scrollY, bottom - top])(document.querySelector('.watch').getBoundingClientRect())"

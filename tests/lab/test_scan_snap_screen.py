@@ -10,11 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 from tests.chromium import eventually
-from tests.lab.conftest import enter
+from tests.lab.conftest import COUNTING, enter
 
 from attomaton.errors import UsageError
 from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap.runs import (
+    DATA,
     FEWEST,
     KEPT,
     RUN,
@@ -30,6 +31,7 @@ from attomaton.lab.scan_snap.runs import (
     stored,
 )
 from attomaton.lab.scan_snap.screen import _whole
+from attomaton.lab.scan_snap.scrubber import stops
 from attomaton.lab.shelf import Shelf
 from attomaton.lab.view import Lab
 from attomaton.scan_snap.data import sequence_classes
@@ -39,6 +41,30 @@ from attomaton.scan_snap.theory.phase import scan_slope
 
 QUICK = "/scan-snap?classes=symmetric&levels=reduced"
 UNTIL = 1e4  # where the page ends unless told
+SCRUBBER = "getElement(+document.querySelector('.scrubber').id.slice(1))"
+# Another record at each of 60 frames: what stands on the page after each move, how often each side was painted, how
+# often the scrubber took a slow frame for a rest, and what went to the server.
+SCRUBBED = """new Promise((done) => {
+  const s = SCRUBBER, seen = [], painted = s.sides.map(() => 0), {settle} = s;
+  const charts = s.sides.map((side) => getElement(side.bars).chart);
+  charts.forEach((chart, k) => chart.on('rendered', () => painted[k]++));
+  window.rests = 0;
+  s.settle = () => { window.rests++; settle(); };
+  const now = (chart) => chart.getOption().series.find((x) => x.id === 'now').data.map((d) => d.value);
+  const titles = () => s.sides.map((side) => document.getElementById(`c${side.title}`).innerText);
+  const next = () => {
+    const at = seen.length ? seen.at(-1).at + 3 : 1;
+    if (seen.length < 60) {
+      s.go(at);
+      seen.push({at, when: document.querySelector('.when').innerText, titles: titles(), bars: charts.map(now)});
+      return requestAnimationFrame(next);
+    }
+    const end = () => done({seen, painted, rests: window.rests, sent: window.sent.length});
+    requestAnimationFrame(() => requestAnimationFrame(end));
+  };
+  window.sent = [];
+  requestAnimationFrame(next);
+})""".replace("SCRUBBER", SCRUBBER)
 
 
 @pytest.fixture(autouse=True)
@@ -268,6 +294,125 @@ def test_play_moves_on_and_pause_stays(tab):
 
     eventually(True, lambda: 12 < played() < len(run.t) - 1)
     eventually(expected_bars(run, 0, int(address(tab)["t"])), bars, tab)
+
+
+@pytest.mark.parametrize(
+    "path", [QUICK, QUICK + "&beside_eta_y=4", f"/scan-snap?levels=reduced&classes={DATA}"]
+)
+def test_every_frame_of_scrubbing_is_drawn_without_the_server(tab, path, tmp_path):
+    see(tab, path)
+    if DATA in path:
+        own = own_classes(Lab(tmp_path), Shelf(tmp_path).find("example"), DATA).classes
+        runs = [run_level("reduced", own, 1.0, 1.0, until=UNTIL)]
+    else:
+        runs = [reduced(), reduced(4.0)][: 1 + ("beside" in path)]
+    for i, run in enumerate(runs):
+        eventually(expected_bars(run, 0, -1), bars, tab, i)
+    tab.value(COUNTING)
+    found = tab.promised(SCRUBBED)
+    assert [one["at"] for one in found["seen"]] == list(range(1, 181, 3))
+    for one in found["seen"]:
+        said = f"t = {draw.moment(runs[0].t[one['at']])}"
+        assert one["when"] == said
+        assert one["titles"] == [f"Attention at {said}"] * len(runs)
+        assert one["bars"] == [expected_bars(run, 0, one["at"]) for run in runs]
+    assert min(found["painted"]) >= 60
+    assert found["sent"] <= found["rests"]  # on a fast machine there is none of either
+    # Only then does the server hear of it.
+    tab.wait("/[?&]t=178/.test(location.search)")
+    told = [one[1]["args"] for one in tab.value("window.sent")]
+    assert told[-1] == ["178"]
+    assert len(told) == tab.value("window.rests")
+
+
+def test_the_keys_of_the_slider_move_bars_and_their_open_table(tab):
+    see(tab)
+    run, likely = reduced(), draw.tokens_of(family("symmetric"), 0).at[0]
+    tab.click('section[aria-label="Attention now"] [aria-label="Show the numbers as a table"]')
+    row = "document.querySelector('section[aria-label=\"Attention now\"] tbody tr').innerText"
+    tab.value("document.querySelector('[aria-label=\"Recorded time\"]').focus()")
+    for keys, now in (
+        (["ArrowLeft", "ArrowDown"], 198),
+        (["Home", "ArrowRight", "ArrowUp"], 2),
+        (["End"], 200),
+    ):
+        for key in keys:
+            code = {
+                "ArrowLeft": 37,
+                "ArrowUp": 38,
+                "ArrowRight": 39,
+                "ArrowDown": 40,
+                "Home": 36,
+                "End": 35,
+            }[key]
+            for kind in ("keyDown", "keyUp"):
+                tab.send(
+                    "Input.dispatchKeyEvent",
+                    type=kind,
+                    key=key,
+                    code=key,
+                    windowsVirtualKeyCode=code,
+                )
+        eventually(f"t = {draw.moment(run.t[now])}", tab.text, ".when")
+        eventually(expected_bars(run, 0, now), bars, tab)
+        eventually(str(now), lambda: address(tab)["t"])
+        now_there = pytest.approx(run.attention[0, now, 0, likely], rel=1e-5)
+        eventually(now_there, lambda: float(tab.value(row).split("\t")[2]))
+
+
+def test_play_goes_to_the_end_and_from_there_begins_anew_in_steps_where_motion_is_not_wanted(tab):
+    see(tab, QUICK + "&t=190")
+    calm = {"name": "prefers-reduced-motion", "value": "reduce"}
+    tab.send("Emulation.setEmulatedMedia", media="", features=[calm])
+    tab.value(f"(() => {{ const s = {SCRUBBER}, {{go}} = s; window.places = [];"
+              " s.go = (at) => { window.places.push(at); go(at); }; })()")  # fmt: skip
+    tab.click('[aria-label="Play or pause"]')
+    tab.wait("/[?&]t=200/.test(location.search)")
+    eventually("t = 10,000", tab.text, ".when")
+    places = tab.value("window.places")
+    assert all(isinstance(x, int) for x in places)
+    assert places == sorted(places)
+    assert places[-1] == 200
+    assert tab.value(f"{SCRUBBER}.playing") is False
+    tab.click('[aria-label="Play or pause"]')
+    tab.wait(f"{SCRUBBER}.playing && {SCRUBBER}.at < 200")
+
+
+def test_time_goes_on_while_a_further_level_comes_and_begins_anew_with_other_classes(tab):
+    see(tab, QUICK + "&shown=reduced&t=10")
+    eventually(expected_bars(reduced(), 0, 10), bars, tab)
+    # It is playing, so slowly that it stands still: where it is, only the browser knows.
+    tab.value(f"(() => {{ const s = {SCRUBBER}; s.speed = 0; s.play(); s.go(60); }})()")
+    tab.click_text("sampled", ".q-checkbox")
+    tab.wait("document.querySelectorAll('.numbers tbody tr').length === 2")
+    eventually(
+        ["reduced", "sampled"], option, tab, "Entropy over distinct tokens (nats)", "legend[0].data"
+    )
+    eventually(expected_bars(reduced(), 0, 60), bars, tab)
+    assert tab.value(f"[{SCRUBBER}.playing, {SCRUBBER}.at]") == [True, 60]
+    assert address(tab)["t"] == "10"
+    tab.click('[aria-label="Play or pause"]')
+    eventually("60", lambda: address(tab)["t"])
+    tab.value(f"{SCRUBBER}.speed = 1")
+    tab.click(".q-select:has([aria-label='classes'])")
+    tab.click_text("single-common", ".q-item")
+    tab.says("single-common", 'section[aria-label="Predicted and measured"]')
+    eventually(expected_bars(reduced(classes="single-common"), 0, -1), bars, tab)
+    eventually("t = 10,000", tab.text, ".when")
+    assert "t" not in address(tab)
+
+
+def test_of_very_many_records_some_are_sent_and_the_page_says_so(tab):
+    see(tab, "/scan-snap?classes=symmetric&levels=limit&steps=2500&t=1234")
+    tab.says("Time moves over 2,000 of 2,501 recorded times.", ".scrub")
+    run = run_level("limit", family("symmetric"), 1.0, 1.0, until=UNTIL, steps=2500)
+    kept = stops(2501, len(draw.tokens_of(run.classes, 0).at))
+    near = min(kept, key=lambda i: abs(i - 1234))
+    eventually(f"t = {draw.moment(run.t[near])}", tab.text, ".when")
+    eventually(expected_bars(run, 0, near), bars, tab)
+    tab.value(f"{SCRUBBER}.go(17)")
+    eventually(expected_bars(run, 0, kept[17]), bars, tab)
+    eventually(str(kept[17]), lambda: address(tab)["t"])
 
 
 def test_two_settings_stand_side_by_side_on_equal_scales(tab):

@@ -251,6 +251,11 @@ export default {
       this.patches = [...(this.patches ?? []).filter(unlike), options]; // the newest of each kind is enough
       this.chart.setOption(painted(options, palette()));
     },
+    // Other numbers for the points of one series, many times a second.
+    replace(id, values) {
+      const { data } = this.options.series.find((s) => s.id === id);
+      this.patch({ series: [{ id, data: data.map((point, i) => ({ ...point, value: values[i] })) }] });
+    },
     save(kind, stem, title, csv) {
       const width = this.$el.clientWidth, height = this.$el.clientHeight + ROOM, name = `${stem}.${kind}`;
       const vector = kind === "svg", ratio = kind === "pdf" ? 3 : 2;

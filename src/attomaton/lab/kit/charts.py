@@ -310,8 +310,12 @@ class Chart:
 
     def show(self, picture: Picture) -> None:
         """Draw something else in the same place."""
-        self.picture, self._stale = picture, True
         self.canvas.show(picture)
+        self.follow(picture)
+
+    def follow(self, picture: Picture) -> None:
+        """Take over what the browser has drawn by itself, for the table and the files."""
+        self.picture, self._stale = picture, True
         self._say()
         if self._twin.visible:
             self._fill()

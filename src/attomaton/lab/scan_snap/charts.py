@@ -139,7 +139,7 @@ def bars(c: np.ndarray, tokens: Tokens, high: float, now: int) -> Picture:
         x=Axis("attention", low=0, high=_short(high), more={"axisLabel": {"showMaxLabel": False}}),
         y=_rows(tokens),
         series=[
-            bars_at(c, tokens, now),
+            _bars_at(c, tokens, now),
             Series("scatter", [_short(x) for x in c[0]], "at first", "$ink", more=tick),
         ],
         header=["token", "kind", "attention now", "at first"],
@@ -159,7 +159,7 @@ def _rows(tokens: Tokens) -> Axis:
     return Axis(names=tokens.names, more=more)
 
 
-def bars_at(c: np.ndarray, tokens: Tokens, now: int) -> Series:
+def _bars_at(c: np.ndarray, tokens: Tokens, now: int) -> Series:
     """The bars at one time: distinct tokens in full colour, common ones hollow."""
     hollow = {"itemStyle": {"color": "$fill", "borderColor": "$orange", "borderWidth": 1.5}}
     data = [

@@ -5,11 +5,13 @@ from math import isfinite
 
 from nicegui import ui
 
-from attomaton.lab.kit.charts import Chart, Margins
+from attomaton.lab.kit.charts import Chart, Margins, Picture
 from attomaton.lab.kit.parts import abreast, card, figures, heading, note
+from attomaton.lab.kit.player import packed
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap.runs import Asked, Predicted, Rates, Result, predicted, worded
+from attomaton.lab.scan_snap.scrubber import Side
 from attomaton.scan_snap.data import SequenceClasses
 
 HEADER = [
@@ -51,8 +53,8 @@ class Column:
                     for key, title in draw.CURVES.items()
                 }
         # Light on viridis, whatever the page's colours.
-        self.heat_marker = Marker(self.heat, draw.ROWS, "light")
-        self.markers = [Marker(chart, draw.CURVE) for chart in self.curves.values()]
+        self.heat_marker = marker(self.heat, draw.ROWS, "light")
+        self.markers = [marker(chart, draw.CURVE) for chart in self.curves.values()]
 
     def show(
         self,
@@ -73,44 +75,42 @@ class Column:
         self.heat.title.set_text(f"Attention of class {n}, {level}{several}")
         self.heat.show(draw.heat(self.attention, run.t, self.tokens, scales.attention))
         self.bars.title.set_text(f"Attention at t = {draw.moment(run.t[now])}")
-        self.bars.show(draw.bars(self.attention, self.tokens, scales.attention, now))
+        self.bars.show(self._bars(now))
         times = predicted(run.classes, rates)
         for key, chart in self.curves.items():
             chart.show(draw.curves(key, side, times, scales))
-        self._mark(now)
-
-    def move(self, now: int) -> None:
-        """Go to another recorded time; only the bars are drawn again."""
-        self.bars.canvas.patch(draw.bars_at(self.attention, self.tokens, now))
-        self.bars.title.set_text(f"Attention at t = {draw.moment(self.t[now])}")
-        self._mark(now)
 
     def settle(self, now: int) -> None:
-        """Let the bars' table, files and colours have this time too."""
-        self.bars.show(draw.bars(self.attention, self.tokens, self.most, now))
+        """The browser has gone to another recorded time: the bars' table and files have it too."""
+        self.bars.title.set_text(f"Attention at t = {draw.moment(self.t[now])}")
+        self.bars.follow(self._bars(now))
 
-    def _mark(self, now: int) -> None:
-        self.heat_marker.move(draw.column_at(now, len(self.t), len(self.tokens.at)))
-        for marker in self.markers:
-            marker.move(draw.curve_at(float(self.t[now]), self.span))
+    def at(self, records: Sequence[int]) -> Side:
+        """What the browser moves by itself, at some of the recorded times."""
+        of = len(self.t), len(self.tokens.at)
+        return Side(
+            packed(self.attention[records]),
+            tuple(round(draw.column_at(i, *of), 5) for i in records),
+            tuple(round(draw.curve_at(float(self.t[i]), self.span), 5) for i in records),
+            self.bars.canvas.id,
+            self.bars.title.id,
+            self.heat_marker.id,
+            tuple(line.id for line in self.markers),
+        )
+
+    def _bars(self, now: int) -> Picture:
+        return draw.bars(self.attention, self.tokens, self.most, now)
 
 
-class Marker:
-    """A vertical line laid over a chart, moved without drawing the chart again."""
-
-    def __init__(self, chart: Chart, grid: Margins, kind: str = ""):
-        self.grid = grid
-        at = chart.card.default_slot.children.index(chart.canvas)
-        with chart.card, ui.element("div").classes("layer") as layer:
-            chart.canvas.move(layer)
-            self.line = ui.element("div").classes(f"marker {kind}")
-        layer.move(chart.card, at)
-        self.line.style(f"top: {grid.top}px; bottom: {grid.bottom}px")
-
-    def move(self, share: float) -> None:
-        """To a place between the left (0) and the right (1) end of the axis."""
-        left, right = self.grid.left, self.grid.right
-        self.line.style(f"left: calc({left}px + (100% - {left + right}px) * {share:.5f})")
+def marker(chart: Chart, grid: Margins, kind: str = "") -> ui.element:
+    """A vertical line laid over a chart; the browser moves it by `--at`, from the left (0) to the right (1) end."""
+    at = chart.card.default_slot.children.index(chart.canvas)
+    with chart.card, ui.element("div").classes("layer") as layer:
+        chart.canvas.move(layer)
+        line = ui.element("div").classes(f"marker {kind}")
+    layer.move(chart.card, at)
+    left = f"calc({grid.left}px + (100% - {grid.left + grid.right}px) * var(--at, 0))"
+    return line.style(f"top: {grid.top}px; bottom: {grid.bottom}px; left: {left}")
 
 
 def show_numbers(asked: Asked, sides: Sequence[Mapping[str, Result]]) -> None:

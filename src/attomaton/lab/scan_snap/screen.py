@@ -1,15 +1,16 @@
 """The scan-and-snap screen: how attention drops tokens, then freezes, at a time the two learning rates decide."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from attomaton.lab.jobs import DONE, RUNNING, STOPPED, Job
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, button, card, icon_button
+from attomaton.lab.kit.parts import abreast, button, card, note
 from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap import panels
 from attomaton.lab.scan_snap.runs import (
@@ -25,16 +26,16 @@ from attomaton.lab.scan_snap.runs import (
     run_settings,
     stored,
 )
+from attomaton.lab.scan_snap.scrubber import Recorded, Scrubber, stops
 from attomaton.lab.scan_snap.settings import Settings
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.scan_snap.data import SequenceClasses
 
 PAUSE = 0.3  # seconds after the last change of a setting before it is computed
-SETTLED = 0.4  # seconds after the last move of the scrubber before it goes into the address
-FRAME = 1 / 15  # seconds between two pictures while it plays
 CSS = """
 .scrub { position: sticky; top: 50px; z-index: 5; }
-.scrub .q-slider { flex: 1 1 12rem; min-width: 8rem; }
+.scrubber { display: contents; }
+.scrubber input { flex: 1 1 12rem; min-width: 8rem; accent-color: var(--link); }
 .scrub .when { min-width: 6.5rem; font-variant-numeric: tabular-nums; }
 """
 
@@ -56,7 +57,7 @@ class ScanSnapPage(Page):
         self.timers: dict[Callable[[], Any], ui.timer] = {}
         self.sides: list[dict[str, Result]] = []
         self.columns: list[panels.Column] = []
-        self.shown, self.n, self.now = "", 0, 0  # level and class of the attention, recorded time
+        self.shown, self.n = "", 0  # level and class of the attention
         self.drawn = 0  # levels of the present question that are on screen
         self.numbered: object = None  # what the table of numbers shows
 
@@ -71,8 +72,6 @@ class ScanSnapPage(Page):
         self.clock = ui.element("div").classes("hidden")
         self.status = ui.element("div").classes("pile")
         self.area = ui.element("div").classes("pile")
-        with self.clock:
-            self.play = ui.timer(FRAME, self._step, active=False)
         await self._ask()
 
     def _offered(self) -> dict[str, str]:
@@ -150,7 +149,6 @@ class ScanSnapPage(Page):
 
     def _forget(self) -> None:
         """Take away what does not belong to the present settings."""
-        self.play.deactivate()
         self.area.clear()
         self.sides, self.columns = [], []
 
@@ -167,13 +165,17 @@ class ScanSnapPage(Page):
         self.sides, self.drawn = sides, len(sides[0])
         asked = self.view.get("shown", "limit")
         self.shown = asked if asked in sides[0] else list(sides[0])[-1]
-        classes = sides[0][self.shown].run.classes
-        self.now = _whole(self.view.get("t"), self._last(), self._last())
-        self.n = _whole(self.view.get("class"), 0, classes.K - 1)
-        self._follow(classes)
+        run = sides[0][self.shown].run
+        self.n = _whole(self.view.get("class"), 0, run.classes.K - 1)
+        self._follow(run.classes)
+        last = len(run.t) - 1
+        now = _whole(self.view.get("t"), last, last)
+        records = stops(last + 1, len(draw.tokens_of(run.classes, self.n).at))
+        start = min(range(len(records)), key=lambda i: abs(records[i] - now))
         scales = draw.scales_of(sides, self.shown, self.n)
         for rates, side, column in zip(self.asked.rates, sides, self.columns, strict=True):
-            column.show(rates, side, self.shown, self.n, self.now, scales)
+            column.show(rates, side, self.shown, self.n, records[start], scales)
+        self._scrub(run.t, records, start)
 
     def _lay_out(self, count: int) -> None:
         self.area.clear()
@@ -187,23 +189,18 @@ class ScanSnapPage(Page):
 
     def _scrubber(self) -> None:
         with abreast():
-            self.button = icon_button("play_arrow", "Play or pause", self._play)
-            self.slider = ui.slider(min=0, max=1, value=0)
-            self.slider.props('dense aria-label="Recorded time"')
-            self.when = ui.label().classes("when")
+            self.scrubber = Scrubber()
             self.of_class = ui.select({}, label="class")
             self.of_level = ui.select([], label="attention on level")
+        self.thinned = note()
         for field in (self.of_class, self.of_level):
             field.props("dense outlined options-dense").classes("choose")
-        self.slider.on_value_change(lambda e: self._move(int(e.value)))
+        self.scrubber.on("settle", self._settle)
         self.of_class.on_value_change(lambda e: self._choose("class", self.n, e.value))
         self.of_level.on_value_change(lambda e: self._choose("shown", self.shown, e.value))
 
     def _follow(self, classes: SequenceClasses) -> None:
-        """Bring scrubber, choices and numbers in line with what is drawn."""
-        self.slider.props(f"max={self._last()}")
-        self.slider.set_value(self.now)
-        self._say_when()
+        """Bring choices and numbers in line with what is drawn."""
         of = [
             f"{n}: {classes.names[q]} → {classes.names[x]}"
             for n, (q, x) in enumerate(zip(classes.query_of, classes.next_of, strict=True))
@@ -221,42 +218,26 @@ class ScanSnapPage(Page):
             self.view.put(**{name: after})
             self._draw()
 
-    # Time
+    # Time: the browser goes there by itself
 
-    def _last(self) -> int:
-        return len(self.sides[0][self.shown].run.t) - 1
+    def _scrub(self, t: np.ndarray, records: list[int], start: int) -> None:
+        """Send what the scrubber moves, and say where it passes over recorded times."""
+        moments = tuple(f"t = {draw.moment(t[i])}" for i in records)
+        sides = tuple(column.at(records) for column in self.columns)
+        self.scrubber.show(Recorded(self.asked.classes, tuple(records), moments, sides), start)
+        few = len(records) < len(t)
+        self.thinned.set_text(
+            f"Time moves over {len(records):,} of {len(t):,} recorded times." if few else ""
+        )
+        self.thinned.set_visibility(few)
 
-    def _say_when(self) -> None:
-        self.when.set_text(f"t = {draw.moment(self.sides[0][self.shown].run.t[self.now])}")
-
-    def _move(self, now: int) -> None:
-        """Another moment: only markers and bars change, and once the scrubber rests, the address."""
-        if self.sides and now != self.now:
-            self.now = now
+    def _settle(self, e: GenericEventArguments) -> None:
+        """The moment where the scrubber rests goes into the address, and into the tables and files of the bars."""
+        now = e.args
+        if isinstance(now, int) and all(0 <= now < len(column.t) for column in self.columns):
+            self.view.put(t=now)
             for column in self.columns:
-                column.move(now)
-            self._say_when()
-            self._later(SETTLED, self._settle)
-
-    def _settle(self) -> None:
-        """The moment goes into the address, and into the tables and files of the bars."""
-        self.view.put(t=self.now)
-        for column in self.columns:
-            column.settle(self.now)
-
-    def _play(self) -> None:
-        self.play.active = bool(self.sides) and not self.play.active
-        self.button.props(f"icon={'pause' if self.play.active else 'play_arrow'}")
-        if self.play.active and self.now == self._last():
-            self.slider.set_value(0)
-
-    async def _step(self) -> None:
-        if self.now >= self._last():
-            self._play()
-            return
-        self.slider.set_value(self.now + 1)
-        with suppress(TimeoutError):  # a slow browser is not sent more pictures than it draws
-            await ui.run_javascript("true", timeout=5.0)
+                column.settle(now)
 
 
 def _whole(text: str, otherwise: int, most: int) -> int:

@@ -1,14 +1,12 @@
 // A run of training, played in the browser: scores are sent once, every frame is computed and drawn here.
 // A place in the run is a number of snapshots, which lie evenly on a log axis; between two, scores are interpolated.
+import { clamp, player, unpacked } from "player";
 
-const SPEED = 20; // snapshots a second at speed 1: 200 of them in 10 seconds
 const BARS = 5; // of one context
 const ROW = 17; // pixels of a bar
 const TALLEST = 6; // tokens of a level that stand above each other
 const FONT = "Roboto, system-ui, sans-serif";
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
-
-const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 function number(x) {
   if (Number.isInteger(x)) return x.toLocaleString("en");
@@ -25,12 +23,8 @@ function saved(name, text, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-function decoded(text) {
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  return new Float32Array(bytes.buffer);
-}
-
 export default {
+  mixins: [player],
   template: `
     <div class="film" tabindex="0" role="group" :aria-label="label" @keydown="key">
       <div class="film-bar">
@@ -68,7 +62,7 @@ export default {
     </div>`,
   props: { film: Object, label: String, start: Number },
   data() {
-    return { playing: false, speed: 1, first: 0, rows: 3, tip: "", speeds: SPEEDS };
+    return { first: 0, rows: 3, tip: "", speeds: SPEEDS };
   },
   computed: {
     pageWords() {
@@ -89,7 +83,6 @@ export default {
   beforeUnmount() {
     this.sizes?.disconnect();
     this.theme?.disconnect();
-    cancelAnimationFrame(this.frame);
     cancelAnimationFrame(this.later);
   },
   watch: {
@@ -105,7 +98,7 @@ export default {
     read() {
       const f = (this.f = JSON.parse(JSON.stringify(this.film))); // out of Vue's reach: frames look at all of it
       this.laid = null;
-      this.scores = decoded(f.scores);
+      this.scores = unpacked(f.scores);
       this.now = new Float64Array(f.tokens.length);
       this.order = f.contexts.map((c, i) => i);
       // Bars of a context: what theory retrieves, what came next, then what had most attention at some time.
@@ -142,30 +135,14 @@ export default {
     },
     // Moving
 
+    last() {
+      return this.f.steps.length - 1;
+    },
     go(at) {
-      this.at = clamp(at, 0, this.f.steps.length - 1);
+      this.at = clamp(at, 0, this.last());
       this.draw();
     },
-    toggle() {
-      this.playing ? this.pause() : this.play();
-    },
-    play() {
-      if (this.at >= this.f.steps.length - 1) this.at = 0;
-      this.playing = true;
-      let before = performance.now();
-      const next = (time) => {
-        if (!this.playing) return;
-        const moved = this.at + (Math.max(time - before, 0) / 1000) * SPEED * this.speed;
-        before = time;
-        this.go(moved);
-        if (this.at >= this.f.steps.length - 1) return this.pause();
-        this.frame = requestAnimationFrame(next);
-      };
-      this.frame = requestAnimationFrame(next);
-    },
-    pause() {
-      this.playing = false;
-      cancelAnimationFrame(this.frame);
+    rest() {
       this.$emit("at", Math.round(this.at));
     },
     key(e) {
@@ -187,21 +164,6 @@ export default {
     soon() {
       cancelAnimationFrame(this.later);
       this.later = requestAnimationFrame(() => this.draw());
-    },
-    // Milliseconds between frames while the scrubber runs over all snapshots, for whoever measures.
-    frames(count) {
-      return new Promise((resolve) => {
-        const times = [];
-        let i = 0, before = 0;
-        const next = (time) => {
-          if (i) times.push(time - before);
-          before = time;
-          if (i++ === count) return resolve(times);
-          this.go(((i * 7919) % 1000) / 1000 * (this.f.steps.length - 1));
-          requestAnimationFrame(next);
-        };
-        requestAnimationFrame(next);
-      });
     },
     // Drawing
 

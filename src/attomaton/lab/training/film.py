@@ -3,7 +3,6 @@
 Everything is sent once; the browser computes attention from scores and counts, c·eˢ over their sum, and draws.
 """
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from attomaton.folders.run import Kept, kept_of, read_snapshots
 from attomaton.jobs.train import limit_to_reach
 from attomaton.lab.graph.data import TokenGraph
 from attomaton.lab.kit.charts import thinned
+from attomaton.lab.kit.player import packed
 from attomaton.lab.training.runs import TrainingRun, asked_for
 from attomaton.mechanics.experiment.snapshots import Snapshots
 from attomaton.mechanics.theory.automaton import Automaton
@@ -74,7 +74,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Film:
-    """All that the browser needs; `scores` are 32-bit numbers, one row a snapshot, one column a token, as base64."""
+    """All that the browser needs; `scores` are packed, one row a snapshot, one column a token."""
 
     last: str
     steps: tuple[int, ...]
@@ -165,7 +165,6 @@ def film(seen: Watchable, limit: Limit, last: int) -> Film:
     used = list(dict.fromkeys([*drawn.tolist(), *(i for c in contexts for i in c.tokens)]))
     number = {i: n for n, i in enumerate(used)}
     tokens, edges = _picture(graph, drawn, used, number)
-    moved = np.ascontiguousarray(scores[:, place[np.array(used, int)]], "<f4")
     records, config = seen.run.records, seen.run.config
     floor = seen.run.outcome.loss_floor if config.get("loss", "log") == "log" else None
     if floor is None and "loss_gap" in records and config.get("loss", "log") == "log":
@@ -180,7 +179,7 @@ def film(seen: Watchable, limit: Limit, last: int) -> Film:
     return Film(
         seen.names()[str(last)],
         tuple(seen.snapshots.steps.tolist()),
-        base64.b64encode(moved.tobytes()).decode(),
+        packed(scores[:, place[np.array(used, int)]]),
         tokens,
         edges,
         tuple(

@@ -1,12 +1,12 @@
 """Watch it learn: the snapshots of a run as a film that the browser plays, with the last token to look at."""
 
 from nicegui import background_tasks, ui
-from nicegui.element import Element
 
 from attomaton.disk.formats import plain
 from attomaton.errors import AttomatonError
 from attomaton.lab.kit.cache import Cache
 from attomaton.lab.kit.parts import abreast, card, dense, heading, note, place
+from attomaton.lab.kit.player import Player
 from attomaton.lab.training.film import Film, Watchable, film, limit_after, watchable
 from attomaton.lab.training.runs import BROKEN, TrainingRun
 from attomaton.lab.view import View, in_thread
@@ -14,7 +14,7 @@ from attomaton.lab.view import View, in_thread
 MOST_LISTED = 200  # last tokens to choose from
 
 
-class Screening(Element, component="film.js"):
+class Screening(Player, component="film.js"):
     """The film itself: data go in once, and it is played in the browser alone."""
 
     def __init__(self, shown: Film, at: int | None):
