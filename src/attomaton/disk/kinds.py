@@ -106,13 +106,13 @@ KINDS = {
 
 
 def title(kind: str, maker: str | None) -> str:
-    """A kind in words: with its command, where several make such folders.
+    """A kind in words: with its command, where several make such folders and its name is another.
 
-    >>> title("run", "train"), title("model", "fit"), title("run", None)
-    ('run of train', 'model', 'run')
+    >>> title("run", "train"), title("model", "fit"), title("run", None), title("probe", "probe")
+    ('run of train', 'model', 'run', 'probe')
     """
     several = kind in KINDS and len(KINDS[kind].makers) > 1
-    return f"{kind} of {maker}" if several and maker else kind
+    return f"{kind} of {maker}" if several and maker and maker != kind else kind
 
 
 def made_by(maker: str) -> Kind:
