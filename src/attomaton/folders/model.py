@@ -15,6 +15,7 @@ rows of its last token are read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -366,9 +367,10 @@ class ModelFolder:
     def all_rows(self) -> tuple[Samples, Columns]:
         """All samples, and of all pairs `last`, `token`, `svm_score` and `finite_score`: a limit without its edges."""
         self.files.check()
-        samples = self.samples(None)
         finite = "finite_score" if self.coupled else "log_pi"
-        pairs = self.rows("pairs", ("last", "token", "svm_score", finite))
+        with ThreadPoolExecutor(1) as beside:
+            read = beside.submit(self.rows, "pairs", ("last", "token", "svm_score", finite))
+            samples, pairs = self.samples(None), read.result()
         _check_ids(self.folder / "pairs", pairs, ("last", "token"), len(self.vocabulary))
         return samples, {**pairs, "finite_score": pairs[finite]}
 

@@ -24,6 +24,7 @@ from attomaton.lab.guard import Guard
 from attomaton.lab.hosts import base, free_port, is_any, names, resolved, usable
 from attomaton.lab.keys import Key, Keys
 from attomaton.lab.lens import screen as lens
+from attomaton.lab.lens.records import read_ahead
 from attomaton.lab.probe import screen as probe
 from attomaton.lab.runs import screen as runs
 from attomaton.lab.scan_snap import screen as scan_snap
@@ -92,6 +93,7 @@ def serve(
         most=MOST_BYTES, seconds=seconds,
     )  # fmt: skip
     logging.getLogger("uvicorn.error").addFilter(is_worth_telling)
+    Thread(target=read_ahead, args=(lab,), daemon=True).start()
     try:
         ui.run(
             host=host if len(addresses) == len(resolved(host)) else addresses[0],

@@ -157,15 +157,17 @@ class LastTokens:
         finite: Float[np.ndarray, " pairs"],
     ) -> "LastTokens":
         """The same from all samples and the scores of all pairs, both in the order of their last tokens."""
-        lasts = last[np.flatnonzero(np.diff(last, prepend=-1))].astype(np.int64)
+        # Found by their neighbours: a search would make numbers with a point of all of them first.
+        begins = np.flatnonzero(np.concatenate([[len(last) > 0], last[1:] != last[:-1]]))
+        lasts = last[begins].astype(np.int64)
         L, n, K = len(lasts), len(samples.last), len(samples.vocabulary)
-        start = np.searchsorted(samples.last, [*lasts, np.inf])
+        start = np.append(np.searchsorted(samples.last, lasts.astype(samples.last.dtype)), n)
         weigh = csr_array((samples.weight, np.arange(n), start), shape=(L, n))
         bags = csr_array((samples.count.astype(float), samples.token, samples.start), shape=(n, K))
         came = csr_array((np.ones(n), samples.label, np.arange(n + 1)), shape=(n, K))
         labels = weigh @ came
         query = csr_array((np.asarray(weigh.sum(axis=1)), lasts, np.arange(L + 1)), shape=(L, K))
-        head = np.searchsorted(last, [*lasts, np.inf])
+        head = np.append(begins, len(last))
         hard, soft = (csr_array((x, token, head), shape=(L, K)) for x in (svm, finite))
         weight = float(samples.weight.sum())
         return cls(lasts, weigh @ bags + (labels - query), labels, hard, soft, weight)

@@ -147,7 +147,7 @@ async def _samples(view: View, model: Opened) -> None:
 
 def _carried(found: Coverage) -> None:
     """What is identified, what orders rest on, how sure the odds are."""
-    note(in_words(found)).classes("carry-words")
+    note(in_words(found, cure="")).classes("carry-words")
     for section in sections(found, FEW)[
         :-1
     ]:  # the last one lists last tokens, of which this is one

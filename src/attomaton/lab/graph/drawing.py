@@ -38,6 +38,7 @@ CSS = """
 .pg-least .q-slider { width: 9rem; }
 .pg-least .q-field { width: 7.5rem; }
 .pg-tables { margin-top: 1rem; }
+.pg-left { display: flex; flex-direction: column; gap: 1rem; min-width: 0; }
 .pg-panel { align-self: start; max-height: calc(68vh + 9rem); overflow-y: auto; }
 @media (max-width: 1000px) { .pg-panel { max-height: none; } }
 @media (max-width: 600px) { .pg-frame { height: 24rem; } .pg-least .q-slider { width: 8rem; } }

@@ -75,11 +75,11 @@ class GraphPage(ModelPage):
                                       label="Draw at most", on_change=lambda e: self._widen(e.value))  # fmt: skip
                 self.size.props("dense outlined options-dense").classes("w-48")
         self.wrong = place()
-        with ui.element("div").classes("w-full") as self.body:
-            with ui.element("div").classes("side"):
+        with ui.element("div").classes("side") as self.body:
+            with ui.element("div").classes("pg-left"):
                 self._picture()
-                self.panel = Panel(view, self.choose, self._expand, self._recentre)
-            self.forms.place()
+                self.forms.place()
+            self.panel = Panel(view, self.choose, self._expand, self._recentre)
         self.body.set_visibility(False)
         self.around.set_visibility(False)
         await self.open(last, first=True)

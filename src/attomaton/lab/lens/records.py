@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from attomaton.corpus.documents import SPLITS, Documents, read_documents
 from attomaton.corpus.files import format_of
 from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
-from attomaton.errors import DataError, UsageError
+from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.opened import Opened
+from attomaton.lab.view import Lab
 from attomaton.summaries import (
     document_lens,
     find_last_token,
@@ -32,6 +34,8 @@ TOP = 20  # rows of each table, as on the command line
 KEPT = 64  # records that stay in memory
 READ = 4  # documents whose words do
 COMPARED = 2  # models whose last tokens do
+CUT = 8  # texts, each cut into documents in one way
+LARGE = 1_000_000  # pairs from which what the lens compares takes seconds to read
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Records:
     def __init__(self) -> None:
         self._records = Cache[tuple[Path, Subject], Summary](KEPT)
         self._texts = Cache[tuple[Path, Subject], ReadDocument](READ)
-        self._documents: dict[tuple[Path, str], Documents] = {}
+        self._documents = Cache[tuple[Path, str], Documents](CUT)
         self._lasts = Cache[Path, LastTokens](COMPARED)
 
     def find(self, model: Opened, subject: Subject) -> Summary | None:
@@ -113,12 +117,21 @@ class Records:
 
     def documents(self, model: Opened, split: str) -> Documents:
         """The documents of the text a model was fitted on."""
-        if (model.folder, split) not in self._documents:
-            self._documents[model.folder, split] = _read(model, split)
-        return self._documents[model.folder, split]
+        return self._documents.found((model.folder, split), lambda: _read(model, split))
 
 
 RECORDS = Shared(Records)
+
+
+def read_ahead(lab: Lab) -> None:
+    """Read what the lens wants of a large model that the lab was started with, before anybody asks for it."""
+    item = lab.shelf.find(lab.first)
+    with suppress(AttomatonError, OSError):  # whoever looks at it is told
+        model = lab.fitted(item) if item.kind == "model" else None
+        if model is not None and model.record.summary.pairs >= LARGE:
+            records = RECORDS.of(lab)
+            records.last_tokens(model)
+            first_split(model, records)
 
 
 def token_id(model: Opened, last: str) -> int:

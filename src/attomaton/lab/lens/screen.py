@@ -126,7 +126,8 @@ class LensPage(ModelPage):
                 ui.space()
                 icon_button("save_alt", "Save as page", save)
             ui.label(in_words(record)).classes("lead").props('id="in-words"')
-            with ui.element("div").classes("lens-beside"):
+            three = record.subject == "model" and record.levels
+            with ui.element("div").classes("grid3" if three else "lens-beside"):
                 draw_shares(record)
                 if record.subject == "model":
                     draw_probability(record)

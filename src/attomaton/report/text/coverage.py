@@ -14,14 +14,20 @@ from attomaton.summaries.coverage import Coverage, NewContexts, Odds
 
 TITLE = "How far the data carry"
 
+NOT_JUDGED = (
+    "Not answered: how many new contexts these data determine, and what to collect next. A model keeps no windows that "
+    "could be set aside."
+)
+CURE = "Name a file of new data, --new FILE, or ask about the data themselves."
+
 
 def coverage_text(found: Coverage, top: int) -> str:
     """All of it for a terminal."""
     return as_text(TITLE, in_words(found), sections(found, top))
 
 
-def in_words(found: Coverage) -> str:
-    """The record in a few sentences, every number of which is in it."""
+def in_words(found: Coverage, cure: str = CURE) -> str:
+    """The record in a few sentences, every number of which is in it; `cure` is what to do where some has no answer."""
     soft, split = found.soft, sum(x.groups > 1 for x in found.last_tokens)
     said = [
         f"{counted(found.samples, 'sample')} after {counted(len(found.last_tokens), 'last token')} compare "
@@ -44,14 +50,8 @@ def in_words(found: Coverage) -> str:
         said.append(
             f"{soft.unknown:,} log-odds rest on one sequence alone, so their errors are unknown."
         )
-    said.append(NOT_JUDGED if found.new is None else _new_words(found.new))
-    return " ".join(said)
-
-
-NOT_JUDGED = (
-    "Not answered: how many new contexts these data determine, and what to collect next. A model keeps no windows that "
-    "could be set aside: name a file of new data, --new FILE, or ask about the data themselves."
-)
+    said += [NOT_JUDGED, cure] if found.new is None else [_new_words(found.new)]
+    return " ".join(said).strip()
 
 
 def _new_words(new: NewContexts) -> str:
