@@ -70,8 +70,7 @@ class LensPage(ModelPage):
                     f"lens {model.folder} {subject}", "Looking",
                     lambda job: self.records.make(model, subject, job.progress),
                 )  # fmt: skip
-                # What a last token's own samples say is there at once.
-                await in_thread(job.wait, PATIENCE if not subject.last else PATIENCE / 4)
+                await in_thread(job.wait, PATIENCE)  # drawing twice takes longer than waiting
                 if job.state == RUNNING:
                     await self._wait(job, subject)
                     return
