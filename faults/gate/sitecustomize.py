@@ -10,16 +10,16 @@ import time
 from pathlib import Path
 
 if "GATE" in os.environ:
-    gate, records = Path(os.environ["GATE"]), list[Path]()
+    gate, records = Path(os.environ["GATE"]), set[Path]()
 
     def pass_or_wait(event: str, arguments: tuple) -> None:
-        """An audit hook: a record is first written under a hidden name."""
+        """An audit hook: a record is first written under a hidden name of its own, opened more than once."""
         if event != "open" or not isinstance(arguments[0], (str, os.PathLike)):
             return
         path = Path(arguments[0])
         record = ".json." in path.name and ".out.partial" in path.parts and "corpus" not in path.parts  # fmt: skip
-        if record and arguments[2] & os.O_CREAT:
-            records.append(path)
+        if record and path not in records:
+            records.add(path)
             if len(records) == 2 and not (gate / "open").exists():
                 (gate / str(os.getpid())).touch()
                 while not (gate / "open").exists():

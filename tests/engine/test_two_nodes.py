@@ -56,7 +56,7 @@ def same_as_local(site, case, name):
 
 
 def killed(site, case):
-    """A fit during which the second node is killed: it has done a piece and is in the middle of the next."""
+    """A fit during which the second node is killed: it is in the middle of a piece, and one is done."""
     cluster, name = site.cluster, f"{case.name}-killed"
     cluster.start_second()
     cluster.close_gate()
@@ -64,6 +64,9 @@ def killed(site, case):
     try:
         wait_until_held(cluster, process)
         assert cluster.held()
+        work = site.place / name / f".{OUT}.partial"
+        while not any(piece.startswith("part") for piece in folders.pieces(work)):
+            assert process.poll() is None
         cluster.kill_second()
     finally:
         cluster.open_gate()
