@@ -6,9 +6,9 @@ holds workers in the middle of a piece, so that a node can be killed at a known 
 """
 
 import os
+import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,7 +21,8 @@ from faults.cases import ROOT
 from faults.processes import NO_WORKERS, session_of
 
 HEAD, SECOND = "127.0.0.2", "127.0.0.3"  # Ray takes 127.0.0.1 for the address other machines see
-STARTED = "Ray runtime started"  # what a node says
+STARTED = "This command will now block"  # the last a node says
+JOINED_AT = re.compile(r"ray start --address='([^']+)'")  # what a head says before that
 LONG = 120.0  # seconds after which a node counts as one that does not start
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -50,9 +51,10 @@ class TwoNodes:
 
     def start_head(self) -> None:
         """Start the node that the other one joins."""
-        port = _free_port()
-        self.address = f"{HEAD}:{port}"
-        self._start(HEAD, "--head", f"--port={port}", "--include-dashboard=false")
+        self._start(HEAD, "--head", "--port=0", "--include-dashboard=false")
+        told = JOINED_AT.search((self._folder / "node-0.log").read_text())
+        assert told is not None
+        self.address = told[1]
 
     def start_second(self) -> None:
         """Let a second node join, unless there is one."""
@@ -143,9 +145,3 @@ def _kill(node: subprocess.Popen) -> None:
                 continue
         time.sleep(0.005)
     node.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((HEAD, 0))
-        return free.getsockname()[1]
