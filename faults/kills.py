@@ -328,10 +328,9 @@ def main(arguments: list[str]) -> int:
         arena = Arena(place.resolve(), asked.seed, cluster=cluster)
         if cluster is not None:
             cases = [case.on_nodes(cluster.address) for case in cases if case in (FIT, DIVIDED)]
-            tallies = [
-                *_all_of(arena.kill_nodes, cases, asked.node_kills),
-                *_all_of(arena.kill_drivers, cases, asked.driver_kills),
-            ]
+            tallies = list(_all_of(arena.kill_nodes, cases, asked.node_kills))
+            cluster.start_second()  # drivers die on both nodes
+            tallies += _all_of(arena.kill_drivers, cases, asked.driver_kills)
         else:
             if asked.engine == "ray":
                 cases = [case.on_ray() for case in cases if case.engine]
