@@ -41,6 +41,11 @@ class Case:
         """The same command with workers of a Ray cluster that it starts."""
         return replace(self, name=f"{self.name}-ray", engine="ray")
 
+    def on_nodes(self, address: str) -> "Case":
+        """The same command on a Ray cluster that is there."""
+        words = (*self.words, "--address", address)
+        return replace(self, name=f"{self.name}-nodes", words=words, engine="ray")
+
 
 FIT = Case("fit", ("fit", f"../{TEXT}", "--context", "8"), engine="processes")
 DIVIDED = Case("divided", (*FIT.words, "--shard-size", "4000"), engine="processes")

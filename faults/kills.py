@@ -4,7 +4,9 @@ Each command runs once undisturbed. Then it is killed, resumed, killed again, an
 compared with the undisturbed run byte for byte, times aside. A driver dies at a random time, or (every second time)
 just before a random touch of its files, which finds gaps between two touches that the clock never would. A worker dies
 at a random time while its driver goes on. With `--engine ray` the workers are those of a Ray cluster that the driver
-starts, killed while they have a task, and a driver may die as soon as the cluster's first process is there.
+starts, killed while they have a task, and a driver may die as soon as the cluster's first process is there. With
+`--engine nodes` there is a Ray cluster of two nodes, of which the second dies, all of it at once, while it has a task:
+every second time when it is in the middle of a piece and nothing else goes on, otherwise at a random time.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +27,7 @@ import numpy as np
 from attomaton.report.text.terminal import table
 from faults import folders
 from faults.cases import DIVIDED, FIT, OUT, SWEEP, TRAIN, Case, prepare, said, start
+from faults.nodes import TwoNodes, two_nodes
 from faults.processes import cluster_folders, gone_within, session_of, workers_of
 from faults.small import SAID
 
@@ -63,13 +67,18 @@ class Tally:
 class Arena:
     """A folder in which commands are run, disturbed and compared."""
 
-    def __init__(self, place: Path, seed: int, warm: bool = True):
+    def __init__(self, place: Path, seed: int, warm: bool = True, cluster: TwoNodes | None = None):
         self.place = place
+        self.cluster = cluster  # where commands run that have its address
         self.warm = warm  # whether a first run compiles what all others find compiled
         self.rng = np.random.default_rng(seed)
         self.calm: dict[str, Calm] = {}
         self._runs = 0
         prepare(place)
+
+    def _start(self, case: Case, folder: Path, die_at: int | None = None) -> subprocess.Popen:
+        environment = {} if self.cluster is None else self.cluster.environment
+        return start(case.line, folder, die_at, **environment)
 
     def undisturbed(self, case: Case) -> Calm:
         """The run all others of a command are compared with."""
@@ -77,7 +86,7 @@ class Arena:
             for name in ("warm", "calm") if self.warm else ("calm",):
                 folder = self.place / f"{case.name}-{name}"
                 begin = time.monotonic()
-                process = start(case.line, folder, die_at=0)
+                process = self._start(case, folder, die_at=0)
                 while not _begun(case, folder, process):
                     time.sleep(0.002)
                 first = time.monotonic() - begin
@@ -102,7 +111,7 @@ class Arena:
             while died < most and self._killed(case, folder, calm, tally):
                 died += 1
                 tally.kills += 1
-            ended = died < most or self._fine(start(case.line, folder), folder, tally)
+            ended = died < most or self._fine(self._start(case, folder), folder, tally)
             tally.resumed += bool(died and ended)
             self._compare(calm, folder, tally)
         return tally
@@ -110,10 +119,10 @@ class Arena:
     def _killed(self, case: Case, folder: Path, calm: Calm, tally: Tally) -> bool:
         """Start a command and kill it; False where it was faster."""
         if tally.kills % 2:
-            process = start(case.line, folder, die_at=int(self.rng.integers(1, calm.touches + 1)))
+            process = self._start(case, folder, int(self.rng.integers(1, calm.touches + 1)))
             _wait(process, LONG)
         else:
-            process = start(case.line, folder)
+            process = self._start(case, folder)
             _wait_for(lambda: _begun(case, folder, process), LONG)
             _wait(process, float(self.rng.uniform(0, calm.seconds - calm.first)))
         process.kill()
@@ -140,7 +149,7 @@ class Arena:
         calm, tally = self.undisturbed(case), Tally(case.name, "worker")
         while tally.kills < kills:
             folder, tally.runs = self.fresh(case), tally.runs + 1
-            process = start(case.line, folder)
+            process = self._start(case, folder)
             most = min(kills - tally.kills, int(self.rng.integers(1, MOST_KILLS + 1)))
             for _ in range(most):
                 _wait_for(partial(_at_work, process), LONG)
@@ -148,7 +157,35 @@ class Arena:
                 tally.kills += _kill_one(workers_of(process.pid), self.rng)
             if self._gave_up(process, folder):
                 tally.given_up += 1
-                process = start(case.line, folder)
+                process = self._start(case, folder)
+            self._fine(process, folder, tally)
+            self._look_around(process, folder, tally)
+            self._compare(calm, folder, tally)
+        return tally
+
+    def kill_nodes(self, case: Case, kills: int) -> Tally:
+        """Kill the cluster's second node so many times, once in a run, while it has a task."""
+        assert self.cluster is not None
+        cluster, tally = self.cluster, Tally(case.name, "node")
+        cluster.start_second()
+        calm = self.undisturbed(case)
+        while tally.kills < kills:
+            folder, tally.runs = self.fresh(case), tally.runs + 1
+            cluster.start_second()
+            cluster.close_gate()
+            process = self._start(case, folder)
+            try:
+                wait_until_held(cluster, process)
+                if tally.runs % 2 == 0:
+                    cluster.open_gate()
+                    _wait(process, float(self.rng.uniform(0, (calm.seconds - calm.first) / 2)))
+                tally.kills += cluster.busy()
+                cluster.kill_second()
+            finally:
+                cluster.open_gate()
+            if self._gave_up(process, folder):
+                tally.given_up += 1
+                process = self._start(case, folder)
             self._fine(process, folder, tally)
             self._look_around(process, folder, tally)
             self._compare(calm, folder, tally)
@@ -199,6 +236,11 @@ def _busy(process: subprocess.Popen) -> float:
 def _at_work(process: subprocess.Popen) -> bool:
     """Whether a command has workers, or has ended."""
     return bool(workers_of(process.pid)) or process.poll() is not None
+
+
+def wait_until_held(cluster: TwoNodes, process: subprocess.Popen) -> None:
+    """Wait until the second node is in the middle of a piece of a command, or the command has ended."""
+    _wait_for(lambda: cluster.held() or process.poll() is not None, LONG)
 
 
 def _wait(process: subprocess.Popen, seconds: float) -> None:
@@ -271,25 +313,34 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m faults kills", description=__doc__)
     parser.add_argument("--driver-kills", type=int, default=50)
     parser.add_argument("--worker-kills", type=int, default=50)
-    parser.add_argument("--engine", choices=("processes", "ray"), default="processes")
+    parser.add_argument("--node-kills", type=int, default=20, help="with --engine nodes")
+    parser.add_argument("--engine", choices=("processes", "ray", "nodes"), default="processes")
     parser.add_argument("--only", nargs="+", choices=[case.name for case in CASES])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="leave all runs in this folder")
     asked = parser.parse_args(arguments)
     cases = [case for case in CASES if not asked.only or case.name in asked.only]
-    if asked.engine == "ray":
-        cases = [case.on_ray() for case in cases if case.engine]
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kills-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="kills-") as temporary, ExitStack() as stack:
         place = asked.keep or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
-        arena = Arena(place.resolve(), asked.seed)
-        tallies = [
-            *_all_of(arena.kill_drivers, cases, asked.driver_kills),
-            *_all_of(arena.kill_workers, [c for c in cases if c.engine], asked.worker_kills),
-        ]
+        cluster = stack.enter_context(two_nodes()) if asked.engine == "nodes" else None
+        arena = Arena(place.resolve(), asked.seed, cluster=cluster)
+        if cluster is not None:
+            cases = [case.on_nodes(cluster.address) for case in cases if case in (FIT, DIVIDED)]
+            tallies = list(_all_of(arena.kill_nodes, cases, asked.node_kills))
+            cluster.start_second()  # drivers die on both nodes
+            tallies += _all_of(arena.kill_drivers, cases, asked.driver_kills)
+        else:
+            if asked.engine == "ray":
+                cases = [case.on_ray() for case in cases if case.engine]
+            tallies = [
+                *_all_of(arena.kill_drivers, cases, asked.driver_kills),
+                *_all_of(arena.kill_workers, [c for c in cases if c.engine], asked.worker_kills),
+            ]
     print(told(tallies))
-    kills = {who: sum(t.kills for t in tallies if t.victim == who) for who in ("driver", "worker")}
+    victims = dict.fromkeys(t.victim for t in tallies)
+    kills = {who: sum(t.kills for t in tallies if t.victim == who) for who in victims}
     said = ", ".join(f"{n} of {who}s" for who, n in kills.items())
     print(f"kills: {said}, seed {asked.seed}, {time.monotonic() - begin:.0f} s")
     faults = [

@@ -73,6 +73,9 @@ NOT_RUN = {
         ),
         "tests/probe asks models of its own",
     ),
+    "attomaton fit train.txt --context 32 --engine ray --address 192.0.2.10:6379 -o model": (
+        "tests/engine/test_two_nodes.py runs the same on a cluster of its own"
+    ),
     "attomaton reproduce scan-snap-fig7 --quick": "needs WikiText-2 and minutes",
     "attomaton reproduce scan-snap-fig10 --quick": "needs WikiText-2 and minutes",
     "attomaton reproduce scan-snap-fig7 -o fig7": "needs WikiText-2 and a GPU",

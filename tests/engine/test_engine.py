@@ -87,6 +87,23 @@ def test_a_cluster_that_fails_is_an_error_of_its_own(engine, monkeypatch):
     assert list(engine.run(work.square, tasks([3]))) == [(0, 9)]
 
 
+@pytest.mark.parametrize("engine", ["ray"], indirect=True)
+def test_a_result_that_is_lost_with_its_node_is_computed_again(engine, monkeypatch):
+    import ray
+
+    get, lost = ray.get, []
+
+    def lose_one(task):
+        if not lost:
+            lost.append(task)
+            raise ray.exceptions.ObjectLostError(task.hex(), b"", "")
+        return get(task)
+
+    monkeypatch.setattr(ray, "get", lose_one)
+    assert sorted(engine.run(work.square, tasks([3, 4]))) == [(0, 9), (1, 16)]
+    assert len(lost) == 1
+
+
 def test_large_results_pass(engine):
     assert len(dict(engine.run(work.large, tasks([30_000_000])))[0]) == 30_000_000
 

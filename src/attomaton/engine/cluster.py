@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,9 +85,9 @@ class Cluster:
         self, work: Work, backlog: Backlog, running: dict[Any, int], common: tuple[Any, ...]
     ) -> Iterator[tuple[int, Any]]:
         ray = self._ray
-        shared = [ray.put(x) for x in common]
+        shared = [os.getcwd(), work, *(ray.put(x) for x in common)]
         # Retries are counted by the backlog, as for processes: a task is lost with its worker, not by its own error.
-        remote = ray.remote(num_cpus=1, max_retries=0)(work)
+        remote = ray.remote(num_cpus=1, max_retries=0)(_in_folder).options(name=work.__name__)
         while backlog:
             while len(running) < PER_WORKER * self.workers and (task := backlog.take()) is not None:
                 running[remote.remote(*shared, task.payload)] = task.number
@@ -99,6 +99,7 @@ class Cluster:
                 ray.exceptions.WorkerCrashedError,
                 ray.exceptions.NodeDiedError,
                 ray.exceptions.OutOfMemoryError,
+                ray.exceptions.ObjectLostError,  # it was done, but its result lay on a node that died
             ):
                 backlog.lost(number)
                 continue
@@ -126,6 +127,15 @@ class Cluster:
             self._ray.shutdown()
         if self._watch is not None:
             self._watch.close()
+
+
+def _in_folder(folder: str, work: Work, *given: Any) -> Any:
+    """Do work where the driver stands: workers of a cluster that was there before stand elsewhere."""
+    with suppress(
+        OSError
+    ):  # a node without that folder can still do what names no file relative to it
+        os.chdir(folder)
+    return work(*given)
 
 
 @contextmanager
