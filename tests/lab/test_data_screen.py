@@ -17,8 +17,8 @@ from attomaton.folders.model import ModelRecord
 from attomaton.lab.data.looked import BINS, KEPT, LOOKED_AT, SHOWN, Looked, look_at
 from attomaton.lab.data.of_model import model_code, provenance
 from attomaton.lab.data.screen import inspect_code, warnings
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Shelf
-from attomaton.lab.view import Lab
 from attomaton.report.text.coverage import in_words
 
 LIST = "[...document.querySelectorAll({})].map(e => e.innerText.trim())"

@@ -6,7 +6,7 @@ import pytest
 from attomaton.corpus.reading import Reading
 from attomaton.jobs.fit import fit_run
 from attomaton.lab.lens import records
-from attomaton.lab.view import Lab
+from attomaton.lab.shared import Lab
 from attomaton.summaries.last_token import LastTokens
 
 

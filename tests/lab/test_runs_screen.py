@@ -9,9 +9,9 @@ from attomaton.jobs.train import train_run
 from attomaton.lab.labels import Label, Labels
 from attomaton.lab.runs.curves import picture, smoothed
 from attomaton.lab.runs.rows import delete, rows, told_in_full
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Shelf, folder_id
 from attomaton.lab.training.runs import read_run
-from attomaton.lab.view import Lab
 
 ROWS = b'{"tokens": ["a", "b", "z"], "next": "a"}\n{"tokens": ["b", "c", "z"], "next": "b"}\n'
 

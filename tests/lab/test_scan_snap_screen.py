@@ -32,8 +32,8 @@ from attomaton.lab.scan_snap.runs import (
 )
 from attomaton.lab.scan_snap.screen import _whole
 from attomaton.lab.scan_snap.scrubber import stops
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Shelf
-from attomaton.lab.view import Lab
 from attomaton.scan_snap.data import sequence_classes
 from attomaton.scan_snap.families import family
 from attomaton.scan_snap.levels import run_level

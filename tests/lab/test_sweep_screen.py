@@ -13,11 +13,11 @@ from attomaton.disk.storage import new_folder
 from attomaton.errors import UsageError
 from attomaton.folders.sweep import cell_means, grid_words, parse_grid, read_sweep
 from attomaton.jobs.sweep import sweep_run
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import folder_id
 from attomaton.lab.sweep.form import Form
 from attomaton.lab.sweep.map import cells_on, drawn, read_axes, settings_of
 from attomaton.lab.sweep.runs import Asked, launch, sweep_code
-from attomaton.lab.view import Lab
 
 # T = 1 fails and eta_z = 1e30 diverges, so that every kind of cell is there.
 GRID = {"eta_z": [0.5, 2.0, 1e30], "ratio": [1, 4], "T": [1, 16], "steps": [5], "batch": [8], "seeds": [2]}  # fmt: skip

@@ -20,6 +20,7 @@ from attomaton.folders.run import read_metrics
 from attomaton.jobs import demo
 from attomaton.jobs.fit import fit_run
 from attomaton.jobs.train import train_run
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Shelf, folder_id
 from attomaton.lab.training.curves import SEEDS, Shown, drawn
 from attomaton.lab.training.form import OF_LARGE, USUAL, Form
@@ -32,7 +33,6 @@ from attomaton.lab.training.runs import (
     resume,
     start,
 )
-from attomaton.lab.view import Lab
 from attomaton.mechanics.experiment.arguments import Settings
 
 STEPS = 50_000  # in about fifty chunks

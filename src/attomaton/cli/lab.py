@@ -1,6 +1,7 @@
 """The command that opens the lab in a browser."""
 
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,18 +53,20 @@ def lab(
     See a self-attention layer learn, on your own data.
     """
     from attomaton.base.caches import state_folder
+    from attomaton.lab.hosts import is_alone, resolved
+    from attomaton.lab.keys import kept_key
+    from attomaton.lab.lens.records import read_ahead
+    from attomaton.lab.shared import Lab, workspace_folder
 
-    try:
-        from attomaton.lab.hosts import is_alone, resolved
-        from attomaton.lab.keys import kept_key
-        from attomaton.lab.server import serve, workspace_folder
-        from attomaton.lab.view import Lab
-    except ModuleNotFoundError as missing:
-        raise UsageError(f"the lab needs {missing.name}; install attomaton[lab].") from missing
-    alone = is_alone(resolved(host))
-    found = Lab(workspace_folder(workspace), allow_run=alone or allow_run)
+    found = Lab(workspace_folder(workspace), allow_run=is_alone(resolved(host)) or allow_run)
     if what is not None:
         found.first = found.shelf.open(what, reading).id
+    # Before the browser's library, which takes as long to import as a large model to read.
+    Thread(target=read_ahead, args=(found,), daemon=True).start()
+    try:
+        from attomaton.lab.server import serve
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"the lab needs {missing.name}; install attomaton[lab].") from missing
     interrupts.served = True
     try:
         key = kept_key(state_folder(), fresh=new_key)

@@ -237,9 +237,9 @@ def read_rows(
         if wanted is None:
             tables.append(table)
         else:
-            spans = zip(
-                np.searchsorted(value, wanted), np.searchsorted(value, wanted, "right"), strict=True
-            )
+            low, high = np.searchsorted(value, wanted), np.searchsorted(value, wanted, "right")
+            held = np.flatnonzero(low < high)
+            spans = zip(low[held].tolist(), high[held].tolist(), strict=True)
             tables += [table.slice(0, 0), *(table.slice(lo, hi - lo) for lo, hi in spans)]
     try:
         table = pa.concat_tables(tables)

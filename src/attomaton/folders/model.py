@@ -15,7 +15,6 @@ rows of its last token are read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -338,7 +337,8 @@ class ModelFolder:
         counts = {}
         for name, many in (("pairs", "tokens"), ("edges", "edges")):
             rows = self.rows(name, ("last",))["last"]
-            counts[many] = np.searchsorted(rows, last, "right") - np.searchsorted(rows, last)
+            key = last.astype(rows.dtype)  # of one kind: else all rows would be copied for the search
+            counts[many] = np.searchsorted(rows, key, "right") - np.searchsorted(rows, key)
         return {
             "last": last,
             **{name: np.add.reduceat(samples[name], head) for name in ("rows", "weight")},
@@ -364,15 +364,12 @@ class ModelFolder:
         wanted = None if lasts is None else _known(vocabulary, lasts)
         return self._limit(wanted, samples, samples if weights is None else weights)
 
-    def all_rows(self) -> tuple[Samples, Columns]:
-        """All samples, and of all pairs `last`, `token`, `svm_score` and `finite_score`: a limit without its edges."""
-        self.files.check()
+    def scored(self, part: Part) -> tuple[Samples, Columns]:
+        """The samples of a part, and `last`, `token`, `svm_score`, `finite_score` of its pairs: all but its edges."""
         finite = "finite_score" if self.coupled else "log_pi"
-        with ThreadPoolExecutor(1) as beside:
-            read = beside.submit(self.rows, "pairs", ("last", "token", "svm_score", finite))
-            samples, pairs = self.samples(None), read.result()
+        pairs = self.rows("pairs", ("last", "token", "svm_score", finite), part)
         _check_ids(self.folder / "pairs", pairs, ("last", "token"), len(self.vocabulary))
-        return samples, {**pairs, "finite_score": pairs[finite]}
+        return self.samples(part), {**pairs, "finite_score": pairs[finite]}
 
     def limits(self) -> Iterator[Limit]:
         """The fitted limit part by part, each of whole last tokens; under embeddings that couple them, in one."""

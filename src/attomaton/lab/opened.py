@@ -9,7 +9,7 @@ import numpy as np
 from attomaton.corpus.vocabulary import Label
 from attomaton.folders.model import ModelFolder, ModelRecord
 from attomaton.lab.kit.cache import Cache
-from attomaton.lab.kit.find import matches
+from attomaton.lab.kit.matches import matches
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.summaries.last_token import find_last_token

@@ -4,14 +4,12 @@ import asyncio
 import logging
 import webbrowser
 from collections.abc import Callable
-from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
 from nicegui import app, ui
 from starlette.requests import Request
 
-from attomaton.errors import UsageError
 from attomaton.lab import start
 from attomaton.lab.automaton import screen as automaton
 from attomaton.lab.claims import screen as claims
@@ -24,13 +22,13 @@ from attomaton.lab.guard import Guard
 from attomaton.lab.hosts import base, free_port, is_any, names, resolved, usable
 from attomaton.lab.keys import Key, Keys
 from attomaton.lab.lens import screen as lens
-from attomaton.lab.lens.records import read_ahead
 from attomaton.lab.probe import screen as probe
 from attomaton.lab.runs import screen as runs
 from attomaton.lab.scan_snap import screen as scan_snap
+from attomaton.lab.shared import Lab
 from attomaton.lab.sweep import screen as sweep
 from attomaton.lab.training import screen as training
-from attomaton.lab.view import Lab, Screen, View
+from attomaton.lab.view import Screen, View
 
 MOST_BYTES = 65 << 20  # of one request: the largest upload and its envelope
 ICON = (
@@ -93,7 +91,6 @@ def serve(
         most=MOST_BYTES, seconds=seconds,
     )  # fmt: skip
     logging.getLogger("uvicorn.error").addFilter(is_worth_telling)
-    Thread(target=read_ahead, args=(lab,), daemon=True).start()
     try:
         ui.run(
             host=host if len(addresses) == len(resolved(host)) else addresses[0],
@@ -120,13 +117,3 @@ def _register(lab: Lab, screen: Screen, every: list[Screen]) -> None:
     @ui.page(screen.path, response_timeout=30)
     async def page(request: Request) -> None:
         await View(lab, screen, every, request).show()
-
-
-def workspace_folder(folder: Path | None) -> Path:
-    """Where the lab keeps its data and runs."""
-    folder = Path("runs/lab") if folder is None else folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot write there ({error.strerror}).") from error
-    return folder

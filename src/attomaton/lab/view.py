@@ -6,18 +6,14 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import run, ui
 from starlette.requests import Request
 
-from attomaton.disk.storage import is_folder
-from attomaton.errors import AttomatonError, DataError, UsageError
-from attomaton.jobs.fit import fit_run
-from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job, Jobs
+from attomaton.errors import AttomatonError, DataError
+from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job
 from attomaton.lab.kit.formulas import explained
 from attomaton.lab.kit.keyboard import KEYS
 from attomaton.lab.kit.parts import icon_button, menu_item
@@ -25,7 +21,8 @@ from attomaton.lab.kit.snapshot import save_page
 from attomaton.lab.kit.style import STYLE
 from attomaton.lab.kit.words import on_a_page
 from attomaton.lab.opened import Opened
-from attomaton.lab.shelf import EXAMPLE, Item, Shelf, named
+from attomaton.lab.shared import Lab
+from attomaton.lab.shelf import EXAMPLE, Item
 
 PATIENCE = 0.15  # seconds between two looks at a job
 LARGEST = 1e15  # of a number in an address: up to here every whole number is itself
@@ -46,54 +43,6 @@ window.addEventListener('popstate', () => {
   if (location.pathname + location.search !== window.view_shown) location.reload();
 });
 """
-
-
-class Lab:
-    """What all pages share."""
-
-    def __init__(self, workspace: Path, allow_run: bool = True):
-        self.shelf, self.jobs, self.allow_run = Shelf(workspace), Jobs(), allow_run
-        self.first = EXAMPLE  # the item shown when an address names none
-        self.comes_back = ""  # the script by which an open page finds a lab that was started again
-        self._opened: dict[Path, Opened] = {}
-        self._lock = Lock()
-
-    def fitted(self, item: Item) -> Opened | None:
-        """The model of an item, if there is one already."""
-        folder = self.shelf.model_folder(item)
-        if not is_folder(folder, "model"):
-            return None
-        with self._lock:
-            if folder not in self._opened or self._opened[folder].model.files.replaced:
-                self._opened[folder] = Opened(folder)
-            return self._opened[folder]
-
-    def fit(self, item: Item) -> Job:
-        """Fit a data item, as `attomaton fit` does, into its place in the workspace."""
-        folder = self.shelf.model_folder(item)
-
-        def work(job: Job) -> object:
-            return named(
-                item,
-                fit_run,
-                item.path,
-                folder,
-                progress=job.progress,
-                force=True,
-                reading=item.reading,
-            )
-
-        return self.jobs.start(self.fit_key(item), f"Fitting {item.title}", work)
-
-    def may_start(self) -> None:
-        """Refuse work where others can reach the lab and nobody allowed it."""
-        if not self.allow_run:
-            raise UsageError("this lab is read only; start it with --allow-run.")
-
-    @staticmethod
-    def fit_key(item: Item) -> str:
-        """What the job of fitting an item is called."""
-        return f"fit {item.id}"
 
 
 @dataclass(frozen=True)

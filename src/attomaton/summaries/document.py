@@ -218,6 +218,8 @@ class DocumentWindows:
     def model_id(self) -> Int[np.ndarray, " vocabulary"]:
         """The model's id of each word of the text, −1 where it knows none."""
         known = self.limit.graph.vocabulary
+        if self.documents.vocabulary.labels == known.labels:
+            return np.arange(len(known))
         ids = [known.id_of(known.read(str(x))) for x in self.documents.vocabulary]
         return np.array([-1 if x is None else x for x in ids])
 

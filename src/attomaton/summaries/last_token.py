@@ -7,12 +7,13 @@ term "q label"; all times the sample's weight. The documents are those of all la
 A token x of q is *distinct* when all samples of q that hold x have one label, else *common*.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, idf
@@ -169,8 +170,19 @@ class LastTokens:
         query = csr_array((np.asarray(weigh.sum(axis=1)), lasts, np.arange(L + 1)), shape=(L, K))
         head = np.append(begins, len(last))
         hard, soft = (csr_array((x, token, head), shape=(L, K)) for x in (svm, finite))
-        weight = float(samples.weight.sum())
-        return cls(lasts, weigh @ bags + (labels - query), labels, hard, soft, weight)
+        words = weigh @ bags + (labels - query)
+        words.eliminate_zeros()  # a last token that no context holds twice
+        return cls(lasts, words, labels, hard, soft, float(samples.weight.sum()))
+
+    @classmethod
+    def together(cls, parts: "Sequence[LastTokens]") -> "LastTokens":
+        """Those of all parts of a model, whose last tokens ascend from one to the next."""
+        words, labels, svm, finite = (
+            vstack([getattr(part, name) for part in parts], format="csr")
+            for name in ("words", "labels", "svm", "finite")
+        )
+        lasts = np.concatenate([part.lasts for part in parts])
+        return cls(lasts, words, labels, svm, finite, sum(part.weight for part in parts))
 
     def text(self, max_df: float = MAX_DF) -> Text:
         """Their TF-IDF, as `corpus.terms` has it; the last one is kept."""
@@ -180,22 +192,23 @@ class LastTokens:
         return self._texts[max_df]
 
     def _weighed(self, max_df: float) -> Text:
-        words, pairs, N = self.words.copy(), self.labels.copy(), len(self.lasts)
-        words.eliminate_zeros()
+        words, pairs, N = self.words, self.labels, len(self.lasts)
         df = np.bincount(words.indices, minlength=words.shape[1])
-        words.data *= idf(df, N, max_df)[words.indices]
-        pairs.data *= idf(np.ones(1, np.int64), N, max_df)[0]
-        square = [np.asarray((x.multiply(x)).sum(axis=1)) for x in (words, pairs)]
+        one = idf(np.ones(1, np.int64), N, max_df)[0]
+        weights = words.data * idf(df, N, max_df)[words.indices], pairs.data * one
+        square = [
+            np.asarray(_like(x, w * w).sum(axis=1))
+            for x, w in zip((words, pairs), weights, strict=True)
+        ]
         norm = np.sqrt(square[0] + square[1])
-        for x in (words, pairs):
-            x.data /= np.repeat(np.where(norm > 0, norm, 1.0), np.diff(x.indptr))
-        return Text(words, pairs, df)
+        for x, w in zip((words, pairs), weights, strict=True):
+            w /= np.repeat(np.where(norm > 0, norm, 1.0), np.diff(x.indptr))
+        return Text(_like(words, weights[0]), _like(pairs, weights[1]), df)
 
     @cached_property
     def there(self) -> csr_array:
         """Which tokens were seen with each."""
-        svm = self.svm
-        return csr_array((np.ones(len(svm.data)), svm.indices, svm.indptr), shape=svm.shape)
+        return _like(self.svm, np.ones(len(self.svm.data)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,6 +354,11 @@ class _Lens:
                 )
             )
         return rows
+
+
+def _like(rows: csr_array, data: Float[np.ndarray, " entries"]) -> csr_array:
+    """Other entries in the places of these."""
+    return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _bounds(part: slice) -> tuple[int, int]:

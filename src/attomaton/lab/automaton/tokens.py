@@ -7,7 +7,7 @@ from nicegui import ui
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.kit.contexts import visible
-from attomaton.lab.kit.find import matches
+from attomaton.lab.kit.matches import matches
 from attomaton.lab.kit.parts import abreast, note
 from attomaton.lab.opened import Opened
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Explanation, Fate

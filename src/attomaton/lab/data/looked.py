@@ -13,8 +13,8 @@ from attomaton.errors import AttomatonError, UsageError, nearest
 from attomaton.lab.jobs import Job
 from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.kit.contexts import visible
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Item, named
-from attomaton.lab.view import Lab
 
 KEPT = 3  # data sets that stay in memory
 RANKS = 2000  # most frequent tokens that are counted out

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError, nearest
-from attomaton.lab.kit.find import matches
+from attomaton.lab.kit.matches import matches
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import sum_by
 from attomaton.report.graphs import readable

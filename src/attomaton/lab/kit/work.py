@@ -8,7 +8,8 @@ from nicegui import ui
 
 from attomaton.errors import UsageError
 from attomaton.lab.jobs import RUNNING, About, Job
-from attomaton.lab.view import Lab, View
+from attomaton.lab.shared import Lab
+from attomaton.lab.view import View
 
 
 @dataclass(frozen=True)

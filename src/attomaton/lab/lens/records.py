@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,10 @@ from attomaton.corpus.files import format_of
 from attomaton.corpus.terms import MAX_DF
 from attomaton.corpus.text import EOS
 from attomaton.errors import AttomatonError, DataError, UsageError
+from attomaton.folders.model import Part
 from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.opened import Opened
-from attomaton.lab.view import Lab
+from attomaton.lab.shared import Lab
 from attomaton.summaries import (
     document_lens,
     find_last_token,
@@ -35,6 +37,7 @@ KEPT = 64  # records that stay in memory
 READ = 4  # documents whose words do
 COMPARED = 2  # models whose last tokens do
 CUT = 8  # texts, each cut into documents in one way
+READERS = 2  # parts of a model that are read at once
 LARGE = 1_000_000  # pairs from which what the lens compares takes seconds to read
 
 
@@ -130,8 +133,9 @@ def read_ahead(lab: Lab) -> None:
         model = lab.fitted(item) if item.kind == "model" else None
         if model is not None and model.record.summary.pairs >= LARGE:
             records = RECORDS.of(lab)
-            records.last_tokens(model)
-            first_split(model, records)
+            records.last_tokens(model).text()
+            split = first_split(model, records)
+            records.documents(model, split).terms  # noqa: B018  (counted here, kept there)
 
 
 def token_id(model: Opened, last: str) -> int:
@@ -155,9 +159,17 @@ def last_token_record(
 def _last_tokens(model: Opened) -> LastTokens:
     if "whole" in vars(model):  # read already
         return LastTokens.of(model.whole)
-    samples, pairs = model.model.all_rows()
-    scores = (pairs[name] for name in ("last", "token", "svm_score", "finite_score"))
-    return LastTokens.made(samples, *scores)
+    folder = model.model
+    folder.files.check()
+
+    def of_part(part: Part) -> LastTokens:
+        samples, pairs = folder.scored(part)
+        scores = (pairs[name] for name in ("last", "token", "svm_score", "finite_score"))
+        return LastTokens.made(samples, *scores)
+
+    # Part by part: what is small enough takes the memory that the one before gave back.
+    with ThreadPoolExecutor(READERS) as readers:
+        return LastTokens.together(list(readers.map(of_part, folder.record.parts)))
 
 
 # Documents

@@ -12,8 +12,8 @@ from attomaton.errors import AttomatonError, UsageError, size_text
 from attomaton.folders.contents import flat
 from attomaton.folders.look import Folder, look
 from attomaton.folders.remove import removable, remove
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Item
-from attomaton.lab.view import Lab
 
 # The first of these that a summary has are shown as its results.
 TELLING = (

@@ -13,8 +13,9 @@ from attomaton.folders.dynamics import classes_of, levels_of, read_dynamics
 from attomaton.jobs.classes import data_classes
 from attomaton.lab.jobs import Job
 from attomaton.lab.kit.cache import Cache, Shared
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Item, named
-from attomaton.lab.view import Lab, number
+from attomaton.lab.view import number
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.families import FAMILIES, conditions, family
 from attomaton.scan_snap.levels import (

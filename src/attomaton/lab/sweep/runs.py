@@ -11,8 +11,8 @@ from attomaton.folders.sweep import Sweep, grid_words
 from attomaton.jobs.sweep import sweep_run
 from attomaton.lab.jobs import Job
 from attomaton.lab.kit.work import Work
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import folder_id
-from attomaton.lab.view import Lab
 
 
 @dataclass(frozen=True)

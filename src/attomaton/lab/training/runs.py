@@ -23,8 +23,8 @@ from attomaton.folders.run import read_metrics
 from attomaton.jobs.train import SNAPSHOT_MB, train_run
 from attomaton.lab.jobs import RUNNING, Job
 from attomaton.lab.kit.work import Work
+from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Item, folder_id
-from attomaton.lab.view import Lab
 from attomaton.mechanics.experiment.arguments import SMALL, Settings
 from attomaton.mechanics.experiment.course import Arrays
 
