@@ -1,5 +1,8 @@
 """What the lens wants of a large model is read before anybody asks for it, and is what a limit says of itself."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -62,3 +65,31 @@ def test_no_pairs_make_no_rows(lab):
     samples = lab.fitted(lab.shelf.find(lab.first)).whole.samples
     none, number = np.zeros(0, np.int64), np.zeros(0)
     assert len(LastTokens.made(samples.take(none), none, none, number, number).lasts) == 0
+
+
+def test_parts_together_are_the_whole(lab):
+    limit = lab.fitted(lab.shelf.find(lab.first)).whole
+    graph, samples, whole = limit.graph, limit.samples, LastTokens.of(limit)
+    middle = int(whole.lasts[len(whole.lasts) // 2])
+
+    def of(chosen):
+        pairs = np.flatnonzero(chosen(graph.pair_last))
+        columns = graph.pair_last, graph.pair_token, limit.svm.score, limit.finite.score
+        mine = samples.take(np.flatnonzero(chosen(samples.last)))
+        return LastTokens.made(mine, *(x[pairs] for x in columns))
+
+    found = LastTokens.together([of(lambda x: x < middle), of(lambda x: x >= middle)])
+    assert found.lasts.tolist() == whole.lasts.tolist()
+    assert found.weight == whole.weight
+    for name in ("words", "labels", "svm", "finite"):
+        assert (getattr(found, name) != getattr(whole, name)).nnz == 0
+    text, known = found.text(), whole.text()
+    assert text.document_count.tolist() == known.document_count.tolist()
+    np.testing.assert_allclose(text.words.toarray(), known.words.toarray(), rtol=0, atol=1e-15)
+    lengths = (text.words.multiply(text.words) + text.pairs.multiply(text.pairs)).sum(axis=1)
+    np.testing.assert_allclose(np.asarray(lengths), 1.0, rtol=0, atol=1e-14)
+
+
+def test_reading_ahead_does_not_wait_for_the_library_of_the_browser():
+    code = "import sys, attomaton.lab.lens.records as r; r.read_ahead; sys.exit('nicegui' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -194,16 +194,15 @@ class LastTokens:
     def _weighed(self, max_df: float) -> Text:
         words, pairs, N = self.words, self.labels, len(self.lasts)
         df = np.bincount(words.indices, minlength=words.shape[1])
-        one = idf(np.ones(1, np.int64), N, max_df)[0]
-        weights = words.data * idf(df, N, max_df)[words.indices], pairs.data * one
-        square = [
-            np.asarray(_like(x, w * w).sum(axis=1))
-            for x, w in zip((words, pairs), weights, strict=True)
+        once = idf(np.ones(1, np.int64), N, max_df)[0]
+        weighed = [
+            _like(words, words.data * idf(df, N, max_df)[words.indices]),
+            _like(pairs, pairs.data * once),
         ]
-        norm = np.sqrt(square[0] + square[1])
-        for x, w in zip((words, pairs), weights, strict=True):
-            w /= np.repeat(np.where(norm > 0, norm, 1.0), np.diff(x.indptr))
-        return Text(_like(words, weights[0]), _like(pairs, weights[1]), df)
+        norm = np.sqrt(sum(np.asarray(_like(x, x.data**2).sum(axis=1)) for x in weighed))
+        for x in weighed:
+            x.data /= np.repeat(np.where(norm > 0, norm, 1.0), np.diff(x.indptr))
+        return Text(*weighed, df)
 
     @cached_property
     def there(self) -> csr_array:
