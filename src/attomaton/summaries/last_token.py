@@ -202,7 +202,7 @@ class LastTokens:
         norm = np.sqrt(sum(np.asarray(_like(x, x.data**2).sum(axis=1)) for x in weighed))
         for x in weighed:
             x.data /= np.repeat(np.where(norm > 0, norm, 1.0), np.diff(x.indptr))
-        return Text(*weighed, df)
+        return Text(weighed[0], weighed[1], df)
 
     @cached_property
     def there(self) -> csr_array:
