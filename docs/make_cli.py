@@ -48,7 +48,8 @@ def pages(command: Any, path: str) -> list[str]:
         shown = f"`{name}`" if name else ", ".join(f"`{o}`" for o in [*p.opts, *p.secondary_opts])
         if shown != "`--help`":
             default = "required" if p.required else plain(p.default)
-            rows.append(f"| {shown} | {p.help or ''} | {default} |")
+            said = (p.help or "").replace("|", r"\|")  # a bar of its own would end the cell
+            rows.append(f"| {shown} | {said} | {default} |")
     table = ["| argument or option | | default |", "|---|---|---|", *rows]
     said = [command.help.strip(), *([command.epilog.strip()] if command.epilog else [])]
     listed = [f"| `{name}` | {title} |" for name, title in command.rows()]
