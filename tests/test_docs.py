@@ -223,6 +223,22 @@ def test_links_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_rows_of_a_table_have_the_cells_of_its_head(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    tables = re.findall(r"(?:^\|.*\n)+", text, flags=re.M)
+    assert tables or "\n|" not in text
+    for table in tables:
+        cells = [len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()]
+        assert len(set(cells)) == 1, table
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_formulas_are_written_in_letters(page):
+    text = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert not re.findall(r"\$[^$\n]+\$", text)
+
+
 def test_the_notation_page_names_real_things():
     page = (ROOT / "docs" / "notation.md").read_text(encoding="utf-8")
     source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
