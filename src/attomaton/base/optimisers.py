@@ -88,9 +88,8 @@ class Adam:
 
         def entry(m: Any, v: Any) -> Any:
             root = jnp.sqrt(v * fair_v) + self.epsilon
-            return (
-                rate * m * fair_m / jnp.where(root > 0, root, 1.0)
-            )  # no gradient yet, ε = 0: m = 0
+            # No gradient yet, ε = 0: m = 0
+            return rate * m * fair_m / jnp.where(root > 0, root, 1.0)
 
         return jax.tree.map(entry, m, v), (m, v)
 

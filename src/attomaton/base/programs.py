@@ -60,6 +60,5 @@ def _compiled(
     except jax.errors.JaxRuntimeError as error:
         if "No such compile option" not in str(error):
             raise
-        return (
-            lowered.compile()
-        )  # another version of XLA: what it does not know was for speed alone
+        # Another version of XLA: what it does not know was for speed alone
+        return lowered.compile()

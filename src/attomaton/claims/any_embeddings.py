@@ -20,9 +20,8 @@ from attomaton.results import Assumption, Evidence, Panel, Verdict
 K, D, N, T = 8, 4, 7, 4
 ALIGNED, NEAR = 0.99, 0.02
 LAST = 10  # records whose median distance counts
-LARGEST = (
-    20.0  # ‖W_svm‖ of a draw, which is as long as its margins are narrow, and takes as many steps
-)
+# ‖W_svm‖ of a draw, which is as long as its margins are narrow, and takes as many steps
+LARGEST = 20.0
 
 
 def _draws(problems: int) -> list[Limit]:

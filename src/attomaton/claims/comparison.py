@@ -50,9 +50,8 @@ class Layer:
     answers: int
     odds_mean: float | None  # how far log-odds of tied tokens are off, in nats
     odds_worst: float | None
-    order: (
-        float | None
-    )  # rank correlation of the steps at which priorities were learned with those of the first layer
+    # Rank correlation of the steps at which priorities were learned with those of the first layer
+    order: float | None
     curve: list[Point]
 
 

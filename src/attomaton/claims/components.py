@@ -15,10 +15,8 @@ from attomaton.numerics import named_rng
 from attomaton.results import Result, Verdict
 
 K_11, T_11, N_11 = 10_000, 64, (10, 100, 1_000, 10_000, 100_000)
-PUBLISHED_11 = {
-    1_000: (9_055, 40),
-    10_000: (3_701, 60),
-}  # components, and how far a mean may be off
+# Components, and how far a mean may be off
+PUBLISHED_11 = {1_000: (9_055, 40), 10_000: (3_701, 60)}
 K_12, T_12, N_12, D_12 = 512, 128, 16, (2, 4, 8, 12, 16, 32, 512)
 PUBLISHED_12 = {2: 0.46, 8: 0.96, 32: 1.0, 512: 1.0}
 

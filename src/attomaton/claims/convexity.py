@@ -19,11 +19,8 @@ from attomaton.numerics import float64, named_rng
 from attomaton.results import Evidence, Panel, Verdict
 
 K, D, N, T = 6, 8, 12, 4
-SCALES = (
-    0.3,
-    3.0,
-    10.0,
-)  # how far apart the two ends of a line are, in standard deviations of an entry
+# How far apart the two ends of a line are, in standard deviations of an entry
+SCALES = (0.3, 3.0, 10.0)
 POINTS = 101  # along a line
 ROUNDING = 1e-12  # of a loss of order 1 to 100 in float64, relative
 

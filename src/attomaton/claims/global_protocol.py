@@ -31,10 +31,8 @@ STEPS, RATE = 4000, 0.01
 ALIGNED, NEAR = 0.96, 0.02  # least cosine and largest distance that count as found
 COSINES, DISTANCE = (0.976, 0.993), 0.005  # as published: over ten seeds, and about
 PUBLISHED = f"{COSINES[0]}–{COSINES[1]}, about {DISTANCE}"
-FIGURE_4, OFF = (
-    (0.987, 0.01),
-    0.003,
-)  # published means: cosine, and distance at most; how far the first may be off
+# Published means: cosine, and distance at most; how far the first may be off
+FIGURE_4, OFF = (0.987, 0.01), 0.003
 PEAK = (420, 0.54)  # of Figure 4's distance: step and height
 FIGURE_5 = 0.99  # published: more
 

@@ -36,11 +36,8 @@ OFF = 0.05  # of the mean entropy of the draws: about two deviations of a single
 ALIGNED = 0.93  # cosine with W_mm that counts as found
 ALIGNED_1 = 0.99  # of Figure 1, of the part of W outside F
 APART = 0.2  # cosine of a control, in size
-ODDS, SQUARE, SAME = (
-    1e-12,
-    1e-10,
-    1e-9,
-)  # rounding: of W*'s log-odds, of ⟨W*, W_mm⟩, of one-hot contexts
+# Rounding: of W*'s log-odds, of ⟨W*, W_mm⟩, of one-hot contexts
+ODDS, SQUARE, SAME = 1e-12, 1e-10, 1e-9
 WORDS = ((1, 2, 3), (0, 1, 4), (0, 3, 4))  # Figure 1: what follows contexts A, B and C
 WIDEST = 150  # degrees between neighbours among them
 TRIED = 2**14  # probabilities of which those with the published entropy are taken

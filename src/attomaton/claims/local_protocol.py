@@ -48,15 +48,11 @@ FIGURES = {  # as published, by loss
     "logistic-score": {"cosine_local": "> 0.99", "cosine_global": "0.75", "outside_global": "",
                        "distance_local": "0.09", "distance_global": "9.59"},
 }  # fmt: skip
-LEAST, BETWEEN = (
-    0.99,
-    (0.6, 0.85),
-)  # mean cosines that count as found: local at least, global between
+# Mean cosines that count as found: local at least, global between
+LEAST, BETWEEN = 0.99, (0.6, 0.85)
 EPS = float(np.finfo(np.float64).eps)
-SELECTED, AMBIGUOUS = (
-    0.01,
-    0.009,
-)  # attention above the first is a choice, between the two is no answer
+# Attention above the first is a choice, between the two is no answer
+SELECTED, AMBIGUOUS = 0.01, 0.009
 
 
 def pseudo_samples(samples: Samples, attention: Float[np.ndarray, " incidences"]) -> Samples:

@@ -28,13 +28,8 @@ from attomaton.results import (
 Columns = dict[str, list[Any]]  # a table
 Setting = int | float | str | tuple[int, ...]
 Settings = dict[str, Setting]
-INNER = (
-    "first",
-    "every",
-    "quick",
-    "checkpoint",
-    "progress",
-)  # arguments of `make` that are no settings
+# Arguments of `make` that are no settings
+INNER = ("first", "every", "quick", "checkpoint", "progress")
 DRAWN = Assumption("data as published", True, "drawn anew")
 BAND = "mean; band: 80 % of the instances"
 FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers

@@ -24,9 +24,8 @@ from attomaton.transformer.readout import KINDS, attention_by_kind, pair_kinds
 from attomaton.transformer.train import Run, train
 
 RATE = 5.0
-STILL = (
-    1e-4  # a control's learning rate, in units of the published one: attention stays where it was
-)
+# A control's learning rate, in units of the published one: attention stays where it was
+STILL = 1e-4
 DEPTHS = (1, 3)
 RATES = (1.0, 2.0, 3.0, 4.0, 5.0)
 VISIBLE = 0.1  # the least fall of the entropy's share that counts as becoming sparse
@@ -55,9 +54,8 @@ class Size(NamedTuple):
     every: int
     held_out: int | None  # windows of the validation text that are looked at, None for all
     probes: int
-    counted: (
-        int | None
-    )  # training windows in which common and distinct tokens are counted, None for all
+    # Training windows in which common and distinct tokens are counted, None for all
+    counted: int | None
     precision: str
     autotune: bool
 

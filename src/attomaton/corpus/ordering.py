@@ -43,9 +43,8 @@ class Ordering:
     form: str = ""  # in which times are written
     first: str = ""
     last: str = ""
-    ties: int = (
-        0  # rows that share their place with another of their sequence: the file's order decides
-    )
+    # Rows that share their place with another of their sequence: the file's order decides
+    ties: int = 0
     hint: str = ""  # how to name a column, where none was
     across: bool = False  # whether it also tells which sequences begin later than others
 
@@ -80,9 +79,8 @@ class Ranked:
     kind: str
     form: str
     rank: Int[np.ndarray, " rows"]
-    place: Float[np.ndarray, " rows"] | None = (
-        None  # seconds since 1970, or the numbers: the same in every file
-    )
+    # Seconds since 1970, or the numbers: the same in every file
+    place: Float[np.ndarray, " rows"] | None = None
 
 
 def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " rows"]) -> Ranked:

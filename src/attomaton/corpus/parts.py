@@ -42,9 +42,8 @@ MERGED = 1 << 22  # incidences of a shard that become bags together
 FILLED = 0.8  # of the most incidences a shard may have, that it is meant to have: labels are not cut to measure
 FINER = 5  # times more groups of bags than shards, where a label is divided by bags
 _COLUMNS = (("length", "<i4"), ("label", "<i4"), ("weight", "<f8"), ("source", "<i8"))
-ROW_BYTES = sum(
-    np.dtype(kind).itemsize for _, kind in _COLUMNS
-)  # and 4 for each token of a context
+# And 4 for each token of a context
+ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
 
 @dataclass(frozen=True)

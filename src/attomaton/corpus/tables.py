@@ -13,13 +13,11 @@ from attomaton.errors import DataError
 
 MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
 LONGEST = 1 << 26  # characters of a text in a table, or of a line
-TOGETHER = (
-    1 << 26
-)  # bytes of texts that are decoded together where their lengths are not known before
+# Bytes of texts that are decoded together where their lengths are not known before
+TOGETHER = 1 << 26
 
-Choose = Callable[
-    [list[str]], Collection[str]
-]  # which of the columns found are needed, or an error
+# Which of the columns found are needed, or an error
+Choose = Callable[[list[str]], Collection[str]]
 
 
 def parquet_table(path: Path, choose: Choose) -> tuple[Any, list[str]]:

@@ -57,9 +57,8 @@ class _Keys:
 
     def __init__(self) -> None:
         self.seen: dict[str, int] = {}
-        self.kinds: dict[
-            tuple[str, ...], int
-        ] = {}  # events not counted yet, by the attributes they have
+        # Events not counted yet, by the attributes they have
+        self.kinds: dict[tuple[str, ...], int] = {}
         self.above: dict[str, None] = {}  # of traces
         self.events = 0
 

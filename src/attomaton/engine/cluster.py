@@ -40,9 +40,8 @@ class Cluster:
             raise UsageError("the ray engine needs Ray; install attomaton[ray].") from missing
         self._ray, self._memory = ray, memory
         self._watch: _Watch | None = None
-        self._joined = (
-            address is None and ray.is_initialized()
-        )  # the caller's own: used and left as it is
+        # The caller's own: used and left as it is
+        self._joined = address is None and ray.is_initialized()
         init = partial(
             ray.init, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False
         )

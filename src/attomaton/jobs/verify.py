@@ -91,9 +91,8 @@ def verify_run(
 
 # A user's data
 
-_seen: dict[
-    str, tuple[Given | None, Assumption]
-] = {}  # the one data set this process has read last
+# The one data set this process has read last
+_seen: dict[str, tuple[Given | None, Assumption]] = {}
 
 
 def _remember(windows: Windows) -> str:

@@ -54,9 +54,8 @@ class Level:
     """The n-grams of one order: how histories are found, and what followed them."""
 
     K: int
-    histories: Int[
-        np.ndarray, " histories"
-    ]  # (id of the shorter) · (K + 1) + older token; its place is its id
+    # (id of the shorter) · (K + 1) + older token; its place is its id
+    histories: Int[np.ndarray, " histories"]
     grams: Counts  # (id of the history) · (K + 1) + token
     windows: Float[np.ndarray, " grams"]  # how many windows each of `grams` had
 

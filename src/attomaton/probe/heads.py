@@ -35,9 +35,8 @@ def looked_at(attention: Any, scores: Any, tokens: Any) -> Seen:
 
     length = attention.shape[-1]
     place = jnp.arange(length)
-    keys = (scores[0, 0] > -jnp.inf).sum(
-        axis=-1
-    )  # as many as each place may see, in every head alike
+    # As many as each place may see, in every head alike
+    keys = (scores[0, 0] > -jnp.inf).sum(axis=-1)
     entropy = -jax.scipy.special.xlogy(attention, attention).sum(axis=-1)
     ratio = entropy / jnp.log(jnp.maximum(keys, 2))
     gap = place[:, None] - place[None, :]

@@ -163,9 +163,8 @@ def contexts_by_retrieval(
     is next to nothing, in whatever order.
     """
     order, row = [], []
-    label = np.full(
-        len(asked), -1
-    )  # a window whose label is the first token: it is retrieved there
+    # A window whose label is the first token: it is retrieved there
+    label = np.full(len(asked), -1)
     for i, there in _holding(windows, asked, usable, rng):
         some = rng.permutation(there)[:TRIED]
         order.append(np.full(len(some), i))

@@ -30,15 +30,8 @@ JUDGED = 1 << 18  # contexts judged at a time
 NAMED = 5  # tokens named of a group
 STEPS = (1, 2, 5, 10, 100)  # samples behind an order, from which on they are counted together
 QUANTILES = (0.1, 0.5, 0.9)
-ERRORS = (
-    0.0,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    1.5,
-    2.0,
-)  # standard errors from which on they are counted together
+# Standard errors from which on they are counted together
+ERRORS = (0.0, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
 
 
 @dataclass(frozen=True)

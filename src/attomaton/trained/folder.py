@@ -46,9 +46,8 @@ CONFIG, WEIGHTS, INDEX, TOKENS = (
     "tokenizer.json",
 )
 PRECISIONS = ("float32", "float64")
-FLOATS = {
-    name: WITH_BFLOAT[name] for name in ("F16", "BF16", "F32", "F64")
-}  # types that weights have
+# Types that weights have
+FLOATS = {name: WITH_BFLOAT[name] for name in ("F16", "BF16", "F32", "F64")}
 MOST_SHARDS = 4096
 
 

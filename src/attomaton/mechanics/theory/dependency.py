@@ -18,9 +18,8 @@ from attomaton.errors import visible
 from attomaton.mechanics.theory.limit import Limit
 
 EXACT = 1e-9  # residual of a sum, in units of the longest difference, that counts as nothing
-SPANNED = (
-    1e-7  # distance from the span of the ties, in units of a difference, at which it lies inside
-)
+# Distance from the span of the ties, in units of a difference, at which it lies inside
+SPANNED = 1e-7
 STEPS = 1000  # of least squares
 MOST_NUMBERS = 2 * 10**5  # of a linear program: less than a second
 NAMED = 6  # differences that a sentence names

@@ -32,9 +32,8 @@ from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_l
 from attomaton.mechanics.theory.svm import COUPLED_PAIRS, GraphSVM, graph_svm
 from attomaton.results import absent
 
-DENSE_WIDTH = (
-    5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
-)
+# Width above which a dense d×d matrix is refused (two of them would take 400 MB)
+DENSE_WIDTH = 5000
 
 Table = Embeddings | np.ndarray | Sequence[Any]
 
