@@ -39,8 +39,8 @@ def fig11(seeds: int = 5, K: int = K_11, T: int = T_11, n: tuple[int, ...] = N_1
     return {
         "title": "Components against samples",
         "rows": rows,
-        "verdict": _judged(_as_published(rows, "components")),
-        "control": _judged(_as_published(rows, "pairs")),
+        "verdict": Verdict.of(_as_published(rows, "components")).value,
+        "control": Verdict.of(_as_published(rows, "pairs")).value,
     }
 
 
@@ -88,15 +88,11 @@ def fig12(
     return {
         "title": "How many dimensions does hard retrieval need?",
         "rows": rows,
-        "verdict": _judged(bool((np.diff(mass) >= -1e-12).all()) and mass[-1] >= 1 - 1e-12),
-        "control": _judged(few >= 1 - 1e-12),
+        "verdict": Verdict.of((np.diff(mass) >= -1e-12).all() and mass[-1] >= 1 - 1e-12).value,
+        "control": Verdict.of(few >= 1 - 1e-12).value,
     }
 
 
 def _error(values: list[Any]) -> float:
     """The standard error of a mean, 0 of a single value."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
-def _judged(holds: bool) -> str:
-    return (Verdict.HOLDS if holds else Verdict.FAILS).value

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
@@ -96,10 +96,7 @@ def fig9(
 ) -> Result:  # fmt: skip
     """The cosine of W(τ) with W_svm over the steps. Control: W_svm of the same contexts with other labels."""
     run = _trained(K, d, n, T, lr, steps, seeds)
-    other = [
-        solve_limit(relabelled(x.samples, named_rng("mechanics-fig9 control", i)), x.embeddings)
-        for i, x in enumerate(run.limits)
-    ]
+    other = shuffled_limits(run.limits, "mechanics-fig9 control")
     control = [cosine(W, x.dense(x.svm.coefficient)) for W, x in zip(run.W, other, strict=True)]
     return {
         "title": f"Direction: {K:,} tokens in {d} dimensions",

@@ -26,6 +26,7 @@ from attomaton.results import (
 )
 
 Columns = dict[str, list[Any]]  # a table
+Panels = Callable[[Result], Sequence[Panel]]
 Setting = int | float | str | tuple[int, ...]
 Settings = dict[str, Setting]
 # Arguments of `make` that are no settings
@@ -35,24 +36,29 @@ BAND = "mean; band: 80 % of the instances"
 FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers
 
 
+def rows_table(result: Result) -> Columns:
+    """The instances, rows, or cells of the numbers as columns."""
+    rows = next(result[name] for name in ("instances", "rows", "cells") if name in result)
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
 @dataclass(frozen=True)
 class Figure:
     """One published figure: what makes its numbers, and how they are judged, drawn and kept.
 
-    `make` returns its numbers with a `verdict` and a `control`. `seeds` is how many draws were published, None where
-    nothing is drawn; `big` names entries of the numbers too large for a summary.
+    `make` returns its numbers with a `verdict` and a `control`; `big` names entries of the numbers too large for a
+    summary.
     """
 
     make: Callable[..., Result]
     formula: str
     tolerance: str
     reason: str
-    panels: Callable[[Result], Sequence[Panel]]
-    table: Callable[[Result], Columns]
+    panels: Panels
     prediction: Callable[[Result], Quantities] = lambda r: {}
     measured: Callable[[Result], Quantities] = lambda r: r["measured"]
     control: Callable[[Result], Quantities] = lambda r: r["control_measured"]
-    seeds: int | None = None
+    table: Callable[[Result], Columns] = rows_table
     big: tuple[str, ...] = ()
     text: bool = False  # needs WikiText-2
 
@@ -60,6 +66,12 @@ class Figure:
     def kept(self) -> bool:
         """Whether what is finished of it can be kept, to go on from there."""
         return "checkpoint" in signature(self.make).parameters
+
+    @property
+    def seeds(self) -> int | None:
+        """How many draws were published; None where nothing is drawn."""
+        said = signature(self.make).parameters.get("seeds")
+        return None if said is None else said.default
 
     @property
     def settings(self) -> Settings:
@@ -431,7 +443,7 @@ def fig9_panels(r: Result) -> list[Panel]:
     return panels
 
 
-def recall_panels(over: str, xlabel: str) -> Callable[[Result], list[Panel]]:
+def recall_panels(over: str, xlabel: str) -> Panels:
     """Recall over a setting, a line for each number of queries."""
 
     def draw(r: Result) -> list[Panel]:
@@ -543,12 +555,6 @@ def means(*names: str) -> Callable[[Result], Quantities]:
 
 
 # Tables
-
-
-def rows_table(result: Result) -> Columns:
-    """The instances, rows, or cells of the numbers as columns."""
-    rows = next(result[name] for name in ("instances", "rows", "cells") if name in result)
-    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def curves_table(result: Result) -> Columns:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from attomaton.base.progress import Progress, quiet, shifted
 from attomaton.corpus.datasets import dataset_files
@@ -93,7 +93,8 @@ def fig7(
     begin = time.perf_counter()
     size = FIG7_QUICK if quick else FIG7
     text, shown, valid = _data(size)
-    probes = _probes(valid, size.probes)
+    # Windows of the first column, whose maps are kept.
+    probes = np.ascontiguousarray(_spread(valid[:, 0, :-1], size.probes))
     kinds = pair_kinds(shown[: size.counted], len(text.vocabulary))
     even = np.tri(probes.shape[1]) / np.arange(1, probes.shape[1] + 1)[:, None]
     even = np.broadcast_to(even, (len(probes), 1, *even.shape))
@@ -103,7 +104,7 @@ def fig7(
         run = _train(size, layers, (RATE,), 1, data, checkpoint, shifted(progress, at, len(DEPTHS)))
         rows.append({"layers": layers, **_fig7_row(run)})
         curves.append({"layers": layers, **_fig7_curve(run, probes, kinds)})
-        pictures = _pictures(run)
+        pictures = np.flatnonzero(np.isin(run.marks, (*PICTURES, run.marks[-1])))
         maps.append(
             {"layers": layers, "steps": run.marks[pictures].tolist(),
              "attention": run.records["maps"][0, pictures, 0, 0].tolist()}
@@ -124,11 +125,6 @@ def fig7(
         "control_measured": still,
         "seconds": time.perf_counter() - begin,
     }  # fmt: skip
-
-
-def _pictures(run: Run) -> Int[np.ndarray, " pictures"]:
-    """The records at the published steps, as far as they were reached, and the last one."""
-    return np.flatnonzero(np.isin(run.marks, (*PICTURES, run.marks[-1])))
 
 
 def _change(
@@ -306,13 +302,6 @@ def _spread(x: np.ndarray, most: int | None) -> np.ndarray:
     if most is None or most >= len(x):
         return x
     return x[np.linspace(0, len(x) - 1, most).round().astype(int)]
-
-
-def _probes(
-    valid: Int[np.ndarray, "windows batch length_and_one"], probes: int
-) -> Int[np.ndarray, "probes length"]:
-    """Windows of the first column, whose maps are kept."""
-    return np.ascontiguousarray(_spread(valid[:, 0, :-1], probes))
 
 
 def _said(size: Size, text: Text) -> str:

@@ -93,13 +93,8 @@ def dynamics_run(
         for level, own in settings.items():
             summary["levels"][level]["settings"] = own
         each = {f"{level}.{k}": v for level, own in settings.items() for k, v in own.items()}
-        config = {
-            "classes": name,
-            "level": ",".join(levels),
-            "eta_y": eta_y,
-            "eta_z": eta_z,
-            **options,
-        }
+        rates = {"eta_y": eta_y, "eta_z": eta_z}
+        config = {"classes": name, "level": ",".join(levels), **rates, **options}
         provenance(work, {**config, **each}, summary)
         write_text(work / CLASSES, classes_text(classes))
         for level, run in runs.items():
@@ -163,12 +158,11 @@ def _whole_summary(
 
 
 def _summary(run: Dynamics) -> dict[str, Any]:
+    common = run.attention[:, -1][..., run.classes.common]
     return {
         "status": list(run.status),
         "entropy": run.entropy[:, -1].mean(axis=-1),
-        "common_attention": run.attention[:, -1][..., run.classes.common]
-        .sum(axis=-1)
-        .mean(axis=-1),
+        "common_attention": common.sum(axis=-1).mean(axis=-1),
         "phases": [asdict(phases) for phases in measure_phases(run)],
         "seconds": dict(run.seconds),
     }

@@ -192,8 +192,7 @@ def train_run(
     }
     table = limit.embeddings
     given = [x for x in (start, None if table is None else table.E) if isinstance(x, np.ndarray)]
-    asked = {"samples": fingerprint(samples.vocabulary, *_bags(samples), *given), **config,
-             "versions": environment()}  # fmt: skip
+    asked = {"samples": data_fingerprint(samples, *given), **config, "versions": environment()}
     with work_folder(place, "train", asked) as work:
         kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
         run = train_beside_theory(
@@ -243,20 +242,11 @@ def _last_tokens(limit: Limit, text: str | None) -> list[int]:
     return [limit.graph.last_token(vocabulary.read(word)) for word in words]
 
 
-def _bags(samples: Samples) -> tuple[np.ndarray, ...]:
-    return (
-        samples.last,
-        samples.label,
-        samples.weight,
-        samples.start,
-        samples.token,
-        samples.count,
-    )
-
-
-def data_fingerprint(samples: Samples) -> str:
-    """What tells one data set from another: its vocabulary and its samples."""
-    return fingerprint(samples.vocabulary, *_bags(samples))
+def data_fingerprint(samples: Samples, *more: np.ndarray) -> str:
+    """What tells one data set from another: its vocabulary and its samples (and what is given besides)."""
+    s = samples
+    bags = (s.last, s.label, s.weight, s.start, s.token, s.count)
+    return fingerprint(s.vocabulary, *bags, *more)
 
 
 def run_factors(
@@ -435,12 +425,8 @@ def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
         return {"W": single(run.W), **head}
     assert run.scores is not None
     graph = limit.graph
-    state = {
-        "scores": single(run.scores),
-        "pair_last": graph.pair_last,
-        "pair_token": graph.pair_token,
-        **head,
-    }
+    pairs = {"pair_last": graph.pair_last, "pair_token": graph.pair_token}
+    state = {"scores": single(run.scores), **pairs, **head}
     K = len(graph.vocabulary)
     if K <= W_WIDTH and run.factors is None:
         W = np.zeros((len(run.status), K, K))

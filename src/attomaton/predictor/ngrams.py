@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import ragged_indices, row_pointer, sorted_unique
-from attomaton.predictor.counts import Counts, counted, pair_key
+from attomaton.predictor.counts import Counts, counted, looked_up, pair_key
 
 HALF = 0.5  # what every word, seen or not, is counted on top
 SLACK = 4  # cells of a table for each number in it, up to which its rows are sorted one by one
@@ -50,18 +50,16 @@ class NGrams:
 
     def followed(self, q: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
         """Whether anything followed q in training; where nothing did, p₂ is p₁."""
-        return _at(self._after[0], q) > 0
+        return looked_up(self._after[0], q) > 0
 
     def unigram(self, x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """p₁; an id outside the vocabulary stands for any word never seen."""
-        inside = (x >= 0) & (x < self.K)
-        count = np.where(inside, self.one[np.where(inside, x, 0)], 0.0)
-        return (count + HALF) / (self.one.sum() + HALF * (self.K + 1))
+        return (looked_up(self.one, x) + HALF) / (self.one.sum() + HALF * (self.K + 1))
 
     def bigram(self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """p₂(x | q)."""
         count = self.counted_after(q, x)
-        total, freed = (_at(value, q) for value in self._after)
+        total, freed = (looked_up(value, q) for value in self._after)
         return _discounted(count, total, freed, self.discounts[0], self.unigram(x))
 
     def trigram(
@@ -123,13 +121,18 @@ class NGrams:
 def count_ngrams(windows: Windows) -> NGrams:
     """The counts of all windows, those whose label is absent from their context included."""
     K, label, last = len(windows.vocabulary), windows.label, windows.last
-    end = windows.left + windows.length - 1
-    before = np.where(windows.length > 1, windows.ids[np.maximum(end - 1, 0)], -1)
+    before = token_before(windows)
     one = np.bincount(label, windows.weight, K)
     two = counted(pair_key(K, last, label), windows.weight)
     known = before >= 0
     history = pair_key(K, before[known], last[known])
     return NGrams(K, one, two, counted(history * K + label[known], windows.weight[known]))
+
+
+def token_before(windows: Windows) -> Int[np.ndarray, " windows"]:
+    """The token before the last one of each context, −1 where there is none."""
+    end = windows.left + windows.length - 1
+    return np.where(windows.length > 1, windows.ids[np.maximum(end - 1, 0)], -1)
 
 
 def _discounted(
@@ -141,11 +144,6 @@ def _discounted(
 ) -> Float[np.ndarray, " n"]:
     p = (np.maximum(count - D, 0.0) + freed * shorter) / np.where(total > 0, total, 1.0)
     return np.where(total > 0, p, shorter)
-
-
-def _at(value: Float[np.ndarray, " vocab"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    inside = (x >= 0) & (x < len(value))
-    return np.where(inside, value[np.where(inside, x, 0)], 0.0)
 
 
 def distinct(

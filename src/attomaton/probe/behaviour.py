@@ -1,6 +1,6 @@
 """The behavioural priority graph: does a model order tokens after a last token as its corpus does?"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -196,7 +196,7 @@ def behaviour(
         agreement,
         share((right == (asked.other > 0))[here], orders.last[here]),
         share(odds["shuffled"] > 0, asked.shuffled.orders.last),
-        _copies([x["strict"] > 0 for x in fresh], orders.last),
+        share(np.mean([x["strict"] > 0 for x in fresh], axis=0), orders.last) if fresh else None,
         _needed(share(first > second, orders.last)),
         share(right[first <= second], orders.last[first <= second]),
         _bands(rarer, FREQUENCIES, right, orders.last, "occurrences of the rarer token"),
@@ -211,11 +211,6 @@ def behaviour(
 def _needed(found: Share | None) -> Share:
     assert found is not None  # there is a strict order, or nothing would have been asked
     return found
-
-
-def _copies(right: Sequence[np.ndarray], last: np.ndarray) -> Share | None:
-    """The mean share over copies."""
-    return share(np.mean(right, axis=0), last) if len(right) else None
 
 
 def _luce_odds(asked: Asking, windows: Windows) -> Float[np.ndarray, " ties"]:
@@ -246,7 +241,7 @@ def _bands(
 
 def _wrong(asked: Asking, windows: Windows, odds: np.ndarray) -> tuple[Wrong, ...]:
     """Orders the model has the other way round, those with most samples behind them first."""
-    orders, word = asked.orders, _namer(windows)
+    orders = asked.orders
     at = np.flatnonzero(odds <= 0)
     at = at[np.lexsort((odds[at], -orders.weight[at]))][:WRONG]
     told = []
@@ -256,11 +251,9 @@ def _wrong(asked: Asking, windows: Windows, odds: np.ndarray) -> tuple[Wrong, ..
         if asked.rows is not None:
             row = asked.rows[i]
             tokens = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
-        above, below, last = (word(x) for x in names)
-        context = tuple(word(x) for x in tokens)
-        told.append(Wrong(last, above, below, float(odds[i]), float(orders.weight[i]), context))
+        words = [str(windows.vocabulary[int(x)]) for x in (*names, *tokens)]
+        above, below, last, *context = words
+        told.append(
+            Wrong(last, above, below, float(odds[i]), float(orders.weight[i]), tuple(context))
+        )
     return tuple(told)
-
-
-def _namer(windows: Windows) -> Callable[[int], str]:
-    return lambda token: str(windows.vocabulary[int(token)])

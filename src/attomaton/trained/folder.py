@@ -84,7 +84,13 @@ def look_at(folder: Path | str) -> Found:
     places = _places(folder)
     used = [places[name][1] for name in _checked(folder, form, places)]
     count = sum(math.prod(shape) for _, shape, _ in used)
-    return Found(folder, form, places, count, sum(_bytes(place) for place in used))
+    return Found(
+        folder,
+        form,
+        places,
+        count,
+        sum(math.prod(shape) * kind.itemsize for kind, shape, _ in used),
+    )
 
 
 def read_trained(folder: Path | str, precision: str = "float32") -> Trained:
@@ -201,10 +207,6 @@ def _safetensors(path: Path) -> Iterator[BinaryIO]:
         except (OSError, ValueError, TypeError, RecursionError) as error:
             said = visible(error, 200)
             raise DataError(f"{path}: cannot be read as safetensors ({said}).") from error
-
-
-def _bytes(place: Place) -> int:
-    return math.prod(place[1]) * place[0].itemsize
 
 
 # What must be there

@@ -159,12 +159,14 @@ def _course(
     if snapshots is not None:
         seen = np.concatenate([p[SNAPSHOT][0] for p in parts])[: len(stops)]
     return Course(
-        state, steps, records, seconds, interrupted, stops[: sum(map(_width, parts))], seen
+        state,
+        steps,
+        records,
+        seconds,
+        interrupted,
+        stops[: sum(x["loss"].shape[1] for x in parts)],
+        seen,
     )
-
-
-def _width(part: Arrays) -> int:
-    return part["loss"].shape[1]
 
 
 def joined(
