@@ -186,10 +186,7 @@ def global_means_panels(r: Result) -> list[Panel]:
         Panel("Direction", "step", "cosine with W_svm", [direction, *_told(r, t, "cosine_svm", 0)])
     ]
     if np.any(curves["distance_fin"]):
-        finite = [
-            band(t, curves["distance_fin"], BAND),
-            *_told(r, t, "distance_fin", 0),
-        ]
+        finite = [band(t, curves["distance_fin"], BAND), *_told(r, t, "distance_fin", 0)]
         if not r.get("changed"):
             finite.append(line([PEAK[0]], [PEAK[1]], "published peak", "points"))
         panels.append(Panel("Finite part", "step", "distance to W_fin", finite))

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.disk.formats import (
-    to_json,
-)
+from attomaton.disk.formats import to_json
 from attomaton.errors import DataError, UsageError, closest, counted, cut, listed, visible
 
 Label = str | int

@@ -55,9 +55,7 @@ class Cluster:
             try:
                 with _own_signals():
                     init(
-                        num_cpus=self.workers,
-                        include_dashboard=False,
-                        _temp_dir=self._watch.folder,
+                        num_cpus=self.workers, include_dashboard=False, _temp_dir=self._watch.folder
                     )
             except Exception as error:
                 # Of whatever class: Ray has none for a cluster that does not start.

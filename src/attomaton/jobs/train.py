@@ -66,13 +66,7 @@ from attomaton.mechanics.experiment.arguments import (
     limit_norm,
     resolved,
 )
-from attomaton.mechanics.experiment.train import (
-    Checkpoint,
-    Training,
-    Watch,
-    metric_columns,
-    train,
-)
+from attomaton.mechanics.experiment.train import Checkpoint, Training, Watch, metric_columns, train
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 if TYPE_CHECKING:

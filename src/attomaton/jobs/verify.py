@@ -26,13 +26,7 @@ from attomaton.corpus.datasets import data_file, data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.windows import Windows
-from attomaton.disk.formats import (
-    AGAIN,
-    plain,
-    write_columns,
-    write_json,
-    write_text,
-)
+from attomaton.disk.formats import AGAIN, plain, write_columns, write_json, write_text
 from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment, provenance
 from attomaton.disk.records import as_record, read_record
@@ -155,11 +149,7 @@ def check_claim(
 
 
 def _evidence(
-    claim: Claim,
-    quick: bool,
-    named: bool,
-    given: Given | None,
-    realizable: Assumption | None,
+    claim: Claim, quick: bool, named: bool, given: Given | None, realizable: Assumption | None
 ) -> Evidence:
     if realizable is not None:
         if claim.data is None:

@@ -174,11 +174,7 @@ def asked_of(
 
 
 def behaviour(
-    asked: Questions,
-    windows: Windows,
-    odds: Odds,
-    fresh: Sequence[Odds],
-    seed: int,
+    asked: Questions, windows: Windows, odds: Odds, fresh: Sequence[Odds], seed: int
 ) -> Behaviour | None:
     """What the answers come to; `fresh` are those of untrained copies. None where nothing was asked."""
     orders = asked.strict.orders

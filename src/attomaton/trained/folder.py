@@ -17,13 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from attomaton.disk.doors import check_memory, opened
-from attomaton.disk.formats import (
-    WITH_BFLOAT,
-    Place,
-    array_places,
-    read_floats,
-    read_json,
-)
+from attomaton.disk.formats import WITH_BFLOAT, Place, array_places, read_floats, read_json
 from attomaton.disk.manifest import Entry
 from attomaton.errors import DataError, UsageError, listed, one_of, visible
 from attomaton.trained.form import Form, read_form

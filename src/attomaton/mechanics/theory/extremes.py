@@ -206,9 +206,7 @@ def _least(
     )[0]
 
 
-def _direction(
-    rows: Rows,
-) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " pairs"]] | None:
+def _direction(rows: Rows) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " pairs"]] | None:
     """Multipliers of W_svm and its coefficients on the pairs, by the method of multipliers; None if it takes too long.
 
     One round minimises ½‖W‖² + ‖max(0, y + σ(1 − rows · W))‖²/2σ, tied rows with 0 for 1 and no max; y follows.

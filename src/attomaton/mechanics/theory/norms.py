@@ -386,9 +386,7 @@ def _conic(
     return np.array(answer.x), np.array(answer.z)
 
 
-def _differences(
-    graph: PriorityGraph,
-) -> tuple[Sparse, Sparse]:
+def _differences(graph: PriorityGraph) -> tuple[Sparse, Sparse]:
     """DAG edges, and pairs of a component against its first, as differences of rows of the pairs."""
     a, b = graph.dag
     P = len(graph.pair_last)
@@ -434,9 +432,7 @@ def _by_components(
 def _by_matrix(
     graph: PriorityGraph, embeddings: Embeddings | None, norm: Norm
 ) -> tuple[
-    Float[np.ndarray, "keys queries"],
-    Float[np.ndarray, " pairs"],
-    Float[np.ndarray, " dag_edges"],
+    Float[np.ndarray, "keys queries"], Float[np.ndarray, " pairs"], Float[np.ndarray, " dag_edges"]
 ]:
     """W, flow and multipliers where all entries of W matter: any embeddings, or a norm of singular values."""
     from scipy.linalg import orth
