@@ -14,7 +14,7 @@ from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, UsageError, counted, whole_number
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.mechanics.theory.many import answer_many
-from attomaton.numerics import named_rng, ragged_indices, row_pointer
+from attomaton.numerics import named_rng, ragged_indices
 from attomaton.probe.asking import answers, model_ids, real_contexts
 from attomaton.probe.behaviour import Known, Odds, Questions, asked_of, behaviour, questions
 from attomaton.probe.first_layer import first_layer, right_in_sum
@@ -219,7 +219,7 @@ def usable_windows(
     windows: Windows, ids: Int[np.ndarray, " vocab"], longest: int
 ) -> Bool[np.ndarray, " windows"]:
     """The windows all of whose tokens the model knows, and which it can read."""
-    strange = row_pointer(ids[windows.ids] < 0)
+    strange = np.concatenate([[0], np.cumsum(ids[windows.ids] < 0)])
     inside = strange[windows.left + windows.length] == strange[windows.left]
     usable = inside & (windows.length <= longest) & (ids[windows.label] >= 0)
     if not (usable & windows.realizable).any():

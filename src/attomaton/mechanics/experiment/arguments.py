@@ -457,14 +457,13 @@ def _given_starts(
     elif whole:
         starts = starts * len(shapes)
     if [s.shape for s in starts] != shapes:
-        found = starts[0].shape if len(starts) == len(shapes) else f"{len(starts)} arrays"
         if len(starts) == len(shapes):
             b = next(b for b, s in enumerate(starts) if s.shape != shapes[b])
             raise UsageError(
                 f"init: expected shape {shapes[b]} for problem {b}, got {starts[b].shape}."
             )
         raise UsageError(
-            f"init: expected one array or {len(shapes)}, one per problem; got {found}."
+            f"init: expected one array or {len(shapes)}, one per problem; got {len(starts)} arrays."
         )
     return starts
 
