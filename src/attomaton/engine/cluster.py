@@ -128,9 +128,8 @@ class Cluster:
 
 def _in_folder(folder: str, work: Work, *given: Any) -> Any:
     """Do work where the driver stands: workers of a cluster that was there before stand elsewhere."""
-    with suppress(
-        OSError
-    ):  # a node without that folder can still do what names no file relative to it
+    # A node without that folder can still do what names no file relative to it.
+    with suppress(OSError):
         os.chdir(folder)
     return work(*given)
 

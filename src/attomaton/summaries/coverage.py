@@ -336,9 +336,8 @@ def _cover(
             )
             told += _judge(graph, samples, asked.new, left[here], top)
             left = left[~here]
-    if (
-        asked is not None and judges is not None and len(left)
-    ):  # what ends in no last token of any part
+    # What ends in no last token of any part.
+    if asked is not None and judges is not None and len(left):
         told += _judge(*judges, asked.new, left, top)
     new = None if asked is None else _added(told, asked.source, top)
     return _told(pieces, new, windows, top)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
-from attomaton.predictor.bags import Bags, bags_of
+from attomaton.predictor.bags import Bags, bags_of, thinned
 from attomaton.predictor.measured import RANKS, Measured, joined, measure, ranked
 from attomaton.predictor.ngrams import Ids, Numbers
 from attomaton.predictor.rivals.mixing import Weights, fit_weights
@@ -156,7 +156,7 @@ def fit_rivals(
     progress: Progress = quiet,
 ) -> list[Rival]:
     """Mixtures of these components, their weights fitted on (up to `MOST`, evenly spread) validation windows."""
-    asked = some(valid, MOST)
+    asked = thinned(np.arange(len(valid)), MOST)
     # A component that stands alone has weight 1 and need not be asked.
     mixing = {part for parts in recipes.values() if len(parts) > 1 for part in parts}
     given = _given({x: components[x] for x in components if x in mixing}, valid, asked, progress)
@@ -214,12 +214,6 @@ def _given(
     )
     bucket = {name: np.concatenate(v) for name, v in state.items()}
     return _Given(whole, inside, bucket, np.concatenate(held))
-
-
-def some(windows: Windows, most: int) -> Rows:
-    """All windows, or so many of them at even distances."""
-    n = len(windows)
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
 
 
 def mixed(weight: Mix, dense: Sequence[Dense]) -> Dense:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
-from attomaton.predictor.bags import aligned, blocks
+from attomaton.predictor.bags import aligned, blocks, thinned
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.scoring import Measured, clusters_of, joined, mean_and_error, measure
 from attomaton.predictor.stage.fit import (
@@ -24,7 +24,6 @@ from attomaton.predictor.stage.fit import (
     design_of,
     sizes,
     some_windows,
-    thinned,
 )
 from attomaton.predictor.stage.looking import Tables, look_at
 from attomaton.predictor.stage.model import SCORE, added_up
