@@ -131,7 +131,7 @@ def _strict(W: Float[np.ndarray, "width width"], limit: Limit) -> float:
     """The least length of W along a difference that is not tied."""
     graph = limit.graph
     a, b = graph.edge_from, graph.edge_to
-    apart = graph.component[a] != graph.component[b]
+    apart = graph.strict
     assert limit.embeddings is not None
     E = limit.embeddings.E
     key = E[graph.pair_token[a[apart]]] - E[graph.pair_token[b[apart]]]

@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 from attomaton.claims.measure import Yardstick, measure, yardstick
 from attomaton.errors import SolverError, UsageError, counted
-from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit, dense_matrix
 from attomaton.mechanics.theory.norms import Norm, NormLimit, norm_key, norm_limit
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+    from jaxtyping import Array, Float, Int
 
 MOST_PAIRS = 500_000  # for which an entrywise norm is solved before a run; beyond, it takes minutes
 
@@ -110,14 +108,9 @@ def rulers(ends: Ends, seeds: int = 1) -> Rulers:
     return Rulers(yardstick(limit, seeds), stacked, edges)
 
 
-def strict_edges(graph: PriorityGraph) -> Int[np.ndarray, " strict"]:
-    """Which edges of a graph lead from one component to another."""
-    return np.flatnonzero(graph.component[graph.edge_from] != graph.component[graph.edge_to])
-
-
 def _edges(limit: Limit) -> Edges:
     graph = limit.graph
-    strict = strict_edges(graph)
+    strict = graph.strict
     ends = graph.edge_from[strict].astype(np.int32), graph.edge_to[strict].astype(np.int32)
     if limit.embeddings is None:
         return Edges(*ends)

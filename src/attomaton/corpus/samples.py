@@ -6,7 +6,7 @@ their context (the theorems do not speak about them) are set aside and counted, 
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -129,20 +129,9 @@ class Samples(Tabular):
     def take(self, chosen: Int[np.ndarray, " chosen"]) -> "Samples":
         """The samples with these indices, in this order."""
         at = ragged_indices(self.start[chosen], self.size[chosen])
-        return Samples(
-            self.vocabulary,
-            self.last[chosen],
-            self.label[chosen],
-            self.weight[chosen],
-            row_pointer(self.size[chosen]),
-            self.token[at],
-            self.count[at],
-            self.rows[chosen],
-            self.source[chosen],
-            self.set_aside,
-            self.tokens,
-            self.windows,
-        )
+        own = {x: getattr(self, x)[chosen] for x in ("last", "label", "weight", "rows", "source")}
+        start = row_pointer(self.size[chosen])
+        return replace(self, **own, start=start, token=self.token[at], count=self.count[at])
 
 
 def check_weights(weight: Float[np.ndarray, " n"]) -> None:
@@ -290,15 +279,11 @@ def _bags(
 def joined(several: Sequence[Samples]) -> Samples:
     """Samples of one vocabulary one after the other, nothing merged."""
     first = several[0]
-    columns = (
-        np.concatenate([getattr(s, name) for s in several])
+    columns = {
+        name: np.concatenate([getattr(s, name) for s in several])
         for name in ("last", "label", "weight", "size", "token", "count", "rows", "source")
-    )
-    last, label, weight, size, token, count, rows, source = columns
-    return Samples(
-        first.vocabulary, last, label, weight, row_pointer(size), token, count, rows, source,
-        first.set_aside, first.tokens, first.windows,
-    )  # fmt: skip
+    }
+    return replace(first, start=row_pointer(columns.pop("size")), **columns)
 
 
 def merge_samples(s: Samples) -> Samples:

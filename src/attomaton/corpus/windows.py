@@ -118,6 +118,11 @@ class Windows(Tabular):
         source = self.source[i]
         return int(source if self.numbers is None else self.numbers[source])
 
+    def context(self, i: int) -> Int[np.ndarray, " tokens"]:
+        """The tokens of context `i`."""
+        begin = int(self.left[i])
+        return self.ids[begin : begin + int(self.length[i])]
+
     def place(self, i: int) -> str:
         """Where window `i` stands in its file, in words."""
         return f"{self.noun} {self.number(i)}"
@@ -132,7 +137,7 @@ class Windows(Tabular):
         return source if self.starts is None else np.searchsorted(self.starts, source, "right") - 1
 
     def _in_words(self, i: int) -> str:
-        words = [self.vocabulary[x] for x in self.ids[self.left[i] : self.left[i] + self.length[i]]]
+        words = [self.vocabulary[x] for x in self.context(i)]
         return f"{self.place(i)}: label {self.vocabulary[self.label[i]]!r}, tokens {words}"
 
     def samples(self, rows: Int[np.ndarray, " rows"] | None = None, merge: bool = True) -> Samples:

@@ -57,8 +57,7 @@ def probe_run(
         if exam is not None:
             save_model(exam.limit, work / "model", {"data": str(corpus)})
             if kept is not None:
-                w = exam.windows
-                ids = [w.ids[w.left[row] : w.left[row] + w.length[row]] for row in exam.rows[some]]
+                ids = [exam.windows.context(row) for row in exam.rows[some]]
                 write_texts(work, texts_of(exam.limit, ids), kept)
         _show(work, "probe", found, probe_figure, probe_page)
     return found, place.replaced

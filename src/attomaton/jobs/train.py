@@ -103,7 +103,6 @@ def train_beside_theory(
         follow_orders,
         measure_margins,
         rulers,
-        strict_edges,
     )
 
     seeds = whole_number("seeds", seeds, least=1, most=MOST)
@@ -121,7 +120,7 @@ def train_beside_theory(
         loss_floor=limit.finite.loss_floor if loss == "log" else None,
         record=measure_margins,
         context=rulers(ends, seeds),
-        follow=(follow_orders, np.full((seeds, len(strict_edges(limit.graph))), -1, np.int32)),
+        follow=(follow_orders, np.full((seeds, int(limit.graph.strict.sum())), -1, np.int32)),
         progress=progress,
         watch=watch,
         checkpoint=checkpoint,

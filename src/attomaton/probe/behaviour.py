@@ -216,7 +216,7 @@ def _luce_odds(asked: Asking, windows: Windows) -> Float[np.ndarray, " ties"]:
         return orders.odds
     odds = orders.odds.copy()
     for i, row in enumerate(asked.rows):
-        tokens = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
+        tokens = windows.context(row)
         odds[i] += np.log((tokens == orders.one[i]).sum() / (tokens == orders.two[i]).sum())
     return odds
 
@@ -245,8 +245,7 @@ def _wrong(asked: Asking, windows: Windows, odds: np.ndarray) -> tuple[Wrong, ..
         names = [orders.one[i], orders.two[i], orders.last[i]]
         tokens = np.array(names)
         if asked.rows is not None:
-            row = asked.rows[i]
-            tokens = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
+            tokens = windows.context(asked.rows[i])
         words = [str(windows.vocabulary[int(x)]) for x in (*names, *tokens)]
         above, below, last, *context = words
         told.append(

@@ -382,7 +382,7 @@ def _piece(
 ) -> _Piece:
     errors = luce_errors(graph, samples, log_pi, windows)
     rows = evidence.edge_rows(graph, samples)
-    strict = np.flatnonzero(graph.component[graph.edge_from] != graph.component[graph.edge_to])
+    strict = np.flatnonzero(graph.strict)
     alone = evidence.resting_on_one(graph, rows)
     weight = evidence.label_weight(graph, samples)
     group = evidence.seen_together(graph, samples)

@@ -122,9 +122,7 @@ class TieFinder:
     def __init__(self, limit: Limit, last: int):
         graph = limit.graph
         self.graph, self.last = graph, last
-        self.edge = np.flatnonzero(
-            graph.component[graph.edge_from] == graph.component[graph.edge_to]
-        )
+        self.edge = np.flatnonzero(~graph.strict)
         E = np.zeros((len(graph.vocabulary), 0)) if limit.embeddings is None else limit.embeddings.E
         # In coordinates of the rows' span: fewer equations, the same sums.
         left, singular, _ = np.linalg.svd(E, full_matrices=False)

@@ -127,7 +127,7 @@ def _errors(limit: "Limit", last: int) -> tuple[dict[int, float], dict[int, floa
     rows = edge_rows(
         graph, samples.take(np.arange(*np.searchsorted(samples.last, [last, last + 1])))
     )
-    strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    strict = graph.strict
     contrary = {int(e): contrary_bound(int(rows[e])) for e in np.flatnonzero(strict) if rows[e]}
     if limit.dependent or not graph.cyclic.any():
         return {}, contrary
