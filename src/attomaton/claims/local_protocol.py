@@ -112,7 +112,7 @@ def reproduce(
     head: str = "tied",
 ) -> Result:
     """Cosine of the trained W with the global and with its local Graph-SVM, for each seed."""
-    draws = _draws("mechanics-local", seeds, first, K=K, d=d, n=n, T=T, kind=kind, head=head)
+    draws = _draws(seeds, first, K=K, d=d, n=n, T=T, kind=kind, head=head)
     begin = time.perf_counter()
     run = descend(draws, head, loss=loss, lr=lr, steps=steps)
     assert run.W is not None
@@ -155,7 +155,7 @@ def fig6(
     eps: float = EPS,
 ) -> Result:
     """Cosines and distances of a hundred trained W with the global and with their local limit, over the steps."""
-    draws = _draws("mechanics-local", seeds, K=K, d=d, n=n, T=T, kind=kind, head=head)
+    draws = _draws(seeds, K=K, d=d, n=n, T=T, kind=kind, head=head)
     how: Result = {"head": head, "loss": loss, "lr": lr, "steps": steps, "eps": eps}
     limits = [solve_limit(x.samples, x.embeddings) for x in draws]
     trained = descend(draws, **how).W
@@ -183,8 +183,8 @@ def fig6(
 fig7 = partial(fig6, loss="logistic-score")  # Figure 7 is Figure 6 with another loss
 
 
-def _draws(name: str, seeds: int, first: int = 0, **how: Any) -> list[Draw]:
-    return [draw(first + i, name, **how) for i in range(seeds)]
+def _draws(seeds: int, first: int = 0, **how: Any) -> list[Draw]:
+    return [draw(first + i, "mechanics-local", **how) for i in range(seeds)]
 
 
 def measure_both(params: Any, yards: tuple[Yardstick, Yardstick]) -> Result:
@@ -245,7 +245,7 @@ def _verdict(cosines: list[float], loss: str) -> Verdict:
 def check(seeds: int = 10) -> Evidence:
     """T5 with the tied head, for the squared loss as published and for cross-entropy."""
     runs = {loss: reproduce(seeds, loss=loss)["rows"] for loss in FOUND}
-    draws = _draws("mechanics-local", seeds)
+    draws = _draws(seeds)
     local, everywhere = (
         {loss: [row[name] for row in rows] for loss, rows in runs.items()}
         for name in ("cosine_local", "cosine_global")

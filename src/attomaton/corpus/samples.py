@@ -303,11 +303,9 @@ def merge_samples(s: Samples) -> Samples:
     new = np.ones(len(s), bool)
     new[here[differs == 0]] = False
     head = np.flatnonzero(new)
-    merged = s.take(head)
-    merged = Samples(
-        merged.vocabulary, merged.last, merged.label, np.add.reduceat(s.weight, head), merged.start,
-        merged.token, merged.count, np.add.reduceat(s.rows, head),
-        np.minimum.reduceat(s.source, head), s.set_aside, s.tokens, s.windows,
+    merged = replace(
+        s.take(head), weight=np.add.reduceat(s.weight, head), rows=np.add.reduceat(s.rows, head),
+        source=np.minimum.reduceat(s.source, head),
     )  # fmt: skip
     return merged.take(np.lexsort((merged.source, merged.label, merged.last)))
 
