@@ -55,10 +55,8 @@ def check(problems: int = 3, steps: int = 100_000) -> Evidence:
         last = np.arange(problems), seen.sum(axis=1) - 1
         own[p], other[p] = (run.records[k][last].tolist() for k in ("own", "two"))
         above[p] = gap[last].tolist()
-        t, curves = (
-            run.steps[1:],
-            [np.where(seen, run.records[k], np.nan)[:, 1:] for k in ("own", "two")],
-        )
+        t = run.steps[1:]
+        curves = [np.where(seen, run.records[k], np.nan)[:, 1:] for k in ("own", "two")]
         panels.append(
             Panel(
                 f"Mirror descent, p = {p:g}", "step", "cosine",

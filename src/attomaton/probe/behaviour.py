@@ -85,11 +85,8 @@ def questions(
         known = (ids[asked.last] >= 0) & (ids[asked.one] >= 0) & (ids[asked.two] >= 0)
         return asked.rows(np.flatnonzero(known))
 
-    order, tie, left = (
-        some(graph, strict(graph), limit),
-        some(graph, tied(graph), limit),
-        strict(false),
-    )
+    order, tie = (some(graph, edges(graph), limit) for edges in (strict, tied))
+    left = strict(false)
     first, third = contexts_by_retrieval(limit, windows, order, usable, rng)
     # Of so many samples that labels drawn at random tie everything no strict order is left.
     mixed = some(false, left) if len(left) >= FEW else permuted(graph, order, rng)

@@ -33,12 +33,8 @@ from attomaton.trained.names import (
 )
 from attomaton.trained.words import Words, read_words
 
-CONFIG, WEIGHTS, INDEX, TOKENS = (
-    "config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "tokenizer.json",
-)
+CONFIG, TOKENS = "config.json", "tokenizer.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PRECISIONS = ("float32", "float64")
 # Types that weights have
 FLOATS = {name: WITH_BFLOAT[name] for name in ("F16", "BF16", "F32", "F64")}
@@ -78,13 +74,8 @@ def look_at(folder: Path | str) -> Found:
     places = _places(folder)
     used = [places[name][1] for name in _checked(folder, form, places)]
     count = sum(math.prod(shape) for _, shape, _ in used)
-    return Found(
-        folder,
-        form,
-        places,
-        count,
-        sum(math.prod(shape) * kind.itemsize for kind, shape, _ in used),
-    )
+    size = sum(math.prod(shape) * kind.itemsize for kind, shape, _ in used)
+    return Found(folder, form, places, count, size)
 
 
 def read_trained(folder: Path | str, precision: str = "float32") -> Trained:

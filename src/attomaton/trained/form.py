@@ -193,10 +193,8 @@ def _gpt2(said: _Said) -> Form:
 
 def _gpt_neox(said: _Said) -> Form:
     width, heads = said.size("hidden_size"), said.size("num_attention_heads")
-    layers, each = (
-        _layers(said, "num_hidden_layers"),
-        _shares(said, width, heads, "num_attention_heads"),
-    )
+    layers = _layers(said, "num_hidden_layers")
+    each = _shares(said, width, heads, "num_attention_heads")
     vocab, bias = said.size("vocab_size"), said.flag("attention_bias", True)
     return Form(
         "gpt_neox", vocab, width, layers, heads, heads, each, said.size("intermediate_size"),

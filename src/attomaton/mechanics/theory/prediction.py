@@ -204,11 +204,8 @@ def _notes(
     automaton: Automaton, answers: Answers, unknown: Mapping[int, tuple[Unknown, ...]]
 ) -> list[str]:
     """What each answer rests on, in sentences."""
-    labels, answered, parts = (
-        automaton.limit.graph.vocabulary.labels,
-        answers.answered,
-        answers.parts,
-    )
+    labels = automaton.limit.graph.vocabulary.labels
+    answered, parts = answers.answered, answers.parts
     strange: dict[int, list[Label]] = {}
     for k in answers.kept[answers.pair[answers.kept] < 0].tolist():
         strange.setdefault(int(answers.owner[k]), []).append(labels[answers.token[k]])
