@@ -278,12 +278,13 @@ def _bags(
 
 def joined(several: Sequence[Samples]) -> Samples:
     """Samples of one vocabulary one after the other, nothing merged."""
-    first = several[0]
-    columns = {
-        name: np.concatenate([getattr(s, name) for s in several])
-        for name in ("last", "label", "weight", "size", "token", "count", "rows", "source")
-    }
-    return replace(first, start=row_pointer(columns.pop("size")), **columns)
+
+    def all_of(name: str) -> Any:
+        return np.concatenate([getattr(s, name) for s in several])
+
+    names = ("last", "label", "weight", "token", "count", "rows", "source")
+    columns = {name: all_of(name) for name in names}
+    return replace(several[0], start=row_pointer(all_of("size")), **columns)
 
 
 def merge_samples(s: Samples) -> Samples:

@@ -158,8 +158,10 @@ def _course(
     seen = None
     if snapshots is not None:
         seen = np.concatenate([p[SNAPSHOT][0] for p in parts])[: len(stops)]
-    reached = stops[: sum(x["loss"].shape[1] for x in parts)]
-    return Course(state, steps, records, seconds, interrupted, reached, seen)
+    return Course(
+        state, steps, records, seconds, interrupted,
+        stops[: sum(x["loss"].shape[1] for x in parts)], seen,
+    )  # fmt: skip
 
 
 def joined(
