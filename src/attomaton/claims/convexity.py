@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.cases import Case, Given, assumptions, drawn_case
 from attomaton.claims.measure import problem_of
 from attomaton.claims.picture import level, line, theory_line
@@ -68,8 +69,6 @@ def _curvature(case: Case, A: np.ndarray, V: np.ndarray, t: float) -> float:
 
 def _lines(case: Case, ends: int, rng: np.random.Generator) -> list[Line]:
     """The loss along `ends` random lines at each scale."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import loss_value
 

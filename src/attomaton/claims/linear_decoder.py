@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.lazily import jnp
 from attomaton.claims.cases import refuted
 from attomaton.claims.global_protocol import in_means
 from attomaton.claims.measure import Yardstick, measure, yardstick
@@ -156,8 +157,6 @@ def fig4(
 
 def _plane(params: Any, y: Yardstick) -> Result:
     """The usual measure, and all of a small W outside F."""
-    import jax.numpy as jnp
-
     W = params - jnp.einsum("rab,r->ab", y.basis, jnp.einsum("rab,ab->r", y.basis, params))
     return measure(params, y) | {
         f"w{v}{axis}": W[v, i] for v in range(5) for i, axis in enumerate("xy")

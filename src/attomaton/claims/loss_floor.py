@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import lambertw
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.cases import Case, Given, assumptions, drawn_case, refuted, structure
 from attomaton.claims.controls import doubted
 from attomaton.claims.measure import problem_of, train_cases
@@ -98,8 +99,6 @@ def _losses(
     case: Case, trained: Float[np.ndarray, " records"], drawn: int, rng: np.random.Generator
 ) -> Losses:
     """Losses of random W of sizes from 0.01 to 30, of the trained ones, and of the penalty path."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import loss_value
 

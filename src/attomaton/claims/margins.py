@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.measure import Yardstick, measure, yardstick
 from attomaton.errors import SolverError, UsageError, counted
 from attomaton.mechanics.theory.limit import Limit, dense_matrix
@@ -101,8 +102,6 @@ def rulers(ends: Ends, seeds: int = 1) -> Rulers:
         entries = None if singular else p
         targets[name] = Target(entries, p if singular else None, found.value, unit)
     targets["frobenius"] = Target(2.0, None, limit.svm.norm, None)
-    import jax
-
     stacked = jax.tree.map(lambda x: np.stack([np.asarray(x, float)] * seeds), targets)
     edges = jax.tree.map(lambda x: np.stack([x] * seeds), _edges(limit))
     return Rulers(yardstick(limit, seeds), stacked, edges)
@@ -124,8 +123,6 @@ def follow_orders(
     by: Rulers,
 ) -> "Int[Array, ' strict']":
     """For each strict priority the first step looked at since which its order has been right; −1 while it is wrong."""
-    import jax.numpy as jnp
-
     above, below, token, last, E = by.edges
     score = params if E is None else ((E @ params)[token] * E[last]).sum(axis=1)
     right = score[above] > score[below]
@@ -144,7 +141,6 @@ def _parameters(limit: Limit, found: NormLimit) -> np.ndarray:
 
 def measure_margins(params: "Float[Array, '*shape']", by: Rulers) -> "dict[str, Array]":
     """What `measure` says, and for each norm N: `margin_N`, the share of the best margin, and `cosine_N` with W_N."""
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import logits
 
@@ -167,8 +163,6 @@ def measure_margins(params: "Float[Array, '*shape']", by: Rulers) -> "dict[str, 
 
 def _norm(x: "Float[Array, '*shape']", p: "Float[Array, '']") -> "Float[Array, '']":
     """The p-norm of numbers, the largest of them for p = ∞."""
-    import jax.numpy as jnp
-
     most = jnp.abs(x).max()
     ratio = jnp.abs(x) / jnp.where(most > 0, most, 1.0)
     return jnp.where(jnp.isinf(p), most, most * (ratio**p).sum() ** (1 / p))

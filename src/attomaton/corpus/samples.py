@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.lazily import pa
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, counted, listed
 from attomaton.numerics import ragged_indices, row_pointer, scramble, unique_inverse
@@ -103,8 +104,6 @@ class Samples(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each distinct sample, its tokens in words, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         start = pa.array(self.start)
         words = self.vocabulary.column(self.token).dictionary_decode()
         return pa.table(

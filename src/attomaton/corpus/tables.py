@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.lazily import pa, pc
 from attomaton.corpus.text import decoded
 from attomaton.disk.doors import check_memory, data_stream, opened
 from attomaton.disk.pages import Taken, check_pages, read_footer
@@ -46,7 +47,6 @@ def parquet_table(path: Path, choose: Choose) -> tuple[Any, list[str]]:
 
 def first_rows(path: Path, rows: int) -> Any:
     """The first rows of a Parquet file, of those columns of plain values that take little memory."""
-    import pyarrow as pa
     from pyarrow import parquet
 
     with opened(path, links=True) as raw:
@@ -91,7 +91,6 @@ def _parquet(raw: Any, texts: list[str]) -> Any:
 
 def _in_pieces(path: Path, raw: Any, wanted: list[str], longest: int) -> Any:
     """A table whose texts say how they begin like the ones before them: few rows at a time, and what they take."""
-    import pyarrow as pa
     from pyarrow import parquet
 
     size, held, batches = raw.seek(0, 2), 0, []
@@ -107,9 +106,6 @@ def _in_pieces(path: Path, raw: Any, wanted: list[str], longest: int) -> Any:
 
 def _check_texts(path: Path, table: Any, size: int) -> None:
     """Refuse texts that are too long, or too many once each stands in its row."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     needed = 0
     for name in table.column_names:
         for chunk in table[name].chunks:
@@ -129,8 +125,6 @@ def _check_texts(path: Path, table: Any, size: int) -> None:
 
 
 def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     tests = (
         pa.types.is_string,
@@ -163,7 +157,6 @@ def csv_table(path: Path, parse: Any, choose: Choose) -> tuple[Any, list[str]]:
 
 def as_text(columns: list[str]) -> Any:
     """Columns as text first: a guessed type would turn the words NA and 1.0 into something else."""
-    import pyarrow as pa
     from pyarrow import csv
 
     return csv.ConvertOptions(

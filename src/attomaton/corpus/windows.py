@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.lazily import pa
 from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import (
@@ -100,8 +101,6 @@ class Windows(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each context, in the order of the corpus, its tokens in words, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         words = self.vocabulary.column(self.ids[ragged_indices(self.left, self.length)])
         start = pa.array(row_pointer(self.length))
         return pa.table(

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from attomaton.base.lazily import pa
 from attomaton.errors import DataError, UsageError, size_text
 
 MEMORY = "ATTOMATON_MEMORY"  # GB that a file may take; whoever sets it knows the file
@@ -219,8 +220,6 @@ class _Unpacked(io.RawIOBase):
     """A compressed file as what it holds; one that becomes far larger than files do is refused."""
 
     def __init__(self, path: Path, file: io.BufferedReader, kind: str):
-        import pyarrow as pa
-
         seen = os.fstat(file.fileno())
         size = seen.st_size if stat.S_ISREG(seen.st_mode) else None
         self._path, self._size, self._done = path, size, 0

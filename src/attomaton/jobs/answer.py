@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.lazily import pa, pc
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.contexts import Read, Rows, context_rows, read_cells
 from attomaton.corpus.files import identity
@@ -215,9 +216,6 @@ def answer_piece(
     payload: tuple[Rows, bool],
 ) -> tuple[Any, Tally]:
     """Some rows answered, as they are to be written (`kind`; the first piece of a CSV has the header), and counted."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rows, first = payload
     by = _opened(model, sign, shared, asked.sure)
     by_limit = isinstance(by, _Limit)
@@ -270,8 +268,6 @@ def _taken(text: bytes | Path) -> bytes:
 
 
 def _count(which: Any) -> int:
-    import pyarrow.compute as pc
-
     return pc.sum(which).as_py() or 0
 
 
@@ -325,7 +321,6 @@ def _by_limit(by: _Limit, read: Read, asked: Asked) -> Any:
 
 def _by_predictor(predictor: Any, read: Read, asked: Asked) -> Any:
     """The answers of a predictor, all of a piece at once."""
-    import pyarrow as pa
 
     from attomaton.predictor.many import likeliest
     from attomaton.predictor.reasons import taken_as

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.base.lazily import jax
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.disk.provenance import environment, package_version
 from attomaton.mechanics.theory.limit import solve_limit
@@ -49,7 +50,6 @@ def _soft() -> Check:
 
 
 def _device() -> Check:
-    import jax
 
     from attomaton.mechanics.experiment.train import train
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.lazily import jax
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.cases import REALIZABLE, Given, not_applicable
 from attomaton.claims.registry import CLAIMS, Claim, find_claims
@@ -171,8 +172,6 @@ def _evidence(
 
 
 def _on_gpu() -> bool:
-    import jax
-
     return jax.default_backend() == "gpu"
 
 
@@ -297,8 +296,6 @@ def _leave(work: Path, records: list[Checked], summary: Record) -> None:
 
 
 def _device() -> str:
-    import jax
-
     return ", ".join(str(d) for d in jax.devices())
 
 

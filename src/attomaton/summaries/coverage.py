@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.lazily import pa
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label, Vocabulary
@@ -191,8 +192,6 @@ class Coverage(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each last token, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         names = ("samples", "tokens", "came_next", "tied", "groups", "orders", "on_one")
         words = Vocabulary(x.last for x in self.last_tokens)
         rest = {name: [getattr(x, name) for x in self.last_tokens] for name in names}
@@ -423,8 +422,6 @@ def _told(
     pieces: Sequence[_Piece], new: NewContexts | None, windows: Windows | None, top: int
 ) -> tuple[Coverage, Any]:
     """The whole from its pieces, and the table of all log-odds."""
-    import pyarrow as pa
-
     table = pa.concat_tables([x.odds for x in pieces]).unify_dictionaries()
     support = np.sum([x.support for x in pieces], axis=0)
     lasts = sorted((row for x in pieces for row in x.last_tokens), key=lambda row: -row.samples)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
@@ -74,8 +75,6 @@ def train_form(
         raise UsageError(
             f"{len(rows)} contexts of {rows.shape[1] - 1} tokens are too few for batches of {schedule.batch}."
         )
-    import jax
-
     weights = fresh_weights(form, seed)
     state = (jax.device_put(weights), _adam(schedule).init(weights))
     losses: list[np.ndarray] = []
@@ -109,8 +108,6 @@ def _batches(n: int, batch: int, rng: np.random.Generator) -> Iterator[np.ndarra
 
 
 def _build(plan: tuple[Form, Schedule]) -> Callable:
-    import jax
-
     form, schedule = plan
 
     def program(state: Any, batches: "Array", done: "Array") -> tuple[Any, "Array"]:
@@ -126,9 +123,6 @@ def _build(plan: tuple[Form, Schedule]) -> Callable:
 
 
 def _loss(form: Form, schedule: Schedule, weights: Weights, batch: "Array") -> "Array":
-    import jax
-    import jax.numpy as jnp
-
     x, _ = states(form, weights, batch[:, :-1], nothing)
     target = batch[:, 1:]
     if not schedule.every_place:
@@ -142,9 +136,6 @@ def _adam(schedule: Schedule) -> Adam:
 
 
 def _adamw(schedule: Schedule, state: Any, slope: Any, t: "Array") -> Any:
-    import jax
-    import jax.numpy as jnp
-
     weights, memory = state
     size = jnp.sqrt(sum((g * g).sum() for g in jax.tree.leaves(slope)))
     shorter = jnp.minimum(1.0, schedule.clip / (size + 1e-6))

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.base.lazily import jax
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
 from attomaton.errors import DataError
@@ -101,8 +102,6 @@ def _course(
     interrupt: Callable[[], None],
     snapshots: np.ndarray | None,
 ) -> Course:
-    import jax
-
     watched = any(x is not None for x in (progress, watch, checkpoint))
     # What is followed is looked at early, too, wherever the records lie.
     looked = marks

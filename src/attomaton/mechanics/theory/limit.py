@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular, figure_of
+from attomaton.base.lazily import pa
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
@@ -115,8 +116,6 @@ class Limit(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each pair of a last token and a token, in words, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         graph = self.graph
         return pa.table(
             {
