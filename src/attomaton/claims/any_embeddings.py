@@ -54,11 +54,10 @@ def check(problems: int = 4, steps: int = 100_000) -> Evidence:
         optimizer="polyak", loss_floor=[x.finite.loss_floor for x in limits], steps=steps,
         every="log", record=measure, context=yardstick(limits),
     )  # fmt: skip
-    assert run.W is not None
     direction = run.records["cosine_svm"][:, -1]
     # Polyak's step is long now and then, and a record may fall on the way back: a median does not see that.
     distance = np.median(run.records["distance_fin"][:, -LAST:], axis=1)
-    control = [cosine(W, _of_the_graph_alone(x)) for W, x in zip(run.W, limits, strict=True)]
+    control = [cosine(W, _of_the_graph_alone(x)) for W, x in zip(run.params, limits, strict=True)]
     t = run.steps[1:]
     holds = bool((direction >= ALIGNED).all() and (distance <= NEAR).all())
     return Evidence(

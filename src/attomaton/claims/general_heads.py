@@ -74,14 +74,13 @@ def _draws(problems: int) -> list[Draw]:
         [c.samples for c in cases], embeddings=[c.embeddings.E for c in cases if c.embeddings is not None],
         head=heads, loss=DESCENT, optimizer="ngd", lr=RATE, steps=STEPS, init=starts, every=STEPS,
     )  # fmt: skip
-    assert run.W is not None
     excess = [
         float(end) - loss_floor(c, C, DESCENT)
         for end, c, C in zip(run.records["loss"][:, -1], cases, heads, strict=True)
     ]
     stuck = [i for i, x in enumerate(excess) if x > STUCK][: problems // 2]
     free = [i for i, x in enumerate(excess) if x <= STUCK][: problems - len(stuck)]
-    return [Draw(cases[i], heads[i], run.W[i], excess[i]) for i in (*stuck, *free)]
+    return [Draw(cases[i], heads[i], run.params[i], excess[i]) for i in (*stuck, *free)]
 
 
 def _missing(

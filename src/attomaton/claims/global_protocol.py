@@ -128,17 +128,16 @@ def reproduce(
         record=measure,
         context=yardstick([*limits, *(limits[i] for i in finite)]),
     )
-    assert run.W is not None
     W_fin = np.zeros((seeds, d, d))
-    W_fin[list(finite)] = run.W[seeds:]
+    W_fin[list(finite)] = run.params[seeds:]
     rows = [
-        _row(first + i, limits[i], run.W[i], W_fin[i])
+        _row(first + i, limits[i], run.params[i], W_fin[i])
         | {"loss_gap": float(run.records["loss"][i, -1] - limits[i].finite.loss_floor)}
         for i in range(seeds)
     ]
     whole = time.perf_counter() - begin
     for i, row in enumerate(rows):
-        row["cosine_shuffled"] = _shuffled(first + i, limits[i], run.W[i])
+        row["cosine_shuffled"] = _shuffled(first + i, limits[i], run.params[i])
     return {
         "rows": rows,
         "verdict": _verdict([r["cosine_svm"] for r in rows], [r["distance_fin"] for r in rows]),

@@ -109,12 +109,11 @@ def _others(
 
 def _curves(run: Training, limits: Sequence[Limit], others: Sequence[np.ndarray]) -> list[Result]:
     """What was recorded of each draw, with the control and the entropy."""
-    assert run.W is not None
     return [
         {"optimizer": run.settings.optimizer, "seed": i, "step": run.steps, "entropy": x.finite.loss_floor,
          "control": cosine(W, other), "loss_gap": run.records["loss"][i] - x.finite.loss_floor,
          **{name: run.records[name][i] for name in KEPT}}
-        for i, (x, W, other) in enumerate(zip(limits, run.W, others, strict=True))
+        for i, (x, W, other) in enumerate(zip(limits, run.params, others, strict=True))
     ]  # fmt: skip
 
 

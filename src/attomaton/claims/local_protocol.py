@@ -115,9 +115,8 @@ def reproduce(
     draws = _draws(seeds, first, K=K, d=d, n=n, T=T, kind=kind, head=head)
     begin = time.perf_counter()
     run = descend(draws, head, loss=loss, lr=lr, steps=steps)
-    assert run.W is not None
     rows = []
-    for x, W, seed in zip(draws, run.W, range(first, first + seeds), strict=True):
+    for x, W, seed in zip(draws, run.params, range(first, first + seeds), strict=True):
         limit = solve_limit(x.samples, x.embeddings)
         rows.append(
             {
@@ -158,8 +157,7 @@ def fig6(
     draws = _draws(seeds, K=K, d=d, n=n, T=T, kind=kind, head=head)
     how: Result = {"head": head, "loss": loss, "lr": lr, "steps": steps, "eps": eps}
     limits = [solve_limit(x.samples, x.embeddings) for x in draws]
-    trained = descend(draws, **how).W
-    assert trained is not None
+    trained = descend(draws, **how).params
     own = [local_limit(x, W) for x, W in zip(limits, trained, strict=True)]
     # What the run ends at is known now: the same run again, with every step held against it.
     run = descend(draws, **how, record=measure_both, context=_both(draws, limits, own, how))
@@ -210,7 +208,7 @@ def _both(
     tasks = [x for part in tied for x in part.values()]
     if tasks:
         which = [(side, i) for side, part in enumerate(tied) for i in part]
-        W_fin[tuple(np.transpose(which))] = descend(tasks, **how).W
+        W_fin[tuple(np.transpose(which))] = descend(tasks, **how).params
     y, z = (
         x._replace(fin=np.einsum("brij,bij->br", x.basis, W))
         for x, W in zip(map(yardstick, (limits, own)), W_fin, strict=True)

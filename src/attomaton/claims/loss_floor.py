@@ -103,8 +103,7 @@ def _losses(
     from attomaton.mechanics.experiment.model import loss_value
 
     points = penalty_path(case.samples, LAMBDAS, case.embeddings)
-    end = points[-1].scores if points[-1].W is None else points[-1].W
-    assert end is not None
+    end = points[-1].params
     size = np.geomspace(0.01, 30, drawn)
     W = rng.normal(size=(drawn, *end.shape))
     W *= (size / np.linalg.norm(W.reshape(drawn, -1), axis=1)).reshape(-1, *[1] * end.ndim)

@@ -75,9 +75,8 @@ def _trained(K: int, d: int, n: int, T: int, lr: float, steps: int, seeds: int) 
             embeddings=[x.embeddings for x in limits if x.embeddings is not None],
             optimizer="ngd", lr=lr, steps=steps, every="log", record=measure, context=yardstick(limits),
         )  # fmt: skip
-        assert run.W is not None
         found = run.records["cosine_svm"], run.records["distance_fin"]
-        return Trained(tuple(limits), run.W, run.steps, *found)
+        return Trained(tuple(limits), run.params, run.steps, *found)
 
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         parts = list(pool.map(part, range(0, seeds, PART)))

@@ -142,8 +142,7 @@ def parameters(run: Training, limits: Sequence[Limit]) -> list[np.ndarray]:
     """W of each problem, or its own pairs' scores without the padding."""
     if run.W is not None:
         return list(run.W)
-    assert run.scores is not None
-    return [x[: len(y.graph.pair_last)] for x, y in zip(run.scores, limits, strict=True)]
+    return [x[: len(y.graph.pair_last)] for x, y in zip(run.params, limits, strict=True)]
 
 
 def in_space(limit: Limit, part: GraphSVM | FiniteComponent) -> np.ndarray:

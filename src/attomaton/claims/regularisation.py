@@ -55,9 +55,8 @@ def _path(case: Case) -> Path:
     radii = [float(np.hypot(limit.finite.norm, r * limit.svm.norm)) for r in RADII]
     points = norm_path(case.samples, radii, case.embeddings)
     subspace = FiniteSubspace(limit.graph, case.embeddings)
-    whole = [p.scores if p.W is None else p.W for p in points]
-    inside = [subspace.part(x) for x in whole if x is not None]
-    outside = [x - y for x, y in zip(whole, inside, strict=True) if x is not None]
+    inside = [subspace.part(p.params) for p in points]
+    outside = [p.params - x for p, x in zip(points, inside, strict=True)]
     return Path(radii, [p.loss for p in points], inside, outside)
 
 

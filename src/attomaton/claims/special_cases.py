@@ -179,9 +179,8 @@ def _retrieved(run: Training | None, wrong: Sequence[Limit], right: Sequence[Lim
 
     if run is None:
         return []
-    assert run.scores is not None
     found = []
-    for s, other, own in zip(run.scores, wrong, right, strict=True):
+    for s, other, own in zip(run.params, wrong, right, strict=True):
         a = attention_of(other.samples, s[: len(own.graph.pair_last)])
         label = other.samples.token == other.samples.label[other.samples.sample_of]
         found.append(float(other.samples.weight @ a[label] / other.samples.total_weight))

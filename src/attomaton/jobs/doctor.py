@@ -54,8 +54,7 @@ def _device() -> Check:
     from attomaton.mechanics.experiment.train import train
 
     run = train(samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1]), lr=1.0, steps=400)
-    assert run.scores is not None
-    error = float(abs(run.scores[0, 0] - np.log(3) / 2))
+    error = float(abs(run.params[0, 0] - np.log(3) / 2))
     where = ", ".join(str(d) for d in jax.devices())
     return Check("training on this device", error < 1e-9, f"error {error:.1e} on {where}")
 

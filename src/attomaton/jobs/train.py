@@ -373,9 +373,7 @@ def _local_cosines(run: Training, limit: Limit, settings: Settings) -> list[dict
         return [{} for _ in run.status]
     from attomaton.claims.local_protocol import local_cosine
 
-    params = run.W if run.W is not None else run.scores
-    assert params is not None
-    return [{"cosine_local": local_cosine(limit, x)} for x in params]
+    return [{"cosine_local": local_cosine(limit, x)} for x in run.params]
 
 
 def _standard_basis(samples: Samples, start: np.ndarray) -> Embeddings:

@@ -46,8 +46,7 @@ class Main:
 
     def of(self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The feature of these pairs."""
-        inside = (x >= 0) & (x < len(self.value))
-        return np.where(inside, self.value[np.where(inside, x, 0)], 0.0)
+        return looked_up(self.value, x)
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,8 +87,7 @@ def lowest_minima(
             more = 0 if E is not None else pairs - len(samples.pair_index()[0])
             rng, found = named_rng("minima", i), list[Minimum]()
             for point in penalty_path(samples, lambdas, E):
-                guide = point.scores if point.W is None else point.W
-                assert guide is not None
+                guide = point.params
                 places = [np.zeros_like(guide), guide, *(x.params for x in found[-1:])]
                 places += [SPREAD * rng.normal(size=guide.shape) for _ in range(starts)]
                 places = [np.pad(x, (0, more)) for x in places] if more else places

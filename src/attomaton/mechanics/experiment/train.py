@@ -104,6 +104,13 @@ class Training(Tabular):
     snapshots: Snapshots | None = None  # of the first problem, where they were asked for
 
     @property
+    def params(self) -> np.ndarray:
+        """W of each problem, or its scores."""
+        params = self.scores if self.W is None else self.W
+        assert params is not None
+        return params
+
+    @property
     def limit_norm(self) -> str | float:
         """The norm of the margin that this optimizer's steps tend to: a name, or the p of an entrywise norm."""
         return limit_norm(self.settings.optimizer, self.settings.factorised)
