@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import jax.numpy as jnp
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.parquet as pq
 else:
 
     class _Later:
@@ -28,6 +29,7 @@ else:
                 raise AttributeError(name)
             return getattr(import_module(self._name), name)
 
-    jax, jnp, pa, pc = map(_Later, ("jax", "jax.numpy", "pyarrow", "pyarrow.compute"))
+    jax, jnp = _Later("jax"), _Later("jax.numpy")
+    pa, pc, pq = map(_Later, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
 
-__all__ = ["jax", "jnp", "pa", "pc"]
+__all__ = ["jax", "jnp", "pa", "pc", "pq"]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from attomaton.base.lazily import pa
+from attomaton.base.lazily import pa, pq
 from attomaton.corpus.files import changed, check_content, format_of, identity
 from attomaton.corpus.tables import LONGEST, MOST_ROWS
 from attomaton.corpus.vocabulary import Label, Vocabulary, as_spelled, is_text, label_fault
@@ -272,11 +272,9 @@ def _column(names: Sequence[str], asked: str | None) -> str:
 
 
 def _parquet(path: Path, column: str | None) -> Iterator[Rows]:
-    from pyarrow import parquet
-
     with opened(path, links=True) as raw:
         try:
-            with parquet.ParquetFile(raw, page_checksum_verification=True) as file:
+            with pq.ParquetFile(raw, page_checksum_verification=True) as file:
                 total = file.metadata.num_rows
                 if not 0 <= total <= MOST_ROWS:
                     raise DataError(f"claims to hold {total:,} rows.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.lazily import pa, pc
+from attomaton.base.lazily import pa, pc, pq
 from attomaton.corpus.text import decoded
 from attomaton.disk.doors import check_memory, data_stream, opened
 from attomaton.disk.pages import Taken, check_pages, read_footer
@@ -23,10 +23,8 @@ Choose = Callable[[list[str]], Collection[str]]
 
 def parquet_table(path: Path, choose: Choose) -> tuple[Any, list[str]]:
     """The chosen columns of a Parquet file, its texts as numbers in dictionaries; and the names of all columns."""
-    from pyarrow import parquet
-
     with opened(path, links=True) as raw:
-        with parquet.ParquetFile(raw) as file:
+        with pq.ParquetFile(raw) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
         if not 0 <= rows <= MOST_ROWS:
             raise DataError(f"claims to hold {rows:,} events.")
@@ -47,10 +45,8 @@ def parquet_table(path: Path, choose: Choose) -> tuple[Any, list[str]]:
 
 def first_rows(path: Path, rows: int) -> Any:
     """The first rows of a Parquet file, of those columns of plain values that take little memory."""
-    from pyarrow import parquet
-
     with opened(path, links=True) as raw:
-        with parquet.ParquetFile(raw) as file:
+        with pq.ParquetFile(raw) as file:
             schema = file.schema_arrow
         flat = [
             x for x in schema if schema.names.count(x.name) == 1 and not pa.types.is_nested(x.type)
@@ -84,17 +80,13 @@ def first_rows(path: Path, rows: int) -> Any:
 
 
 def _parquet(raw: Any, texts: list[str]) -> Any:
-    from pyarrow import parquet
-
-    return parquet.ParquetFile(raw, read_dictionary=texts, page_checksum_verification=True)
+    return pq.ParquetFile(raw, read_dictionary=texts, page_checksum_verification=True)
 
 
 def _in_pieces(path: Path, raw: Any, wanted: list[str], longest: int) -> Any:
     """A table whose texts say how they begin like the ones before them: few rows at a time, and what they take."""
-    from pyarrow import parquet
-
     size, held, batches = raw.seek(0, 2), 0, []
-    with parquet.ParquetFile(raw, page_checksum_verification=True) as file:
+    with pq.ParquetFile(raw, page_checksum_verification=True) as file:
         rows = max(1, min(1 << 16, TOGETHER // longest))
         for batch in file.iter_batches(rows, columns=wanted, use_threads=False):
             batches.append(batch)

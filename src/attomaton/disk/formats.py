@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from attomaton.base.lazily import pa
+from attomaton.base.lazily import pa, pq
 from attomaton.disk.doors import check_memory, enough_memory, opened
 from attomaton.disk.pages import Taken, check_pages, read_footer
 from attomaton.errors import DataError, as_text, listed, visible
@@ -203,8 +203,6 @@ def _strange(path: Path, value: Any, what: str) -> DataError:
 
 def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP) -> None:
     """Write columns of one length as Parquet, `group` rows to be read together."""
-    import pyarrow.parquet as pq
-
     with _new(path), path.open("xb") as file:  # whose name need not be text, as Arrow would have it
         pq.write_table(
             pa.table(dict(columns)),
@@ -248,8 +246,6 @@ def read_rows(
 
 def read_table(path: Path) -> Any:
     """All of a Parquet file, as a table of Arrow whose texts and lists are sound."""
-    import pyarrow.parquet as pq
-
     try:
         with opened(path) as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             _check_size(path, file)
@@ -267,8 +263,6 @@ def _read_groups(
     path: Path, names: Sequence[str], key: str, wanted: np.ndarray | None, taken: Taken
 ) -> Any:
     """The named columns of those groups of rows that may hold a wanted key."""
-    import pyarrow.parquet as pq
-
     try:
         with opened(path) as raw:
             content = pa.BufferReader(pa.py_buffer(mmap(raw.fileno(), 0, prot=PROT_READ)))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.lazily import pa, pc
+from attomaton.base.lazily import pa, pc, pq
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.contexts import Read, Rows, context_rows, read_cells
 from attomaton.corpus.files import identity
@@ -182,13 +182,9 @@ def _write(path: Path, kind: str, pieces: Iterator[Any]) -> None:
             for text in pieces:
                 file.write(_taken(text))
         return
-    from pyarrow import parquet
-
     first = next(pieces)  # of no rows it is an error
     with path.open("wb") as file:
-        writer = parquet.ParquetWriter(
-            file, first.schema, compression="zstd", write_page_checksum=True
-        )
+        writer = pq.ParquetWriter(file, first.schema, compression="zstd", write_page_checksum=True)
         try:
             for table in chain([first], pieces):
                 writer.write_table(table, row_group_size=ROW_GROUP)

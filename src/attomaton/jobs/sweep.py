@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.lazily import pa
+from attomaton.base.lazily import pa, pq
 from attomaton.base.progress import Progress, quiet
 from attomaton.disk.formats import plain, read_json, write_columns, write_json
 from attomaton.disk.holdings import clear_torn
@@ -224,8 +224,6 @@ def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, np.ndarray | li
 
 def _collect(out: Path, cells: Sequence[Cell], pieces: Sequence[Piece]) -> int:
     """The table of all finished pieces, in the order of the cells; returns its number of rows."""
-    import pyarrow.parquet as pq
-
     tables = list(piece_tables(out, pieces))
     if not tables:
         return 0
