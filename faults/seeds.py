@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.claims.margins import strict_edges
 from attomaton.corpus.readers import read_parts, read_samples, read_windows
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.sessions import draw_sessions, write_sessions
@@ -242,7 +241,7 @@ def training(folder: Path) -> None:
     with new_folder(folder / "run", "train") as work:
         provenance(work, config, summary)
         write_columns(work / "metrics.parquet", metric_columns(training_records(run, limit), 2))
-        learned = np.zeros((2, len(strict_edges(limit.graph))), np.int32)
+        learned = np.zeros((2, int(limit.graph.strict.sum())), np.int32)
         write_arrays(work / "state.safetensors", {"scores": scores, "learned": learned})
         write_json(work / "status.json", {"status": run.status})
     (folder / "a.jsonl").unlink()

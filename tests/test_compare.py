@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from attomaton.claims.comparison import Point, Trained, compare
-from attomaton.claims.margins import strict_edges
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.disk.formats import read_arrays, read_json
@@ -37,7 +36,7 @@ def test_a_case_solved_by_hand():
     graph = limit.graph
     ends = [
         (int(graph.pair_token[graph.edge_from[i]]), int(graph.pair_token[graph.edge_to[i]]))
-        for i in strict_edges(graph)
+        for i in np.flatnonzero(graph.strict)
     ]
     assert ends == [(0, 2), (0, 3), (1, 3)]
     assert limit.finite.score[0] - limit.finite.score[1] == pytest.approx(np.log(3))
@@ -72,12 +71,12 @@ def test_a_case_solved_by_hand():
 
 def test_a_single_wrong_order_is_seen():
     limit = solve_limit(draw_samples(named_rng("compare", 0), 7, 20, 4))
-    learned = np.zeros(len(strict_edges(limit.graph)), np.int32)
+    learned = np.zeros(int(limit.graph.strict.sum()), np.int32)
     exact = limit.svm.score * 50 + limit.finite.score
     found = compare(limit, [layer("exact", exact, learned)], "")
     assert (found.wrong, found.different) == (0, 0)
     assert found.layers[0].odds_worst in (None, pytest.approx(0, abs=1e-9))
-    strict = strict_edges(limit.graph)
+    strict = np.flatnonzero(limit.graph.strict)
     a, b = limit.graph.edge_from[strict[0]], limit.graph.edge_to[strict[0]]
     planted = exact.copy()
     planted[a] = planted[b] - 1
@@ -94,7 +93,7 @@ def test_answers_are_the_automatons():
     word = limit.graph.vocabulary
     wrong = compare(
         limit,
-        [layer("x", -limit.svm.score, np.full(len(strict_edges(limit.graph)), -1))],
+        [layer("x", -limit.svm.score, np.full(int(limit.graph.strict.sum()), -1))],
         "",
         top=100,
     )
@@ -117,7 +116,7 @@ def test_learning_is_followed_as_a_plain_loop_would():
     run = train_beside_theory(
         limit, steps=12, every=6, optimizer="sign", lr=0.2, init="uniform", seeds=2
     )
-    strict = strict_edges(limit.graph)
+    strict = np.flatnonzero(limit.graph.strict)
     a, b = limit.graph.edge_from[strict], limit.graph.edge_to[strict]
     pair, owner = samples.pair_index()[1], samples.sample_of
     chosen = samples.token == samples.label[owner]

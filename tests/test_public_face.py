@@ -97,7 +97,8 @@ def test_only_the_face_and_the_root_find_modules_by_name():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if getattr(node, "id", getattr(node, "attr", "")) in ("import_module", "__import__")
     }
-    assert asked == {"__init__.py", "base/face.py", "engine/processes.py"}
+    assert asked == {"__init__.py", "base/face.py", "base/lazily.py", "engine/processes.py"}
+    assert "attomaton" not in (ROOT / "base/lazily.py").read_text()  # libraries of others alone
 
 
 # Lines

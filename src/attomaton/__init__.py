@@ -3,9 +3,8 @@
 Nothing here imports JAX or touches a device until something is trained.
 """
 
-TYPE_CHECKING = (
-    False  # `typing` has it too, but takes longer to load than all else that is needed here
-)
+# `typing` has it too, but takes longer to load than all else that is needed here
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import Any

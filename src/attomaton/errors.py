@@ -16,9 +16,8 @@ _JOINER = re.compile("(?<=[^\x00-\x7f])[\u200c\u200d]")
 
 UNKNOWN_TOKENS = 6  # the exit code of an answer about tokens some of which the model does not know
 LONGEST = 80  # characters of a name that may be a slip of the hand
-CLOSE = (
-    2000  # names that are all compared with an unknown one; of more, those that begin or end alike
-)
+# Names that are all compared with an unknown one; of more, those that begin or end alike
+CLOSE = 2000
 
 
 class AttomatonError(Exception):
@@ -33,9 +32,8 @@ class AttomatonError(Exception):
     """
 
     exit_code = 1
-    resumable = (
-        False  # whether what was finished before it is kept, for the next process to go on with
-    )
+    # Whether what was finished before it is kept, for the next process to go on with
+    resumable = False
 
 
 class UsageError(AttomatonError, ValueError):

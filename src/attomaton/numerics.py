@@ -7,6 +7,8 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import jax
+
 
 def ragged_indices(
     start: Int[np.ndarray, " rows"], length: Int[np.ndarray, " rows"]
@@ -113,8 +115,6 @@ def named_rng(name: str, seed: int) -> np.random.Generator:
 @contextmanager
 def float64() -> Iterator[None]:
     """JAX in double precision, inside this block only: importing attomaton changes no global setting."""
-    import jax
-
     with jax.enable_x64(True):
         yield
 

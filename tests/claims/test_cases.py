@@ -123,7 +123,7 @@ def test_a_floor_that_is_too_high_or_too_low_is_found_out(monkeypatch):
             floor = limit.finite.loss_floor + shift
             return replace(limit, finite=replace(limit.finite, loss_floor=floor))
 
-        monkeypatch.setattr(loss_floor, "solve_limit", wrong)
+        monkeypatch.setattr(cases, "solve_limit", wrong)
         assert loss_floor.check(problems=1, drawn=50, steps=2000).verdict is Verdict.FAILS
 
 

@@ -181,21 +181,21 @@ def test_directions_of_other_losses_by_hand():
 
     Margins of 1: u = (¼, ¼, −¾, ¼). With ½ for 3 that margin is never active: u = (⅓, ⅓, −⅔, 0), which leaves it ⅔.
     """
-    case, limit = Case(SOFT), solve_limit(SOFT)
-    np.testing.assert_allclose(limit.svm.score, [0.25, 0.25, -0.75, 0.25], atol=1e-9)
-    same, half = (general_losses.direction(case, limit, order) for order in (1, 2))
-    np.testing.assert_allclose(same, limit.svm.score, atol=1e-9)
+    case = Case(SOFT)
+    np.testing.assert_allclose(case.limit.svm.score, [0.25, 0.25, -0.75, 0.25], atol=1e-9)
+    same, half = (general_losses.direction(case, order) for order in (1, 2))
+    np.testing.assert_allclose(same, case.limit.svm.score, atol=1e-9)
     np.testing.assert_allclose(half, np.array([1, 1, -2, 0]) / 3, atol=1e-9)
 
 
 def test_the_path_of_a_loss_whose_slope_vanishes_leaves_the_direction_of_the_data():
     """Theorem 3 asks for a decreasing loss with a bounded slope; (1 − u)² is one, and its path goes elsewhere."""
-    solved = [(Case(SOFT), solve_limit(SOFT))]
+    case = Case(SOFT)
     (logistic,), (squared,) = (
-        general_losses._paths(solved, loss, []) for loss in ("logistic-score", "squared-score")
+        general_losses._paths([case], loss, []) for loss in ("logistic-score", "squared-score")
     )
     np.testing.assert_allclose(logistic.predicted, [0.25, 0.25, -0.75, 0.25], atol=1e-9)
-    away = [cosine(x, solved[0][1].svm.score) for x in squared.outside]
+    away = [cosine(x, case.limit.svm.score) for x in squared.outside]
     for path in (logistic, squared):
         assert path.cosines == sorted(path.cosines)
         assert path.cosines[-1] > 0.999
@@ -206,9 +206,9 @@ def test_the_path_of_a_loss_whose_slope_vanishes_leaves_the_direction_of_the_dat
 def test_a_bounded_loss_may_give_up_the_rarer_label():
     """Three wins of four: ¾ ℓ(p) + ¼ ℓ(1 − p) falls up to p = 1 under the logistic loss, not under (1 − u)²."""
     samples = samples_from_sequences([[0, 1, 2]] * 4, [0, 0, 0, 1])
-    solved = [(Case(samples), solve_limit(samples))]
-    assert general_losses.finite_values(solved, "logistic-score") == [None]
-    assert general_losses.finite_values(solved, "squared-score") == [pytest.approx(0.1875)]
+    cases = [Case(samples)]
+    assert general_losses.finite_values(cases, "logistic-score") == [None]
+    assert general_losses.finite_values(cases, "squared-score") == [pytest.approx(0.1875)]
 
 
 def test_the_floor_of_a_general_head_by_hand():

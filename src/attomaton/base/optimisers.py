@@ -16,6 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from attomaton.base.lazily import jax, jnp
+
 LOST = 1e-13  # singular values, relative to the largest, that are rounding of zeros
 
 
@@ -40,8 +42,6 @@ class Plain:
 
     def update(self, gradient: Any, memory: tuple, step: Any, rate: Any = 1) -> tuple[Any, tuple]:
         """`rate` times the gradient."""
-        import jax
-
         return jax.tree.map(lambda g: rate * g, gradient), memory
 
 
@@ -57,8 +57,6 @@ class Momentum:
 
     def update(self, gradient: Any, memory: tuple, step: Any, rate: Any = 1) -> tuple[Any, tuple]:
         """`rate` times the sum."""
-        import jax
-
         b = jax.tree.map(lambda b, g: self.beta * b + g, memory[0], gradient)
         return jax.tree.map(lambda b: rate * b, b), (b,)
 
@@ -77,9 +75,6 @@ class Adam:
 
     def update(self, gradient: Any, memory: tuple, step: Any, rate: Any = 1) -> tuple[Any, tuple]:
         """`rate` times the mean gradient, every entry over the root of its mean square."""
-        import jax
-        import jax.numpy as jnp
-
         m, v = memory
         m = jax.tree.map(lambda m, g: self.beta_1 * m + (1 - self.beta_1) * g, m, gradient)
         v = jax.tree.map(lambda v, g: self.beta_2 * v + (1 - self.beta_2) * g * g, v, gradient)
@@ -88,9 +83,8 @@ class Adam:
 
         def entry(m: Any, v: Any) -> Any:
             root = jnp.sqrt(v * fair_v) + self.epsilon
-            return (
-                rate * m * fair_m / jnp.where(root > 0, root, 1.0)
-            )  # no gradient yet, ε = 0: m = 0
+            # No gradient yet, ε = 0: m = 0
+            return rate * m * fair_m / jnp.where(root > 0, root, 1.0)
 
         return jax.tree.map(entry, m, v), (m, v)
 
@@ -105,9 +99,6 @@ class Sign:
 
     def update(self, gradient: Any, memory: tuple, step: Any, rate: Any = 1) -> tuple[Any, tuple]:
         """`rate` times the signs; entries without a gradient stay."""
-        import jax
-        import jax.numpy as jnp
-
         return jax.tree.map(lambda g: rate * jnp.sign(g), gradient), memory
 
 
@@ -126,8 +117,6 @@ class Muon:
 
     def update(self, gradient: Any, memory: tuple, step: Any, rate: Any = 1) -> tuple[Any, tuple]:
         """`rate` times U Vᵀ of the sum."""
-        import jax
-
         b = gradient
         if self.beta:
             b, memory = Momentum(self.beta).update(gradient, memory, step)
@@ -142,14 +131,10 @@ class Mirror:
 
     def init(self, params: Any) -> tuple:
         """The mirror image u = sign(w)|w|^{p−1} of the parameters."""
-        import jax
-
         return (jax.tree.map(lambda w: _power(w, self.p - 1), params),)
 
     def update(self, gradient: Any, memory: tuple, step: Any, rate: Any = 1) -> tuple[Any, tuple]:
         """How far the parameters move while their images move by `rate` times the scaled gradient."""
-        import jax
-        import jax.numpy as jnp
 
         def image(u: Any, g: Any) -> Any:
             q, peak = self.p / (self.p - 1), jnp.abs(g).max()
@@ -163,16 +148,12 @@ class Mirror:
 
 def _power(x: Any, exponent: float) -> Any:
     """sign(x)|x|^exponent: of NumPy's arrays by NumPy."""
-    import jax.numpy as jnp
-
     with_ = np if isinstance(x, np.ndarray) else jnp
     return with_.sign(x) * with_.abs(x) ** exponent
 
 
 def orthogonalised(M: Any) -> Any:
     """U Vᵀ of M = U Σ Vᵀ, over the singular values that are not rounding of zeros; 0 of 0."""
-    import jax.numpy as jnp
-
     peak = jnp.abs(M).max()
     U, s, Vt = jnp.linalg.svd(M / jnp.where(peak > 0, peak, 1.0), full_matrices=False)
     return (U * (s > LOST * s.max())) @ Vt
@@ -180,7 +161,4 @@ def orthogonalised(M: Any) -> Any:
 
 def _zeros(params: Any) -> Any:
     """Zeros like the parameters: of NumPy, where they are, for whoever puts them on a device later."""
-    import jax
-    import jax.numpy as jnp
-
     return jax.tree.map(lambda w: (np if isinstance(w, np.ndarray) else jnp).zeros_like(w), params)

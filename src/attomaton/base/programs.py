@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.lazily import jax
+
 # Trying out matrix kernels takes longer than a whole run of the small programs compiled here.
 OPTIONS: dict[str, dict[str, str | bool]] = {"gpu": {"xla_gpu_autotune_level": "0"}}
 # Where they are tried out, the vendor's kernels alone: faster on the shapes here, and four times faster to try.
@@ -30,8 +32,6 @@ def compiled_program(
     besides shapes is in `plan`. Arguments at the places in `donate` give their memory to the results. With
     `autotune` matrix kernels are tried out, which pays where a program runs for long; a `brief` one is compiled soon.
     """
-    import jax
-
     leaves, tree = jax.tree.flatten(args)
     shapes = tuple((np.shape(x), np.dtype(x.dtype)) for x in leaves)
     (device,) = jax.numpy.zeros(()).devices()
@@ -50,8 +50,6 @@ def _compiled(
     donate: tuple[int, ...],
     options: tuple[tuple[str, str | bool], ...],
 ) -> Callable:
-    import jax
-
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in leaves]
     program = jax.jit(build(plan), donate_argnums=donate)
     lowered = program.lower(*jax.tree.unflatten(tree, shapes))
@@ -60,6 +58,5 @@ def _compiled(
     except jax.errors.JaxRuntimeError as error:
         if "No such compile option" not in str(error):
             raise
-        return (
-            lowered.compile()
-        )  # another version of XLA: what it does not know was for speed alone
+        # Another version of XLA: what it does not know was for speed alone
+        return lowered.compile()

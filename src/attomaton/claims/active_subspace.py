@@ -55,9 +55,7 @@ def _moved(
         run = train_cases(
             cases, init=list(starts), optimizer=optimizer, steps=steps, every=steps, **OPTIMIZERS[optimizer]
         )  # fmt: skip
-        ends = run.scores if run.W is None else run.W
-        assert ends is not None
-        moves = [end[: len(start)] - start for end, start in zip(ends, starts, strict=True)]
+        moves = [end[: len(start)] - start for end, start in zip(run.params, starts, strict=True)]
         shares.append([
             float(np.linalg.norm(m - space.part(m))) / max(float(np.linalg.norm(m)), 1e-300)
             for m, space in zip(moves, spaces, strict=True)

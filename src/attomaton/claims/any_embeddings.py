@@ -20,9 +20,8 @@ from attomaton.results import Assumption, Evidence, Panel, Verdict
 K, D, N, T = 8, 4, 7, 4
 ALIGNED, NEAR = 0.99, 0.02
 LAST = 10  # records whose median distance counts
-LARGEST = (
-    20.0  # ‖W_svm‖ of a draw, which is as long as its margins are narrow, and takes as many steps
-)
+# ‖W_svm‖ of a draw, which is as long as its margins are narrow, and takes as many steps
+LARGEST = 20.0
 
 
 def _draws(problems: int) -> list[Limit]:
@@ -32,7 +31,7 @@ def _draws(problems: int) -> list[Limit]:
     while len(found) < problems:
         case = drawn_case("any embeddings", number, K, D, N, T)
         number += 1
-        limit = solve_limit(case.samples, case.embeddings)
+        limit = case.limit
         linear = len(limit.graph.level) < len(build_graph(case.samples).level)
         if linear and 0 < limit.finite.norm <= limit.svm.norm <= LARGEST:
             found.append(limit)
@@ -55,11 +54,10 @@ def check(problems: int = 4, steps: int = 100_000) -> Evidence:
         optimizer="polyak", loss_floor=[x.finite.loss_floor for x in limits], steps=steps,
         every="log", record=measure, context=yardstick(limits),
     )  # fmt: skip
-    assert run.W is not None
     direction = run.records["cosine_svm"][:, -1]
     # Polyak's step is long now and then, and a record may fall on the way back: a median does not see that.
     distance = np.median(run.records["distance_fin"][:, -LAST:], axis=1)
-    control = [cosine(W, _of_the_graph_alone(x)) for W, x in zip(run.W, limits, strict=True)]
+    control = [cosine(W, _of_the_graph_alone(x)) for W, x in zip(run.params, limits, strict=True)]
     t = run.steps[1:]
     holds = bool((direction >= ALIGNED).all() and (distance <= NEAR).all())
     return Evidence(

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.claims.cases import Case, Given, assumptions, judged, refuted, sizes, structure
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import parameters, train_cases
 from attomaton.claims.picture import line, theory_line
 from attomaton.corpus.samples import Samples
@@ -15,7 +15,7 @@ from attomaton.corpus.windows import windows_from_ids
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.synthetic import draw_samples, planted_samples, unit_embeddings
 from attomaton.mechanics.theory.automaton import Automaton
-from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import named_rng
 from attomaton.results import Evidence, Panel
 
@@ -64,14 +64,14 @@ def check(problems: int = 4, steps: int = STEPS, given: Given | None = None) -> 
     else:
         cases = given.cases
         new = [_shuffled_contexts(c, i) for i, c in enumerate(cases)]
-    limits = [solve_limit(c.samples, c.embeddings) for c in cases]
+    limits = [c.limit for c in cases]
     trained, gap = _train(cases, limits, steps)
+    wrong = shuffled_limits(cases, "T4 control")
     seen, fresh, control = [], [], []
     for i, (case, limit, params) in enumerate(zip(cases, limits, trained, strict=True)):
         attention = attention_of(case.samples, params, case.embeddings)
-        wrong = solve_limit(relabelled(case.samples, named_rng("T4 control", i)), case.embeddings)
         seen.append(_compare(limit, case.samples, attention))
-        control.append(_worst(_compare(wrong, case.samples, attention)))
+        control.append(_worst(_compare(wrong[i], case.samples, attention)))
         fresh.append(_compare(limit, new[i], _attention(limit, new[i], params)))
     measured = {
         "largest distance on training contexts": [_worst(x) for x in seen],

@@ -17,7 +17,7 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import counted
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
-from attomaton.mechanics.theory.limit import Limit
+from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence, Verdict
 
@@ -38,6 +38,11 @@ class Case:
         """The shape of what is trained: W, or the scores of the pairs."""
         E = self.embeddings
         return (len(self.samples.pair_index()[0]),) if E is None else (E.E.shape[1],) * 2
+
+    @cached_property
+    def limit(self) -> Limit:
+        """Where training ends, by theory."""
+        return solve_limit(self.samples, self.embeddings)
 
 
 @dataclass(frozen=True, eq=False)

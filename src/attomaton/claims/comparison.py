@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.claims.margins import strict_edges
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.limit import Limit
 
@@ -50,9 +49,8 @@ class Layer:
     answers: int
     odds_mean: float | None  # how far log-odds of tied tokens are off, in nats
     odds_worst: float | None
-    order: (
-        float | None
-    )  # rank correlation of the steps at which priorities were learned with those of the first layer
+    # Rank correlation of the steps at which priorities were learned with those of the first layer
+    order: float | None
     curve: list[Point]
 
 
@@ -111,7 +109,7 @@ class Comparison:
 def compare(limit: Limit, layers: Sequence[Trained], data: str, top: int = 20) -> Comparison:
     """Trained layers against the limit of their data; `top` rows of each list."""
     graph, samples = limit.graph, limit.samples
-    strict = strict_edges(graph)
+    strict = np.flatnonzero(graph.strict)
     above, below = graph.edge_from[strict], graph.edge_to[strict]
     margin = np.stack([x.score[above] - x.score[below] for x in layers])
     right = margin > 0
@@ -174,7 +172,7 @@ def compare(limit: Limit, layers: Sequence[Trained], data: str, top: int = 20) -
 def _tied(limit: Limit) -> tuple[Int[np.ndarray, " tied"], Int[np.ndarray, " tied"]]:
     """Pairs of tied tokens of which one was chosen over the other."""
     graph = limit.graph
-    within = graph.component[graph.edge_from] == graph.component[graph.edge_to]
+    within = ~graph.strict
     ends = np.sort(np.stack([graph.edge_from[within], graph.edge_to[within]]), axis=0)
     found = np.unique(ends, axis=1)
     return found[0], found[1]

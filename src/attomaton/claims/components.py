@@ -15,10 +15,8 @@ from attomaton.numerics import named_rng
 from attomaton.results import Result, Verdict
 
 K_11, T_11, N_11 = 10_000, 64, (10, 100, 1_000, 10_000, 100_000)
-PUBLISHED_11 = {
-    1_000: (9_055, 40),
-    10_000: (3_701, 60),
-}  # components, and how far a mean may be off
+# Components, and how far a mean may be off
+PUBLISHED_11 = {1_000: (9_055, 40), 10_000: (3_701, 60)}
 K_12, T_12, N_12, D_12 = 512, 128, 16, (2, 4, 8, 12, 16, 32, 512)
 PUBLISHED_12 = {2: 0.46, 8: 0.96, 32: 1.0, 512: 1.0}
 
@@ -41,8 +39,8 @@ def fig11(seeds: int = 5, K: int = K_11, T: int = T_11, n: tuple[int, ...] = N_1
     return {
         "title": "Components against samples",
         "rows": rows,
-        "verdict": _judged(_as_published(rows, "components")),
-        "control": _judged(_as_published(rows, "pairs")),
+        "verdict": Verdict.of(_as_published(rows, "components")).value,
+        "control": Verdict.of(_as_published(rows, "pairs")).value,
     }
 
 
@@ -90,15 +88,11 @@ def fig12(
     return {
         "title": "How many dimensions does hard retrieval need?",
         "rows": rows,
-        "verdict": _judged(bool((np.diff(mass) >= -1e-12).all()) and mass[-1] >= 1 - 1e-12),
-        "control": _judged(few >= 1 - 1e-12),
+        "verdict": Verdict.of((np.diff(mass) >= -1e-12).all() and mass[-1] >= 1 - 1e-12).value,
+        "control": Verdict.of(few >= 1 - 1e-12).value,
     }
 
 
 def _error(values: list[Any]) -> float:
     """The standard error of a mean, 0 of a single value."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
-def _judged(holds: bool) -> str:
-    return (Verdict.HOLDS if holds else Verdict.FAILS).value

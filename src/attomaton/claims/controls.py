@@ -1,10 +1,22 @@
 """Predictions that must be wrong, so that agreement with the right one means something."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from attomaton.claims.cases import Case
 from attomaton.corpus.samples import Samples, merge_samples
+from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.numerics import named_rng
+
+
+def shuffled_limits(cases: Sequence[Case | Limit], name: str) -> list[Limit]:
+    """The limits that other labels of the same contexts would have, drawn under a name."""
+    return [
+        solve_limit(relabelled(c.samples, named_rng(name, i)), c.embeddings)
+        for i, c in enumerate(cases)
+    ]
 
 
 def relabelled(samples: Samples, rng: np.random.Generator) -> Samples:

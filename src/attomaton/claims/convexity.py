@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.cases import Case, Given, assumptions, drawn_case
 from attomaton.claims.measure import problem_of
 from attomaton.claims.picture import level, line, theory_line
@@ -19,11 +20,8 @@ from attomaton.numerics import float64, named_rng
 from attomaton.results import Evidence, Panel, Verdict
 
 K, D, N, T = 6, 8, 12, 4
-SCALES = (
-    0.3,
-    3.0,
-    10.0,
-)  # how far apart the two ends of a line are, in standard deviations of an entry
+# How far apart the two ends of a line are, in standard deviations of an entry
+SCALES = (0.3, 3.0, 10.0)
 POINTS = 101  # along a line
 ROUNDING = 1e-12  # of a loss of order 1 to 100 in float64, relative
 
@@ -71,8 +69,6 @@ def _curvature(case: Case, A: np.ndarray, V: np.ndarray, t: float) -> float:
 
 def _lines(case: Case, ends: int, rng: np.random.Generator) -> list[Line]:
     """The loss along `ends` random lines at each scale."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import loss_value
 

@@ -23,11 +23,11 @@ from attomaton.claims.cases import (
     sizes,
     structure,
 )
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.convexity import pair_scores
 from attomaton.claims.measure import gradients, in_space, parameters, train_cases
 from attomaton.claims.picture import bundle, level, line, theory_line
-from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence, Line, Panel, Verdict
 
@@ -48,7 +48,7 @@ def _draws(problems: int) -> list[Case]:
         tokens, repeats = MANY if len(draws) % 2 else K, len(draws) % 3 == 0
         case = drawn_case("no critical point", number, tokens, D, N, T, repeats=repeats)
         number += 1
-        if solve_limit(case.samples, case.embeddings).svm.norm > 0:
+        if case.limit.svm.norm > 0:
             draws.append(case)
     return draws
 
@@ -93,7 +93,7 @@ def gains(case: Case, limit: Limit) -> Float[np.ndarray, " incidences"]:
     return np.where(graph.component[own] == graph.component[pair], 0.0, margin)
 
 
-def _places(case: Case, limit: Limit, drawn: int, number: int) -> list[np.ndarray]:
+def _places(limit: Limit, drawn: int, number: int) -> list[np.ndarray]:
     """Random W of several sizes, and W around the way that theory says training goes."""
     rng = named_rng("no critical point, W", number)
     direction, finite = (in_space(limit, part) for part in (limit.svm, limit.finite))
@@ -103,8 +103,9 @@ def _places(case: Case, limit: Limit, drawn: int, number: int) -> list[np.ndarra
     return [np.zeros_like(direction), *random, *around, *beside]
 
 
-def _trained(cases: Sequence[Case], limits: Sequence[Limit]) -> list[list[np.ndarray]]:
+def _trained(cases: Sequence[Case]) -> list[list[np.ndarray]]:
     """W of every data set at each of `STEPS`."""
+    limits = [c.limit for c in cases]
     runs = [
         parameters(train_cases(cases, init="uniform", lr=1.0, steps=n, every=n), limits)
         for n in STEPS
@@ -112,41 +113,29 @@ def _trained(cases: Sequence[Case], limits: Sequence[Limit]) -> list[list[np.nda
     return [list(each) for each in zip(*runs, strict=True)]
 
 
-def _by_training(
-    case: Case, places: Sequence[np.ndarray], direction: np.ndarray
-) -> Float[np.ndarray, " places"]:
-    """⟨∇L(W), direction⟩ with the gradient that training uses."""
-    return np.array([np.vdot(g, direction) for g in gradients(case, places)])
-
-
 def _still() -> float:
     """‖∇L(W_fin)‖ of data without an order: the critical point that there must be then."""
     case = drawn_case("critical point", 0, K, D, N, T, kind="fully-cyclic", repeats=True)
-    limit = solve_limit(case.samples, case.embeddings)
-    return float(np.linalg.norm(gradients(case, [in_space(limit, limit.finite)])[0]))
+    return float(np.linalg.norm(gradients(case, [in_space(case.limit, case.limit.finite)])[0]))
 
 
 def check(problems: int = 4, drawn: int = 20, given: Given | None = None) -> Evidence:
     """Slopes along W_svm, at random and at trained W, of random data sets or a user's."""
     every = _draws(problems) if given is None else given.cases
-    solved = [(c, solve_limit(c.samples, c.embeddings)) for c in every]
-    hard = [(c, x) for c, x in solved if x.svm.norm > 0]
+    hard = [c for c in every if c.limit.svm.norm > 0]
     if not hard:
         why = Assumption("W_svm ≠ 0", False, "no token outranks another: W_fin is a critical point")
         return not_applicable(*assumptions(every, given), why)
-    cases, limits = [c for c, _ in hard], [x for _, x in hard]
-    wrong = [
-        solve_limit(relabelled(c.samples, named_rng("no critical point control", i)), c.embeddings)
-        for i, c in enumerate(cases)
-    ]
-    trained = _trained(cases, limits)
+    wrong = shuffled_limits(hard, "no critical point control")
+    trained = _trained(hard)
     ratio, mass, gap, negative, smallest, ascents, margins = [], [], [], [], [], [], []
-    for i, (case, limit) in enumerate(hard):
-        places = [*_places(case, limit, drawn, i), *trained[i]]
-        gain = gains(case, limit)
+    for i, case in enumerate(hard):
+        places = [*_places(case.limit, drawn, i), *trained[i]]
+        gain = gains(case, case.limit)
         found = slopes(case, places, gain)
         outranked = slopes(case, places, (gain > 0).astype(float)).log
-        seen = _by_training(case, places, in_space(limit, limit.svm))
+        W_svm = in_space(case.limit, case.limit.svm)
+        seen = np.array([np.vdot(g, W_svm) for g in gradients(case, places)])
         large = found.log > np.log(SEEN)
         exact = found.sign * np.exp(found.log)
         gap.append(float(np.abs(seen / np.where(large, exact, 1.0) - 1)[large].max()))
@@ -166,7 +155,7 @@ def check(problems: int = 4, drawn: int = 20, given: Given | None = None) -> Evi
     )
     return Evidence(
         formula="μ(W) ≤ −⟨∇L(W), W_svm⟩ ≤ (largest margin) μ(W),  μ(W) > 0 the attention on outranked tokens",
-        assumptions=(*assumptions(every, given, masked=True), structure([x for _, x in solved])),
+        assumptions=(*assumptions(every, given, masked=True), structure([c.limit for c in every])),
         verdict=Verdict.of(holds),
         control=refuted([*(a > 0 for a in ascents), *(g <= CLOSE for g in still)], given),
         prediction={"W with a falling loss": [count] * len(hard), "largest margin": margins},

@@ -70,8 +70,7 @@ def _trained(
         every=steps,
         **how,
     )
-    assert run.W is not None
-    return list(run.W)
+    return list(run.params)
 
 
 def alike(samples: Samples) -> Triples:

@@ -52,7 +52,7 @@ def check(small: bool = False) -> Evidence:
         formula="ż_{ml} = η_Z f_{nl}² ξ_n > 0 (distinct l),  ż_{ml} = −η_Z Σ_n (1 − f_{nl}²) ξ_n < 0 (single common l)",
         assumptions=(
             Assumption("single common token, or classes equal up to names", True,
-                       "; ".join(f"{k}: {_common(c)}" for k, c in families.items())),
+                       "; ".join(f"{k}: {c.common.sum()} common of {c.M} tokens" for k, c in families.items())),
             Assumption("fast decoder", True, f"η_Z/η_Y = {', '.join(map(str, RATIOS[:FAST]))} on the limit level"),
         ),
         verdict=Verdict.of(holds),
@@ -69,10 +69,6 @@ def check(small: bool = False) -> Evidence:
         panels=_panels(single, measured),
         settings={"families": list(families), "eta_Z / eta_Y": list(RATIOS)},
     )  # fmt: skip
-
-
-def _common(classes: SequenceClasses) -> str:
-    return f"{int(classes.common.sum())} common of {classes.M} tokens"
 
 
 def _runs(classes: SequenceClasses) -> tuple[Dynamics, Dynamics]:

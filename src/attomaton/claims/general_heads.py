@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.claims.cases import Case, assumptions, refuted
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.critical_points import slopes
 from attomaton.claims.general_losses import ALIGNED, LAMBDAS, LOSS
 from attomaton.claims.picture import line
@@ -21,7 +21,6 @@ from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.experiment.minima import Minimum, lowest_minima
 from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, general_head, unit_embeddings
-from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Assumption, Evidence, Panel, Verdict
 
@@ -33,10 +32,9 @@ SCALES = (0.0, 0.3, 3.0, 30.0, 1000.0)  # of a random W's entries
 
 
 class Draw(NamedTuple):
-    """Acyclic data, embeddings and a head, what theory says of them, and where descent ended."""
+    """Acyclic data with embeddings, a head, and where descent ended."""
 
     case: Case
-    limit: Limit
     head: Float[np.ndarray, "vocab width"]
     W: Float[np.ndarray, "width width"]
     excess: float  # L − L* at that W
@@ -50,7 +48,7 @@ class Draw(NamedTuple):
     @property
     def W_svm(self) -> Float[np.ndarray, "width width"]:
         """The direction of the data."""
-        return self.limit.dense(self.limit.svm.coefficient)
+        return self.case.limit.dense(self.case.limit.svm.coefficient)
 
 
 def loss_floor(case: Case, head: Float[np.ndarray, "vocab width"], loss: str) -> float:
@@ -76,19 +74,13 @@ def _draws(problems: int) -> list[Draw]:
         [c.samples for c in cases], embeddings=[c.embeddings.E for c in cases if c.embeddings is not None],
         head=heads, loss=DESCENT, optimizer="ngd", lr=RATE, steps=STEPS, init=starts, every=STEPS,
     )  # fmt: skip
-    assert run.W is not None
     excess = [
         float(end) - loss_floor(c, C, DESCENT)
         for end, c, C in zip(run.records["loss"][:, -1], cases, heads, strict=True)
     ]
     stuck = [i for i, x in enumerate(excess) if x > STUCK][: problems // 2]
     free = [i for i, x in enumerate(excess) if x <= STUCK][: problems - len(stuck)]
-    return [
-        Draw(
-            cases[i], solve_limit(cases[i].samples, cases[i].embeddings), heads[i], run.W[i], excess[i]
-        )
-        for i in (*stuck, *free)
-    ]  # fmt: skip
+    return [Draw(cases[i], heads[i], run.params[i], excess[i]) for i in (*stuck, *free)]
 
 
 def _missing(
@@ -134,7 +126,11 @@ def check(problems: int = 4) -> Evidence:
         slopes(d.case, _places(d, i), _missing(d, np.roll(d.head, 1, axis=0)))
         for i, d in enumerate(draws)
     ]
-    shuffled = _shuffled(draws, paths[DESCENT])
+    wrong = shuffled_limits([d.case for d in draws], "general heads control")
+    shuffled = [
+        cosine(p[-1].params, x.dense(x.svm.coefficient))
+        for p, x in zip(paths[DESCENT], wrong, strict=True)
+    ]
     local = [x for x, is_stuck in zip(descent, stuck, strict=True) if is_stuck]
     holds = (
         all(x >= ALIGNED for values in direction.values() for x in values)
@@ -150,7 +146,7 @@ def check(problems: int = 4) -> Evidence:
         verdict=Verdict.of(holds),
         control=refuted(map(bool, red)),
         prediction={
-            "‖W_svm‖": [d.limit.svm.norm for d in draws],
+            "‖W_svm‖": [d.case.limit.svm.norm for d in draws],
             **{f"{loss}: L*": [loss_floor(d.case, d.head, loss) for d in draws] for loss in LOSS},
         },
         tolerance=(
@@ -185,19 +181,9 @@ def check(problems: int = 4) -> Evidence:
     )  # fmt: skip
 
 
-def _shuffled(draws: Sequence[Draw], paths: Sequence[list[Minimum]]) -> list[float]:
-    """Each path's cosine with the direction of other labels."""
-    found = []
-    for i, (d, p) in enumerate(zip(draws, paths, strict=True)):
-        other = relabelled(d.case.samples, named_rng("general heads control", i))
-        wrong = solve_limit(other, d.embeddings)
-        found.append(cosine(p[-1].params, wrong.dense(wrong.svm.coefficient)))
-    return found
-
-
 def _assumptions(draws: Sequence[Draw]) -> tuple[Assumption, ...]:
     gap = min(float(_missing(d, d.head)[_missing(d, d.head) != 0].min()) for d in draws)
-    acyclic = sum(not d.limit.graph.cyclic.any() for d in draws)
+    acyclic = sum(not d.case.limit.graph.cyclic.any() for d in draws)
     return (
         assumptions([d.case for d in draws])[0],
         Assumption("Assumption 3: c_yᵀe_y is the largest", gap > 0, f"by {gap:.2g} or more"),
@@ -211,12 +197,12 @@ def _panels(draws: Sequence[Draw], paths: Sequence[list[Minimum]]) -> tuple[Pane
 
     lines = [
         line(
-            [m.radius / d.limit.svm.norm for m in p], [angle(m.params, d) for m in p],
+            [m.radius / d.case.limit.svm.norm for m in p], [angle(m.params, d) for m in p],
             None if i else "the path", colour=0,
         )
         for i, (d, p) in enumerate(zip(draws, paths, strict=True))
     ]  # fmt: skip
-    ends = [float(np.linalg.norm(d.W)) / d.limit.svm.norm for d in draws]
+    ends = [float(np.linalg.norm(d.W)) / d.case.limit.svm.norm for d in draws]
     descent = line(ends, [angle(d.W, d) for d in draws], "descent's end", "points", colour=1)
     return (
         Panel(

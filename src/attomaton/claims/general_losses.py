@@ -26,7 +26,7 @@ from attomaton.claims.cases import (
     refuted,
     sizes,
 )
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import in_space
 from attomaton.claims.picture import line
 from attomaton.corpus.samples import Samples
@@ -36,9 +36,9 @@ from attomaton.errors import counted
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.experiment.minima import Minimum, lowest_minima
 from attomaton.mechanics.theory.finite import FiniteSubspace, cyclic_samples
-from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.mechanics.theory.svm import solve_whitened
-from attomaton.numerics import cosine, named_rng
+from attomaton.numerics import cosine
 from attomaton.results import Assumption, Evidence, Line, Panel
 
 K, D, N, T = 6, 8, 8, 4
@@ -83,27 +83,27 @@ def _tables(cases: Sequence[Case]) -> list[Embeddings] | None:
 
 
 def finite_values(
-    solved: Sequence[tuple[Case, Limit]], loss: str, among: Sequence[Samples] = ()
+    cases: Sequence[Case], loss: str, among: Sequence[Samples] = ()
 ) -> list[float | None]:
     """The minimum of L_∞ over S_fin of each data set; None where it has none: W grows as its price falls."""
-    kept = [cyclic_samples(limit.graph, case.samples) for case, limit in solved]
+    kept = [cyclic_samples(c.limit.graph, c.samples) for c in cases]
     some = [i for i, s in enumerate(kept) if len(s)]
     alone = float(LOSS[loss](1.0))  # of a sample whose label has no tie
-    found: list[float | None] = [alone] * len(solved)
+    found: list[float | None] = [alone] * len(cases)
     ends = lowest_minima(
-        [kept[i] for i in some], (1e-6, 1e-9), _tables([solved[i][0] for i in some]), loss=loss, starts=1,
+        [kept[i] for i in some], (1e-6, 1e-9), _tables([cases[i] for i in some]), loss=loss, starts=1,
         among=among,
     ) if some else []  # fmt: skip
     for i, (early, late) in zip(some, ends, strict=True):
-        share = kept[i].total_weight / solved[i][0].samples.total_weight
+        share = kept[i].total_weight / cases[i].samples.total_weight
         stays = late.radius - early.radius <= STILL * max(1.0, late.radius)
         found[i] = share * late.loss + (1 - share) * alone if stays else None
     return found
 
 
-def direction(case: Case, limit: Limit, order: int) -> Float[np.ndarray, "*shape"]:
+def direction(case: Case, order: int) -> Float[np.ndarray, "*shape"]:
     """The shortest W that is 0 on ties, ≥ 1 over what samples with a tie outrank and ≥ 1/order over the rest."""
-    s, graph = case.samples, limit.graph
+    s, graph = case.samples, case.limit.graph
     of = s.sample_of
     winner, loser = graph.pairs(s.last, s.label)[of], graph.pairs(s.last[of], s.token)
     tied = graph.component[winner] == graph.component[loser]
@@ -117,42 +117,43 @@ def direction(case: Case, limit: Limit, order: int) -> Float[np.ndarray, "*shape
     for edge, least in margin.items():
         row = np.zeros(len(graph.pair_last))
         row[list(edge)] = 1.0, -1.0
-        row = row if case.embeddings is None else limit.dense(row)
+        row = row if case.embeddings is None else case.limit.dense(row)
         rows.append((row - space.part(row)) / least)
     flat = np.array(rows).reshape(len(rows), -1)
     return (solve_whitened(flat) @ flat).reshape(rows[0].shape)
 
 
-def _paths(solved: Sequence[tuple[Case, Limit]], loss: str, among: Sequence[Samples]) -> list[Path]:
-    cases = [c for c, _ in solved]
+def _paths(cases: Sequence[Case], loss: str, among: Sequence[Samples]) -> list[Path]:
     found = lowest_minima(
         [c.samples for c in cases], LAMBDAS, _tables(cases), loss=loss, among=among
     )
     paths = []
-    for (case, limit), minima in zip(solved, found, strict=True):
-        space = FiniteSubspace(limit.graph, limit.embeddings)
+    for case, minima in zip(cases, found, strict=True):
+        space = FiniteSubspace(case.limit.graph, case.embeddings)
         inside = [space.part(x.params) for x in minima]
         outside = [x.params - y for x, y in zip(minima, inside, strict=True)]
-        paths.append(Path(minima, inside, outside, direction(case, limit, ORDER[loss])))
+        paths.append(Path(minima, inside, outside, direction(case, ORDER[loss])))
     return paths
 
 
-def _limit_loss(case: Case, limit: Limit, inside: np.ndarray, loss: str) -> float:
+def _limit_loss(case: Case, inside: np.ndarray, loss: str) -> float:
     """L_∞ of a member of S_fin."""
     from attomaton.mechanics.experiment.model import attention_of
 
     s = case.samples
-    attention = attention_of(s, inside + FAR * in_space(limit, limit.svm), case.embeddings)
+    attention = attention_of(
+        s, inside + FAR * in_space(case.limit, case.limit.svm), case.embeddings
+    )
     own = s.token == s.label[s.sample_of]
     return float(s.weight @ LOSS[loss](attention[own]) / s.total_weight)
 
 
-def _uneven(E: Embeddings) -> tuple[Case, Limit]:
+def _uneven(E: Embeddings) -> Case:
     """One label wins three times of four: under the logistic loss it pays to give up the other."""
     samples = samples_from_sequences(
         [[0, 1, 2]] * 4, [0, 0, 0, 1], vocabulary=Vocabulary(range(len(E.E)))
     )
-    return Case(samples, E), solve_limit(samples, E)
+    return Case(samples, E)
 
 
 def _small(given: Given) -> list[Case]:
@@ -165,9 +166,8 @@ def _small(given: Given) -> list[Case]:
 def check(problems: int = 3, given: Given | None = None) -> Evidence:
     """Theorem 3 for two losses on random data sets with ties, or on a user's."""
     every = _draws(problems) if given is None else _small(given)
-    solved = [(c, solve_limit(c.samples, c.embeddings)) for c in every]
-    hard = [(c, x) for c, x in solved if x.svm.norm > 0]
-    among = [c.samples for c, _ in hard]
+    hard = [c for c in every if c.limit.svm.norm > 0]
+    among = [c.samples for c in hard]
     values = [finite_values(hard, loss, among) if hard else [] for loss in ORDER]
     settled = [i for i, each in enumerate(zip(*values, strict=True)) if None not in each]
     some = Assumption(
@@ -188,8 +188,8 @@ def check(problems: int = 3, given: Given | None = None) -> Evidence:
     for loss, found in paths.items():
         measured[f"{loss}: cosine with what is predicted"] = [p.cosines[-1] for p in found]
         measured[f"{loss}: L_∞(Π_fin W_R) above its minimum"] = [
-            _limit_loss(c, x, p.inside[-1], loss) - least
-            for (c, x), p, least in zip(kept, found, floor[loss], strict=True)
+            _limit_loss(c, p.inside[-1], loss) - least
+            for c, p, least in zip(kept, found, floor[loss], strict=True)
         ]
         measured[f"{loss}: share of starts that ended higher"] = [
             sum(m.higher for m in p.minima) / sum(m.starts for m in p.minima) for p in found
@@ -210,12 +210,10 @@ def check(problems: int = 3, given: Given | None = None) -> Evidence:
     gaps = [x for name, values in measured.items() if "L_∞" in name for x in values]
     holds = coming and min(way[-1] for way in ways) >= ALIGNED and max(map(abs, gaps)) <= NEAR
     if given is None:
-        assert kept[0][0].embeddings is not None
-        case, limit = _uneven(kept[0][0].embeddings)
-        off = cosine(
-            _paths([(case, limit)], "logistic-score", among)[0].minima[-1].params,
-            in_space(limit, limit.svm),
-        )
+        assert kept[0].embeddings is not None
+        uneven = _uneven(kept[0].embeddings)
+        (path,) = _paths([uneven], "logistic-score", among)
+        off = cosine(path.minima[-1].params, in_space(uneven.limit, uneven.limit.svm))
         control["logistic-score: cosine with W_svm where L_∞ has no minimiser"] = [off]
         red.append(off < ALIGNED)
     return Evidence(
@@ -224,7 +222,7 @@ def check(problems: int = 3, given: Given | None = None) -> Evidence:
         verdict=judged(holds, given, coming),
         control=refuted(red, given),
         prediction={
-            "‖W_svm‖": [x.svm.norm for _, x in kept],
+            "‖W_svm‖": [c.limit.svm.norm for c in kept],
             **{f"{loss}: min L_∞": value for loss, value in floor.items()},
         },
         tolerance=(
@@ -234,7 +232,7 @@ def check(problems: int = 3, given: Given | None = None) -> Evidence:
         reason="the angle falls like 1/R, and R grows by log(1/λ) only; each W_λ is W_R at R = ‖W_λ‖",
         measured=measured,
         control_measured=control,
-        panels=_panels(paths, [x for _, x in kept]),
+        panels=_panels(paths, [c.limit for c in kept]),
         settings={
             "problems": len(kept),
             "λ": list(LAMBDAS),
@@ -245,15 +243,14 @@ def check(problems: int = 3, given: Given | None = None) -> Evidence:
 
 
 def _controls(
-    kept: Sequence[tuple[Case, Limit]], paths: Sequence[Path]
+    kept: Sequence[Case], paths: Sequence[Path]
 ) -> tuple[list[float], list[tuple[float, float]]]:
     """The cosine of each path with W_svm of shuffled labels; and with W_svm, after what is predicted has with it."""
     shuffled, plain = [], []
-    for i, ((case, limit), path) in enumerate(zip(kept, paths, strict=True)):
-        rng = named_rng("general losses control", i)
-        wrong = solve_limit(relabelled(case.samples, rng), case.embeddings)
-        shuffled.append(cosine(path.outside[-1], in_space(wrong, wrong.svm)))
-        own = in_space(limit, limit.svm)
+    wrong = shuffled_limits(kept, "general losses control")
+    for case, path, other in zip(kept, paths, wrong, strict=True):
+        shuffled.append(cosine(path.outside[-1], in_space(other, other.svm)))
+        own = in_space(case.limit, case.limit.svm)
         plain.append((cosine(path.predicted, own), cosine(path.outside[-1], own)))
     return shuffled, plain
 

@@ -31,10 +31,8 @@ STEPS, RATE = 4000, 0.01
 ALIGNED, NEAR = 0.96, 0.02  # least cosine and largest distance that count as found
 COSINES, DISTANCE = (0.976, 0.993), 0.005  # as published: over ten seeds, and about
 PUBLISHED = f"{COSINES[0]}–{COSINES[1]}, about {DISTANCE}"
-FIGURE_4, OFF = (
-    (0.987, 0.01),
-    0.003,
-)  # published means: cosine, and distance at most; how far the first may be off
+# Published means: cosine, and distance at most; how far the first may be off
+FIGURE_4, OFF = (0.987, 0.01), 0.003
 PEAK = (420, 0.54)  # of Figure 4's distance: step and height
 FIGURE_5 = 0.99  # published: more
 
@@ -130,17 +128,16 @@ def reproduce(
         record=measure,
         context=yardstick([*limits, *(limits[i] for i in finite)]),
     )
-    assert run.W is not None
     W_fin = np.zeros((seeds, d, d))
-    W_fin[list(finite)] = run.W[seeds:]
+    W_fin[list(finite)] = run.params[seeds:]
     rows = [
-        _row(first + i, limits[i], run.W[i], W_fin[i])
+        _row(first + i, limits[i], run.params[i], W_fin[i])
         | {"loss_gap": float(run.records["loss"][i, -1] - limits[i].finite.loss_floor)}
         for i in range(seeds)
     ]
     whole = time.perf_counter() - begin
     for i, row in enumerate(rows):
-        row["cosine_shuffled"] = _shuffled(first + i, limits[i], run.W[i])
+        row["cosine_shuffled"] = _shuffled(first + i, limits[i], run.params[i])
     return {
         "rows": rows,
         "verdict": _verdict([r["cosine_svm"] for r in rows], [r["distance_fin"] for r in rows]),

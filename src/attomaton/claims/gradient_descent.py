@@ -22,12 +22,12 @@ from attomaton.claims.cases import (
     step_size,
     structure,
 )
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import in_space, measure, parameters, train_cases, yardstick
 from attomaton.claims.picture import bundle, level, theory_line
 from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.synthetic import draw_samples, orthonormal_embeddings, unit_embeddings
-from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Evidence, Panel
 
@@ -74,11 +74,8 @@ def _descend(cases: Sequence[Case], limits: Sequence[Limit], steps: int) -> Desc
 def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> Evidence:
     """T1 on random data sets with cycles, or on a user's data, from random starts."""
     cases = _draws(problems) if given is None else given.cases
-    limits = [solve_limit(c.samples, c.embeddings) for c in cases]
-    wrong = [
-        solve_limit(relabelled(c.samples, named_rng("T1 control", i)), c.embeddings)
-        for i, c in enumerate(cases)
-    ]
+    limits = [c.limit for c in cases]
+    wrong = shuffled_limits(cases, "T1 control")
     run = _descend(cases, limits, steps)
     measured = _measure(run, limits)
     hard = [i for i, x in enumerate(limits) if x.svm.norm > 0]

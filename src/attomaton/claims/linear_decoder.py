@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.lazily import jnp
 from attomaton.claims.cases import refuted
 from attomaton.claims.global_protocol import in_means
 from attomaton.claims.measure import Yardstick, measure, yardstick
@@ -36,11 +37,8 @@ OFF = 0.05  # of the mean entropy of the draws: about two deviations of a single
 ALIGNED = 0.93  # cosine with W_mm that counts as found
 ALIGNED_1 = 0.99  # of Figure 1, of the part of W outside F
 APART = 0.2  # cosine of a control, in size
-ODDS, SQUARE, SAME = (
-    1e-12,
-    1e-10,
-    1e-9,
-)  # rounding: of W*'s log-odds, of ⟨W*, W_mm⟩, of one-hot contexts
+# Rounding: of W*'s log-odds, of ⟨W*, W_mm⟩, of one-hot contexts
+ODDS, SQUARE, SAME = 1e-12, 1e-10, 1e-9
 WORDS = ((1, 2, 3), (0, 1, 4), (0, 3, 4))  # Figure 1: what follows contexts A, B and C
 WIDEST = 150  # degrees between neighbours among them
 TRIED = 2**14  # probabilities of which those with the published entropy are taken
@@ -111,12 +109,11 @@ def _others(
 
 def _curves(run: Training, limits: Sequence[Limit], others: Sequence[np.ndarray]) -> list[Result]:
     """What was recorded of each draw, with the control and the entropy."""
-    assert run.W is not None
     return [
         {"optimizer": run.settings.optimizer, "seed": i, "step": run.steps, "entropy": x.finite.loss_floor,
          "control": cosine(W, other), "loss_gap": run.records["loss"][i] - x.finite.loss_floor,
          **{name: run.records[name][i] for name in KEPT}}
-        for i, (x, W, other) in enumerate(zip(limits, run.W, others, strict=True))
+        for i, (x, W, other) in enumerate(zip(limits, run.params, others, strict=True))
     ]  # fmt: skip
 
 
@@ -159,8 +156,6 @@ def fig4(
 
 def _plane(params: Any, y: Yardstick) -> Result:
     """The usual measure, and all of a small W outside F."""
-    import jax.numpy as jnp
-
     W = params - jnp.einsum("rab,r->ab", y.basis, jnp.einsum("rab,ab->r", y.basis, params))
     return measure(params, y) | {
         f"w{v}{axis}": W[v, i] for v in range(5) for i, axis in enumerate("xy")

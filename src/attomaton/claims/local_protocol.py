@@ -48,15 +48,11 @@ FIGURES = {  # as published, by loss
     "logistic-score": {"cosine_local": "> 0.99", "cosine_global": "0.75", "outside_global": "",
                        "distance_local": "0.09", "distance_global": "9.59"},
 }  # fmt: skip
-LEAST, BETWEEN = (
-    0.99,
-    (0.6, 0.85),
-)  # mean cosines that count as found: local at least, global between
+# Mean cosines that count as found: local at least, global between
+LEAST, BETWEEN = 0.99, (0.6, 0.85)
 EPS = float(np.finfo(np.float64).eps)
-SELECTED, AMBIGUOUS = (
-    0.01,
-    0.009,
-)  # attention above the first is a choice, between the two is no answer
+# Attention above the first is a choice, between the two is no answer
+SELECTED, AMBIGUOUS = 0.01, 0.009
 
 
 def pseudo_samples(samples: Samples, attention: Float[np.ndarray, " incidences"]) -> Samples:
@@ -116,12 +112,11 @@ def reproduce(
     head: str = "tied",
 ) -> Result:
     """Cosine of the trained W with the global and with its local Graph-SVM, for each seed."""
-    draws = _draws("mechanics-local", seeds, first, K=K, d=d, n=n, T=T, kind=kind, head=head)
+    draws = _draws(seeds, first, K=K, d=d, n=n, T=T, kind=kind, head=head)
     begin = time.perf_counter()
     run = descend(draws, head, loss=loss, lr=lr, steps=steps)
-    assert run.W is not None
     rows = []
-    for x, W, seed in zip(draws, run.W, range(first, first + seeds), strict=True):
+    for x, W, seed in zip(draws, run.params, range(first, first + seeds), strict=True):
         limit = solve_limit(x.samples, x.embeddings)
         rows.append(
             {
@@ -159,11 +154,10 @@ def fig6(
     eps: float = EPS,
 ) -> Result:
     """Cosines and distances of a hundred trained W with the global and with their local limit, over the steps."""
-    draws = _draws("mechanics-local", seeds, K=K, d=d, n=n, T=T, kind=kind, head=head)
+    draws = _draws(seeds, K=K, d=d, n=n, T=T, kind=kind, head=head)
     how: Result = {"head": head, "loss": loss, "lr": lr, "steps": steps, "eps": eps}
     limits = [solve_limit(x.samples, x.embeddings) for x in draws]
-    trained = descend(draws, **how).W
-    assert trained is not None
+    trained = descend(draws, **how).params
     own = [local_limit(x, W) for x, W in zip(limits, trained, strict=True)]
     # What the run ends at is known now: the same run again, with every step held against it.
     run = descend(draws, **how, record=measure_both, context=_both(draws, limits, own, how))
@@ -187,8 +181,8 @@ def fig6(
 fig7 = partial(fig6, loss="logistic-score")  # Figure 7 is Figure 6 with another loss
 
 
-def _draws(name: str, seeds: int, first: int = 0, **how: Any) -> list[Draw]:
-    return [draw(first + i, name, **how) for i in range(seeds)]
+def _draws(seeds: int, first: int = 0, **how: Any) -> list[Draw]:
+    return [draw(first + i, "mechanics-local", **how) for i in range(seeds)]
 
 
 def measure_both(params: Any, yards: tuple[Yardstick, Yardstick]) -> Result:
@@ -214,7 +208,7 @@ def _both(
     tasks = [x for part in tied for x in part.values()]
     if tasks:
         which = [(side, i) for side, part in enumerate(tied) for i in part]
-        W_fin[tuple(np.transpose(which))] = descend(tasks, **how).W
+        W_fin[tuple(np.transpose(which))] = descend(tasks, **how).params
     y, z = (
         x._replace(fin=np.einsum("brij,bij->br", x.basis, W))
         for x, W in zip(map(yardstick, (limits, own)), W_fin, strict=True)
@@ -249,7 +243,7 @@ def _verdict(cosines: list[float], loss: str) -> Verdict:
 def check(seeds: int = 10) -> Evidence:
     """T5 with the tied head, for the squared loss as published and for cross-entropy."""
     runs = {loss: reproduce(seeds, loss=loss)["rows"] for loss in FOUND}
-    draws = _draws("mechanics-local", seeds)
+    draws = _draws(seeds)
     local, everywhere = (
         {loss: [row[name] for row in rows] for loss, rows in runs.items()}
         for name in ("cosine_local", "cosine_global")

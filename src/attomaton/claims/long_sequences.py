@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.picture import line, theory_line
 from attomaton.numerics import float64
 from attomaton.results import Assumption, Evidence, Panel, Quantities, Verdict
@@ -72,8 +73,6 @@ def endless_logits(classes: SequenceClasses, batch: int, streams: int) -> Logits
 
     A batch is a population of its own: one whose classes are those drawn, as often as they were.
     """
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.scan_snap.experiment.population import population_of, velocity
 

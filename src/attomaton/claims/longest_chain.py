@@ -49,7 +49,7 @@ def program(limit: Limit, held: bool = False) -> float:
         (np.repeat([-1.0, 1.0], m), (np.tile(row, 2), 1 + np.concatenate([graph.edge_from, graph.edge_to]))),
         shape=(m, n + 1),
     ).tocsr()  # fmt: skip
-    tied = graph.component[graph.edge_from] == graph.component[graph.edge_to]
+    tied = ~graph.strict
     one, own = np.arange(n), np.ones(n)
     within = [
         coo_array((np.concatenate([-own, sign * own]), (np.tile(one, 2), np.concatenate([0 * one, 1 + one]))),

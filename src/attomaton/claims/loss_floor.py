@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import lambertw
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.cases import Case, Given, assumptions, drawn_case, refuted, structure
 from attomaton.claims.controls import doubted
 from attomaton.claims.measure import problem_of, train_cases
@@ -51,7 +52,7 @@ def check(
 ) -> Evidence:
     """The floor of random data sets, or of a user's, against everything that could cross it."""
     cases = _draws(problems) if given is None else given.cases
-    limits = [solve_limit(c.samples, c.embeddings) for c in cases]
+    limits = [c.limit for c in cases]
     floor = [x.finite.loss_floor for x in limits]
     wrong = [
         solve_limit(doubted(c.samples, named_rng("floor control", i)), c.embeddings).finite.loss_floor
@@ -98,14 +99,11 @@ def _losses(
     case: Case, trained: Float[np.ndarray, " records"], drawn: int, rng: np.random.Generator
 ) -> Losses:
     """Losses of random W of sizes from 0.01 to 30, of the trained ones, and of the penalty path."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import loss_value
 
     points = penalty_path(case.samples, LAMBDAS, case.embeddings)
-    end = points[-1].scores if points[-1].W is None else points[-1].W
-    assert end is not None
+    end = points[-1].params
     size = np.geomspace(0.01, 30, drawn)
     W = rng.normal(size=(drawn, *end.shape))
     W *= (size / np.linalg.norm(W.reshape(drawn, -1), axis=1)).reshape(-1, *[1] * end.ndim)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.lazily import jnp
 from attomaton.claims.cases import Case, assumptions, refuted, structure
 from attomaton.claims.measure import train_cases
 from attomaton.claims.optimiser_norm import ALIGNED, draws, limits_of
@@ -31,8 +32,6 @@ def _unit(limit: Limit, case: Case) -> Float[np.ndarray, "keys queries"]:
 
 def _cosines(W: Any, units: Any) -> dict[str, Any]:
     """Of W with W_p and with W_2."""
-    import jax.numpy as jnp
-
     size = jnp.linalg.norm(W)
     own, two = (units * W).sum((1, 2)) / jnp.where(size > 0, size, 1.0)
     return {"own": own, "two": two}
@@ -55,10 +54,8 @@ def check(problems: int = 3, steps: int = 100_000) -> Evidence:
         last = np.arange(problems), seen.sum(axis=1) - 1
         own[p], other[p] = (run.records[k][last].tolist() for k in ("own", "two"))
         above[p] = gap[last].tolist()
-        t, curves = (
-            run.steps[1:],
-            [np.where(seen, run.records[k], np.nan)[:, 1:] for k in ("own", "two")],
-        )
+        t = run.steps[1:]
+        curves = [np.where(seen, run.records[k], np.nan)[:, 1:] for k in ("own", "two")]
         panels.append(
             Panel(
                 f"Mirror descent, p = {p:g}", "step", "cosine",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.cases import Case, Given, assumptions, drawn_case
 from attomaton.claims.convexity import choices_of, pair_scores
 from attomaton.claims.measure import problem_of
@@ -87,9 +88,6 @@ def _positions(s: Samples) -> Positions:
 
 def _layer(W: Any, E: Any, C: Any, at: Positions) -> Any:
     """The layer as defined: c_yᵀ Xᵀ softmax(X W e_q) for every sample."""
-    import jax
-    import jax.numpy as jnp
-
     X = E[at.token]
     q = jnp.take_along_axis(at.token, at.length[:, None] - 1, axis=1)[:, 0]
     logit = jnp.einsum("ntd,de,ne->nt", X, W, E[q])
@@ -101,8 +99,6 @@ def _layer(W: Any, E: Any, C: Any, at: Positions) -> Any:
 
 def _differentiated(W: Any, E: Any, C: Any, at: Positions) -> Any:
     """The gradient of the layer's loss by W, and the layer's values."""
-    import jax
-    import jax.numpy as jnp
 
     def loss(w: Any) -> Any:
         p = _layer(w, E, C, at)
@@ -123,7 +119,6 @@ class Both(NamedTuple):
 
 
 def _at(case: Case, W: Float[np.ndarray, "width width"], repeats: bool) -> Both:
-    import jax
 
     from attomaton.mechanics.experiment.model import loss_and_gradient
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
@@ -75,9 +75,8 @@ def _trained(K: int, d: int, n: int, T: int, lr: float, steps: int, seeds: int) 
             embeddings=[x.embeddings for x in limits if x.embeddings is not None],
             optimizer="ngd", lr=lr, steps=steps, every="log", record=measure, context=yardstick(limits),
         )  # fmt: skip
-        assert run.W is not None
         found = run.records["cosine_svm"], run.records["distance_fin"]
-        return Trained(tuple(limits), run.W, run.steps, *found)
+        return Trained(tuple(limits), run.params, run.steps, *found)
 
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         parts = list(pool.map(part, range(0, seeds, PART)))
@@ -96,10 +95,7 @@ def fig9(
 ) -> Result:  # fmt: skip
     """The cosine of W(τ) with W_svm over the steps. Control: W_svm of the same contexts with other labels."""
     run = _trained(K, d, n, T, lr, steps, seeds)
-    other = [
-        solve_limit(relabelled(x.samples, named_rng("mechanics-fig9 control", i)), x.embeddings)
-        for i, x in enumerate(run.limits)
-    ]
+    other = shuffled_limits(run.limits, "mechanics-fig9 control")
     control = [cosine(W, x.dense(x.svm.coefficient)) for W, x in zip(run.W, other, strict=True)]
     return {
         "title": f"Direction: {K:,} tokens in {d} dimensions",
@@ -134,7 +130,7 @@ def _strict(W: Float[np.ndarray, "width width"], limit: Limit) -> float:
     """The least length of W along a difference that is not tied."""
     graph = limit.graph
     a, b = graph.edge_from, graph.edge_to
-    apart = graph.component[a] != graph.component[b]
+    apart = graph.strict
     assert limit.embeddings is not None
     E = limit.embeddings.E
     key = E[graph.pair_token[a[apart]]] - E[graph.pair_token[b[apart]]]

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.measure import Yardstick, measure, yardstick
 from attomaton.errors import SolverError, UsageError, counted
-from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit, dense_matrix
 from attomaton.mechanics.theory.norms import Norm, NormLimit, norm_key, norm_limit
 
 if TYPE_CHECKING:
-    from jaxtyping import Array, Float
+    from jaxtyping import Array, Float, Int
 
 MOST_PAIRS = 500_000  # for which an entrywise norm is solved before a run; beyond, it takes minutes
 
@@ -103,21 +102,14 @@ def rulers(ends: Ends, seeds: int = 1) -> Rulers:
         entries = None if singular else p
         targets[name] = Target(entries, p if singular else None, found.value, unit)
     targets["frobenius"] = Target(2.0, None, limit.svm.norm, None)
-    import jax
-
     stacked = jax.tree.map(lambda x: np.stack([np.asarray(x, float)] * seeds), targets)
     edges = jax.tree.map(lambda x: np.stack([x] * seeds), _edges(limit))
     return Rulers(yardstick(limit, seeds), stacked, edges)
 
 
-def strict_edges(graph: PriorityGraph) -> Int[np.ndarray, " strict"]:
-    """Which edges of a graph lead from one component to another."""
-    return np.flatnonzero(graph.component[graph.edge_from] != graph.component[graph.edge_to])
-
-
 def _edges(limit: Limit) -> Edges:
     graph = limit.graph
-    strict = strict_edges(graph)
+    strict = graph.strict
     ends = graph.edge_from[strict].astype(np.int32), graph.edge_to[strict].astype(np.int32)
     if limit.embeddings is None:
         return Edges(*ends)
@@ -131,8 +123,6 @@ def follow_orders(
     by: Rulers,
 ) -> "Int[Array, ' strict']":
     """For each strict priority the first step looked at since which its order has been right; −1 while it is wrong."""
-    import jax.numpy as jnp
-
     above, below, token, last, E = by.edges
     score = params if E is None else ((E @ params)[token] * E[last]).sum(axis=1)
     right = score[above] > score[below]
@@ -151,7 +141,6 @@ def _parameters(limit: Limit, found: NormLimit) -> np.ndarray:
 
 def measure_margins(params: "Float[Array, '*shape']", by: Rulers) -> "dict[str, Array]":
     """What `measure` says, and for each norm N: `margin_N`, the share of the best margin, and `cosine_N` with W_N."""
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import logits
 
@@ -174,8 +163,6 @@ def measure_margins(params: "Float[Array, '*shape']", by: Rulers) -> "dict[str, 
 
 def _norm(x: "Float[Array, '*shape']", p: "Float[Array, '']") -> "Float[Array, '']":
     """The p-norm of numbers, the largest of them for p = ∞."""
-    import jax.numpy as jnp
-
     most = jnp.abs(x).max()
     ratio = jnp.abs(x) / jnp.where(most > 0, most, 1.0)
     return jnp.where(jnp.isinf(p), most, most * (ratio**p).sum() ** (1 / p))

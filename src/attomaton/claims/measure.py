@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.claims.cases import Case
 from attomaton.mechanics.experiment.train import Training, train
 from attomaton.mechanics.theory.finite import FiniteComponent, FiniteSubspace
@@ -48,7 +49,6 @@ def measure(params: "Float[Array, '*shape']", y: Yardstick) -> "dict[str, Array]
     - `distance_fin`: ‖Π_fin W − W_fin‖;
     - `mass_retrieved`: mean attention on the component theory says is retrieved.
     """
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import attention
 
@@ -75,7 +75,6 @@ def yardstick(limits: Limit | Sequence[Limit], seeds: int = 1) -> Yardstick:
 
     With embeddings it measures W itself, without them the scores of the observed pairs.
     """
-    import jax
 
     from attomaton.mechanics.experiment.model import sizes_of
 
@@ -143,8 +142,7 @@ def parameters(run: Training, limits: Sequence[Limit]) -> list[np.ndarray]:
     """W of each problem, or its own pairs' scores without the padding."""
     if run.W is not None:
         return list(run.W)
-    assert run.scores is not None
-    return [x[: len(y.graph.pair_last)] for x, y in zip(run.scores, limits, strict=True)]
+    return [x[: len(y.graph.pair_last)] for x, y in zip(run.params, limits, strict=True)]
 
 
 def in_space(limit: Limit, part: GraphSVM | FiniteComponent) -> np.ndarray:
@@ -154,8 +152,6 @@ def in_space(limit: Limit, part: GraphSVM | FiniteComponent) -> np.ndarray:
 
 def problem_of(case: Case) -> "Problem":
     """A case as the layer that training uses takes it; inside `float64()`."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment import model
 
@@ -164,7 +160,6 @@ def problem_of(case: Case) -> "Problem":
 
 def gradients(case: Case, places: Sequence[np.ndarray]) -> np.ndarray:
     """The gradient of the log-loss at each of several W, as training computes it."""
-    import jax
 
     from attomaton.mechanics.experiment.model import loss_and_gradient
 

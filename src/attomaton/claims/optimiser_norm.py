@@ -55,8 +55,7 @@ def trained(cases: Sequence[Case], optimizer: str, steps: int, **own: float) -> 
     run = train_cases(
         cases, optimizer=optimizer, steps=steps, every=steps, schedule="inverse-sqrt", **how
     )
-    assert run.W is not None
-    return run.W
+    return run.params
 
 
 def limits_of(cases: Sequence[Case], norm: Norm) -> list[Limit]:

@@ -32,8 +32,9 @@ def check() -> Evidence:
     end, start = (float(f(ETA_Y, K, M)) for f in (scanning_end, snapping_start))
     times = np.array([0.2 * end, end, start, 10 * start])
     closed = scan_progress(times, ETA_Y, ETA_Z, K, M)
-    quadrature, equation = _by_quadrature(times), _by_equation(times)
-    wrong = 0.25 * np.log(1 + 4 * _gains(times))  # C_0 = 1: without its K
+    gains, equation = _gains(times), _by_equation(times)
+    quadrature = 0.25 * np.log(1 + 4 * K * gains)
+    wrong = 0.25 * np.log(1 + 4 * gains)  # C_0 = 1: without its K
     early = np.geomspace(0.2, 0.6, 30) * end
     # ln ln t is reached from above, by a share of order 1/ln t; the argument of ln is M η_Y t/K.
     late = np.geomspace(1e2, 1e6, 50) * start
@@ -108,11 +109,6 @@ def _gains(times: np.ndarray) -> np.ndarray:
         for a, b in zip(edges[:-1], times, strict=True)
     ]
     return ETA_Z * np.cumsum(parts)
-
-
-def _by_quadrature(times: np.ndarray) -> np.ndarray:
-    """B with Γ by quadrature."""
-    return 0.25 * np.log(1 + 4 * K * _gains(times))
 
 
 def _by_equation(times: np.ndarray) -> np.ndarray:

@@ -26,38 +26,39 @@ from attomaton.results import (
 )
 
 Columns = dict[str, list[Any]]  # a table
+Panels = Callable[[Result], Sequence[Panel]]
 Setting = int | float | str | tuple[int, ...]
 Settings = dict[str, Setting]
-INNER = (
-    "first",
-    "every",
-    "quick",
-    "checkpoint",
-    "progress",
-)  # arguments of `make` that are no settings
+# Arguments of `make` that are no settings
+INNER = ("first", "every", "quick", "checkpoint", "progress")
 DRAWN = Assumption("data as published", True, "drawn anew")
 BAND = "mean; band: 80 % of the instances"
 FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers
+
+
+def rows_table(result: Result) -> Columns:
+    """The instances, rows, or cells of the numbers as columns."""
+    rows = next(result[name] for name in ("instances", "rows", "cells") if name in result)
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 @dataclass(frozen=True)
 class Figure:
     """One published figure: what makes its numbers, and how they are judged, drawn and kept.
 
-    `make` returns its numbers with a `verdict` and a `control`. `seeds` is how many draws were published, None where
-    nothing is drawn; `big` names entries of the numbers too large for a summary.
+    `make` returns its numbers with a `verdict` and a `control`; `big` names entries of the numbers too large for a
+    summary.
     """
 
     make: Callable[..., Result]
     formula: str
     tolerance: str
     reason: str
-    panels: Callable[[Result], Sequence[Panel]]
-    table: Callable[[Result], Columns]
+    panels: Panels
     prediction: Callable[[Result], Quantities] = lambda r: {}
     measured: Callable[[Result], Quantities] = lambda r: r["measured"]
     control: Callable[[Result], Quantities] = lambda r: r["control_measured"]
-    seeds: int | None = None
+    table: Callable[[Result], Columns] = rows_table
     big: tuple[str, ...] = ()
     text: bool = False  # needs WikiText-2
 
@@ -65,6 +66,12 @@ class Figure:
     def kept(self) -> bool:
         """Whether what is finished of it can be kept, to go on from there."""
         return "checkpoint" in signature(self.make).parameters
+
+    @property
+    def seeds(self) -> int | None:
+        """How many draws were published; None where nothing is drawn."""
+        said = signature(self.make).parameters.get("seeds")
+        return None if said is None else said.default
 
     @property
     def settings(self) -> Settings:
@@ -179,10 +186,7 @@ def global_means_panels(r: Result) -> list[Panel]:
         Panel("Direction", "step", "cosine with W_svm", [direction, *_told(r, t, "cosine_svm", 0)])
     ]
     if np.any(curves["distance_fin"]):
-        finite = [
-            band(t, curves["distance_fin"], BAND),
-            *_told(r, t, "distance_fin", 0),
-        ]
+        finite = [band(t, curves["distance_fin"], BAND), *_told(r, t, "distance_fin", 0)]
         if not r.get("changed"):
             finite.append(line([PEAK[0]], [PEAK[1]], "published peak", "points"))
         panels.append(Panel("Finite part", "step", "distance to W_fin", finite))
@@ -436,7 +440,7 @@ def fig9_panels(r: Result) -> list[Panel]:
     return panels
 
 
-def recall_panels(over: str, xlabel: str) -> Callable[[Result], list[Panel]]:
+def recall_panels(over: str, xlabel: str) -> Panels:
     """Recall over a setting, a line for each number of queries."""
 
     def draw(r: Result) -> list[Panel]:
@@ -548,12 +552,6 @@ def means(*names: str) -> Callable[[Result], Quantities]:
 
 
 # Tables
-
-
-def rows_table(result: Result) -> Columns:
-    """The instances, rows, or cells of the numbers as columns."""
-    rows = next(result[name] for name in ("instances", "rows", "cells") if name in result)
-    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def curves_table(result: Result) -> Columns:

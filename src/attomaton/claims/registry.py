@@ -46,9 +46,9 @@ from attomaton.claims import (
     step_bound,
     text_attention,
 )
-from attomaton.claims.published import Figure
+from attomaton.claims.published import Figure, Panels
 from attomaton.errors import UsageError, nearest
-from attomaton.results import Evidence
+from attomaton.results import Evidence, Result
 
 CLASSES = "speaks of sequence classes with known distributions, not of a finite set of samples"
 TRUTH = "is about data drawn from odds that are known: attomaton coverage speaks of yours"
@@ -87,10 +87,6 @@ class Claim:
         return self.named(self.run(**arguments))
 
 
-ORDER = (
-    "no pair contradicts by two standard errors, more obey than chance, largest difference ≥ 0.02"
-)
-PAIRED = "pairs are compared stream by stream; by chance one in forty obeys by two standard errors"
 FORMULA = "rounding: the figure is a formula"
 
 
@@ -99,6 +95,34 @@ def _figure(name: str, title: str, statement: str, figure: Figure, **sizes: Any)
     paper = f"Figure {number}" if number else ""
     return Claim(
         name, title, statement, figure.check, why=FIGURE, figure=figure, paper=paper, **sizes
+    )
+
+
+def _settling(make: Callable[..., Result], published_as: str) -> Figure:
+    """Figures 6 and 7 of Mechanics."""
+    return Figure(
+        make,
+        "W/‖W‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
+        local_protocol.settled(),
+        f"published: {published_as}",
+        published.local_means_panels,
+        lambda r: {"cosine with the local W_svm": 1.0},
+        published.means("cosine_local", "distance_local"),
+        published.means("cosine_global", "outside_global", "distance_global"),
+        big=("instances", "curves"),
+    )
+
+
+def _ordered(make: Callable[..., Result], formula: str, panels: Panels) -> Figure:
+    """Figures 6, 11 and 12 of Scan and Snap."""
+    return Figure(
+        make,
+        formula,
+        "no pair contradicts by two standard errors, more obey than chance, "
+        "largest difference ≥ 0.02",
+        "pairs are compared stream by stream; by chance one in forty obeys by two standard errors",
+        panels,
+        lambda r: {"contradicting pairs": 0},
     )
 
 
@@ -281,11 +305,9 @@ _LIST = [
             f"every cosine ≥ {global_protocol.ALIGNED:g}, every distance ≤ {global_protocol.NEAR:g}",
             f"published: {global_protocol.PUBLISHED}; the step of {global_protocol.RATE:g} bounds the distance",
             published.global_panels,
-            published.rows_table,
             lambda r: {"cosine": 1.0, "distance": 0.0, "published": global_protocol.PUBLISHED},
             lambda r: {k: [x[k] for x in r["rows"]] for k in ("cosine_svm", "distance_fin", "distance_exact")},
             lambda r: {"cosine, shuffled labels": [x["cosine_shuffled"] for x in r["rows"]]},
-            seeds=10,
             big=("curves",),
         ),
     ),
@@ -298,11 +320,9 @@ _LIST = [
             local_protocol.tolerance("squared"),
             f"published: {local_protocol.PUBLISHED}",
             published.local_panels,
-            published.rows_table,
             lambda r: {"cosine": 1.0, "published": local_protocol.PUBLISHED},
             lambda r: {"cosine_local": [x["cosine_local"] for x in r["rows"]]},
             lambda r: {"cosine_global": [x["cosine_global"] for x in r["rows"]]},
-            seeds=10,
         ),
     ),
     _figure(
@@ -314,11 +334,9 @@ _LIST = [
             f"mean cosine within {global_protocol.OFF:g} of 0.987, mean distance to W_fin < 0.01, trained and exact",
             "published: about 0.987, below 0.01; of 100 instances the mean is known to 0.0005",
             published.global_means_panels,
-            published.rows_table,
             lambda r: {"cosine": 1.0, "distance": 0.0},
             published.means("cosine_svm", "distance_exact", "distance_fin"),
             published.means("cosine_shuffled"),
-            seeds=100,
             big=("instances", "curves"),
         ),
         quick={"seeds": 30},
@@ -332,11 +350,9 @@ _LIST = [
             f"mean cosine > {global_protocol.FIGURE_5:g}",
             "published: above 0.99",
             published.global_means_panels,
-            published.rows_table,
             lambda r: {"cosine": 1.0},
             published.means("cosine_svm"),
             published.means("cosine_shuffled"),
-            seeds=100,
             big=("instances", "curves"),
         ),
         quick={"seeds": 30},
@@ -344,36 +360,12 @@ _LIST = [
     _figure(
         "mechanics-fig6", "Squared loss and a head of Assumption 3: descent finds the local W_svm",
         "100 instances end along the Graph-SVM of their own attention's order, away from that of the data.",
-        Figure(
-            local_protocol.fig6,
-            "W/‖W‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
-            local_protocol.settled(),
-            "published: above 0.99 and about 0.70; distances 0 and about 17",
-            published.local_means_panels,
-            published.rows_table,
-            lambda r: {"cosine with the local W_svm": 1.0},
-            published.means("cosine_local", "distance_local"),
-            published.means("cosine_global", "outside_global", "distance_global"),
-            seeds=100,
-            big=("instances", "curves"),
-        ),
+        _settling(local_protocol.fig6, "above 0.99 and about 0.70; distances 0 and about 17"),
     ),
     _figure(
         "mechanics-fig7", "Cross-entropy and a head of Assumption 3: descent finds the local W_svm",
         "100 instances end along the Graph-SVM of their own attention's order, away from that of the data.",
-        Figure(
-            local_protocol.fig7,
-            "W/‖W‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
-            local_protocol.settled(),
-            "published: above 0.99 and about 0.75; distances 0.09 and 9.59",
-            published.local_means_panels,
-            published.rows_table,
-            lambda r: {"cosine with the local W_svm": 1.0},
-            published.means("cosine_local", "distance_local"),
-            published.means("cosine_global", "outside_global", "distance_global"),
-            seeds=100,
-            big=("instances", "curves"),
-        ),
+        _settling(local_protocol.fig7, "above 0.99 and about 0.75; distances 0.09 and 9.59"),
     ),
     _figure(
         "mechanics-fig9", "Ten thousand tokens in 128 dimensions: the direction",
@@ -385,12 +377,11 @@ _LIST = [
             f"published: {many_tokens.COSINE:g}; the paper names neither the step (here {many_tokens.RATE:g}) nor how "
             "data come to be tied (here one last token, redrawn until there is a cycle)",
             published.many_tokens_panels,
-            published.curves_table,
             lambda r: {"cosine": 1.0, "published": r["published"]},
             lambda r: {"mean cosine": r["mean"], "standard error": r["error"]},
             lambda r: {"cosine, other labels": [x["control"] for x in r["curves"]]},
-            seeds=many_tokens.SEEDS,
             big=("curves",),
+            table=published.curves_table,
         ),
         quick={"seeds": 4},
     ),
@@ -404,12 +395,11 @@ _LIST = [
             f"published: {many_tokens.DISTANCE:g}; a normalised step along a single tie overshoots, and stays half of "
             "its length away",
             published.many_tokens_panels,
-            published.curves_table,
             lambda r: {"distance": r["expected"], "published": r["published"]},
             lambda r: {"mean distance": r["mean"], "standard error": r["error"]},
             lambda r: {"least length along a strict difference": [x["control"] for x in r["curves"]]},
-            seeds=many_tokens.SEEDS,
             big=("curves",),
+            table=published.curves_table,
         ),
         quick={"seeds": 4},
     ),
@@ -422,11 +412,9 @@ _LIST = [
             "9,055 ± 40 at n = 1,000 and 3,701 ± 60 at n = 10,000",
             "published: about 9,060 and 3,700",
             published.components_panels,
-            published.rows_table,
             lambda r: {"components": [x["theory"] for x in r["rows"]]},
             lambda r: {"components": [x["components"] for x in r["rows"]]},
             lambda r: {"components, contexts of 2": [x["pairs"] for x in r["rows"]]},
-            seeds=5,
         ),
         quick={"seeds": 2},
     ),
@@ -439,11 +427,9 @@ _LIST = [
             "never falls, and is 1 at d = K = 512",
             "published: 0.46, 0.96, 1, 1 at d = 2, 8, 32, 512 after training; here the limit itself",
             published.dimensions_panels,
-            published.rows_table,
             lambda r: {"selected at d = K": 1.0},
             lambda r: {"selected": [x["selected"] for x in r["rows"]], "d": [x["d"] for x in r["rows"]]},
             lambda r: {"selected at d = 4": next(x["selected"] for x in r["rows"] if x["d"] == 4)},
-            seeds=3,
         ),
         quick={"seeds": 1},
     ),
@@ -457,12 +443,11 @@ _LIST = [
             f"published: H = {linear_decoder.ENTROPY_1:g}; the paper names neither contexts nor a step (here as in its "
             "Figure 4)",
             published.ntp_fig1_panels,
-            published.curves_table,
             lambda r: {"cosine": 1.0, "distance": 0.0, "entropy": linear_decoder.ENTROPY_1},
             published.means("entropy", "loss_gap", *linear_decoder.KEPT),
             published.means("control"),
-            seeds=10,
             big=("curves", "path"),
+            table=published.curves_table,
         ),
     ),
     _figure(
@@ -476,12 +461,11 @@ _LIST = [
             f"published: H ≈ {linear_decoder.ENTROPY:g}; probabilities uniform on the simplex have "
             "1/2 + … + 1/6 = 1.45 on average",
             published.ntp_fig4_panels,
-            published.curves_table,
             lambda r: {"cosine": 1.0, "distance": 0.0, "entropy": linear_decoder.ENTROPY},
             lambda r: {x["quantity"]: x["mean"] for x in r["rows"] if not x["quantity"].endswith("control")},
             lambda r: {x["quantity"]: x["mean"] for x in r["rows"] if x["quantity"].endswith("control")},
-            seeds=5,
             big=("curves",),
+            table=published.curves_table,
         ),
         quick={"seeds": 2},
     ),
@@ -494,10 +478,9 @@ _LIST = [
             f"mean correlation ≥ {joma.ALIGNED:g} at every step; tokens shuffled: ≤ {joma.APART:g} in size",
             "published: near 1 all the way; x̄ stands for contexts that differ",
             published.joma_fig2_panels,
-            published.curves_table,
             lambda r: {"correlation": 1.0},
-            seeds=joma.SEEDS,
             big=("curves", "share"),
+            table=published.curves_table,
         ),
     ),
     _figure(
@@ -509,9 +492,7 @@ _LIST = [
             f"every correlation ≥ {joma.ALIGNED:g}, mean rate within {joma.ORDER:g} of 1, entropy of attention falls",
             "from nearly zero weights all classes are equally likely",
             published.joma_fig3_panels,
-            published.rows_table,
             lambda r: {"early": 1.0, "early rate": 1.0},
-            seeds=joma.SEEDS,
             big=("rows", "curves", "maps"),
         ),
     ),
@@ -524,10 +505,9 @@ _LIST = [
             f"steps within {joma.SAME:g} of the solution; every entropy rises by ≥ {joma.DIP:g} nats after its dip",
             "published: a dip and a rise; steps of 0.02 leave errors of that order",
             published.joma_fig4_panels,
-            published.curves_table,
             lambda r: {"entropy": "dips, then rises"},
-            seeds=joma.SEEDS,
             big=("curves", "entropy", "target"),
+            table=published.curves_table,
         ),
     ),
     _figure(
@@ -539,11 +519,11 @@ _LIST = [
             "exponent ≥ 0.9 while scanning, < 0.5 at t_0; control: at a tenth of t_0",
             FORMULA,
             published.fig3_panels,
-            published.curves_table,
             lambda r: {"t_0": [c["t_0"] for c in r["curves"]]},
             lambda r: {k: r[k] for k in ("exponent while scanning", "exponent at t_0")},
             lambda r: {"rule": "exponent < 0.5 at a tenth of t_0"},
             big=("curves",),
+            table=published.curves_table,
         ),
     ),
     _figure(
@@ -555,10 +535,9 @@ _LIST = [
             "all common tokens lose, together ≥ 5%; rank correlation ≥ 0.8; more entropy for η_Y = 10 on every stream",
             "chance in 128 contexts of 128 tokens reorders neighbours only",
             published.fig4_panels,
-            published.attention_table,
             lambda r: {"common tokens that lose": 1.0, "rank correlation": 1.0},
-            seeds=5,
             big=("rows", "sgd"),
+            table=published.attention_table,
         ),
         quick={"seeds": 3},
     ),
@@ -571,26 +550,16 @@ _LIST = [
             "on average at most 4 of 5 picks shared, at every rate",
             "SGD at other rates (the control) shares nearly all",
             published.fig5_panels,
-            published.attention_table,
             lambda r: {"picks shared, at most": 0.8},
-            seeds=5,
             big=("rows", "sgd"),
+            table=published.attention_table,
         ),
         quick={"seeds": 3},
     ),
     _figure(
         "scan-snap-fig6", "Entropy of attention by the two learning rates, 1 to 10 queries",
         "Entropy falls with η_Z at a fixed ratio, and rises with η_Y/η_Z from 2 on.",
-        Figure(
-            attention_entropy.fig6,
-            "H(c_n) ↓ in η_Z,  ↑ in η_Y/η_Z ≥ 2",
-            ORDER,
-            PAIRED,
-            published.fig6_panels,
-            published.rows_table,
-            lambda r: {"contradicting pairs": 0},
-            seeds=10,
-        ),
+        _ordered(attention_entropy.fig6, "H(c_n) ↓ in η_Z,  ↑ in η_Y/η_Z ≥ 2", published.fig6_panels),
         quick={"seeds": 3},
     ),
     _figure(
@@ -602,12 +571,12 @@ _LIST = [
             "as its result says",
             "standard errors over validation windows",
             published.fig7_panels,
-            published.maps_table,
             lambda r: {"sparse": "holds", "frozen": "holds"},
             lambda r: {f"{x['layers']} layers": {k: x[k] for k in published.FREEZING} for x in r["rows"]},
             lambda r: {"rate 1e-4 of the published": r["control_measured"]},
             big=("maps",),
             text=True,
+            table=published.maps_table,
         ),
         quick={"quick": True}, long=True,
     ),
@@ -620,11 +589,11 @@ _LIST = [
             "the lead is at least −1e-12 and at most 1, in units of η_Y/M",
             FORMULA,
             published.fig8_panels,
-            published.curves_table,
             lambda r: {"lead in units of eta_Y / M, at most": 1.0},
             lambda r: {"lead in units of eta_Y / M": r["lead in units of eta_Y / M"]},
             lambda r: {"rule": "steps that know nothing of α"},
             big=("curves",),
+            table=published.curves_table,
         ),
     ),
     _figure(
@@ -636,11 +605,11 @@ _LIST = [
             "spread ≤ 1e-12",
             FORMULA,
             published.fig9_panels,
-            published.curves_table,
             lambda r: {"spread at t_0": 0.0},
             lambda r: {"spread at t_0": r["spread at t_0"]},
             lambda r: {"spread at t = 10": r["spread at t = 10"]},
             big=("curves",),
+            table=published.curves_table,
         ),
     ),
     _figure(
@@ -652,40 +621,23 @@ _LIST = [
             "as its result says",
             "Student's t over seeds",
             published.fig10_panels,
-            published.curves_table,
             lambda r: {"slope": "below 0"},
-            seeds=5,
             text=True,
+            table=published.curves_table,
         ),
         quick={"quick": True, "seeds": 3}, long=True,
     ),
     _figure(
         "scan-snap-fig11", "Recall of distinct tokens against the ratio of the rates",
         "Recall of distinct tokens rises with η_Y/η_Z from 2 on.",
-        Figure(
-            attention_entropy.fig11,
-            "recall(c_n > 1/M) ↑ in η_Y/η_Z ≥ 2",
-            ORDER,
-            PAIRED,
-            published.recall_panels("ratio", "η_Y/η_Z"),
-            published.rows_table,
-            lambda r: {"contradicting pairs": 0},
-            seeds=10,
+        _ordered(
+            attention_entropy.fig11, "recall(c_n > 1/M) ↑ in η_Y/η_Z ≥ 2", published.recall_panels("ratio", "η_Y/η_Z"),
         ),
     ),
     _figure(
         "scan-snap-fig12", "Recall of distinct tokens against the attention rate",
         "Recall of distinct tokens falls with η_Z.",
-        Figure(
-            attention_entropy.fig12,
-            "recall(c_n > 1/M) ↓ in η_Z",
-            ORDER,
-            PAIRED,
-            published.recall_panels("eta_z", "η_Z"),
-            published.rows_table,
-            lambda r: {"contradicting pairs": 0},
-            seeds=10,
-        ),
+        _ordered(attention_entropy.fig12, "recall(c_n > 1/M) ↓ in η_Z", published.recall_panels("eta_z", "η_Z")),
     ),
 ]  # fmt: skip
 CLAIMS: dict[str, Claim] = {claim.name: claim for claim in _LIST}

@@ -21,13 +21,13 @@ from attomaton.claims.cases import (
     sizes,
     structure,
 )
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import in_space
 from attomaton.claims.picture import bundle, level, theory_line
 from attomaton.mechanics.experiment.path import norm_path
 from attomaton.mechanics.theory.finite import FiniteSubspace
-from attomaton.mechanics.theory.limit import Limit, solve_limit
-from attomaton.numerics import cosine, named_rng
+from attomaton.mechanics.theory.limit import Limit
+from attomaton.numerics import cosine
 from attomaton.results import Assumption, Evidence, Panel
 
 K, D, N, T = 6, 8, 8, 4
@@ -50,31 +50,26 @@ class Path(NamedTuple):
     outside: list[Float[np.ndarray, "*shape"]]
 
 
-def _path(case: Case, limit: Limit) -> Path:
+def _path(case: Case) -> Path:
+    limit = case.limit
     radii = [float(np.hypot(limit.finite.norm, r * limit.svm.norm)) for r in RADII]
     points = norm_path(case.samples, radii, case.embeddings)
     subspace = FiniteSubspace(limit.graph, case.embeddings)
-    whole = [p.scores if p.W is None else p.W for p in points]
-    inside = [subspace.part(x) for x in whole if x is not None]
-    outside = [x - y for x, y in zip(whole, inside, strict=True) if x is not None]
+    inside = [subspace.part(p.params) for p in points]
+    outside = [p.params - x for p, x in zip(points, inside, strict=True)]
     return Path(radii, [p.loss for p in points], inside, outside)
 
 
 def check(problems: int = 5, given: Given | None = None) -> Evidence:
     """T2 on random data sets with cycles and non-orthonormal embeddings, or on a user's data."""
     cases = _draws(problems) if given is None else given.cases
-    solved = [(c, solve_limit(c.samples, c.embeddings)) for c in cases]
-    hard = [(c, x) for c, x in solved if x.svm.norm > 0]
+    hard = [c for c in cases if c.limit.svm.norm > 0]
     if not hard:
         why = Assumption("W_svm ≠ 0", False, "no token outranks another, so W has no direction")
         return not_applicable(*assumptions(cases, given), why)
-    paths = [_path(c, x) for c, x in hard]
-    limits = [x for _, x in hard]
+    paths, limits = [_path(c) for c in hard], [c.limit for c in hard]
     angle = np.array([_angles(p, x) for p, x in zip(paths, limits, strict=True)])
-    wrong = [
-        solve_limit(relabelled(c.samples, named_rng("T2 control", i)), c.embeddings)
-        for i, (c, _) in enumerate(hard)
-    ]
+    wrong = shuffled_limits(hard, "T2 control")
     control = [cosine(p.outside[-1], in_space(x, x.svm)) for p, x in zip(paths, wrong, strict=True)]
     measured = {
         "cosine_svm": np.cos(angle[:, -1]).tolist(),
@@ -94,7 +89,7 @@ def check(problems: int = 5, given: Given | None = None) -> Evidence:
     settling = max(measured["angle_rate"]) < 0
     return Evidence(
         formula="W_R = argmin{L(W) : ‖W‖ ≤ R}:  W_R/R → W_svm/‖W_svm‖,  Π_fin W_R → W_fin,  angle ~ 1/R",
-        assumptions=(*assumptions(cases, given), structure([x for _, x in solved])),
+        assumptions=(*assumptions(cases, given), structure([c.limit for c in cases])),
         verdict=judged(holds, given, settling),
         control=refuted((c < ALIGNED for c in control), given),
         prediction={

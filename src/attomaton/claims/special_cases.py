@@ -19,14 +19,14 @@ from attomaton.claims.cases import (
     refuted,
     sizes,
 )
-from attomaton.claims.controls import relabelled
+from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import in_space, measure, parameters, train_cases, yardstick
 from attomaton.claims.picture import bundle, level
 from attomaton.mechanics.experiment.train import Training
 from attomaton.mechanics.synthetic import draw_samples
 from attomaton.mechanics.theory.finite import FiniteSubspace
 from attomaton.mechanics.theory.graph import build_graph
-from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import named_rng
 from attomaton.results import Assumption, Evidence, Panel
 
@@ -60,20 +60,12 @@ def check(problems: int = 6, steps: int = STEPS, given: Given | None = None) -> 
         every = (given.realizable, kinds)
     if not acyclic and not cyclic:
         return not_applicable(*every)
-    hard, soft = (
-        [solve_limit(c.samples, c.embeddings) for c in cases] for cases in (acyclic, cyclic)
-    )
+    hard, soft = ([c.limit for c in cases] for cases in (acyclic, cyclic))
     starts = [_start(x, i) for i, x in enumerate(soft)]
     kept = [_outside(x, start) for x, start in zip(soft, starts, strict=True)]
     chosen, settled = _train(acyclic, hard, steps), _train(cyclic, soft, steps, starts)
     # The control predicts W_fin from other labels: finite parts of tied tokens must then disagree.
-    crossed, wrong = (
-        [
-            solve_limit(relabelled(c.samples, named_rng("T3 control", i)), c.embeddings)
-            for i, c in enumerate(cases)
-        ]
-        for cases in (acyclic, cyclic)
-    )
+    crossed, wrong = (shuffled_limits(cases, "T3 control") for cases in (acyclic, cyclic))
     predicted = {
         "acyclic: ‖W_fin‖": [x.finite.norm for x in hard],
         "acyclic: L*": [x.finite.loss_floor for x in hard],
@@ -187,9 +179,8 @@ def _retrieved(run: Training | None, wrong: Sequence[Limit], right: Sequence[Lim
 
     if run is None:
         return []
-    assert run.scores is not None
     found = []
-    for s, other, own in zip(run.scores, wrong, right, strict=True):
+    for s, other, own in zip(run.params, wrong, right, strict=True):
         a = attention_of(other.samples, s[: len(own.graph.pair_last)])
         label = other.samples.token == other.samples.label[other.samples.sample_of]
         found.append(float(other.samples.weight @ a[label] / other.samples.total_weight))
@@ -225,13 +216,8 @@ def _panels(
         ]
         panels.append(
             Panel(
-                "Fully cyclic",
-                "step τ",
-                "distance",
-                lines,
-                xscale="log",
-                yscale="log",
-                legend="outside",
+                "Fully cyclic", "step τ", "distance", lines,
+                xscale="log", yscale="log", legend="outside",
             )
-        )
+        )  # fmt: skip
     return tuple(panels)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from attomaton.base.progress import Progress, quiet, shifted
 from attomaton.corpus.datasets import dataset_files
@@ -24,9 +24,8 @@ from attomaton.transformer.readout import KINDS, attention_by_kind, pair_kinds
 from attomaton.transformer.train import Run, train
 
 RATE = 5.0
-STILL = (
-    1e-4  # a control's learning rate, in units of the published one: attention stays where it was
-)
+# A control's learning rate, in units of the published one: attention stays where it was
+STILL = 1e-4
 DEPTHS = (1, 3)
 RATES = (1.0, 2.0, 3.0, 4.0, 5.0)
 VISIBLE = 0.1  # the least fall of the entropy's share that counts as becoming sparse
@@ -55,9 +54,8 @@ class Size(NamedTuple):
     every: int
     held_out: int | None  # windows of the validation text that are looked at, None for all
     probes: int
-    counted: (
-        int | None
-    )  # training windows in which common and distinct tokens are counted, None for all
+    # Training windows in which common and distinct tokens are counted, None for all
+    counted: int | None
     precision: str
     autotune: bool
 
@@ -95,7 +93,8 @@ def fig7(
     begin = time.perf_counter()
     size = FIG7_QUICK if quick else FIG7
     text, shown, valid = _data(size)
-    probes = _probes(valid, size.probes)
+    # Windows of the first column, whose maps are kept.
+    probes = np.ascontiguousarray(_spread(valid[:, 0, :-1], size.probes))
     kinds = pair_kinds(shown[: size.counted], len(text.vocabulary))
     even = np.tri(probes.shape[1]) / np.arange(1, probes.shape[1] + 1)[:, None]
     even = np.broadcast_to(even, (len(probes), 1, *even.shape))
@@ -105,7 +104,7 @@ def fig7(
         run = _train(size, layers, (RATE,), 1, data, checkpoint, shifted(progress, at, len(DEPTHS)))
         rows.append({"layers": layers, **_fig7_row(run)})
         curves.append({"layers": layers, **_fig7_curve(run, probes, kinds)})
-        pictures = _pictures(run)
+        pictures = np.flatnonzero(np.isin(run.marks, (*PICTURES, run.marks[-1])))
         maps.append(
             {"layers": layers, "steps": run.marks[pictures].tolist(),
              "attention": run.records["maps"][0, pictures, 0, 0].tolist()}
@@ -126,11 +125,6 @@ def fig7(
         "control_measured": still,
         "seconds": time.perf_counter() - begin,
     }  # fmt: skip
-
-
-def _pictures(run: Run) -> Int[np.ndarray, " pictures"]:
-    """The records at the published steps, as far as they were reached, and the last one."""
-    return np.flatnonzero(np.isin(run.marks, (*PICTURES, run.marks[-1])))
 
 
 def _change(
@@ -308,13 +302,6 @@ def _spread(x: np.ndarray, most: int | None) -> np.ndarray:
     if most is None or most >= len(x):
         return x
     return x[np.linspace(0, len(x) - 1, most).round().astype(int)]
-
-
-def _probes(
-    valid: Int[np.ndarray, "windows batch length_and_one"], probes: int
-) -> Int[np.ndarray, "probes length"]:
-    """Windows of the first column, whose maps are kept."""
-    return np.ascontiguousarray(_spread(valid[:, 0, :-1], probes))
 
 
 def _said(size: Size, text: Text) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.base.lazily import pa, pq
 from attomaton.corpus.files import changed, check_content, format_of, identity
 from attomaton.corpus.tables import LONGEST, MOST_ROWS
 from attomaton.corpus.vocabulary import Label, Vocabulary, as_spelled, is_text, label_fault
@@ -271,12 +272,9 @@ def _column(names: Sequence[str], asked: str | None) -> str:
 
 
 def _parquet(path: Path, column: str | None) -> Iterator[Rows]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     with opened(path, links=True) as raw:
         try:
-            with parquet.ParquetFile(raw, page_checksum_verification=True) as file:
+            with pq.ParquetFile(raw, page_checksum_verification=True) as file:
                 total = file.metadata.num_rows
                 if not 0 <= total <= MOST_ROWS:
                     raise DataError(f"claims to hold {total:,} rows.")
@@ -312,7 +310,6 @@ def read_cells(rows: Rows, vocabulary: Vocabulary) -> Read:
 
 def _json_column(lines: Lines) -> Any:
     """Lines of plain objects as an Arrow column of lists of words; None where they are to be read one by one."""
-    import pyarrow as pa
     from pyarrow import json as fast
 
     # So no object can reach over a line: behind a brace that ends one, none can begin another inside it.
@@ -339,8 +336,6 @@ def _json_column(lines: Lines) -> Any:
 
 def _read_column(column: Any, vocabulary: Vocabulary) -> Read | None:
     """Contexts of an Arrow column of lists; None where there are empty places, or something else than labels."""
-    import pyarrow as pa
-
     kind = column.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or column.null_count:
         return None

@@ -18,11 +18,8 @@ from attomaton.base.caches import cache_folder, is_on
 from attomaton.disk.spool import DASH, NAME, standard_input
 from attomaton.errors import DataError, UsageError, listed, nearest
 
-SPLITS = {
-    "train": "train",
-    "valid": "validation",
-    "test": "test",
-}  # ours, and the hub's name for it
+# Ours, and the hub's name for it
+SPLITS = {"train": "train", "valid": "validation", "test": "test"}
 HUB = "Salesforce/wikitext"
 CONFIGS = {"wikitext-2": "wikitext-2-v1", "wikitext-103": "wikitext-103-v1"}  # words, with <unk>
 DATASETS = tuple(CONFIGS)

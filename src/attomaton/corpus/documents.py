@@ -62,9 +62,7 @@ class Documents:
         counts.sum_duplicates()
         none = np.full(V, -1)
         return Terms(
-            counts,
-            np.concatenate([np.arange(V), pair // V]),
-            np.concatenate([none, pair % V]),
+            counts, np.concatenate([np.arange(V), pair // V]), np.concatenate([none, pair % V])
         )
 
     def lasts(self, i: int) -> set[Label]:

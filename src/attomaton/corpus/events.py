@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import pa, pc
 from attomaton.corpus.files import SEPARATED, other_delimiter
 from attomaton.corpus.guesses import Guess, family_columns
 from attomaton.corpus.ordering import Ordering, as_in_the_file, described, likely, ranked
@@ -29,8 +30,6 @@ def read_events(
     path: Path, format: str, reading: Reading, vocabulary: Vocabulary | None
 ) -> Windows:
     """The windows of an event log: see `windows_from_events`."""
-    import pyarrow as pa
-
     if not path.is_file():
         raise DataError(
             "an event log is read more than once, and a pipe cannot be; save it as a file."
@@ -93,8 +92,6 @@ def events_of(
     table: Any, found: "Columns", reading: Reading, ordering: Ordering | None = None
 ) -> Events:
     """The events of an Arrow table, put in order."""
-    import pyarrow as pa
-
     name = found.name
     try:
         if not table.num_rows:
@@ -147,8 +144,6 @@ def _by_first_event(
     group: Int[np.ndarray, " rows"], rank: Int[np.ndarray, " rows"], names: Any
 ) -> Int[np.ndarray, " groups"]:
     """The place of each sequence among all: by its first event, then by name."""
-    import pyarrow.compute as pc
-
     begin = np.full(len(names), len(rank) + 1)
     np.minimum.at(begin, group, rank)
     by_name = pc.rank(names, tiebreaker="first").to_numpy()
@@ -211,7 +206,6 @@ def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns
 
 def first_lines(path: Path, parse: Any, rows: int) -> Any:
     """The first rows of a table in text, as text; columns that share a name are left out."""
-    import pyarrow as pa
     from pyarrow import csv
 
     with data_stream(path) as raw, csv.open_csv(raw, parse_options=parse) as file:
@@ -268,8 +262,6 @@ def _suggested(asked: dict[str, str | None], found: list[str]) -> str:
 
 def _check_filled(columns: dict[str, Any], name: dict[str, str]) -> None:
     """No event may lack its sequence, its item or its place."""
-    import pyarrow.compute as pc
-
     faults = []
     for role, column in columns.items():
         empty = pc.indices_nonzero(pc.is_null(column, nan_is_null=True)).to_pylist()
@@ -282,8 +274,6 @@ def _check_filled(columns: dict[str, Any], name: dict[str, str]) -> None:
 
 def _plain(column: Any) -> Any:
     """A column as one array of plain values, dictionary codes undone, text as text."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if str(column.type) in ("binary", "large_binary", "binary_view", "string_view"):
@@ -293,9 +283,6 @@ def _plain(column: Any) -> Any:
 
 def _integers(column: Any) -> Any:
     """A text column as integers where it holds nothing else."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if column.null_count == len(column):
         return column
     integral = pc.all(pc.match_substring_regex(column, INTEGER)).as_py()

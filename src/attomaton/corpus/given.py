@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import pa
 from attomaton.corpus.events import column_names, events_of, windows_from_events
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.samples import (
@@ -256,8 +257,6 @@ def sequences_in(data: Any, reading: Reading) -> dict[Any, list[Label]]:
 
 def _table_of(data: Any) -> Any | None:
     """A data frame, an Arrow table or a dictionary of columns as an Arrow table; None of anything else."""
-    import pyarrow as pa
-
     if not is_table(data):
         return None
     try:

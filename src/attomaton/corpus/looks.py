@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from attomaton.base.lazily import pa, pc
 from attomaton.corpus.events import first_lines
 from attomaton.corpus.files import (
     LOGS,
@@ -141,7 +142,6 @@ def _delimiter(path: Path, kind: str) -> list[Guess]:
 
 def _table(path: Path, kind: str, reading: Reading) -> Any:
     """The first rows of a table; None where it cannot be read, and reading it says what is wrong."""
-    import pyarrow as pa
     from pyarrow import csv
 
     try:
@@ -164,17 +164,12 @@ def _xes_sample(path: Path) -> Any:
         return [g.value for g in family_columns(asked, found)] or found[:1]
 
     table, _ = xes_table(path, choose)
-    import pyarrow as pa
-
     none = pa.nulls(min(table.num_rows, ROWS), pa.large_string())
     seen = table.slice(0, ROWS)
     return pa.table({n: seen.column(n) if n in seen.column_names else none for n in names})
 
 
 def _described(table: Any, name: str) -> Column:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = table.column(name).combine_chunks()
     filled = column.drop_null()
     if not len(filled):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import pa, pc
 from attomaton.corpus.guesses import bare
 from attomaton.corpus.times import DATES, Times, examples, looks_like_times, read_times
 from attomaton.corpus.vocabulary import INTEGER
@@ -43,9 +44,8 @@ class Ordering:
     form: str = ""  # in which times are written
     first: str = ""
     last: str = ""
-    ties: int = (
-        0  # rows that share their place with another of their sequence: the file's order decides
-    )
+    # Rows that share their place with another of their sequence: the file's order decides
+    ties: int = 0
     hint: str = ""  # how to name a column, where none was
     across: bool = False  # whether it also tells which sequences begin later than others
 
@@ -80,9 +80,8 @@ class Ranked:
     kind: str
     form: str
     rank: Int[np.ndarray, " rows"]
-    place: Float[np.ndarray, " rows"] | None = (
-        None  # seconds since 1970, or the numbers: the same in every file
-    )
+    # Seconds since 1970, or the numbers: the same in every file
+    place: Float[np.ndarray, " rows"] | None = None
 
 
 def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " rows"]) -> Ranked:
@@ -91,8 +90,6 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
     Numbers go by size, even where they are written as text, and times by time. Text that is neither gives no order,
     unless it is a code around one number of fixed width, such as A007.
     """
-    import pyarrow as pa
-
     if pa.types.is_temporal(column.type):
         return Ranked("times", str(column.type), _rank(column), _moments(column))
     if any(
@@ -172,8 +169,6 @@ def likely(role: str, names: list[str]) -> str | None:
 
 def holds_times(sample: Any, name: str) -> bool:
     """Whether a column of some rows holds times."""
-    import pyarrow as pa
-
     if name not in sample.column_names:
         return False
     column = sample.column(name)
@@ -186,16 +181,11 @@ def holds_times(sample: Any, name: str) -> bool:
 
 
 def _is_text(column: Any) -> bool:
-    import pyarrow as pa
-
     return pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
 
 
 def _numbers(column: Any, name: str) -> Any:
     """A text column as numbers, exact where digits allow; None where none of it is one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pc.all(pc.match_substring_regex(column, INTEGER), min_count=1).as_py():
         return column.cast(pa.int64())
     trimmed = pc.utf8_trim_whitespace(column)
@@ -215,28 +205,20 @@ def _numbers(column: Any, name: str) -> Any:
 
 def _is_code(column: Any) -> bool:
     """Whether values differ in the digits of one number of fixed width only: such text sorts as its numbers do."""
-    import pyarrow.compute as pc
-
     shape = pc.replace_substring_regex(column, "[0-9]", "0")
     return len(pc.unique(shape)) == 1 and bool(re.fullmatch("[^0]*0+[^0]*", shape[0].as_py()))
 
 
 def _rank(column: Any) -> Int[np.ndarray, " rows"]:
-    import pyarrow.compute as pc
-
     return pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
 
 
 def _floats(column: Any) -> Float[np.ndarray, " rows"]:
-    import pyarrow as pa
-
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def _moments(column: Any) -> Float[np.ndarray, " rows"] | None:
     """Seconds since 1970 of timestamps and dates; None of times of day and of durations."""
-    import pyarrow as pa
-
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
         return None
     zone = column.type.tz if pa.types.is_timestamp(column.type) else None

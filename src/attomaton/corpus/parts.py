@@ -42,9 +42,8 @@ MERGED = 1 << 22  # incidences of a shard that become bags together
 FILLED = 0.8  # of the most incidences a shard may have, that it is meant to have: labels are not cut to measure
 FINER = 5  # times more groups of bags than shards, where a label is divided by bags
 _COLUMNS = (("length", "<i4"), ("label", "<i4"), ("weight", "<f8"), ("source", "<i8"))
-ROW_BYTES = sum(
-    np.dtype(kind).itemsize for _, kind in _COLUMNS
-)  # and 4 for each token of a context
+# And 4 for each token of a context
+ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -181,10 +180,9 @@ class Tally:
         kept, bad = shard.realizable, np.flatnonzero(~shard.realizable)
         last, row = np.unique(shard.last[kept], return_inverse=True)
         examples = [
-            (shard.number(int(i)), int(shard.label[i]),
-             shard.ids[shard.left[i] : shard.left[i] + shard.length[i]].tolist())
+            (shard.number(int(i)), int(shard.label[i]), shard.context(int(i)).tolist())
             for i in bad[:EXAMPLES]
-        ]  # fmt: skip
+        ]
         return Tally(
             last.astype(np.int64), np.bincount(row, minlength=len(last)),
             np.bincount(row, shard.length[kept], len(last)).astype(np.int64), tokens, len(shard),
@@ -354,12 +352,8 @@ def write_run(folder: Path, number: int, shard: Windows, slots: Slots, place: st
                 ids = shard.ids[ragged_indices(shard.left[some], shard.length[some])]
                 file.write(np.ascontiguousarray(ids, "<i4").data)
 
-    def write_places(path: Path) -> None:
-        with path.open("wb") as file:
-            np.save(file, at)
-
     write_whole(_run(folder, number, place), write)
-    write_whole(_places(folder, number, place), write_places)
+    write_whole(_places(folder, number, place), lambda path: _save(path, at))
 
 
 def merge_runs(folder: Path, number: int, place: str, several: Sequence[int]) -> None:
@@ -391,12 +385,13 @@ def merge_runs(folder: Path, number: int, place: str, several: Sequence[int]) ->
                 file.seek(begin + 4 * int(at[1, a]))
                 file.write(ids[ragged_indices(first[order], length[order].astype(np.int64))].data)
 
-    def write_places(path: Path) -> None:
-        with path.open("wb") as file:
-            np.save(file, at)
-
     write_whole(_run(folder, number), write)
-    write_whole(_places(folder, number), write_places)
+    write_whole(_places(folder, number), lambda path: _save(path, at))
+
+
+def _save(path: Path, at: np.ndarray) -> None:
+    with path.open("wb") as file:  # NumPy would add a suffix to a name
+        np.save(file, at)
 
 
 def has_run(folder: Path, number: int, place: str = RUNS) -> bool:

@@ -39,12 +39,7 @@ from attomaton.corpus.vocabulary import (
     outside,
     unknown_tokens,
 )
-from attomaton.corpus.windows import (
-    PART,
-    Windows,
-    nothing_left,
-    windows_from_sequences,
-)
+from attomaton.corpus.windows import PART, Windows, nothing_left, windows_from_sequences
 from attomaton.disk.doors import check_memory, is_packed
 from attomaton.disk.spool import shown
 from attomaton.disk.storage import check_file, write_whole

@@ -6,13 +6,14 @@ their context (the theorems do not speak about them) are set aside and counted, 
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.lazily import pa
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, counted, listed
 from attomaton.numerics import ragged_indices, row_pointer, scramble, unique_inverse
@@ -103,8 +104,6 @@ class Samples(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each distinct sample, its tokens in words, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         start = pa.array(self.start)
         words = self.vocabulary.column(self.token).dictionary_decode()
         return pa.table(
@@ -129,20 +128,9 @@ class Samples(Tabular):
     def take(self, chosen: Int[np.ndarray, " chosen"]) -> "Samples":
         """The samples with these indices, in this order."""
         at = ragged_indices(self.start[chosen], self.size[chosen])
-        return Samples(
-            self.vocabulary,
-            self.last[chosen],
-            self.label[chosen],
-            self.weight[chosen],
-            row_pointer(self.size[chosen]),
-            self.token[at],
-            self.count[at],
-            self.rows[chosen],
-            self.source[chosen],
-            self.set_aside,
-            self.tokens,
-            self.windows,
-        )
+        own = {x: getattr(self, x)[chosen] for x in ("last", "label", "weight", "rows", "source")}
+        start = row_pointer(self.size[chosen])
+        return replace(self, **own, start=start, token=self.token[at], count=self.count[at])
 
 
 def check_weights(weight: Float[np.ndarray, " n"]) -> None:
@@ -289,16 +277,13 @@ def _bags(
 
 def joined(several: Sequence[Samples]) -> Samples:
     """Samples of one vocabulary one after the other, nothing merged."""
-    first = several[0]
-    columns = (
-        np.concatenate([getattr(s, name) for s in several])
-        for name in ("last", "label", "weight", "size", "token", "count", "rows", "source")
-    )
-    last, label, weight, size, token, count, rows, source = columns
-    return Samples(
-        first.vocabulary, last, label, weight, row_pointer(size), token, count, rows, source,
-        first.set_aside, first.tokens, first.windows,
-    )  # fmt: skip
+
+    def all_of(name: str) -> Any:
+        return np.concatenate([getattr(s, name) for s in several])
+
+    names = ("last", "label", "weight", "token", "count", "rows", "source")
+    columns = {name: all_of(name) for name in names}
+    return replace(several[0], start=row_pointer(all_of("size")), **columns)
 
 
 def merge_samples(s: Samples) -> Samples:
@@ -318,11 +303,9 @@ def merge_samples(s: Samples) -> Samples:
     new = np.ones(len(s), bool)
     new[here[differs == 0]] = False
     head = np.flatnonzero(new)
-    merged = s.take(head)
-    merged = Samples(
-        merged.vocabulary, merged.last, merged.label, np.add.reduceat(s.weight, head), merged.start,
-        merged.token, merged.count, np.add.reduceat(s.rows, head),
-        np.minimum.reduceat(s.source, head), s.set_aside, s.tokens, s.windows,
+    merged = replace(
+        s.take(head), weight=np.add.reduceat(s.weight, head), rows=np.add.reduceat(s.rows, head),
+        source=np.minimum.reduceat(s.source, head),
     )  # fmt: skip
     return merged.take(np.lexsort((merged.source, merged.label, merged.last)))
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import pa, pq
 from attomaton.disk.storage import check_file, write_whole
 from attomaton.errors import UsageError
 
@@ -109,10 +110,7 @@ def write_sessions(
 
     def write(work: Path) -> None:
         if suffix == ".parquet":
-            import pyarrow as pa
-            from pyarrow import parquet
-
-            parquet.write_table(pa.table(columns), work)
+            pq.write_table(pa.table(columns), work)
             return
         with work.open("w", encoding="utf-8", newline="") as file:
             if context is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.lazily import pa, pc, pq
 from attomaton.corpus.text import decoded
 from attomaton.disk.doors import check_memory, data_stream, opened
 from attomaton.disk.pages import Taken, check_pages, read_footer
@@ -13,21 +14,17 @@ from attomaton.errors import DataError
 
 MOST_ROWS = 1 << 31  # of a Parquet file: a small file may claim to hold any number
 LONGEST = 1 << 26  # characters of a text in a table, or of a line
-TOGETHER = (
-    1 << 26
-)  # bytes of texts that are decoded together where their lengths are not known before
+# Bytes of texts that are decoded together where their lengths are not known before
+TOGETHER = 1 << 26
 
-Choose = Callable[
-    [list[str]], Collection[str]
-]  # which of the columns found are needed, or an error
+# Which of the columns found are needed, or an error
+Choose = Callable[[list[str]], Collection[str]]
 
 
 def parquet_table(path: Path, choose: Choose) -> tuple[Any, list[str]]:
     """The chosen columns of a Parquet file, its texts as numbers in dictionaries; and the names of all columns."""
-    from pyarrow import parquet
-
     with opened(path, links=True) as raw:
-        with parquet.ParquetFile(raw) as file:
+        with pq.ParquetFile(raw) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
         if not 0 <= rows <= MOST_ROWS:
             raise DataError(f"claims to hold {rows:,} events.")
@@ -48,11 +45,8 @@ def parquet_table(path: Path, choose: Choose) -> tuple[Any, list[str]]:
 
 def first_rows(path: Path, rows: int) -> Any:
     """The first rows of a Parquet file, of those columns of plain values that take little memory."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     with opened(path, links=True) as raw:
-        with parquet.ParquetFile(raw) as file:
+        with pq.ParquetFile(raw) as file:
             schema = file.schema_arrow
         flat = [
             x for x in schema if schema.names.count(x.name) == 1 and not pa.types.is_nested(x.type)
@@ -86,18 +80,13 @@ def first_rows(path: Path, rows: int) -> Any:
 
 
 def _parquet(raw: Any, texts: list[str]) -> Any:
-    from pyarrow import parquet
-
-    return parquet.ParquetFile(raw, read_dictionary=texts, page_checksum_verification=True)
+    return pq.ParquetFile(raw, read_dictionary=texts, page_checksum_verification=True)
 
 
 def _in_pieces(path: Path, raw: Any, wanted: list[str], longest: int) -> Any:
     """A table whose texts say how they begin like the ones before them: few rows at a time, and what they take."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     size, held, batches = raw.seek(0, 2), 0, []
-    with parquet.ParquetFile(raw, page_checksum_verification=True) as file:
+    with pq.ParquetFile(raw, page_checksum_verification=True) as file:
         rows = max(1, min(1 << 16, TOGETHER // longest))
         for batch in file.iter_batches(rows, columns=wanted, use_threads=False):
             batches.append(batch)
@@ -109,9 +98,6 @@ def _in_pieces(path: Path, raw: Any, wanted: list[str], longest: int) -> Any:
 
 def _check_texts(path: Path, table: Any, size: int) -> None:
     """Refuse texts that are too long, or too many once each stands in its row."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     needed = 0
     for name in table.column_names:
         for chunk in table[name].chunks:
@@ -131,8 +117,6 @@ def _check_texts(path: Path, table: Any, size: int) -> None:
 
 
 def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     tests = (
         pa.types.is_string,
@@ -165,7 +149,6 @@ def csv_table(path: Path, parse: Any, choose: Choose) -> tuple[Any, list[str]]:
 
 def as_text(columns: list[str]) -> Any:
     """Columns as text first: a guessed type would turn the words NA and 1.0 into something else."""
-    import pyarrow as pa
     from pyarrow import csv
 
     return csv.ConvertOptions(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
+from attomaton.base.lazily import pa, pc
 from attomaton.errors import DataError, counted, listed, visible
 
 SAMPLE = 1000  # rows that the form of a column is chosen by
@@ -66,8 +67,6 @@ def read_times(column: Any, name: str, dates: str | None = None) -> list[Times]:
     `dates` says what comes first where a date begins with two small numbers. Rows that are unlike the rest, in a column
     that is mostly times, are refused; so are days that no calendar has.
     """
-    import pyarrow.compute as pc
-
     some = column.slice(0, SAMPLE)
     fits = {layout: pc.sum(pc.match_substring_regex(some, form)).as_py() or 0
             for layout, form in _FORMS.items()}  # fmt: skip
@@ -122,9 +121,6 @@ def _unlike(column: Any, name: str, rows: Int[np.ndarray, " faults"], rest: str)
 
 def _whole(text: Any) -> Int[np.ndarray, " rows"]:
     """Digits as numbers; 0 where there are none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     filled = pc.if_else(pc.equal(text, ""), "0", text)
     return filled.cast(pa.int64()).to_numpy(zero_copy_only=False)
 
@@ -155,8 +151,6 @@ def _days(
 
 def _clock(found: dict[str, Any], column: Any, name: str) -> tuple[Int[np.ndarray, " rows"], str]:
     """Nanoseconds since midnight in Greenwich, and how the time of day is written."""
-    import pyarrow.compute as pc
-
     for field, rest in (("hour", "others have a time of day"), ("zone", "others have a zone"),
                         ("half", "others have AM or PM")):  # fmt: skip
         if field in found:

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.disk.formats import (
-    to_json,
-)
+from attomaton.base.lazily import pa, pc
+from attomaton.disk.formats import to_json
 from attomaton.errors import DataError, UsageError, closest, counted, cut, listed, visible
 
 Label = str | int
@@ -112,14 +111,10 @@ class Vocabulary(Sequence[Label]):
 
         Where some labels are words and some are numbers, all are text; a number that is also a word stands in brackets.
         """
-        import pyarrow as pa
-
         return pa.DictionaryArray.from_arrays(pa.array(ids, pa.int32()), self._column)
 
     @cached_property
     def _column(self) -> Any:
-        import pyarrow as pa
-
         labels: list[Label] = list(self.labels)
         if {*map(type, labels)} == {str, int}:
             labels = [
@@ -134,9 +129,6 @@ class Vocabulary(Sequence[Label]):
         >>> Vocabulary(["tea", 7, "7"]).column_ids(pa.array(["7", "soup", "tea"])).tolist()
         [2, -1, 0]
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         values, ids = self._values[pa.types.is_integer(labels.type)]
         at = pc.index_in(labels.cast(values.type), value_set=values).fill_null(-1).to_numpy()
         return ids[at]
@@ -144,8 +136,6 @@ class Vocabulary(Sequence[Label]):
     @cached_property
     def _values(self) -> list[tuple[Any, np.ndarray]]:
         """The words and the numbers as Arrow columns, each with its ids and −1 behind them."""
-        import pyarrow as pa
-
         found = []
         for kind, coded in ((str, pa.string()), (int, pa.int64())):
             at = [i for i, x in enumerate(self.labels) if isinstance(x, kind)]

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.lazily import pa
 from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.samples import (
@@ -100,8 +101,6 @@ class Windows(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each context, in the order of the corpus, its tokens in words, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         words = self.vocabulary.column(self.ids[ragged_indices(self.left, self.length)])
         start = pa.array(row_pointer(self.length))
         return pa.table(
@@ -118,6 +117,11 @@ class Windows(Tabular):
         source = self.source[i]
         return int(source if self.numbers is None else self.numbers[source])
 
+    def context(self, i: int) -> Int[np.ndarray, " tokens"]:
+        """The tokens of context `i`."""
+        begin = int(self.left[i])
+        return self.ids[begin : begin + int(self.length[i])]
+
     def place(self, i: int) -> str:
         """Where window `i` stands in its file, in words."""
         return f"{self.noun} {self.number(i)}"
@@ -132,7 +136,7 @@ class Windows(Tabular):
         return source if self.starts is None else np.searchsorted(self.starts, source, "right") - 1
 
     def _in_words(self, i: int) -> str:
-        words = [self.vocabulary[x] for x in self.ids[self.left[i] : self.left[i] + self.length[i]]]
+        words = [self.vocabulary[x] for x in self.context(i)]
         return f"{self.place(i)}: label {self.vocabulary[self.label[i]]!r}, tokens {words}"
 
     def samples(self, rows: Int[np.ndarray, " rows"] | None = None, merge: bool = True) -> Samples:

@@ -17,6 +17,7 @@ from xml.parsers import expat
 
 import numpy as np
 
+from attomaton.base.lazily import pa
 from attomaton.corpus.tables import LONGEST
 from attomaton.corpus.text import BLOCK
 from attomaton.disk.doors import check_memory, data_stream
@@ -37,8 +38,6 @@ def xes_table(path: Path, choose: Callable[[list[str]], Collection[str]]) -> tup
 
     Times that some events lack are no column to go by: such a log stays in its own order.
     """
-    import pyarrow as pa
-
     keys = _Keys()
     _walk(path, keys)
     keys.count()
@@ -57,9 +56,8 @@ class _Keys:
 
     def __init__(self) -> None:
         self.seen: dict[str, int] = {}
-        self.kinds: dict[
-            tuple[str, ...], int
-        ] = {}  # events not counted yet, by the attributes they have
+        # Events not counted yet, by the attributes they have
+        self.kinds: dict[tuple[str, ...], int] = {}
         self.above: dict[str, None] = {}  # of traces
         self.events = 0
 
@@ -122,8 +120,6 @@ class _Columns:
         return code
 
     def column(self, key: str) -> Any:
-        import pyarrow as pa
-
         code = np.frombuffer(self.codes[key], dtype=np.int32)
         texts = pa.array(list(self.texts[key]), pa.large_string())
         coded = pa.array(np.maximum(code, 0), mask=code < 0)

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from attomaton.base.lazily import pa
 from attomaton.errors import DataError, UsageError, size_text
 
 MEMORY = "ATTOMATON_MEMORY"  # GB that a file may take; whoever sets it knows the file
 FLOOR = 1 << 28  # bytes any file may take in memory, however small it is
 GROWTH = 16  # how many times its own size a larger one may take
-UNPACKED = (
-    100  # how many times its own size a compressed one may become; logs come to a few dozen times
-)
+# How many times its own size a compressed one may become; logs come to a few dozen times
+UNPACKED = 100
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # what is unpacked, by its first bytes
 PATIENCE = 60.0  # seconds that a pipe may be without anyone who writes to it
 _KINDS = (
@@ -220,8 +220,6 @@ class _Unpacked(io.RawIOBase):
     """A compressed file as what it holds; one that becomes far larger than files do is refused."""
 
     def __init__(self, path: Path, file: io.BufferedReader, kind: str):
-        import pyarrow as pa
-
         seen = os.fstat(file.fileno())
         size = seen.st_size if stat.S_ISREG(seen.st_mode) else None
         self._path, self._size, self._done = path, size, 0

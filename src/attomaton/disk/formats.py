@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from attomaton.base.lazily import pa, pq
 from attomaton.disk.doors import check_memory, enough_memory, opened
 from attomaton.disk.pages import Taken, check_pages, read_footer
 from attomaton.errors import DataError, as_text, listed, visible
@@ -202,9 +203,6 @@ def _strange(path: Path, value: Any, what: str) -> DataError:
 
 def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP) -> None:
     """Write columns of one length as Parquet, `group` rows to be read together."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with _new(path), path.open("xb") as file:  # whose name need not be text, as Arrow would have it
         pq.write_table(
             pa.table(dict(columns)),
@@ -224,8 +222,6 @@ def read_rows(
 
     Files are sorted by `key`, so that whole groups of rows can be passed over unread.
     """
-    import pyarrow as pa
-
     tables, taken = [], Taken()
     for path in paths:
         table = _read_groups(path, names, key, wanted, taken)
@@ -250,9 +246,6 @@ def read_rows(
 
 def read_table(path: Path) -> Any:
     """All of a Parquet file, as a table of Arrow whose texts and lists are sound."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         with opened(path) as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             _check_size(path, file)
@@ -270,9 +263,6 @@ def _read_groups(
     path: Path, names: Sequence[str], key: str, wanted: np.ndarray | None, taken: Taken
 ) -> Any:
     """The named columns of those groups of rows that may hold a wanted key."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         with opened(path) as raw:
             content = pa.BufferReader(pa.py_buffer(mmap(raw.fileno(), 0, prot=PROT_READ)))
@@ -302,8 +292,6 @@ def _check_size(path: Path, file: Any) -> None:
 
 def _check_column(path: Path, name: str, column: Any) -> None:
     """Refuse a column that holds anything but finite numbers, or lists of integers, in every row."""
-    import pyarrow as pa
-
     kind, whole = column.type, pa.types.is_signed_integer
     lists = pa.types.is_large_list(kind) and whole(kind.value_type)
     if not (lists or whole(kind) or pa.types.is_floating(kind)):
@@ -317,8 +305,6 @@ def _check_column(path: Path, name: str, column: Any) -> None:
 
 
 def _to_numpy(name: str, column: Any) -> Iterator[tuple[str, np.ndarray]]:
-    import pyarrow as pa
-
     if pa.types.is_large_list(column.type):
         # By hand: `flatten` and `value_lengths` would load all of Arrow's compute functions.
         at = column.offsets.to_numpy()

@@ -24,9 +24,8 @@ class Kind:
     numbered: str = ""
     inner: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()  # patterns of what is needed for the work alone
-    pieces: tuple[
-        str, ...
-    ] = ()  # of finished pieces of it: nobody throws them away without being told to
+    # Of finished pieces of it: nobody throws them away without being told to
+    pieces: tuple[str, ...] = ()
     reads: tuple[int, ...] = ()  # earlier versions that are still read
     grows: bool = False  # filled where it lies: its manifest lists all of it only when it has ended
 

@@ -5,7 +5,7 @@ is missing or not of its kind is refused by name. Two words about fields: a name
 is written without it, and a field declared `= absent()` is not written at all while it is None.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -117,8 +117,4 @@ def _filled(kind: Any, value: Mapping[str, Any], place: str, wrong: list[str]) -
 @cache
 def _forms(kind: Any) -> tuple[tuple[Field, Any], ...]:
     hints = get_type_hints(kind)
-    return tuple((one, hints[one.name]) for one in _given(kind))
-
-
-def _given(kind: Any) -> Iterator[Field]:
-    return (one for one in fields(kind) if one.init)
+    return tuple((one, hints[one.name]) for one in fields(kind) if one.init)

@@ -22,13 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.disk.formats import (
-    read_checkpoint,
-    read_json,
-    to_json,
-    write_arrays,
-    write_json,
-)
+from attomaton.disk.formats import read_checkpoint, read_json, to_json, write_arrays, write_json
 from attomaton.disk.holdings import (
     CONFIG_FILE,
     CREATE,
@@ -54,14 +48,7 @@ from attomaton.disk.ledger import Ledger, command, last_command, read_ledger
 from attomaton.disk.locks import hold, is_locked, only_one
 from attomaton.disk.manifest import MANIFEST, check_manifest, write_manifest
 from attomaton.disk.records import absent, read_record
-from attomaton.errors import (
-    AttomatonError,
-    DataError,
-    StorageError,
-    UsageError,
-    listed,
-    visible,
-)
+from attomaton.errors import AttomatonError, DataError, StorageError, UsageError, listed, visible
 
 UNFINISHED = ".unfinished-"  # in the name of a folder that is being filled in one go
 _passing: dict[Path, "Identity | None"] = {}  # what it writes under temporary names; of files, None

@@ -40,9 +40,8 @@ class Cluster:
             raise UsageError("the ray engine needs Ray; install attomaton[ray].") from missing
         self._ray, self._memory = ray, memory
         self._watch: _Watch | None = None
-        self._joined = (
-            address is None and ray.is_initialized()
-        )  # the caller's own: used and left as it is
+        # The caller's own: used and left as it is
+        self._joined = address is None and ray.is_initialized()
         init = partial(
             ray.init, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False
         )
@@ -56,9 +55,7 @@ class Cluster:
             try:
                 with _own_signals():
                     init(
-                        num_cpus=self.workers,
-                        include_dashboard=False,
-                        _temp_dir=self._watch.folder,
+                        num_cpus=self.workers, include_dashboard=False, _temp_dir=self._watch.folder
                     )
             except Exception as error:
                 # Of whatever class: Ray has none for a cluster that does not start.
@@ -131,9 +128,8 @@ class Cluster:
 
 def _in_folder(folder: str, work: Work, *given: Any) -> Any:
     """Do work where the driver stands: workers of a cluster that was there before stand elsewhere."""
-    with suppress(
-        OSError
-    ):  # a node without that folder can still do what names no file relative to it
+    # A node without that folder can still do what names no file relative to it.
+    with suppress(OSError):
         os.chdir(folder)
     return work(*given)
 

@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.lazily import pa, pc, pq
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.contexts import Read, Rows, context_rows, read_cells
 from attomaton.corpus.files import identity
+from attomaton.corpus.shards import in_order
 from attomaton.disk.formats import ROW_GROUP
 from attomaton.disk.holdings import KIND_FILE
 from attomaton.disk.storage import check_file, is_folder, write_whole
@@ -116,7 +118,7 @@ def answer_file(
             raise UsageError(f"{out}: is the file that is read; name another one.")
     kind = ".jsonl" if out is None else out.suffix.lower()
     engine = engine or Here()
-    where, sign = str(model.resolve()), _sign(model)
+    where, sign = str(model.resolve()), identity(model / KIND_FILE)
     # What is wrong with a model is said before anything is read; workers open it themselves.
     door = _found(where, sign)
     counts = Tally()
@@ -160,13 +162,9 @@ def _answers(
             some[i] = replace(rows, cells=())
             yield Task(i, (rows, not i))
 
-    found: dict[int, tuple[Any, Tally]] = {}
-    following = 0
-    for number, answer in engine.run(answer_piece, tasks(), *how):
-        found[number] = answer
-        while following in found:  # written while others are still at work
-            yield (*found.pop(following), some.pop(following))
-            following += 1
+    # Written while others are still at work.
+    for i, answer in enumerate(in_order(engine.run(answer_piece, tasks(), *how))):
+        yield (*answer, some.pop(i))
 
 
 def _ahead(read: Iterator[Rows]) -> Iterator[Rows]:
@@ -184,13 +182,9 @@ def _write(path: Path, kind: str, pieces: Iterator[Any]) -> None:
             for text in pieces:
                 file.write(_taken(text))
         return
-    from pyarrow import parquet
-
     first = next(pieces)  # of no rows it is an error
     with path.open("wb") as file:
-        writer = parquet.ParquetWriter(
-            file, first.schema, compression="zstd", write_page_checksum=True
-        )
+        writer = pq.ParquetWriter(file, first.schema, compression="zstd", write_page_checksum=True)
         try:
             for table in chain([first], pieces):
                 writer.write_table(table, row_group_size=ROW_GROUP)
@@ -218,15 +212,16 @@ def answer_piece(
     payload: tuple[Rows, bool],
 ) -> tuple[Any, Tally]:
     """Some rows answered, as they are to be written (`kind`; the first piece of a CSV has the header), and counted."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rows, first = payload
     by = _opened(model, sign, shared, asked.sure)
     by_limit = isinstance(by, _Limit)
     read = read_cells(rows, by.automaton.limit.graph.vocabulary if by_limit else by.vocabulary)
     n, faults = len(rows.cells), read.faults
-    table = _by_limit(by, read, asked) if by_limit else _by_predictor(by, read, asked)
+    answer = _by_limit if by_limit else _by_predictor
+    # Where nothing is asked, one context is, for the names and kinds of the columns.
+    empty = not len(read.length)
+    one = Read(np.zeros(1, np.int64), np.ones(1, np.int64), {}, {})
+    table = answer(by, one, asked).slice(0, 0) if empty else answer(by, read, asked)
     judged = [_count(pc.equal(table["status"], x)) if by_limit else 0 for x in VERDICTS]
     strange = _count(pc.greater(pc.list_value_length(table["unknown"]), 0))
     answered = len(read.length) - table["prediction"].null_count
@@ -269,8 +264,6 @@ def _taken(text: bytes | Path) -> bytes:
 
 
 def _count(which: Any) -> int:
-    import pyarrow.compute as pc
-
     return pc.sum(which).as_py() or 0
 
 
@@ -310,22 +303,10 @@ def _found(model: str, sign: object) -> Any:
     return ModelFolder(model)
 
 
-def _sign(model: Path) -> object:
-    return identity(model / KIND_FILE)
-
-
 def _by_limit(by: _Limit, read: Read, asked: Asked) -> Any:
-    if not len(read.length):  # of which nothing is asked, for the names and kinds of the columns
-        one = Read(np.zeros(1, np.int64), np.ones(1, np.int64), {}, {})
-        return _by_limit(by, one, asked).slice(0, 0)
     automaton = by.automaton
     answers = answer_many(
-        automaton.limit,
-        read.ids,
-        read.length,
-        asked.radius,
-        unknown=read.unknown(),
-        reach=by.reach,
+        automaton.limit, read.ids, read.length, asked.radius, unknown=read.unknown(), reach=by.reach
     )
     answers = with_reasons(answers) if asked.explain else answers
     errors = by.errors if asked.sure else None
@@ -336,15 +317,11 @@ def _by_limit(by: _Limit, read: Read, asked: Asked) -> Any:
 
 def _by_predictor(predictor: Any, read: Read, asked: Asked) -> Any:
     """The answers of a predictor, all of a piece at once."""
-    import pyarrow as pa
 
     from attomaton.predictor.many import likeliest
     from attomaton.predictor.reasons import taken_as
 
     n = len(read.length)
-    if not n:  # of which nothing is asked, for the names and kinds of the columns
-        one = Read(np.zeros(1, np.int64), np.ones(1, np.int64), {}, {})
-        return _by_predictor(predictor, one, asked).slice(0, 0)
     # One more than asked for: the best that has a name may come after *any word never seen*.
     found = likeliest(
         predictor, read.ids, read.length, read.outside, max(asked.top, 1) + 1, asked.backoff

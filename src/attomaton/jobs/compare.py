@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from attomaton.claims.comparison import Comparison, Trained, compare
-from attomaton.claims.margins import strict_edges
 from attomaton.corpus.reading import OPTIONS, Reading
 from attomaton.disk.formats import AGAIN, read_arrays, read_toml
 from attomaton.disk.records import read_record
@@ -133,7 +132,7 @@ def _layers(run: _Run, limit: Limit) -> list[Trained]:
     learned = np.atleast_2d(state["learned"])
     if "scores" not in state:
         params = np.stack([_scores(limit, table, W) for W in params])
-    strict = len(strict_edges(graph))
+    strict = int(graph.strict.sum())
     if params.shape != (seeds, len(graph.pair_last)) or learned.shape != (seeds, strict):
         raise DataError(f"{path}: its arrays do not fit the data; {AGAIN}.")
     named = optimizer_text(str(run.config.get("optimizer")), run.config.get("eps"))

@@ -113,32 +113,28 @@ def _page(text: dict[str, str], views: list[GraphView], pictures: dict[str, str]
             "(hard), then mixes those that are tied (soft). Both parts are computed exactly and "
             "certified below.",
             "code": text["limit"],
-        }
-    ]
-    for i, view in enumerate(views):
-        sections.append(
+        },
+        *(
             {
-                "heading": f"After “{view.last}”",
+                "heading": f"After “{x.last}”",
                 "svg": pictures.get(f"graph-{i}"),
-                "code": graph_text(view),
+                "code": graph_text(x),
             }
-        )
-    sections.append(
+            for i, x in enumerate(views)
+        ),
         {
             "heading": "Training approaches it",
             "text": "The real layer, trained by gradient descent from five random starts, measured "
             "against the limit that theory computed without it.",
             "svg": pictures.get("training"),
             "code": text["training"],
-        }
-    )
-    sections.append(
+        },
         {
             "heading": "A prediction explained",
             "svg": pictures.get("prediction"),
             "code": text["explanation"],
-        }
-    )
+        },
+    ]
     footer = f"attomaton {environment()['attomaton']} · {command()}"
     return page(
         "What self-attention learns from a café counter",

@@ -89,17 +89,26 @@ def dynamics_run(
             ledger=work, save=lambda piece, run: _keep_level(kept, piece.name, run), progress=progress,
         )  # fmt: skip
         runs = dict(zip(levels, found, strict=True))
-        summary = _whole_summary(name, classes, eta_y, eta_z, runs, out)
-        for level, own in settings.items():
-            summary["levels"][level]["settings"] = own
-        each = {f"{level}.{k}": v for level, own in settings.items() for k, v in own.items()}
-        config = {
+        rates = {"eta_y": eta_y, "eta_z": eta_z}
+        size = (eta_y, classes.K, classes.M)
+        summary = {
             "classes": name,
-            "level": ",".join(levels),
-            "eta_y": eta_y,
-            "eta_z": eta_z,
-            **options,
+            "K": classes.K,
+            "M": classes.M,
+            **rates,
+            "conditions": conditions(classes, eta_y),
+            "predicted": {
+                "scanning_end": float(scanning_end(*size)),
+                "transition": float(gain_transition(*size)),
+                "snapping_start": float(snapping_start(*size)),
+            },
+            "levels": {
+                level: {**_summary(run), "settings": settings[level]} for level, run in runs.items()
+            },
+            "run": str(out),
         }
+        each = {f"{level}.{k}": v for level, own in settings.items() for k, v in own.items()}
+        config = {"classes": name, "level": ",".join(levels), **rates, **options}
         provenance(work, {**config, **each}, summary)
         write_text(work / CLASSES, classes_text(classes))
         for level, run in runs.items():
@@ -137,38 +146,12 @@ def _kept_level(kept: Checkpoint, level: str, classes: SequenceClasses) -> Dynam
     return Dynamics(level, classes, eta_y, eta_z, t, z, records, status, seconds)
 
 
-def _whole_summary(
-    name: str,
-    classes: SequenceClasses,
-    eta_y: float,
-    eta_z: float,
-    runs: dict[str, Dynamics],
-    out: Path | str,
-) -> dict[str, Any]:
-    return {
-        "classes": name,
-        "K": classes.K,
-        "M": classes.M,
-        "eta_y": eta_y,
-        "eta_z": eta_z,
-        "conditions": conditions(classes, eta_y),
-        "predicted": {
-            "scanning_end": float(scanning_end(eta_y, classes.K, classes.M)),
-            "transition": float(gain_transition(eta_y, classes.K, classes.M)),
-            "snapping_start": float(snapping_start(eta_y, classes.K, classes.M)),
-        },
-        "levels": {level: _summary(run) for level, run in runs.items()},
-        "run": str(out),
-    }
-
-
 def _summary(run: Dynamics) -> dict[str, Any]:
+    common = run.attention[:, -1][..., run.classes.common]
     return {
         "status": list(run.status),
         "entropy": run.entropy[:, -1].mean(axis=-1),
-        "common_attention": run.attention[:, -1][..., run.classes.common]
-        .sum(axis=-1)
-        .mean(axis=-1),
+        "common_attention": common.sum(axis=-1).mean(axis=-1),
         "phases": [asdict(phases) for phases in measure_phases(run)],
         "seconds": dict(run.seconds),
     }

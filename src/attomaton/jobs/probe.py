@@ -267,11 +267,10 @@ def _retrieved(
 
 
 def _notes(usable: np.ndarray, unknown: int) -> tuple[str, ...]:
-    notes = []
-    if unknown:
-        left = int((~usable).sum())
-        notes.append(
-            f"The model does not know {counted(unknown, 'token')} of the corpus; "
-            f"{counted(left, 'context')} were left out."
-        )
-    return tuple(notes)
+    if not unknown:
+        return ()
+    left = counted(int((~usable).sum()), "context")
+    said = (
+        f"The model does not know {counted(unknown, 'token')} of the corpus; {left} were left out."
+    )
+    return (said,)

@@ -57,15 +57,9 @@ def probe_run(
         if exam is not None:
             save_model(exam.limit, work / "model", {"data": str(corpus)})
             if kept is not None:
-                w = exam.windows
-                ids = [w.ids[w.left[row] : w.left[row] + w.length[row]] for row in exam.rows[some]]
+                ids = [exam.windows.context(row) for row in exam.rows[some]]
                 write_texts(work, texts_of(exam.limit, ids), kept)
-        _show(
-            work,
-            "probe",
-            lambda: probe_figure(found),
-            lambda svg, footer: probe_page(found, 20, svg, footer),
-        )
+        _show(work, "probe", found, probe_figure, probe_page)
     return found, place.replaced
 
 
@@ -84,39 +78,29 @@ def snap_run(
     found = snap_models(checkpoints, corpus, reading, asked, progress)
     with new_folder(place, "snap") as work:
         _tell(work, [str(x) for x in checkpoints], corpus, reading, asked, found)
-        _show(
-            work,
-            "snap",
-            lambda: snap_figure(found),
-            lambda svg, footer: snap_page(found, 20, svg, footer),
-        )
+        _show(work, "snap", found, snap_figure, snap_page)
     return found, place.replaced
 
 
 def _tell(
     work: Path, model: Any, corpus: Any, reading: Reading, asked: Asked, found: object
 ) -> None:
-    said = {
-        "model": model if isinstance(model, list) else str(model),
-        "text": corpus,
-        **reading.given,
-    }
-    said |= {"pairs": asked.pairs, "contexts": asked.contexts, "last_tokens": asked.last_tokens}
-    provenance(work, {**said, "seed": asked.seed, "precision": asked.precision}, found)
+    model = model if isinstance(model, list) else str(model)
+    said = {"model": model, "text": corpus, **reading.given, **vars(asked)}
+    provenance(work, said, found)
 
 
 def _show(
-    work: Path, name: str, draw: Callable[[], Any], page: Callable[[str | None, str], str]
+    work: Path, name: str, found: Any, draw: Callable[[Any], Any], page: Callable[..., str]
 ) -> None:
     """The page and, where matplotlib is there, its picture."""
     svg = None
     if package_version("matplotlib"):
-        drawn = draw()
+        drawn = draw(found)
         canvas.save(drawn, work / "figures", name)
         svg = canvas.to_svg(drawn)
-    write_text(
-        work / "index.html", page(svg, f"attomaton {package_version('attomaton')} · {command()}")
-    )
+    footer = f"attomaton {package_version('attomaton')} · {command()}"
+    write_text(work / "index.html", page(found, 20, svg, footer))
 
 
 def own_text(

@@ -117,14 +117,8 @@ def _reproduced(asked: tuple[str, Path, int | None, bool, bool]) -> Result:
     try:
         return _row(name, False, reproduce_run(name, folder, draws, quick, force=force))
     except AttomatonError as error:
-        title = find_preset(name)[0].title
-        return {
-            "preset": name,
-            "title": title,
-            "found": False,
-            "verdict": "error",
-            "error": str(error),
-        }
+        ended = _row(name, False, {"verdict": "error"})
+        return {**ended, "error": str(error)}
 
 
 def _row(name: str, found: bool, ended: Result) -> Result:
@@ -186,12 +180,8 @@ def _result(figure: Figure, config: _Asked, **options: Any) -> Result:
     if config.changed:
         none = Verdict.NOT_APPLICABLE.value
         rows = [{**x, **dict.fromkeys(x.keys() & {"published"})} for x in result.get("rows", ())]
-        result |= {
-            "rows": rows,
-            "verdict": none,
-            "control": none,
-            "changed": _words(config.changed),
-        }
+        changed = ", ".join(f"{name} = {value}" for name, value in config.changed.items())
+        result |= {"rows": rows, "verdict": none, "control": none, "changed": changed}
     return result
 
 
@@ -221,10 +211,6 @@ def _leave(claim: Claim, config: _Asked, result: Result, work: Path, out: Path) 
     if not undrawn:
         save(_drawing(claim.name, result), work / "figures", claim.name)
     return summary
-
-
-def _words(settings: Settings) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
 def _drawing(name: str, result: Result) -> Any:

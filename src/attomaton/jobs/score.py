@@ -1,8 +1,7 @@
 """Scoring a model on files: the data it is asked about, and those its baselines are fitted on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.readers import read_windows
@@ -83,8 +82,7 @@ def _score_predictor(
     predictor = Predictor.open(model)
     how = reading.over(as_record(ReadAs, predictor.record["reading"], model))
     train = valid = None
-    kept = predictor.record.get("data")
-    known: dict[str, Any] = kept if isinstance(kept, dict) else {}
+    known = _data(predictor)
     goes_on = bool(predictor.record.get("history"))
     usual = goes_on and not history
     if usual:
@@ -105,9 +103,7 @@ def training_windows(model: Path, predictor: Predictor) -> Windows:
     """What a predictor was tuned on, read again as it was read then."""
     record = predictor.record
     how = Reading().over(as_record(ReadAs, record["reading"], model))
-    kept = record.get("data")
-    known: dict[str, Any] = kept if isinstance(kept, dict) else {}
-    data = Path(str(known.get("train") or ""))
+    data = Path(str(_data(predictor).get("train") or ""))
     if not data.is_file():
         raise DataError(
             f"{data}: {model} was tuned on these data, which are not there now (a relative path starts at the current "
@@ -119,6 +115,12 @@ def training_windows(model: Path, predictor: Predictor) -> Windows:
         train = read_windows(data, how)
     _check_same(train, predictor, data)
     return train
+
+
+def _data(predictor: Predictor) -> Mapping[str, object]:
+    """Which files a predictor was tuned on, as far as it says so."""
+    kept = predictor.record.get("data")
+    return kept if isinstance(kept, dict) else {}
 
 
 def _going_on(

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.lazily import pa, pq
 from attomaton.base.progress import Progress, quiet
 from attomaton.disk.formats import plain, read_json, write_columns, write_json
 from attomaton.disk.holdings import clear_torn
@@ -100,7 +101,17 @@ def sweep_run(
     with only_one(out, out):
         _check_same(out, config)
         seal(out, "sweep.json")  # until it has ended the rest comes and goes
-        skipped = _do_pieces(out, cells, pieces, engine, progress, announce)
+        Ledger(out).note("resumed" if read_ledger(out) else "started", command=command())
+        clear_torn(out)
+        announce(_plan(cells, pieces, [p for p in pieces if not _there(out, p)]))
+        folder = os.path.abspath(out / "pieces")
+        _, skipped = do_pieces(
+            do_piece,
+            [WorkPiece(p.name, (folder, p), int(1e6 * memory_needed([p]))) for p in pieces],
+            lambda piece: _there(out, piece.payload[1]) or None,
+            ledger=out, engine=engine, failed=lambda fine: not fine, progress=progress,
+            words=lambda done: "pieces",
+        )  # fmt: skip
         failed = [f for p in pieces if not _there(out, p) for f in piece_failure(out, p)]
         rows = _collect(out, cells, pieces)
         clear_torn(out)
@@ -109,29 +120,6 @@ def sweep_run(
     return SweepResult(
         str(out), len(cells), failed, rows, skipped, len(pieces), config.usual, replaced
     )
-
-
-def _do_pieces(
-    out: Path,
-    cells: Sequence[Any],
-    pieces: Sequence[Piece],
-    engine: Engine | None,
-    progress: Progress,
-    announce: Callable[[str], object],
-) -> int:
-    """Do what is not done yet; how many pieces were there already."""
-    Ledger(out).note("resumed" if read_ledger(out) else "started", command=command())
-    clear_torn(out)
-    todo = [p for p in pieces if not _there(out, p)]
-    announce(_plan(cells, pieces, todo))
-    folder = os.path.abspath(out / "pieces")
-    _, skipped = do_pieces(
-        do_piece,
-        [WorkPiece(p.name, (folder, p), int(1e6 * memory_needed([p]))) for p in pieces],
-        lambda piece: _there(out, piece.payload[1]) or None,
-        ledger=out, engine=engine, failed=lambda fine: not fine, progress=progress, words=lambda done: "pieces",
-    )  # fmt: skip
-    return skipped
 
 
 def _there(out: Path, piece: Piece) -> bool:
@@ -236,9 +224,6 @@ def piece_columns(piece: Piece, dynamics: Dynamics) -> dict[str, np.ndarray | li
 
 def _collect(out: Path, cells: Sequence[Cell], pieces: Sequence[Piece]) -> int:
     """The table of all finished pieces, in the order of the cells; returns its number of rows."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     tables = list(piece_tables(out, pieces))
     if not tables:
         return 0

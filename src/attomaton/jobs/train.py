@@ -66,13 +66,7 @@ from attomaton.mechanics.experiment.arguments import (
     limit_norm,
     resolved,
 )
-from attomaton.mechanics.experiment.train import (
-    Checkpoint,
-    Training,
-    Watch,
-    metric_columns,
-    train,
-)
+from attomaton.mechanics.experiment.train import Checkpoint, Training, Watch, metric_columns, train
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 
 if TYPE_CHECKING:
@@ -109,7 +103,6 @@ def train_beside_theory(
         follow_orders,
         measure_margins,
         rulers,
-        strict_edges,
     )
 
     seeds = whole_number("seeds", seeds, least=1, most=MOST)
@@ -127,7 +120,7 @@ def train_beside_theory(
         loss_floor=limit.finite.loss_floor if loss == "log" else None,
         record=measure_margins,
         context=rulers(ends, seeds),
-        follow=(follow_orders, np.full((seeds, len(strict_edges(limit.graph))), -1, np.int32)),
+        follow=(follow_orders, np.full((seeds, int(limit.graph.strict.sum())), -1, np.int32)),
         progress=progress,
         watch=watch,
         checkpoint=checkpoint,
@@ -192,8 +185,7 @@ def train_run(
     }
     table = limit.embeddings
     given = [x for x in (start, None if table is None else table.E) if isinstance(x, np.ndarray)]
-    asked = {"samples": fingerprint(samples.vocabulary, *_bags(samples), *given), **config,
-             "versions": environment()}  # fmt: skip
+    asked = {"samples": data_fingerprint(samples, *given), **config, "versions": environment()}
     with work_folder(place, "train", asked) as work:
         kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
         run = train_beside_theory(
@@ -243,20 +235,11 @@ def _last_tokens(limit: Limit, text: str | None) -> list[int]:
     return [limit.graph.last_token(vocabulary.read(word)) for word in words]
 
 
-def _bags(samples: Samples) -> tuple[np.ndarray, ...]:
-    return (
-        samples.last,
-        samples.label,
-        samples.weight,
-        samples.start,
-        samples.token,
-        samples.count,
-    )
-
-
-def data_fingerprint(samples: Samples) -> str:
-    """What tells one data set from another: its vocabulary and its samples."""
-    return fingerprint(samples.vocabulary, *_bags(samples))
+def data_fingerprint(samples: Samples, *more: np.ndarray) -> str:
+    """What tells one data set from another: its vocabulary and its samples (and what is given besides)."""
+    s = samples
+    bags = (s.last, s.label, s.weight, s.start, s.token, s.count)
+    return fingerprint(s.vocabulary, *bags, *more)
 
 
 def run_factors(
@@ -390,9 +373,7 @@ def _local_cosines(run: Training, limit: Limit, settings: Settings) -> list[dict
         return [{} for _ in run.status]
     from attomaton.claims.local_protocol import local_cosine
 
-    params = run.W if run.W is not None else run.scores
-    assert params is not None
-    return [{"cosine_local": local_cosine(limit, x)} for x in params]
+    return [{"cosine_local": local_cosine(limit, x)} for x in run.params]
 
 
 def _standard_basis(samples: Samples, start: np.ndarray) -> Embeddings:
@@ -435,12 +416,8 @@ def _state(run: Training, limit: Limit) -> dict[str, np.ndarray]:
         return {"W": single(run.W), **head}
     assert run.scores is not None
     graph = limit.graph
-    state = {
-        "scores": single(run.scores),
-        "pair_last": graph.pair_last,
-        "pair_token": graph.pair_token,
-        **head,
-    }
+    pairs = {"pair_last": graph.pair_last, "pair_token": graph.pair_token}
+    state = {"scores": single(run.scores), **pairs, **head}
     K = len(graph.vocabulary)
     if K <= W_WIDTH and run.factors is None:
         W = np.zeros((len(run.status), K, K))

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.lazily import jax
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.cases import REALIZABLE, Given, not_applicable
 from attomaton.claims.registry import CLAIMS, Claim, find_claims
@@ -26,13 +27,7 @@ from attomaton.corpus.datasets import data_file, data_name
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.windows import Windows
-from attomaton.disk.formats import (
-    AGAIN,
-    plain,
-    write_columns,
-    write_json,
-    write_text,
-)
+from attomaton.disk.formats import AGAIN, plain, write_columns, write_json, write_text
 from attomaton.disk.ledger import command
 from attomaton.disk.provenance import environment, provenance
 from attomaton.disk.records import as_record, read_record
@@ -91,9 +86,8 @@ def verify_run(
 
 # A user's data
 
-_seen: dict[
-    str, tuple[Given | None, Assumption]
-] = {}  # the one data set this process has read last
+# The one data set this process has read last
+_seen: dict[str, tuple[Given | None, Assumption]] = {}
 
 
 def _remember(windows: Windows) -> str:
@@ -156,11 +150,7 @@ def check_claim(
 
 
 def _evidence(
-    claim: Claim,
-    quick: bool,
-    named: bool,
-    given: Given | None,
-    realizable: Assumption | None,
+    claim: Claim, quick: bool, named: bool, given: Given | None, realizable: Assumption | None
 ) -> Evidence:
     if realizable is not None:
         if claim.data is None:
@@ -182,8 +172,6 @@ def _evidence(
 
 
 def _on_gpu() -> bool:
-    import jax
-
     return jax.default_backend() == "gpu"
 
 
@@ -308,8 +296,6 @@ def _leave(work: Path, records: list[Checked], summary: Record) -> None:
 
 
 def _device() -> str:
-    import jax
-
     return ", ".join(str(d) for d in jax.devices())
 
 

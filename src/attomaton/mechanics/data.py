@@ -13,9 +13,8 @@ from jaxtyping import Float
 from attomaton.base.face import Shown
 from attomaton.errors import AssumptionError, DataError, listed
 
-INDEPENDENT = (
-    1e-10  # smallest singular value of unit rows, relative to the largest, that counts as non-zero
-)
+# Smallest singular value of unit rows, relative to the largest, that counts as non-zero
+INDEPENDENT = 1e-10
 BLOCK = 2**22  # products of a head with embeddings computed at a time
 SHORTEST, LONGEST = 1e-50, 1e50  # rows between which float64 holds products of four of them
 
@@ -25,9 +24,8 @@ class Embeddings(Shown):
     """The matrix E, one row per token: fewer dimensions than tokens, repeated and dependent rows are allowed."""
 
     E: Float[np.ndarray, "vocab width"]
-    split: int | None = (
-        None  # keys have the dimensions before it, queries those from it on; None: both have all
-    )
+    # Keys have the dimensions before it, queries those from it on; None: both have all
+    split: int | None = None
 
     def _in_short(self) -> str:
         apart = "" if self.split is None else f", split={self.split}"

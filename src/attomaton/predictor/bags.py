@@ -147,6 +147,13 @@ def blocks(windows: Windows, rows: Int[np.ndarray, " rows"], size: int = BLOCK) 
         yield bags_of(windows, rows[begin : begin + size])
 
 
+def thinned(rows: Int[np.ndarray, " rows"], most: int) -> Int[np.ndarray, " fewer"]:
+    """At most so many of the rows, evenly spread."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+
+
 def aligned(windows: Windows, vocabulary: Vocabulary) -> Windows:
     """The same windows with the ids of another vocabulary; words it does not hold get ids behind it.
 

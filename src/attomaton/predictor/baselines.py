@@ -24,7 +24,7 @@ from jaxtyping import Float
 
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.bags import Bags, blocks
-from attomaton.predictor.ngrams import NGrams, count_ngrams
+from attomaton.predictor.ngrams import NGrams, count_ngrams, token_before
 
 MUS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 THETAS = (0.0, 0.5, 1.0)
@@ -159,9 +159,7 @@ def _mixed(
 
 def _choose_discounts(baselines: Baselines, valid: Windows) -> Baselines:
     """D₂ and then D₃ of least log-loss over the whole vocabulary, on all validation windows."""
-    end = valid.left + valid.length - 1
-    before = np.where(valid.length > 1, valid.ids[np.maximum(end - 1, 0)], -1)
-    ngrams = baselines.ngrams
+    before, ngrams = token_before(valid), baselines.ngrams
     for order in (0, 1):
         losses = []
         for D in DISCOUNTS:

@@ -38,6 +38,14 @@ def places_in(keys: Int[np.ndarray, " keys"], key: Int[np.ndarray, " n"]) -> Int
     return np.where(keys[at] == key, at, -1)
 
 
+def looked_up(
+    value: Float[np.ndarray, " vocab"], x: Int[np.ndarray, " n"], other: float = 0.0
+) -> Float[np.ndarray, " n"]:
+    """The value of each id, `other` for ids outside the vocabulary."""
+    inside = (x >= 0) & (x < len(value))
+    return np.where(inside, value[np.where(inside, x, 0)], other)
+
+
 def counted(key: Int[np.ndarray, " n"], weight: Float[np.ndarray, " n"] | None = None) -> Counts:
     """The keys and their total weights (1 each where none is given)."""
     keys, index = np.unique(key, return_inverse=True)

@@ -91,7 +91,8 @@ class NextTokenPredictor(Parameters):
         `validate` is more of the same to choose settings on, a pair (X, y) where there is a y; without it some of
         the data are set apart (`said_` tells which).
         """
-        if validate is not None and y is not None and not _is_pair(validate):
+        pair = isinstance(validate, (tuple, list)) and len(validate) == 2
+        if validate is not None and y is not None and not pair:
             raise UsageError("validate: a pair (X, y) is needed, as there is a y.")
         valid = None
         if validate is not None:
@@ -183,7 +184,3 @@ class NextTokenPredictor(Parameters):
         if "predictor_" not in vars(self):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
         return self.predictor_
-
-
-def _is_pair(given: Any) -> bool:
-    return isinstance(given, (tuple, list)) and len(given) == 2

@@ -61,7 +61,11 @@ def _behind(
     at = after(train, history, token)
     if kind == LEARNED:
         at = at[train.realizable[at]]
-    rows = tuple(Row(train.place(i), _context(train, i), token) for i in at[:most].tolist())
+    word = train.vocabulary
+    rows = tuple(
+        Row(train.place(i), tuple(word[x] for x in train.context(i)), token)
+        for i in at[:most].tolist()
+    )
     return Behind(kind, token, history, float(train.weight[at].sum()), rows)
 
 
@@ -83,8 +87,3 @@ def after(
             at = at[length > back]
             at = at[train.ids[train.left[at] + train.length[at] - 1 - back] == x]
     return at
-
-
-def _context(train: Windows, i: int) -> tuple[Label, ...]:
-    end = int(train.left[i] + train.length[i])
-    return tuple(train.vocabulary[x] for x in train.ids[int(train.left[i]) : end])

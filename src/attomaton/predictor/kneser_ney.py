@@ -28,7 +28,9 @@ from attomaton.disk.formats import AGAIN, expect_arrays
 from attomaton.errors import DataError
 from attomaton.numerics import ragged_indices, rising, row_pointer
 from attomaton.predictor.counts import Counts, counted, places_in
-from attomaton.predictor.ngrams import Best, first_places
+from attomaton.predictor.ngrams import Best, Ids, Numbers, first_places
+
+Recent = Int[np.ndarray, "rows tokens"]  # histories, the latest token first
 
 ORDER = 5
 USUAL = (0.5, 1.0, 1.5)  # discounts of counts 1, 2, 3 and more where counts of counts say nothing
@@ -54,9 +56,8 @@ class Level:
     """The n-grams of one order: how histories are found, and what followed them."""
 
     K: int
-    histories: Int[
-        np.ndarray, " histories"
-    ]  # (id of the shorter) · (K + 1) + older token; its place is its id
+    # (id of the shorter) · (K + 1) + older token; its place is its id
+    histories: Int[np.ndarray, " histories"]
     grams: Counts  # (id of the history) · (K + 1) + token
     windows: Float[np.ndarray, " grams"]  # how many windows each of `grams` had
 
@@ -83,34 +84,22 @@ class Level:
         owner, rows = self.grams.key // (self.K + 1), len(self.histories)
         return row_pointer(np.bincount(owner, minlength=rows))
 
-    def taken(self, count: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def taken(self, count: Numbers) -> Numbers:
         """What discounting takes away from these counts."""
         return np.minimum(count, np.array(self.discounts)[_kind(count)])
 
-    def smoothed(
-        self,
-        history: Int[np.ndarray, " n"],
-        x: Int[np.ndarray, " n"],
-        shorter: Float[np.ndarray, " n"],
-    ) -> Float[np.ndarray, " n"]:
+    def smoothed(self, history: Ids, x: Ids, shorter: Numbers) -> Numbers:
         """The p of x after histories given by id (−1: never seen), from that of the shorter ones."""
         return self.smoothed_at(history, self.places(history, x), shorter)
 
-    def places(
-        self, history: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
-    ) -> Int[np.ndarray, " n"]:
+    def places(self, history: Ids, x: Ids) -> Ids:
         """Where (history, x) stands among the n-grams, −1 where training never saw it."""
         found = np.full(len(x), -1)
         at = np.flatnonzero((history >= 0) & (x >= 0) & (x < self.K))
         found[at] = self.grams.place(history[at] * (self.K + 1) + x[at])
         return found
 
-    def smoothed_at(
-        self,
-        history: Int[np.ndarray, " n"],
-        place: Int[np.ndarray, " n"],
-        shorter: Float[np.ndarray, " n"],
-    ) -> Float[np.ndarray, " n"]:
+    def smoothed_at(self, history: Ids, place: Ids, shorter: Numbers) -> Numbers:
         """The same for n-grams whose place is known."""
         p = shorter.copy()
         at = np.flatnonzero(history >= 0)
@@ -137,7 +126,7 @@ class KneserNey:
         """The longest n-gram."""
         return len(self.levels)
 
-    def histories(self, recent: Int[np.ndarray, "rows tokens"]) -> Int[np.ndarray, "rows orders"]:
+    def histories(self, recent: Recent) -> Int[np.ndarray, "rows orders"]:
         """The id of the history of each order, −1 where training never saw it."""
         found = np.zeros((len(recent), self.order), dtype=np.int64)
         for n in range(1, self.order):
@@ -153,12 +142,7 @@ class KneserNey:
             found[:, n] = places_in(self.levels[n].histories, key)
         return found
 
-    def probabilities(
-        self,
-        recent: Int[np.ndarray, "rows tokens"],
-        row: Int[np.ndarray, " n"],
-        x: Int[np.ndarray, " n"],
-    ) -> Float[np.ndarray, "orders n"]:
+    def probabilities(self, recent: Recent, row: Ids, x: Ids) -> Float[np.ndarray, "orders n"]:
         """p_1, p_2, … of the tokens x, each after the history of its row."""
         history = self.histories(recent)
         p = np.full((self.order, len(x)), 1.0 / (self.K + 1))
@@ -166,12 +150,7 @@ class KneserNey:
             p[n] = level.smoothed(history[row, n], x, p[max(n - 1, 0)])
         return p
 
-    def of_each_order(
-        self,
-        recent: Int[np.ndarray, "rows tokens"],
-        row: Int[np.ndarray, " n"],
-        x: Int[np.ndarray, " n"],
-    ) -> "Orders":
+    def of_each_order(self, recent: Recent, row: Ids, x: Ids) -> "Orders":
         """What the models of orders 1, 2, … make of the tokens x, each after the history of its row."""
         history = self.histories(recent)
         p = np.empty((self.order, len(x)))
@@ -189,10 +168,7 @@ class KneserNey:
         return KneserNey(self.K, (*self.levels[: order - 1], self.levels[order - 1].outright))
 
     def counts(
-        self,
-        recent: Int[np.ndarray, "rows tokens"],
-        row: Int[np.ndarray, " n"],
-        x: Int[np.ndarray, " n"],
+        self, recent: Recent, row: Ids, x: Ids
     ) -> tuple[Float[np.ndarray, "orders n"], Float[np.ndarray, "orders n"]]:
         """For each order: how many windows each x had after the history of its row, and how many the history had."""
         history = self.histories(recent)[row].T
@@ -218,7 +194,7 @@ class KneserNey:
                 p[level.grams.key[grams] % (self.K + 1)] += (count - level.taken(count)) / total
         return p
 
-    def best(self, recent: Int[np.ndarray, "rows tokens"], places: int) -> Best:
+    def best(self, recent: Recent, places: int) -> Best:
         """The `places` most probable tokens after each history.
 
         What never followed a history keeps the order of the shorter one: the best are among what followed and the best
@@ -340,7 +316,7 @@ class KneserNey:
 
 def histories_of(
     windows: Windows, rows: Int[np.ndarray, " rows"] | None = None, tokens: int = ORDER - 1
-) -> Int[np.ndarray, "rows tokens"]:
+) -> Recent:
     """The last tokens of these windows (all of them without `rows`), the latest first, −1 where there are no more."""
     length, left = (v if rows is None else v[rows] for v in (windows.length, windows.left))
     back = np.arange(tokens)
@@ -397,7 +373,7 @@ def choose_order(model: KneserNey, windows: Windows, near: float = 0.001) -> int
     return int(np.flatnonzero(loss <= loss.min() * (1 + near))[0]) + 1
 
 
-def discounts_of(count: Float[np.ndarray, " n"]) -> Discounts:
+def discounts_of(count: Numbers) -> Discounts:
     r"""$D_k = k - (k + 1) Y n_{k+1}/n_k$ with $Y = n_1/(n_1 + 2 n_2)$, the usual ones where that makes no sense.
 
     >>> discounts_of(np.array([1.0] * 6 + [2.0] * 3 + [3.0] * 2 + [4.0])).one
@@ -413,12 +389,12 @@ def discounts_of(count: Float[np.ndarray, " n"]) -> Discounts:
     return Discounts(*np.where((D > 0) & (k > D), D, USUAL).tolist())
 
 
-def _kind(count: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+def _kind(count: Numbers) -> Ids:
     """0 for counts of about 1 (and 0, which loses nothing), 1 for those of about 2, 2 for more."""
     return (count >= 1.5).astype(np.int8) + (count >= 2.5)
 
 
-def _table(name: str, key: Int[np.ndarray, " n"], K: int, rows: int) -> dict[str, np.ndarray]:
+def _table(name: str, key: Ids, K: int, rows: int) -> dict[str, np.ndarray]:
     """Sorted keys (row · (K + 1) + token) as where each row begins, and the tokens."""
     row, token = np.divmod(key, K + 1)
     start = row_pointer(np.bincount(row, minlength=rows))
@@ -426,9 +402,7 @@ def _table(name: str, key: Int[np.ndarray, " n"], K: int, rows: int) -> dict[str
     return {f"{name}_start": start.astype(small), f"{name}_token": token.astype(np.int32)}
 
 
-def _read_table(
-    path: Path, arrays: Mapping[str, np.ndarray], name: str, K: int, rows: int
-) -> Int[np.ndarray, " n"]:
+def _read_table(path: Path, arrays: Mapping[str, np.ndarray], name: str, K: int, rows: int) -> Ids:
     expect_arrays(
         path, arrays, {f"{name}_start": ("i", (rows + 1,)), f"{name}_token": ("i", (None,))}
     )
@@ -443,11 +417,11 @@ def _read_table(
     return key
 
 
-def _kept(count: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def _kept(count: Numbers) -> Numbers:
     return count.astype(np.float32).astype(np.float64)
 
 
-def _narrow(count: Float[np.ndarray, " n"]) -> np.ndarray:
+def _narrow(count: Numbers) -> np.ndarray:
     """Counts in the narrowest type that holds them."""
     whole = (count == np.floor(count)).all()
     for kind in (np.uint8, np.uint16) if whole else ():

@@ -33,12 +33,7 @@ from attomaton.disk.formats import (
 from attomaton.disk.records import absent, as_record
 from attomaton.disk.storage import check_folder, check_place, new_folder
 from attomaton.errors import DataError, counted, whole_number
-from attomaton.mechanics.theory.automaton import (
-    NOT_A_TOKEN,
-    SUGGESTED,
-    Unknown,
-    expect_generator,
-)
+from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, SUGGESTED, Unknown, expect_generator
 from attomaton.numerics import rising, row_pointer
 from attomaton.predictor.backoff import FAR, Gate, Mixture, reach
 from attomaton.predictor.bags import Bags, bag_of
@@ -451,12 +446,7 @@ class Predictor(Shown):
             _read_prior(folder / "prior.safetensors", chosen, K),
             _read_corrections(folder / "pairs.safetensors", K),
             Baselines(
-                ngrams,
-                a["recency"],
-                settings.mu,
-                settings.frequency,
-                settings.theta,
-                settings.mix,
+                ngrams, a["recency"], settings.mu, settings.frequency, settings.theta, settings.mix
             ),
             Gate(a["inside"], kept.gate.overall, a["gate"], tuple(a["gate_held"].tolist())),
             record,

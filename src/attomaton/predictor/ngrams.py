@@ -19,7 +19,10 @@ from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import ragged_indices, row_pointer, sorted_unique
-from attomaton.predictor.counts import Counts, counted, pair_key
+from attomaton.predictor.counts import Counts, counted, looked_up, pair_key
+
+Ids = Int[np.ndarray, " n"]
+Numbers = Float[np.ndarray, " n"]
 
 HALF = 0.5  # what every word, seen or not, is counted on top
 SLACK = 4  # cells of a table for each number in it, up to which its rows are sorted one by one
@@ -42,31 +45,25 @@ class NGrams:
     three: Counts
     discounts: tuple[float, float] = (0.8, 0.8)  # D_2, D_3
 
-    def counted_after(
-        self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def counted_after(self, q: Ids, x: Ids) -> Numbers:
         """c(q, x)."""
         return self.two.of(pair_key(self.K, q, x))
 
-    def followed(self, q: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    def followed(self, q: Ids) -> Bool[np.ndarray, " n"]:
         """Whether anything followed q in training; where nothing did, p₂ is p₁."""
-        return _at(self._after[0], q) > 0
+        return looked_up(self._after[0], q) > 0
 
-    def unigram(self, x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def unigram(self, x: Ids) -> Numbers:
         """p₁; an id outside the vocabulary stands for any word never seen."""
-        inside = (x >= 0) & (x < self.K)
-        count = np.where(inside, self.one[np.where(inside, x, 0)], 0.0)
-        return (count + HALF) / (self.one.sum() + HALF * (self.K + 1))
+        return (looked_up(self.one, x) + HALF) / (self.one.sum() + HALF * (self.K + 1))
 
-    def bigram(self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def bigram(self, q: Ids, x: Ids) -> Numbers:
         """p₂(x | q)."""
         count = self.counted_after(q, x)
-        total, freed = (_at(value, q) for value in self._after)
+        total, freed = (looked_up(value, q) for value in self._after)
         return _discounted(count, total, freed, self.discounts[0], self.unigram(x))
 
-    def trigram(
-        self, b: Int[np.ndarray, " n"], q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def trigram(self, b: Ids, q: Ids, x: Ids) -> Numbers:
         """p₃(x | b, q)."""
         history = pair_key(self.K, b, q)
         total, freed = (counts.of(history) for counts in self._histories)
@@ -123,8 +120,7 @@ class NGrams:
 def count_ngrams(windows: Windows) -> NGrams:
     """The counts of all windows, those whose label is absent from their context included."""
     K, label, last = len(windows.vocabulary), windows.label, windows.last
-    end = windows.left + windows.length - 1
-    before = np.where(windows.length > 1, windows.ids[np.maximum(end - 1, 0)], -1)
+    before = token_before(windows)
     one = np.bincount(label, windows.weight, K)
     two = counted(pair_key(K, last, label), windows.weight)
     known = before >= 0
@@ -132,43 +128,32 @@ def count_ngrams(windows: Windows) -> NGrams:
     return NGrams(K, one, two, counted(history * K + label[known], windows.weight[known]))
 
 
+def token_before(windows: Windows) -> Int[np.ndarray, " windows"]:
+    """The token before the last one of each context, −1 where there is none."""
+    end = windows.left + windows.length - 1
+    return np.where(windows.length > 1, windows.ids[np.maximum(end - 1, 0)], -1)
+
+
 def _discounted(
-    count: Float[np.ndarray, " n"],
-    total: Float[np.ndarray, " n"],
-    freed: Float[np.ndarray, " n"],
-    D: float,
-    shorter: Float[np.ndarray, " n"],
-) -> Float[np.ndarray, " n"]:
+    count: Numbers, total: Numbers, freed: Numbers, D: float, shorter: Numbers
+) -> Numbers:
     p = (np.maximum(count - D, 0.0) + freed * shorter) / np.where(total > 0, total, 1.0)
     return np.where(total > 0, p, shorter)
 
 
-def _at(value: Float[np.ndarray, " vocab"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    inside = (x >= 0) & (x < len(value))
-    return np.where(inside, value[np.where(inside, x, 0)], 0.0)
-
-
-def distinct(
-    owner: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"], K: int
-) -> Sequence[Int[np.ndarray, " m"]]:
+def distinct(owner: Ids, token: Ids, K: int) -> Sequence[Int[np.ndarray, " m"]]:
     """The pairs without repetition, by owner and then by token."""
     return np.divmod(sorted_unique(owner * K + token), K)
 
 
-def _stably(key: Int[np.ndarray, " n"], order: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+def _stably(key: Ids, order: Ids) -> Ids:
     """This order, sorted by keys (0 or more); equal ones stay as they are. Keys of 16 bits are sorted far faster."""
     key = key[order]
     narrow = key.astype(np.uint16) if key.max(initial=0) < 1 << 16 else key
     return order[np.argsort(narrow, kind="stable")]
 
 
-def first_places(
-    owner: Int[np.ndarray, " n"],
-    token: Int[np.ndarray, " n"],
-    p: Float[np.ndarray, " n"],
-    histories: int,
-    places: int,
-) -> Best:
+def first_places(owner: Ids, token: Ids, p: Numbers, histories: int, places: int) -> Best:
     """The first `places` of each owner, ordered by p and, where equal, by token."""
     order = _stably(owner, _stably(token, np.arange(len(p))))
     many = np.bincount(owner, minlength=histories)

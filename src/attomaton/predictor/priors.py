@@ -25,7 +25,7 @@ from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, nearest
 from attomaton.numerics import sum_by
 from attomaton.predictor.bags import Bags, blocks
-from attomaton.predictor.counts import Counts, counted, pair_key
+from attomaton.predictor.counts import Counts, counted, looked_up, pair_key
 
 FEATURES = ("main", "bigram", "kin", "odds")
 ZERO = "zero"
@@ -46,8 +46,7 @@ class Main:
 
     def of(self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The feature of these pairs."""
-        inside = (x >= 0) & (x < len(self.value))
-        return np.where(inside, self.value[np.where(inside, x, 0)], 0.0)
+        return looked_up(self.value, x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +59,8 @@ class Bigram:
     def of(self, q: Int[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The feature of these pairs."""
         first, second = self._margins
-        p = _looked_up(second, x, 0.5) / second.sum()
-        c, n = self.counts.of(pair_key(self.K, q, x)), _looked_up(first, q, 0.0)
+        p = looked_up(second, x, 0.5) / second.sum()
+        c, n = self.counts.of(pair_key(self.K, q, x)), looked_up(first, q, 0.0)
         return np.log(c / p + BIGRAM_SMOOTHING) - np.log(n + BIGRAM_SMOOTHING)
 
     @cached_property
@@ -264,10 +263,3 @@ def _best_weights(
             length /= 2
         at, value = at - length * step, new
     return at
-
-
-def _looked_up(
-    value: Float[np.ndarray, " vocab"], x: Int[np.ndarray, " n"], other: float
-) -> Float[np.ndarray, " n"]:
-    inside = (x >= 0) & (x < len(value))
-    return np.where(inside, value[np.where(inside, x, 0)], other)

@@ -290,8 +290,7 @@ def score_limit(
     if rivals is not None:
         found |= rivals.judge(aligned(windows, vocabulary), progress).inside
     return Scores(
-        table_of(found, windows, np.flatnonzero(windows.realizable), "limit"),
-        **_told(rivals),
+        table_of(found, windows, np.flatnonzero(windows.realizable), "limit"), **_told(rivals)
     )
 
 

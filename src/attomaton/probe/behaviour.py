@@ -1,6 +1,6 @@
 """The behavioural priority graph: does a model order tokens after a last token as its corpus does?"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,11 +85,8 @@ def questions(
         known = (ids[asked.last] >= 0) & (ids[asked.one] >= 0) & (ids[asked.two] >= 0)
         return asked.rows(np.flatnonzero(known))
 
-    order, tie, left = (
-        some(graph, strict(graph), limit),
-        some(graph, tied(graph), limit),
-        strict(false),
-    )
+    order, tie = (some(graph, edges(graph), limit) for edges in (strict, tied))
+    left = strict(false)
     first, third = contexts_by_retrieval(limit, windows, order, usable, rng)
     # Of so many samples that labels drawn at random tie everything no strict order is left.
     mixed = some(false, left) if len(left) >= FEW else permuted(graph, order, rng)
@@ -174,11 +171,7 @@ def asked_of(
 
 
 def behaviour(
-    asked: Questions,
-    windows: Windows,
-    odds: Odds,
-    fresh: Sequence[Odds],
-    seed: int,
+    asked: Questions, windows: Windows, odds: Odds, fresh: Sequence[Odds], seed: int
 ) -> Behaviour | None:
     """What the answers come to; `fresh` are those of untrained copies. None where nothing was asked."""
     orders = asked.strict.orders
@@ -196,7 +189,7 @@ def behaviour(
         agreement,
         share((right == (asked.other > 0))[here], orders.last[here]),
         share(odds["shuffled"] > 0, asked.shuffled.orders.last),
-        _copies([x["strict"] > 0 for x in fresh], orders.last),
+        share(np.mean([x["strict"] > 0 for x in fresh], axis=0), orders.last) if fresh else None,
         _needed(share(first > second, orders.last)),
         share(right[first <= second], orders.last[first <= second]),
         _bands(rarer, FREQUENCIES, right, orders.last, "occurrences of the rarer token"),
@@ -213,11 +206,6 @@ def _needed(found: Share | None) -> Share:
     return found
 
 
-def _copies(right: Sequence[np.ndarray], last: np.ndarray) -> Share | None:
-    """The mean share over copies."""
-    return share(np.mean(right, axis=0), last) if len(right) else None
-
-
 def _luce_odds(asked: Asking, windows: Windows) -> Float[np.ndarray, " ties"]:
     """Luce's log-odds of tied tokens; in a real context each counts as often as it stands there."""
     orders = asked.orders
@@ -225,7 +213,7 @@ def _luce_odds(asked: Asking, windows: Windows) -> Float[np.ndarray, " ties"]:
         return orders.odds
     odds = orders.odds.copy()
     for i, row in enumerate(asked.rows):
-        tokens = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
+        tokens = windows.context(row)
         odds[i] += np.log((tokens == orders.one[i]).sum() / (tokens == orders.two[i]).sum())
     return odds
 
@@ -246,7 +234,7 @@ def _bands(
 
 def _wrong(asked: Asking, windows: Windows, odds: np.ndarray) -> tuple[Wrong, ...]:
     """Orders the model has the other way round, those with most samples behind them first."""
-    orders, word = asked.orders, _namer(windows)
+    orders = asked.orders
     at = np.flatnonzero(odds <= 0)
     at = at[np.lexsort((odds[at], -orders.weight[at]))][:WRONG]
     told = []
@@ -254,13 +242,10 @@ def _wrong(asked: Asking, windows: Windows, odds: np.ndarray) -> tuple[Wrong, ..
         names = [orders.one[i], orders.two[i], orders.last[i]]
         tokens = np.array(names)
         if asked.rows is not None:
-            row = asked.rows[i]
-            tokens = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
-        above, below, last = (word(x) for x in names)
-        context = tuple(word(x) for x in tokens)
-        told.append(Wrong(last, above, below, float(odds[i]), float(orders.weight[i]), context))
+            tokens = windows.context(asked.rows[i])
+        words = [str(windows.vocabulary[int(x)]) for x in (*names, *tokens)]
+        above, below, last, *context = words
+        told.append(
+            Wrong(last, above, below, float(odds[i]), float(orders.weight[i]), tuple(context))
+        )
     return tuple(told)
-
-
-def _namer(windows: Windows) -> Callable[[int], str]:
-    return lambda token: str(windows.vocabulary[int(token)])

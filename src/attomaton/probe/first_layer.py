@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.base.lazily import jax
 from attomaton.errors import AssumptionError
 from attomaton.numerics import float64
 from attomaton.probe.orders import Orders
@@ -38,8 +39,6 @@ def scores_of(
     network: Network, asked: Orders, ids: Int[np.ndarray, " vocab"], length: int, offset: int
 ) -> Float[np.ndarray, "heads n"]:
     """By head: the score of one token minus that of the other, both `offset` places before the last token."""
-    import jax
-
     last, q = np.unique(ids[asked.last], return_inverse=True)
     tokens, where = np.unique(ids[np.concatenate([asked.one, asked.two])], return_inverse=True)
     one, two = np.split(where, 2)

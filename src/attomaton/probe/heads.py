@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.base.progress import Progress, quiet
 from attomaton.probe.asking import answers
 from attomaton.probe.records import Estimate, Head
@@ -30,14 +31,10 @@ class Seen(NamedTuple):
 
 def looked_at(attention: Any, scores: Any, tokens: Any) -> Seen:
     """The measures of every head on a batch of contexts; attention is (batch, heads, length, length)."""
-    import jax
-    import jax.numpy as jnp
-
     length = attention.shape[-1]
     place = jnp.arange(length)
-    keys = (scores[0, 0] > -jnp.inf).sum(
-        axis=-1
-    )  # as many as each place may see, in every head alike
+    # As many as each place may see, in every head alike
+    keys = (scores[0, 0] > -jnp.inf).sum(axis=-1)
     entropy = -jax.scipy.special.xlogy(attention, attention).sum(axis=-1)
     ratio = entropy / jnp.log(jnp.maximum(keys, 2))
     gap = place[:, None] - place[None, :]
@@ -67,8 +64,6 @@ def _masses(attention: Any, wanted: Any) -> Any:
 
     One product for all kinds, (batch, heads, kinds): attention is gone through once.
     """
-    import jax.numpy as jnp
-
     many = wanted.any(axis=-1).sum(axis=-1)[:, None]
     mass = jnp.einsum("bhts,bkts->bhk", attention, wanted.astype(attention.dtype))
     return jnp.where(many > 0, mass / jnp.maximum(many, 1), jnp.nan)
@@ -76,8 +71,6 @@ def _masses(attention: Any, wanted: Any) -> Any:
 
 def _margin(scores: Any) -> Any:
     """The gap between the two highest scores of every place, 0 where the highest is there twice."""
-    import jax.numpy as jnp
-
     best = scores.max(axis=-1)
     top = scores == best[..., None]
     second = jnp.where(top, -jnp.inf, scores).max(axis=-1)
@@ -110,8 +103,6 @@ def heads_of_attention(
     retrieved: Bool[np.ndarray, "contexts length"] | None = None,
 ) -> tuple[Head, ...]:
     """The same of attention that another program computed; margins only where scores came with it."""
-    import jax
-
     T, look = tokens.shape[1], jax.jit(looked_at)
     allowed = np.where(np.tri(T, dtype=bool), 0.0, -np.inf)
     layers = []

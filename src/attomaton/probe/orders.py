@@ -41,7 +41,7 @@ class Orders:
 
 def strict(graph: PriorityGraph) -> Int[np.ndarray, " edges"]:
     """The edges between tokens that are not tied."""
-    return np.flatnonzero(graph.component[graph.edge_from] != graph.component[graph.edge_to])
+    return np.flatnonzero(graph.strict)
 
 
 def drawn(
@@ -67,7 +67,7 @@ def drawn(
 
 def tied(graph: PriorityGraph) -> Int[np.ndarray, " edges"]:
     """The edges between tied tokens, one for each pair that samples compare."""
-    edge = np.flatnonzero(graph.component[graph.edge_from] == graph.component[graph.edge_to])
+    edge = np.flatnonzero(~graph.strict)
     a, b = graph.edge_from[edge], graph.edge_to[edge]
     low, high = np.minimum(a, b), np.maximum(a, b)
     _, first = np.unique(low * np.int64(len(graph.pair_last)) + high, return_index=True)
@@ -82,7 +82,7 @@ def held(
     for row in rows:
         last = int(windows.last[row])
         pairs, edges = graph.pairs_of(last), graph.edges_of(last)
-        here = windows.ids[windows.left[row] : windows.left[row] + windows.length[row]]
+        here = windows.context(row)
         there = np.isin(graph.pair_token[pairs], here)
         ends = graph.edge_from[edges] - pairs.start, graph.edge_to[edges] - pairs.start
         found[edges] |= there[ends[0]] & there[ends[1]]
@@ -163,9 +163,8 @@ def contexts_by_retrieval(
     is next to nothing, in whatever order.
     """
     order, row = [], []
-    label = np.full(
-        len(asked), -1
-    )  # a window whose label is the first token: it is retrieved there
+    # A window whose label is the first token: it is retrieved there
+    label = np.full(len(asked), -1)
     for i, there in _holding(windows, asked, usable, rng):
         some = rng.permutation(there)[:TRIED]
         order.append(np.full(len(some), i))

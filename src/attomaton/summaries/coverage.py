@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.lazily import pa
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label, Vocabulary
@@ -30,15 +31,8 @@ JUDGED = 1 << 18  # contexts judged at a time
 NAMED = 5  # tokens named of a group
 STEPS = (1, 2, 5, 10, 100)  # samples behind an order, from which on they are counted together
 QUANTILES = (0.1, 0.5, 0.9)
-ERRORS = (
-    0.0,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    1.5,
-    2.0,
-)  # standard errors from which on they are counted together
+# Standard errors from which on they are counted together
+ERRORS = (0.0, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -198,8 +192,6 @@ class Coverage(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each last token, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         names = ("samples", "tokens", "came_next", "tied", "groups", "orders", "on_one")
         words = Vocabulary(x.last for x in self.last_tokens)
         rest = {name: [getattr(x, name) for x in self.last_tokens] for name in names}
@@ -343,9 +335,8 @@ def _cover(
             )
             told += _judge(graph, samples, asked.new, left[here], top)
             left = left[~here]
-    if (
-        asked is not None and judges is not None and len(left)
-    ):  # what ends in no last token of any part
+    # What ends in no last token of any part.
+    if asked is not None and judges is not None and len(left):
         told += _judge(*judges, asked.new, left, top)
     new = None if asked is None else _added(told, asked.source, top)
     return _told(pieces, new, windows, top)
@@ -390,7 +381,7 @@ def _piece(
 ) -> _Piece:
     errors = luce_errors(graph, samples, log_pi, windows)
     rows = evidence.edge_rows(graph, samples)
-    strict = np.flatnonzero(graph.component[graph.edge_from] != graph.component[graph.edge_to])
+    strict = np.flatnonzero(graph.strict)
     alone = evidence.resting_on_one(graph, rows)
     weight = evidence.label_weight(graph, samples)
     group = evidence.seen_together(graph, samples)
@@ -431,8 +422,6 @@ def _told(
     pieces: Sequence[_Piece], new: NewContexts | None, windows: Windows | None, top: int
 ) -> tuple[Coverage, Any]:
     """The whole from its pieces, and the table of all log-odds."""
-    import pyarrow as pa
-
     table = pa.concat_tables([x.odds for x in pieces]).unify_dictionaries()
     support = np.sum([x.support for x in pieces], axis=0)
     lasts = sorted((row for x in pieces for row in x.last_tokens), key=lambda row: -row.samples)

@@ -91,9 +91,7 @@ def document_lens(
         max_df=max_df,
         terms=_terms(documents, weights, windows, i, top),
         disagreement=DocumentDisagreement(
-            apart.rank_correlation,
-            rows(apart.text_over_attention),
-            rows(apart.attention_over_text),
+            apart.rank_correlation, rows(apart.text_over_attention), rows(apart.attention_over_text)
         ),
         strongest_edges=windows.edges(top),
         similar=_similar(documents, weights, i, top),

@@ -61,7 +61,8 @@ def last_token_lens(
     shown = np.union1d(
         heaviest(lens.columns["tfidf"], POINTS), heaviest(-lens.columns["priority_place"], POINTS)
     )
-    own, edges = lens.own, np.arange(*_bounds(graph.edges_of(last)))
+    own, part = lens.own, graph.edges_of(last)
+    edges = np.arange(part.start, part.stop)
     itself = graph.pair(last, last)
     return LastTokenSummary(
         subject="last token",
@@ -360,10 +361,6 @@ def _like(rows: csr_array, data: Float[np.ndarray, " entries"]) -> csr_array:
     return csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
-def _bounds(part: slice) -> tuple[int, int]:
-    return part.start, part.stop
-
-
 def _edges(limit: Limit, edges: Int[np.ndarray, " edges"], top: int) -> list[Edge]:
     """Some edges in words, the heaviest first."""
     best = edges[heaviest(limit.graph.edge_weight[edges], top)]
@@ -388,10 +385,7 @@ def _similar(every: LastTokens, row: int, text: Text, word: Vocabulary, top: int
         value = columns[name].copy()
         value[row] = -np.inf
         return [
-            LikeLast(
-                word[int(every.lasts[i])],
-                **{k: float(v[i]) for k, v in columns.items()},
-            )
+            LikeLast(word[int(every.lasts[i])], **{k: float(v[i]) for k, v in columns.items()})
             for i in heaviest(value, top)
             if value[i] > 0
         ]

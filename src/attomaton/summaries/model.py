@@ -155,7 +155,7 @@ def edge_record(limit: Limit, edge: int) -> Edge:
 def _strict_edges(limit: Limit, top: int) -> list[Edge]:
     """The edges between components with the most samples behind them."""
     graph = limit.graph
-    strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    strict = graph.strict
     best = heaviest(np.where(strict, graph.edge_weight, 0.0), top)
     return [edge_record(limit, int(e)) for e in best if strict[e]]
 
@@ -168,7 +168,7 @@ def _token_priorities(graph: PriorityGraph, top: int) -> list[TokenPriority]:
     """
     K = len(graph.vocabulary)
     i, j = graph.pair_token[graph.edge_from], graph.pair_token[graph.edge_to]
-    strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    strict = graph.strict
     total = csr_array((graph.edge_weight[strict], (i[strict], j[strict])), shape=(K, K))
     total.sum_duplicates()
     best = heaviest(total.data, top)

@@ -115,9 +115,8 @@ class Edge:
     weight: float
     relation: str
     margin: float
-    contrary: float | None = (
-        absent()
-    )  # the largest probability of the contrary left open, of a strict one
+    # The largest probability of the contrary left open, of a strict one
+    contrary: float | None = absent()
 
 
 @dataclass(frozen=True)

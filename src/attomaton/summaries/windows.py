@@ -42,8 +42,7 @@ def window(windows: Windows, i: int) -> Window:
     >>> window(as_windows([["tea", "soup", "tea", "bell"]], context=2), 1).context
     ('tea', 'soup')
     """
-    end = int(windows.left[i] + windows.length[i])
-    words = (windows.vocabulary[x] for x in windows.ids[int(windows.left[i]) : end].tolist())
+    words = (windows.vocabulary[x] for x in windows.context(i).tolist())
     label = windows.vocabulary[int(windows.label[i])]
     return Window(int(i), windows.place(i), tuple(words), label, bool(windows.realizable[i]))
 
@@ -118,8 +117,7 @@ def edge_windows(
     rows = np.flatnonzero((windows.label == y) & (windows.last == q) & windows.realizable)
     found = []
     for i in rows.tolist():
-        begin = int(windows.left[i])
-        if (windows.ids[begin : begin + int(windows.length[i])] == x).any():
+        if (windows.context(i) == x).any():
             found.append(window(windows, i))
             if len(found) == most:
                 break

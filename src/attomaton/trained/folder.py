@@ -17,13 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from attomaton.disk.doors import check_memory, opened
-from attomaton.disk.formats import (
-    WITH_BFLOAT,
-    Place,
-    array_places,
-    read_floats,
-    read_json,
-)
+from attomaton.disk.formats import WITH_BFLOAT, Place, array_places, read_floats, read_json
 from attomaton.disk.manifest import Entry
 from attomaton.errors import DataError, UsageError, listed, one_of, visible
 from attomaton.trained.form import Form, read_form
@@ -39,16 +33,11 @@ from attomaton.trained.names import (
 )
 from attomaton.trained.words import Words, read_words
 
-CONFIG, WEIGHTS, INDEX, TOKENS = (
-    "config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "tokenizer.json",
-)
+CONFIG, TOKENS = "config.json", "tokenizer.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PRECISIONS = ("float32", "float64")
-FLOATS = {
-    name: WITH_BFLOAT[name] for name in ("F16", "BF16", "F32", "F64")
-}  # types that weights have
+# Types that weights have
+FLOATS = {name: WITH_BFLOAT[name] for name in ("F16", "BF16", "F32", "F64")}
 MOST_SHARDS = 4096
 
 
@@ -85,7 +74,8 @@ def look_at(folder: Path | str) -> Found:
     places = _places(folder)
     used = [places[name][1] for name in _checked(folder, form, places)]
     count = sum(math.prod(shape) for _, shape, _ in used)
-    return Found(folder, form, places, count, sum(_bytes(place) for place in used))
+    size = sum(math.prod(shape) * kind.itemsize for kind, shape, _ in used)
+    return Found(folder, form, places, count, size)
 
 
 def read_trained(folder: Path | str, precision: str = "float32") -> Trained:
@@ -202,10 +192,6 @@ def _safetensors(path: Path) -> Iterator[BinaryIO]:
         except (OSError, ValueError, TypeError, RecursionError) as error:
             said = visible(error, 200)
             raise DataError(f"{path}: cannot be read as safetensors ({said}).") from error
-
-
-def _bytes(place: Place) -> int:
-    return math.prod(place[1]) * place[0].itemsize
 
 
 # What must be there

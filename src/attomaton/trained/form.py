@@ -14,9 +14,8 @@ from jaxtyping import Float
 
 from attomaton.errors import DataError, visible
 
-MOST = (
-    1 << 24
-)  # of a width, a vocabulary, a context: far beyond any model, far below what overflows
+# Of a width, a vocabulary, a context: far beyond any model, far below what overflows
+MOST = 1 << 24
 MOST_LAYERS = 1 << 12
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -194,10 +193,8 @@ def _gpt2(said: _Said) -> Form:
 
 def _gpt_neox(said: _Said) -> Form:
     width, heads = said.size("hidden_size"), said.size("num_attention_heads")
-    layers, each = (
-        _layers(said, "num_hidden_layers"),
-        _shares(said, width, heads, "num_attention_heads"),
-    )
+    layers = _layers(said, "num_hidden_layers")
+    each = _shares(said, width, heads, "num_attention_heads")
     vocab, bias = said.size("vocab_size"), said.flag("attention_bias", True)
     return Form(
         "gpt_neox", vocab, width, layers, heads, heads, each, said.size("intermediate_size"),
@@ -237,9 +234,8 @@ def _llama(said: _Said) -> Form:
 
 
 def _mistral(said: _Said) -> Form:
-    none = (
-        said.table.get("sliding_window", 0) is None
-    )  # unlike a configuration that does not speak of it
+    # Unlike a configuration that does not speak of it
+    none = said.table.get("sliding_window", 0) is None
     window = None if none else said.size("sliding_window", 4096)
     return _llama_like(said, "mistral", window=(window,) * _layers(said, "num_hidden_layers"))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.base.programs import compiled_program
 from attomaton.numerics import float64
 from attomaton.trained.folder import Trained, check_tokens
@@ -45,8 +46,6 @@ class Network:
     """A trained model ready to run: its weights lie where JAX computes."""
 
     def __init__(self, model: Trained):
-        import jax
-
         self.form, self.words, self.files = model.form, model.words, model.files
         self.exact = model.weights.U.dtype == np.float64
         with self._precision():
@@ -71,8 +70,6 @@ class Network:
         return float64() if self.exact else nullcontext()
 
     def _call(self, tokens: np.ndarray, place: tuple[np.ndarray, ...], keep: Keep) -> Any:
-        import jax
-
         check_tokens(self.form, tokens)
         with self._precision(), jax.default_matmul_precision("highest"):
             given = (self.weights, np.asarray(tokens, np.int32), *place)
@@ -84,8 +81,6 @@ def _build(plan: tuple[Form, Keep]) -> Callable:
     form, keep = plan
 
     def program(weights: Weights, tokens: "Array", place: "Array | None" = None) -> Any:
-        import jax.numpy as jnp
-
         x, kept = states(form, weights, tokens, keep)
         if place is not None:
             x = x[jnp.arange(len(x)), place]
@@ -103,9 +98,6 @@ def decoded(form: Form, weights: Weights, x: "Array") -> "Array":
 
 def states(form: Form, weights: Weights, tokens: "Array", keep: Keep) -> tuple["Array", Any]:
     """What the decoder reads at every position, and what is kept of each layer."""
-    import jax
-    import jax.numpy as jnp
-
     x = embedded(form, weights, tokens)
     length = tokens.shape[1]
     offset = np.arange(length)[:, None] - np.arange(length)
@@ -154,8 +146,6 @@ def _layer(
 
 
 def _norm(form: Form, x: "Array", scale: Any, shift: Any) -> "Array":
-    import jax
-
     if form.norm == "layer":
         x = x - x.mean(axis=-1, keepdims=True)
     x = x * jax.lax.rsqrt((x**2).mean(axis=-1, keepdims=True) + form.epsilon)
@@ -174,14 +164,10 @@ def queries_and_keys(
 
 
 def _rms(form: Form, x: "Array", scale: Any) -> "Array":
-    import jax
-
     return x * jax.lax.rsqrt((x**2).mean(axis=-1, keepdims=True) + form.epsilon) * scale
 
 
 def _by_head(x: "Array", W: Any, b: Any) -> "Array":
-    import jax.numpy as jnp
-
     y = jnp.einsum("btd,dhe->bthe", x, W)
     return y if b is None else y + b
 
@@ -189,9 +175,6 @@ def _by_head(x: "Array", W: Any, b: Any) -> "Array":
 def _attend(
     form: Form, block: Block, x: "Array", seen: Any, factor: Any, turns: Any, keep: Callable
 ) -> tuple["Array", Any]:
-    import jax
-    import jax.numpy as jnp
-
     q, k = queries_and_keys(form, block, x, turns)
     v = _by_head(x, block.W_V, block.b_V)
     batch, length = x.shape[:2]
@@ -220,8 +203,6 @@ def _hidden(form: Form, block: Block, x: "Array") -> "Array":
 
 
 def _activation(name: str, x: "Array") -> "Array":
-    import jax
-
     known: dict[str, Callable] = {
         "gelu": lambda x: jax.nn.gelu(x, approximate=False),
         "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True),
@@ -244,9 +225,6 @@ def pair_scores(
 
     What is added for positions is taken at its mean over `length` of them.
     """
-    import jax
-    import jax.numpy as jnp
-
     block = Block(*(None if w is None else w[0] for w in weights.blocks))
 
     def read(ids: np.ndarray) -> "Array":
@@ -283,8 +261,6 @@ def _turns(rotary: Rotary, length: int, dtype: Any) -> tuple[np.ndarray, np.ndar
 
 def _turned(y: "Array", cos: Any, sin: Any) -> "Array":
     """The first numbers of every head turned: number i with number i + half."""
-    import jax.numpy as jnp
-
     width = cos.shape[-1]
     part, rest = y[..., :width], y[..., width:]
     one, two = part[..., : width // 2], part[..., width // 2 :]

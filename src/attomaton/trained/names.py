@@ -4,8 +4,9 @@ Inside, every model has the same weights: for each layer queries, keys and value
 stacked over layers. A `Piece` is one array of a file, and `split` cuts it into those.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,26 +117,19 @@ _EXTRA = (
 )  # fmt: skip
 
 
-def _as(field: str, shape: Shape | None = None, turned: bool = False) -> Split:
-    """The whole array as one weight, turned over or of another shape."""
-
-    def split(a: np.ndarray) -> dict[str, np.ndarray]:
-        a = a.T if turned else a
-        return {field: a if shape is None else a.reshape(shape)}
-
-    return split
-
-
-def _layer_piece(
-    name: str, shape: Shape, layer: int, field: str, to: Shape | None = None, turned: bool = False
+def _piece(
+    names: tuple[str, ...],
+    shape: Shape,
+    layer: int | None,
+    field: str,
+    to: Shape,
+    turned: bool = False,
 ) -> Piece:
-    return Piece((name,), shape, layer, (field,), _as(field, to, turned))
-
-
-def _outer(names: str | tuple[str, ...], shape: Shape, field: str, turned: bool = False) -> Piece:
-    """A piece outside the layers."""
-    known = (names,) if isinstance(names, str) else names
-    return Piece(known, shape, None, (field,), _as(field, None, turned))
+    """One array that is one weight of the shape `to`; it may lie there turned over."""
+    stored = shape[::-1] if turned else shape
+    return Piece(
+        names, stored, layer, (field,), lambda a: {field: (a.T if turned else a).reshape(to)}
+    )
 
 
 def _three(name: str, shape: Shape, layer: int, letter: str, cut: Callable) -> Piece:
@@ -144,11 +138,15 @@ def _three(name: str, shape: Shape, layer: int, letter: str, cut: Callable) -> P
     return Piece((name,), shape, layer, fields, lambda a: dict(zip(fields, cut(a), strict=True)))
 
 
-def _optional(pieces: Iterator[Piece], shapes: dict[str, Shape | None]) -> Iterator[Piece]:
-    """Those of the pieces whose weights the form has."""
-    for piece in pieces:
-        if all(shapes[field] is not None for field in piece.fields):
-            yield piece
+def _outer(
+    form: Form, names: Mapping[str, str | tuple[str, ...]], turned: bool = False
+) -> Iterator[Piece]:
+    """Those of these weights outside the layers that the form has, by field."""
+    shapes = outer_shapes(form)
+    for field, name in names.items():
+        if (shape := shapes[field]) is not None:
+            known = (name,) if isinstance(name, str) else name
+            yield _piece(known, shape, None, field, shape, turned)
 
 
 def _prefix(there: Collection[str], prefix: str, first: str) -> str:
@@ -156,73 +154,74 @@ def _prefix(there: Collection[str], prefix: str, first: str) -> str:
     return "" if first in there and prefix + first not in there else prefix
 
 
+# Most families are made of modules, each with its weight and its bias; matrices have no axis of heads.
+
+_NORMS = ("scale_1", "shift_1"), ("scale_2", "shift_2")
+_Q, _K, _V, _O, _1, _G, _2 = ((f"W_{x}", f"b_{x}") for x in "QKVO1G2")
+
+
+def _modules(
+    form: Form, layer: int, at: str, names: Mapping[str, tuple[str, ...]], turned: bool
+) -> Iterator[Piece]:
+    """Those weights of the modules of a layer that the form has; matrices may be stored turned over."""
+    shapes = block_shapes(form)
+    for module, fields in names.items():
+        for field, end in zip(fields, ("weight", "bias"), strict=False):
+            to = shapes[field]
+            if to is None:
+                continue
+            inner = to[-1] if field == "W_O" else to[0]
+            flat = (prod(to) // inner, inner) if field == "W_O" else (inner, prod(to) // inner)
+            shape = flat if field.startswith("W") else (prod(to),)
+            yield _piece((f"{at}{module}.{end}",), shape, layer, field, to, turned)
+
+
 # GPT-2: matrices are stored as they multiply from the right
 
 
 def _gpt2(form: Form, there: Collection[str]) -> Iterator[Piece]:
-    p = _prefix(there, "transformer.", "wte.weight")
-    d, h = form.width, form.hidden
-    heads = (form.heads, form.each)
-    yield _outer(f"{p}wte.weight", (form.vocab, d), "U")
-    yield _outer(f"{p}wpe.weight", (form.longest, d), "P")
+    p, d = _prefix(there, "transformer.", "wte.weight"), form.width
+    yield from _outer(form, {"U": f"{p}wte.weight", "P": f"{p}wpe.weight"})
 
     def cut(a: np.ndarray) -> list[np.ndarray]:
-        return [x.reshape(*a.shape[:-1], *heads) for x in np.split(a, 3, axis=-1)]
+        return [x.reshape(*a.shape[:-1], form.heads, form.each) for x in np.split(a, 3, axis=-1)]
 
+    names = {
+        "ln_1": _NORMS[0], "attn.c_proj": _O, "ln_2": _NORMS[1], "mlp.c_fc": _1, "mlp.c_proj": _2,
+    }  # fmt: skip
     for i in range(form.layers):
         at = f"{p}h.{i}."
-        yield _layer_piece(f"{at}ln_1.weight", (d,), i, "scale_1")
-        yield _layer_piece(f"{at}ln_1.bias", (d,), i, "shift_1")
         yield _three(f"{at}attn.c_attn.weight", (d, 3 * d), i, "W", cut)
         yield _three(f"{at}attn.c_attn.bias", (3 * d,), i, "b", cut)
-        yield _layer_piece(f"{at}attn.c_proj.weight", (d, d), i, "W_O", (*heads, d))
-        yield _layer_piece(f"{at}attn.c_proj.bias", (d,), i, "b_O")
-        yield _layer_piece(f"{at}ln_2.weight", (d,), i, "scale_2")
-        yield _layer_piece(f"{at}ln_2.bias", (d,), i, "shift_2")
-        yield _layer_piece(f"{at}mlp.c_fc.weight", (d, h), i, "W_1")
-        yield _layer_piece(f"{at}mlp.c_fc.bias", (h,), i, "b_1")
-        yield _layer_piece(f"{at}mlp.c_proj.weight", (h, d), i, "W_2")
-        yield _layer_piece(f"{at}mlp.c_proj.bias", (d,), i, "b_2")
-    yield _outer(f"{p}ln_f.weight", (d,), "scale")
-    yield _outer(f"{p}ln_f.bias", (d,), "shift")
-    if not form.tied:
-        yield _outer("lm_head.weight", (form.vocab, d), "D")
+        yield from _modules(form, i, at, names, turned=False)
+    last = {"scale": f"{p}ln_f.weight", "shift": f"{p}ln_f.bias", "D": "lm_head.weight"}
+    yield from _outer(form, last)
 
 
 # GPT-NeoX: query, key and value of each head side by side
 
 
 def _gpt_neox(form: Form, there: Collection[str]) -> Iterator[Piece]:
-    p = _prefix(there, "gpt_neox.", "embed_in.weight")
-    d, h, heads, e = form.width, form.hidden, form.heads, form.each
-    yield _outer(f"{p}embed_in.weight", (form.vocab, d), "U")
+    p, d = _prefix(there, "gpt_neox.", "embed_in.weight"), form.width
+    yield from _outer(form, {"U": f"{p}embed_in.weight"})
 
     def cut(a: np.ndarray) -> list[np.ndarray]:
-        parts = a.reshape(heads, 3, e, *a.shape[1:])
+        parts = a.reshape(form.heads, 3, form.each, *a.shape[1:])
         return [parts[:, c] if a.ndim == 1 else parts[:, c].transpose(2, 0, 1) for c in range(3)]
 
-    def layer(i: int) -> Iterator[Piece]:
-        at = f"{p}layers.{i}."
-        yield _layer_piece(f"{at}input_layernorm.weight", (d,), i, "scale_1")
-        yield _layer_piece(f"{at}input_layernorm.bias", (d,), i, "shift_1")
-        yield _three(f"{at}attention.query_key_value.weight", (3 * d, d), i, "W", cut)
-        yield _three(f"{at}attention.query_key_value.bias", (3 * d,), i, "b", cut)
-        yield _layer_piece(f"{at}attention.dense.weight", (d, d), i, "W_O", (heads, e, d), True)
-        yield _layer_piece(f"{at}attention.dense.bias", (d,), i, "b_O")
-        yield _layer_piece(f"{at}post_attention_layernorm.weight", (d,), i, "scale_2")
-        yield _layer_piece(f"{at}post_attention_layernorm.bias", (d,), i, "shift_2")
-        yield _layer_piece(f"{at}mlp.dense_h_to_4h.weight", (h, d), i, "W_1", None, True)
-        yield _layer_piece(f"{at}mlp.dense_h_to_4h.bias", (h,), i, "b_1")
-        yield _layer_piece(f"{at}mlp.dense_4h_to_h.weight", (d, h), i, "W_2", None, True)
-        yield _layer_piece(f"{at}mlp.dense_4h_to_h.bias", (d,), i, "b_2")
-
-    shapes = block_shapes(form)
+    names = {
+        "input_layernorm": _NORMS[0], "attention.dense": _O, "post_attention_layernorm": _NORMS[1],
+        "mlp.dense_h_to_4h": _1, "mlp.dense_4h_to_h": _2,
+    }  # fmt: skip
     for i in range(form.layers):
-        yield from _optional(layer(i), shapes)
-    yield _outer(f"{p}final_layer_norm.weight", (d,), "scale")
-    yield _outer(f"{p}final_layer_norm.bias", (d,), "shift")
-    if not form.tied:
-        yield _outer(("embed_out.weight", "lm_head.weight"), (form.vocab, d), "D")
+        at = f"{p}layers.{i}."
+        yield _three(f"{at}attention.query_key_value.weight", (3 * d, d), i, "W", cut)
+        if form.bias_qkv:
+            yield _three(f"{at}attention.query_key_value.bias", (3 * d,), i, "b", cut)
+        yield from _modules(form, i, at, names, turned=True)
+    norm = f"{p}final_layer_norm"
+    last = {"scale": f"{norm}.weight", "shift": f"{norm}.bias"}
+    yield from _outer(form, {**last, "D": ("embed_out.weight", "lm_head.weight")})
 
 
 # Llama and its kin
@@ -230,109 +229,68 @@ def _gpt_neox(form: Form, there: Collection[str]) -> Iterator[Piece]:
 
 def _llama(form: Form, there: Collection[str]) -> Iterator[Piece]:
     p = _prefix(there, "model.", "embed_tokens.weight")
-    d, h, e = form.width, form.hidden, form.each
-    yield _outer(f"{p}embed_tokens.weight", (form.vocab, d), "U")
-
-    def layer(i: int) -> Iterator[Piece]:
-        at = f"{p}layers.{i}."
-        yield _layer_piece(f"{at}input_layernorm.weight", (d,), i, "scale_1")
-        for letter, n in (("Q", form.heads), ("K", form.key_heads), ("V", form.key_heads)):
-            name = f"{at}self_attn.{letter.lower()}_proj"
-            yield _layer_piece(f"{name}.weight", (n * e, d), i, f"W_{letter}", (d, n, e), True)
-            yield _layer_piece(f"{name}.bias", (n * e,), i, f"b_{letter}", (n, e))
-        wide = form.heads * e
-        yield _layer_piece(
-            f"{at}self_attn.o_proj.weight", (d, wide), i, "W_O", (form.heads, e, d), True
-        )
-        yield _layer_piece(f"{at}self_attn.o_proj.bias", (d,), i, "b_O")
-        yield _layer_piece(f"{at}self_attn.q_norm.weight", (e,), i, "scale_Q")
-        yield _layer_piece(f"{at}self_attn.k_norm.weight", (e,), i, "scale_K")
-        yield _layer_piece(f"{at}post_attention_layernorm.weight", (d,), i, "scale_2")
-        for name, field in (("up", "1"), ("gate", "G")):
-            yield _layer_piece(f"{at}mlp.{name}_proj.weight", (h, d), i, f"W_{field}", turned=True)
-            yield _layer_piece(f"{at}mlp.{name}_proj.bias", (h,), i, f"b_{field}")
-        yield _layer_piece(f"{at}mlp.down_proj.weight", (d, h), i, "W_2", turned=True)
-        yield _layer_piece(f"{at}mlp.down_proj.bias", (d,), i, "b_2")
-
-    shapes = block_shapes(form)
+    yield from _outer(form, {"U": f"{p}embed_tokens.weight"})
+    names = {
+        "input_layernorm": _NORMS[0],
+        "self_attn.q_proj": _Q, "self_attn.k_proj": _K, "self_attn.v_proj": _V, "self_attn.o_proj": _O,
+        "self_attn.q_norm": ("scale_Q",), "self_attn.k_norm": ("scale_K",),
+        "post_attention_layernorm": _NORMS[1],
+        "mlp.up_proj": _1, "mlp.gate_proj": _G, "mlp.down_proj": _2,
+    }  # fmt: skip
     for i in range(form.layers):
-        yield from _optional(layer(i), shapes)
-    yield _outer(f"{p}norm.weight", (d,), "scale")
-    if not form.tied:
-        yield _outer("lm_head.weight", (form.vocab, d), "D")
+        yield from _modules(form, i, f"{p}layers.{i}.", names, turned=True)
+    yield from _outer(form, {"scale": f"{p}norm.weight", "D": "lm_head.weight"})
 
 
 # Our own transformer, and TransformerLens, which keeps weights by head
 
 
 def _own(form: Form, there: Collection[str]) -> Iterator[Piece]:
-    d, heads, e = form.width, form.heads, form.each
+    d, shapes = form.width, block_shapes(form)
 
     def cut(a: np.ndarray) -> list[np.ndarray]:
-        return [a[..., c, :].reshape(*a.shape[:-2], heads, e) for c in range(3)]
+        return [a[..., c, :].reshape(*a.shape[:-2], form.heads, form.each) for c in range(3)]
 
-    for field, shape in (("U", (form.vocab, d)), ("D", (form.vocab, d)), ("b", (form.vocab,))):
-        yield _outer(field, shape, field)
-    shapes = block_shapes(form)
+    yield from _outer(form, {x: x for x in ("U", "D", "b")})
     for i in range(form.layers):
         at = f"layers.{i}."
         yield _three(f"{at}W_QKV", (d, 3, d), i, "W", cut)
         yield _three(f"{at}b_QKV", (3, d), i, "b", cut)
-        yield _layer_piece(f"{at}W_O", (d, d), i, "W_O", (heads, e, d))
-        for field in (
-            "b_O",
-            "scale_1",
-            "shift_1",
-            "W_1",
-            "b_1",
-            "W_2",
-            "b_2",
-            "scale_2",
-            "shift_2",
-        ):
-            yield _layer_piece(f"{at}{field}", shapes[field] or (), i, field)
-
-
-def _by_head(field: str) -> Split:
-    """A matrix for each head as one matrix with heads behind the width."""
-    return lambda a: {field: a.transpose(1, 0, 2)}
+        yield _piece((f"{at}W_O",), (d, d), i, "W_O", (form.heads, form.each, d))
+        for field in ("b_O", *_NORMS[0], *_1, *_2, *_NORMS[1]):
+            shape = shapes[field] or ()
+            yield _piece((f"{at}{field}",), shape, i, field, shape)
 
 
 def _transformer_lens(form: Form, there: Collection[str]) -> Iterator[Piece]:
-    d, h, e = form.width, form.hidden, form.each
-    yield _outer("embed.W_E", (form.vocab, d), "U")
-    if form.positions == "learned":
-        yield _outer("pos_embed.W_pos", (form.longest, d), "P")
-
-    def layer(i: int) -> Iterator[Piece]:
-        at = f"blocks.{i}."
-        for norm in ("1", "2"):
-            yield _layer_piece(f"{at}ln{norm}.w", (d,), i, f"scale_{norm}")
-            yield _layer_piece(f"{at}ln{norm}.b", (d,), i, f"shift_{norm}")
-        for x, n in (("Q", form.heads), ("K", form.key_heads), ("V", form.key_heads)):
-            names = f"{at}attn.W_{x}", f"{at}attn._W_{x}"  # the latter where queries share keys
-            shifts = tuple(name.replace("W_", "b_") for name in names)
-            yield Piece(names, (n, d, e), i, (f"W_{x}",), _by_head(f"W_{x}"))
-            yield Piece(shifts, (n, e), i, (f"b_{x}",), _as(f"b_{x}"))
-        yield _layer_piece(f"{at}attn.W_O", (form.heads, e, d), i, "W_O")
-        yield _layer_piece(f"{at}attn.b_O", (d,), i, "b_O")
-        yield _layer_piece(f"{at}attn.q_norm.w", (e,), i, "scale_Q")
-        yield _layer_piece(f"{at}attn.k_norm.w", (e,), i, "scale_K")
-        yield _layer_piece(f"{at}mlp.W_in", (d, h), i, "W_1")
-        yield _layer_piece(f"{at}mlp.W_gate", (d, h), i, "W_G")
-        yield _layer_piece(f"{at}mlp.b_in", (h,), i, "b_1")
-        yield _layer_piece(f"{at}mlp.W_out", (h, d), i, "W_2")
-        yield _layer_piece(f"{at}mlp.b_out", (d,), i, "b_2")
-
     shapes = block_shapes(form)
+    yield from _outer(form, {"U": "embed.W_E", "P": "pos_embed.W_pos"})
+    # Where queries share keys, the names of keys and values begin with "_".
+    heads = {f"{a}_{x}": (f"attn.{a}_{x}", f"attn._{a}_{x}") for x in "QKV" for a in "Wb"}
+    names = {
+        "scale_1": "ln1.w", "shift_1": "ln1.b", "scale_2": "ln2.w", "shift_2": "ln2.b", **heads,
+        "W_O": "attn.W_O", "b_O": "attn.b_O", "scale_Q": "attn.q_norm.w", "scale_K": "attn.k_norm.w",
+        "W_1": "mlp.W_in", "W_G": "mlp.W_gate", "b_1": "mlp.b_in", "W_2": "mlp.W_out", "b_2": "mlp.b_out",
+    }  # fmt: skip
+
+    def by_head(field: str, shape: Shape, layer: int) -> Piece:
+        """A matrix for each head, here as one with heads behind the width."""
+        d, n, e = shape
+        found = tuple(f"blocks.{layer}.{x}" for x in names[field])
+        return Piece(found, (n, d, e), layer, (field,), lambda a: {field: a.transpose(1, 0, 2)})
+
     for i in range(form.layers):
-        yield from _optional(layer(i), shapes)
-    if form.norm_weights:
-        yield _outer("ln_final.w", (d,), "scale")
-        if form.norm == "layer":
-            yield _outer("ln_final.b", (d,), "shift")
-    yield _outer("unembed.W_U", (d, form.vocab), "D", turned=True)
-    yield _outer("unembed.b_U", (form.vocab,), "b")
+        for field, name in names.items():
+            if (shape := shapes[field]) is None:
+                continue
+            if field in ("W_Q", "W_K", "W_V"):
+                yield by_head(field, shape, i)
+            else:
+                known = (name,) if isinstance(name, str) else name
+                yield _piece(tuple(f"blocks.{i}.{x}" for x in known), shape, i, field, shape)
+    yield from _outer(form, {"scale": "ln_final.w", "shift": "ln_final.b"})
+    yield from _outer(form, {"D": "unembed.W_U"}, turned=True)
+    yield from _outer(form, {"b": "unembed.b_U"})
 
 
 _FAMILIES: dict[str, Callable[[Form, Collection[str]], Iterator[Piece]]] = {

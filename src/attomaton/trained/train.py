@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import jax, jnp
+from attomaton.base.optimisers import Adam
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
 from attomaton.errors import SolverError, UsageError, whole_number
@@ -73,11 +75,8 @@ def train_form(
         raise UsageError(
             f"{len(rows)} contexts of {rows.shape[1] - 1} tokens are too few for batches of {schedule.batch}."
         )
-    import jax
-
-    weights = jax.device_put(fresh_weights(form, seed))
-    zero = jax.tree.map(lambda w: np.zeros(w.shape, w.dtype), weights)
-    state = (weights, zero, zero)
+    weights = fresh_weights(form, seed)
+    state = (jax.device_put(weights), _adam(schedule).init(weights))
     losses: list[np.ndarray] = []
     order = _batches(len(rows), schedule.batch, named_rng("batches", seed))
     kept = {round(schedule.steps * (i + 1) / marks) for i in range(marks)}
@@ -109,8 +108,6 @@ def _batches(n: int, batch: int, rng: np.random.Generator) -> Iterator[np.ndarra
 
 
 def _build(plan: tuple[Form, Schedule]) -> Callable:
-    import jax
-
     form, schedule = plan
 
     def program(state: Any, batches: "Array", done: "Array") -> tuple[Any, "Array"]:
@@ -126,9 +123,6 @@ def _build(plan: tuple[Form, Schedule]) -> Callable:
 
 
 def _loss(form: Form, schedule: Schedule, weights: Weights, batch: "Array") -> "Array":
-    import jax
-    import jax.numpy as jnp
-
     x, _ = states(form, weights, batch[:, :-1], nothing)
     target = batch[:, 1:]
     if not schedule.every_place:
@@ -137,25 +131,22 @@ def _loss(form: Form, schedule: Schedule, weights: Weights, batch: "Array") -> "
     return -jnp.take_along_axis(chance, target[..., None], axis=-1).mean()
 
 
-def _adamw(schedule: Schedule, state: Any, slope: Any, t: "Array") -> Any:
-    import jax
-    import jax.numpy as jnp
+def _adam(schedule: Schedule) -> Adam:
+    return Adam(schedule.beta1, schedule.beta2, schedule.epsilon)
 
-    weights, first, second = state
+
+def _adamw(schedule: Schedule, state: Any, slope: Any, t: "Array") -> Any:
+    weights, memory = state
     size = jnp.sqrt(sum((g * g).sum() for g in jax.tree.leaves(slope)))
     shorter = jnp.minimum(1.0, schedule.clip / (size + 1e-6))
     n = t + 1
     rise = jnp.minimum(1.0, n / max(schedule.warmup, 1))
     rate = schedule.lr * rise * 0.5 * (1 + jnp.cos(jnp.pi * t / schedule.steps))
-    b1, b2 = schedule.beta1, schedule.beta2
+    slope = jax.tree.map(lambda g: g * shorter, slope)
+    steps, memory = _adam(schedule).update(slope, memory, t)
 
-    def moved(path: Any, w: "Array", g: "Array", m: "Array", v: "Array") -> tuple:
-        g = g * shorter
-        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
-        step = m / (1 - b1**n) / (jnp.sqrt(v / (1 - b2**n)) + schedule.epsilon)
+    def moved(path: Any, w: "Array", step: "Array") -> "Array":
         plain = path[-1].name.startswith(("scale", "shift", "b"))
-        return w - rate * (step + (0.0 if plain else schedule.decay) * w), m, v
+        return w - rate * (step + (0.0 if plain else schedule.decay) * w)
 
-    found = jax.tree_util.tree_map_with_path(moved, weights, slope, first, second)
-    parts = jax.tree.transpose(jax.tree.structure(weights), jax.tree.structure((0, 0, 0)), found)
-    return tuple(parts)
+    return jax.tree_util.tree_map_with_path(moved, weights, steps), memory

@@ -22,6 +22,7 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam, Plain
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
@@ -180,8 +181,6 @@ class _State(NamedTuple):
 
 def _key(seed: Any, index: Any) -> Any:
     """The stream of random bits that (seed, index) names."""
-    import jax
-
     key = jax.random.key(seed, impl="threefry2x32")
     return jax.random.fold_in(jax.random.fold_in(key, crc32(b"dropout")), index)
 
@@ -190,7 +189,6 @@ def _step(
     plan: _Plan, windows: Any, state: _State, lr: Any, key: Any, step: Any
 ) -> tuple[_State, Any]:
     """One run after one more step, and the loss before it."""
-    import jax
 
     from attomaton.transformer.model import draw_noise, window_loss
 
@@ -213,8 +211,6 @@ def _step(
 
 def _clipped(plan: _Plan, parts: list[Any]) -> Any:
     """By how much the gradient is shortened, from the squares of its parts."""
-    import jax.numpy as jnp
-
     if plan.clip is None:
         return jnp.ones_like(parts[0])
     return jnp.minimum(1, plan.clip / (jnp.sqrt(sum(parts)) + CLIP_EPSILON))
@@ -222,9 +218,6 @@ def _clipped(plan: _Plan, parts: list[Any]) -> Any:
 
 def _squares(gradient: Any) -> list[Any]:
     """Sums of squares of the parts: one for each large array, and one for all small ones together."""
-    import jax
-    import jax.numpy as jnp
-
     leaves = jax.tree.leaves(gradient)
     small = [g.reshape(-1) for g in leaves if g.size < SMALL]
     large = [g for g in leaves if g.size >= SMALL]
@@ -235,7 +228,6 @@ def _descend(
     plan: _Plan, state: _State, flat: tuple[Any, Any, Any], to_rest: Any, lr: Any, _: Any
 ) -> _State:
     """Gradient descent; embeddings move at the window's tokens only."""
-    import jax
 
     from attomaton.transformer.model import Params
 
@@ -254,8 +246,6 @@ def _descend_adam(
     plan: _Plan, state: _State, flat: tuple[Any, Any, Any], to_rest: Any, lr: Any, step: Any
 ) -> _State:
     """Adam on the whole gradient."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.transformer.model import Params
 
@@ -270,7 +260,6 @@ def _descend_adam(
 
 def _side_by_side(program: Callable, shared: int) -> Callable:
     """The program for many runs: the last `shared` arguments are the same for all of them."""
-    import jax
 
     def runs(state: Any, *arguments: Any) -> Any:
         if len(jax.tree.leaves(state)[0]) > 1:
@@ -288,8 +277,6 @@ def _side_by_side(program: Callable, shared: int) -> Callable:
 
 def _exact(plan: _Plan, program: Callable) -> Callable:
     """The program with its products as precise as the plan asks."""
-    import jax
-
     level = "highest" if plan.precision in ("float32", "float64") else "default"
 
     def run(*arguments: Any) -> Any:
@@ -301,8 +288,6 @@ def _exact(plan: _Plan, program: Callable) -> Callable:
 
 def _build_steps(plan: _Plan) -> Callable:
     """`every` steps of all runs: their state and losses after them."""
-    import jax
-    import jax.numpy as jnp
 
     def segment(
         state: _State, lr: Any, index: Any, windows: Any, seed: Any, first: Any
@@ -320,8 +305,6 @@ def _build_steps(plan: _Plan) -> Callable:
 
 def _build_records(plan: _Plan) -> Callable:
     """What is recorded of all runs at one moment."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.transformer.model import attention_entropy, hidden_states, window_loss
 
@@ -353,7 +336,6 @@ def _build_records(plan: _Plan) -> Callable:
 
 def _first_state(course: _Course, dtype: Any) -> _State:
     """The start of every run, in NumPy: one start for each index, the same for all rates."""
-    import jax
 
     from attomaton.transformer.model import initial_params
 
@@ -366,16 +348,12 @@ def _first_state(course: _Course, dtype: Any) -> _State:
 
 
 def _named_leaves(state: _State) -> "dict[str, np.ndarray | Array]":
-    import jax
-
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
 
 
 def _restored(course: _Course, saved: Mapping[str, np.ndarray], state: _State) -> _State:
     """The state in the saved arrays, whose shapes must be those of `state`."""
-    import jax
-
     step = saved.get("step", np.zeros(0))
     known = step.shape == (1,) and step.dtype.kind == "i" and 0 < step[0] <= course.steps
     if not np.array_equal(saved.get("name", ()), course.name) or not known or "loss" not in saved:
@@ -401,8 +379,6 @@ def _run(
     progress: Progress,
 ) -> Run:
     """All segments and records of a training, from the start or from where it was saved."""
-    import jax
-
     begin = perf_counter()
     plan, seeds = course.plan, course.seeds
     dtype = np.float64 if plan.precision == "float64" else np.float32

@@ -15,9 +15,8 @@ from attomaton.mechanics.data import Embeddings, check_embeddings, check_head
 from attomaton.mechanics.synthetic import general_head
 from attomaton.results import absent
 
-MOST = (
-    10**12
-)  # of steps, seeds, samples in a batch: more than any machine can do, less than 64 bits hold
+# Of steps, seeds, samples in a batch: more than any machine can do, less than 64 bits hold
+MOST = 10**12
 HEADS = ("identity", "tied", "general")
 SCORE_LOSSES = ("squared-score", "logistic-score")  # of the label's score u = c_y·f
 LOSSES = ("log", "squared", "cross-entropy", *SCORE_LOSSES)  # the others: of softmax(C f)_y
@@ -35,10 +34,8 @@ MATRIX_UP_TO = 256  # tokens up to which the product of factors is trained as a 
 MOST_BYTES = 4 * 10**9  # that a step on factors may take
 WIDEST = 4000  # tokens for which a general head, or W, may be a matrix over the vocabulary
 RECORDS = 100  # records kept when nobody says how often
-RATES, RATE = (
-    {"gd": 1.0, "sgd": 0.1},
-    0.01,
-)  # lr when none is given, RATE for the others; polyak has none
+# lr when none is given, RATE for the others; polyak has none
+RATES, RATE = {"gd": 1.0, "sgd": 0.1}, 0.01
 OWN: dict[str, dict[str, float]] = {  # what single optimizers have, at its usual values
     "ngd": {"eps": 0.0},
     "adam": {"eps": 1e-8, "beta1": 0.9, "beta2": 0.999},
@@ -460,14 +457,13 @@ def _given_starts(
     elif whole:
         starts = starts * len(shapes)
     if [s.shape for s in starts] != shapes:
-        found = starts[0].shape if len(starts) == len(shapes) else f"{len(starts)} arrays"
         if len(starts) == len(shapes):
             b = next(b for b, s in enumerate(starts) if s.shape != shapes[b])
             raise UsageError(
                 f"init: expected shape {shapes[b]} for problem {b}, got {starts[b].shape}."
             )
         raise UsageError(
-            f"init: expected one array or {len(shapes)}, one per problem; got {found}."
+            f"init: expected one array or {len(shapes)}, one per problem; got {len(starts)} arrays."
         )
     return starts
 

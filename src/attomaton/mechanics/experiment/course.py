@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.base.lazily import jax
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
 from attomaton.errors import DataError
@@ -101,8 +102,6 @@ def _course(
     interrupt: Callable[[], None],
     snapshots: np.ndarray | None,
 ) -> Course:
-    import jax
-
     watched = any(x is not None for x in (progress, watch, checkpoint))
     # What is followed is looked at early, too, wherever the records lie.
     looked = marks
@@ -159,12 +158,9 @@ def _course(
     if snapshots is not None:
         seen = np.concatenate([p[SNAPSHOT][0] for p in parts])[: len(stops)]
     return Course(
-        state, steps, records, seconds, interrupted, stops[: sum(map(_width, parts))], seen
-    )
-
-
-def _width(part: Arrays) -> int:
-    return part["loss"].shape[1]
+        state, steps, records, seconds, interrupted,
+        stops[: sum(x["loss"].shape[1] for x in parts)], seen,
+    )  # fmt: skip
 
 
 def joined(

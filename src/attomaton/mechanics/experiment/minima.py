@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
@@ -67,8 +68,6 @@ def lowest_minima(
     >>> [round(float(x.params[0]) / x.radius, 4) for x in found[0]]
     [0.7071, 0.7071]
     """
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import problem_of, sizes_of
 
@@ -88,8 +87,7 @@ def lowest_minima(
             more = 0 if E is not None else pairs - len(samples.pair_index()[0])
             rng, found = named_rng("minima", i), list[Minimum]()
             for point in penalty_path(samples, lambdas, E):
-                guide = point.scores if point.W is None else point.W
-                assert guide is not None
+                guide = point.params
                 places = [np.zeros_like(guide), guide, *(x.params for x in found[-1:])]
                 places += [SPREAD * rng.normal(size=guide.shape) for _ in range(starts)]
                 places = [np.pad(x, (0, more)) for x in places] if more else places
@@ -102,8 +100,6 @@ def lowest_minima(
 @lru_cache(maxsize=16)
 def _programs(head: str, loss: str) -> tuple[Callable, Callable]:
     """L(W) + λ/2 ‖W‖² with its gradient, and its curvature, of flat parameters; compiled for each shape."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.model import loss_and_gradient
 

@@ -54,9 +54,8 @@ class Problem(NamedTuple):
 
     bags: Bags
     E: Float[Array, "tokens width"] | None
-    K: Float[
-        Array, ""
-    ]  # tokens of the vocabulary; of E, where all of them have rows, the rest is padding
+    # Tokens of the vocabulary; of E, where all of them have rows, the rest is padding
+    K: Float[Array, ""]
     Q: Float[Array, "lasts query_width"] | None = None  # e_q of the table's rows; None by samples
     C: Float[Array, "vocab width"] | None = None  # a general head, padded as E is
 

@@ -55,6 +55,13 @@ class PathPoint(Shown):
     gradient: float
     steps: int
 
+    @property
+    def params(self) -> Params:
+        """W, or the scores of the pairs."""
+        params = self.scores if self.W is None else self.W
+        assert params is not None
+        return params
+
 
 def penalty_path(
     samples: Samples,
@@ -117,7 +124,7 @@ def norm_path(
     at = origin
     for i in np.argsort(sizes, kind="stable"):
         points[int(i)] = _on_sphere(task, float(sizes[i]), at)
-        at = _params(points[int(i)])
+        at = points[int(i)].params
     return [points[i] for i in range(len(sizes))]
 
 
@@ -391,12 +398,6 @@ def _certified(task: _Task, found: _Found, lam: float, origin: Params) -> PathPo
         gradient=residual,
         steps=found.steps,
     )
-
-
-def _params(point: PathPoint) -> Params:
-    params = point.W if point.scores is None else point.scores
-    assert params is not None
-    return params
 
 
 def _on_sphere(task: _Task, R: float, at: Params) -> PathPoint:

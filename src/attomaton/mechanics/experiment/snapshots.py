@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import jnp
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import Embeddings
 from attomaton.numerics import sum_by
@@ -124,8 +125,6 @@ def seen_through(watch: Watched | None, tables: Sequence[Embeddings] | None) -> 
 
 def scores_seen(W: "Array", seen: Seen) -> "Array":
     """The scores that are kept, in single precision; `W` are the scores of all pairs, or a matrix."""
-    import jax.numpy as jnp
-
     found = (
         W[seen.pair]
         if seen.keys is None

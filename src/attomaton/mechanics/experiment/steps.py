@@ -7,6 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam, Mirror, Muon, Optimiser, Plain, Sign
 from attomaton.corpus.samples import Samples
 from attomaton.errors import UsageError
@@ -93,7 +94,6 @@ def stack(
 
     `whole` keeps the vectors of tokens that do not occur, too.
     """
-    import jax
 
     from attomaton.mechanics.experiment.model import problem_of, sizes_of
     from attomaton.mechanics.experiment.whole import whole_of
@@ -114,7 +114,6 @@ def fall_apart(problem: "Problem | Whole") -> bool:
 
     Whole corpora always are: each is enough work for the device, and chooses by itself how to step.
     """
-    import jax
 
     from attomaton.mechanics.experiment.whole import Whole
 
@@ -148,9 +147,6 @@ def _optimiser(plan: Plan, eps: Any = 0.0) -> Optimiser:
 
 def _drawn(problem: "Problem", batch_size: int, key: Any) -> "Problem":
     """A mini-batch: samples drawn in proportion to their weight, each then of equal weight."""
-    import jax
-    import jax.numpy as jnp
-
     bags = problem.bags
     below = jnp.cumsum(bags.weight)
     at = jnp.searchsorted(below, below[-1] * jax.random.uniform(key, (batch_size,)), side="right")
@@ -161,8 +157,6 @@ def _drawn(problem: "Problem", batch_size: int, key: Any) -> "Problem":
 
 def _unit(g: Any) -> tuple[Any, Any]:
     """g/‖g‖ and ‖g‖, safe for gradients whose squares underflow; 0 and 0 for a zero gradient."""
-    import jax.numpy as jnp
-
     peak = jnp.abs(g).max()
     scaled = g / jnp.where(peak > 0, peak, 1.0)
     norm = jnp.sqrt((scaled * scaled).sum())
@@ -171,8 +165,6 @@ def _unit(g: Any) -> tuple[Any, Any]:
 
 def _move(plan: Plan, state: State, value: Any, g: Any, given: Given) -> tuple[Any, tuple]:
     """The change of the parameters in one step, and the optimizer's memory after it."""
-    import jax.numpy as jnp
-
     lr, moments = given.lr, state.moments
     if plan.schedule == "inverse-sqrt":
         lr = lr / jnp.sqrt((state.step + 1).astype(g.dtype))
@@ -188,8 +180,6 @@ def _move(plan: Plan, state: State, value: Any, g: Any, given: Given) -> tuple[A
 
 def _eps_free(plan: Plan, state: State, eps: Any) -> Any:
     """Of the coordinates that ever had a gradient, the share whose √v̂ is above `EPS_FREE` times Adam's ε; 1 of none."""
-    import jax.numpy as jnp
-
     v = state.moments[1]
     fair = 1 - (plan.beta2 or 0.0) ** jnp.maximum(state.step, 1).astype(v.dtype)
     free = jnp.sqrt(v / fair) > EPS_FREE * eps
@@ -201,8 +191,6 @@ def _advance(
     plan: Plan, state: State, data: "Data", given: Given, lengths: Any
 ) -> tuple[State, "dict[str, Array]"]:
     """One problem through some segments of `lengths[r]` steps each, with a record after each."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.factors import product, product_norm, pull_back_product
     from attomaton.mechanics.experiment.model import loss_and_gradient, spread
@@ -286,8 +274,6 @@ def _quick_steps(
     plan: Plan, state: State, whole: "Whole", given: Given, length: Any
 ) -> tuple[State, Any]:
     """Up to `length` steps of a whole corpus while all scores are within reach; and how many they were."""
-    import jax
-    import jax.numpy as jnp
 
     from attomaton.mechanics.experiment.whole import quick_loss_and_gradient, within_reach
 
@@ -317,8 +303,6 @@ def _quick_steps(
 
 def _scalars(values: dict) -> "dict[str, Array]":
     """What `record` returned, or an error that says what it should have been."""
-    import jax.numpy as jnp
-
     wrong = [
         k for k, v in values.items() if jnp.ndim(v) or k in ("loss", "norm", "eps_free", SNAPSHOT)
     ]
@@ -332,8 +316,6 @@ def _scalars(values: dict) -> "dict[str, Array]":
 
 def build(plan: Plan) -> Callable:
     """All problems side by side, or one after the other; one data set for all is not copied."""
-    import jax
-
     one = partial(_advance, plan)
     if not plan.apart:
         return jax.vmap(one, in_axes=(0, None if plan.shared else 0, 0, None))

@@ -32,6 +32,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular, figure_of
+from attomaton.base.lazily import jax, pa
 from attomaton.base.progress import Progress
 from attomaton.corpus.samples import Samples, expect_samples, list_of
 from attomaton.errors import UsageError, counted, one_of, whole_number
@@ -103,6 +104,13 @@ class Training(Tabular):
     snapshots: Snapshots | None = None  # of the first problem, where they were asked for
 
     @property
+    def params(self) -> np.ndarray:
+        """W of each problem, or its scores."""
+        params = self.scores if self.W is None else self.W
+        assert params is not None
+        return params
+
+    @property
     def limit_norm(self) -> str | float:
         """The norm of the margin that this optimizer's steps tend to: a name, or the p of an entrywise norm."""
         return limit_norm(self.settings.optimizer, self.settings.factorised)
@@ -122,8 +130,6 @@ class Training(Tabular):
 
     def to_arrow(self) -> Any:
         """The table as a `pyarrow.Table`, one row for each problem and recorded step."""
-        import pyarrow as pa
-
         return pa.table(self.columns())
 
     def plot(self) -> Any:
@@ -282,8 +288,6 @@ def train(
         rate, np.full(B, own["eps"] or 0.0), floor, np.full(B, seed), np.arange(B), context
     )
     with float64():
-        import jax
-
         from attomaton.mechanics.experiment.factors import pairs_of, product
 
         problem = stack(sets, tables, heads, not many, gather, kind != "identity")
@@ -343,8 +347,6 @@ def _recorded(rate: Float[np.ndarray, " problems"] | None) -> float | tuple[floa
 def _gathers(layout: str | Any | None, fits: bool, incidences: int) -> bool:
     """Whether to sum the gradient by pairs, where that is possible."""
     if layout is None:
-        import jax
-
         return fits and (incidences >= GATHERED or jax.default_backend() == "gpu")
     one_of("layout", layout, ("scatter", "gather"))
     if layout == "gather" and not fits:

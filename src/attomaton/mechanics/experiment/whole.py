@@ -128,9 +128,7 @@ def quick_loss_and_gradient(
 
 
 def _added(
-    terms: Float[Array, " terms"],
-    at: Int[Array, "width rows"],
-    times: Integer[Array, "width rows"],
+    terms: Float[Array, " terms"], at: Int[Array, "width rows"], times: Integer[Array, "width rows"]
 ) -> Float[Array, " rows"]:
     """The sum of each column, written out row by row: compilers then go through all columns once."""
     total = jnp.zeros(at.shape[1], terms.dtype)

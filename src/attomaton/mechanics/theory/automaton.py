@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Shown, Tabular, figure_of
+from attomaton.base.lazily import pa
 from attomaton.corpus.given import Contexts, read_contexts
 from attomaton.corpus.samples import Samples, read_context
 from attomaton.corpus.vocabulary import Label, Vocabulary
@@ -170,8 +171,6 @@ class Explanation(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each token of the context, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         names = ("count", "probability", "reason", "svm_score", "finite_score", "seen")
         words = Vocabulary(fate.token for fate in self.fates)
         rest = {name: [getattr(fate, name) for fate in self.fates] for name in names}
@@ -311,8 +310,6 @@ class Automaton(Shown):
     @cached_property
     def spoken(self) -> Any:
         """Every label as `spoken`, as an Arrow column; behind them what is said where there is no prediction."""
-        import pyarrow as pa
-
         return pa.array([spoken(x) for x in (*self.limit.graph.vocabulary.labels, None)])
 
     @cached_property

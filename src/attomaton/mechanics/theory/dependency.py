@@ -18,9 +18,8 @@ from attomaton.errors import visible
 from attomaton.mechanics.theory.limit import Limit
 
 EXACT = 1e-9  # residual of a sum, in units of the longest difference, that counts as nothing
-SPANNED = (
-    1e-7  # distance from the span of the ties, in units of a difference, at which it lies inside
-)
+# Distance from the span of the ties, in units of a difference, at which it lies inside
+SPANNED = 1e-7
 STEPS = 1000  # of least squares
 MOST_NUMBERS = 2 * 10**5  # of a linear program: less than a second
 NAMED = 6  # differences that a sentence names
@@ -123,9 +122,7 @@ class TieFinder:
     def __init__(self, limit: Limit, last: int):
         graph = limit.graph
         self.graph, self.last = graph, last
-        self.edge = np.flatnonzero(
-            graph.component[graph.edge_from] == graph.component[graph.edge_to]
-        )
+        self.edge = np.flatnonzero(~graph.strict)
         E = np.zeros((len(graph.vocabulary), 0)) if limit.embeddings is None else limit.embeddings.E
         # In coordinates of the rows' span: fewer equations, the same sums.
         left, singular, _ = np.linalg.svd(E, full_matrices=False)

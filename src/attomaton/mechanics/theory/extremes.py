@@ -39,10 +39,8 @@ from attomaton.numerics import sum_by, unit_scale
 LARGEST_ODDS = 40.0  # nats: beyond them a tie cannot be told from a strict difference by a fit
 SMALL = 10**6  # numbers of all differences written out
 MOST_WORK = 10**12  # numbers that products may read before an end is given up
-NEAR, EXACT = (
-    1e-7,
-    1e-13,
-)  # how far differences may be below 1 before active ones are made exact, and then
+# How far differences may be below 1 before active ones are made exact, and then
+NEAR, EXACT = 1e-7, 1e-13
 ROUNDS, STEPS = 40, 30  # of multipliers, and of Newton's method in each
 
 
@@ -208,9 +206,7 @@ def _least(
     )[0]
 
 
-def _direction(
-    rows: Rows,
-) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " pairs"]] | None:
+def _direction(rows: Rows) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " pairs"]] | None:
     """Multipliers of W_svm and its coefficients on the pairs, by the method of multipliers; None if it takes too long.
 
     One round minimises ½‖W‖² + ‖max(0, y + σ(1 − rows · W))‖²/2σ, tied rows with 0 for 1 and no max; y follows.

@@ -56,6 +56,11 @@ class PriorityGraph(Tabular):
         """The last tokens that have a graph, ascending."""
         return self.pair_last[np.flatnonzero(np.diff(self.pair_last, prepend=-1))]
 
+    @property
+    def strict(self) -> Bool[np.ndarray, " edges"]:
+        """Which edges are strict priorities: they lead from one component to another."""
+        return self.component[self.edge_from] != self.component[self.edge_to]
+
     @cached_property
     def component_size(self) -> Int[np.ndarray, " components"]:
         """How many tokens each component ties together."""

@@ -202,7 +202,7 @@ def _usual_difference(
 ) -> float:
     """The median difference, over starts and strict priorities, between the scores of tokens that the data order."""
     graph = limit.graph
-    strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    strict = graph.strict
     last = graph.pair_last[graph.edge_from[strict]]
     above, below = (graph.pair_token[x[strict]] for x in (graph.edge_from, graph.edge_to))
     apart = [

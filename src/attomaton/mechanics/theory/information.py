@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.lazily import pa
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
@@ -119,8 +120,6 @@ class StandardErrors(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each tied token of each last token, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         word, pair = self.graph.vocabulary.column, self.items
         se, group = self._all[0], self.choices.group
         reach = self._quantile[group] * se
@@ -137,8 +136,6 @@ class StandardErrors(Tabular):
 
     def odds_table(self) -> Any:
         """One row for each two tied tokens that were seen together and one of which came next, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         word, (i, j), se = self.graph.vocabulary.column, self._edges, self._all[1]
         value, reach = self.theta[i] - self.theta[j], self._quantile[self.choices.group[i]] * se
         token = self.graph.pair_token[self.items]

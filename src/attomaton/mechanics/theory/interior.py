@@ -23,9 +23,8 @@ FIRST = 200.0  # margins to start the second program from: too small ones cost m
 LIGHT = 1e-3  # ridge of the fit that makes them
 HEAVY = 100.0  # its first multipliers, in units of those that balance W
 WIDE, SOLVED = 100.0, 1e-4  # gap, relative: about the first one, and where active margins are tried
-ENOUGH = (
-    1e-6  # residual of a step of the second program, relative: what it leaves is seen by the next
-)
+# Residual of a step of the second program, relative: what it leaves is seen by the next
+ENOUGH = 1e-6
 LONGEST = 1e7  # ‖W‖ beyond which differences count as tied
 
 

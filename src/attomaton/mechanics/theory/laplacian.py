@@ -73,8 +73,7 @@ def newton_step(
 
 
 def balance(
-    flow: Float[np.ndarray, "graphs size size"],
-    real: Bool[np.ndarray, "graphs size"],
+    flow: Float[np.ndarray, "graphs size size"], real: Bool[np.ndarray, "graphs size"]
 ) -> Float[np.ndarray, "graphs size"]:
     """log u, 0 at the first nodes, such that flows u_i A_ij in and out of every node are equal.
 

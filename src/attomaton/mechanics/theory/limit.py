@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.face import Tabular, figure_of
+from attomaton.base.lazily import pa
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
@@ -32,9 +33,8 @@ from attomaton.mechanics.theory.norms import Norm, NormLimit, check_norm, norm_l
 from attomaton.mechanics.theory.svm import COUPLED_PAIRS, GraphSVM, graph_svm
 from attomaton.results import absent
 
-DENSE_WIDTH = (
-    5000  # width above which a dense d×d matrix is refused (two of them would take 400 MB)
-)
+# Width above which a dense d×d matrix is refused (two of them would take 400 MB)
+DENSE_WIDTH = 5000
 
 Table = Embeddings | np.ndarray | Sequence[Any]
 
@@ -116,8 +116,6 @@ class Limit(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each pair of a last token and a token, in words, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         graph = self.graph
         return pa.table(
             {

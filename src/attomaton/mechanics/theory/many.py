@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.face import Tabular
+from attomaton.base.lazily import pa
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import counted
 from attomaton.mechanics.theory.dependency import TieFinder
@@ -196,8 +197,6 @@ class Answers(Tabular):
 
     def to_arrow(self) -> Any:
         """One row for each context, in words, as a `pyarrow.Table`."""
-        import pyarrow as pa
-
         word, none = self.limit.graph.vocabulary.column, self.best < 0
         unseen = np.flatnonzero(self.pair < 0)
         named = [(i, x) for i in sorted(self.unknown) for x in self.unknown[i]]
@@ -224,14 +223,10 @@ class Answers(Tabular):
 
 
 def _named(names: Sequence[str], which: Int[np.ndarray, " rows"]) -> Any:
-    import pyarrow as pa
-
     return pa.DictionaryArray.from_arrays(pa.array(which, pa.int8()), pa.array(names))
 
 
 def _masked(column: Any, none: Bool[np.ndarray, " rows"]) -> Any:
-    import pyarrow as pa
-
     where = pa.array(column.indices.to_numpy(), mask=none)
     return pa.DictionaryArray.from_arrays(where, column.dictionary)
 

@@ -12,10 +12,9 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Bool, Int
 
-from attomaton.corpus.samples import Samples, SetAside, expect_samples, merge_samples
+from attomaton.corpus.samples import Samples, SetAside, expect_samples, joined, merge_samples
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
-from attomaton.numerics import row_pointer
 
 
 @dataclass(frozen=True)
@@ -109,11 +108,11 @@ class Mixture:
     def turns(self, one: PriorityGraph) -> Bool[np.ndarray, " edges"]:
         """Of the edges of A or of B: which are strict there and tied in both together."""
         start, end = (self._pairs(one, x) for x in (one.edge_from, one.edge_to))
-        return _strict(one) & (self.both.component[start] == self.both.component[end])
+        return one.strict & (self.both.component[start] == self.both.component[end])
 
     def survival(self, one: PriorityGraph, most: int) -> Survival:
         """What becomes of the orders of A, or of B; `most` of those that turn, the heaviest first."""
-        turns, strict = self.turns(one), _strict(one)
+        turns, strict = self.turns(one), one.strict
         at = np.flatnonzero(turns)
         at = at[np.argsort(-one.edge_weight[at], kind="stable")]
         lasts = one.pair_last[one.edge_from]
@@ -160,10 +159,6 @@ def mixed(a: Samples, b: Samples, names: tuple[str, str], most: int) -> Mixed:
     return Mixed(x, y, common, total, int((sizes > 1).sum()), int(sizes.max(initial=0)))
 
 
-def _strict(graph: PriorityGraph) -> Bool[np.ndarray, " edges"]:
-    return graph.component[graph.edge_from] != graph.component[graph.edge_to]
-
-
 def _weight(graph: PriorityGraph, last: int, i: int, j: int) -> float:
     """The weight of the samples behind an edge; 0 where there is none."""
     p, q = graph.pair(last, i), graph.pair(last, j)
@@ -187,12 +182,12 @@ def mix(a: Samples, b: Samples) -> Mixture:
     expect_samples(b)
     words = Vocabulary(dict.fromkeys([*a.vocabulary.labels, *b.vocabulary.labels]))
     x, y = _on(words, a), _on(words, b)
-    joined = _joined(x, y)
+    both = _joined(x, y)
     return Mixture(
-        build_graph(x), build_graph(y), build_graph(joined),
+        build_graph(x), build_graph(y), build_graph(both),
         tuple(w for w in a.vocabulary if w not in b.vocabulary),
         tuple(w for w in b.vocabulary if w not in a.vocabulary),
-        joined,
+        both,
     )  # fmt: skip
 
 
@@ -204,30 +199,18 @@ def _on(words: Vocabulary, s: Samples) -> Samples:
     token = new[s.token]
     order = np.lexsort((token, s.sample_of))  # within each bag, ascending as before
     moved = replace(
-        s,
-        vocabulary=words,
-        last=new[s.last],
-        label=new[s.label],
-        token=token[order],
-        count=s.count[order],
-    )
+        s, vocabulary=words, last=new[s.last], label=new[s.label], token=token[order], count=s.count[order]
+    )  # fmt: skip
     return moved.take(np.lexsort((moved.source, moved.label, moved.last)))
 
 
 def _joined(a: Samples, b: Samples) -> Samples:
     """Both, merged where they are the same bag with the same label; those of `b` are counted after those of `a`."""
 
-    def both(name: str) -> np.ndarray:
-        return np.concatenate([getattr(a, name), getattr(b, name)])
-
     shift = int(a.source.max(initial=-1)) + 1
     rows, weight = (getattr(a.set_aside, x) + getattr(b.set_aside, x) for x in ("rows", "weight"))
-    return merge_samples(
-        Samples(
-            a.vocabulary, both("last"), both("label"), both("weight"),
-            row_pointer(np.concatenate([a.size, b.size])), both("token"), both("count"), both("rows"),
-            np.concatenate([a.source, b.source + shift]),
-            SetAside(rows, weight),
-            a.tokens + b.tokens, a.windows + b.windows,
-        )
+    both = replace(
+        joined([a, replace(b, source=b.source + shift)]), set_aside=SetAside(rows, weight),
+        tokens=a.tokens + b.tokens, windows=a.windows + b.windows,
     )  # fmt: skip
+    return merge_samples(both)

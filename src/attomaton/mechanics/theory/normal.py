@@ -202,9 +202,7 @@ class Span:
         return found
 
 
-def factors(
-    rows: Rows,
-) -> tuple[Float[np.ndarray, "rows keys"], Float[np.ndarray, "rows queries"]]:
+def factors(rows: Rows) -> tuple[Float[np.ndarray, "rows keys"], Float[np.ndarray, "rows queries"]]:
     """The two vectors whose outer product a difference is."""
     space = rows.space
     return space.key[rows.above] - space.key[rows.below], space.query[space.last[rows.above]]

@@ -46,6 +46,9 @@ SMALL = 1e-8  # least entry, and least weight, relative to the largest entry
 SAME = 1e-9  # singular values, relative to the largest, that count as 0
 
 Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
+Scores = Float[np.ndarray, " pairs"]
+Multipliers = Float[np.ndarray, " dag_edges"]
+Matrix = Float[np.ndarray, "keys queries"]
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,10 @@ class NormLimit(Shown):
 
     norm: Norm
     value: float  # N(W_N); 0 where no token outranks another
-    score: Float[np.ndarray, " pairs"]
-    W: Float[np.ndarray, "keys queries"] | None
-    multiplier: Float[np.ndarray, " dag_edges"]
-    flow: Float[np.ndarray, " pairs"]
+    score: Scores
+    W: Matrix | None
+    multiplier: Multipliers
+    flow: Scores
     certificate: KKT
     chain: Chain | None = None  # a longest one, where that is the proof
 
@@ -125,10 +128,10 @@ def certify(
     samples: Samples,
     embeddings: Embeddings | None,
     norm: Norm,
-    W: Float[np.ndarray, "keys queries"] | None,
-    score: Float[np.ndarray, " pairs"],
-    multiplier: Float[np.ndarray, " dag_edges"],
-    flow: Float[np.ndarray, " pairs"],
+    W: Matrix | None,
+    score: Scores,
+    multiplier: Multipliers,
+    flow: Scores,
 ) -> KKT:
     """Residuals that prove an answer where they are 0: margins sample by sample, N*(D) ≤ 1, N(W) = Σ λ."""
     if not all(np.isfinite(x).all() for x in (score, flow, multiplier)):
@@ -169,14 +172,7 @@ def norm_limit(
     return NormLimit(norm, value, score, W, multiplier, flow, certificate, chain)
 
 
-def _longest(
-    graph: PriorityGraph,
-) -> tuple[
-    Float[np.ndarray, " pairs"],
-    Float[np.ndarray, " pairs"],
-    Float[np.ndarray, " dag_edges"],
-    Chain | None,
-]:
+def _longest(graph: PriorityGraph) -> tuple[Scores, Scores, Multipliers, Chain | None]:
     """Scores, flow, multipliers and the chain of the max norm for one-hot tokens."""
     a, b = graph.dag
     flow, multiplier = np.zeros(len(graph.pair_last)), np.zeros(len(a))
@@ -196,9 +192,7 @@ def _longest(
     return score, flow, multiplier, Chain(last, tuple(int(x) for x in graph.pair_token[head]))
 
 
-def _scores(
-    graph: PriorityGraph, embeddings: Embeddings | None, W: Float[np.ndarray, "keys queries"]
-) -> Float[np.ndarray, " pairs"]:
+def _scores(graph: PriorityGraph, embeddings: Embeddings | None, W: Matrix) -> Scores:
     """e_xᵀ W e_q of every pair."""
     if embeddings is None:
         return W[graph.pair_token, graph.pair_last]
@@ -206,9 +200,7 @@ def _scores(
     return ((keys @ W)[graph.pair_token] * queries[graph.pair_last]).sum(axis=1)
 
 
-def _matrix(
-    graph: PriorityGraph, embeddings: Embeddings | None, flow: Float[np.ndarray, " pairs"]
-) -> Float[np.ndarray, "keys queries"]:
+def _matrix(graph: PriorityGraph, embeddings: Embeddings | None, flow: Scores) -> Matrix:
     """Σ flow e_x e_qᵀ over the pairs; for one-hot tokens without the rows and columns that hold nothing."""
     from scipy.sparse import csr_array
 
@@ -364,9 +356,7 @@ class _Program:
         return k * (k + 3) // 2, column * (column + 1) // 2 + i, len(k) * (len(k) + 1) // 2
 
 
-_Found = tuple[
-    Float[np.ndarray, " entries"], Float[np.ndarray, " dag_edges"], Float[np.ndarray, " ties"]
-]
+_Found = tuple[Float[np.ndarray, " entries"], Multipliers, Float[np.ndarray, " ties"]]
 
 
 def _conic(
@@ -386,9 +376,7 @@ def _conic(
     return np.array(answer.x), np.array(answer.z)
 
 
-def _differences(
-    graph: PriorityGraph,
-) -> tuple[Sparse, Sparse]:
+def _differences(graph: PriorityGraph) -> tuple[Sparse, Sparse]:
     """DAG edges, and pairs of a component against its first, as differences of rows of the pairs."""
     a, b = graph.dag
     P = len(graph.pair_last)
@@ -398,11 +386,7 @@ def _differences(
     return incidence(head[a], head[b], P), incidence(other, first[other], P)
 
 
-def _by_components(
-    graph: PriorityGraph, norm: Norm
-) -> tuple[
-    Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"], Float[np.ndarray, " dag_edges"]
-]:
+def _by_components(graph: PriorityGraph, norm: Norm) -> tuple[Scores, Scores, Multipliers]:
     """Scores, flow and multipliers of an entrywise norm for one-hot tokens: a program for each last token.
 
     It has one number for each component, longer than its score by the p-th root of its size, so that ties need no
@@ -433,11 +417,7 @@ def _by_components(
 
 def _by_matrix(
     graph: PriorityGraph, embeddings: Embeddings | None, norm: Norm
-) -> tuple[
-    Float[np.ndarray, "keys queries"],
-    Float[np.ndarray, " pairs"],
-    Float[np.ndarray, " dag_edges"],
-]:
+) -> tuple[Matrix, Scores, Multipliers]:
     """W, flow and multipliers where all entries of W matter: any embeddings, or a norm of singular values."""
     from scipy.linalg import orth
     from scipy.sparse import csr_array, eye_array

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from attomaton.base.lazily import pa, pc
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.automaton import (
     SUGGESTED,
@@ -105,8 +106,6 @@ def answer_table(
     mixed: empty places elsewhere, and without. Where reasons were asked for, `why` tells in a
     line how many tokens won or lost by which, and `reasons` the fate of each, as `Automaton.explain` does.
     """
-    import pyarrow as pa
-
     table, owner = answers.to_arrow(), answers.owner
     order = answers.falling
     rank = np.arange(len(order)) - np.searchsorted(owner[order], owner[order])
@@ -150,8 +149,6 @@ def _each(texts: list[str], others: Mapping[int, str]) -> list[str]:
 
 def _lists(values: Mapping[str, Any], row: Int[np.ndarray, " n"], rows: int) -> Any:
     """Records as lists, one for each row; `row` says which, ascending."""
-    import pyarrow as pa
-
     records = pa.StructArray.from_arrays([pa.array(x) for x in values.values()], list(values))
     return pa.LargeListArray.from_arrays(row_pointer(np.bincount(row, minlength=rows)), records)
 
@@ -174,9 +171,6 @@ def _unknown_of(automaton: Automaton, answers: Answers) -> dict[int, tuple[Unkno
 
 def _whys(automaton: Automaton, answers: Answers, ends: Mapping[int, Label]) -> Any:
     """Each prediction and how many tokens won or lost for which reason, in a line: `in_short` of all rows."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     assert answers.reason is not None
     n, names = len(answers), (*REASONS, NOT_A_TOKEN)
     key = answers.owner * len(REASONS) + answers.reason
@@ -204,11 +198,8 @@ def _notes(
     automaton: Automaton, answers: Answers, unknown: Mapping[int, tuple[Unknown, ...]]
 ) -> list[str]:
     """What each answer rests on, in sentences."""
-    labels, answered, parts = (
-        automaton.limit.graph.vocabulary.labels,
-        answers.answered,
-        answers.parts,
-    )
+    labels = automaton.limit.graph.vocabulary.labels
+    answered, parts = answers.answered, answers.parts
     strange: dict[int, list[Label]] = {}
     for k in answers.kept[answers.pair[answers.kept] < 0].tolist():
         strange.setdefault(int(answers.owner[k]), []).append(labels[answers.token[k]])
@@ -228,8 +219,6 @@ def _notes(
 
 def _reasons(answers: Answers) -> Any:
     """The fate of every known token, row by row, the likeliest first, then by score."""
-    import pyarrow as pa
-
     assert answers.reason is not None
     owner, p = answers.owner, answers.p
     order = np.lexsort((-answers.svm, -p, owner))

@@ -73,9 +73,7 @@ class Resampling:
     @cached_property
     def strict(self) -> Bool[np.ndarray, " edges"]:
         """Which edges are between components."""
-        return (
-            self.graph.component[self.graph.edge_from] != self.graph.component[self.graph.edge_to]
-        )
+        return self.graph.strict
 
     @cached_property
     def cyclic(self) -> Int[np.ndarray, " components"]:

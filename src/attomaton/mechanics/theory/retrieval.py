@@ -96,7 +96,7 @@ def retrieval(limit: Limit) -> Retrieval:
     (0.692, 0.308, 1.0)
     """
     samples, graph = limit.samples, limit.graph
-    apart = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    apart = graph.strict
     pair = graph.pairs(samples.last[samples.sample_of], samples.token)
     label = graph.pairs(samples.last, samples.label)[samples.sample_of]
     kept = graph.component[pair] == graph.component[label]

@@ -22,9 +22,8 @@ class Node:
     level: int
     svm_score: float
     log_pi: float
-    se: float | None = (
-        absent()
-    )  # the standard error of log π, where a token is tied and errors were asked for
+    # The standard error of log π, where a token is tied and errors were asked for
+    se: float | None = absent()
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,8 @@ class Link:
     target: int
     weight: float
     margin: float
-    contrary: float | None = (
-        absent()
-    )  # the largest probability of the contrary left open, of a strict one
+    # The largest probability of the contrary left open, of a strict one
+    contrary: float | None = absent()
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def _errors(limit: "Limit", last: int) -> tuple[dict[int, float], dict[int, floa
     rows = edge_rows(
         graph, samples.take(np.arange(*np.searchsorted(samples.last, [last, last + 1])))
     )
-    strict = graph.component[graph.edge_from] != graph.component[graph.edge_to]
+    strict = graph.strict
     contrary = {int(e): contrary_bound(int(rows[e])) for e in np.flatnonzero(strict) if rows[e]}
     if limit.dependent or not graph.cyclic.any():
         return {}, contrary

@@ -19,9 +19,8 @@ MATCHES = (1, 2, 3, 5)  # buckets of the longest match begin here
 class Induction:
     """Even shares of the tokens that followed the longest earlier match of the end of the context."""
 
-    base: Float[
-        np.ndarray, " vocab_and_one"
-    ]  # where the last token did not stand earlier in the context
+    # Where the last token did not stand earlier in the context
+    base: Float[np.ndarray, " vocab_and_one"]
 
     @property
     def buckets(self) -> int:

@@ -14,8 +14,9 @@ from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
-from attomaton.predictor.bags import Bags, bags_of
+from attomaton.predictor.bags import Bags, bags_of, thinned
 from attomaton.predictor.measured import RANKS, Measured, joined, measure, ranked
+from attomaton.predictor.ngrams import Ids, Numbers
 from attomaton.predictor.rivals.mixing import Weights, fit_weights
 from attomaton.predictor.rivals.spreads import (
     Component,
@@ -26,6 +27,10 @@ from attomaton.predictor.rivals.spreads import (
     Spread,
     listing,
 )
+
+Rows = Int[np.ndarray, " rows"]
+Shares = Float[np.ndarray, " incidences"]
+Mix = Float[np.ndarray, "rows parts"]  # the weight of each component on each row
 
 BLOCK = 2048  # windows whose histories are looked up at a time
 CELLS = 1 << 19  # probabilities of one component that are dense at a time
@@ -58,16 +63,12 @@ class _DenseChunk:
     rows: slice
     dense: Mapping[str, Dense]
 
-    def at(
-        self, name: str, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def at(self, name: str, row: Ids, token: Ids) -> Numbers:
         """What a component gives to tokens of these rows, counted from the first of them."""
         p = self.dense[name]
         return p[row, np.minimum(token, p.shape[1] - 1)]
 
-    def against(
-        self, weight: Float[np.ndarray, "rows parts"], parts: Sequence[str], label: np.ndarray
-    ) -> Measured:
+    def against(self, weight: Mix, parts: Sequence[str], label: np.ndarray) -> Measured:
         """A mixture of components against labels, over the whole vocabulary."""
         return against_all(mixed(weight, [self.dense[name] for name in parts]), label)
 
@@ -85,17 +86,13 @@ class _ListedChunk:
     there: Listing
     listed: Mapping[str, Listed]
 
-    def at(
-        self, name: str, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def at(self, name: str, row: Ids, token: Ids) -> Numbers:
         """What a component gives to tokens of these rows, counted from the first of them."""
         token = np.minimum(token, len(self.base) - 1)
         place, mine = self.there.at(row * len(self.base) + token), self.listed[name]
         return np.where(place >= 0, mine.p[place], mine.scale[row] * self.base[token])
 
-    def against(
-        self, weight: Float[np.ndarray, "rows parts"], parts: Sequence[str], label: np.ndarray
-    ) -> Measured:
+    def against(self, weight: Mix, parts: Sequence[str], label: np.ndarray) -> Measured:
         """A mixture of components against labels, over the whole vocabulary."""
         there, K, rows = self.there, len(self.base) - 1, np.arange(len(label))
         row, p, mine = there.row, np.zeros(len(there.row)), np.zeros(len(label))
@@ -117,7 +114,7 @@ class _Block(NamedTuple):
 
     holding: Int[np.ndarray, " bags"]
     bags: Bags | None
-    shares: Mapping[str, Float[np.ndarray, " incidences"]]
+    shares: Mapping[str, Shares]
 
 
 def judge(
@@ -159,7 +156,7 @@ def fit_rivals(
     progress: Progress = quiet,
 ) -> list[Rival]:
     """Mixtures of these components, their weights fitted on (up to `MOST`, evenly spread) validation windows."""
-    asked = some(valid, MOST)
+    asked = thinned(np.arange(len(valid)), MOST)
     # A component that stands alone has weight 1 and need not be asked.
     mixing = {part for parts in recipes.values() if len(parts) > 1 for part in parts}
     given = _given({x: components[x] for x in components if x in mixing}, valid, asked, progress)
@@ -185,15 +182,12 @@ class _Given(NamedTuple):
 
     whole: dict[str, Float[np.ndarray, " rows"]]
     inside: dict[str, Float[np.ndarray, " held"]]
-    bucket: dict[str, Int[np.ndarray, " rows"]]
+    bucket: dict[str, Rows]
     holding: Int[np.ndarray, " held"]
 
 
 def _given(
-    components: Mapping[str, Component],
-    windows: Windows,
-    asked: Int[np.ndarray, " rows"],
-    progress: Progress,
+    components: Mapping[str, Component], windows: Windows, asked: Rows, progress: Progress
 ) -> _Given:
     p: dict[str, list[np.ndarray]] = {name: [] for name in components}
     p_in: dict[str, list[np.ndarray]] = {name: [] for name in components}
@@ -222,13 +216,7 @@ def _given(
     return _Given(whole, inside, bucket, np.concatenate(held))
 
 
-def some(windows: Windows, most: int) -> Int[np.ndarray, " rows"]:
-    """All windows, or so many of them at even distances."""
-    n = len(windows)
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
-
-
-def mixed(weight: Float[np.ndarray, "rows parts"], dense: Sequence[Dense]) -> Dense:
+def mixed(weight: Mix, dense: Sequence[Dense]) -> Dense:
     """Distributions mixed row by row."""
     if len(dense) == 1:
         return dense[0]
@@ -238,7 +226,7 @@ def mixed(weight: Float[np.ndarray, "rows parts"], dense: Sequence[Dense]) -> De
     return p
 
 
-def against_all(p: Dense, label: Int[np.ndarray, " rows"]) -> Measured:
+def against_all(p: Dense, label: Rows) -> Measured:
     """Distributions against labels; of equals the one of lower id comes first.
 
     All words never seen are one event, the last entry: it has a probability and is never a hit.
@@ -254,10 +242,7 @@ def against_all(p: Dense, label: Int[np.ndarray, " rows"]) -> Measured:
 
 
 def _gather(
-    spreads: Mapping[str, Spread],
-    windows: Windows,
-    rows: Int[np.ndarray, " rows"],
-    see: Callable[[_Chunk], None],
+    spreads: Mapping[str, Spread], windows: Windows, rows: Rows, see: Callable[[_Chunk], None]
 ) -> _Block:
     """Chunks of all rows, for whoever wants to `see` them; keep the shares of contexts' tokens."""
     holding = np.flatnonzero(windows.realizable[rows])
@@ -300,9 +285,7 @@ def _chunks(spreads: Mapping[str, Spread], rows: int, cells: int) -> Iterator[_C
         yield _ListedChunk(slice(begin, end), base, there, on)
 
 
-def _shares(
-    bags: Bags, spread: Spread, p: Float[np.ndarray, " incidences"]
-) -> Float[np.ndarray, " incidences"]:
+def _shares(bags: Bags, spread: Spread, p: Shares) -> Shares:
     """Probabilities made shares of each context; even ones where there are none.
 
     A component that has another model for this question answers itself (`among`).
@@ -316,12 +299,10 @@ def _shares(
 
 def _bucket(
     parts: Sequence[str], components: Mapping[str, Component], spreads: Mapping[str, Spread]
-) -> Int[np.ndarray, " rows"]:
+) -> Rows:
     return _joint([spreads[x].bucket for x in parts], [components[x].buckets for x in parts])
 
 
-def _joint(
-    state: Sequence[Int[np.ndarray, " rows"]], sizes: Sequence[int]
-) -> Int[np.ndarray, " rows"]:
+def _joint(state: Sequence[Rows], sizes: Sequence[int]) -> Rows:
     """One number for the states of several components."""
     return np.ravel_multi_index([np.asarray(x, dtype=np.int64) for x in state], sizes)

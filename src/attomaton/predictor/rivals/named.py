@@ -10,12 +10,12 @@ import numpy as np
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, one_of
-from attomaton.predictor.bags import aligned
+from attomaton.predictor.bags import aligned, thinned
 from attomaton.predictor.kneser_ney import KneserNey, fit_kneser_ney
 from attomaton.predictor.measured import LeftOut
 from attomaton.predictor.rivals.copying import Induction, fit_cache
 from attomaton.predictor.rivals.counting import NGram, sort_suffixes
-from attomaton.predictor.rivals.judge import MOST, Judged, Rival, fit_rivals, judge, some
+from attomaton.predictor.rivals.judge import MOST, Judged, Rival, fit_rivals, judge
 from attomaton.predictor.rivals.neighbours import ENOUGH, fit_items, fit_sessions, sequences
 from attomaton.predictor.rivals.neural import EPOCHS, SECONDS, Neural, Trained, fit_neural
 from attomaton.predictor.rivals.spreads import Base, Component
@@ -167,7 +167,7 @@ class _Shelf:
             "unigram": lambda: Base(base),
             "suffix": lambda: sort_suffixes(self.train, base),
             "induction": lambda: Induction(base),
-            "cache": lambda: fit_cache(self.valid, some(self.valid, MOST), base),
+            "cache": lambda: fit_cache(self.valid, thinned(np.arange(len(self.valid)), MOST), base),
             "items": lambda: fit_items(self.train, base),
             "sessions": lambda: fit_sessions(self.train, base),
             "trees": lambda: self._trees(order=False),

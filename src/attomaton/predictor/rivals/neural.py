@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import named_rng, ragged_indices
+from attomaton.predictor.bags import thinned
 from attomaton.predictor.rivals.counting import LONGEST
 from attomaton.predictor.rivals.spreads import Dense
 
@@ -244,7 +245,7 @@ def _train(
     frequency = np.bincount(train.label, minlength=K) + 1.0
     sampler = _Sampler(K, frequency / frequency.sum(), rng) if K > FEW else None
     optimiser = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
-    asked = np.linspace(0, len(valid) - 1, min(VALIDATION, len(valid))).astype(np.int64)
+    asked = thinned(np.arange(len(valid)), VALIDATION)
     average = deepcopy(net).eval()
     best, state, waited, seen, looks = math.inf, _copy(average), 0, 0, 0
     batches = (rows for _ in itertools.count() for rows in _batches(train, rng))

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import ragged_softmax, row_pointer
-from attomaton.predictor.bags import Bags
+from attomaton.predictor.bags import Bags, thinned
 from attomaton.predictor.kneser_ney import KneserNey, histories_of
 from attomaton.predictor.priors import Feature, measure_features
 from attomaton.predictor.rivals.counting import NGram
@@ -253,7 +253,7 @@ def fit_trees(
     forests = []
     for number, held in enumerate((np.flatnonzero(valid.realizable), np.arange(len(valid)))):
         progress(number, 2, "growing trees")
-        rows = held[np.linspace(0, len(held) - 1, min(WINDOWS, len(held))).astype(np.int64)]
+        rows = thinned(held, WINDOWS)
         label = valid.label[rows].astype(np.int64)
         if number == 0:
             found = sight.inside(valid, rows)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
-from attomaton.predictor.bags import Bags, aligned, blocks
+from attomaton.predictor.bags import aligned, blocks, thinned
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.scoring import Measured, clusters_of, joined, mean_and_error, measure
 from attomaton.predictor.stage.fit import (
@@ -24,7 +24,6 @@ from attomaton.predictor.stage.fit import (
     design_of,
     sizes,
     some_windows,
-    thinned,
 )
 from attomaton.predictor.stage.looking import Tables, look_at
 from attomaton.predictor.stage.model import SCORE, added_up
@@ -96,7 +95,10 @@ def control(
     start = {SCORE: np.ones(1), **{name: np.zeros(len(w)) for name, w in stage.weight.items()}}
     cluster = clusters_of(asked)[0]
     controls = []
-    laws: dict[str, Scorer] = {"redrawn": predictor.tuned, "shuffled": _level}
+    laws: dict[str, Scorer] = {
+        "redrawn": predictor.tuned,
+        "shuffled": lambda bags: np.zeros(len(bags.token)),
+    }
     for name, law in laws.items():
         seen, unseen = (with_labels(w, law, rng) for w in (valid, asked))
         weights = fit_each({name: prices}, seen, predictor.tuned, stage.tables, start)
@@ -170,10 +172,6 @@ def _worth(
     more = mean_and_error(mine.loss - whole.loss, weight, cluster)
     more_hits = mean_and_error(mine.top1 - whole.top1, weight, cluster)
     return Worth(name, sum(len(w) for w in weights.values()), loss, *more, top1, *more_hits)
-
-
-def _level(bags: Bags) -> Float[np.ndarray, " incidences"]:
-    return np.zeros(len(bags.token))
 
 
 def _thinned(windows: Windows, most: int) -> Windows:

@@ -17,7 +17,7 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
 from attomaton.errors import counted
 from attomaton.predictor.backoff import Gate
-from attomaton.predictor.bags import BLOCK, Bags, blocks
+from attomaton.predictor.bags import BLOCK, Bags, blocks, thinned
 from attomaton.predictor.budget import Budget
 from attomaton.predictor.kneser_ney import choose_order, fit_kneser_ney
 from attomaton.predictor.priors import Kin
@@ -108,13 +108,6 @@ def some_windows(windows: Windows, rows: Int[np.ndarray, " rows"] | slice) -> Wi
     """These windows alone."""
     names = ("left", "length", "label", "weight", "source", "realizable")
     return replace(windows, **{name: getattr(windows, name)[rows] for name in names})
-
-
-def thinned(rows: Int[np.ndarray, " rows"], most: int) -> Int[np.ndarray, " fewer"]:
-    """At most so many of the rows, evenly spread."""
-    if len(rows) <= most:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
 
 
 # The design
