@@ -10,7 +10,8 @@ import numpy as np
 from attomaton.claims import global_protocol, local_protocol, published
 from attomaton.claims.picture import heat, line
 from attomaton.errors import counted, cut
-from attomaton.report.figures.canvas import BLACK, Figure
+from attomaton.report.figures.canvas import Figure
+from attomaton.report.figures.colours import BLACK
 from attomaton.report.figures.panels import panels_figure
 from attomaton.report.figures.training import protocol_figure
 from attomaton.report.graphs import readable

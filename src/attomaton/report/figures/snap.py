@@ -3,7 +3,8 @@
 from typing import Any
 
 from attomaton.probe.snapping import Snap
-from attomaton.report.figures.canvas import BLUE, CURVES, MARKERS, VERMILION, Figure, drawn
+from attomaton.report.figures.canvas import Figure, drawn, new_figure
+from attomaton.report.figures.colours import BLUE, CURVES, MARKERS, VERMILION
 from attomaton.report.text.probe import KINDS
 from attomaton.report.text.snap import TITLE
 
@@ -11,9 +12,7 @@ from attomaton.report.text.snap import TITLE
 @drawn
 def snap_figure(found: Snap) -> Figure:
     """Left: one curve for each head, in the colour of its layer, a mark where it froze; right: agreement."""
-    from matplotlib.figure import Figure as NewFigure
-
-    figure = NewFigure(figsize=(9.2, 3.4), layout="constrained", label=TITLE)
+    figure = new_figure(TITLE, 9.2, 3.4)
     left, right = figure.subplots(1, 2)
     steps = [x.step for x in found.marks]
     for course in found.courses:
@@ -32,7 +31,6 @@ def snap_figure(found: Snap) -> Figure:
     left.set(title="entropy / log keys; marks: frozen", xlabel="step", ylim=(0, 1.05))
     left.legend()
     _agreement(right, found, steps)
-    figure.suptitle(TITLE, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
     return figure
 
 
