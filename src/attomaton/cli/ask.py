@@ -12,21 +12,24 @@ from attomaton.cli import predictor
 from attomaton.cli.console import emit, progress_bar, put_file, say
 from attomaton.cli.options import (
     EngineOptions,
-    Figure,
     Force,
     Json,
     at_least,
     command,
     is_large,
+    said,
     token_typed,
     tokens_typed,
 )
+from attomaton.cli.pictures import Figure, check_pictures, write_pictures
 from attomaton.errors import UNKNOWN_TOKENS, DataError, UsageError, counted
 
 if TYPE_CHECKING:
     from attomaton.mechanics.theory.automaton import Unknown
     from attomaton.mechanics.theory.inference import Inference
     from attomaton.mechanics.theory.prediction import Prediction
+
+app = typer.Typer()
 
 MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
 UNKNOWN = (
@@ -93,13 +96,7 @@ KeysAndQueries = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Ask", epilog=UNKNOWN)(predict)
-    command(app, "Ask", epilog=UNKNOWN)(explain)
-    command(app, "Ask")(graph)
-
-
+@command(app, "Ask", epilog=UNKNOWN)
 def predict(
     model: Fitted,
     engine: EngineOptions,
@@ -141,16 +138,7 @@ def predict(
             raise UsageError(
                 "--file asks about its own contexts: without TOKENS, --sample and --run."
             )
-        kind = "a predictor" if (by := is_folder(model, "predictor")) else "a limit"
-        refuse_options(
-            kind, **({"radius": radius, "intervals": intervals} if by else {"backoff": backoff})
-        )
-        asked = {
-            "top": top,
-            "radius": inf if radius is None else radius,
-            "backoff": backoff is not False,
-            "intervals": intervals is not False,
-        }
+        asked = said(top=top, radius=radius, backoff=backoff, intervals=intervals)
         _file_answered(
             model, file, out, asked, engine, json, force=force, column=column, format=format
         )
@@ -219,8 +207,13 @@ def _file_answered(
     **how: Any,
 ) -> None:
     """Answer the contexts of a file, say how many, and end with the exit code for what was found."""
+    from attomaton.disk.storage import is_folder
     from attomaton.jobs.answer import Asked, answer_file
 
+    if is_folder(model, "predictor"):
+        refuse_options("a predictor", radius=asked.get("radius"), intervals=asked.get("intervals"))
+    else:
+        refuse_options("a limit", backoff=asked.get("backoff"))
     if json and out is None:
         raise UsageError("--json tells the counts, and the answers are printed: name a file, -o.")
     with engine.open(is_large(file)) as where, progress_bar("answering") as progress:
@@ -243,6 +236,7 @@ def _file_answered(
         raise typer.Exit(UNKNOWN_TOKENS)
 
 
+@command(app, "Ask", epilog=UNKNOWN)
 def explain(
     model: Fitted,
     engine: EngineOptions,
@@ -267,8 +261,8 @@ def explain(
 ) -> None:
     """Explain why a token comes next, and why the others lost."""
     from attomaton.disk.formats import plain
-    from attomaton.disk.storage import check_file, is_folder
-    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.disk.storage import is_folder
+    from attomaton.report.figures.training import prediction_figure
     from attomaton.report.text.terminal import explanation_text
 
     if file is not None:
@@ -276,31 +270,21 @@ def explain(
             raise UsageError(
                 "--file asks about its own contexts: without TOKENS, --evidence, --figure and --run."
             )
-        kind = "a predictor" if (by := is_folder(model, "predictor")) else "a limit"
-        refuse_options(kind, **({"intervals": intervals} if by else {"backoff": backoff}))
-        asked = {
-            "explain": True,
-            "backoff": backoff is not False,
-            "intervals": intervals is not False,
-        }
+        asked = said(explain=True, backoff=backoff, intervals=intervals)
         _file_answered(
             model, file, out, asked, engine, json, force=force, column=column, format=format
         )
         return
     tokens = _one_context(tokens, out=out, column=column, format=format, intervals=intervals)
-    if figure is not None:
-        check_file(figure, FIGURES, (model,))
+    check_pictures((model,), figure)
     if is_folder(model, "predictor"):
         refuse_options("a predictor", run=run)
         at_least("--evidence", evidence or 0, 0)
+        from attomaton.report.figures.reasons import reasons_figure
         from attomaton.report.text.reasons import evidence_text, reasons_text, whys
 
         reasons = predictor.explained(model, tokens, backoff is not False)
-        if figure is not None:
-            from attomaton.report.figures import canvas
-            from attomaton.report.figures.reasons import reasons_figure
-
-            canvas.write(reasons_figure(reasons), figure)
+        write_pictures(lambda: reasons_figure(reasons), figure)
         record, text = {**reasons.record(), "why": plain(whys(reasons))}, reasons_text(reasons)
         if evidence:
             rows = predictor.evidence_of(model, reasons, evidence)
@@ -313,15 +297,12 @@ def explain(
     automaton, words = opened(model, tokens)
     explanation = automaton.explain(words, 3 if evidence is None else evidence)
     explanation = replace(explanation, inference=_inferred(model, run, tokens))
-    if figure is not None:
-        from attomaton.report.figures import canvas
-        from attomaton.report.figures import training as figures
-
-        canvas.write(figures.prediction_figure(explanation), figure)
+    write_pictures(lambda: prediction_figure(explanation), figure)
     emit(explanation, explanation_text(explanation), json)
     mark_unknown(explanation.unknown)
 
 
+@command(app, "Ask")
 def graph(
     model: Fitted,
     last: Annotated[

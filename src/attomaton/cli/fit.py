@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
     from attomaton.jobs.dimensions import Dimensions
 
+app = typer.Typer()
+
 EmbeddingsFile = Annotated[
     Path | None,
     typer.Option(
@@ -43,14 +45,7 @@ Dimension = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Learn")(demo)
-    command(app, "Learn")(fit)
-    command(app, "Learn")(dimensions)
-    command(app, "Training")(train)
-
-
+@command(app, "Learn")
 def demo(
     out: RunFolder = None,
     force: Force = False,
@@ -68,6 +63,7 @@ def demo(
     emit(summary, text, json)
 
 
+@command(app, "Learn")
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the model.")],
@@ -152,6 +148,7 @@ def fit(
     emit(summary, text, json)
 
 
+@command(app, "Learn")
 def dimensions(
     data: Data,
     reading: "Reading",
@@ -247,6 +244,7 @@ def _dimensions_text(found: "Dimensions") -> str:
     )
 
 
+@command(app, "Training")
 def train(
     data: Annotated[
         Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")

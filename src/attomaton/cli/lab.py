@@ -13,12 +13,10 @@ from attomaton.errors import UsageError
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, "Lab")(lab)
+app = typer.Typer()
 
 
+@command(app, "Lab")
 def lab(
     reading: "Reading",
     what: Annotated[

@@ -114,7 +114,9 @@ for part in (
     runs,
     lab,
 ):
-    part.register(app)
+    app.registered_commands += part.app.registered_commands
+    app.registered_groups += part.app.registered_groups
+runs.program = app
 
 
 def main() -> None:

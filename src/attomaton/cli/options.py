@@ -33,9 +33,6 @@ Force = Annotated[
 RunFolder = Annotated[
     Path | None, typer.Option("-o", "--out", help="Run folder (default: under runs/).")
 ]
-Figure = Annotated[
-    Path | None, typer.Option("--figure", help="Also draw it: an .svg or .png file.")
-]
 Data = Annotated[
     Path,
     typer.Argument(
@@ -184,7 +181,6 @@ def command(
     app: typer.Typer,
     group: str | None = None,
     *,
-    name: str | None = None,
     cls: type[Command] = Command,
     epilog: str | None = None,
 ) -> Callable[[Function], Function]:
@@ -195,7 +191,7 @@ def command(
     """
 
     def add(function: Function) -> Function:
-        register = app.command(name, cls=cls, rich_help_panel=group, epilog=epilog)
+        register = app.command(cls=cls, rich_help_panel=group, epilog=epilog)
         register(_spread(function))
         return function
 

@@ -12,13 +12,13 @@ from attomaton.cli.options import (
     LARGE,
     Command,
     EngineOptions,
-    Figure,
     Force,
     Json,
     command,
     is_large,
     said,
 )
+from attomaton.cli.pictures import Figure, check_pictures, write_pictures
 from attomaton.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -28,13 +28,10 @@ if TYPE_CHECKING:
     from attomaton.predictor.reasons import Reasons
     from attomaton.predictor.scoring import Scores, ScoreTable
 
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Learn")(tune)
-    command(app, "Ask", cls=ScoreCommand)(score)
+app = typer.Typer()
 
 
+@command(app, "Learn")
 def tune(
     data: Annotated[
         Path, typer.Argument(help="What to learn from: a file, or a data set: wikitext-2.")
@@ -274,6 +271,7 @@ class ScoreCommand(Command):
         return [(kind.name, kind.words + needs[kind.name]) for kind in KINDS]
 
 
+@command(app, "Ask", cls=ScoreCommand)
 def score(
     model: Annotated[
         Path, typer.Argument(help="Folder written by `attomaton tune` or `attomaton fit`.")
@@ -318,13 +316,11 @@ def score(
     """
     from attomaton.disk.storage import check_file
 
-    if figure is not None:
-        from attomaton.report.figures.canvas import FIGURES
-
-        check_file(figure, FIGURES, (model, limit))
+    check_pictures((model, limit), figure)
     if out is not None:
         check_file(out, (".csv",), (model, limit))
     from attomaton.jobs.score import score_run
+    from attomaton.report.figures.scores import scores_figure
 
     names = [x for x in (baselines or "").split(",") if x]
     with progress_bar("scoring") as progress:
@@ -338,11 +334,7 @@ def score(
 
         text = _csv(result)
         write_whole(out, lambda path: write_text(path, text))
-    if figure is not None:
-        from attomaton.report.figures import canvas
-        from attomaton.report.figures.scores import scores_figure
-
-        canvas.write(scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
+    write_pictures(lambda: scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
     parts = [_text(*table) for table in _headed(result)]
     parts += ["\n".join(_notes(result))]
     emit(result, "\n\n".join(x for x in parts if x), json)

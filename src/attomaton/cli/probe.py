@@ -1,18 +1,19 @@
 """The commands that ask a trained transformer what it learned of its corpus, and when."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.console import emit, progress_bar, say, say_replaced
-from attomaton.cli.options import Figure, Force, Json, at_least, command
-from attomaton.cli.summary import write_pictures
+from attomaton.cli.console import emit, progress_bar, say_replaced
+from attomaton.cli.options import Force, Json, at_least, command
+from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
 from attomaton.errors import UsageError
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
+
+app = typer.Typer()
 
 # Options of both commands.
 Text = Annotated[
@@ -31,16 +32,10 @@ Out = Annotated[
         "-o", "--out", help="Also leave a folder to look at: record, page, heads on texts."
     ),
 ]
-Html = Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")]
 Top = Annotated[int, typer.Option(help="Rows of each table.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Check")(probe)
-    command(app, "Check")(snap)
-
-
+@command(app, "Check")
 def probe(
     model: Annotated[
         Path,
@@ -85,7 +80,7 @@ def probe(
     alone = model.suffix.lower() == ".npz"
     if text is None and not alone:
         raise UsageError(f"{model}: --text names the corpus its orders are compared with.")
-    _check_files(html, figure, (model, text))
+    check_pictures((model, text), figure, html)
     asked = Asked(pairs, contexts, last_tokens, seed, precision)
     with progress_bar("probe") as progress:
         if out is not None:
@@ -98,29 +93,16 @@ def probe(
         else:
             found = probe_model(model, text, reading, asked, progress)
         written = write_pictures(
-            html,
-            figure,
             lambda: probe_figure(found),
+            figure,
+            html,
             lambda svg, footer: probe_page(found, top, svg, footer),
         )
     emit(found, probe_text(found, top), json)
-    _say_written(out, written)
+    say_written(out, *written)
 
 
-def _check_files(html: Path | None, figure: Path | None, inputs: Sequence[Path | None]) -> None:
-    from attomaton.disk.storage import check_file
-    from attomaton.report.figures.canvas import FIGURES
-
-    for path, suffixes in ((html, (".html", ".htm")), (figure, FIGURES)):
-        if path is not None:
-            check_file(path, suffixes, inputs)
-
-
-def _say_written(out: Path | None, written: Sequence[Path]) -> None:
-    for path in (*([out] if out else []), *written):
-        say(f"written: {path}")
-
-
+@command(app, "Check")
 def snap(
     checkpoints: Annotated[
         list[Path],
@@ -156,7 +138,7 @@ def snap(
     at_least("--top", top, 1)
     if text is None:
         raise UsageError("--text names the corpus that orders are compared with.")
-    _check_files(html, figure, (*checkpoints, text))
+    check_pictures((*checkpoints, text), figure, html)
     asked = Asked(pairs, contexts, last_tokens, seed, precision)
     with progress_bar("snap") as progress:
         if out is not None:
@@ -165,10 +147,10 @@ def snap(
         else:
             found = snap_models(checkpoints, text, reading, asked, progress)
         written = write_pictures(
-            html,
-            figure,
             lambda: snap_figure(found),
+            figure,
+            html,
             lambda svg, footer: snap_page(found, top, svg, footer),
         )
     emit(found, snap_text(found, top), json)
-    _say_written(out, written)
+    say_written(out, *written)

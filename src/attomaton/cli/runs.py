@@ -24,7 +24,10 @@ from attomaton.errors import (
 if TYPE_CHECKING:
     from attomaton.folders.look import Folder
 
-_program = typer.Typer()  # the whole command line, to which these commands belong
+app = typer.Typer()
+program = app  # the whole command line, to which these commands belong: `main` says which
+group = typer.Typer(help="List, show, compare, check and delete folders.", no_args_is_help=True)
+app.add_typer(group, name="runs", rich_help_panel="Folders")
 HOME = Path("runs")  # where runs lie that were not told where to lie
 
 Roots = Annotated[
@@ -32,20 +35,7 @@ Roots = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    global _program  # noqa: PLW0603
-    _program = app
-    runs = typer.Typer(help="List, show, compare, check and delete folders.", no_args_is_help=True)
-    command(runs, name="ls")(ls)
-    command(runs, name="show")(show)
-    command(runs, name="diff")(diff)
-    command(runs, name="check")(check)
-    command(runs, name="rm")(rm)
-    app.add_typer(runs, name="runs", rich_help_panel="Folders")
-    command(app, "Folders", name="diff")(diff)
-
-
+@command(group)
 def ls(
     roots: Roots = None,
     kind: Annotated[
@@ -104,6 +94,7 @@ def _shown(path: Path, roots: list[Path]) -> str:
     return str(path if whole else path.relative_to(roots[0]))
 
 
+@command(group)
 def show(
     folder: Annotated[Path, typer.Argument(help="A model, run, sweep, verification, predictor.")],
     json: Json = False,
@@ -141,17 +132,17 @@ def _goes_on(folder: "Folder", typed: str) -> bool:
     from typer.main import get_command
 
     try:
-        program, name, *words = shlex.split(typed)
+        called, name, *words = shlex.split(typed)
     except ValueError:
         return False
     if name == "runs":
         return words == ["rm", str(folder.path)]
-    commands = getattr(get_command(_program), "commands", {})
+    commands = getattr(get_command(program), "commands", {})
     aside = (name, folder.maker) == (
         "coverage",
         "bootstrap",
     )  # with --bootstrap it makes such a run beside its answer
-    known = program == "attomaton" and name in commands and (name == folder.maker or aside)
+    known = called == "attomaton" and name in commands and (name == folder.maker or aside)
     if not known or visible(typed, most=None) != typed:
         return False
     try:
@@ -164,6 +155,8 @@ def _goes_on(folder: "Folder", typed: str) -> bool:
     return given.get("out") is None or Path(given["out"]).name == place.name
 
 
+@command(app, "Folders")
+@command(group)
 def diff(
     a: Annotated[Path, typer.Argument(help="A folder.")],
     b: Annotated[Path, typer.Argument(help="Another of the same kind.")],
@@ -181,6 +174,7 @@ def diff(
     emit(record, difference_text(record), json)
 
 
+@command(group)
 def check(roots: Roots = None, json: Json = False) -> None:
     """Check that folders are still what was written.
 
@@ -209,6 +203,7 @@ def check(roots: Roots = None, json: Json = False) -> None:
         raise typer.Exit(3)
 
 
+@command(group)
 def rm(
     folders: Annotated[
         list[Path] | None, typer.Argument(help="Folders; with --interrupted, where to look.")

@@ -9,6 +9,8 @@ import typer
 from attomaton.cli.console import emit, progress_bar, say, say_replaced
 from attomaton.cli.options import EngineOptions, Force, Json, RunFolder, command, said
 
+app = typer.Typer()
+
 Classes = Annotated[
     str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
 ]
@@ -17,12 +19,7 @@ Classes = Annotated[
 MANY = 64  # cells of a sweep that are worth the start of processes
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Scan and snap")(dynamics)
-    command(app, "Scan and snap")(sweep)
-
-
+@command(app, "Scan and snap")
 def dynamics(
     classes: Classes,
     level: Annotated[
@@ -104,6 +101,7 @@ def dynamics(
         raise typer.Exit(4)
 
 
+@command(app, "Scan and snap")
 def sweep(
     classes: Annotated[str, typer.Argument(help="Families or TOML files, several with commas.")],
     grid: Annotated[list[str], typer.Argument(help="Settings: eta_z=0.5,1,2 ratio=1,2 seeds=10 …")],

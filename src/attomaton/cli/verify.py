@@ -16,6 +16,8 @@ from attomaton.errors import UsageError, cut, visible
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
+app = typer.Typer()
+
 
 class Claims(Command):
     """A command whose help lists all claims."""
@@ -50,13 +52,7 @@ def _registered(*makers: str) -> list[tuple[str, str]]:
     ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Check", cls=Claims)(verify)
-    command(app, "Check", cls=Presets)(reproduce)
-    command(app, "Check")(doctor)
-
-
+@command(app, "Check", cls=Claims)
 def verify(
     reading: "Reading",
     plain_engine: EngineOptions,
@@ -121,6 +117,7 @@ def _figures(figures: dict[str, str]) -> str:
     return cut("; ".join(f"{k} {v}" for k, v in figures.items()), 70)
 
 
+@command(app, "Check", cls=Presets)
 def reproduce(
     preset: Annotated[
         str | None, typer.Argument(help="A published experiment, e.g. mechanics-global.")
@@ -193,6 +190,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+@command(app, "Check")
 def doctor(json: Json = False) -> None:
     """Check this installation.
 
