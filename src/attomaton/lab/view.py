@@ -11,11 +11,11 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 
-from nicegui import run, ui
+from nicegui import ui
 from starlette.requests import Request
 
 from attomaton.disk.storage import is_folder
-from attomaton.errors import AttomatonError, DataError, UsageError
+from attomaton.errors import AttomatonError, UsageError
 from attomaton.jobs.fit import fit_run
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job, Jobs
 from attomaton.lab.kit.formulas import explained
@@ -28,6 +28,7 @@ from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE, Item, Shelf, named
 
 PATIENCE = 0.15  # seconds between two looks at a job
+MOMENT = 1.5  # seconds a page waits for a job before it shows progress instead
 LARGEST = 1e15  # of a number in an address: up to here every whole number is itself
 # Each view has its place in the browser's history, so that Back goes to the one before; what changes on and on (a
 # slider) or by itself (a page while it loads) stays in one place.
@@ -185,14 +186,8 @@ class View:
         if before is not None and before.state == STOPPED:
             self._go_on()
             return None
-        job = self.lab.fit(self.item)
-        await run.io_bound(job.wait, 1.5)
-        if job.state == DONE:
-            return await in_thread(self.lab.fitted, self.item)
-        if job.state == FAILED:
-            raise DataError(job.error)
-        self.watch(job, lambda _: ui.navigate.reload())
-        return None
+        done = await self.waited(self.lab.fit(self.item))
+        return await in_thread(self.lab.fitted, self.item) if done else None
 
     def _own_screen(self) -> None:
         """Lead to the screen of an item that has no model."""
@@ -283,6 +278,17 @@ class View:
 
         timer = ui.timer(PATIENCE, look)
         return box
+
+    async def waited(
+        self, job: Job, ended: Callable[[Job], Any] = lambda job: ui.navigate.reload()
+    ) -> bool:
+        """Whether a job is done within a moment; if not, its progress is shown, and one that failed is an error."""
+        await in_thread(job.wait, MOMENT)
+        if job.state == FAILED:
+            raise AttomatonError(job.error)
+        if job.state != DONE:
+            self.watch(job, ended)
+        return job.state == DONE
 
     def others(self) -> list[Job]:
         """What is going on and not yet on this page."""

@@ -113,6 +113,15 @@ def percent(share: float | int) -> str:
     return f"{100 * share:.0f}%" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}%"
 
 
+def evenly(n: int, most: int) -> list[int]:
+    """Which of n things are shown: all, or `most` spread evenly, the first and the last among them.
+
+    >>> evenly(3, 4), evenly(10, 4)
+    ([0, 1, 2], [0, 3, 6, 9])
+    """
+    return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
+
+
 def odds_text(odds: float | int) -> str:
     """Odds of one against another, the smaller of both as 1.
 

@@ -11,7 +11,7 @@ from attomaton.lab.data.looked import Looked, look_at
 from attomaton.lab.data.of_model import build_model, set_aside
 from attomaton.lab.data.preview import CSS, Preview
 from attomaton.lab.data.reading import ReadingCard
-from attomaton.lab.jobs import DONE, FAILED, STOPPED, Job
+from attomaton.lab.jobs import DONE, STOPPED, Job
 from attomaton.lab.kit.charts import (
     ROW,
     Axis,
@@ -34,7 +34,6 @@ TOP = 30  # tokens drawn as bars
 WORRY, TOLD, FINE = "worry", "told", "fine"
 ICONS = {WORRY: "warning_amber", TOLD: "info_outline", FINE: "check"}
 STACKED = {"stack": "all", "barMaxWidth": 48}
-WAIT = 1.5  # seconds a page waits before it shows progress instead
 
 
 class DataPage(Page):
@@ -55,13 +54,7 @@ class DataPage(Page):
             return
         found = look_at(view.lab, view.item)
         if isinstance(found, Job):
-            job = found
-            await in_thread(job.wait, WAIT)
-            if job.state == FAILED:
-                view.problem(job.error)
-                return
-            if job.state != DONE:
-                view.watch(job, _ended)
+            if not await view.waited(found, _ended):
                 return
             found = look_at(view.lab, view.item)
             assert isinstance(found, Looked)  # the job has just put it there

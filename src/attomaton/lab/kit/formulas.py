@@ -47,16 +47,13 @@ _INDEXED = re.compile(r"(?<![\w$`.-])([A-Za-zͰ-Ͽ])_([A-Za-zͰ-Ͽ0-9*]+)(ᵀ?)(
 
 
 @lru_cache(1024)
-def mathml(tex: str, block: bool = False) -> str:
+def mathml(tex: str) -> str:
     """A formula as a `<math>` element.
 
     >>> mathml("x_i")
     '<math><msub><mi>x</mi><mi>i</mi></msub></math>'
     """
-    reader = _Reader(tex)
-    inner = reader.row(end=False)
-    display = ' display="block"' if block else ""
-    return f"<math{display}>{inner}</math>"
+    return f"<math>{_Reader(tex).row(end=False)}</math>"
 
 
 class _Reader:

@@ -30,7 +30,7 @@ from attomaton.report.html.markup import (
 from attomaton.report.text import verification as told
 from attomaton.report.text.spreadsheets import csv_text
 from attomaton.report.text.verification import Block, Header, Mark
-from attomaton.report.words import seconds_text
+from attomaton.report.words import evenly, seconds_text
 from attomaton.results import Checked, Panel
 
 MOST_ROWS, MOST_COLUMNS = 50, 16  # of a panel's numbers that the page shows; its CSV has all
@@ -150,7 +150,7 @@ def _panel(panel: Panel, name: str, figures: Mapping[str, str]) -> str:
 def _numbers(table: Table, title: str) -> str:
     """A panel's numbers with all their digits, evenly thinned where there are many."""
     header, rows = table
-    down, across = _even(len(rows), MOST_ROWS), _even(len(header), MOST_COLUMNS)
+    down, across = evenly(len(rows), MOST_ROWS), evenly(len(header), MOST_COLUMNS)
     cut = [
         f"{len(kept)} of {count} {what}"
         for kept, count, what in ((down, len(rows), "rows"), (across, len(header), "columns"))
@@ -159,13 +159,6 @@ def _numbers(table: Table, title: str) -> str:
     shown = [[full(rows[i][j]) for j in across] for i in down]
     caption = f"{', '.join(cut)}; the CSV has all." if cut else ""
     return table_box([header[j] for j in across], shown, f"data of {title}", caption, kind="data")
-
-
-def _even(count: int, most: int) -> list[int]:
-    """At most so many places, evenly spaced, the first and the last among them."""
-    if count <= most:
-        return list(range(count))
-    return [round(i * (count - 1) / (most - 1)) for i in range(most)]
 
 
 def _download(content: str, kind: str, name: str, word: str, title: str) -> str:

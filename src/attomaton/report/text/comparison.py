@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from attomaton.claims.comparison import Comparison, Priority
-from attomaton.corpus.vocabulary import Label
 from attomaton.errors import counted, cut, visible
 from attomaton.report.text.summary import Section, as_text
 from attomaton.report.words import NONE, share_text
@@ -84,8 +83,8 @@ def sections(record: Comparison) -> list[Section]:
             "note": "The likeliest token of the automaton and of each run.",
             "header": ["context", "last token", "samples", "automaton", *letters],
             "rows": [
-                [cut(" ".join(map(_word, x.context)), WIDEST), _word(x.last), x.samples,
-                 " or ".join(map(_word, x.exact)), *map(_word, x.given)]
+                [cut(" ".join(map(visible, x.context)), WIDEST), visible(x.last), x.samples,
+                 " or ".join(map(visible, x.exact)), *map(visible, x.given)]
                 for x in record.answers
             ],
         },
@@ -93,7 +92,8 @@ def sections(record: Comparison) -> list[Section]:
             "heading": "Log-odds of tied tokens, those furthest off",
             "note": "",
             "header": ["last token", "token", "other", "exact", *letters],
-            "rows": [[_word(x.last), _word(x.token), _word(x.other), _odds(x.exact), *x.given] for x in record.odds],
+            # Rounded: the last digits of a subtraction say nothing.
+            "rows": [[*map(visible, (x.last, x.token, x.other)), round(x.exact, 12), *x.given] for x in record.odds],
         },
     ]  # fmt: skip
 
@@ -103,17 +103,8 @@ def comparison_text(record: Comparison) -> str:
     return as_text(TITLE, in_words(record), sections(record))
 
 
-def _word(label: Label) -> str:
-    return visible(str(label))
-
-
 def _named(x: Priority) -> list[object]:
-    return [_word(x.last), _word(x.winner), _word(x.loser), x.weight]
-
-
-def _odds(x: float) -> float:
-    """Log-odds without the last digits of a subtraction."""
-    return round(x, 12)
+    return [*map(visible, (x.last, x.winner, x.loser)), x.weight]
 
 
 def _or_never(x: float | int | None) -> float | int | str:
