@@ -72,12 +72,9 @@ def coverage(
             reading = reading.over(model.record.reading)
             judged = None if new is None else _read(new, reading)
             if clustered:
+                again = _again(model, reading)
                 found, odds = cover(
-                    model.limit(),
-                    judged,
-                    windows=_again(model, reading),
-                    top=top,
-                    progress=progress,
+                    model.limit(), judged, windows=again, top=top, progress=progress
                 )
             else:
                 total = len(model.record.parts)
@@ -100,8 +97,8 @@ def coverage(
     told = {"source": str(source), "new_contexts": None if new is None else str(new)}
     text = coverage_text(found, top)
     if bootstrap is not None:
-        again, words = _drawn_again(source, reading, bootstrap)
-        told, text = {**told, "bootstrap": plain(again)}, f"{text}\n\n{words}"
+        resampled, words = _drawn_again(source, reading, bootstrap)
+        told, text = {**told, "bootstrap": plain(resampled)}, f"{text}\n\n{words}"
     emit({**told, **plain(found), "in_words": in_words(found)}, text, json)
     say_written(out, *written)
 

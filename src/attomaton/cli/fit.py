@@ -205,29 +205,10 @@ def _dimensions_text(found: "Dimensions") -> str:
             percent(x.mean) + (f" ({percent(x.low)}–{percent(x.high)})" if x.low < x.high else "")
             for x in (row.strict, row.hard)
         ]
-        rows.append(
-            [
-                row.d,
-                row.draws,
-                *shares,
-                row.loss_floor.mean,
-                row.svm_norm.mean,
-                row.residual,
-                row.seconds,
-            ]
-        )
-    rows.append(
-        [
-            "≥ K",
-            "",
-            percent(end.strict),
-            percent(end.hard),
-            end.loss_floor,
-            end.svm_norm,
-            end.residual,
-            "",
-        ]
-    )
+        means = row.loss_floor.mean, row.svm_norm.mean
+        rows.append([row.d, row.draws, *shares, *means, row.residual, row.seconds])
+    shares = [percent(end.strict), percent(end.hard)]
+    rows.append(["≥ K", "", *shares, end.loss_floor, end.svm_norm, end.residual, ""])
     reached = "no dimension here leaves all of them strict"
     if found.all_strict_from is not None:
         reached = f"from d = {found.all_strict_from} on they are strict in every draw"

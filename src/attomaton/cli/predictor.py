@@ -363,19 +363,14 @@ def _csv(result: "Scores") -> str:
 
     columns = [x.name for x in fields(ScoreRow) if x.name != "reliability"]
     tables = {"label in the context": result.realizable, "all windows": result.all}
+    about = ("windows", "clusters", "clustered_by")
     rows = [
-        [
-            name,
-            table.windows,
-            table.clusters,
-            table.clustered_by,
-            *(getattr(row, x) for x in columns),
-        ]
+        [name, *(getattr(table, x) for x in about), *(getattr(row, x) for x in columns)]
         for name, table in tables.items()
         if table is not None
         for row in table.rows
     ]
-    return csv_text(["table", "windows", "clusters", "clustered_by", *columns], rows)
+    return csv_text(["table", *about, *columns], rows)
 
 
 def _headed(result: "Scores") -> "list[tuple[str, ScoreTable]]":

@@ -130,27 +130,18 @@ def counts(looked: Looked, record: Inspection) -> list[tuple[str, str]]:
 def warnings(looked: Looked, record: Inspection | None) -> list[tuple[str, str]]:
     """What to look out for in these data: a worry, something to know, or nothing to worry about; and what."""
     aside, all_ = looked.windows.set_aside.rows, len(looked.windows)
-    found = [
-        (
-            WORRY,
-            f"{aside:,} of {all_:,} contexts ({aside / all_:.1%}) do not hold their next token: set aside.",
-        )
-        if aside
-        else (FINE, "Every context holds its next token.")
-    ]
+    found = [(FINE, "Every context holds its next token.")]
+    if aside:
+        some = f"{aside:,} of {all_:,} contexts ({aside / all_:.1%})"
+        found = [(WORRY, f"{some} do not hold their next token: set aside.")]
     ordering = looked.windows.ordering
     if ordering is not None:
         found.append((WORRY if ordering.kind == "file" else TOLD, on_a_page(ordering.text())))
     if record is not None:
         twice = record.samples - record.distinct_samples
-        found.append(
-            (
-                TOLD,
-                f"{twice:,} samples repeat another (last token, next token and bag): merged, weights added.",
-            )
-            if twice
-            else (FINE, "No two samples are the same.")
-        )
+        same = "repeat another (last token, next token and bag): merged, weights added."
+        merged = (TOLD, f"{twice:,} samples {same}")
+        found.append(merged if twice else (FINE, "No two samples are the same."))
     short = looked.windows.too_short
     if looked.windows.documents or short:
         found.append(
@@ -259,11 +250,9 @@ async def _nexts(looked: Looked, preview: Preview) -> None:
             said.set_text("")
             return
         rows = await in_thread(looked.nexts, preview.last)
-        what = (
-            ""
-            if preview.last is None
-            else f" after ‘{visible(looked.windows.vocabulary[preview.last])}’"
-        )
+        what = ""
+        if preview.last is not None:
+            what = f" after ‘{visible(looked.windows.vocabulary[preview.last])}’"
         said.set_text(f"The {len(rows)} commonest steps{what} among the samples.")
         table.clear()
         with table:

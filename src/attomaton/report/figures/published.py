@@ -57,18 +57,8 @@ def fig4(result: Result) -> Figure:
             title = f"class {n}, {ETA_Y} = {row['eta_y']:g}, {ETA_Z} = {row['eta_z']:g}"
             steps = [f"{s:g}" for s in row["steps"]]
             seen = attention[:, n][:, tokens].T
-            panels.append(
-                heat(
-                    title,
-                    "step",
-                    "token (0–9 common)",
-                    seen,
-                    steps,
-                    tokens.tolist(),
-                    "attention",
-                    0.0,
-                )
-            )
+            over = title, "step", "token (0–9 common)"
+            panels.append(heat(*over, seen, steps, tokens.tolist(), "attention", 0.0))
     return panels_figure("attention drops common and rare tokens", panels, columns=2)
 
 
