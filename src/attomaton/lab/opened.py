@@ -28,6 +28,11 @@ class LastToken:
     tokens: int
     edges: int
 
+    @property
+    def name(self) -> str:
+        """The token as it is shown."""
+        return readable([self.last])[self.last]
+
 
 class Opened:
     """One model folder; safe to use from several pages at once."""
@@ -64,8 +69,7 @@ class Opened:
 
     def suggested(self, text: str) -> list[Found]:
         """The same for a field in which one is chosen, each with its weight."""
-        found = self.search(text, 12)
-        return [(str(r.last), readable([r.last])[r.last], f"{r.weight:,.12g}") for r in found]
+        return [(str(r.last), r.name, f"{r.weight:,.12g}") for r in self.search(text, 12)]
 
     def limit(self, last: str | Label) -> Limit:
         """What belongs to one last token; of an unknown one, nothing."""

@@ -254,9 +254,9 @@ def _picture(
 ) -> tuple[tuple[Token, ...], tuple[Edge, ...]]:
     """Tokens, and the heaviest edges between those that are drawn: of ties one for both directions."""
     net = graph.net
-    some = np.flatnonzero(np.isin(net.source, drawn) & np.isin(net.target, drawn))
+    some = net.between(drawn, np.arange(len(net.weight)))
     found: dict[tuple[int, int], Edge] = {}
-    for e in some[np.argsort(-net.weight[some], kind="stable")].tolist():
+    for e in net.heaviest(some).tolist():
         a, b = int(net.source[e]), int(net.target[e])
         tied = bool(net.component[a] == net.component[b])
         a, b = (min(a, b), max(a, b)) if tied else (a, b)
