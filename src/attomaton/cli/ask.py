@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli import predictor
+from attomaton.cli.commands import EngineOptions, command, is_large
 from attomaton.cli.console import emit, progress_bar, put_file, say
 from attomaton.cli.options import (
-    EngineOptions,
     Force,
     Json,
+    argument,
     at_least,
-    command,
-    is_large,
+    option,
     said,
     token_typed,
     tokens_typed,
@@ -38,60 +38,49 @@ UNKNOWN = (
     "each row read, in their order; exit code 3: some rows cannot be read and say why, the others are answered."
 )
 
-Fitted = Annotated[
-    Path, typer.Argument(help="Folder written by `attomaton fit` or `attomaton tune`.")
-]
-Tokens = Annotated[
-    list[str], typer.Argument(help="The context, last token last.", callback=tokens_typed)
-]
+Fitted = Annotated[Path, argument("Folder written by `attomaton fit` or `attomaton tune`.")]
+Tokens = Annotated[list[str], argument("The context, last token last.", callback=tokens_typed)]
 TokensOrFile = Annotated[
-    list[str] | None,
-    typer.Argument(help="The context, last token last.", callback=tokens_typed),
+    list[str] | None, argument("The context, last token last.", callback=tokens_typed)
 ]
 File = Annotated[
     Path | None,
-    typer.Option(
-        "--file", help="Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line."
-    ),
+    option("Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line.", "--file"),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "-o",
-        "--out",
-        help="With --file: .jsonl, .csv or .parquet to write (default: JSONL, printed).",
+    option(
+        "With --file: .jsonl, .csv or .parquet to write (default: JSONL, printed).", "-o", "--out"
     ),
 ]
 FileColumn = Annotated[
-    str | None, typer.Option("--column", help="With --file: column of the contexts (tokens).")
+    str | None, option("With --file: column of the contexts (tokens).", "--column")
 ]
 Intervals = Annotated[
     bool | None,
-    typer.Option(
+    option(
+        "With --file: 95 % intervals of odds, for which the samples behind a limit are read (default: yes).",
         "--intervals/--no-intervals",
-        help="With --file: 95 % intervals of odds, for which the samples behind a limit are read (default: yes).",
     ),
 ]
 FileFormat = Annotated[
     str | None,
-    typer.Option(
-        "--format", help="With --file: text, jsonl, csv, tsv or parquet (default: as its suffix)."
-    ),
+    option("With --file: text, jsonl, csv, tsv or parquet (default: as its suffix).", "--format"),
 ]
 Backoff = Annotated[
     bool | None,
-    typer.Option(
+    option(
+        "Predictor: the whole vocabulary (default), or the tokens of the context alone.",
         "--backoff/--no-backoff",
-        help="Predictor: the whole vocabulary (default), or the tokens of the context alone.",
     ),
 ]
 
 
 KeysAndQueries = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
         "--run",
-        help="Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
     ),
 ]
 
@@ -108,12 +97,12 @@ def predict(
     intervals: Intervals = None,
     radius: Annotated[
         float | None,
-        typer.Option(help="Limit: norm of W along W_svm (default: infinite, the end of training)."),
+        option("Limit: norm of W along W_svm (default: infinite, the end of training)."),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many tokens to show.")] = 10,
-    sample: Annotated[int, typer.Option(help="Also draw a continuation of this length.")] = 0,
+    top: Annotated[int, option("How many tokens to show.")] = 10,
+    sample: Annotated[int, option("Also draw a continuation of this length.")] = 0,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Random seed of the continuation (default: 0).")
+        int | None, option("Random seed of the continuation (default: 0).", min=0)
     ] = None,
     backoff: Backoff = None,
     run: KeysAndQueries = None,
@@ -248,8 +237,8 @@ def explain(
     intervals: Intervals = None,
     evidence: Annotated[
         int | None,
-        typer.Option(
-            help="Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
+        option(
+            "Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
             "(predictor, whose data are read again; default: none)."
         ),
     ] = None,
@@ -305,16 +294,12 @@ def explain(
 @command(app, "Ask")
 def graph(
     model: Fitted,
-    last: Annotated[
-        str, typer.Option(help="The last token whose graph to show.", callback=token_typed)
-    ],
+    last: Annotated[str, option("The last token whose graph to show.", callback=token_typed)],
     format: Annotated[
         str | None,
-        typer.Option(
-            "--format", help="text, json, graphml, dot, svg or png (default: as the file's suffix)."
-        ),
+        option("text, json, graphml, dot, svg or png (default: as the file's suffix).", "--format"),
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
+    out: Annotated[Path | None, option("File to write.", "-o", "--out")] = None,
     json: Json = False,
 ) -> None:
     """Show the priority graph of one last token.

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Json, at_least, command
+from attomaton.cli.options import Json, argument, at_least, option
 from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
 
 app = typer.Typer()
@@ -14,11 +15,11 @@ app = typer.Typer()
 
 @command(app, "Training")
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Folders written by `attomaton train`.")],
+    runs: Annotated[list[Path], argument("Folders written by `attomaton train`.")],
     data: Annotated[
-        Path | None, typer.Option(help="The data or model (default: what they were trained on).")
+        Path | None, option("The data or model (default: what they were trained on).")
     ] = None,
-    top: Annotated[int, typer.Option(help="Rows of each table.")] = 10,
+    top: Annotated[int, option("Rows of each table.")] = 10,
     html: Html = None,
     figure: Figure = None,
     json: Json = False,

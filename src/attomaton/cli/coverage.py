@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Json, at_least, command
+from attomaton.cli.options import Json, argument, at_least, option
 from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
 from attomaton.errors import DataError, UsageError
 
@@ -21,30 +22,21 @@ app = typer.Typer()
 
 @command(app, "Ask")
 def coverage(
-    source: Annotated[
-        Path, typer.Argument(help="Data file, or folder written by `attomaton fit`.")
-    ],
+    source: Annotated[Path, argument("Data file, or folder written by `attomaton fit`.")],
     reading: "Reading",
     new: Annotated[
-        Path | None,
-        typer.Option(help="File of new contexts to judge (default: the last tenth of the data)."),
+        Path | None, option("File of new contexts to judge (default: the last tenth of the data).")
     ] = None,
     clustered: Annotated[
-        bool,
-        typer.Option(
-            "--clustered", help="Of a model: read its data again, for errors by sequence."
-        ),
+        bool, option("Of a model: read its data again, for errors by sequence.", "--clustered")
     ] = False,
     bootstrap: Annotated[
         int | None,
-        typer.Option(
-            help="Also draw the sequences again so many times, as `attomaton bootstrap` does."
-        ),
+        option("Also draw the sequences again so many times, as `attomaton bootstrap` does."),
     ] = None,
-    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    top: Annotated[int, option("Rows of each table.")] = 20,
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Also write all log-odds: a .csv or .parquet file."),
+        Path | None, option("Also write all log-odds: a .csv or .parquet file.", "-o", "--out")
     ] = None,
     html: Html = None,
     figure: Figure = None,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Data, Json, command, said
+from attomaton.cli.options import Data, Json, argument, option, said
 from attomaton.errors import UsageError, visible, whole_number
 
 if TYPE_CHECKING:
@@ -82,27 +83,27 @@ def _read_as(reading: "Reading", guesses: "tuple[Guess, ...]") -> list[str]:
 @command(group)
 def synth(
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="JSONL file to write (sessions: also an event log).")
+        Path, option("JSONL file to write (sessions: also an event log).", "-o", "--out")
     ],
     kind: Annotated[
-        str, typer.Option(help="general, acyclic, cyclic, fully-cyclic, planted or sessions.")
+        str, option("general, acyclic, cyclic, fully-cyclic, planted or sessions.")
     ] = "general",
     vocab: Annotated[
-        int | None, typer.Option("-K", "--vocab", help="Number of tokens (6; sessions: 24).")
+        int | None, option("Number of tokens (6; sessions: 24).", "-K", "--vocab")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option("-n", "--samples", help="Samples (6), or sessions (200).")
+        int | None, option("Samples (6), or sessions (200).", "-n", "--samples")
     ] = None,
     length: Annotated[
-        int | None, typer.Option("-T", "--length", help="Tokens per context (4), or events (50).")
+        int | None, option("Tokens per context (4), or events (50).", "-T", "--length")
     ] = None,
     context: Annotated[
-        int | None, typer.Option(help="Events before each label, for sessions as JSONL.")
+        int | None, option("Events before each label, for sessions as JSONL.")
     ] = None,
-    levels: Annotated[int, typer.Option(help="Priority groups (planted).")] = 3,
-    repeats: Annotated[bool, typer.Option(help="Let tokens repeat in a context.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    levels: Annotated[int, option("Priority groups (planted).")] = 3,
+    repeats: Annotated[bool, option("Let tokens repeat in a context.")] = False,
+    seed: Annotated[int, option("Random seed.", min=0)] = 0,
+    force: Annotated[bool, option("Replace a file that is there.", "--force")] = False,
     json: Json = False,
 ) -> None:
     """Draw a random data set.
@@ -143,18 +144,16 @@ def synth(
 
 @command(group)
 def classes(
-    data: Annotated[
-        Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="TOML file to write.")],
+    data: Annotated[Path, argument("A data file, or a folder written by `attomaton fit`.")],
+    out: Annotated[Path, option("TOML file to write.", "-o", "--out")],
     reading: "Reading",
     most: Annotated[
-        int | None, typer.Option("--classes", help="Labels, the most frequent (default: 20).")
+        int | None, option("Labels, the most frequent (default: 20).", "--classes")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(help="Tokens of their contexts, the most frequent (default: 200).")
+        int | None, option("Tokens of their contexts, the most frequent (default: 200).")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, option("Replace a file that is there.", "--force")] = False,
     json: Json = False,
 ) -> None:
     """Write the sequence classes of a data set, for `attomaton dynamics`.

@@ -4,14 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attomaton.cli.console import say
+from attomaton.cli.options import option
 
-Figure = Annotated[
-    Path | None, typer.Option("--figure", help="Also draw it: an .svg or .png file.")
-]
-Html = Annotated[Path | None, typer.Option("--html", help="Also write one page: an .html file.")]
+Figure = Annotated[Path | None, option("Also draw it: an .svg or .png file.", "--figure")]
+Html = Annotated[Path | None, option("Also write one page: an .html file.", "--html")]
 
 
 def check_pictures(

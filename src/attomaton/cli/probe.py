@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import Force, Json, at_least, command
+from attomaton.cli.options import Force, Json, argument, at_least, option
 from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
 from attomaton.errors import UsageError
 
@@ -17,45 +18,37 @@ app = typer.Typer()
 
 # Options of both commands.
 Text = Annotated[
-    Path | None,
-    typer.Option("--text", help="Corpus it was trained on: a data file, or a data set by name."),
+    Path | None, option("Corpus it was trained on: a data file, or a data set by name.", "--text")
 ]
-Contexts = Annotated[int, typer.Option(help="Contexts to look at the heads on.")]
-LastTokens = Annotated[
-    int, typer.Option(help="Last tokens whose graphs are solved, the most frequent ones.")
-]
-Seed = Annotated[int, typer.Option(help="What is drawn.")]
-Precision = Annotated[str, typer.Option(help="Numbers of the model: float32 or float64.")]
+Contexts = Annotated[int, option("Contexts to look at the heads on.")]
+LastTokens = Annotated[int, option("Last tokens whose graphs are solved, the most frequent ones.")]
+Seed = Annotated[int, option("What is drawn.")]
+Precision = Annotated[str, option("Numbers of the model: float32 or float64.")]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "-o", "--out", help="Also leave a folder to look at: record, page, heads on texts."
-    ),
+    option("Also leave a folder to look at: record, page, heads on texts.", "-o", "--out"),
 ]
-Top = Annotated[int, typer.Option(help="Rows of each table.")]
+Top = Annotated[int, option("Rows of each table.")]
 
 
 @command(app, "Check")
 def probe(
     model: Annotated[
         Path,
-        typer.Argument(
-            help="Folder of a trained transformer (config.json, safetensors), or attention as an .npz file."
+        argument(
+            "Folder of a trained transformer (config.json, safetensors), or attention as an .npz file."
         ),
     ],
     reading: "Reading",
     text: Text = None,
-    pairs: Annotated[int, typer.Option(help="Strict orders, and ties, to ask about.")] = 2000,
+    pairs: Annotated[int, option("Strict orders, and ties, to ask about.")] = 2000,
     contexts: Contexts = 200,
     last_tokens: LastTokens = 100,
     seed: Seed = 0,
     precision: Precision = "float32",
     top: Top = 20,
     cosine: Annotated[
-        bool,
-        typer.Option(
-            "--cosine", help="Refused: says why W_QK is not compared with W_svm by an angle."
-        ),
+        bool, option("Refused: says why W_QK is not compared with W_svm by an angle.", "--cosine")
     ] = False,
     out: Out = None,
     html: Html = None,
@@ -106,13 +99,11 @@ def probe(
 def snap(
     checkpoints: Annotated[
         list[Path],
-        typer.Argument(
-            help="Folders of one model at several steps; their names end with the step."
-        ),
+        argument("Folders of one model at several steps; their names end with the step."),
     ],
     reading: "Reading",
     text: Text = None,
-    pairs: Annotated[int, typer.Option(help="Strict orders to ask about.")] = 1000,
+    pairs: Annotated[int, option("Strict orders to ask about.")] = 1000,
     contexts: Contexts = 200,
     last_tokens: LastTokens = 100,
     seed: Seed = 0,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Json, command
+from attomaton.cli.options import Json, argument, option
 from attomaton.errors import (
     DataError,
     StorageError,
@@ -30,21 +31,19 @@ group = typer.Typer(help="List, show, compare, check and delete folders.", no_ar
 app.add_typer(group, name="runs", rich_help_panel="Folders")
 HOME = Path("runs")  # where runs lie that were not told where to lie
 
-Roots = Annotated[
-    list[Path] | None, typer.Argument(help="Folders to look through (default: runs).")
-]
+Roots = Annotated[list[Path] | None, argument("Folders to look through (default: runs).")]
 
 
 @command(group)
 def ls(
     roots: Roots = None,
     kind: Annotated[
-        str | None, typer.Option(help="Only these: model, run, sweep, verification or predictor.")
+        str | None, option("Only these: model, run, sweep, verification or predictor.")
     ] = None,
     state: Annotated[
         str | None,
-        typer.Option(
-            help="Only these: finished, diverged, interrupted, running, unreadable or other-version."
+        option(
+            "Only these: finished, diverged, interrupted, running, unreadable or other-version."
         ),
     ] = None,
     json: Json = False,
@@ -96,7 +95,7 @@ def _shown(path: Path, roots: list[Path]) -> str:
 
 @command(group)
 def show(
-    folder: Annotated[Path, typer.Argument(help="A model, run, sweep, verification, predictor.")],
+    folder: Annotated[Path, argument("A model, run, sweep, verification, predictor.")],
     json: Json = False,
 ) -> None:
     """Show one folder in full.
@@ -158,8 +157,8 @@ def _goes_on(folder: "Folder", typed: str) -> bool:
 @command(app, "Folders")
 @command(group)
 def diff(
-    a: Annotated[Path, typer.Argument(help="A folder.")],
-    b: Annotated[Path, typer.Argument(help="Another of the same kind.")],
+    a: Annotated[Path, argument("A folder.")],
+    b: Annotated[Path, argument("Another of the same kind.")],
     json: Json = False,
 ) -> None:
     """Compare two folders of one kind.
@@ -206,13 +205,13 @@ def check(roots: Roots = None, json: Json = False) -> None:
 @command(group)
 def rm(
     folders: Annotated[
-        list[Path] | None, typer.Argument(help="Folders; with --interrupted, where to look.")
+        list[Path] | None, argument("Folders; with --interrupted, where to look.")
     ] = None,
     interrupted: Annotated[
-        bool, typer.Option("--interrupted", help="All unfinished work below (default: runs).")
+        bool, option("All unfinished work below (default: runs).", "--interrupted")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted.")] = False,
+    yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False,
+    dry_run: Annotated[bool, option("Say what would be deleted.", "--dry-run")] = False,
     json: Json = False,
 ) -> None:
     """Delete folders, after asking.

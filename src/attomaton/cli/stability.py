@@ -6,19 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.ask import MOST_DRAWN, UNKNOWN, Tokens, mark_unknown, opened
+from attomaton.cli.commands import LARGE, EngineOptions, command, is_large
 from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import (
-    LARGE,
-    Data,
-    EngineOptions,
-    Force,
-    Json,
-    Model,
-    RunFolder,
-    at_least,
-    command,
-    is_large,
-)
+from attomaton.cli.options import Data, Force, Json, Model, RunFolder, argument, at_least, option
 from attomaton.cli.pictures import Figure, Html, check_pictures, write_pictures
 from attomaton.errors import UsageError
 
@@ -27,9 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-Corpus = Annotated[
-    Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
-]
+Corpus = Annotated[Path, argument("A data file, or a folder written by `attomaton fit`.")]
 
 
 @command(app, "Ask", epilog=UNKNOWN)
@@ -37,20 +25,18 @@ def simulate(
     model: Model,
     tokens: Tokens,
     trajectory: Annotated[
-        bool, typer.Option("--trajectory", help="Also list the tokens that the first one draws.")
+        bool, option("Also list the tokens that the first one draws.", "--trajectory")
     ] = False,
-    trajectories: Annotated[int, typer.Option(help="How many to draw.")] = 100,
-    steps: Annotated[int, typer.Option(help="Tokens drawn by each.")] = 1000,
+    trajectories: Annotated[int, option("How many to draw.")] = 100,
+    steps: Annotated[int, option("Tokens drawn by each.")] = 1000,
     window: Annotated[
         int | None,
-        typer.Option(
-            help="Keep the last N tokens as the context (default: it grows with every draw)."
-        ),
+        option("Keep the last N tokens as the context (default: it grows with every draw)."),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Share of the context with which one token has taken all of it.")
+        float, option("Share of the context with which one token has taken all of it.")
     ] = 0.95,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    seed: Annotated[int, option("Random seed.")] = 0,
     figure: Figure = None,
     json: Json = False,
 ) -> None:
@@ -88,7 +74,7 @@ def mix(
     a: Corpus,
     b: Corpus,
     reading: "Reading",
-    top: Annotated[int, typer.Option(help="How many orders and last tokens to list.")] = 10,
+    top: Annotated[int, option("How many orders and last tokens to list.")] = 10,
     figure: Figure = None,
     html: Html = None,
     json: Json = False,
@@ -121,8 +107,8 @@ def bootstrap(
     data: Data,
     reading: "Reading",
     engine: EngineOptions,
-    resamples: Annotated[int, typer.Option(help="How many resamples.")] = 200,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    resamples: Annotated[int, option("How many resamples.")] = 200,
+    seed: Annotated[int, option("Random seed.")] = 0,
     out: RunFolder = None,
     force: Force = False,
     json: Json = False,

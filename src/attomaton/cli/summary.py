@@ -7,8 +7,9 @@ import typer
 
 from attomaton.cli import predictor
 from attomaton.cli.ask import Fitted, refuse_options
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar, say
-from attomaton.cli.options import Json, at_least, command, token_typed
+from attomaton.cli.options import Json, at_least, option, token_typed
 from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
 from attomaton.errors import DataError, UsageError
 
@@ -24,20 +25,20 @@ app = typer.Typer()
 def summary(
     model: Fitted,
     last: Annotated[
-        str | None, typer.Option(help="Put one last token under the lens.", callback=token_typed)
+        str | None, option("Put one last token under the lens.", callback=token_typed)
     ] = None,
     document: Annotated[
-        str | None, typer.Option(help="Put one document under the lens: its number or title.")
+        str | None, option("Put one document under the lens: its number or title.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="The text with the documents (default: the fitted one).")
+        Path | None, option("The text with the documents (default: the fitted one).")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Documents: articles (default), paragraphs or lines.")
+        str | None, option("Documents: articles (default), paragraphs or lines.")
     ] = None,
-    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    top: Annotated[int, option("Rows of each table.")] = 20,
     max_df: Annotated[
-        float, typer.Option(help="Leave out terms in more than this share of the documents.")
+        float, option("Leave out terms in more than this share of the documents.")
     ] = 0.5,
     html: Html = None,
     figure: Figure = None,
