@@ -20,7 +20,7 @@ from attomaton.jobs.fit import fit_run
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job, Jobs
 from attomaton.lab.kit.formulas import explained
 from attomaton.lab.kit.keyboard import KEYS
-from attomaton.lab.kit.parts import icon_button, menu_item
+from attomaton.lab.kit.parts import dense, icon_button, menu_item
 from attomaton.lab.kit.snapshot import save_page
 from attomaton.lab.kit.style import STYLE
 from attomaton.lab.kit.words import on_a_page
@@ -74,15 +74,8 @@ class Lab:
         folder = self.shelf.model_folder(item)
 
         def work(job: Job) -> object:
-            return named(
-                item,
-                fit_run,
-                item.path,
-                folder,
-                progress=job.progress,
-                force=True,
-                reading=item.reading,
-            )
+            how = {"reading": item.reading, "force": True}
+            return named(item, fit_run, item.path, folder, progress=job.progress, **how)
 
         return self.jobs.start(self.fit_key(item), f"Fitting {item.title}", work)
 
@@ -360,12 +353,9 @@ class View:
         items = {
             i.id: i.title for i in self.lab.shelf.items() if i.kind in kinds or i.id == self.item.id
         }
-        picker = ui.select(items, value=self.item.id).props(
-            'dense outlined options-dense aria-label="What is open"'
-        )
-        picker.classes("picker").on_value_change(
-            lambda e: ui.navigate.to(self.link(item=self.lab.shelf.find(e.value)))
-        )
+        picker = dense(ui.select(items, value=self.item.id), "picker")
+        picker.props('aria-label="What is open"')
+        picker.on_value_change(lambda e: self.go(item=self.lab.shelf.find(e.value)))
 
     def _copy(self, what: str, text: str) -> None:
         if text:

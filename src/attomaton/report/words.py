@@ -5,6 +5,7 @@ What lower rooms say too is made in `errors`: `cut`, `size_text`, `counted` and 
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 NONE = "–"  # where a number would stand
@@ -163,6 +164,15 @@ def seconds_text(seconds: float | int | None) -> str:
     ('12.3', '1,234', '')
     """
     return "" if seconds is None else f"{seconds:.1f}" if seconds < 100 else f"{seconds:,.0f}"
+
+
+def or_none(x: Any, text: Callable[[Any], Any] = lambda x: x) -> Any:
+    """Something as it is, or as a text says it; a dash where there is none.
+
+    >>> or_none(3), or_none(None), or_none(0.5, "{:.0%}".format)
+    (3, '–', '50%')
+    """
+    return NONE if x is None else text(x)
 
 
 def when_text(moment: str) -> str:

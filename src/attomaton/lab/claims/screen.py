@@ -13,7 +13,7 @@ from attomaton.lab.claims.details import show_details
 from attomaton.lab.claims.records import ENDINGS, EVIDENCE, NOT_RUN, WORK
 from attomaton.lab.jobs import STOPPED, Job
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, button, card, chip, note, title
+from attomaton.lab.kit.parts import abreast, button, card, chip, dense, note, title
 from attomaton.lab.kit.table import sorted_by_keys
 from attomaton.lab.kit.work import on_change
 from attomaton.lab.view import Screen, View, in_thread
@@ -144,8 +144,7 @@ class ClaimsPage(Page):
         view = self.view
         with card(label="Claims"):
             with abreast():
-                self.verdict = ui.select({}, label="Verdict").classes("claims-field")
-                self.verdict.props("dense outlined options-dense")
+                self.verdict = dense(ui.select({}, label="Verdict"), "claims-field")
                 text = ui.input("Search", value=view.get("find")).classes("claims-field")
                 text.props('dense outlined clearable debounce="150" aria-label="Search claims"')
                 self.note = note()

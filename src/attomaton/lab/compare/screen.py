@@ -135,20 +135,18 @@ class ComparePage(Page):
         if found.runs is not None:
             ui.label(in_words(found.runs)).classes("lead")
             for i, s in enumerate(sections(found.runs)):
-                linked_table(
-                    s["heading"], s["note"], s["header"], s["rows"], {}, name=f"runs-{i + 1}"
-                )
+                linked_table(s["heading"], s["note"], s["header"], s["rows"], name=f"runs-{i + 1}")
         beside = [
             [x.name, _cell(x.a), _cell(x.b), _cell(x.difference)]
             for x in told.figures
             if not x.same
         ]
         linked_table(
-            "Figures that differ", "", ["figure", "A", "B", "B − A"], beside, {}, name="figures"
+            "Figures that differ", "", ["figure", "A", "B", "B − A"], beside, name="figures"
         )
         unlike = [[x.name, _cell(x.a), _cell(x.b)] for x in (*told.settings, *told.versions)]
         linked_table(
-            "Settings and versions that differ", "", ["", "A", "B"], unlike, {}, name="settings"
+            "Settings and versions that differ", "", ["", "A", "B"], unlike, name="settings"
         )
 
     # Models
@@ -181,7 +179,7 @@ class ComparePage(Page):
         linked_table(
             "Answers that changed",
             "In the contexts of A (the first of their tokens): another token is likeliest, or others are retrieved.",
-            ["context", "last", "likeliest in A", "in B", "samples"], rows, {}, name="answers",
+            ["context", "last", "likeliest in A", "in B", "samples"], rows, name="answers",
         )  # fmt: skip
 
     def _first(self, told: Graphs) -> Label:
@@ -208,7 +206,7 @@ class ComparePage(Page):
                 title = f"Edges: {SAID[change]}{few if part.count > len(rows) else ''}"
                 if rows:
                     header = ["last token", "winner", "loser", "samples"]
-                    linked_table(title, "", header, rows, {}, name=change)
+                    linked_table(title, "", header, rows, name=change)
 
     async def _after(self, text: str) -> None:
         """The graphs of one last token: as one picture, side by side, and the odds that moved."""
@@ -271,7 +269,7 @@ class ComparePage(Page):
         ]  # fmt: skip
         linked_table(
             "Odds that changed", "Shares among the tokens tied with each, the largest changes first.",
-            ["token", "odds in A", "in B", "B − A", "came next in A", "in B"], rows, {}, name="odds",
+            ["token", "odds in A", "in B", "B − A", "came next in A", "in B"], rows, name="odds",
         )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class SnapPanels:
                 [x.layer, x.head, x.first, x.last, "" if x.frozen_at is None else x.frozen_at, x.verdict]
                 for x in self.found.courses
             ],
-            {}, name="heads",
+            name="heads",
         )  # fmt: skip
         self._draw()
 

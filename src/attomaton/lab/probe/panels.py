@@ -195,7 +195,7 @@ class ProbePanels:
         linked_table(
             "Orders the model has the other way round",
             "The corpus has the first above the second after this last token; log-odds of the first.",
-            ["contexts", "after", "first", "second", "samples", "log-odds", "context"], rows, {}, name="wrong-orders",
+            ["contexts", "after", "first", "second", "samples", "log-odds", "context"], rows, name="wrong-orders",
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from nicegui.events import GenericEventArguments
 
 from attomaton.lab.jobs import DONE, RUNNING, STOPPED, Job
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, button, card, note
+from attomaton.lab.kit.parts import abreast, button, card, dense, note
 from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap import panels, runs
 from attomaton.lab.scan_snap.runs import DATA, RUN, SEEN_FIRST, Result, Waiting
@@ -181,11 +181,9 @@ class ScanSnapPage(Page):
     def _scrubber(self) -> None:
         with abreast():
             self.scrubber = Scrubber()
-            self.of_class = ui.select({}, label="class")
-            self.of_level = ui.select([], label="attention on level")
+            self.of_class = dense(ui.select({}, label="class"), "choose")
+            self.of_level = dense(ui.select([], label="attention on level"), "choose")
         self.thinned = note()
-        for field in (self.of_class, self.of_level):
-            field.props("dense outlined options-dense").classes("choose")
         self.scrubber.on("settle", self._settle)
         self.of_class.on_value_change(lambda e: self._choose("class", self.n, e.value))
         self.of_level.on_value_change(lambda e: self._choose("shown", self.shown, e.value))

@@ -9,7 +9,7 @@ from nicegui import ui
 from attomaton.errors import AttomatonError, UsageError
 from attomaton.folders.sweep import Piece, cells_of, parse_grid, pieces_of
 from attomaton.jobs.sweep import memory_needed
-from attomaton.lab.kit.parts import abreast, button, card, note, place
+from attomaton.lab.kit.parts import abreast, button, card, dense, note, place
 from attomaton.lab.sweep.runs import Asked
 from attomaton.lab.view import View
 from attomaton.scan_snap.families import FAMILIES, family
@@ -39,10 +39,9 @@ class Form:
                 self.families = ui.select(
                     list(FAMILIES), value=names or [FAMILY], multiple=True, label="classes"
                 )
-                self.families.props("dense outlined options-dense use-chips").classes("families")
+                dense(self.families, "families").props("use-chips")
                 known = level if level in LEVELS else LEVEL
-                self.level = ui.select(list(LEVELS), value=known, label="level")
-                self.level.props("dense outlined options-dense").classes("setting")
+                self.level = dense(ui.select(list(LEVELS), value=known, label="level"), "setting")
             self.grid = ui.textarea(
                 "settings, one on each line", value=view.get("grid", GRID)[:4000]
             )

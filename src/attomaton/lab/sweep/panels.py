@@ -7,7 +7,7 @@ from nicegui import ui
 
 from attomaton.folders.sweep import MEASURED, Sweep, cell_means
 from attomaton.lab.kit.charts import Chart, Point
-from attomaton.lab.kit.parts import abreast, button, card, chip, heading, note, place
+from attomaton.lab.kit.parts import abreast, button, card, chip, dense, heading, note, place
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.sweep.map import NAMES, cells_on, drawn, read_axes, settings_of, spread
 from attomaton.lab.sweep.runs import WORK, sweep_code
@@ -70,8 +70,7 @@ class Panels:
         self, name: str, options: Sequence[str] | Mapping[str, str], value: str, label: str
     ) -> None:
         given = dict(options) if isinstance(options, Mapping) else list(options)
-        chosen = ui.select(given, value=value, label=label).props("dense outlined options-dense")
-        chosen.classes(f"setting setting-{name}")
+        chosen = dense(ui.select(given, value=value, label=label), f"setting setting-{name}")
         chosen.on_value_change(lambda e: self._set(name, e.value))
 
     def _set(self, name: str, value: str) -> None:

@@ -227,9 +227,14 @@ def mechanics_means(
     return lambda r: panels_figure(f"{title} ({len(r['instances'])} instances)", panels(dict(r)))
 
 
+def _titled(panels: Callable[[dict[str, Any]], list[Panel]]) -> Callable[[Result], Figure]:
+    """A figure of an experiment that says its title itself."""
+    return lambda r: panels_figure(r["title"], panels(dict(r)))
+
+
 def ntp_fig1(result: Result) -> Figure:
     """Decoder rows in the plane, and the way there."""
-    figure = panels_figure(result["title"], published.ntp_fig1_panels(dict(result)), columns=3)
+    figure = panels_figure(result["title"], published.ntp_fig1_panels(dict(result)))
     plane = figure.axes[0]
     plane.set_aspect("equal", adjustable="datalim")
     for name, at in zip("ABC", result["contexts"], strict=True):
@@ -253,17 +258,15 @@ DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-fig7": mechanics_means(
         "cross-entropy: descent settles locally", published.local_means_panels
     ),
-    "mechanics-fig9": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
-    "mechanics-fig10": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
-    "mechanics-fig11": lambda r: panels_figure(r["title"], published.components_panels(dict(r))),
-    "mechanics-fig12": lambda r: panels_figure(r["title"], published.dimensions_panels(dict(r))),
+    "mechanics-fig9": _titled(published.many_tokens_panels),
+    "mechanics-fig10": _titled(published.many_tokens_panels),
+    "mechanics-fig11": _titled(published.components_panels),
+    "mechanics-fig12": _titled(published.dimensions_panels),
     "ntp-fig1": ntp_fig1,
-    "ntp-fig4": lambda r: panels_figure(r["title"], published.ntp_fig4_panels(dict(r))),
-    "joma-fig2": lambda r: panels_figure(r["title"], published.joma_fig2_panels(dict(r))),
-    "joma-fig3": lambda r: panels_figure(
-        r["title"], published.joma_fig3_panels(dict(r)), columns=3
-    ),
-    "joma-fig4": lambda r: panels_figure(r["title"], published.joma_fig4_panels(dict(r))),
+    "ntp-fig4": _titled(published.ntp_fig4_panels),
+    "joma-fig2": _titled(published.joma_fig2_panels),
+    "joma-fig3": _titled(published.joma_fig3_panels),
+    "joma-fig4": _titled(published.joma_fig4_panels),
     "scan-snap-fig3": fig3,
     "scan-snap-fig4": fig4,
     "scan-snap-fig5": fig5,

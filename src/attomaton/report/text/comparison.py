@@ -6,7 +6,7 @@ from string import ascii_uppercase
 from attomaton.claims.comparison import Comparison, Priority
 from attomaton.errors import counted, cut, visible
 from attomaton.report.text.summary import Section, as_text
-from attomaton.report.words import NONE, share_text
+from attomaton.report.words import NONE, or_none, share_text
 
 TITLE = "Runs of training beside the exact limit"
 WIDEST = 30  # characters of a context
@@ -53,7 +53,7 @@ def sections(record: Comparison) -> list[Section]:
             "note": f"Right: of {record.priorities:,} strict priorities. Half, all: the steps from which so many stay "
             "right.",
             "header": ["", "run", "optimizer", "steps", "right", "half", "all"],
-            "rows": [[letter, x.name, x.optimizer, x.steps, x.right, _or_never(x.half), _or_never(x.all)]
+            "rows": [[letter, x.name, x.optimizer, x.steps, x.right, or_none(x.half), or_none(x.all)]
                      for letter, x in layers],
         },
         {
@@ -62,7 +62,7 @@ def sections(record: Comparison) -> list[Section]:
             f"{record.samples:,} samples, those answered as by the automaton. Odds: how far the log-odds of "
             f"{counted(record.tied, 'tied pair')} are off, in nats.",
             "header": ["", "order", "answers", "odds, mean", "odds, worst"],
-            "rows": [[letter, _or_never(x.order), x.answers, _or_never(x.odds_mean), _or_never(x.odds_worst)]
+            "rows": [[letter, or_none(x.order), x.answers, or_none(x.odds_mean), or_none(x.odds_worst)]
                      for letter, x in layers],
         },
         {
@@ -76,7 +76,7 @@ def sections(record: Comparison) -> list[Section]:
             "heading": "Learned last",
             "note": f"By A; the step from which each run has it right, {NONE} where it is wrong.",
             "header": [*header, *letters],
-            "rows": [[*_named(x), *map(_or_never, x.learned)] for x in record.late],
+            "rows": [[*_named(x), *map(or_none, x.learned)] for x in record.late],
         },
         {
             "heading": "Answers that differ",
@@ -105,7 +105,3 @@ def comparison_text(record: Comparison) -> str:
 
 def _named(x: Priority) -> list[object]:
     return [*map(visible, (x.last, x.winner, x.loser)), x.weight]
-
-
-def _or_never(x: float | int | None) -> float | int | str:
-    return NONE if x is None else x
