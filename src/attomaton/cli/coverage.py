@@ -1,5 +1,6 @@
 """The command that says how far data carry what was learned from them."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,12 +81,8 @@ def coverage(
             found, odds = cover(_read(source, reading), judged, top=top, progress=progress)
         if out is not None:
             _write(odds, out)
-        written = write_pictures(
-            lambda: coverage_figure(found),
-            figure,
-            html,
-            lambda svg, footer: coverage_page(found, top, svg, footer),
-        )
+        page = partial(coverage_page, found, top)
+        written = write_pictures(partial(coverage_figure, found), figure, html, page)
     told = {"source": str(source), "new_contexts": None if new is None else str(new)}
     text = coverage_text(found, top)
     if bootstrap is not None:

@@ -1,5 +1,6 @@
 """The commands that ask a trained transformer what it learned of its corpus, and when."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,12 +86,8 @@ def probe(
             found = probe_attention(model)
         else:
             found = probe_model(model, text, reading, asked, progress)
-        written = write_pictures(
-            lambda: probe_figure(found),
-            figure,
-            html,
-            lambda svg, footer: probe_page(found, top, svg, footer),
-        )
+        page = partial(probe_page, found, top)
+        written = write_pictures(partial(probe_figure, found), figure, html, page)
     emit(found, probe_text(found, top), json)
     say_written(out, *written)
 
@@ -137,11 +134,7 @@ def snap(
             say_replaced(old)
         else:
             found = snap_models(checkpoints, text, reading, asked, progress)
-        written = write_pictures(
-            lambda: snap_figure(found),
-            figure,
-            html,
-            lambda svg, footer: snap_page(found, top, svg, footer),
-        )
+        page = partial(snap_page, found, top)
+        written = write_pictures(partial(snap_figure, found), figure, html, page)
     emit(found, snap_text(found, top), json)
     say_written(out, *written)

@@ -1,5 +1,6 @@
 """The command that tells a person what was learned: of a model, a last token or a document."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,10 +83,8 @@ def summary(
 
             record = model_summary(opened.limit(), top)
         how = opened.record.reading
-        written = write_pictures(
-            lambda: summary_figure(record), figure, html,
-            lambda svg, footer: summary_page(record, svg, footer),
-        )  # fmt: skip
+        page = partial(summary_page, record)
+        written = write_pictures(partial(summary_figure, record), figure, html, page)
     if how.ordering is not None:
         say(how.ordering.text())
     told = {**head, **plain(record), "reading": how, "in_words": in_words(record)}

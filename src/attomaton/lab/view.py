@@ -415,6 +415,15 @@ def number(text: str, otherwise: Any = None) -> Any:
     return found if found == 0 or 1 / LARGEST <= abs(found) <= LARGEST else otherwise
 
 
+def whole(text: str, otherwise: int, most: int) -> int:
+    """A whole number of an address between 0 and `most`.
+
+    >>> whole("3", 0, 9), whole("30", 0, 9), whole("-3", 5, 9), whole("x", 5, 9)
+    (3, 9, 5, 5)
+    """
+    return min(int(text[:9]), most) if text.isascii() and text.isdigit() else otherwise
+
+
 def address(path: str, item: Item, settings: Mapping[str, object]) -> str:
     """Where a screen shows an item in this way; what is not set is left out.
 

@@ -43,12 +43,11 @@ def matrix(graph: TokenGraph, part: Part, top: int) -> Picture:
     found = _squares(part, rows)
     logs = [float(np.log10(weight)) for _, _, weight, _ in found]
     low, high = (min(logs), max(logs)) if logs else (0.0, 1.0)
+    several = high > low
     squares = [
         Square([b, a, log], f"{names[a]} over {names[b]}: {number_text(weight)}")
         for (a, b, weight, _), log in zip(found, logs, strict=True)
     ]
-    scale = {"show": high > low, "orient": "horizontal", "left": "center", "bottom": 0, "itemWidth": 14,
-             "itemHeight": 160, "text": ["often (log)", "once"], "calculable": False}  # fmt: skip
     label = {**NAMES, "rotate": 60}
     kind = "components" if part.condensed else "tokens"
     return Picture(
@@ -60,7 +59,9 @@ def matrix(graph: TokenGraph, part: Part, top: int) -> Picture:
         note=f"The {len(rows):,} {kind} that came next most often, of {part.all[0]:,}, by score. Tied ones have "
         "squares on both sides of the diagonal. Click a square for the samples behind it.",
         margins=Margins(16, 16, 104, 64, labels=True),
-        shades=Shades(low, high if high > low else low + 1, more=scale),
+        shades=Shades(
+            low, high if several else low + 1, ["often (log)", "once"], more={"show": several}
+        ),
         hover={"formatter": "{b}"},
         more={"animation": False},
     )

@@ -205,13 +205,18 @@ class Legend(Part):
 
 @dataclass(frozen=True)
 class Shades(Part):
-    """Values as colours, from `low` to `high`, with a scale to read them by."""
+    """Values as colours, from `low` to `high`, with a scale to read them by: below, where its `ends` have names."""
 
     low: float | int
     high: float | int
+    ends: Sequence[str] = ()  # what is high, what is low
 
     def _option(self) -> Option:
-        return {"min": self.low, "max": self.high, "inRange": {"color": VIRIDIS}} | dict(self.more)
+        scale: Option = {"min": self.low, "max": self.high, "inRange": {"color": VIRIDIS}}
+        if self.ends:
+            place = {"orient": "horizontal", "left": "center", "bottom": 0}
+            scale |= place | {"itemWidth": 14, "itemHeight": 160, "text": self.ends}
+        return scale | dict(self.more)
 
 
 @dataclass(frozen=True)

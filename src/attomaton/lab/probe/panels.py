@@ -13,7 +13,7 @@ from attomaton.lab.kit.parts import abreast, button, card, dense, figures, note,
 from attomaton.lab.kit.table import linked_table, numbers, save_csv
 from attomaton.lab.kit.text import Text, Word, text_key
 from attomaton.lab.probe.charts import agreement, head_map, heads_as, measures_of, value_of
-from attomaton.lab.view import View, in_thread
+from attomaton.lab.view import View, in_thread, whole
 from attomaton.probe.records import Probe
 from attomaton.probe.texts import Text as Context
 from attomaton.report.text.probe import KINDS, in_words
@@ -110,8 +110,7 @@ class ProbePanels:
     def _text(self) -> None:
         if not self.texts:
             return
-        asked = self.view.get("text")
-        self.at = min(int(asked[:6]), len(self.texts) - 1) if asked.isdecimal() else 0
+        self.at = whole(self.view.get("text"), 0, len(self.texts) - 1)
         options = {i: " ".join(x.tokens[-6:]) for i, x in enumerate(self.texts)}
         with card("One head on a text, beside the automaton"):
             with abreast():

@@ -118,8 +118,7 @@ def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Picture:
     ]
     # Without emphasis: or every move of the mouse draws all cells again.
     still = {"progressive": 0, "animation": False, "emphasis": {"disabled": True}}
-    scale = {"orient": "horizontal", "left": "center", "bottom": 0, "itemHeight": 140, "itemWidth": 12,
-             "precision": 3, "text": ["attention", ""], "seriesIndex": 0}  # fmt: skip
+    scale = {"itemHeight": 140, "itemWidth": 12, "precision": 3, "seriesIndex": 0}
     return Picture(
         x=Axis("time", names=[moment(t[i]) for i in shown], more=NO_GRID),
         y=_rows(tokens),
@@ -127,7 +126,7 @@ def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Picture:
         header=["time", *tokens.names],
         rows=[[float(t[i]), *map(float, c[i])] for i in range(len(t))],
         margins=ROWS,
-        shades=Shades(0, high, more=scale),
+        shades=Shades(0, high, ["attention", ""], more=scale),
         hover={"position": "top"},
     )
 

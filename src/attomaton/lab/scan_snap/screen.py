@@ -16,7 +16,7 @@ from attomaton.lab.scan_snap import panels, runs
 from attomaton.lab.scan_snap.runs import DATA, RUN, SEEN_FIRST, Result, Waiting
 from attomaton.lab.scan_snap.scrubber import Recorded, Scrubber, stops
 from attomaton.lab.scan_snap.settings import Settings
-from attomaton.lab.view import Screen, View, in_thread
+from attomaton.lab.view import Screen, View, in_thread, whole
 from attomaton.scan_snap.data import SequenceClasses
 
 PAUSE = 0.3  # seconds after the last change of a setting before it is computed
@@ -157,10 +157,10 @@ class ScanSnapPage(Page):
         asked = self.view.get("shown", "limit")
         self.shown = asked if asked in sides[0] else list(sides[0])[-1]
         run = sides[0][self.shown].run
-        self.n = _whole(self.view.get("class"), 0, run.classes.K - 1)
+        self.n = whole(self.view.get("class"), 0, run.classes.K - 1)
         self._follow(run.classes)
         last = len(run.t) - 1
-        now = _whole(self.view.get("t"), last, last)
+        now = whole(self.view.get("t"), last, last)
         records = stops(last + 1, len(draw.tokens_of(run.classes, self.n).at))
         start = min(range(len(records)), key=lambda i: abs(records[i] - now))
         scales = draw.scales_of(sides, self.shown, self.n)
@@ -227,15 +227,6 @@ class ScanSnapPage(Page):
             self.view.put(t=now)
             for column in self.columns:
                 column.settle(now)
-
-
-def _whole(text: str, otherwise: int, most: int) -> int:
-    """A whole number of an address between 0 and `most`.
-
-    >>> _whole("3", 0, 9), _whole("30", 0, 9), _whole("-3", 5, 9), _whole("x", 5, 9)
-    (3, 9, 5, 5)
-    """
-    return min(int(text[:9]), most) if text.isascii() and text.isdigit() else otherwise
 
 
 SCREEN = Screen(
