@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.engine import work
 
-from attomaton.cli.options import is_large
+from attomaton.cli.commands import is_large
 from attomaton.engine.choose import engine_name, open_engine
 from attomaton.engine.cluster import Cluster, _Watch
 from attomaton.engine.tasks import AHEAD, ATTEMPTS, Backlog, Task, WorkerError

@@ -11,13 +11,13 @@ from tests.chromium import eventually
 
 from attomaton.disk.storage import new_folder
 from attomaton.errors import UsageError
-from attomaton.folders.sweep import cell_means, grid_words, parse_grid, read_sweep
+from attomaton.folders.sweep import Grid, cell_means, grid_words, parse_grid, read_sweep
 from attomaton.jobs.sweep import sweep_run
 from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import folder_id
 from attomaton.lab.sweep.form import Form
 from attomaton.lab.sweep.map import cells_on, drawn, read_axes, settings_of
-from attomaton.lab.sweep.runs import Asked, launch, sweep_code
+from attomaton.lab.sweep.runs import launch, sweep_code
 
 # T = 1 fails and eta_z = 1e30 diverges, so that every kind of cell is there.
 GRID = {"eta_z": [0.5, 2.0, 1e30], "ratio": [1, 4], "T": [1, 16], "steps": [5], "batch": [8], "seeds": [2]}  # fmt: skip
@@ -298,7 +298,7 @@ def test_the_code_gives_the_same_numbers(done, tmp_path, call, monkeypatch, caps
     sweep = read_sweep(done)
     grid = {"eta_z": [1, 2], "ratio": [1], "until": [100.0]}
     for out in ("by_cli", "by_python"):
-        cli, python = sweep_code(tmp_path / out, Asked(grid, ["syn-small"], "reduced"), "loss")
+        cli, python = sweep_code(tmp_path / out, Grid(grid, ["syn-small"], "reduced"), "loss")
         if out == "by_cli":
             assert call(*shlex.split(cli)[1:])[0] == 0
         else:
@@ -312,7 +312,7 @@ def test_the_code_gives_the_same_numbers(done, tmp_path, call, monkeypatch, caps
 def test_a_lab_that_is_read_only_starts_nothing(tmp_path):
     lab = Lab(tmp_path / "w", allow_run=False)
     with pytest.raises(UsageError, match="read only"):
-        launch(lab, Asked({"eta_z": [1], "ratio": [1]}, ["syn-small"], "reduced"))
+        launch(lab, Grid({"eta_z": [1], "ratio": [1]}, ["syn-small"], "reduced"))
     assert not (tmp_path / "w" / "runs").exists()
 
 

@@ -13,8 +13,8 @@ from attomaton.errors import UsageError
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.mechanics.theory.view import Component, GraphView, Link, Node, graph_view
-from attomaton.report.figures.canvas import COMPONENT_CAP, save, to_svg, write
-from attomaton.report.figures.priority import priority_figure
+from attomaton.report.figures.canvas import save, to_svg, write
+from attomaton.report.figures.priority import COMPONENT_CAP, priority_figure
 from attomaton.report.figures.training import convergence_figure, prediction_figure, protocol_figure
 from attomaton.report.html.page import page
 

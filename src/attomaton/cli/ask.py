@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli import predictor
+from attomaton.cli.commands import EngineOptions, command, is_large
 from attomaton.cli.console import emit, progress_bar, put_file, say
 from attomaton.cli.options import (
-    EngineOptions,
-    Figure,
     Force,
     Json,
+    argument,
     at_least,
-    command,
-    is_large,
+    option,
+    said,
     token_typed,
     tokens_typed,
 )
+from attomaton.cli.pictures import Figure, check_pictures, write_pictures
 from attomaton.errors import UNKNOWN_TOKENS, DataError, UsageError, counted
 
 if TYPE_CHECKING:
     from attomaton.mechanics.theory.automaton import Unknown
     from attomaton.mechanics.theory.inference import Inference
     from attomaton.mechanics.theory.prediction import Prediction
+
+app = typer.Typer()
 
 MOST_DRAWN = 1_000_000  # tokens of a continuation; they are held in memory, and take minutes
 UNKNOWN = (
@@ -35,71 +38,54 @@ UNKNOWN = (
     "each row read, in their order; exit code 3: some rows cannot be read and say why, the others are answered."
 )
 
-Fitted = Annotated[
-    Path, typer.Argument(help="Folder written by `attomaton fit` or `attomaton tune`.")
-]
-Tokens = Annotated[
-    list[str], typer.Argument(help="The context, last token last.", callback=tokens_typed)
-]
+Fitted = Annotated[Path, argument("Folder written by `attomaton fit` or `attomaton tune`.")]
+Tokens = Annotated[list[str], argument("The context, last token last.", callback=tokens_typed)]
 TokensOrFile = Annotated[
-    list[str] | None,
-    typer.Argument(help="The context, last token last.", callback=tokens_typed),
+    list[str] | None, argument("The context, last token last.", callback=tokens_typed)
 ]
 File = Annotated[
     Path | None,
-    typer.Option(
-        "--file", help="Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line."
-    ),
+    option("Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line.", "--file"),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "-o",
-        "--out",
-        help="With --file: .jsonl, .csv or .parquet to write (default: JSONL, printed).",
+    option(
+        "With --file: .jsonl, .csv or .parquet to write (default: JSONL, printed).", "-o", "--out"
     ),
 ]
 FileColumn = Annotated[
-    str | None, typer.Option("--column", help="With --file: column of the contexts (tokens).")
+    str | None, option("With --file: column of the contexts (tokens).", "--column")
 ]
 Intervals = Annotated[
     bool | None,
-    typer.Option(
+    option(
+        "With --file: 95 % intervals of odds, for which the samples behind a limit are read (default: yes).",
         "--intervals/--no-intervals",
-        help="With --file: 95 % intervals of odds, for which the samples behind a limit are read (default: yes).",
     ),
 ]
 FileFormat = Annotated[
     str | None,
-    typer.Option(
-        "--format", help="With --file: text, jsonl, csv, tsv or parquet (default: as its suffix)."
-    ),
+    option("With --file: text, jsonl, csv, tsv or parquet (default: as its suffix).", "--format"),
 ]
 Backoff = Annotated[
     bool | None,
-    typer.Option(
+    option(
+        "Predictor: the whole vocabulary (default), or the tokens of the context alone.",
         "--backoff/--no-backoff",
-        help="Predictor: the whole vocabulary (default), or the tokens of the context alone.",
     ),
 ]
 
 
 KeysAndQueries = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
         "--run",
-        help="Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
     ),
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Ask", epilog=UNKNOWN)(predict)
-    command(app, "Ask", epilog=UNKNOWN)(explain)
-    command(app, "Ask")(graph)
-
-
+@command(app, "Ask", epilog=UNKNOWN)
 def predict(
     model: Fitted,
     engine: EngineOptions,
@@ -111,12 +97,12 @@ def predict(
     intervals: Intervals = None,
     radius: Annotated[
         float | None,
-        typer.Option(help="Limit: norm of W along W_svm (default: infinite, the end of training)."),
+        option("Limit: norm of W along W_svm (default: infinite, the end of training)."),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many tokens to show.")] = 10,
-    sample: Annotated[int, typer.Option(help="Also draw a continuation of this length.")] = 0,
+    top: Annotated[int, option("How many tokens to show.")] = 10,
+    sample: Annotated[int, option("Also draw a continuation of this length.")] = 0,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Random seed of the continuation (default: 0).")
+        int | None, option("Random seed of the continuation (default: 0).", min=0)
     ] = None,
     backoff: Backoff = None,
     run: KeysAndQueries = None,
@@ -141,16 +127,7 @@ def predict(
             raise UsageError(
                 "--file asks about its own contexts: without TOKENS, --sample and --run."
             )
-        kind = "a predictor" if (by := is_folder(model, "predictor")) else "a limit"
-        refuse_options(
-            kind, **({"radius": radius, "intervals": intervals} if by else {"backoff": backoff})
-        )
-        asked = {
-            "top": top,
-            "radius": inf if radius is None else radius,
-            "backoff": backoff is not False,
-            "intervals": intervals is not False,
-        }
+        asked = said(top=top, radius=radius, backoff=backoff, intervals=intervals)
         _file_answered(
             model, file, out, asked, engine, json, force=force, column=column, format=format
         )
@@ -219,8 +196,13 @@ def _file_answered(
     **how: Any,
 ) -> None:
     """Answer the contexts of a file, say how many, and end with the exit code for what was found."""
+    from attomaton.disk.storage import is_folder
     from attomaton.jobs.answer import Asked, answer_file
 
+    if is_folder(model, "predictor"):
+        refuse_options("a predictor", radius=asked.get("radius"), intervals=asked.get("intervals"))
+    else:
+        refuse_options("a limit", backoff=asked.get("backoff"))
     if json and out is None:
         raise UsageError("--json tells the counts, and the answers are printed: name a file, -o.")
     with engine.open(is_large(file)) as where, progress_bar("answering") as progress:
@@ -243,6 +225,7 @@ def _file_answered(
         raise typer.Exit(UNKNOWN_TOKENS)
 
 
+@command(app, "Ask", epilog=UNKNOWN)
 def explain(
     model: Fitted,
     engine: EngineOptions,
@@ -254,8 +237,8 @@ def explain(
     intervals: Intervals = None,
     evidence: Annotated[
         int | None,
-        typer.Option(
-            help="Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
+        option(
+            "Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
             "(predictor, whose data are read again; default: none)."
         ),
     ] = None,
@@ -267,8 +250,8 @@ def explain(
 ) -> None:
     """Explain why a token comes next, and why the others lost."""
     from attomaton.disk.formats import plain
-    from attomaton.disk.storage import check_file, is_folder
-    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.disk.storage import is_folder
+    from attomaton.report.figures.training import prediction_figure
     from attomaton.report.text.terminal import explanation_text
 
     if file is not None:
@@ -276,31 +259,21 @@ def explain(
             raise UsageError(
                 "--file asks about its own contexts: without TOKENS, --evidence, --figure and --run."
             )
-        kind = "a predictor" if (by := is_folder(model, "predictor")) else "a limit"
-        refuse_options(kind, **({"intervals": intervals} if by else {"backoff": backoff}))
-        asked = {
-            "explain": True,
-            "backoff": backoff is not False,
-            "intervals": intervals is not False,
-        }
+        asked = said(explain=True, backoff=backoff, intervals=intervals)
         _file_answered(
             model, file, out, asked, engine, json, force=force, column=column, format=format
         )
         return
     tokens = _one_context(tokens, out=out, column=column, format=format, intervals=intervals)
-    if figure is not None:
-        check_file(figure, FIGURES, (model,))
+    check_pictures((model,), figure)
     if is_folder(model, "predictor"):
         refuse_options("a predictor", run=run)
         at_least("--evidence", evidence or 0, 0)
+        from attomaton.report.figures.reasons import reasons_figure
         from attomaton.report.text.reasons import evidence_text, reasons_text, whys
 
         reasons = predictor.explained(model, tokens, backoff is not False)
-        if figure is not None:
-            from attomaton.report.figures import canvas
-            from attomaton.report.figures.reasons import reasons_figure
-
-            canvas.write(reasons_figure(reasons), figure)
+        write_pictures(lambda: reasons_figure(reasons), figure)
         record, text = {**reasons.record(), "why": plain(whys(reasons))}, reasons_text(reasons)
         if evidence:
             rows = predictor.evidence_of(model, reasons, evidence)
@@ -313,27 +286,20 @@ def explain(
     automaton, words = opened(model, tokens)
     explanation = automaton.explain(words, 3 if evidence is None else evidence)
     explanation = replace(explanation, inference=_inferred(model, run, tokens))
-    if figure is not None:
-        from attomaton.report.figures import canvas
-        from attomaton.report.figures import training as figures
-
-        canvas.write(figures.prediction_figure(explanation), figure)
+    write_pictures(lambda: prediction_figure(explanation), figure)
     emit(explanation, explanation_text(explanation), json)
     mark_unknown(explanation.unknown)
 
 
+@command(app, "Ask")
 def graph(
     model: Fitted,
-    last: Annotated[
-        str, typer.Option(help="The last token whose graph to show.", callback=token_typed)
-    ],
+    last: Annotated[str, option("The last token whose graph to show.", callback=token_typed)],
     format: Annotated[
         str | None,
-        typer.Option(
-            "--format", help="text, json, graphml, dot, svg or png (default: as the file's suffix)."
-        ),
+        option("text, json, graphml, dot, svg or png (default: as the file's suffix).", "--format"),
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
+    out: Annotated[Path | None, option("File to write.", "-o", "--out")] = None,
     json: Json = False,
 ) -> None:
     """Show the priority graph of one last token.

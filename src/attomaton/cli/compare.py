@@ -5,23 +5,22 @@ from typing import Annotated
 
 import typer
 
-from attomaton.cli.console import emit, progress_bar, say
-from attomaton.cli.options import Figure, Json, at_least, command
-from attomaton.cli.summary import write_pictures
+from attomaton.cli.commands import command
+from attomaton.cli.console import emit, progress_bar
+from attomaton.cli.options import Json, argument, at_least, option
+from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
+
+app = typer.Typer()
 
 
-def register(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    command(app, "Training")(compare)
-
-
+@command(app, "Training")
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Folders written by `attomaton train`.")],
+    runs: Annotated[list[Path], argument("Folders written by `attomaton train`.")],
     data: Annotated[
-        Path | None, typer.Option(help="The data or model (default: what they were trained on).")
+        Path | None, option("The data or model (default: what they were trained on).")
     ] = None,
-    top: Annotated[int, typer.Option(help="Rows of each table.")] = 10,
-    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    top: Annotated[int, option("Rows of each table.")] = 10,
+    html: Html = None,
     figure: Figure = None,
     json: Json = False,
 ) -> None:
@@ -31,26 +30,19 @@ def compare(
     answers differ from the automaton's, how far the odds of tied tokens are off. All runs must be of the same data.
     """
     from attomaton.disk.formats import plain
-    from attomaton.disk.storage import check_file
     from attomaton.jobs.compare import compare_runs
-    from attomaton.report.figures.canvas import FIGURES
     from attomaton.report.figures.comparison import comparison_figure
     from attomaton.report.html.summary import sections_page
     from attomaton.report.text.comparison import TITLE, comparison_text, in_words, sections
 
-    inputs = (*runs, data)
-    if html is not None:
-        check_file(html, (".html", ".htm"), inputs)
-    if figure is not None:
-        check_file(figure, FIGURES, inputs)
+    check_pictures((*runs, data), figure, html)
     at_least("--top", top, 1)
     with progress_bar("compare"):
         record = compare_runs(runs, data, top)
         caption = "The share of strict priorities that are right from this step on, as far as it was looked at."
         written = write_pictures(
-            html, figure, lambda: comparison_figure(record),
+            lambda: comparison_figure(record), figure, html,
             lambda svg, footer: sections_page(TITLE, in_words(record), sections(record), svg, caption, footer),
         )  # fmt: skip
     emit({**plain(record), "in_words": in_words(record)}, comparison_text(record), json)
-    for path in written:
-        say(f"written: {path}")
+    say_written(*written)

@@ -1,12 +1,15 @@
 """The command that says how far data carry what was learned from them."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.console import emit, progress_bar, say
-from attomaton.cli.options import Figure, Json, at_least, command
+from attomaton.cli.commands import command
+from attomaton.cli.console import emit, progress_bar
+from attomaton.cli.options import Json, argument, at_least, option
+from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
 from attomaton.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -14,43 +17,29 @@ if TYPE_CHECKING:
     from attomaton.corpus.windows import Windows
     from attomaton.folders.model import ModelFolder
     from attomaton.jobs.bootstrap import Bootstrap
-    from attomaton.summaries.coverage import Coverage
 
-TABLES = (".csv", ".parquet")
-
-
-def register(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    command(app, "Ask")(coverage)
+app = typer.Typer()
 
 
+@command(app, "Ask")
 def coverage(
-    source: Annotated[
-        Path, typer.Argument(help="Data file, or folder written by `attomaton fit`.")
-    ],
+    source: Annotated[Path, argument("Data file, or folder written by `attomaton fit`.")],
     reading: "Reading",
     new: Annotated[
-        Path | None,
-        typer.Option(help="File of new contexts to judge (default: the last tenth of the data)."),
+        Path | None, option("File of new contexts to judge (default: the last tenth of the data).")
     ] = None,
     clustered: Annotated[
-        bool,
-        typer.Option(
-            "--clustered", help="Of a model: read its data again, for errors by sequence."
-        ),
+        bool, option("Of a model: read its data again, for errors by sequence.", "--clustered")
     ] = False,
     bootstrap: Annotated[
         int | None,
-        typer.Option(
-            help="Also draw the sequences again so many times, as `attomaton bootstrap` does."
-        ),
+        option("Also draw the sequences again so many times, as `attomaton bootstrap` does."),
     ] = None,
-    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    top: Annotated[int, option("Rows of each table.")] = 20,
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Also write all log-odds: a .csv or .parquet file."),
+        Path | None, option("Also write all log-odds: a .csv or .parquet file.", "-o", "--out")
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    html: Html = None,
     figure: Figure = None,
     json: Json = False,
 ) -> None:
@@ -61,26 +50,24 @@ def coverage(
     from attomaton.disk.formats import plain
     from attomaton.disk.storage import check_file
     from attomaton.folders.model import ModelFolder
-    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.figures.coverage import coverage_figure
+    from attomaton.report.html.summary import coverage_page
     from attomaton.report.text.coverage import coverage_text, in_words
     from attomaton.summaries.coverage import cover, cover_parts
 
     at_least("--top", top, 1)
-    for path, suffixes in ((out, TABLES), (html, (".html", ".htm")), (figure, FIGURES)):
-        if path is not None:
-            check_file(path, suffixes, (source, new))
+    if out is not None:
+        check_file(out, (".csv", ".parquet"), (source, new))
+    check_pictures((source, new), figure, html)
     with progress_bar("coverage") as progress:
         if source.is_dir():
             model = ModelFolder(source)
             reading = reading.over(model.record.reading)
             judged = None if new is None else _read(new, reading)
             if clustered:
+                again = _again(model, reading)
                 found, odds = cover(
-                    model.limit(),
-                    judged,
-                    windows=_again(model, reading),
-                    top=top,
-                    progress=progress,
+                    model.limit(), judged, windows=again, top=top, progress=progress
                 )
             else:
                 total = len(model.record.parts)
@@ -92,15 +79,17 @@ def coverage(
         else:
             judged = None if new is None else _read(new, reading)
             found, odds = cover(_read(source, reading), judged, top=top, progress=progress)
-        written = _write(found, odds, top, out, html, figure)
+        if out is not None:
+            _write(odds, out)
+        page = partial(coverage_page, found, top)
+        written = write_pictures(partial(coverage_figure, found), figure, html, page)
     told = {"source": str(source), "new_contexts": None if new is None else str(new)}
     text = coverage_text(found, top)
     if bootstrap is not None:
-        again, words = _drawn_again(source, reading, bootstrap)
-        told, text = {**told, "bootstrap": plain(again)}, f"{text}\n\n{words}"
+        resampled, words = _drawn_again(source, reading, bootstrap)
+        told, text = {**told, "bootstrap": plain(resampled)}, f"{text}\n\n{words}"
     emit({**told, **plain(found), "in_words": in_words(found)}, text, json)
-    for path in written:
-        say(f"written: {path}")
+    say_written(out, *written)
 
 
 def _drawn_again(source: Path, reading: "Reading", resamples: int) -> "tuple[Bootstrap, str]":
@@ -137,42 +126,18 @@ def _data_of(model: "ModelFolder") -> str:
     return model.record.data
 
 
-def _write(
-    found: "Coverage",
-    odds: Any,
-    top: int,
-    out: Path | None,
-    html: Path | None,
-    figure: Path | None,
-) -> list[Path]:
-    """The files asked for, written."""
+def _write(odds: Any, out: Path) -> None:
+    """All log-odds as a table."""
     from attomaton.disk.formats import write_text
     from attomaton.disk.storage import write_whole
 
-    if out is not None:
-        if out.suffix.lower() == ".csv":
-            from attomaton.report.text.spreadsheets import csv_text
+    if out.suffix.lower() == ".csv":
+        from attomaton.report.text.spreadsheets import csv_text
 
-            rows = zip(*(column.to_pylist() for column in odds.columns), strict=True)
-            text = csv_text(odds.column_names, rows)
-            write_whole(out, lambda path: write_text(path, text))
-        else:
-            import pyarrow.parquet as pq
+        rows = zip(*(column.to_pylist() for column in odds.columns), strict=True)
+        text = csv_text(odds.column_names, rows)
+        write_whole(out, lambda path: write_text(path, text))
+    else:
+        import pyarrow.parquet as pq
 
-            write_whole(out, lambda path: pq.write_table(odds, path))
-    if html is not None or figure is not None:
-        from attomaton.disk.ledger import command
-        from attomaton.disk.provenance import package_version
-        from attomaton.report.figures import canvas
-        from attomaton.report.figures.coverage import coverage_figure
-        from attomaton.report.html.summary import coverage_page
-
-        drawn = coverage_figure(found) if figure or package_version("matplotlib") else None
-        if figure is not None:
-            canvas.write(drawn, figure)
-        if html is not None:
-            footer = f"attomaton {package_version('attomaton')} · {command()}"
-            svg = None if drawn is None else canvas.to_svg(drawn)
-            page = coverage_page(found, top, svg, footer)
-            write_whole(html, lambda path: write_text(path, page))
-    return [path for path in (out, html, figure) if path is not None]
+        write_whole(out, lambda path: pq.write_table(odds, path))

@@ -7,26 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Data, Json, command, said
+from attomaton.cli.options import Data, Json, argument, option, said
 from attomaton.errors import UsageError, visible, whole_number
 
 if TYPE_CHECKING:
     from attomaton.corpus.guesses import Guess
     from attomaton.corpus.reading import Reading
 
+app = typer.Typer()
+group = typer.Typer(help="Inspect a data file, or draw random data.", no_args_is_help=True)
+app.add_typer(group, name="data", rich_help_panel="Data")
 MOST_SYNTH = 100_000_000  # tokens of a data set that is drawn in memory
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    data = typer.Typer(help="Inspect a data file, or draw random data.", no_args_is_help=True)
-    command(data, name="inspect")(inspect)
-    command(data, name="synth")(synth)
-    command(data, name="classes")(classes)
-    app.add_typer(data, name="data", rich_help_panel="Data")
-
-
+@command(group)
 def inspect(
     data: Data,
     reading: "Reading",
@@ -84,65 +80,30 @@ def _read_as(reading: "Reading", guesses: "tuple[Guess, ...]") -> list[str]:
     ]
 
 
-def classes(
-    data: Annotated[
-        Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="TOML file to write.")],
-    reading: "Reading",
-    most: Annotated[
-        int | None, typer.Option("--classes", help="Labels, the most frequent (default: 20).")
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option(help="Tokens of their contexts, the most frequent (default: 200).")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-    json: Json = False,
-) -> None:
-    """Write the sequence classes of a data set, for `attomaton dynamics`.
-
-    Labels are classes, the last tokens they came after are queries.
-    """
-    from attomaton.disk.formats import write_text
-    from attomaton.disk.storage import check_file, write_whole
-    from attomaton.jobs.classes import data_classes
-    from attomaton.scan_snap.families import classes_text
-
-    check_file(out, (".toml",), (data,), force=force)
-    with progress_bar("reading"):
-        found = data_classes(data, reading, **said(most_classes=most, most_tokens=tokens))
-    write_whole(out, lambda path: write_text(path, classes_text(found.classes)))
-    record = {
-        "written": str(out), "classes": found.classes.K, "tokens": found.classes.M, "weight": found.weight.tolist(),
-        "total": found.total, "other_queries": found.other_queries, "other_labels": found.other_labels,
-        "folded": found.folded,
-    }  # fmt: skip
-    emit(record, f"{found.said}\nin {out}; attomaton dynamics {out} runs them", json)
-
-
+@command(group)
 def synth(
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="JSONL file to write (sessions: also an event log).")
+        Path, option("JSONL file to write (sessions: also an event log).", "-o", "--out")
     ],
     kind: Annotated[
-        str, typer.Option(help="general, acyclic, cyclic, fully-cyclic, planted or sessions.")
+        str, option("general, acyclic, cyclic, fully-cyclic, planted or sessions.")
     ] = "general",
     vocab: Annotated[
-        int | None, typer.Option("-K", "--vocab", help="Number of tokens (6; sessions: 24).")
+        int | None, option("Number of tokens (6; sessions: 24).", "-K", "--vocab")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option("-n", "--samples", help="Samples (6), or sessions (200).")
+        int | None, option("Samples (6), or sessions (200).", "-n", "--samples")
     ] = None,
     length: Annotated[
-        int | None, typer.Option("-T", "--length", help="Tokens per context (4), or events (50).")
+        int | None, option("Tokens per context (4), or events (50).", "-T", "--length")
     ] = None,
     context: Annotated[
-        int | None, typer.Option(help="Events before each label, for sessions as JSONL.")
+        int | None, option("Events before each label, for sessions as JSONL.")
     ] = None,
-    levels: Annotated[int, typer.Option(help="Priority groups (planted).")] = 3,
-    repeats: Annotated[bool, typer.Option(help="Let tokens repeat in a context.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    levels: Annotated[int, option("Priority groups (planted).")] = 3,
+    repeats: Annotated[bool, option("Let tokens repeat in a context.")] = False,
+    seed: Annotated[int, option("Random seed.", min=0)] = 0,
+    force: Annotated[bool, option("Replace a file that is there.", "--force")] = False,
     json: Json = False,
 ) -> None:
     """Draw a random data set.
@@ -179,3 +140,38 @@ def synth(
     write_jsonl(drawn, out)
     record = {"written": str(out), "kind": kind, "samples": int(drawn.rows.sum()), "seed": seed}
     emit(record, f"{record['samples']} samples in {out}", json)
+
+
+@command(group)
+def classes(
+    data: Annotated[Path, argument("A data file, or a folder written by `attomaton fit`.")],
+    out: Annotated[Path, option("TOML file to write.", "-o", "--out")],
+    reading: "Reading",
+    most: Annotated[
+        int | None, option("Labels, the most frequent (default: 20).", "--classes")
+    ] = None,
+    tokens: Annotated[
+        int | None, option("Tokens of their contexts, the most frequent (default: 200).")
+    ] = None,
+    force: Annotated[bool, option("Replace a file that is there.", "--force")] = False,
+    json: Json = False,
+) -> None:
+    """Write the sequence classes of a data set, for `attomaton dynamics`.
+
+    Labels are classes, the last tokens they came after are queries.
+    """
+    from attomaton.disk.formats import write_text
+    from attomaton.disk.storage import check_file, write_whole
+    from attomaton.jobs.classes import data_classes
+    from attomaton.scan_snap.families import classes_text
+
+    check_file(out, (".toml",), (data,), force=force)
+    with progress_bar("reading"):
+        found = data_classes(data, reading, **said(most_classes=most, most_tokens=tokens))
+    write_whole(out, lambda path: write_text(path, classes_text(found.classes)))
+    record = {
+        "written": str(out), "classes": found.classes.K, "tokens": found.classes.M, "weight": found.weight.tolist(),
+        "total": found.total, "other_queries": found.other_queries, "other_labels": found.other_labels,
+        "folded": found.folded,
+    }  # fmt: skip
+    emit(record, f"{found.said}\nin {out}; attomaton dynamics {out} runs them", json)

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attomaton.cli.commands import EngineOptions, command, is_large
 from attomaton.cli.console import emit, progress_bar, say, say_replaced
 from attomaton.cli.options import (
     Data,
-    EngineOptions,
     Force,
     Json,
     RunFolder,
-    command,
-    is_large,
+    argument,
+    option,
     said,
     whole_numbers,
 )
@@ -23,34 +23,28 @@ if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
     from attomaton.jobs.dimensions import Dimensions
 
+app = typer.Typer()
+
 EmbeddingsFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Vectors of tokens, a matrix: FILE.npy or FILE.safetensors[:NAME]; tokens are integers naming its rows.",
         "--embeddings",
-        help="Vectors of tokens, a matrix: FILE.npy or FILE.safetensors[:NAME]; tokens are integers naming its rows.",
     ),
 ]
 VocabularyFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Tokens that the rows of --embeddings stand for: one per line, or a JSON list or table.",
         "--vocabulary",
-        help="Tokens that the rows of --embeddings stand for: one per line, or a JSON list or table.",
     ),
 ]
 Dimension = Annotated[
-    int | None,
-    typer.Option("--dimension", help="Draw unit vectors in so many dimensions as embeddings."),
+    int | None, option("Draw unit vectors in so many dimensions as embeddings.", "--dimension")
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Learn")(demo)
-    command(app, "Learn")(fit)
-    command(app, "Learn")(dimensions)
-    command(app, "Training")(train)
-
-
+@command(app, "Learn")
 def demo(
     out: RunFolder = None,
     force: Force = False,
@@ -68,27 +62,26 @@ def demo(
     emit(summary, text, json)
 
 
+@command(app, "Learn")
 def fit(
     data: Data,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the model.")],
+    out: Annotated[Path, option("Folder for the model.", "-o", "--out")],
     reading: "Reading",
     engine: EngineOptions,
     embeddings: EmbeddingsFile = None,
     vocabulary: VocabularyFile = None,
     dimension: Dimension = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Random seed of --dimension (default: 0).")
-    ] = None,
-    dense: Annotated[bool, typer.Option(help="Also write W_svm and W_fin as matrices.")] = False,
+    seed: Annotated[int | None, option("Random seed of --dimension (default: 0).")] = None,
+    dense: Annotated[bool, option("Also write W_svm and W_fin as matrices.")] = False,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Estimate time, memory and disk, then stop.")
+        bool, option("Estimate time, memory and disk, then stop.", "--estimate")
     ] = False,
     shard_size: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Tokens of contexts that one process holds of one last token; beyond that it is divided "
+        option(
+            "Tokens of contexts that one process holds of one last token; beyond that it is divided "
             "(default: 16,777,216).",
+            min=1,
         ),
     ] = None,
     force: Force = False,
@@ -152,20 +145,19 @@ def fit(
     emit(summary, text, json)
 
 
+@command(app, "Learn")
 def dimensions(
     data: Data,
     reading: "Reading",
     plain_engine: EngineOptions,
     d: Annotated[
         str | None,
-        typer.Option(
-            "--d", help="Dimensions, with commas (default: 2,4,8,… until all is strict, up to 128)."
-        ),
+        option("Dimensions, with commas (default: 2,4,8,… until all is strict, up to 128).", "--d"),
     ] = None,
     draws: Annotated[
-        int | None, typer.Option(help="Draws of the vectors in each dimension (default: 3).")
+        int | None, option("Draws of the vectors in each dimension (default: 3).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the first draw.")] = 0,
+    seed: Annotated[int, option("Random seed of the first draw.")] = 0,
     embeddings: EmbeddingsFile = None,
     vocabulary: VocabularyFile = None,
     out: RunFolder = None,
@@ -208,29 +200,10 @@ def _dimensions_text(found: "Dimensions") -> str:
             percent(x.mean) + (f" ({percent(x.low)}–{percent(x.high)})" if x.low < x.high else "")
             for x in (row.strict, row.hard)
         ]
-        rows.append(
-            [
-                row.d,
-                row.draws,
-                *shares,
-                row.loss_floor.mean,
-                row.svm_norm.mean,
-                row.residual,
-                row.seconds,
-            ]
-        )
-    rows.append(
-        [
-            "≥ K",
-            "",
-            percent(end.strict),
-            percent(end.hard),
-            end.loss_floor,
-            end.svm_norm,
-            end.residual,
-            "",
-        ]
-    )
+        means = row.loss_floor.mean, row.svm_norm.mean
+        rows.append([row.d, row.draws, *shares, *means, row.residual, row.seconds])
+    shares = [percent(end.strict), percent(end.hard)]
+    rows.append(["≥ K", "", *shares, end.loss_floor, end.svm_norm, end.residual, ""])
     reached = "no dimension here leaves all of them strict"
     if found.all_strict_from is not None:
         reached = f"from d = {found.all_strict_from} on they are strict in every draw"
@@ -247,92 +220,81 @@ def _dimensions_text(found: "Dimensions") -> str:
     )
 
 
+@command(app, "Training")
 def train(
-    data: Annotated[
-        Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the run.")],
+    data: Annotated[Path, argument("A data file, or a folder written by `attomaton fit`.")],
+    out: Annotated[Path, option("Folder for the run.", "-o", "--out")],
     reading: "Reading",
     embeddings: EmbeddingsFile = None,
     vocabulary: VocabularyFile = None,
     dimension: Dimension = None,
     init: Annotated[
-        str | None, typer.Option(help="zeros (default), uniform, or a .npy file with W(0).")
+        str | None, option("zeros (default), uniform, or a .npy file with W(0).")
     ] = None,
     optimizer: Annotated[
         str | None,
-        typer.Option(
-            help="gd (default), ngd, polyak, sgd, adam, sign, spectral, muon, or mirror:p with p > 1 (mirror:1.5, "
+        option(
+            "gd (default), ngd, polyak, sgd, adam, sign, spectral, muon, or mirror:p with p > 1 (mirror:1.5, "
             "mirror:3)."
         ),
     ] = None,
     lr: Annotated[
         float | None,
-        typer.Option(
-            help="Step size (default: 1 for gd, 0.1 for sgd, 0.01 for the others; polyak finds its own)."
+        option(
+            "Step size (default: 1 for gd, 0.1 for sgd, 0.01 for the others; polyak finds its own)."
         ),
     ] = None,
     schedule: Annotated[
-        str | None,
-        typer.Option(help="Step sizes: constant (default), or inverse-sqrt (lr/√t at step t)."),
+        str | None, option("Step sizes: constant (default), or inverse-sqrt (lr/√t at step t).")
     ] = None,
     factorised: Annotated[
         bool | None,
-        typer.Option(
+        option(
+            "Train keys and queries, W = K Qᵀ, from a small start (gd, ngd, polyak, sgd).",
             "--factorised",
-            help="Train keys and queries, W = K Qᵀ, from a small start (gd, ngd, polyak, sgd).",
         ),
     ] = None,
     rank: Annotated[
-        int | None, typer.Option(help="Columns of keys and queries (default: as many as W has).")
+        int | None, option("Columns of keys and queries (default: as many as W has).")
     ] = None,
     init_scale: Annotated[
-        float | None,
-        typer.Option(help="Factorised: size of the start's normal entries (default: 0.01)."),
+        float | None, option("Factorised: size of the start's normal entries (default: 0.01).")
     ] = None,
     eps: Annotated[
-        float | None,
-        typer.Option(help="Added to √v by adam (default: 1e-08; may be 0), to ‖g‖ by ngd (0)."),
+        float | None, option("Added to √v by adam (default: 1e-08; may be 0), to ‖g‖ by ngd (0).")
     ] = None,
     beta1: Annotated[
-        float | None, typer.Option(help="Momentum of adam (default: 0.9) and muon (0.95).")
+        float | None, option("Momentum of adam (default: 0.9) and muon (0.95).")
     ] = None,
     beta2: Annotated[
-        float | None,
-        typer.Option(help="How long adam remembers squared gradients (default: 0.999)."),
+        float | None, option("How long adam remembers squared gradients (default: 0.999).")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of steps (default: 4000).")] = None,
+    steps: Annotated[int | None, option("Number of steps (default: 4000).")] = None,
     every: Annotated[
         str | None,
-        typer.Option(
-            help="Steps between records, or log: evenly on a log axis (default: 100 records)."
-        ),
+        option("Steps between records, or log: evenly on a log axis (default: 100 records)."),
     ] = None,
     head: Annotated[
-        str | None,
-        typer.Option(help="identity (default), tied (C = E) or general (drawn, Assumption 3)."),
+        str | None, option("identity (default), tied (C = E) or general (drawn, Assumption 3).")
     ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(
-            help="log (default); squared or cross-entropy of softmax(C f); squared-score or logistic-score of c_y·f."
+        option(
+            "log (default); squared or cross-entropy of softmax(C f); squared-score or logistic-score of c_y·f."
         ),
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Mini-batch (sgd, adam; default: all samples).")
+        int | None, option("Mini-batch (sgd, adam; default: all samples).")
     ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option(help="Runs side by side, each from its own random start (default: 1)."),
+        int | None, option("Runs side by side, each from its own random start (default: 1).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed (default: 0).")] = None,
+    seed: Annotated[int | None, option("Random seed (default: 0).")] = None,
     snapshots: Annotated[
-        float | None,
-        typer.Option(help="Megabytes of scores to keep on the way (default: 8; 0 keeps none)."),
+        float | None, option("Megabytes of scores to keep on the way (default: 8; 0 keeps none).")
     ] = None,
     snapshots_of: Annotated[
-        str | None,
-        typer.Option(help="Last tokens to keep first, between spaces (default: the heaviest)."),
+        str | None, option("Last tokens to keep first, between spaces (default: the heaviest).")
     ] = None,
     force: Force = False,
     json: Json = False,

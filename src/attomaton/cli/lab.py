@@ -7,45 +7,36 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.base import interrupts
+from attomaton.cli.commands import command
 from attomaton.cli.console import say
-from attomaton.cli.options import command
+from attomaton.cli.options import argument, option
 from attomaton.errors import UsageError
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, "Lab")(lab)
+app = typer.Typer()
 
 
+@command(app, "Lab")
 def lab(
     reading: "Reading",
     what: Annotated[
         Path | None,
-        typer.Argument(
-            help="A model, a run or a data file to open (default: the embedded example)."
-        ),
+        argument("A model, a run or a data file to open (default: the embedded example)."),
     ] = None,
-    port: Annotated[int | None, typer.Option(help="Port (default: 8765, or a free one).")] = None,
-    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+    port: Annotated[int | None, option("Port (default: 8765, or a free one).")] = None,
+    browser: Annotated[bool, option("Open a browser window.")] = True,
     workspace: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for pasted data and runs started in the page (default: runs/lab)."
-        ),
+        option("Folder for pasted data and runs started in the page (default: runs/lab)."),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
     allow_run: Annotated[
-        bool,
-        typer.Option(
-            "--allow-run", help="Let pages start work even when others can reach the lab."
-        ),
+        bool, option("Let pages start work even when others can reach the lab.", "--allow-run")
     ] = False,
     new_key: Annotated[
-        bool,
-        typer.Option("--new-key", help="Draw a new key: addresses from before open no more."),
+        bool, option("Draw a new key: addresses from before open no more.", "--new-key")
     ] = False,
 ) -> None:
     """Open the lab in a browser.

@@ -25,6 +25,7 @@ from attomaton.cli import (
     verify,
 )
 from attomaton.cli.console import fail, prepare_streams, reader_gone
+from attomaton.cli.options import option
 from attomaton.errors import AttomatonError, UsageError, visible
 
 GROUPS = ("Data", "Learn", "Ask", "Training", "Scan and snap", "Check", "Folders", "Lab")
@@ -91,9 +92,7 @@ def _tell_version(asked: bool) -> bool:
 def _root(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", is_eager=True, callback=_tell_version, help="Print the version, and stop."
-        ),
+        option("Print the version, and stop.", "--version", is_eager=True, callback=_tell_version),
     ] = False,
 ) -> None:
     """What a self-attention layer learns from next-token prediction, exactly, on your data."""
@@ -114,7 +113,9 @@ for part in (
     runs,
     lab,
 ):
-    part.register(app)
+    app.registered_commands += part.app.registered_commands
+    app.registered_groups += part.app.registered_groups
+runs.program = app
 
 
 def main() -> None:

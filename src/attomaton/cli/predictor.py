@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.cli.commands import LARGE, Command, EngineOptions, command, is_large
 from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import (
-    LARGE,
-    Command,
-    EngineOptions,
-    Figure,
-    Force,
-    Json,
-    command,
-    is_large,
-    said,
-)
+from attomaton.cli.options import Force, Json, argument, option, said
+from attomaton.cli.pictures import Figure, check_pictures, write_pictures
 from attomaton.errors import UsageError, counted
 
 if TYPE_CHECKING:
@@ -28,62 +20,46 @@ if TYPE_CHECKING:
     from attomaton.predictor.reasons import Reasons
     from attomaton.predictor.scoring import Scores, ScoreTable
 
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Learn")(tune)
-    command(app, "Ask", cls=ScoreCommand)(score)
+app = typer.Typer()
 
 
+@command(app, "Learn")
 def tune(
-    data: Annotated[
-        Path, typer.Argument(help="What to learn from: a file, or a data set: wikitext-2.")
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the predictor.")],
+    data: Annotated[Path, argument("What to learn from: a file, or a data set: wikitext-2.")],
+    out: Annotated[Path, option("Folder for the predictor.", "-o", "--out")],
     reading: "Reading",
     engine: EngineOptions,
     validate: Annotated[
         Path | None,
-        typer.Option(
-            help="What to choose settings on, of the same kind (default: some of the data)."
-        ),
+        option("What to choose settings on, of the same kind (default: some of the data)."),
     ] = None,
     history: Annotated[
         bool | None,
-        typer.Option(
-            "--history/--no-history",
-            help="Let contexts to validate on reach back into the data, by the names of sequences "
+        option(
+            "Let contexts to validate on reach back into the data, by the names of sequences "
             "(default: where their order says that they go on).",
+            "--history/--no-history",
         ),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(
-            help="What decides: nats (default), top1, mrr in the context; all: nats of all windows."
-        ),
+        option("What decides: nats (default), top1, mrr in the context; all: nats of all windows."),
     ] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="Try no more settings after so many minutes.")
-    ] = None,
+    minutes: Annotated[float | None, option("Try no more settings after so many minutes.")] = None,
     priors: Annotated[
-        str | None,
-        typer.Option(help="zero, or of main, bigram, kin, odds joined by +; several with commas."),
+        str | None, option("zero, or of main, bigram, kin, odds joined by +; several with commas.")
     ] = None,
     lambdas: Annotated[
-        str | None, typer.Option(help="Penalties (λ), in units of one window; several with commas.")
+        str | None, option("Penalties (λ), in units of one window; several with commas.")
     ] = None,
-    thetas: Annotated[
-        str | None, typer.Option(help="Exponents of the counts; several with commas.")
-    ] = None,
+    thetas: Annotated[str | None, option("Exponents of the counts; several with commas.")] = None,
     widen: Annotated[
-        int | None,
-        typer.Option(help="How often the grid grows where the best lies at its edge (default: 4)."),
+        int | None, option("How often the grid grows where the best lies at its edge (default: 4).")
     ] = None,
     stage: Annotated[
         bool,
-        typer.Option(
-            " /--no-stage",
-            help="Leave out the convex stage on top: recency, induction, longer n-grams.",
+        option(
+            "Leave out the convex stage on top: recency, induction, longer n-grams.", " /--no-stage"
         ),
     ] = True,
     force: Force = False,
@@ -274,39 +250,35 @@ class ScoreCommand(Command):
         return [(kind.name, kind.words + needs[kind.name]) for kind in KINDS]
 
 
+@command(app, "Ask", cls=ScoreCommand)
 def score(
-    model: Annotated[
-        Path, typer.Argument(help="Folder written by `attomaton tune` or `attomaton fit`.")
-    ],
-    file: Annotated[Path, typer.Argument(help="Data to score on, unseen in training.")],
+    model: Annotated[Path, argument("Folder written by `attomaton tune` or `attomaton fit`.")],
+    file: Annotated[Path, argument("Data to score on, unseen in training.")],
     reading: "Reading",
     baselines: Annotated[
-        str | None,
-        typer.Option(help="Also fit these baselines: all, or names with commas (see below)."),
+        str | None, option("Also fit these baselines: all, or names with commas (see below).")
     ] = None,
     limit: Annotated[
-        Path | None, typer.Option(help="A limit (`attomaton fit`) to score beside a predictor.")
+        Path | None, option("A limit (`attomaton fit`) to score beside a predictor.")
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(help="Training data, for the baselines (default: as recorded)."),
+        Path | None, option("Training data, for the baselines (default: as recorded).")
     ] = None,
     validate: Annotated[
         Path | None,
-        typer.Option(help="Validation data, for the baselines (default: as a predictor recorded)."),
+        option("Validation data, for the baselines (default: as a predictor recorded)."),
     ] = None,
     seconds: Annotated[
-        float | None,
-        typer.Option(help="Time to train each network among the baselines (default: 180)."),
+        float | None, option("Time to train each network among the baselines (default: 180).")
     ] = None,
     history: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="Earlier data that sequences of the same name go on from, the earliest first; may be repeated."
+        option(
+            "Earlier data that sequences of the same name go on from, the earliest first; may be repeated."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Also write the tables: a .csv file.")
+        Path | None, option("Also write the tables: a .csv file.", "-o", "--out")
     ] = None,
     figure: Figure = None,
     json: Json = False,
@@ -318,13 +290,11 @@ def score(
     """
     from attomaton.disk.storage import check_file
 
-    if figure is not None:
-        from attomaton.report.figures.canvas import FIGURES
-
-        check_file(figure, FIGURES, (model, limit))
+    check_pictures((model, limit), figure)
     if out is not None:
         check_file(out, (".csv",), (model, limit))
     from attomaton.jobs.score import score_run
+    from attomaton.report.figures.scores import scores_figure
 
     names = [x for x in (baselines or "").split(",") if x]
     with progress_bar("scoring") as progress:
@@ -338,11 +308,7 @@ def score(
 
         text = _csv(result)
         write_whole(out, lambda path: write_text(path, text))
-    if figure is not None:
-        from attomaton.report.figures import canvas
-        from attomaton.report.figures.scores import scores_figure
-
-        canvas.write(scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
+    write_pictures(lambda: scores_figure(f"Next tokens of {file.name}", _headed(result)), figure)
     parts = [_text(*table) for table in _headed(result)]
     parts += ["\n".join(_notes(result))]
     emit(result, "\n\n".join(x for x in parts if x), json)
@@ -371,19 +337,14 @@ def _csv(result: "Scores") -> str:
 
     columns = [x.name for x in fields(ScoreRow) if x.name != "reliability"]
     tables = {"label in the context": result.realizable, "all windows": result.all}
+    about = ("windows", "clusters", "clustered_by")
     rows = [
-        [
-            name,
-            table.windows,
-            table.clusters,
-            table.clustered_by,
-            *(getattr(row, x) for x in columns),
-        ]
+        [name, *(getattr(table, x) for x in about), *(getattr(row, x) for x in columns)]
         for name, table in tables.items()
         if table is not None
         for row in table.rows
     ]
-    return csv_text(["table", "windows", "clusters", "clustered_by", *columns], rows)
+    return csv_text(["table", *about, *columns], rows)
 
 
 def _headed(result: "Scores") -> "list[tuple[str, ScoreTable]]":

@@ -1,66 +1,55 @@
 """The commands that ask a trained transformer what it learned of its corpus, and when."""
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.console import emit, progress_bar, say, say_replaced
-from attomaton.cli.options import Figure, Force, Json, at_least, command
-from attomaton.cli.summary import write_pictures
+from attomaton.cli.commands import command
+from attomaton.cli.console import emit, progress_bar, say_replaced
+from attomaton.cli.options import Force, Json, argument, at_least, option
+from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
 from attomaton.errors import UsageError
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
+app = typer.Typer()
+
 # Options of both commands.
 Text = Annotated[
-    Path | None,
-    typer.Option("--text", help="Corpus it was trained on: a data file, or a data set by name."),
+    Path | None, option("Corpus it was trained on: a data file, or a data set by name.", "--text")
 ]
-Contexts = Annotated[int, typer.Option(help="Contexts to look at the heads on.")]
-LastTokens = Annotated[
-    int, typer.Option(help="Last tokens whose graphs are solved, the most frequent ones.")
-]
-Seed = Annotated[int, typer.Option(help="What is drawn.")]
-Precision = Annotated[str, typer.Option(help="Numbers of the model: float32 or float64.")]
+Contexts = Annotated[int, option("Contexts to look at the heads on.")]
+LastTokens = Annotated[int, option("Last tokens whose graphs are solved, the most frequent ones.")]
+Seed = Annotated[int, option("What is drawn.")]
+Precision = Annotated[str, option("Numbers of the model: float32 or float64.")]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "-o", "--out", help="Also leave a folder to look at: record, page, heads on texts."
-    ),
+    option("Also leave a folder to look at: record, page, heads on texts.", "-o", "--out"),
 ]
-Html = Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")]
-Top = Annotated[int, typer.Option(help="Rows of each table.")]
+Top = Annotated[int, option("Rows of each table.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Check")(probe)
-    command(app, "Check")(snap)
-
-
+@command(app, "Check")
 def probe(
     model: Annotated[
         Path,
-        typer.Argument(
-            help="Folder of a trained transformer (config.json, safetensors), or attention as an .npz file."
+        argument(
+            "Folder of a trained transformer (config.json, safetensors), or attention as an .npz file."
         ),
     ],
     reading: "Reading",
     text: Text = None,
-    pairs: Annotated[int, typer.Option(help="Strict orders, and ties, to ask about.")] = 2000,
+    pairs: Annotated[int, option("Strict orders, and ties, to ask about.")] = 2000,
     contexts: Contexts = 200,
     last_tokens: LastTokens = 100,
     seed: Seed = 0,
     precision: Precision = "float32",
     top: Top = 20,
     cosine: Annotated[
-        bool,
-        typer.Option(
-            "--cosine", help="Refused: says why W_QK is not compared with W_svm by an angle."
-        ),
+        bool, option("Refused: says why W_QK is not compared with W_svm by an angle.", "--cosine")
     ] = False,
     out: Out = None,
     html: Html = None,
@@ -85,7 +74,7 @@ def probe(
     alone = model.suffix.lower() == ".npz"
     if text is None and not alone:
         raise UsageError(f"{model}: --text names the corpus its orders are compared with.")
-    _check_files(html, figure, (model, text))
+    check_pictures((model, text), figure, html)
     asked = Asked(pairs, contexts, last_tokens, seed, precision)
     with progress_bar("probe") as progress:
         if out is not None:
@@ -97,40 +86,21 @@ def probe(
             found = probe_attention(model)
         else:
             found = probe_model(model, text, reading, asked, progress)
-        written = write_pictures(
-            html,
-            figure,
-            lambda: probe_figure(found),
-            lambda svg, footer: probe_page(found, top, svg, footer),
-        )
+        page = partial(probe_page, found, top)
+        written = write_pictures(partial(probe_figure, found), figure, html, page)
     emit(found, probe_text(found, top), json)
-    _say_written(out, written)
+    say_written(out, *written)
 
 
-def _check_files(html: Path | None, figure: Path | None, inputs: Sequence[Path | None]) -> None:
-    from attomaton.disk.storage import check_file
-    from attomaton.report.figures.canvas import FIGURES
-
-    for path, suffixes in ((html, (".html", ".htm")), (figure, FIGURES)):
-        if path is not None:
-            check_file(path, suffixes, inputs)
-
-
-def _say_written(out: Path | None, written: Sequence[Path]) -> None:
-    for path in (*([out] if out else []), *written):
-        say(f"written: {path}")
-
-
+@command(app, "Check")
 def snap(
     checkpoints: Annotated[
         list[Path],
-        typer.Argument(
-            help="Folders of one model at several steps; their names end with the step."
-        ),
+        argument("Folders of one model at several steps; their names end with the step."),
     ],
     reading: "Reading",
     text: Text = None,
-    pairs: Annotated[int, typer.Option(help="Strict orders to ask about.")] = 1000,
+    pairs: Annotated[int, option("Strict orders to ask about.")] = 1000,
     contexts: Contexts = 200,
     last_tokens: LastTokens = 100,
     seed: Seed = 0,
@@ -156,7 +126,7 @@ def snap(
     at_least("--top", top, 1)
     if text is None:
         raise UsageError("--text names the corpus that orders are compared with.")
-    _check_files(html, figure, (*checkpoints, text))
+    check_pictures((*checkpoints, text), figure, html)
     asked = Asked(pairs, contexts, last_tokens, seed, precision)
     with progress_bar("snap") as progress:
         if out is not None:
@@ -164,11 +134,7 @@ def snap(
             say_replaced(old)
         else:
             found = snap_models(checkpoints, text, reading, asked, progress)
-        written = write_pictures(
-            html,
-            figure,
-            lambda: snap_figure(found),
-            lambda svg, footer: snap_page(found, top, svg, footer),
-        )
+        page = partial(snap_page, found, top)
+        written = write_pictures(partial(snap_figure, found), figure, html, page)
     emit(found, snap_text(found, top), json)
-    _say_written(out, written)
+    say_written(out, *written)

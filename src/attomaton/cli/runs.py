@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar
-from attomaton.cli.options import Json, command
+from attomaton.cli.options import Json, argument, option
 from attomaton.errors import (
     DataError,
     StorageError,
@@ -24,37 +25,25 @@ from attomaton.errors import (
 if TYPE_CHECKING:
     from attomaton.folders.look import Folder
 
-_program = typer.Typer()  # the whole command line, to which these commands belong
+app = typer.Typer()
+program = app  # the whole command line, to which these commands belong: `main` says which
+group = typer.Typer(help="List, show, compare, check and delete folders.", no_args_is_help=True)
+app.add_typer(group, name="runs", rich_help_panel="Folders")
 HOME = Path("runs")  # where runs lie that were not told where to lie
 
-Roots = Annotated[
-    list[Path] | None, typer.Argument(help="Folders to look through (default: runs).")
-]
+Roots = Annotated[list[Path] | None, argument("Folders to look through (default: runs).")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    global _program  # noqa: PLW0603
-    _program = app
-    runs = typer.Typer(help="List, show, compare, check and delete folders.", no_args_is_help=True)
-    command(runs, name="ls")(ls)
-    command(runs, name="show")(show)
-    command(runs, name="diff")(diff)
-    command(runs, name="check")(check)
-    command(runs, name="rm")(rm)
-    app.add_typer(runs, name="runs", rich_help_panel="Folders")
-    command(app, "Folders", name="diff")(diff)
-
-
+@command(group)
 def ls(
     roots: Roots = None,
     kind: Annotated[
-        str | None, typer.Option(help="Only these: model, run, sweep, verification or predictor.")
+        str | None, option("Only these: model, run, sweep, verification or predictor.")
     ] = None,
     state: Annotated[
         str | None,
-        typer.Option(
-            help="Only these: finished, diverged, interrupted, running, unreadable or other-version."
+        option(
+            "Only these: finished, diverged, interrupted, running, unreadable or other-version."
         ),
     ] = None,
     json: Json = False,
@@ -104,8 +93,9 @@ def _shown(path: Path, roots: list[Path]) -> str:
     return str(path if whole else path.relative_to(roots[0]))
 
 
+@command(group)
 def show(
-    folder: Annotated[Path, typer.Argument(help="A model, run, sweep, verification, predictor.")],
+    folder: Annotated[Path, argument("A model, run, sweep, verification, predictor.")],
     json: Json = False,
 ) -> None:
     """Show one folder in full.
@@ -141,17 +131,17 @@ def _goes_on(folder: "Folder", typed: str) -> bool:
     from typer.main import get_command
 
     try:
-        program, name, *words = shlex.split(typed)
+        called, name, *words = shlex.split(typed)
     except ValueError:
         return False
     if name == "runs":
         return words == ["rm", str(folder.path)]
-    commands = getattr(get_command(_program), "commands", {})
+    commands = getattr(get_command(program), "commands", {})
     aside = (name, folder.maker) == (
         "coverage",
         "bootstrap",
     )  # with --bootstrap it makes such a run beside its answer
-    known = program == "attomaton" and name in commands and (name == folder.maker or aside)
+    known = called == "attomaton" and name in commands and (name == folder.maker or aside)
     if not known or visible(typed, most=None) != typed:
         return False
     try:
@@ -164,9 +154,11 @@ def _goes_on(folder: "Folder", typed: str) -> bool:
     return given.get("out") is None or Path(given["out"]).name == place.name
 
 
+@command(app, "Folders")
+@command(group)
 def diff(
-    a: Annotated[Path, typer.Argument(help="A folder.")],
-    b: Annotated[Path, typer.Argument(help="Another of the same kind.")],
+    a: Annotated[Path, argument("A folder.")],
+    b: Annotated[Path, argument("Another of the same kind.")],
     json: Json = False,
 ) -> None:
     """Compare two folders of one kind.
@@ -181,6 +173,7 @@ def diff(
     emit(record, difference_text(record), json)
 
 
+@command(group)
 def check(roots: Roots = None, json: Json = False) -> None:
     """Check that folders are still what was written.
 
@@ -209,15 +202,16 @@ def check(roots: Roots = None, json: Json = False) -> None:
         raise typer.Exit(3)
 
 
+@command(group)
 def rm(
     folders: Annotated[
-        list[Path] | None, typer.Argument(help="Folders; with --interrupted, where to look.")
+        list[Path] | None, argument("Folders; with --interrupted, where to look.")
     ] = None,
     interrupted: Annotated[
-        bool, typer.Option("--interrupted", help="All unfinished work below (default: runs).")
+        bool, option("All unfinished work below (default: runs).", "--interrupted")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted.")] = False,
+    yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False,
+    dry_run: Annotated[bool, option("Say what would be deleted.", "--dry-run")] = False,
     json: Json = False,
 ) -> None:
     """Delete folders, after asking.

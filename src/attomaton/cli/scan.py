@@ -6,56 +6,37 @@ from typing import Annotated
 
 import typer
 
+from attomaton.cli.commands import EngineOptions, command
 from attomaton.cli.console import emit, progress_bar, say, say_replaced
-from attomaton.cli.options import EngineOptions, Force, Json, RunFolder, command, said
+from attomaton.cli.options import Force, Json, RunFolder, argument, option, said
 
-Classes = Annotated[
-    str, typer.Argument(help="A family (syn-small, syn-medium-3, …) or a TOML file.")
-]
+app = typer.Typer()
+
+Classes = Annotated[str, argument("A family (syn-small, syn-medium-3, …) or a TOML file.")]
 
 
 MANY = 64  # cells of a sweep that are worth the start of processes
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Scan and snap")(dynamics)
-    command(app, "Scan and snap")(sweep)
-
-
+@command(app, "Scan and snap")
 def dynamics(
     classes: Classes,
-    level: Annotated[
-        str, typer.Option(help="sampled, limit, reduced, or several with commas.")
-    ] = "limit",
-    eta_y: Annotated[float, typer.Option(help="Learning rate of the decoder Y.")] = 1.0,
-    eta_z: Annotated[float, typer.Option(help="Learning rate of the attention Z.")] = 1.0,
-    until: Annotated[
-        float | None, typer.Option(help="Last time (limit, reduced; default: 1e6).")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps (sampled, default: 100; limit in steps).")
-    ] = None,
+    level: Annotated[str, option("sampled, limit, reduced, or several with commas.")] = "limit",
+    eta_y: Annotated[float, option("Learning rate of the decoder Y.")] = 1.0,
+    eta_z: Annotated[float, option("Learning rate of the attention Z.")] = 1.0,
+    until: Annotated[float | None, option("Last time (limit, reduced; default: 1e6).")] = None,
+    steps: Annotated[int | None, option("Steps (sampled, default: 100; limit in steps).")] = None,
     T: Annotated[
-        int | None, typer.Option("-T", "--length", help="Sequence length (sampled; default: 128).")
+        int | None, option("Sequence length (sampled; default: 128).", "-T", "--length")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Mini-batch (sampled; default: 128).")] = None,
-    optimizer: Annotated[
-        str | None, typer.Option(help="sgd (default), momentum or adam (sampled).")
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option(help="zero (default) or uniform (sampled, limit).")
-    ] = None,
+    batch: Annotated[int | None, option("Mini-batch (sampled; default: 128).")] = None,
+    optimizer: Annotated[str | None, option("sgd (default), momentum or adam (sampled).")] = None,
+    start: Annotated[str | None, option("zero (default) or uniform (sampled, limit).")] = None,
     mixing: Annotated[
-        str | None,
-        typer.Option(help="Decoder of the reduced level: inverse (default), weak or memory."),
+        str | None, option("Decoder of the reduced level: inverse (default), weak or memory.")
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(help="Runs side by side (sampled, limit; default: 1).")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Random seed (sampled, limit; default: 0).")
-    ] = None,
+    seeds: Annotated[int | None, option("Runs side by side (sampled, limit; default: 1).")] = None,
+    seed: Annotated[int | None, option("Random seed (sampled, limit; default: 0).")] = None,
     out: RunFolder = None,
     force: Force = False,
     json: Json = False,
@@ -104,14 +85,13 @@ def dynamics(
         raise typer.Exit(4)
 
 
+@command(app, "Scan and snap")
 def sweep(
-    classes: Annotated[str, typer.Argument(help="Families or TOML files, several with commas.")],
-    grid: Annotated[list[str], typer.Argument(help="Settings: eta_z=0.5,1,2 ratio=1,2 seeds=10 …")],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Sweep folder; name the same one to resume.")
-    ],
+    classes: Annotated[str, argument("Families or TOML files, several with commas.")],
+    grid: Annotated[list[str], argument("Settings: eta_z=0.5,1,2 ratio=1,2 seeds=10 …")],
+    out: Annotated[Path, option("Sweep folder; name the same one to resume.", "-o", "--out")],
     engine: EngineOptions,
-    level: Annotated[str, typer.Option(help="sampled, limit or reduced.")] = "sampled",
+    level: Annotated[str, option("sampled, limit or reduced.")] = "sampled",
     force: Force = False,
     json: Json = False,
 ) -> None:

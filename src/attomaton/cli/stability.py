@@ -6,55 +6,37 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.ask import MOST_DRAWN, UNKNOWN, Tokens, mark_unknown, opened
+from attomaton.cli.commands import LARGE, EngineOptions, command, is_large
 from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import (
-    LARGE,
-    Data,
-    EngineOptions,
-    Figure,
-    Force,
-    Json,
-    Model,
-    RunFolder,
-    at_least,
-    command,
-    is_large,
-)
+from attomaton.cli.options import Data, Force, Json, Model, RunFolder, argument, at_least, option
+from attomaton.cli.pictures import Figure, Html, check_pictures, write_pictures
 from attomaton.errors import UsageError
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
-Corpus = Annotated[
-    Path, typer.Argument(help="A data file, or a folder written by `attomaton fit`.")
-]
+app = typer.Typer()
+
+Corpus = Annotated[Path, argument("A data file, or a folder written by `attomaton fit`.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Ask", epilog=UNKNOWN)(simulate)
-    command(app, "Ask")(mix)
-    command(app, "Ask")(bootstrap)
-
-
+@command(app, "Ask", epilog=UNKNOWN)
 def simulate(
     model: Model,
     tokens: Tokens,
     trajectory: Annotated[
-        bool, typer.Option("--trajectory", help="Also list the tokens that the first one draws.")
+        bool, option("Also list the tokens that the first one draws.", "--trajectory")
     ] = False,
-    trajectories: Annotated[int, typer.Option(help="How many to draw.")] = 100,
-    steps: Annotated[int, typer.Option(help="Tokens drawn by each.")] = 1000,
+    trajectories: Annotated[int, option("How many to draw.")] = 100,
+    steps: Annotated[int, option("Tokens drawn by each.")] = 1000,
     window: Annotated[
         int | None,
-        typer.Option(
-            help="Keep the last N tokens as the context (default: it grows with every draw)."
-        ),
+        option("Keep the last N tokens as the context (default: it grows with every draw)."),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Share of the context with which one token has taken all of it.")
+        float, option("Share of the context with which one token has taken all of it.")
     ] = 0.95,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    seed: Annotated[int, option("Random seed.")] = 0,
     figure: Figure = None,
     json: Json = False,
 ) -> None:
@@ -63,15 +45,13 @@ def simulate(
     Many times at once: each token drawn is appended and becomes the last. Shares over time, when they collapse, how
     fast, and what theory says of it.
     """
-    from attomaton.disk.storage import check_file
     from attomaton.mechanics.theory.automaton import unknown_note
     from attomaton.mechanics.theory.trajectories import draw_trajectories
-    from attomaton.report.figures.canvas import FIGURES
+    from attomaton.report.figures.trajectories import trajectories_figure
     from attomaton.report.text.stability import trajectories_text
     from attomaton.summaries.trajectories import trajectory_summary
 
-    if figure is not None:
-        check_file(figure, FIGURES, (model,))
+    check_pictures((model,), figure)
     for name, value in (("--trajectories", trajectories), ("--steps", steps)):
         if not 1 <= value <= MOST_DRAWN:
             raise UsageError(f"{name} {value}: 1 to {MOST_DRAWN:,} are drawn at a time.")
@@ -84,63 +64,51 @@ def simulate(
             threshold=threshold, seed=seed, progress=progress,
         )  # fmt: skip
     found = trajectory_summary(run, words, seed, unknown, unknown_note(unknown, True))
-    if figure is not None:
-        from attomaton.report.figures import canvas
-        from attomaton.report.figures.trajectories import trajectories_figure
-
-        canvas.write(trajectories_figure(found), figure)
+    write_pictures(lambda: trajectories_figure(found), figure)
     emit(found, trajectories_text(found, trajectory), json)
     mark_unknown(unknown)
 
 
+@command(app, "Ask")
 def mix(
     a: Corpus,
     b: Corpus,
     reading: "Reading",
-    top: Annotated[int, typer.Option(help="How many orders and last tokens to list.")] = 10,
+    top: Annotated[int, option("How many orders and last tokens to list.")] = 10,
     figure: Figure = None,
-    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    html: Html = None,
     json: Json = False,
 ) -> None:
     """Mix two corpora: which orders survive, which turn into ties.
 
     An order turns into a tie where the other corpus adds a path back; the path is shown, with the samples behind it.
     """
-    from attomaton.disk.formats import write_text
-    from attomaton.disk.ledger import command as typed
-    from attomaton.disk.provenance import package_version
-    from attomaton.disk.storage import check_file, write_whole
     from attomaton.jobs.mix import mixed_corpora
-    from attomaton.report.figures.canvas import FIGURES, to_svg, write
     from attomaton.report.figures.mixture import mixture_figure
     from attomaton.report.html.page import page
     from attomaton.report.text.stability import mix_sections, mix_text
 
     at_least("--top", top, 0)
-    if figure is not None:
-        check_file(figure, FIGURES, (a, b))
-    if html is not None:
-        check_file(html, (".html", ".htm"), (a, b))
+    check_pictures((a, b), figure, html)
     with progress_bar("mixing"):
         found = mixed_corpora(a, b, reading=reading, top=top)
-    drawn = mixture_figure(found) if figure or (html and package_version("matplotlib")) else None
-    if figure is not None:
-        write(drawn, figure)
-    if html is not None:
+
+    def mixed_page(svg: str | None, footer: str) -> str:
         first, *rest = mix_sections(found)
-        picture = {} if drawn is None else {"svg": to_svg(drawn)}
-        footer = f"attomaton {package_version('attomaton')} · {typed()}"
-        text = page("Two corpora mixed", [first, picture, *rest], footer)
-        write_whole(html, lambda path: write_text(path, text))
+        picture = {} if svg is None else {"svg": svg}
+        return page("Two corpora mixed", [first, picture, *rest], footer)
+
+    write_pictures(lambda: mixture_figure(found), figure, html, mixed_page)
     emit(found, mix_text(found), json)
 
 
+@command(app, "Ask")
 def bootstrap(
     data: Data,
     reading: "Reading",
     engine: EngineOptions,
-    resamples: Annotated[int, typer.Option(help="How many resamples.")] = 200,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    resamples: Annotated[int, option("How many resamples.")] = 200,
+    seed: Annotated[int, option("Random seed.")] = 0,
     out: RunFolder = None,
     force: Force = False,
     json: Json = False,

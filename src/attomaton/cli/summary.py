@@ -1,15 +1,17 @@
 """The command that tells a person what was learned: of a model, a last token or a document."""
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attomaton.cli import predictor
 from attomaton.cli.ask import Fitted, refuse_options
+from attomaton.cli.commands import command
 from attomaton.cli.console import emit, progress_bar, say
-from attomaton.cli.options import Figure, Json, at_least, command, token_typed
+from attomaton.cli.options import Json, at_least, option, token_typed
+from attomaton.cli.pictures import Figure, Html, check_pictures, say_written, write_pictures
 from attomaton.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -17,31 +19,29 @@ if TYPE_CHECKING:
     from attomaton.mechanics.theory.limit import Limit
     from attomaton.summaries.records import DocumentSummary, LastTokenSummary, Summary
 
-
-def register(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    command(app, "Ask")(summary)
+app = typer.Typer()
 
 
+@command(app, "Ask")
 def summary(
     model: Fitted,
     last: Annotated[
-        str | None, typer.Option(help="Put one last token under the lens.", callback=token_typed)
+        str | None, option("Put one last token under the lens.", callback=token_typed)
     ] = None,
     document: Annotated[
-        str | None, typer.Option(help="Put one document under the lens: its number or title.")
+        str | None, option("Put one document under the lens: its number or title.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="The text with the documents (default: the fitted one).")
+        Path | None, option("The text with the documents (default: the fitted one).")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Documents: articles (default), paragraphs or lines.")
+        str | None, option("Documents: articles (default), paragraphs or lines.")
     ] = None,
-    top: Annotated[int, typer.Option(help="Rows of each table.")] = 20,
+    top: Annotated[int, option("Rows of each table.")] = 20,
     max_df: Annotated[
-        float, typer.Option(help="Leave out terms in more than this share of the documents.")
+        float, option("Leave out terms in more than this share of the documents.")
     ] = 0.5,
-    html: Annotated[Path | None, typer.Option(help="Also write one page: an .html file.")] = None,
+    html: Html = None,
     figure: Figure = None,
     json: Json = False,
 ) -> None:
@@ -50,19 +50,15 @@ def summary(
     Of the whole model, one last token, or one document; of a predictor, which terms pay and what they say.
     """
     from attomaton.disk.formats import plain
-    from attomaton.disk.storage import check_file, is_folder
+    from attomaton.disk.storage import is_folder
     from attomaton.folders.model import ModelFolder
-    from attomaton.report.figures.canvas import FIGURES
     from attomaton.report.figures.summary import summary_figure
     from attomaton.report.html.summary import summary_page
     from attomaton.report.text.summary import in_words, summary_text
 
     if last is not None and document is not None:
         raise UsageError("--last and --document ask for two lenses; name one.")
-    if html is not None:
-        check_file(html, (".html", ".htm"), (model, data))
-    if figure is not None:
-        check_file(figure, FIGURES, (model, data))
+    check_pictures((model, data), figure, html)
     at_least("--top", top, 1)
     if is_folder(model, "predictor"):
         refuse_options(
@@ -87,16 +83,13 @@ def summary(
 
             record = model_summary(opened.limit(), top)
         how = opened.record.reading
-        written = write_pictures(
-            html, figure, lambda: summary_figure(record),
-            lambda svg, footer: summary_page(record, svg, footer),
-        )  # fmt: skip
+        page = partial(summary_page, record)
+        written = write_pictures(partial(summary_figure, record), figure, html, page)
     if how.ordering is not None:
         say(how.ordering.text())
     told = {**head, **plain(record), "reading": how, "in_words": in_words(record)}
     emit(told, summary_text(record), json)
-    for path in written:
-        say(f"written: {path}")
+    say_written(*written)
 
 
 def _last_token(limit: "Limit", last: str, top: int, max_df: float) -> "LastTokenSummary":
@@ -133,30 +126,3 @@ def _document(
         documents = read_documents(path, split, reading, line_ends=False)
     record = document_lens(limit, documents, i, top, max_df, reading.context)
     return path, split, record
-
-
-def write_pictures(
-    html: Path | None,
-    figure: Path | None,
-    draw: Callable[[], Any],
-    page: Callable[[str | None, str], str],
-) -> list[Path]:
-    """The files asked for, written: a figure, and a page made from its SVG and a footer."""
-    if html is None and figure is None:
-        return []
-    from attomaton.disk.formats import write_text
-    from attomaton.disk.ledger import command
-    from attomaton.disk.provenance import package_version
-    from attomaton.disk.storage import write_whole
-    from attomaton.report.figures import canvas
-
-    # A page can do without its picture; a figure cannot be drawn without matplotlib.
-    drawn = draw() if figure or package_version("matplotlib") else None
-    if figure is not None:
-        canvas.write(drawn, figure)
-    if html is not None:
-        footer = f"attomaton {package_version('attomaton')} · {command()}"
-        svg = None if drawn is None else canvas.to_svg(drawn)
-        text = page(svg, footer)
-        write_whole(html, lambda path: write_text(path, text))
-    return [path for path in (html, figure) if path is not None]

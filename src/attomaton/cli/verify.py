@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attomaton.cli.commands import Command, EngineOptions, command
 from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import Command, EngineOptions, Force, Json, RunFolder, command
+from attomaton.cli.options import Force, Json, RunFolder, argument, option
 from attomaton.errors import UsageError, cut, visible
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
+
+app = typer.Typer()
 
 
 class Claims(Command):
@@ -50,28 +53,19 @@ def _registered(*makers: str) -> list[tuple[str, str]]:
     ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    command(app, "Check", cls=Claims)(verify)
-    command(app, "Check", cls=Presets)(reproduce)
-    command(app, "Check")(doctor)
-
-
+@command(app, "Check", cls=Claims)
 def verify(
     reading: "Reading",
     plain_engine: EngineOptions,
     only: Annotated[
-        str | None, typer.Option(help="Claims, several with commas: T1,S3,scan-snap-fig6.")
+        str | None, option("Claims, several with commas: T1,S3,scan-snap-fig6.")
     ] = None,
     quick: Annotated[
-        bool,
-        typer.Option("--quick/--full", help="Small problems (a few minutes), or all of them."),
+        bool, option("Small problems (a few minutes), or all of them.", "--quick/--full")
     ] = True,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name."
-        ),
+        option("Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name."),
     ] = None,
     out: RunFolder = None,
     force: Force = False,
@@ -121,22 +115,19 @@ def _figures(figures: dict[str, str]) -> str:
     return cut("; ".join(f"{k} {v}" for k, v in figures.items()), 70)
 
 
+@command(app, "Check", cls=Presets)
 def reproduce(
     preset: Annotated[
-        str | None, typer.Argument(help="A published experiment, e.g. mechanics-global.")
+        str | None, argument("A published experiment, e.g. mechanics-global.")
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="All of them, each into a folder of its own.")
-    ] = False,
-    seeds: Annotated[int | None, typer.Option(help="Draws (default: as published).")] = None,
+    every: Annotated[bool, option("All of them, each into a folder of its own.", "--all")] = False,
+    seeds: Annotated[int | None, option("Draws (default: as published).")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Other settings: K=20 d=8 n=40 lr=0.05 head=tied. Not judged."),
+        option("Other settings: K=20 d=8 n=40 lr=0.05 head=tied. Not judged.", "--set"),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small version, for those that take long.")
-    ] = False,
+    quick: Annotated[bool, option("A small version, for those that take long.", "--quick")] = False,
     out: RunFolder = None,
     force: Force = False,
     json: Json = False,
@@ -193,6 +184,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+@command(app, "Check")
 def doctor(json: Json = False) -> None:
     """Check this installation.
 

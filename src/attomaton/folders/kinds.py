@@ -10,6 +10,7 @@ from pathlib import Path
 
 from attomaton.disk.kinds import KINDS
 from attomaton.errors import AttomatonError, DataError
+from attomaton.folders import unfinished
 from attomaton.folders.contents import (
     Contents,
     model_contents,
@@ -20,18 +21,7 @@ from attomaton.folders.contents import (
 from attomaton.folders.differ.models import Graphs, model_difference
 from attomaton.folders.differ.runs import Tables, Training, table_difference, training_difference
 from attomaton.folders.differ.sweeps import Cells, sweep_difference
-from attomaton.folders.unfinished import (
-    Asked,
-    Done,
-    claims_done,
-    levels_done,
-    parts_done,
-    pieces_done,
-    points_done,
-    resamples_done,
-    states_done,
-    steps_done,
-)
+from attomaton.folders.unfinished import Asked, Done
 
 
 @dataclass(frozen=True)
@@ -49,20 +39,20 @@ class Ways:
 
 
 WAYS = {
-    "model": Ways(model_contents, {"fit": parts_done}, {"fit": model_difference}),
+    "model": Ways(model_contents, {"fit": unfinished.parts_done}, {"fit": model_difference}),
     "run": Ways(
         done={
-            "train": steps_done,
-            "reproduce": states_done,
-            "dynamics": levels_done,
-            "dimensions": points_done,
-            "bootstrap": resamples_done,
+            "train": unfinished.steps_done,
+            "reproduce": unfinished.states_done,
+            "dynamics": unfinished.levels_done,
+            "dimensions": unfinished.points_done,
+            "bootstrap": unfinished.resamples_done,
         },
         differ={"train": training_difference, "demo": training_difference},
     ),
     "sweep": Ways(sweep_contents, differ={"sweep": sweep_difference}),
-    "verification": Ways(done={"verify": claims_done}),
-    "predictor": Ways(predictor_contents, {"tune": pieces_done}),
+    "verification": Ways(done={"verify": unfinished.claims_done}),
+    "predictor": Ways(predictor_contents, {"tune": unfinished.pieces_done}),
 }
 
 

@@ -266,12 +266,8 @@ def _pair_columns(limit: Limit) -> Columns:
 
 def _edge_columns(limit: Limit) -> Columns:
     graph = limit.graph
-    # A multiplier belongs to a margin between components; the first edge between them carries it.
-    a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
-    between = np.flatnonzero(a != b)
-    first = np.unique((a * len(graph.level) + b)[between], return_index=True)[1]
-    multiplier = np.zeros(len(a))
-    multiplier[between[first]] = limit.svm.multiplier
+    multiplier = np.zeros(len(graph.edge_from))
+    multiplier[_carriers(graph)] = limit.svm.multiplier
     values = (
         graph.pair_last[graph.edge_from].astype(np.int32),
         graph.pair_token[graph.edge_from].astype(np.int32),
@@ -431,7 +427,7 @@ class ModelFolder:
         if samples and not np.array_equal(seen, paired):
             raise DataError(f"{folder}: samples and pairs are of other last tokens; {AGAIN}.")
         return self.assembled(
-            graph, pairs, behind, _multiplier(graph, edges) if samples else np.zeros(0)
+            graph, pairs, behind, edges["multiplier"][_carriers(graph)] if samples else np.zeros(0)
         )
 
     def assembled(
@@ -547,12 +543,12 @@ def _ends(K: int, last: np.ndarray, token: np.ndarray, edges: Columns) -> list[n
     return ends
 
 
-def _multiplier(graph: PriorityGraph, edges: Columns) -> np.ndarray:
-    """One multiplier per edge of the condensation, from the edges that carry them."""
+def _carriers(graph: PriorityGraph) -> np.ndarray:
+    """A multiplier belongs to a margin between components; the first edge between them carries it."""
     a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
     between = np.flatnonzero(a != b)
     first = np.unique((a * len(graph.level) + b)[between], return_index=True)[1]
-    return edges["multiplier"][between[first]]
+    return between[first]
 
 
 def _samples(folder: Path, vocabulary: Vocabulary, columns: Columns, summary: Summary) -> Samples:

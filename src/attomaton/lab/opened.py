@@ -9,9 +9,10 @@ import numpy as np
 from attomaton.corpus.vocabulary import Label
 from attomaton.folders.model import ModelFolder, ModelRecord
 from attomaton.lab.kit.cache import Cache
-from attomaton.lab.kit.matches import matches
+from attomaton.lab.kit.matches import Found, matches
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import Limit
+from attomaton.report.graphs import readable
 from attomaton.summaries.last_token import find_last_token
 
 KEPT = 64  # last tokens whose part of the model stays in memory
@@ -26,6 +27,11 @@ class LastToken:
     weight: float
     tokens: int
     edges: int
+
+    @property
+    def name(self) -> str:
+        """The token as it is shown."""
+        return readable([self.last])[self.last]
 
 
 class Opened:
@@ -60,6 +66,10 @@ class Opened:
     def search(self, text: str, most: int = 20) -> list[LastToken]:
         """Last tokens by what is typed: exact, then beginning with it, then holding it; the heaviest first."""
         return [self._described(i) for i in matches(self._folded, self._heaviest, text, most)]
+
+    def suggested(self, text: str) -> list[Found]:
+        """The same for a field in which one is chosen, each with its weight."""
+        return [(str(r.last), r.name, f"{r.weight:,.12g}") for r in self.search(text, 12)]
 
     def limit(self, last: str | Label) -> Limit:
         """What belongs to one last token; of an unknown one, nothing."""

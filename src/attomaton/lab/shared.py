@@ -36,15 +36,8 @@ class Lab:
         folder = self.shelf.model_folder(item)
 
         def work(job: Job) -> object:
-            return named(
-                item,
-                fit_run,
-                item.path,
-                folder,
-                progress=job.progress,
-                force=True,
-                reading=item.reading,
-            )
+            how = {"reading": item.reading, "force": True}
+            return named(item, fit_run, item.path, folder, progress=job.progress, **how)
 
         return self.jobs.start(self.fit_key(item), f"Fitting {item.title}", work)
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from nicegui import run, ui
+from nicegui import ui
 from starlette.requests import Request
 
-from attomaton.errors import AttomatonError, DataError
+from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job
 from attomaton.lab.kit.formulas import explained
 from attomaton.lab.kit.keyboard import KEYS
-from attomaton.lab.kit.parts import icon_button, menu_item
+from attomaton.lab.kit.parts import dense, icon_button, menu_item
 from attomaton.lab.kit.snapshot import save_page
 from attomaton.lab.kit.style import STYLE
 from attomaton.lab.kit.words import on_a_page
@@ -25,6 +25,7 @@ from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import EXAMPLE, Item
 
 PATIENCE = 0.15  # seconds between two looks at a job
+MOMENT = 1.5  # seconds a page waits for a job before it shows progress instead
 LARGEST = 1e15  # of a number in an address: up to here every whole number is itself
 # Each view has its place in the browser's history, so that Back goes to the one before; what changes on and on (a
 # slider) or by itself (a page while it loads) stays in one place.
@@ -134,14 +135,8 @@ class View:
         if before is not None and before.state == STOPPED:
             self._go_on()
             return None
-        job = self.lab.fit(self.item)
-        await run.io_bound(job.wait, 1.5)
-        if job.state == DONE:
-            return await in_thread(self.lab.fitted, self.item)
-        if job.state == FAILED:
-            raise DataError(job.error)
-        self.watch(job, lambda _: ui.navigate.reload())
-        return None
+        done = await self.waited(self.lab.fit(self.item))
+        return await in_thread(self.lab.fitted, self.item) if done else None
 
     def _own_screen(self) -> None:
         """Lead to the screen of an item that has no model."""
@@ -233,6 +228,17 @@ class View:
         timer = ui.timer(PATIENCE, look)
         return box
 
+    async def waited(
+        self, job: Job, ended: Callable[[Job], Any] = lambda job: ui.navigate.reload()
+    ) -> bool:
+        """Whether a job is done within a moment; if not, its progress is shown, and one that failed is an error."""
+        await in_thread(job.wait, MOMENT)
+        if job.state == FAILED:
+            raise AttomatonError(job.error)
+        if job.state != DONE:
+            self.watch(job, ended)
+        return job.state == DONE
+
     def others(self) -> list[Job]:
         """What is going on and not yet on this page."""
         return [job for job in self.lab.jobs.running() if job.key not in self._watched]
@@ -303,12 +309,9 @@ class View:
         items = {
             i.id: i.title for i in self.lab.shelf.items() if i.kind in kinds or i.id == self.item.id
         }
-        picker = ui.select(items, value=self.item.id).props(
-            'dense outlined options-dense aria-label="What is open"'
-        )
-        picker.classes("picker").on_value_change(
-            lambda e: ui.navigate.to(self.link(item=self.lab.shelf.find(e.value)))
-        )
+        picker = dense(ui.select(items, value=self.item.id), "picker")
+        picker.props('aria-label="What is open"')
+        picker.on_value_change(lambda e: self.go(item=self.lab.shelf.find(e.value)))
 
     def _copy(self, what: str, text: str) -> None:
         if text:
@@ -366,6 +369,15 @@ def number(text: str, otherwise: Any = None) -> Any:
     except ValueError:
         return otherwise
     return found if found == 0 or 1 / LARGEST <= abs(found) <= LARGEST else otherwise
+
+
+def whole(text: str, otherwise: int, most: int) -> int:
+    """A whole number of an address between 0 and `most`.
+
+    >>> whole("3", 0, 9), whole("30", 0, 9), whole("-3", 5, 9), whole("x", 5, 9)
+    (3, 9, 5, 5)
+    """
+    return min(int(text[:9]), most) if text.isascii() and text.isdigit() else otherwise
 
 
 def address(path: str, item: Item, settings: Mapping[str, object]) -> str:

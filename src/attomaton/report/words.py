@@ -5,6 +5,7 @@ What lower rooms say too is made in `errors`: `cut`, `size_text`, `counted` and 
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 NONE = "–"  # where a number would stand
@@ -113,6 +114,15 @@ def percent(share: float | int) -> str:
     return f"{100 * share:.0f}%" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}%"
 
 
+def evenly(n: int, most: int) -> list[int]:
+    """Which of n things are shown: all, or `most` spread evenly, the first and the last among them.
+
+    >>> evenly(3, 4), evenly(10, 4)
+    ([0, 1, 2], [0, 3, 6, 9])
+    """
+    return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
+
+
 def odds_text(odds: float | int) -> str:
     """Odds of one against another, the smaller of both as 1.
 
@@ -154,6 +164,15 @@ def seconds_text(seconds: float | int | None) -> str:
     ('12.3', '1,234', '')
     """
     return "" if seconds is None else f"{seconds:.1f}" if seconds < 100 else f"{seconds:,.0f}"
+
+
+def or_none(x: Any, text: Callable[[Any], Any] = lambda x: x) -> Any:
+    """Something as it is, or as a text says it; a dash where there is none.
+
+    >>> or_none(3), or_none(None), or_none(0.5, "{:.0%}".format)
+    (3, '–', '50%')
+    """
+    return NONE if x is None else text(x)
 
 
 def when_text(moment: str) -> str:

@@ -11,11 +11,11 @@ from attomaton.errors import UsageError
 from attomaton.lab.jobs import FAILED, RUNNING, Job
 from attomaton.lab.kit.corpus import CORPORA, corpus_path, read_corpus
 from attomaton.lab.kit.fields import toggle
-from attomaton.lab.kit.find import Find, Found
+from attomaton.lab.kit.find import Find
+from attomaton.lab.kit.matches import Found
 from attomaton.lab.kit.parts import abreast, icon_button, note, place
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View, in_thread
-from attomaton.report.graphs import readable
 from attomaton.summaries.windows import ABSENT, ANY, RIGHT, WRONG, Window, find_window, window
 
 PATIENCE = 1.0  # seconds before progress is shown instead of waiting
@@ -139,10 +139,7 @@ class Chooser:
 
     def _lasts(self, text: str) -> list[Found]:
         wanted = "" if text == EVERY else text
-        rows: list[Found] = [
-            (str(r.last), readable([r.last])[r.last], f"{r.weight:,.12g}")
-            for r in self.model.search(wanted, 12)
-        ]
+        rows = self.model.suggested(wanted)
         return rows if wanted else [(EVERY, EVERY, ""), *rows]
 
 

@@ -8,15 +8,7 @@ from typing import Any
 from nicegui import ui
 
 from attomaton.corpus.vocabulary import Label
-from attomaton.lab.automaton.charts import (
-    NOTCHES,
-    bar_series,
-    bars,
-    curves,
-    marker,
-    notch_of,
-    radius_of,
-)
+from attomaton.lab.automaton import charts as draw
 from attomaton.lab.kit.charts import Chart
 from attomaton.lab.kit.parts import abreast, card, note
 from attomaton.mechanics.theory.automaton import Automaton, Explanation
@@ -49,7 +41,7 @@ class Norm:
                     button.props("flat dense no-caps")
             with ui.element("div").classes("slide"):
                 self.slider = Slider(
-                    min=0, max=NOTCHES + 1, step=1, value=notch_of(self.radius, self.norm),
+                    min=0, max=draw.NOTCHES + 1, step=1, value=draw.notch_of(self.radius, self.norm),
                     on_change=lambda e: self._moved(e.value),
                 )  # fmt: skip
                 self.slider.props(
@@ -69,7 +61,7 @@ class Norm:
         """Draw a context at this norm."""
         self.shown = automaton, words, explained
         p = automaton.predict_proba(words, self.radius)
-        drawn = bars(explained, p), curves(automaton, words, explained, self.radius)
+        drawn = draw.bars(explained, p), draw.curves(automaton, words, explained, self.radius)
         for chart, picture in zip((self.bars, self.curves), drawn, strict=True):
             none = "There is no prediction, so there is nothing to draw."
             chart.show(picture if p else replace(picture, note=none))
@@ -80,10 +72,10 @@ class Norm:
         if self.shown is None:
             return
         automaton, words, explained = self.shown
-        self.radius = radius_of(notch, self.norm)
+        self.radius = draw.radius_of(notch, self.norm)
         p = automaton.predict_proba(words, self.radius)
-        self.bars.canvas.patch(bar_series(explained, p))
-        self.curves.canvas.patch(marker(self.radius, self.norm))
+        self.bars.canvas.patch(draw.bar_series(explained, p))
+        self.curves.canvas.patch(draw.marker(self.radius, self.norm))
         self._tell()
 
     def _rest(self, notch: int | float) -> None:
@@ -92,12 +84,12 @@ class Norm:
         Moves are reported a moment late, so the place comes with the event.
         """
         if self.shown is not None:
-            self.radius = radius_of(notch, self.norm)
+            self.radius = draw.radius_of(notch, self.norm)
             self.show(*self.shown)
             self.settled()
 
     def _jump(self, radius: float) -> None:
-        notch = notch_of(radius, self.norm)
+        notch = draw.notch_of(radius, self.norm)
         self.slider.set_value(notch)
         self._rest(notch)
 

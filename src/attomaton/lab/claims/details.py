@@ -50,14 +50,13 @@ def _term(block: Block) -> None:
 def _mark(block: Block) -> None:
     with abreast():
         if block.mark is not None:
-            show_mark(block.mark, control=True)
+            _verdict(block.mark)
         note(block.text)
 
 
-def show_mark(mark: Mark, control: bool = False) -> None:
+def _verdict(mark: Mark) -> None:
     """A verdict as a symbol and words; green is kept for claims that hold."""
-    kind = "met" if control and mark.kind == "good" else mark.kind
-    ui.label(str(mark)).classes(f"claim-mark {kind}")
+    ui.label(str(mark)).classes(f"claim-mark {'met' if mark.kind == 'good' else mark.kind}")
 
 
 def _table(table: Table) -> None:
@@ -80,7 +79,7 @@ def _table(table: Table) -> None:
 
 def _cell(cell: Any) -> None:
     if isinstance(cell, Mark):
-        show_mark(cell, control=True)
+        _verdict(cell)
     else:
         for line in cell if isinstance(cell, list) else [cell]:
             ui.label(words(str(line)))

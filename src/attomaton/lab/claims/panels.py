@@ -1,11 +1,11 @@
 """The pictures of a claim as charts: theory dashed, measurement solid, on the same axes; or a heat map."""
 
-import math
 from dataclasses import replace
 
 from attomaton.lab.kit.charts import (
     COLOURS,
     ONE,
+    POINTS,
     Axis,
     Chart,
     Legend,
@@ -14,9 +14,10 @@ from attomaton.lab.kit.charts import (
     Picture,
     Series,
     Shades,
-    thinned,
+    drawable,
 )
 from attomaton.report.figures.verification import BAD_PANEL, panel_table, words
+from attomaton.report.words import evenly
 from attomaton.results import Line, Numbers, Panel
 
 CURVES = (*COLOURS[:-1], "$ink")
@@ -59,7 +60,7 @@ def lines_of(panel: Panel) -> Picture:
         series += [
             Series("line", _points(line, y, log), name, colour, more=thin) for y in _band(line)
         ]
-    marks = [Mark(words(m.label or ""), _number(m.x), dash="dotted") for m in panel.marks or ()]
+    marks = [Mark(words(m.label or ""), drawable(m.x), dash="dotted") for m in panel.marks or ()]
     if marks and series:
         series[0] = replace(series[0], marks=marks)
     named = list(dict.fromkeys(s.name for s in series if s.name))
@@ -74,8 +75,8 @@ def lines_of(panel: Panel) -> Picture:
 
 
 def _points(line: Line, y: Numbers, log: tuple[bool, bool]) -> list[list[float | None]]:
-    kept = thinned(len(line.x))
-    return [[_number(line.x[k], log[0]), _number(y[k], log[1])] for k in kept]
+    kept = evenly(len(line.x), POINTS)
+    return [[drawable(line.x[k], log[0]), drawable(y[k], log[1])] for k in kept]
 
 
 def _series(
@@ -114,13 +115,6 @@ def _up(panel: Panel, log: bool) -> Axis:
     return Axis(words(panel.ylabel), log, gap=None, more=more)
 
 
-def _number(x: float | int | None, positive: bool = False) -> float | None:
-    """A number that can be drawn, on a logarithmic axis a positive one."""
-    if x is None or not math.isfinite(float(x)) or (positive and float(x) <= 0):
-        return None
-    return float(x)
-
-
 def heat_of(panel: Panel) -> Picture:
     """A heat map.
 
@@ -128,7 +122,7 @@ def heat_of(panel: Panel) -> Picture:
     >>> made.series[0].data, made.x.names, made.shades.high
     ([[0, 0, 1.0], [1, 0, 2.0], [0, 1, 3.0], [1, 1, None]], ['a', 'b'], 3.0)
     """
-    values = [[_number(x) for x in row] for row in panel.heat or ()]
+    values = [[drawable(x) for x in row] for row in panel.heat or ()]
     known = [x for row in values for x in row if x is not None]
     width = max(map(len, values), default=0)
     across, down = (

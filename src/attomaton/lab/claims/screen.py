@@ -8,24 +8,12 @@ from nicegui import ui
 
 from attomaton.disk.formats import read_text
 from attomaton.lab.claims import details as claims_details
+from attomaton.lab.claims import records
 from attomaton.lab.claims.details import show_details
-from attomaton.lab.claims.records import (
-    ENDINGS,
-    EVIDENCE,
-    NOT_RUN,
-    WORK,
-    asked_claims,
-    code,
-    ending,
-    folder_code,
-    is_begun,
-    run_folder,
-    shown,
-    table_row,
-)
+from attomaton.lab.claims.records import ENDINGS, EVIDENCE, NOT_RUN, WORK
 from attomaton.lab.jobs import STOPPED, Job
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, button, card, chip, note, title
+from attomaton.lab.kit.parts import abreast, button, card, chip, dense, note, title
 from attomaton.lab.kit.table import sorted_by_keys
 from attomaton.lab.kit.work import on_change
 from attomaton.lab.view import Screen, View, in_thread
@@ -114,15 +102,15 @@ class ClaimsPage(Page):
     def _typed(self) -> None:
         self.view.put(only=self.only.value)
         with self.view.checked(self.wrong):
-            self._say(asked_claims(self.only.value or ""))
+            self._say(records.asked_claims(self.only.value or ""))
 
     def _start(self) -> None:
         with self.view.checked(self.wrong):
-            self.run(asked_claims(self.only.value or ""))
+            self.run(records.asked_claims(self.only.value or ""))
 
     def run(self, only: list[str] | None) -> None:
         """Start a verification of these claims, of all where none is named."""
-        folder = run_folder(self.lab.shelf.workspace, only)
+        folder = records.run_folder(self.lab.shelf.workspace, only)
 
         def work(job: Job[None]) -> object:
             from attomaton.jobs.verify import verify_run
@@ -156,8 +144,7 @@ class ClaimsPage(Page):
         view = self.view
         with card(label="Claims"):
             with abreast():
-                self.verdict = ui.select({}, label="Verdict").classes("claims-field")
-                self.verdict.props("dense outlined options-dense")
+                self.verdict = dense(ui.select({}, label="Verdict"), "claims-field")
                 text = ui.input("Search", value=view.get("find")).classes("claims-field")
                 text.props('dense outlined clearable debounce="150" aria-label="Search claims"')
                 self.note = note()
@@ -179,7 +166,7 @@ class ClaimsPage(Page):
 
     def _offer(self, chosen: str | None) -> None:
         """The verdicts to choose from, each with its number."""
-        count = Counter(map(ending, self.records))
+        count = Counter(map(records.ending, self.records))
         every = {"": f"all ({len(self.records)})"}
         every |= {name: f"{name} ({count[name]})" for name in ENDINGS}
         self.verdict.set_options(every, value=chosen if chosen in every else "")
@@ -187,14 +174,15 @@ class ClaimsPage(Page):
     def refresh(self) -> None:
         """The rows that are wanted, as they are now."""
         self._offer(self.verdict.value)
-        found = shown(self.records, self.verdict.value or "", self.text.value or "")
+        found = records.shown(self.records, self.verdict.value or "", self.text.value or "")
         can = self.folder is None and self.view.lab.allow_run and WORK.running(self.lab) is None
         self.table.rows = [
-            {**asdict(table_row(r)), "here": r.claim == self.open, "can": can} for r in found
+            {**asdict(records.table_row(r)), "here": r.claim == self.open, "can": can}
+            for r in found
         ]
         self.table.update()
         self.note.set_text(f"{len(found)} of {len(self.records)} shown")
-        known = [r for r in self.records if ending(r) != NOT_RUN]
+        known = [r for r in self.records if records.ending(r) != NOT_RUN]
         unknown = len(self.records) - len(known)
         rest = (
             f" {unknown} {'has' if unknown == 1 else 'have'} not been run yet." if unknown else ""
@@ -204,7 +192,9 @@ class ClaimsPage(Page):
             self._list_reports()
             self._say_now()
         else:
-            self.view.says(*folder_code(self.folder, [self.open] if self._record() else None))
+            self.view.says(
+                *records.folder_code(self.folder, [self.open] if self._record() else None)
+            )
 
     def _list_reports(self) -> None:
         """Verifications that are finished, each with its own report."""
@@ -218,13 +208,13 @@ class ClaimsPage(Page):
 
     def _say_now(self) -> None:
         with self.view.checked(self.wrong):
-            only = asked_claims(self.view.get("only"))
+            only = records.asked_claims(self.view.get("only"))
             self._say([self.open] if self._record() else only)
 
     def _say(self, only: list[str] | None) -> None:
-        begun = is_begun(run_folder(self.view.lab.shelf.workspace, only))
+        begun = records.is_begun(records.run_folder(self.view.lab.shelf.workspace, only))
         self.start_button.set_text("Go on (quick)" if begun else "Verify (quick)")
-        self.view.says(*code(only))
+        self.view.says(*records.code(only))
 
     # One claim
 
@@ -245,7 +235,7 @@ class ClaimsPage(Page):
 
     def _check(self, claim: str) -> None:
         with self.view.checked(self.wrong):
-            self.run(asked_claims(claim))
+            self.run(records.asked_claims(claim))
             self.refresh()
 
     def _show_claim(self) -> None:
@@ -253,12 +243,12 @@ class ClaimsPage(Page):
         record = self._record()
         if record is None:
             return
-        row = table_row(record)
+        row = records.table_row(record)
         with self.details, card(label=f"Claim {record.claim}"):
             with abreast():
                 title(f"{record.claim}: {row.title}").props("aria-level=2")
                 ui.label(row.verdict).classes(f"claim-mark {row.verdict_kind}")
-            if ending(record) == NOT_RUN:
+            if records.ending(record) == NOT_RUN:
                 ui.label(words(record.statement))
                 if record.paper:
                     note(f"In the paper: {record.paper}.")

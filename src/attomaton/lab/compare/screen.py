@@ -9,7 +9,7 @@ from nicegui import ui
 
 from attomaton.claims.comparison import Comparison
 from attomaton.corpus.vocabulary import Label
-from attomaton.errors import AttomatonError, UsageError
+from attomaton.errors import UsageError
 from attomaton.folders.differ.folders import Difference, difference
 from attomaton.folders.differ.last_token import CHANGES, AfterOne, last_token_difference
 from attomaton.folders.differ.models import Found, Graphs
@@ -19,20 +19,19 @@ from attomaton.lab.graph.data import TokenGraph, top_part
 from attomaton.lab.graph.drawing import CSS as GRAPH_CSS
 from attomaton.lab.graph.drawing import Drawing
 from attomaton.lab.graph.scene import scene
-from attomaton.lab.jobs import FAILED, RUNNING, Job
+from attomaton.lab.jobs import Job
 from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.find import Find
-from attomaton.lab.kit.find import Found as Suggested
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, card, figures, note, place
+from attomaton.lab.kit.parts import abreast, card, dense, figures, note, place
 from attomaton.lab.kit.table import linked_table
+from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import Item
 from attomaton.lab.view import Screen, in_thread
 from attomaton.report.graphs import readable
 from attomaton.report.text.comparison import in_words, sections
 
-PATIENCE = 1.0  # seconds before progress is shown instead of waiting
 KEPT = 8  # comparisons that stay in memory
 MOST = 50  # rows of each table
 BESIDE = 15  # tokens of each of two pictures
@@ -72,10 +71,8 @@ class ComparePage(Page):
         with card(label="What to compare"), abreast():
             ui.label(f"A: {view.item.title}")
             asked = view.get("with")
-            self.other = ui.select(
-                others, value=asked if asked in others else None, label="B: compare with"
-            )
-            self.other.props("dense outlined options-dense").classes("w-72")
+            known = asked if asked in others else None
+            self.other = dense(ui.select(others, value=known, label="B: compare with"), "w-72")
             self.other.on_value_change(lambda: view.go(None, None, **{"with": self.other.value}))
             if not others:
                 note(
@@ -102,14 +99,9 @@ class ComparePage(Page):
             for item in (own, other):
                 if await in_thread(view.lab.fitted, item) is None:
                     view.lab.may_start()
-                    job = view.lab.fit(item)
-                    await in_thread(job.wait, PATIENCE)
-                    if job.state == FAILED:
-                        raise AttomatonError(job.error)
-                    if job.state == RUNNING:
-                        with self.place:
-                            view.watch(job, lambda _: ui.navigate.reload())
-                        return
+                    with self.place:
+                        if not await view.waited(view.lab.fit(item)):
+                            return
         kept, key = KNOWN.of(view.lab), (own.id, other.id)
         if kept.get(key) is None:
 
@@ -119,13 +111,9 @@ class ComparePage(Page):
                 return True
 
             job = view.lab.jobs.start(f"compare {key}", f"Comparing with {other.title}", work)
-            await in_thread(job.wait, PATIENCE)
-            if job.state == FAILED:
-                raise AttomatonError(job.error)
-            if job.state == RUNNING:
-                with self.place:
-                    view.watch(job, lambda _: ui.navigate.reload())
-                return
+            with self.place:
+                if not await view.waited(job):
+                    return
         found = kept.get(key)
         assert found is not None
         a, b = found.told.a, found.told.b
@@ -147,20 +135,18 @@ class ComparePage(Page):
         if found.runs is not None:
             ui.label(in_words(found.runs)).classes("lead")
             for i, s in enumerate(sections(found.runs)):
-                linked_table(
-                    s["heading"], s["note"], s["header"], s["rows"], {}, name=f"runs-{i + 1}"
-                )
+                linked_table(s["heading"], s["note"], s["header"], s["rows"], name=f"runs-{i + 1}")
         beside = [
             [x.name, _cell(x.a), _cell(x.b), _cell(x.difference)]
             for x in told.figures
             if not x.same
         ]
         linked_table(
-            "Figures that differ", "", ["figure", "A", "B", "B − A"], beside, {}, name="figures"
+            "Figures that differ", "", ["figure", "A", "B", "B − A"], beside, name="figures"
         )
         unlike = [[x.name, _cell(x.a), _cell(x.b)] for x in (*told.settings, *told.versions)]
         linked_table(
-            "Settings and versions that differ", "", ["", "A", "B"], unlike, {}, name="settings"
+            "Settings and versions that differ", "", ["", "A", "B"], unlike, name="settings"
         )
 
     # Models
@@ -193,7 +179,7 @@ class ComparePage(Page):
         linked_table(
             "Answers that changed",
             "In the contexts of A (the first of their tokens): another token is likeliest, or others are retrieved.",
-            ["context", "last", "likeliest in A", "in B", "samples"], rows, {}, name="answers",
+            ["context", "last", "likeliest in A", "in B", "samples"], rows, name="answers",
         )  # fmt: skip
 
     def _first(self, told: Graphs) -> Label:
@@ -216,16 +202,11 @@ class ComparePage(Page):
                     [visible(e.last), visible(e.winner), visible(e.loser), e.weight]  # type: ignore[union-attr]
                     for e in part.examples
                 ]
+                few = f" (the {len(rows):,} heaviest of {part.count:,})"
+                title = f"Edges: {SAID[change]}{few if part.count > len(rows) else ''}"
                 if rows:
-                    some = (
-                        f" (the {len(rows):,} heaviest of {part.count:,})"
-                        if part.count > len(rows)
-                        else ""
-                    )
-                    linked_table(
-                        f"Edges: {SAID[change]}{some}", "", ["last token", "winner", "loser", "samples"], rows, {},
-                        name=change,
-                    )  # fmt: skip
+                    header = ["last token", "winner", "loser", "samples"]
+                    linked_table(title, "", header, rows, name=change)
 
     async def _after(self, text: str) -> None:
         """The graphs of one last token: as one picture, side by side, and the odds that moved."""
@@ -239,14 +220,14 @@ class ComparePage(Page):
             found = await in_thread(last_token_difference, *limits, last)
             self.view.put(last=text)
             with self.one:
-                self._union(found, text)
+                self._union(found, text, a)
                 await self._beside(limits, last)
                 self._odds(found)
 
-    def _union(self, found: AfterOne, text: str) -> None:
+    def _union(self, found: AfterOne, text: str, model: Opened) -> None:
         with card(f"After “{readable([found.last])[found.last]}”: both in one picture"):
             with abreast():
-                Find("Last token", text, self._lasts, self._after)
+                Find("Last token", text, model.suggested, self._after)
                 said = [f"{found.count(x):,} {SAID[x]}" for x in CHANGES if found.count(x)]
                 note("Edges: " + ", ".join(said) + ".")
             drawn = union_scene(found)
@@ -275,11 +256,8 @@ class ComparePage(Page):
                     graph = await in_thread(TokenGraph, limit, k)
                     part = await in_thread(top_part, graph, 0.0, False, BESIDE)
                     Drawing().show(await in_thread(scene, graph, part), f"Priority graph of {name}")
-                    item = (
-                        self.view.item
-                        if name == "A"
-                        else self.lab.shelf.find(str(self.other.value))
-                    )
+                    other = self.lab.shelf.find(str(self.other.value))
+                    item = self.view.item if name == "A" else other
                     ui.link("Open this graph", self.view.link("/graph", item, last=last))
 
     def _odds(self, found: AfterOne) -> None:
@@ -291,16 +269,8 @@ class ComparePage(Page):
         ]  # fmt: skip
         linked_table(
             "Odds that changed", "Shares among the tokens tied with each, the largest changes first.",
-            ["token", "odds in A", "in B", "B − A", "came next in A", "in B"], rows, {}, name="odds",
+            ["token", "odds in A", "in B", "B − A", "came next in A", "in B"], rows, name="odds",
         )  # fmt: skip
-
-    def _lasts(self, text: str) -> list[Suggested]:
-        model = self.models[0]
-        assert model is not None
-        return [
-            (str(r.last), readable([r.last])[r.last], f"{r.weight:,.12g}")
-            for r in model.search(text, 12)
-        ]
 
 
 def compared(shelf: Any, own: Item, other: Item) -> Compared:

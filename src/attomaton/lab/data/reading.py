@@ -123,36 +123,25 @@ class ReadingCard:
         kind, how = self.look.format, self.reading
         self.form.clear()
         self.fields = {}
-        known = (
-            "as its name and content say"
-            if not self.look.why("format")
-            else self.look.why("format")
-        )
         with self.form:
             formats = {name: CALLED[name] for name in FORMATS}
-            self._field("format", dense(ui.select(formats, label="format", value=kind)), known)
+            self._choice("format", "format", formats, kind, "as its name and content say")
             if kind in SEPARATED:
-                marks = dict(DELIMITERS)
                 now = how.delimiter or ("," if kind == "csv" else "tab")
-                marks.setdefault(now, now)
-                self._field("delimiter", dense(ui.select(marks, label="delimiter", value=now)))
+                self._choice(
+                    "delimiter", "delimiter", {**DELIMITERS, now: DELIMITERS.get(now, now)}, now
+                )
             if kind in LOGS:
                 self._columns()
             if kind == "text":
-                self._field(
-                    "split",
-                    dense(ui.select(list(SPLITS), label="documents are", value=how.splitting)),
-                )
-                self._field(
-                    "tokenizer",
-                    dense(ui.select(list(TOKENISERS), label="tokens are", value=how.tokenising)),
-                )
+                self._choice("split", "documents are", list(SPLITS), how.splitting)
+                self._choice("tokenizer", "tokens are", list(TOKENISERS), how.tokenising)
             if kind != "jsonl":
                 number = ui.number(
                     "context", value=how.context or 8, min=1, max=100_000, precision=0
                 )
                 what = "words" if kind == "text" else "events"
-                self._field("context", dense(number), f"{what} before each label")
+                self._field("context", number, f"{what} before each label")
         guessed = [g for g in self.look.guesses if g.option != "context"]
         self.lead.set_text(
             "Guessed from its name and its first rows. Correct what is wrong by choosing; the preview follows."
@@ -172,19 +161,18 @@ class ReadingCard:
             if role == "order":
                 choices = {IN_FILE: "as the rows stand", **names}
                 value = value or IN_FILE
-            field = ui.select(choices, label=words[role], value=value if value in choices else None)
-            self._field(role, dense(field))
+            self._choice(role, words[role], choices, value if value in choices else None)
         dates = {"": "clear from the rows", **{d: d for d in DATES}}
         if any(c.kind == "times" for c in columns):
-            self._field(
-                "dates",
-                dense(ui.select(dates, label="dates such as 2/3/2024", value=how.dates or "")),
-            )
+            self._choice("dates", "dates such as 2/3/2024", dates, how.dates or "")
+
+    def _choice(self, name: str, label: str, known: Any, value: Any, said: str = "") -> None:
+        self._field(name, ui.select(known, label=label, value=value), said)
 
     def _field(self, name: str, field: Any, said: str = "") -> None:
         why = self.look.why(name)
         with ui.element("div") as cell:
-            field.move(cell)
+            dense(field).move(cell)
             note(said if not why or name == "context" else f"guessed: {why}")
         self.fields[name] = field
         field.on_value_change(lambda: self._changed(name))

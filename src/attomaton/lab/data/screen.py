@@ -11,7 +11,7 @@ from attomaton.lab.data.looked import Looked, look_at
 from attomaton.lab.data.of_model import build_model, set_aside
 from attomaton.lab.data.preview import CSS, Preview
 from attomaton.lab.data.reading import ReadingCard
-from attomaton.lab.jobs import DONE, FAILED, STOPPED, Job
+from attomaton.lab.jobs import DONE, STOPPED, Job
 from attomaton.lab.kit.charts import (
     ROW,
     Axis,
@@ -34,7 +34,6 @@ TOP = 30  # tokens drawn as bars
 WORRY, TOLD, FINE = "worry", "told", "fine"
 ICONS = {WORRY: "warning_amber", TOLD: "info_outline", FINE: "check"}
 STACKED = {"stack": "all", "barMaxWidth": 48}
-WAIT = 1.5  # seconds a page waits before it shows progress instead
 
 
 class DataPage(Page):
@@ -55,13 +54,7 @@ class DataPage(Page):
             return
         found = look_at(view.lab, view.item)
         if isinstance(found, Job):
-            job = found
-            await in_thread(job.wait, WAIT)
-            if job.state == FAILED:
-                view.problem(job.error)
-                return
-            if job.state != DONE:
-                view.watch(job, _ended)
+            if not await view.waited(found, _ended):
                 return
             found = look_at(view.lab, view.item)
             assert isinstance(found, Looked)  # the job has just put it there
@@ -137,27 +130,18 @@ def counts(looked: Looked, record: Inspection) -> list[tuple[str, str]]:
 def warnings(looked: Looked, record: Inspection | None) -> list[tuple[str, str]]:
     """What to look out for in these data: a worry, something to know, or nothing to worry about; and what."""
     aside, all_ = looked.windows.set_aside.rows, len(looked.windows)
-    found = [
-        (
-            WORRY,
-            f"{aside:,} of {all_:,} contexts ({aside / all_:.1%}) do not hold their next token: set aside.",
-        )
-        if aside
-        else (FINE, "Every context holds its next token.")
-    ]
+    found = [(FINE, "Every context holds its next token.")]
+    if aside:
+        some = f"{aside:,} of {all_:,} contexts ({aside / all_:.1%})"
+        found = [(WORRY, f"{some} do not hold their next token: set aside.")]
     ordering = looked.windows.ordering
     if ordering is not None:
         found.append((WORRY if ordering.kind == "file" else TOLD, on_a_page(ordering.text())))
     if record is not None:
         twice = record.samples - record.distinct_samples
-        found.append(
-            (
-                TOLD,
-                f"{twice:,} samples repeat another (last token, next token and bag): merged, weights added.",
-            )
-            if twice
-            else (FINE, "No two samples are the same.")
-        )
+        same = "repeat another (last token, next token and bag): merged, weights added."
+        merged = (TOLD, f"{twice:,} samples {same}")
+        found.append(merged if twice else (FINE, "No two samples are the same."))
     short = looked.windows.too_short
     if looked.windows.documents or short:
         found.append(
@@ -266,11 +250,9 @@ async def _nexts(looked: Looked, preview: Preview) -> None:
             said.set_text("")
             return
         rows = await in_thread(looked.nexts, preview.last)
-        what = (
-            ""
-            if preview.last is None
-            else f" after ‘{visible(looked.windows.vocabulary[preview.last])}’"
-        )
+        what = ""
+        if preview.last is not None:
+            what = f" after ‘{visible(looked.windows.vocabulary[preview.last])}’"
         said.set_text(f"The {len(rows)} commonest steps{what} among the samples.")
         table.clear()
         with table:

@@ -41,6 +41,18 @@ class Net:
         """Elements: nodes and edges."""
         return len(self.level) + len(self.weight)
 
+    def heaviest(self, edges: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
+        """Edges by weight."""
+        return edges[np.argsort(-self.weight[edges], kind="stable")]
+
+    def between(
+        self, nodes: Int[np.ndarray, " inside"], edges: Int[np.ndarray, " some"]
+    ) -> Int[np.ndarray, " between"]:
+        """Those of the edges that join two of these nodes."""
+        inside = np.zeros(len(self.level), bool)
+        inside[nodes] = True
+        return edges[inside[self.source[edges]] & inside[self.target[edges]]]
+
     def margin(self, edges: Int[np.ndarray, " some"]) -> Float[np.ndarray, " some"]:
         """Differences of svm scores along edges."""
         return self.score[self.source[edges]] - self.score[self.target[edges]]
@@ -176,6 +188,10 @@ class Part:
     centre: int | None = None
     folded: tuple[tuple[int, int], ...] = ()  # levels, and how many of their nodes are not drawn
 
+    def token(self, graph: TokenGraph, node: int) -> int:
+        """A node as a token: of a component, its likeliest."""
+        return int(graph.members(node)[0]) if self.condensed else int(node)
+
 
 def top_part(
     graph: TokenGraph,
@@ -199,14 +215,9 @@ def top_part(
     ranked = nodes[np.lexsort((-seen[nodes], -net.as_next[nodes]))]
     asked = np.array([i for i in always if i in nodes and i not in ranked[:top]], np.int64)
     kept = np.sort(np.concatenate([ranked[:top], asked]))
-    inside = np.zeros(len(net.level), bool)
-    inside[kept] = True
-    between = edges[inside[net.source[edges]] & inside[net.target[edges]]]
-    heaviest = between[np.argsort(-net.weight[between], kind="stable")][
-        : min(EACH * len(kept), CAP - len(kept))
-    ]
-    out = nodes[~inside[nodes]]
-    levels, counts = np.unique(net.level[out], return_counts=True)
+    many = min(EACH * len(kept), CAP - len(kept))
+    heaviest = net.heaviest(net.between(kept, edges))[:many]
+    levels, counts = np.unique(net.level[np.setdiff1d(nodes, kept)], return_counts=True)
     folded = tuple(zip(levels.tolist(), counts.tolist(), strict=True))
     return Part(net, condensed, kept, np.sort(heaviest), all_.passing, all_.all, None, folded)
 
@@ -273,12 +284,10 @@ def around(
         branch *= 2
         if len(found) == before and branch > len(edges):
             break
-    inside = np.zeros(len(net.level), bool)
-    inside[list(found)] = True
-    between = edges[inside[net.source[edges]] & inside[net.target[edges]]]
-    first = np.isin(between, led)
-    ranked = between[np.lexsort((-net.weight[between], ~first))]
-    return np.flatnonzero(inside), np.sort(ranked[: most - len(found)])
+    nodes = np.sort(np.array(list(found)))
+    between = net.between(nodes, edges)
+    ranked = between[np.lexsort((-net.weight[between], ~np.isin(between, led)))]
+    return nodes, np.sort(ranked[: most - len(found)])
 
 
 def _sorted_by(

@@ -12,53 +12,42 @@ LONGEST = 14  # characters of a name at its side
 NAMES = {"interval": 0, "color": "$ink", "fontSize": 11}
 
 
-def _rows(graph: TokenGraph, part: Part, top: int) -> list[int]:
+def _rows(part: Part, top: int) -> list[int]:
     """The nodes in question, those on top first."""
     net = part.net
     some = part.nodes[np.argsort(-net.as_next[part.nodes], kind="stable")][: min(top, LARGEST)]
     return some[np.lexsort((-net.as_next[some], -net.score[some]))].tolist()
 
 
-def _squares(graph: TokenGraph, part: Part, top: int) -> list[tuple[int, int, float, float]]:
-    """Winner and loser by their places, weight and margin, of every edge between the nodes in question."""
-    net = part.net
-    place = np.full(len(net.level), -1)
-    place[_rows(graph, part, top)] = np.arange(len(_rows(graph, part, top)))
+def _squares(part: Part, rows: list[int]) -> list[tuple[int, int, float, float]]:
+    """Winner and loser by their places, weight and margin, of every edge between these nodes."""
+    net, place = part.net, {node: i for i, node in enumerate(rows)}
     edges = np.arange(len(net.weight)) if part.condensed else part.passing[1]
-    there = edges[(place[net.source[edges]] >= 0) & (place[net.target[edges]] >= 0)]
-    a, b = place[net.source[there]], place[net.target[there]]
-    return list(
-        zip(
-            a.tolist(),
-            b.tolist(),
-            net.weight[there].tolist(),
-            net.margin(there).tolist(),
-            strict=True,
-        )
-    )
+    there = net.between(np.array(rows, np.int64), edges)
+    ends = ([place[int(i)] for i in side[there]] for side in (net.source, net.target))
+    return list(zip(*ends, net.weight[there].tolist(), net.margin(there).tolist(), strict=True))
 
 
 def matrix_ends(graph: TokenGraph, part: Part, top: int) -> list[tuple[int, ...]]:
     """The tokens behind each square, in their order."""
-    rows = _rows(graph, part, top)
-    tokens = [int(graph.members(i)[0]) if part.condensed else i for i in rows]
-    return [(tokens[a], tokens[b]) for a, b, _, _ in _squares(graph, part, top)]
+    rows = _rows(part, top)
+    tokens = [part.token(graph, i) for i in rows]
+    return [(tokens[a], tokens[b]) for a, b, _, _ in _squares(part, rows)]
 
 
 def matrix(graph: TokenGraph, part: Part, top: int) -> Picture:
     """The heat map: the upper right is the order, what lies on both sides of the diagonal is tied."""
-    rows = _rows(graph, part, top)
+    rows = _rows(part, top)
     names = [node_name(graph, part, i) for i in rows]
     shown = [cut(name, LONGEST) for name in names]
-    found = _squares(graph, part, top)
+    found = _squares(part, rows)
     logs = [float(np.log10(weight)) for _, _, weight, _ in found]
     low, high = (min(logs), max(logs)) if logs else (0.0, 1.0)
+    several = high > low
     squares = [
         Square([b, a, log], f"{names[a]} over {names[b]}: {number_text(weight)}")
         for (a, b, weight, _), log in zip(found, logs, strict=True)
     ]
-    scale = {"show": high > low, "orient": "horizontal", "left": "center", "bottom": 0, "itemWidth": 14,
-             "itemHeight": 160, "text": ["often (log)", "once"], "calculable": False}  # fmt: skip
     label = {**NAMES, "rotate": 60}
     kind = "components" if part.condensed else "tokens"
     return Picture(
@@ -70,7 +59,9 @@ def matrix(graph: TokenGraph, part: Part, top: int) -> Picture:
         note=f"The {len(rows):,} {kind} that came next most often, of {part.all[0]:,}, by score. Tied ones have "
         "squares on both sides of the diagonal. Click a square for the samples behind it.",
         margins=Margins(16, 16, 104, 64, labels=True),
-        shades=Shades(low, high if high > low else low + 1, more=scale),
+        shades=Shades(
+            low, high if several else low + 1, ["often (log)", "once"], more={"show": several}
+        ),
         hover={"formatter": "{b}"},
         more={"animation": False},
     )

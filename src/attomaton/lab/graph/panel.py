@@ -143,8 +143,7 @@ class Panel:
             ("Outranks", net.source, net.target),
             ("Outranked by", net.target, net.source),
         ):
-            edges = np.flatnonzero(here == c)
-            self._relations(title, edges[np.argsort(-net.weight[edges], kind="stable")], there)
+            self._relations(title, net.heaviest(np.flatnonzero(here == c)), there)
 
     def _relation(self, i: int, j: int) -> None:
         graph, net = self.graph, self.graph.net
@@ -152,7 +151,7 @@ class Panel:
         between = np.flatnonzero(
             (net.component[net.source] == a) & (net.component[net.target] == b)
         )
-        ranked = between[np.argsort(-net.weight[between], kind="stable")]
+        ranked = net.heaviest(between)
         self._head(f"Component {a} over {b}")
         self._figures(
             ("weight", float(net.weight[between].sum())), ("edges", len(between)),
@@ -227,7 +226,7 @@ class Panel:
         if not len(edges):
             return
         graph, net = self.graph, self.graph.net
-        ranked = edges[np.argsort(-net.weight[edges], kind="stable")]
+        ranked = net.heaviest(edges)
         self._title(f"{title} ({len(edges):,})")
         other = ends[ranked[:MOST_EDGES]]
         margin = net.margin(ranked[:MOST_EDGES])

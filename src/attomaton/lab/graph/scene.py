@@ -150,7 +150,7 @@ def said(graph: TokenGraph, part: Part) -> str:
     names = ("components", "relations") if part.condensed else ("tokens", "edges")
     text = f"Shown {len(part.nodes):,} of {nodes:,} {names[0]}, {len(part.edges):,} of {edges:,} {names[1]}."
     if part.centre is not None:
-        centre = graph.name[graph.members(part.centre)[0] if part.condensed else part.centre]
+        centre = graph.name[part.token(graph, part.centre)]
         text += (
             f" More than {CAP:,} elements are too many for one picture, so this is the neighbourhood of “{centre}”: "
             "its strongest edges in and out, and theirs. To see more, raise the minimum count, draw more elements, or "

@@ -17,9 +17,10 @@ from attomaton.lab.graph.scene import FOLD, node_id, number_text, said, scene
 from attomaton.lab.kit.cache import Shared
 from attomaton.lab.kit.charts import Chart, Point
 from attomaton.lab.kit.fields import toggle
-from attomaton.lab.kit.find import Find, Found
+from attomaton.lab.kit.find import Find
+from attomaton.lab.kit.matches import Found
 from attomaton.lab.kit.page import ModelPage
-from attomaton.lab.kit.parts import abreast, card, chip, note, place, title
+from attomaton.lab.kit.parts import abreast, card, chip, dense, note, place, title
 from attomaton.lab.opened import LastToken, Opened
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.graphs import readable
@@ -61,19 +62,16 @@ class GraphPage(ModelPage):
         with abreast().classes("pg-controls"):
             self.last_field = Find("Last token", last, self._lasts, self.open)
             self._filter()
-            self.fold = ui.switch(
-                "One node per component",
-                value=self.condensed,
-                on_change=lambda e: self._fold(e.value),
-            )
-            self.tops = ui.select({n: f"top {n:,}" for n in sorted({*TOPS, self.top})}, value=self.top,
-                                  label="Tokens drawn", on_change=lambda e: self._more(e.value))  # fmt: skip
-            self.tops.props("dense outlined options-dense").classes("w-32")
+            self.fold = ui.switch("One node per component", value=self.condensed)
+            self.fold.on_value_change(lambda e: self._fold(e.value))
+            tops = {n: f"top {n:,}" for n in sorted({*TOPS, self.top})}
+            self.tops = dense(ui.select(tops, value=self.top, label="Tokens drawn"), "w-32")
+            self.tops.on_value_change(lambda e: self._more(e.value))
             self.centre_field = Find("Around", "", self._tokens, self._around)
             with abreast() as self.around:
-                self.size = ui.select({n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}, value=self.most,
-                                      label="Draw at most", on_change=lambda e: self._widen(e.value))  # fmt: skip
-                self.size.props("dense outlined options-dense").classes("w-48")
+                sizes = {n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}
+                self.size = dense(ui.select(sizes, value=self.most, label="Draw at most"), "w-48")
+                self.size.on_value_change(lambda e: self._widen(e.value))
         self.wrong = place()
         with ui.element("div").classes("side") as self.body:
             with ui.element("div").classes("pg-left"):
@@ -88,22 +86,12 @@ class GraphPage(ModelPage):
 
     def _filter(self) -> None:
         with ui.element("div").classes("pg-least"):
-            self.count = ui.number(
-                "Minimum count",
-                value=self.least,
-                min=0,
-                on_change=lambda e: self._filtered(e.value),
-            )
+            self.count = ui.number("Minimum count", value=self.least, min=0)
             self.count.props('dense outlined debounce=300 aria-label="Minimum count"')
-            self.slider = ui.slider(min=0, max=1, step=1, value=0).props(
-                'snap aria-label="Minimum count, in steps"'
-            )
-            self.slider.on(
-                "change",
-                lambda: self.count.set_value(
-                    self.steps[min(int(self.slider.value), len(self.steps) - 1)]
-                ),
-            )
+            self.count.on_value_change(lambda e: self._filtered(e.value))
+            self.slider = ui.slider(min=0, max=1, step=1, value=0)
+            self.slider.props('snap aria-label="Minimum count, in steps"')
+            self.slider.on("change", self._slid)
 
     def _picture(self) -> None:
         with card(label="Graph"):
@@ -165,8 +153,7 @@ class GraphPage(ModelPage):
         with abreast():
             note("Known last tokens:")
             for row in rows:
-                name = readable([row.last])[row.last]
-                chip(name, self.view.link(last=row.last))
+                chip(row.name, self.view.link(last=row.last))
 
     async def draw(self, graph: TokenGraph | None = None) -> None:
         """Lay out and draw what the fields ask for, and say how much of the whole it is."""
@@ -192,7 +179,7 @@ class GraphPage(ModelPage):
         self.slider.set_value(int(np.searchsorted(self.steps, self.least, "right")) - 1)
         self.around.set_visibility(part.centre is not None)
         self.tops.set_visibility(part.centre is None)
-        self.centre = None if part.centre is None else self._token_of(part.centre)
+        self.centre = None if part.centre is None else part.token(graph, part.centre)
         self.centre_field.set_value("" if self.centre is None else str(graph.word[self.centre]))
         self.shown.set_text(said(graph, part))
         self.panel.show(graph, part, self.chosen)
@@ -271,6 +258,9 @@ class GraphPage(ModelPage):
         self.condensed = bool(condensed)
         await self.draw()
 
+    def _slid(self) -> None:
+        self.count.set_value(self.steps[min(int(self.slider.value), len(self.steps) - 1)])
+
     async def _filtered(self, least: float | None) -> None:
         if (wanted := _positive(least or 0.0)) != self.least:
             self.least = wanted
@@ -296,26 +286,19 @@ class GraphPage(ModelPage):
     def _node(self, token: int) -> int:
         return int(self.graph.net.component[token]) if self.part.condensed and self.graph else token
 
-    def _token_of(self, node: int) -> int:
-        return int(self.graph.members(node)[0]) if self.part.condensed and self.graph else node
-
     def _ids(self, chosen: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(node_id(self.part, self._node(token)) for token in chosen)
 
     def _read(self, ids: Any) -> tuple[int, ...]:
+        if self.graph is None:
+            return ()
         known = self._known()
         names = [id for id in ids if isinstance(id, str)] if isinstance(ids, list) else []
-        return tuple(self._token_of(known[id]) for id in names[:2] if id in known)
+        return tuple(self.part.token(self.graph, known[id]) for id in names[:2] if id in known)
 
     def _lasts(self, text: str) -> list[Found]:
-        return [
-            (
-                str(r.last),
-                readable([r.last])[r.last],
-                f"{r.rows:,} samples, {r.tokens:,} tokens",
-            )
-            for r in self.model.search(text, 12)
-        ]
+        found = self.model.search(text, 12)
+        return [(str(r.last), r.name, f"{r.rows:,} samples, {r.tokens:,} tokens") for r in found]
 
     def _tokens(self, text: str) -> list[Found]:
         graph = self.graph
@@ -332,9 +315,7 @@ class GraphPage(ModelPage):
 
     def _address(self, graph: TokenGraph) -> None:
         words = [str(graph.word[i]) for i in self.chosen]
-        centre = (
-            None if self.part.centre is None else str(graph.word[self._token_of(self.part.centre)])
-        )
+        centre = None if self.centre is None else str(graph.word[self.centre])
         with self.body:  # what was clicked may be gone by now
             self.view.put(
                 last=str(self.last), min=self.least or None, condensed=1 if self.condensed else None, centre=centre,

@@ -51,7 +51,7 @@ def edge_table(graph: TokenGraph, part: Part, most: int | None = None) -> Table:
     """The edges that pass the filter, drawn or not."""
     net = part.net
     edges = np.arange(len(net.weight)) if part.condensed else part.passing[1]
-    first = edges[np.argsort(-net.weight[edges], kind="stable")][:most]
+    first = net.heaviest(edges)[:most]
     inner = net.component[net.source[first]] == net.component[net.target[first]]
     rows: list[list[Any]] = []
     ends: list[tuple[int, ...]] = []
@@ -61,8 +61,7 @@ def edge_table(graph: TokenGraph, part: Part, most: int | None = None) -> Table:
         # Nine decimals: the solvers' dust is below, no margin is.
         numbers = float(net.weight[e]), round(float(margin), 9) + 0.0
         rows.append([*names, *numbers, KINDS[edge_kind(margin, tied)]])
-        tokens = (graph.members(a)[0], graph.members(b)[0]) if part.condensed else (a, b)
-        ends.append((int(tokens[0]), int(tokens[1])))
+        ends.append((part.token(graph, a), part.token(graph, b)))
     return Table(EDGES, rows, ends, len(edges))
 
 

@@ -6,6 +6,7 @@ named "$blue", "$ink", "$soft", "$line" and so on, and follow the page.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -73,6 +74,24 @@ def names_down(names: Iterable[str]) -> Axis:
     label = {"width": 110, "overflow": "truncate", "interval": 0, "color": "$ink"}
     more = {"inverse": True, "axisLabel": label, "axisTick": {"show": False}}
     return Axis(names=list(names), more=more)
+
+
+AXES = {"log": "log steps", "linear": "linear steps"}  # of training, to choose from
+
+
+def steps_axis(linear: bool) -> Axis:
+    """The axis of a curve of training."""
+    ends = {"axisLine": {"onZero": False}}
+    return Axis("step", log=not linear, low="dataMin", high="dataMax", more=ends)
+
+
+def drawable(x: float | int | None, log: bool = False) -> float | None:
+    """A number that an axis can show: a finite one, on a logarithmic axis a positive one; else nothing.
+
+    >>> drawable(2), drawable(0.0, log=True), drawable(float("nan"))
+    (2.0, None, None)
+    """
+    return None if x is None or not isfinite(x) or (log and x <= 0) else float(x)
 
 
 @dataclass(frozen=True)
@@ -186,13 +205,18 @@ class Legend(Part):
 
 @dataclass(frozen=True)
 class Shades(Part):
-    """Values as colours, from `low` to `high`, with a scale to read them by."""
+    """Values as colours, from `low` to `high`, with a scale to read them by: below, where its `ends` have names."""
 
     low: float | int
     high: float | int
+    ends: Sequence[str] = ()  # what is high, what is low
 
     def _option(self) -> Option:
-        return {"min": self.low, "max": self.high, "inRange": {"color": VIRIDIS}} | dict(self.more)
+        scale: Option = {"min": self.low, "max": self.high, "inRange": {"color": VIRIDIS}}
+        if self.ends:
+            place = {"orient": "horizontal", "left": "center", "bottom": 0}
+            scale |= place | {"itemWidth": 14, "itemHeight": 160, "text": self.ends}
+        return scale | dict(self.more)
 
 
 @dataclass(frozen=True)
@@ -346,15 +370,6 @@ _DRAWN: WeakKeyDictionary[Client, list[Chart]] = WeakKeyDictionary()
 def charts_here() -> list[Chart]:
     """The charts of the page that asks."""
     return [c for c in _DRAWN.get(ui.context.client, []) if not c.card.is_deleted]
-
-
-def thinned(n: int, most: int = POINTS) -> list[int]:
-    """Which of n points to draw: all, or `most` spread evenly, the first and the last among them.
-
-    >>> thinned(3), thinned(10, 4)
-    ([0, 1, 2], [0, 3, 6, 9])
-    """
-    return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
 
 
 def _clicked(said: object, do: Callable[[Point], Any]) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 from nicegui import ui
 from nicegui.element import Element
 
+from attomaton.lab.kit.matches import Found
+
 CSS = """
 .find { position: relative; width: 15rem; max-width: 100%; }
 .find-list { position: absolute; z-index: 20; left: 0; min-width: 100%; width: max-content; max-width: min(26rem, 92vw);
@@ -18,8 +20,6 @@ CSS = """
 .find-list li.here { background: var(--fill); outline: 1px solid var(--link); }
 .find-list li.none { cursor: default; }
 """
-
-Found = tuple[str, str, str]  # what is chosen, how it is shown, what is said about it
 
 
 class Find(Element, component="find.js"):

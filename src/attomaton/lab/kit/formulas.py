@@ -23,21 +23,8 @@ OPERATORS = {
     "quad": "\u2003", ",": "\u2009", "succ": "≻", "sim": "∼", "forall": "∀", "cup": "∪", "{": "{", "}": "}",
 }  # fmt: skip
 LARGE = {"sum": "∑", "prod": "∏", "int": "∫"}
-UPRIGHT = (
-    "log",
-    "exp",
-    "max",
-    "min",
-    "argmax",
-    "argmin",
-    "softmax",
-    "arccos",
-    "cos",
-    "lim",
-    "sup",
-    "Pr",
-    "rank",
-)
+UNDER = ("max", "min", "argmax", "argmin", "lim", "sup")  # what they run over stands below them
+UPRIGHT = (*UNDER, "log", "exp", "softmax", "arccos", "cos", "Pr", "rank")
 _PIECE = re.compile(
     r"\\([A-Za-z]+|.)|([A-Za-zͰ-Ͽℓ])|([0-9]+(?:\.[0-9]+)?)|([{}_^])|(\s+)|(.)", re.DOTALL
 )
@@ -47,16 +34,13 @@ _INDEXED = re.compile(r"(?<![\w$`.-])([A-Za-zͰ-Ͽ])_([A-Za-zͰ-Ͽ0-9*]+)(ᵀ?)(
 
 
 @lru_cache(1024)
-def mathml(tex: str, block: bool = False) -> str:
+def mathml(tex: str) -> str:
     """A formula as a `<math>` element.
 
     >>> mathml("x_i")
     '<math><msub><mi>x</mi><mi>i</mi></msub></math>'
     """
-    reader = _Reader(tex)
-    inner = reader.row(end=False)
-    display = ' display="block"' if block else ""
-    return f"<math{display}>{inner}</math>"
+    return f"<math>{_Reader(tex).row(end=False)}</math>"
 
 
 class _Reader:
@@ -138,7 +122,7 @@ class _Reader:
         if name in LARGE:
             return f'<mo largeop="true">{LARGE[name]}</mo>', True
         if name in UPRIGHT:
-            return f"<mi>{name}</mi>", name in ("max", "min", "argmax", "argmin", "lim", "sup")
+            return f"<mi>{name}</mi>", name in UNDER
         if name in SIGNS:
             return f"<mi>{SIGNS[name]}</mi>", False
         if name not in OPERATORS:

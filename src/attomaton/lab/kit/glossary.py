@@ -11,7 +11,6 @@ from nicegui.element import Element
 from attomaton.lab.kit.formulas import mathml
 
 LI = "Li et al. 2024, Mechanics of Next Token Prediction with Self-Attention"
-TIAN = "Tian et al. 2023, Scan and Snap"
 OURS = "counted here"
 
 
@@ -57,22 +56,6 @@ TERMS = {
     "sequences": Term("Cases, sessions or documents that the contexts were cut from."),
     "too short": Term("Sequences without a context and a next token."),
     "tokens read": Term("Tokens of the file, each as often as it stands there."),
-    "cosine": Term(
-        "How far the trained weights point where theory says: 1 is the same direction.",
-        r"\cos(W, W_{svm}) = \frac{\text{tr}(W^\top W_{svm})}{\| W \| \| W_{svm} \|}", f"{LI}, Theorem 2"),
-    "loss over L*": Term("What training has still to lose, in nats.", r"L(W) - L^*", f"{LI}, Theorem 2"),
-    "attention": Term(
-        "The share of the context that the layer looks at each token.",
-        r"a_x = \frac{m_x \exp(e_x^\top W e_q)}{\sum_{x'} m_{x'} \exp(e_{x'}^\top W e_q)}", f"{LI}, Section 2"),
-    "odds": Term(
-        "How much likelier one of two tied tokens is than the other, where each is there once.",
-        r"\frac{\pi_i}{\pi_j} = \exp((e_i - e_j)^\top W_{fin} e_q)", "Luce's choice model"),
-    "scan": Term(
-        "Attention moves from tokens that many classes share to those of one class.", r"\frac{d z_{ml}}{dt}",
-        f"{TIAN}, Section 4"),
-    "snap": Term(
-        "Once the decoder is sure, growth slows from a power of t to its logarithm, and the pattern freezes.",
-        r"C(t) \sim \log t", f"{TIAN}, Section 5"),
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+Found = tuple[str, str, str]  # what is chosen, how it is shown, what is said about it
+
 
 def matches(words: Sequence[str], order: Iterable[int], text: str, most: int) -> list[int]:
     """Which of the casefolded words are meant: exact, then beginning with the text, then holding it, each in order.

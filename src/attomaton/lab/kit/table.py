@@ -52,7 +52,13 @@ def numbers(
 
 
 def linked_table(
-    title: str, said: str, header: Sequence[str], rows: Rows, parts: Parts, *, name: str
+    title: str,
+    said: str,
+    header: Sequence[str],
+    rows: Rows,
+    parts: Parts | None = None,
+    *,
+    name: str,
 ) -> ui.element:
     """A card with a table that can be saved as CSV; `parts[i, j]` take the place of the text of a cell."""
     with card(label=title) as made:
@@ -65,7 +71,7 @@ def linked_table(
         if said:
             note(said)
         if rows:
-            _linked(header, rows, parts)
+            _linked(header, rows, parts or {})
         else:
             note("None.")
     return made

@@ -76,12 +76,11 @@ class Text(Element, component="text.js"):
         words: Sequence[Word] = (),
         *,
         on_choose: Callable[[int], Any] | None = None,
-        chosen: int | None = None,
     ):
         super().__init__()
         ui.add_css(CSS)
         self._props |= {"label": label, "can": on_choose is not None}
-        self.show(words, chosen)
+        self.show(words)
         if on_choose is not None:
             self.on("choose", lambda e: on_choose(int(e.args)))
 

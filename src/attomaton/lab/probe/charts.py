@@ -93,15 +93,13 @@ def head_map(
         squares.append(
             Square([h, i, x], f"head {i}.{h}: {x:.3f}", label, ink, framed=(i, h) == chosen)
         )
-    scale = {"orient": "horizontal", "left": "center", "bottom": 0, "itemHeight": 160, "itemWidth": 14,
-             "precision": 2, "text": ["1", "0"]}  # fmt: skip
     plain = {"splitArea": {"show": False}}
     return Picture(
         Axis("head", names=[str(h) for h in range(heads)], gap=26, more=plain),
         Axis("layer", names=[str(i) for i in range(layers)], gap=None, more=plain | {"inverse": True}),
         [Series("heatmap", squares)],
         ["layer", "head", name], [[i, h, values[i][h]] for i, h in sorted(places)], "",
-        margins=Margins(16, 16, 30, 84, labels=True), shades=Shades(0, 1, more=scale),
+        margins=Margins(16, 16, 30, 84, labels=True), shades=Shades(0, 1, ["1", "0"], more={"precision": 2}),
         hover={"formatter": "{b}"}, more={"animation": False},
     )  # fmt: skip
 

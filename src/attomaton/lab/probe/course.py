@@ -6,7 +6,7 @@ from attomaton.lab.kit.charts import Chart
 from attomaton.lab.kit.parts import abreast, card, figures, place
 from attomaton.lab.kit.table import linked_table
 from attomaton.lab.probe.charts import agreement_course, entropy_course, head_map
-from attomaton.lab.view import View
+from attomaton.lab.view import View, whole
 from attomaton.probe.snapping import Snap
 from attomaton.report.text.probe import KINDS
 from attomaton.report.text.snap import in_words
@@ -18,9 +18,8 @@ class SnapPanels:
 
     def __init__(self, view: View, found: Snap):
         self.view, self.found = view, found
-        asked = view.get("mark")
         last = len(found.marks) - 1
-        self.at = min(int(asked[:6]), last) if asked.isdecimal() else last
+        self.at = whole(view.get("mark"), last, last)
 
     def fill(self) -> None:
         """Sentences, the slider, curves, the map at its step, what became of every head."""
@@ -46,7 +45,7 @@ class SnapPanels:
                 [x.layer, x.head, x.first, x.last, "" if x.frozen_at is None else x.frozen_at, x.verdict]
                 for x in self.found.courses
             ],
-            {}, name="heads",
+            name="heads",
         )  # fmt: skip
         self._draw()
 

@@ -8,11 +8,12 @@ from nicegui import ui
 from attomaton.folders.probe import read_texts
 from attomaton.jobs.probed import own_text
 from attomaton.lab.kit.charts import Chart, Point
+from attomaton.lab.kit.fields import choice
 from attomaton.lab.kit.parts import abreast, button, card, dense, figures, note, place
 from attomaton.lab.kit.table import linked_table, numbers, save_csv
 from attomaton.lab.kit.text import Text, Word, text_key
 from attomaton.lab.probe.charts import agreement, head_map, heads_as, measures_of, value_of
-from attomaton.lab.view import View, in_thread
+from attomaton.lab.view import View, in_thread, whole
 from attomaton.probe.records import Probe
 from attomaton.probe.texts import Text as Context
 from attomaton.report.text.probe import KINDS, in_words
@@ -28,8 +29,6 @@ class ProbePanels:
         self.view, self.found = view, found
         self.texts, self.attention = read_texts(view.item.path)
         self.measures = measures_of(found)
-        asked = view.get("measure")
-        self.measure = asked if asked in self.measures else next(iter(self.measures), "entropy")
         self.chosen = self._head(view.get("head"))
         self.own: tuple[Context, np.ndarray] | None = None
 
@@ -46,10 +45,7 @@ class ProbePanels:
                     "Orders as in the corpus", agreement(self.found), name="orders", height="24rem"
                 )
             with ui.element("div"):
-                choice = ui.select(self.measures, value=self.measure, label="colour")
-                dense(choice, "setting-measure").on_value_change(
-                    lambda e: self._measure(str(e.value))
-                )
+                self.measure = choice(self.view, "measure", self.measures, "colour", self._draw)
                 self.map = Chart("Heads", name="heads", height="22rem", on_click=self._clicked)
         self._text()
         self._table()
@@ -71,11 +67,6 @@ class ProbePanels:
         best = max(self.found.heads, key=rank, default=None)
         return (0, 0) if best is None else (best.layer, best.head)
 
-    def _measure(self, name: str) -> None:
-        self.measure = name
-        self.view.put(measure=name)
-        self._draw()
-
     def _clicked(self, point: Point) -> None:
         match point.value:
             case [int(head), int(layer), *_]:
@@ -88,8 +79,9 @@ class ProbePanels:
         self._show()
 
     def _draw(self) -> None:
-        self.map.title.set_text(f"Heads: {self.measures.get(self.measure, self.measure)}")
-        self.map.show(head_map(heads_as(self.found, self.measure), self.measure, self.chosen))
+        measure = str(self.measure.value or "entropy")
+        self.map.title.set_text(f"Heads: {self.measures.get(measure, measure)}")
+        self.map.show(head_map(heads_as(self.found, measure), measure, self.chosen))
 
     def _table(self) -> None:
         header = ["layer", "head", *self.measures]
@@ -118,8 +110,7 @@ class ProbePanels:
     def _text(self) -> None:
         if not self.texts:
             return
-        asked = self.view.get("text")
-        self.at = min(int(asked[:6]), len(self.texts) - 1) if asked.isdecimal() else 0
+        self.at = whole(self.view.get("text"), 0, len(self.texts) - 1)
         options = {i: " ".join(x.tokens[-6:]) for i, x in enumerate(self.texts)}
         with card("One head on a text, beside the automaton"):
             with abreast():
@@ -203,7 +194,7 @@ class ProbePanels:
         linked_table(
             "Orders the model has the other way round",
             "The corpus has the first above the second after this last token; log-odds of the first.",
-            ["contexts", "after", "first", "second", "samples", "log-odds", "context"], rows, {}, name="wrong-orders",
+            ["contexts", "after", "first", "second", "samples", "log-odds", "context"], rows, name="wrong-orders",
         )  # fmt: skip
 
 

@@ -6,8 +6,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attomaton.lab.kit.charts import COLOURS, Axis, Legend, Margins, Picture, Series, thinned
+from attomaton.lab.kit.charts import (
+    COLOURS,
+    POINTS,
+    Axis,
+    Legend,
+    Margins,
+    Picture,
+    Series,
+    drawable,
+    steps_axis,
+)
 from attomaton.lab.training.runs import TrainingRun
+from attomaton.report.words import evenly
 
 RECORDS = {
     "loss_gap": "loss above its floor, L − L*",
@@ -44,10 +55,10 @@ def picture(runs: Sequence[TrainingRun], name: str, share: float, linear: bool) 
     for place, run in enumerate(r for r in runs if name in r.records):
         steps, values = run.records["steps"], run.records[name].mean(axis=0)
         colour = COLOURS[place % len(COLOURS)]
-        at = [i for i in thinned(len(steps)) if linear or steps[i] > 0]
+        at = [i for i in evenly(len(steps), POINTS) if linear or steps[i] > 0]
         for faint in (True, False) if share else (False,):
             shown = values if faint else smoothed(values, share)
-            data = [[int(steps[i]), _point(shown[i], log)] for i in at]
+            data = [[int(steps[i]), drawable(shown[i], log)] for i in at]
             more: dict[str, Any] = {
                 "symbol": "none" if len(at) > 1 else "circle",
                 "emphasis": {"focus": "series"},
@@ -60,13 +71,7 @@ def picture(runs: Sequence[TrainingRun], name: str, share: float, linear: bool) 
                 series.append(Series("line", data, run.title, colour, dash=dash, more=more))
         rows += [[run.title, int(s), float(v)] for s, v in zip(steps, values, strict=True)]
     return Picture(
-        x=Axis(
-            "step",
-            log=not linear,
-            low="dataMin",
-            high="dataMax",
-            more={"axisLine": {"onZero": False}},
-        ),
+        x=steps_axis(linear),
         y=Axis(log=log, more={"scale": True}),
         series=series,
         header=["run", "step", name],
@@ -77,7 +82,3 @@ def picture(runs: Sequence[TrainingRun], name: str, share: float, linear: bool) 
         hover={"trigger": "axis"},
         more={"animation": False},
     )
-
-
-def _point(value: float, log: bool) -> float | None:
-    return None if not np.isfinite(value) or (log and value <= 0) else float(value)

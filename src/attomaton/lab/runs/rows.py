@@ -77,11 +77,9 @@ def _settings(path: Path) -> str:
 
 def _results(found: Folder) -> str:
     told = [
-        f"{name.rpartition('.')[2]} {value:.4g}"
-        if isinstance(value, float)
-        else f"{name.rpartition('.')[2]} {value}"
+        f"{name.rpartition('.')[2]} {f'{x:.4g}' if isinstance(x, float) else x}"
         for name in TELLING
-        if (value := found.figures.get(name)) is not None
+        if (x := found.figures.get(name)) is not None
     ]
     return found.note or ", ".join(told[:3])
 

@@ -6,7 +6,8 @@ from typing import Any
 from nicegui import ui
 
 from attomaton.errors import AttomatonError
-from attomaton.lab.kit.charts import Chart
+from attomaton.lab.kit.charts import AXES, Chart
+from attomaton.lab.kit.fields import choice, toggle
 from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import abreast, button, card, chip, dense, heading, note, place
 from attomaton.lab.kit.table import numbers, sorted_by_keys
@@ -16,7 +17,6 @@ from attomaton.lab.shelf import Item
 from attomaton.lab.training.runs import TrainingRun, read_run
 from attomaton.lab.view import Screen, View, in_thread
 
-AXES = {"log": "log steps", "linear": "linear steps"}
 COLUMNS = [
     {"name": name, "label": label, "field": field, "sortable": True, "align": align}
     for name, label, field, align in (
@@ -141,17 +141,8 @@ class RunsPage(Page):
         self.runs: list[TrainingRun] = []
         with ui.element("div").classes("w-full") as self.curves_place:
             with abreast():
-                asked = self.view.get("record", "loss_gap")
-                self.record = dense(
-                    ui.select(
-                        RECORDS, value=asked if asked in RECORDS else "loss_gap", label="curves of"
-                    )
-                )
-                axis = self.view.get("axis", "log")
-                self.axis = ui.toggle(AXES, value=axis if axis in AXES else "log")
-                self.axis.props(
-                    'dense no-caps unelevated toggle-color=primary aria-label="Axis of steps"'
-                )
+                self.record = choice(self.view, "record", RECORDS, "curves of", self._redraw)
+                self.axis = toggle(self.view, "axis", AXES, "Axis of steps", self._redraw)
                 note("smoothing")
                 share = min(max(self.view.number("smooth", 0.0), 0.0), 0.98)
                 self.smooth = ui.slider(min=0, max=0.98, step=0.02, value=share).classes(
@@ -160,8 +151,6 @@ class RunsPage(Page):
                 self.smooth.props('dense label aria-label="Smoothing"')
             self.chart = Chart("Curves of the chosen runs", name="curves", height="24rem")
         self.curves_place.set_visibility(False)
-        for field in (self.record, self.axis):
-            field.on_value_change(self._redraw)
         self.smooth.on("change", self._redraw)
 
     async def _draw(self, items: list[Item]) -> None:
@@ -173,10 +162,7 @@ class RunsPage(Page):
         if not self.runs:
             return
         name, share = str(self.record.value), float(self.smooth.value or 0.0)
-        self.view.put(
-            record=None if name == "loss_gap" else name, smooth=share or None,
-            axis=None if self.axis.value == "log" else self.axis.value,
-        )  # fmt: skip
+        self.view.put(smooth=share or None)
         said = f"{RECORDS[name]}, mean over seeds"
         self.chart.title.set_text(said[0].upper() + said[1:])
         self.chart.show(picture(self.runs, name, share, self.axis.value == "linear"))

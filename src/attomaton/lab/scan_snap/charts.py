@@ -16,9 +16,9 @@ from attomaton.lab.kit.charts import (
     Series,
     Shades,
     Span,
-    thinned,
 )
 from attomaton.lab.scan_snap.runs import Predicted, Result
+from attomaton.report.words import evenly
 from attomaton.scan_snap.data import SequenceClasses
 
 COLUMNS = 200  # of a heat map, at most
@@ -118,8 +118,7 @@ def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Picture:
     ]
     # Without emphasis: or every move of the mouse draws all cells again.
     still = {"progressive": 0, "animation": False, "emphasis": {"disabled": True}}
-    scale = {"orient": "horizontal", "left": "center", "bottom": 0, "itemHeight": 140, "itemWidth": 12,
-             "precision": 3, "text": ["attention", ""], "seriesIndex": 0}  # fmt: skip
+    scale = {"itemHeight": 140, "itemWidth": 12, "precision": 3, "seriesIndex": 0}
     return Picture(
         x=Axis("time", names=[moment(t[i]) for i in shown], more=NO_GRID),
         y=_rows(tokens),
@@ -127,7 +126,7 @@ def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Picture:
         header=["time", *tokens.names],
         rows=[[float(t[i]), *map(float, c[i])] for i in range(len(t))],
         margins=ROWS,
-        shades=Shades(0, high, more=scale),
+        shades=Shades(0, high, ["attention", ""], more=scale),
         hover={"position": "top"},
     )
 
@@ -211,7 +210,7 @@ def columns_of(times: int, tokens: int) -> list[int]:
     >>> len(columns_of(201, 8)), len(columns_of(201, 20)), columns_of(3, 20)
     (200, 100, [0, 1, 2])
     """
-    return thinned(times, max(2, min(COLUMNS, POINTS // tokens)))
+    return evenly(times, max(2, min(COLUMNS, POINTS // tokens)))
 
 
 def column_at(now: int, times: int, tokens: int) -> float:
@@ -231,7 +230,7 @@ def curve_at(t: float, span: tuple[float, float]) -> float:
 
 
 def _line(name: str, t: np.ndarray, value: np.ndarray, level: str) -> Series:
-    data = [[float(t[i]), float(value[i])] for i in thinned(len(t))]
+    data = [[float(t[i]), float(value[i])] for i in evenly(len(t), POINTS)]
     still = {"showSymbol": False, "animation": False}
     return Series("line", data, name, COLOURS[level], dash=DASHES[level], more=still)
 

@@ -10,7 +10,7 @@ from attomaton.lab.kit.parts import abreast, card, figures, heading, note
 from attomaton.lab.kit.player import packed
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.scan_snap import charts as draw
-from attomaton.lab.scan_snap.runs import Asked, Predicted, Rates, Result, predicted, worded
+from attomaton.lab.scan_snap.runs import Asked, Predicted, Rates, Result, named_rates, predicted
 from attomaton.lab.scan_snap.scrubber import Side
 from attomaton.scan_snap.data import SequenceClasses
 
@@ -71,7 +71,7 @@ class Column:
         self.attention = draw.attention_of(side[level], n, self.tokens)
         self.t, self.span, self.most = run.t, scales.span, scales.attention
         several = f", median of {len(run.z)} runs" if len(run.z) > 1 else ""
-        self.title.set_text(named(rates))
+        self.title.set_text(named_rates(rates))
         self.heat.title.set_text(f"Attention of class {n}, {level}{several}")
         self.heat.show(draw.heat(self.attention, run.t, self.tokens, scales.attention))
         self.bars.title.set_text(f"Attention at t = {draw.moment(run.t[now])}")
@@ -121,7 +121,7 @@ def show_numbers(asked: Asked, sides: Sequence[Mapping[str, Result]]) -> None:
         for rates, side in zip(asked.rates, sides, strict=True):
             times = predicted(classes, rates)
             if len(sides) > 1:
-                note(named(rates))
+                note(named_rates(rates))
             _figures(times, side)
             for level, result in side.items():
                 rows += _rows(rates, level, result, times.transition)
@@ -138,11 +138,6 @@ def show_numbers(asked: Asked, sides: Sequence[Mapping[str, Result]]) -> None:
         )
         with abreast():
             _conditions(classes, asked.rates)
-
-
-def named(rates: Rates) -> str:
-    """A pair of learning rates, in words."""
-    return f"η_Y = {worded(rates[0])}, η_Z = {worded(rates[1])}"
 
 
 def _figures(times: Predicted, side: Mapping[str, Result]) -> None:
@@ -177,7 +172,7 @@ def _rows(rates: Rates, level: str, result: Result, time: float) -> list[list[ob
         status = run.status[phases.run]
         knee = phases.knee if isfinite(phases.knee) else "–"
         ends = [knee, phases.entropy, float(on_common[phases.run]), phases.scanned]
-        rows.append([named(rates), level, phases.run, status, *snap, *ends])
+        rows.append([named_rates(rates), level, phases.run, status, *snap, *ends])
     return rows
 
 

@@ -131,10 +131,9 @@ class Asked:
         """The same question on the command line, a line for each pair of rates."""
         used = [(k, v) for k, v in self.options if self.uses(k)]
         more = [word for k, v in used for word in (FLAGS.get(k, f"--{k}"), worded(v))]
-        name = self.classes if self.own is None else self.own.words[-1]
-        before = (
-            [] if self.own is None or len(self.own.words) == 1 else [shlex.join(self.own.words)]
-        )
+        own = () if self.own is None else self.own.words
+        name = own[-1] if own else self.classes
+        before = [shlex.join(own)] if len(own) > 1 else []
         return "\n".join(before + [
             shlex.join(
                 ["attomaton", "dynamics", name, "--level", ",".join(self.levels),
@@ -172,6 +171,11 @@ def worded(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
+def named_rates(rates: Rates) -> str:
+    """A pair of learning rates, in words."""
+    return f"η_Y = {worded(rates[0])}, η_Z = {worded(rates[1])}"
+
+
 def read_asked(settings: Mapping[str, str]) -> Asked:
     """The question of an address; what is no number there counts as not said.
 
@@ -181,14 +185,10 @@ def read_asked(settings: Mapping[str, str]) -> Asked:
     """
     said = dict.fromkeys(settings.get("levels", ",".join(FIRST)).split(","))
     levels = [level for level in ORDER if level in said] + [x for x in said if x and x not in ORDER]
-    rates = [(_rate(settings, "eta_y"), _rate(settings, "eta_z"))]
+    y, z = _rate(settings, "eta_y"), _rate(settings, "eta_z")
+    rates = [(y, z)]
     if beside(settings):
-        rates.append(
-            (
-                _rate(settings, "beside_eta_y", rates[0][0]),
-                _rate(settings, "beside_eta_z", rates[0][1]),
-            )
-        )
+        rates.append((_rate(settings, "beside_eta_y", y), _rate(settings, "beside_eta_z", z)))
     found = {"until": UNTIL} | {
         k: v for k in KINDS if (v := _value(settings.get(k), KINDS[k])) is not None
     }
@@ -245,18 +245,11 @@ def own_classes(lab: Lab, item: Item, asked: str) -> Own | None:
     data = folder if is_folder(folder, "model") else item.path
     reading = item.reading if data == item.path else AS_NAMED
     found = OBSERVED.of(lab).found(item.id, lambda: named(item, data_classes, data, reading))
-    words = (
-        "attomaton",
-        "data",
-        "classes",
-        str(data.resolve()),
-        *reading.words,
-        "-o",
-        "classes.toml",
-    )
+    place = str(data.resolve())
+    words = ("attomaton", "data", "classes", place, *reading.words, "-o", "classes.toml")
     code = (
         "from attomaton.corpus.reading import Reading\nfrom attomaton.jobs.classes import data_classes\n\n"
-        f"classes = data_classes({str(data.resolve())!r}, {reading!r}).classes"
+        f"classes = data_classes({place!r}, {reading!r}).classes"
     )
     return Own(item.id, found.classes, found.said, words, code)
 
@@ -330,9 +323,7 @@ def compute(lab: Lab, asked: Asked) -> Job[Waiting]:
         for done, (level, rates) in enumerate(wanted):
             if job.about.pages < 1:
                 return
-            job.progress(
-                done, len(wanted), f"{level}, η_Y = {worded(rates[0])}, η_Z = {worded(rates[1])}"
-            )
+            job.progress(done, len(wanted), f"{level}, {named_rates(rates)}")
             key = asked.key(level, rates)
             if kept.get(key) is None:
                 run = run_level(level, classes, *rates, **asked.of(level))

@@ -10,25 +10,13 @@ from nicegui.events import GenericEventArguments
 
 from attomaton.lab.jobs import DONE, RUNNING, STOPPED, Job
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, button, card, note
+from attomaton.lab.kit.parts import abreast, button, card, dense, note
 from attomaton.lab.scan_snap import charts as draw
-from attomaton.lab.scan_snap import panels
-from attomaton.lab.scan_snap.runs import (
-    DATA,
-    RUN,
-    SEEN_FIRST,
-    Result,
-    Waiting,
-    compute,
-    found,
-    own_classes,
-    read_asked,
-    run_settings,
-    stored,
-)
+from attomaton.lab.scan_snap import panels, runs
+from attomaton.lab.scan_snap.runs import DATA, RUN, SEEN_FIRST, Result, Waiting
 from attomaton.lab.scan_snap.scrubber import Recorded, Scrubber, stops
 from attomaton.lab.scan_snap.settings import Settings
-from attomaton.lab.view import Screen, View, in_thread
+from attomaton.lab.view import Screen, View, in_thread, whole
 from attomaton.scan_snap.data import SequenceClasses
 
 PAUSE = 0.3  # seconds after the last change of a setting before it is computed
@@ -50,8 +38,8 @@ class ScanSnapPage(Page):
         super().__init__(view)
         if "classes" not in view.settings:
             # A run of `attomaton dynamics` that is open gives the settings of a bare address.
-            view.settings = {**(run_settings(view.item) or SEEN_FIRST), **view.settings}
-        self.asked = read_asked(view.settings)
+            view.settings = {**(runs.run_settings(view.item) or SEEN_FIRST), **view.settings}
+        self.asked = runs.read_asked(view.settings)
         self.job: Job[Waiting] | None = None
         self.changes: dict[str, str | None] = {}
         self.timers: dict[Callable[[], Any], ui.timer] = {}
@@ -76,22 +64,25 @@ class ScanSnapPage(Page):
 
     def _offered(self) -> dict[str, str]:
         """Classes of what is open, beside the families."""
-        item, found = self.view.item, {}
+        item, offered = self.view.item, {}
         if item.home == "/":
-            found[DATA] = f"labels of {item.title}"
-        if run_settings(item).get("classes") == RUN:
-            found[RUN] = f"classes of {item.title}"
-        return found
+            offered[DATA] = f"labels of {item.title}"
+        if runs.run_settings(item).get("classes") == RUN:
+            offered[RUN] = f"classes of {item.title}"
+        return offered
 
     async def _ask(self) -> None:
         """Read the question of the address, with classes of what is open, and show the answer."""
-        self.asked, asked = read_asked(self.view.settings), self.view.settings.get("classes", "")
+        self.asked, asked = (
+            runs.read_asked(self.view.settings),
+            self.view.settings.get("classes", ""),
+        )
         self.status.clear()
         with self.status, self.view.checked():
             if asked in (DATA, RUN):
-                own = await in_thread(own_classes, self.view.lab, self.view.item, asked)
+                own = await in_thread(runs.own_classes, self.view.lab, self.view.item, asked)
                 self.asked = replace(self.asked, own=own)
-            await in_thread(stored, self.view.lab, self.view.item, self.asked)
+            await in_thread(runs.stored, self.view.lab, self.view.item, self.asked)
             self.settings.follow(self.asked)
             self.compute()
 
@@ -125,7 +116,7 @@ class ScanSnapPage(Page):
         with self.status, self.view.checked():
             self._draw()
             if self.drawn < len(self.asked.levels) or not self.asked.levels:
-                self.job = compute(self.view.lab, self.asked)
+                self.job = runs.compute(self.view.lab, self.asked)
                 self.view.watch(self.job, self._ended, self._looked)
                 return
         if not self.drawn:
@@ -157,7 +148,7 @@ class ScanSnapPage(Page):
     def _draw(self) -> None:
         """Draw the levels that are there; as long as there is none, what was drawn before stays."""
         self.view.says(self.asked.command(), self.asked.python())
-        sides = found(self.view.lab, self.asked)
+        sides = runs.found(self.view.lab, self.asked)
         if not sides[0]:
             return
         if len(self.columns) != len(sides):
@@ -166,10 +157,10 @@ class ScanSnapPage(Page):
         asked = self.view.get("shown", "limit")
         self.shown = asked if asked in sides[0] else list(sides[0])[-1]
         run = sides[0][self.shown].run
-        self.n = _whole(self.view.get("class"), 0, run.classes.K - 1)
+        self.n = whole(self.view.get("class"), 0, run.classes.K - 1)
         self._follow(run.classes)
         last = len(run.t) - 1
-        now = _whole(self.view.get("t"), last, last)
+        now = whole(self.view.get("t"), last, last)
         records = stops(last + 1, len(draw.tokens_of(run.classes, self.n).at))
         start = min(range(len(records)), key=lambda i: abs(records[i] - now))
         scales = draw.scales_of(sides, self.shown, self.n)
@@ -190,11 +181,9 @@ class ScanSnapPage(Page):
     def _scrubber(self) -> None:
         with abreast():
             self.scrubber = Scrubber()
-            self.of_class = ui.select({}, label="class")
-            self.of_level = ui.select([], label="attention on level")
+            self.of_class = dense(ui.select({}, label="class"), "choose")
+            self.of_level = dense(ui.select([], label="attention on level"), "choose")
         self.thinned = note()
-        for field in (self.of_class, self.of_level):
-            field.props("dense outlined options-dense").classes("choose")
         self.scrubber.on("settle", self._settle)
         self.of_class.on_value_change(lambda e: self._choose("class", self.n, e.value))
         self.of_level.on_value_change(lambda e: self._choose("shown", self.shown, e.value))
@@ -238,15 +227,6 @@ class ScanSnapPage(Page):
             self.view.put(t=now)
             for column in self.columns:
                 column.settle(now)
-
-
-def _whole(text: str, otherwise: int, most: int) -> int:
-    """A whole number of an address between 0 and `most`.
-
-    >>> _whole("3", 0, 9), _whole("30", 0, 9), _whole("-3", 5, 9), _whole("x", 5, 9)
-    (3, 9, 5, 5)
-    """
-    return min(int(text[:9]), most) if text.isascii() and text.isdigit() else otherwise
 
 
 SCREEN = Screen(

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from attomaton.disk.formats import plain
-from attomaton.lab.kit.charts import POINTS, thinned
+from attomaton.lab.kit.charts import POINTS
 from attomaton.lab.kit.player import Player
+from attomaton.report.words import evenly
 
 BYTES = 2_000_000  # of the attention of one side
 
@@ -55,4 +56,4 @@ def stops(times: int, tokens: int) -> list[int]:
     >>> len(stops(201, 200)), len(stops(10_000, 10)), len(stops(10_000, 1000))
     (201, 2000, 500)
     """
-    return thinned(times, max(2, min(POINTS, BYTES // (4 * tokens))))
+    return evenly(times, max(2, min(POINTS, BYTES // (4 * tokens))))

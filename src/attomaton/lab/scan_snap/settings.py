@@ -5,7 +5,7 @@ from math import isfinite, log10
 
 from nicegui import ui
 
-from attomaton.lab.kit.parts import abreast, card
+from attomaton.lab.kit.parts import abreast, card, dense
 from attomaton.lab.scan_snap.runs import KINDS, ORDER, Asked, Option, worded
 from attomaton.scan_snap.experiment.train import OPTIMIZERS, STARTS
 from attomaton.scan_snap.families import FAMILIES
@@ -70,8 +70,7 @@ class Settings:
         known = {**self.own, **{name: name for name in FAMILIES}}
         known.setdefault(asked.classes, asked.classes)
         with abreast():
-            family = ui.select(known, label="classes", value=asked.classes).classes("choose")
-            family.props("dense outlined options-dense")
+            family = dense(ui.select(known, label="classes", value=asked.classes), "choose")
             family.on_value_change(
                 lambda e: self.change(classes=e.value, **{"class": None, "t": None})
             )

@@ -1,8 +1,9 @@
 """The figures of the story: what each step computes from the example, and how it is drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +12,17 @@ from attomaton.claims.measure import measure, yardstick
 from attomaton.corpus.example import example_samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.jobs import Job
-from attomaton.lab.kit.charts import ROW, Axis, Legend, Margins, Mark, Picture, Series, names_down
+from attomaton.lab.kit.charts import (
+    COLOURS,
+    ROW,
+    Axis,
+    Legend,
+    Margins,
+    Mark,
+    Picture,
+    Series,
+    names_down,
+)
 from attomaton.lab.kit.contexts import visible
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
@@ -91,9 +102,6 @@ class Cafe:
         )
 
 
-LINE = {"showSymbol": False}
-
-
 def bars(shares: dict[Label, float], note: str = "") -> Picture:
     """Shares of tokens as bars."""
     names = [visible(x) for x in shares]
@@ -117,20 +125,8 @@ def courses(found: Trained) -> Picture:
         x=Axis("step", log=True),
         y=Axis(log=True),
         series=[
-            Series(
-                "line",
-                list(zip(found.step, found.loss, strict=True)),
-                "loss over L*",
-                "$blue",
-                more=LINE,
-            ),
-            Series(
-                "line",
-                list(zip(found.step, away, strict=True)),
-                "1 − cosine",
-                "$vermilion",
-                more=LINE,
-            ),
+            _line(found.step, found.loss, "loss over L*", "$blue"),
+            _line(found.step, away, "1 − cosine", "$vermilion"),
         ],
         header=["step", "loss over L*", "cosine"],
         rows=list(zip(found.step, found.loss, found.cosine, strict=True)),
@@ -149,16 +145,8 @@ def scan(run: Dynamics) -> Picture:
         x=Axis("time t", log=True),
         y=Axis("attention", low=0, high=1, gap=34),
         series=[
-            Series(
-                "line",
-                _points(t[keep], run.attention[0, keep, n, x]),
-                classes.names[x],
-                colour,
-                more=LINE,
-            )
-            for x, colour in zip(
-                tokens, ("$blue", "$vermilion", "$green", "$purple", "$orange"), strict=False
-            )
+            _line(t[keep], run.attention[0, keep, n, x], classes.names[x], colour)
+            for x, colour in zip(tokens, COLOURS[:5], strict=False)
         ],
         header=["t", *(classes.names[x] for x in tokens)],
         rows=[
@@ -179,9 +167,9 @@ def snap(run: Dynamics) -> Picture:
         x=Axis("time t", log=True),
         y=Axis("entropy of attention", low=0, gap=34),
         series=[
-            Series("line", _points(t[keep], s[keep]), f"decoder learns at {rate:g}", colour,
-                   marks=[Mark("at the start", y=float(s[0]))] if not r else (), more=LINE)
-            for r, (rate, s, colour) in enumerate(zip(RATES, spread, ("$blue", "$vermilion"), strict=True))
+            _line(t[keep], s[keep], f"decoder learns at {rate:g}", colour,
+                  marks=[Mark("at the start", y=float(s[0]))] if not r else ())
+            for r, (rate, s, colour) in enumerate(zip(RATES, spread, COLOURS, strict=False))
         ],
         header=["t", *(f"entropy at {rate:g}" for rate in RATES)],
         rows=[[float(t[i]), *(float(s[i]) for s in spread)] for i in np.flatnonzero(keep)],
@@ -190,8 +178,9 @@ def snap(run: Dynamics) -> Picture:
     )  # fmt: skip
 
 
-def _points(x: Float[np.ndarray, " times"], y: Float[np.ndarray, " times"]) -> list[list[float]]:
-    return [[float(a), float(b)] for a, b in zip(x, y, strict=True)]
+def _line(x: Iterable[float], y: Iterable[float], name: str, colour: str, **more: Any) -> Series:
+    data = [[float(a), float(b)] for a, b in zip(x, y, strict=True)]
+    return Series("line", data, name, colour, more={"showSymbol": False}, **more)
 
 
 def _entropy(attention: Float[np.ndarray, "times classes tokens"]) -> Float[np.ndarray, " times"]:

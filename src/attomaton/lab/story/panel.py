@@ -200,31 +200,23 @@ class Story:
 
     async def hard(self) -> None:
         """Attention as the weights grow."""
-        await self._slide(
-            ASKED, RADII, lambda r: f"weights {r:g} beyond their soft part", by_radius=True
-        )
+        shares = partial(self.cafe.attention, ASKED)
+        await self._slide(RADII, shares, lambda r: f"weights {r:g} beyond their soft part")
 
     async def soft(self) -> None:
         """Attention among tied tokens, as one of them comes more often."""
         await self._slide(
-            TIED,
             (1.0, 2.0, 3.0, 4.0, 5.0),
+            lambda n: self.cafe.attention((*["bill"] * (int(n) - 1), *TIED)),
             lambda n: f"{n:g} × bill in the context",
-            by_radius=False,
         )
 
     async def _slide(
         self,
-        context: tuple[Label, ...],
         values: tuple[float, ...],
+        shares: Callable[[float], dict[Label, float]],
         said: Callable[[float], str],
-        by_radius: bool,
     ) -> None:
-        def shares(value: float) -> dict[Label, float]:
-            if by_radius:
-                return self.cafe.attention(context, value)
-            return self.cafe.attention((*["bill"] * (int(value) - 1), *context))
-
         pictures = await in_thread(lambda: [bars(shares(v)) for v in values])
         label = note(said(values[0])).props('role="status"')
         slider = ui.slider(min=0, max=len(values) - 1, value=0, step=1)

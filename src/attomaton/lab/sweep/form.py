@@ -7,10 +7,9 @@ from typing import Any
 from nicegui import ui
 
 from attomaton.errors import AttomatonError, UsageError
-from attomaton.folders.sweep import Piece, cells_of, parse_grid, pieces_of
+from attomaton.folders.sweep import Grid, Piece, cells_of, parse_grid, pieces_of
 from attomaton.jobs.sweep import memory_needed
-from attomaton.lab.kit.parts import abreast, button, card, note, place
-from attomaton.lab.sweep.runs import Asked
+from attomaton.lab.kit.parts import abreast, button, card, dense, note, place
 from attomaton.lab.view import View
 from attomaton.scan_snap.families import FAMILIES, family
 from attomaton.scan_snap.levels import settings_of
@@ -39,10 +38,9 @@ class Form:
                 self.families = ui.select(
                     list(FAMILIES), value=names or [FAMILY], multiple=True, label="classes"
                 )
-                self.families.props("dense outlined options-dense use-chips").classes("families")
+                dense(self.families, "families").props("use-chips")
                 known = level if level in LEVELS else LEVEL
-                self.level = ui.select(list(LEVELS), value=known, label="level")
-                self.level.props("dense outlined options-dense").classes("setting")
+                self.level = dense(ui.select(list(LEVELS), value=known, label="level"), "setting")
             self.grid = ui.textarea(
                 "settings, one on each line", value=view.get("grid", GRID)[:4000]
             )
@@ -55,7 +53,7 @@ class Form:
             field.on_value_change(self._put)
         self._say_plan()
 
-    def asked(self) -> Asked:
+    def asked(self) -> Grid:
         """The sweep, or the error the command line would give; never the name of a file."""
         names = list(self.families.value or [])
         if not names:
@@ -68,7 +66,7 @@ class Form:
             raise UsageError(
                 f"{cells:,} cells are too many for the page: at most {MOST_CELLS:,}; use `attomaton sweep`."
             )
-        asked = Asked(grid, names, self.level.value)
+        asked = Grid(grid, names, self.level.value)
         _check_size(pieces_of(cells_of(grid, names, asked.level), asked.level))
         return asked
 

@@ -91,11 +91,8 @@ def drawn(sweep: Sweep, axes: Axes, chosen: int | None) -> Picture:
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     high = high if high > low else low + max(abs(low), 1.0) * 1e-9
     names = list(settings)
-    scale = {
-        "show": len(set(values)) > 1, "calculable": True, "orient": "horizontal", "left": "center", "bottom": 0,
-        "precision": min(max(2 - floor(log10(high - low)), 0), 15), "itemHeight": 180, "itemWidth": 14,
-        "text": ["high", "low"],
-    }  # fmt: skip
+    digits = min(max(2 - floor(log10(high - low)), 0), 15)
+    scale = {"show": len(set(values)) > 1, "calculable": True, "precision": digits}
     frame = {"emphasis": {"itemStyle": {"borderColor": "$ink", "borderWidth": 2}}}
     squares = []
     for place, cell in shown.items():
@@ -121,7 +118,7 @@ def drawn(sweep: Sweep, axes: Axes, chosen: int | None) -> Picture:
         ],
         note=_note(sweep, axes, places, means, len(shown)),
         margins=Margins(16, 16, 34, 92, labels=True),
-        shades=Shades(low, high, more=scale),
+        shades=Shades(low, high, ["high", "low"], more=scale | {"itemHeight": 180}),
         hover={"formatter": "{b}"},
         more={"animation": False},
     )

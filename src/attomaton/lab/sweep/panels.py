@@ -7,11 +7,11 @@ from nicegui import ui
 
 from attomaton.folders.sweep import MEASURED, Sweep, cell_means
 from attomaton.lab.kit.charts import Chart, Point
-from attomaton.lab.kit.parts import abreast, button, card, chip, heading, note, place
+from attomaton.lab.kit.parts import abreast, button, card, chip, dense, heading, note, place
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.sweep.map import NAMES, cells_on, drawn, read_axes, settings_of, spread
 from attomaton.lab.sweep.runs import WORK, sweep_code
-from attomaton.lab.view import View
+from attomaton.lab.view import View, whole
 
 
 class Panels:
@@ -21,9 +21,8 @@ class Panels:
         self, view: View, sweep: Sweep, resume: Callable[[], Any], changed: Callable[[], Any]
     ):
         self.view, self.sweep, self._resume, self._changed = view, sweep, resume, changed
-        asked = view.get("cell")
-        named = asked.isdecimal() and int(asked[:9]) < len(sweep.cells)
-        self.chosen = int(asked) if named else None
+        asked = whole(view.get("cell"), -1, len(sweep.cells))
+        self.chosen = asked if 0 <= asked < len(sweep.cells) else None
         self.about_place, self.controls = place(), abreast()
         with ui.element("div").classes("side"):
             rows = max(len(v) for v in settings_of(sweep).values())
@@ -70,8 +69,7 @@ class Panels:
         self, name: str, options: Sequence[str] | Mapping[str, str], value: str, label: str
     ) -> None:
         given = dict(options) if isinstance(options, Mapping) else list(options)
-        chosen = ui.select(given, value=value, label=label).props("dense outlined options-dense")
-        chosen.classes(f"setting setting-{name}")
+        chosen = dense(ui.select(given, value=value, label=label), f"setting setting-{name}")
         chosen.on_value_change(lambda e: self._set(name, e.value))
 
     def _set(self, name: str, value: str) -> None:

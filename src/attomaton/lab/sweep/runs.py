@@ -4,24 +4,14 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from attomaton.disk.provenance import run_folder
-from attomaton.folders.sweep import Sweep, grid_words
+from attomaton.folders.sweep import Grid, Sweep, grid_words
 from attomaton.jobs.sweep import sweep_run
 from attomaton.lab.jobs import Job
 from attomaton.lab.kit.work import Work
 from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import folder_id
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A sweep the form describes."""
-
-    grid: dict[str, list[Any]]
-    classes: list[str]
-    level: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +26,7 @@ class Going:
 WORK = Work[Going]("sweep")
 
 
-def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job[Going]:
+def launch(lab: Lab, asked: Grid | Sweep, out: Path | None = None) -> Job[Going]:
     """Do a sweep in a new folder of the workspace, or continue the one in `out`."""
     config = {"grid": asked.grid, "classes": asked.classes, "level": asked.level}
     place = out or run_folder("sweep", config, lab.shelf.workspace.resolve() / "runs")
@@ -55,7 +45,7 @@ def launch(lab: Lab, asked: Asked | Sweep, out: Path | None = None) -> Job[Going
     return WORK.start(lab, "Sweep", work, Going(folder_id(place), place.name, Event()))
 
 
-def sweep_code(out: Path, asked: Asked | Sweep, value: str = "entropy") -> tuple[str, str]:
+def sweep_code(out: Path, asked: Grid | Sweep, value: str = "entropy") -> tuple[str, str]:
     """The command and the Python code of a sweep."""
     grid, classes, level = asked.grid, asked.classes, asked.level
     words = ["attomaton", "sweep", ",".join(classes), *grid_words(grid)]

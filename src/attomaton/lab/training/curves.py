@@ -7,6 +7,7 @@ import numpy as np
 
 from attomaton.lab.kit.charts import (
     COLOURS,
+    POINTS,
     Axis,
     Chart,
     Legend,
@@ -15,7 +16,8 @@ from attomaton.lab.kit.charts import (
     Picture,
     Series,
     Word,
-    thinned,
+    drawable,
+    steps_axis,
 )
 from attomaton.lab.training.runs import Setting
 from attomaton.mechanics.experiment.arguments import limit_norm
@@ -23,6 +25,7 @@ from attomaton.mechanics.experiment.course import Arrays
 from attomaton.mechanics.theory.norms import norm_key
 from attomaton.report.figures.training import LOWEST, growth_line
 from attomaton.report.text.training import norm_text
+from attomaton.report.words import evenly
 
 SEEDS = 20  # lines of one run in one chart
 
@@ -130,13 +133,7 @@ def drawn(name: str, runs: Sequence[Shown], linear: bool) -> Picture:
     several = len(series) > 1
     bars = {"show": several, "icon": "rect", "itemWidth": 18, "itemHeight": 3}
     return Picture(
-        x=Axis(
-            "step",
-            log=not linear,
-            low="dataMin",
-            high="dataMax",
-            more={"axisLine": {"onZero": False}},
-        ),
+        x=steps_axis(linear),
         y=up,
         series=series,
         header=["run", "record", "seed", "step", "value"],
@@ -153,12 +150,12 @@ def drawn(name: str, runs: Sequence[Shown], linear: bool) -> Picture:
 def _lines(name: str, run: Shown, place: int, runs: int, linear: bool, log: bool) -> list[Series]:
     """One line for each seed; where two runs are shown, colour and dashes say which; a second record is dotted."""
     steps = run.records["steps"]
-    at = [i for i in thinned(len(steps)) if linear or steps[i] > 0]
+    at = [i for i in evenly(len(steps), POINTS) if linear or steps[i] > 0]
     symbol = "circle" if len(at) < 2 else "none"
     return [
         Series(
             "line",
-            [[int(steps[i]), _point(row[i], log)] for i in at],
+            [[int(steps[i]), drawable(row[i], log)] for i in at],
             ", ".join(
                 filter(None, ((f"{'AB'[place]}: " if runs > 1 else "") + f"seed {seed}", said))
             ),
@@ -180,13 +177,8 @@ def _growth(runs: Sequence[Shown]) -> list[Series]:
             continue
         x, y = growth_line(steps, run.records["norm"], run.rate)
         # Early on the line runs below 0, where no norm is: those points are left out.
-        data = [[float(x[i]), _point(y[i], log=True)] for i in thinned(len(x))]
+        data = [[float(x[i]), drawable(y[i], log=True)] for i in evenly(len(x), POINTS)]
         name = f"{'' if len(runs) == 1 else 'AB'[place] + ', '}theory: slope ‖W_svm‖ log τ"
         style = {"symbol": "none"}
         lines.append(Series("line", data, name, "$ink", dash=[7, 5], width=1.5, more=style))
     return lines
-
-
-def _point(value: float, log: bool) -> float | None:
-    """A value as the axis can show it: rounding puts some gaps at or below 0, which has no logarithm."""
-    return None if not np.isfinite(value) or (log and value <= 0) else float(value)

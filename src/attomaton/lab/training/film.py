@@ -18,7 +18,6 @@ from attomaton.folders.model import ModelFolder
 from attomaton.folders.run import Kept, kept_of, read_snapshots
 from attomaton.jobs.train import limit_to_reach
 from attomaton.lab.graph.data import TokenGraph
-from attomaton.lab.kit.charts import thinned
 from attomaton.lab.kit.player import packed
 from attomaton.lab.training.runs import TrainingRun, asked_for
 from attomaton.mechanics.experiment.snapshots import Snapshots
@@ -26,6 +25,7 @@ from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import ragged_softmax, row_pointer
 from attomaton.report.graphs import readable
+from attomaton.report.words import evenly
 
 NODES, EDGES = 14, 40  # of the graph that is drawn
 CONTEXTS = 24  # whose attention is drawn
@@ -254,9 +254,9 @@ def _picture(
 ) -> tuple[tuple[Token, ...], tuple[Edge, ...]]:
     """Tokens, and the heaviest edges between those that are drawn: of ties one for both directions."""
     net = graph.net
-    some = np.flatnonzero(np.isin(net.source, drawn) & np.isin(net.target, drawn))
+    some = net.between(drawn, np.arange(len(net.weight)))
     found: dict[tuple[int, int], Edge] = {}
-    for e in some[np.argsort(-net.weight[some], kind="stable")].tolist():
+    for e in net.heaviest(some).tolist():
         a, b = int(net.source[e]), int(net.target[e])
         tied = bool(net.component[a] == net.component[b])
         a, b = (min(a, b), max(a, b)) if tied else (a, b)
@@ -274,7 +274,7 @@ def _curve(records: Mapping[str, np.ndarray], name: str, end: float | None) -> C
     """One record of all seeds, thinned."""
     if name not in records:
         return Curve((), (), end)
-    at = thinned(len(records["steps"]), POINTS)
+    at = evenly(len(records["steps"]), POINTS)
     values = tuple(
         tuple(float(row[i]) if np.isfinite(row[i]) else None for i in at) for row in records[name]
     )

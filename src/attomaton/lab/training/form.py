@@ -9,28 +9,16 @@ from attomaton.errors import UsageError, one_of
 from attomaton.lab.kit.parts import abreast, button, card, note, place
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
-from attomaton.mechanics.experiment.arguments import (
-    HEADS,
-    INITS,
-    LOSSES,
-    OPTIMIZERS,
-    SCHEDULES,
-    Settings,
-    check_options,
-    factor_scale,
-    learning_rate,
-    loss_floors,
-    own_options,
-    step_sizes,
-)
+from attomaton.mechanics.experiment import arguments
+from attomaton.mechanics.experiment.arguments import Settings
 
 CHOICES = {
-    "optimizer": OPTIMIZERS,
-    "init": INITS,
-    "head": HEADS,
-    "loss": LOSSES,
+    "optimizer": arguments.OPTIMIZERS,
+    "init": arguments.INITS,
+    "head": arguments.HEADS,
+    "loss": arguments.LOSSES,
     "every": ("log", "even"),
-    "schedule": SCHEDULES,
+    "schedule": arguments.SCHEDULES,
 }
 OPEN = ("optimizer",)  # others than those of the list may be typed: mirror:p with any p
 # As Python and the command line have them, but for the records: the page draws steps on a log axis.
@@ -93,19 +81,19 @@ class Form:
         batch_size = _whole("batch_size", said["batch_size"])
         seed = _whole("seed", said["seed"]) or 0
         lr = _number("lr", said["lr"])
-        check_options(
+        arguments.check_options(
             optimizer=said["optimizer"], head=said["head"], loss=said["loss"], steps=steps,
             seeds=seeds, seed=seed, batch_size=batch_size, schedule=said["schedule"],
         )  # fmt: skip
         own: dict[str, Any] = {
             name: _number(name, said[name]) for name in ("eps", "beta1", "beta2")
         }
-        own_options(said["optimizer"], **own)
+        arguments.own_options(said["optimizer"], **own)
         rank = _whole("factorised", said["factorised"])
-        factor_scale(said["optimizer"], rank, None, said["init"])
-        rate = learning_rate(said["optimizer"], lr)
-        step_sizes(1.0 if rate is None else rate, 1)
-        loss_floors(0.0 if said["loss"] == "log" else None, said["optimizer"], 1)
+        arguments.factor_scale(said["optimizer"], rank, None, said["init"])
+        rate = arguments.learning_rate(said["optimizer"], lr)
+        arguments.step_sizes(1.0 if rate is None else rate, 1)
+        arguments.loss_floors(0.0 if said["loss"] == "log" else None, said["optimizer"], 1)
         for name, count, most in (("steps", steps, MOST_STEPS), ("seeds", seeds, MOST_SEEDS)):
             if count > most:
                 raise UsageError(

@@ -8,9 +8,10 @@ from nicegui import ui
 from attomaton.disk.storage import is_folder
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import Job
+from attomaton.lab.kit.charts import AXES
 from attomaton.lab.kit.fields import toggle
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, button, card, chip, heading, note, place
+from attomaton.lab.kit.parts import abreast, button, card, chip, dense, heading, note, place
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.kit.work import on_change, watch_in
 from attomaton.lab.opened import Opened
@@ -33,7 +34,6 @@ from attomaton.lab.training.watch import Watch
 from attomaton.lab.view import Screen, View, in_thread
 from attomaton.report.text.training import limit_words
 
-AXES = {"log": "log steps", "linear": "linear steps"}
 COSINES = {"whole": "cosine of W", "outside": "of W outside S_fin"}
 
 
@@ -185,10 +185,9 @@ class TrainingPage(Page):
     def _beside(self) -> None:
         others = {r.id: r.title for r in self.runs if self.run is None or r.id != self.run.id}
         choice = self.beside.id if self.beside is not None and self.beside.id in others else None
-        picker = ui.select(
-            {"": "no other run", **others}, value=choice or "", label="compare with B"
-        )
-        picker.props("dense outlined options-dense").classes("beside")
+        offered = {"": "no other run", **others}
+        picker = ui.select(offered, value=choice or "", label="compare with B")
+        dense(picker, "beside")
 
         def chosen(id: str) -> None:
             with self.view.checked(self.wrong):

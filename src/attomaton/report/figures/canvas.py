@@ -1,4 +1,4 @@
-"""The drawing board: our matplotlib style, colours, widths of words, and figures as files."""
+"""The drawing board: our matplotlib style, widths of words, and figures as files."""
 
 import io
 import threading
@@ -12,22 +12,12 @@ from typing import Any
 from attomaton.disk.formats import write_text
 from attomaton.disk.storage import check_file, write_whole
 from attomaton.errors import UsageError, cut
+from attomaton.report.figures.colours import GREY
 from attomaton.report.graphs import Label, Real, readable
 
 Figure = Any  # matplotlib.figure.Figure; matplotlib is imported where it is used
-Point = tuple[float, float]
 
 FIGURES = (".svg", ".png")  # suffixes of their files
-COMPONENT_CAP = 40  # components in one priority figure
-LEVEL_CAP = 12  # components of one level, while a capped figure still has deeper levels to show
-TOKEN_CAP = 8  # tokens inside one component's box
-BAR_CAP = 16  # tokens in a prediction figure
-CURVE_CAP = 7  # curves told apart by colour and marker
-
-BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-SKY, PURPLE, BLACK, GREY, PALE = "#56B4E9", "#CC79A7", "#000000", "#595959", "#F3F5F7"
-CURVES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
-MARKERS = "osD^vPX"
 SVM, FIN, S_FIN = (
     rf"${a}_{{\mathrm{{{b}}}}}$" for a, b in (("W", "svm"), ("W", "fin"), ("S", "fin"))
 )
@@ -104,6 +94,17 @@ def _installed_fonts() -> tuple[str, ...]:
     return tuple(name for name in _FONTS if name in there)
 
 
+def new_figure(
+    title: str, width: Real, height: Real, size: Real = 12, formulas: bool = False
+) -> Figure:
+    """An empty figure under its title; dollar signs in it are those of formulas, or plain ones."""
+    from matplotlib.figure import Figure as NewFigure
+
+    figure = NewFigure(figsize=(width, height), layout="constrained", label=title)
+    figure.suptitle(title, fontsize=size, fontweight="bold", x=0.01, ha="left", parse_math=formulas)
+    return figure
+
+
 @drawn
 def to_svg(figure: Figure) -> str:
     """The figure as SVG text, the same bytes for the same figure."""
@@ -163,8 +164,3 @@ def mention(token: Label) -> str:
 def label(token: Label) -> str:
     """The same where matplotlib would read dollar signs as formulas: in legends, titles and ticks."""
     return mention(token).replace("$", r"\$")
-
-
-def times(count: int) -> str:
-    """How often, where that is more than once."""
-    return f"  ×{count}" if count > 1 else ""

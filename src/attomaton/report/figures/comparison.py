@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.claims.comparison import Comparison
-from attomaton.report.figures.canvas import BLACK, CURVES, Figure, drawn
+from attomaton.report.figures.canvas import Figure, drawn, new_figure
+from attomaton.report.figures.colours import BLACK, CURVES
 from attomaton.report.figures.training import step_axis
 
 TITLE = "when the strict priorities were learned"
@@ -15,12 +16,7 @@ STYLES = ("-", "--", "-.", ":")
 @drawn
 def comparison_figure(record: Comparison) -> Figure:
     """The share of priorities that are right and stay so, over the steps."""
-    from matplotlib.figure import Figure as NewFigure
-
-    figure = NewFigure(
-        figsize=(7.6, 3.4 + 0.1 * len(record.layers)), layout="constrained", label=TITLE
-    )
-    figure.suptitle(TITLE, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    figure = new_figure(TITLE, 7.6, 3.4 + 0.1 * len(record.layers))
     axes = figure.add_subplot()
     axes.set_title("share of strict priorities that are right from this step on")
     for i, x in enumerate(record.layers):

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from attomaton.report.figures.canvas import BLUE, GREY, ORANGE, VERMILION, Figure, drawn, put_text
+from attomaton.report.figures.canvas import Figure, drawn, new_figure, put_text
+from attomaton.report.figures.colours import BLUE, GREY, ORANGE, VERMILION
 from attomaton.report.text.coverage import TITLE, steps
 from attomaton.report.words import percent
 from attomaton.summaries.coverage import Coverage, NewContexts
@@ -11,9 +12,7 @@ from attomaton.summaries.coverage import Coverage, NewContexts
 @drawn
 def coverage_figure(found: Coverage) -> Figure:
     """Orders by evidence, new contexts by verdict (where there are some), log-odds by standard error."""
-    from matplotlib.figure import Figure as NewFigure
-
-    figure = NewFigure(figsize=(9.2, 3.4), layout="constrained", label=TITLE)
+    figure = new_figure(TITLE, 9.2, 3.4)
     axes = figure.subplots(1, 2 if found.new is None else 3)
     _bars(axes[0], steps([x.at_least for x in found.support]), [x.orders for x in found.support])
     axes[0].set(title="strict orders", xlabel="samples behind an order", ylabel="orders")
@@ -24,7 +23,6 @@ def coverage_figure(found: Coverage) -> Figure:
     )
     if found.new is not None:
         _verdicts(axes[1], found.new)
-    figure.suptitle(TITLE, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
     return figure
 
 

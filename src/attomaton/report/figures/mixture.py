@@ -3,18 +3,16 @@
 from typing import Any
 
 from attomaton.mechanics.theory.mixture import Mixed, Survival
-from attomaton.report.figures.canvas import BLUE, VERMILION, Figure, drawn, mention, put_text
+from attomaton.report.figures.canvas import Figure, drawn, mention, new_figure, put_text
+from attomaton.report.figures.colours import BLUE, VERMILION
 
 
 @drawn
 def mixture_figure(m: Mixed) -> Figure:
     """The last tokens with the most orders that turn, for A and for B."""
-    from matplotlib.figure import Figure as NewFigure
-
     rows = max(len(m.a.orders.by_last), len(m.b.orders.by_last), 1)
     title = "Strict orders that survive in A + B, and those that turn into ties"
-    figure = NewFigure(figsize=(9.2, 1.6 + 0.3 * rows), layout="constrained", label=title)
-    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    figure = new_figure(title, 9.2, 1.6 + 0.3 * rows)
     for axes, name, corpus in zip(figure.subplots(1, 2), "AB", (m.a, m.b), strict=True):
         _draw(axes, name, corpus.orders)
     return figure

@@ -6,20 +6,17 @@ from typing import Any
 import numpy as np
 
 from attomaton.errors import UsageError
-from attomaton.report.figures.canvas import BLACK, CURVES, MARKERS, Figure, drawn
+from attomaton.report.figures.canvas import Figure, drawn, new_figure
+from attomaton.report.figures.colours import BLACK, CURVES, MARKERS
 from attomaton.results import Panel
 
 
 @drawn
 def panels_figure(title: str, panels: Sequence[Panel], columns: int = 3) -> Figure:
     """The panels side by side under one title, `columns` to a row."""
-    from matplotlib.figure import Figure as NewFigure
-
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    size = (3.5 * columns + 0.6, 2.9 * rows + 0.6)
-    figure = NewFigure(figsize=size, layout="constrained", label=title)
-    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    figure = new_figure(title, 3.5 * columns + 0.6, 2.9 * rows + 0.6, formulas=True)
     for i, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, i + 1)
         axes.set_gid(f"panel-{i}")

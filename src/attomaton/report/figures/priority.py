@@ -10,27 +10,15 @@ import numpy as np
 
 from attomaton.errors import cut
 from attomaton.mechanics.theory.view import GraphView
-from attomaton.report.figures.canvas import (
-    BLACK,
-    BLUE,
-    COMPONENT_CAP,
-    GREY,
-    LEVEL_CAP,
-    PALE,
-    SKY,
-    TOKEN_CAP,
-    Figure,
-    Point,
-    Real,
-    drawn,
-    mention,
-    put_text,
-    text_width,
-)
-from attomaton.report.graphs import is_active, readable
-from attomaton.report.layout import Layout, Spacing, place_blocks
+from attomaton.report.figures.canvas import Figure, drawn, mention, put_text, text_width
+from attomaton.report.figures.colours import BLACK, BLUE, GREY, PALE, SKY
+from attomaton.report.graphs import Real, is_active, readable
+from attomaton.report.layout import Layout, Point, Spacing, place_blocks
 from attomaton.report.words import percent, signed
 
+COMPONENT_CAP = 40  # components in one figure
+LEVEL_CAP = 12  # components of one level, while a capped figure still has deeper levels to show
+TOKEN_CAP = 8  # tokens inside one component's box
 # All lengths are inches, and data coordinates are inches too.
 _SPACING = Spacing(
     gap=0.22,

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.probe.records import Probe
-from attomaton.report.figures.canvas import BLUE, GREY, Figure, drawn, put_text
+from attomaton.report.figures.canvas import Figure, drawn, new_figure, put_text
+from attomaton.report.figures.colours import BLUE, GREY
 from attomaton.report.text.probe import KINDS, TITLE
 
 MAPS = (
@@ -28,8 +29,6 @@ NUMBERED = 64  # heads up to which every cell says its number
 @drawn
 def probe_figure(found: Probe) -> Figure:
     """One map for each measure of heads; beside them, where orders were asked about, agreement and controls."""
-    from matplotlib.figure import Figure as NewFigure
-
     maps = [
         (name, title)
         for name, title in MAPS
@@ -38,7 +37,7 @@ def probe_figure(found: Probe) -> Figure:
     panels = len(maps) + bool(found.behaviour)
     columns = min(3, max(panels, 1))
     rows = -(-panels // columns)
-    figure = NewFigure(figsize=(3.7 * columns, 2.9 * rows), layout="constrained", label=TITLE)
+    figure = new_figure(TITLE, 3.7 * columns, 2.9 * rows)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax in axes[panels:]:
         ax.set_visible(False)
@@ -46,7 +45,6 @@ def probe_figure(found: Probe) -> Figure:
         _bars(axes[0], found)
     for ax, (name, title) in zip(axes[bool(found.behaviour) :], maps, strict=False):
         _map(figure, ax, found, name, title)
-    figure.suptitle(TITLE, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
     return figure
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from attomaton.claims import global_protocol, local_protocol, published
 from attomaton.claims.picture import heat, line
 from attomaton.errors import counted, cut
-from attomaton.report.figures.canvas import BLACK, Figure
+from attomaton.report.figures.canvas import Figure
+from attomaton.report.figures.colours import BLACK
 from attomaton.report.figures.panels import panels_figure
 from attomaton.report.figures.training import protocol_figure
 from attomaton.report.graphs import readable
@@ -56,18 +57,8 @@ def fig4(result: Result) -> Figure:
             title = f"class {n}, {ETA_Y} = {row['eta_y']:g}, {ETA_Z} = {row['eta_z']:g}"
             steps = [f"{s:g}" for s in row["steps"]]
             seen = attention[:, n][:, tokens].T
-            panels.append(
-                heat(
-                    title,
-                    "step",
-                    "token (0–9 common)",
-                    seen,
-                    steps,
-                    tokens.tolist(),
-                    "attention",
-                    0.0,
-                )
-            )
+            over = title, "step", "token (0–9 common)"
+            panels.append(heat(*over, seen, steps, tokens.tolist(), "attention", 0.0))
     return panels_figure("attention drops common and rare tokens", panels, columns=2)
 
 
@@ -236,9 +227,14 @@ def mechanics_means(
     return lambda r: panels_figure(f"{title} ({len(r['instances'])} instances)", panels(dict(r)))
 
 
+def _titled(panels: Callable[[dict[str, Any]], list[Panel]]) -> Callable[[Result], Figure]:
+    """A figure of an experiment that says its title itself."""
+    return lambda r: panels_figure(r["title"], panels(dict(r)))
+
+
 def ntp_fig1(result: Result) -> Figure:
     """Decoder rows in the plane, and the way there."""
-    figure = panels_figure(result["title"], published.ntp_fig1_panels(dict(result)), columns=3)
+    figure = panels_figure(result["title"], published.ntp_fig1_panels(dict(result)))
     plane = figure.axes[0]
     plane.set_aspect("equal", adjustable="datalim")
     for name, at in zip("ABC", result["contexts"], strict=True):
@@ -262,17 +258,15 @@ DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-fig7": mechanics_means(
         "cross-entropy: descent settles locally", published.local_means_panels
     ),
-    "mechanics-fig9": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
-    "mechanics-fig10": lambda r: panels_figure(r["title"], published.many_tokens_panels(dict(r))),
-    "mechanics-fig11": lambda r: panels_figure(r["title"], published.components_panels(dict(r))),
-    "mechanics-fig12": lambda r: panels_figure(r["title"], published.dimensions_panels(dict(r))),
+    "mechanics-fig9": _titled(published.many_tokens_panels),
+    "mechanics-fig10": _titled(published.many_tokens_panels),
+    "mechanics-fig11": _titled(published.components_panels),
+    "mechanics-fig12": _titled(published.dimensions_panels),
     "ntp-fig1": ntp_fig1,
-    "ntp-fig4": lambda r: panels_figure(r["title"], published.ntp_fig4_panels(dict(r))),
-    "joma-fig2": lambda r: panels_figure(r["title"], published.joma_fig2_panels(dict(r))),
-    "joma-fig3": lambda r: panels_figure(
-        r["title"], published.joma_fig3_panels(dict(r)), columns=3
-    ),
-    "joma-fig4": lambda r: panels_figure(r["title"], published.joma_fig4_panels(dict(r))),
+    "ntp-fig4": _titled(published.ntp_fig4_panels),
+    "joma-fig2": _titled(published.joma_fig2_panels),
+    "joma-fig3": _titled(published.joma_fig3_panels),
+    "joma-fig4": _titled(published.joma_fig4_panels),
     "scan-snap-fig3": fig3,
     "scan-snap-fig4": fig4,
     "scan-snap-fig5": fig5,

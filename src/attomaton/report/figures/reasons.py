@@ -4,7 +4,8 @@ from textwrap import fill
 
 from attomaton.errors import cut
 from attomaton.predictor.reasons import Reasons
-from attomaton.report.figures.canvas import BLUE, GREY, VERMILION, Figure, drawn, mention, put_text
+from attomaton.report.figures.canvas import Figure, drawn, mention, new_figure, put_text
+from attomaton.report.figures.colours import BLUE, GREY, VERMILION
 from attomaton.report.text.reasons import REST, SLIGHT, Why, whys
 from attomaton.report.words import number, signed
 
@@ -14,16 +15,13 @@ WORDS, LETTERS = 200, 66  # letters of a reason, and of each of its lines
 @drawn
 def reasons_figure(r: Reasons) -> Figure:
     """Bars to the right speak for the prediction, to the left for the next best; their sum is the log-odds."""
-    from matplotlib.figure import Figure as NewFigure
-
     c = r.against
     title = f"after {mention(r.context[-1])}: {mention(r.prediction)} with p = {number(r.p)}"
     if c is not None:
         title += f", ahead of {mention(c.runner_up)}"
     shown = bars(r)
-    figure = NewFigure(figsize=(9.6, 1.9 + 0.46 * len(shown)), layout="constrained", label=title)
     size = 12 if len(title) < 70 else 9
-    figure.suptitle(title, fontsize=size, fontweight="bold", x=0.01, ha="left", parse_math=False)
+    figure = new_figure(title, 9.6, 1.9 + 0.46 * len(shown), size)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.25], sharey=True)
     widest = max((abs(w.share) for w in shown), default=1.0) or 1.0
     for y, w in enumerate(shown):

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.predictor.scoring import ScoreTable
-from attomaton.report.figures.canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure, drawn
+from attomaton.report.figures.canvas import Figure, drawn, new_figure
+from attomaton.report.figures.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY
 
 MOST_CURVES = 4  # of reliability in one panel
 FEW = 20.0  # windows; a bin of fewer says nothing and is not drawn
@@ -15,11 +16,8 @@ FEW = 20.0  # windows; a bin of fewer says nothing and is not drawn
 @drawn
 def scores_figure(title: str, tables: Sequence[tuple[str, ScoreTable]]) -> Figure:
     """One row of panels for each table (its heading, its plain data): log-loss, hits, and how far to trust the odds."""
-    from matplotlib.figure import Figure as NewFigure
-
     height = [max(len(table.rows), MOST_CURVES + 2) + 2.0 for _, table in tables]
-    figure = NewFigure(figsize=(12.6, 0.34 * sum(height) + 0.5), layout="constrained", label=title)
-    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    figure = new_figure(title, 12.6, 0.34 * sum(height) + 0.5)
     # Two halves that are laid out by themselves: keys below the curves take no room from the bars.
     halves: Any = figure.subfigures(1, 2, width_ratios=[2, 0.9])
     bars, curves = halves

@@ -3,7 +3,8 @@
 from typing import Any
 
 from attomaton.probe.snapping import Snap
-from attomaton.report.figures.canvas import BLUE, CURVES, MARKERS, VERMILION, Figure, drawn
+from attomaton.report.figures.canvas import Figure, drawn, new_figure
+from attomaton.report.figures.colours import BLUE, CURVES, MARKERS, VERMILION
 from attomaton.report.text.probe import KINDS
 from attomaton.report.text.snap import TITLE
 
@@ -11,9 +12,7 @@ from attomaton.report.text.snap import TITLE
 @drawn
 def snap_figure(found: Snap) -> Figure:
     """Left: one curve for each head, in the colour of its layer, a mark where it froze; right: agreement."""
-    from matplotlib.figure import Figure as NewFigure
-
-    figure = NewFigure(figsize=(9.2, 3.4), layout="constrained", label=TITLE)
+    figure = new_figure(TITLE, 9.2, 3.4)
     left, right = figure.subplots(1, 2)
     steps = [x.step for x in found.marks]
     for course in found.courses:
@@ -22,33 +21,23 @@ def snap_figure(found: Snap) -> Figure:
         name = f"layer {course.layer}" if course.head == 0 else None
         left.plot(steps, values, color=colour, lw=1.2, label=name)
         if course.frozen_at is not None:
-            left.plot(
-                [course.frozen_at],
-                [values[steps.index(course.frozen_at)]],
-                sign,
-                color=colour,
-                ms=6,
-            )
+            value = values[steps.index(course.frozen_at)]
+            left.plot([course.frozen_at], [value], sign, color=colour, ms=6)
     left.set(title="entropy / log keys; marks: frozen", xlabel="step", ylim=(0, 1.05))
     left.legend()
     _agreement(right, found, steps)
-    figure.suptitle(TITLE, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
     return figure
 
 
 def _agreement(axes: Any, found: Snap, steps: list[int]) -> None:
     for name, colour, line in (("real", BLUE, "-"), ("minimal", VERMILION, "--")):
         shares = [getattr(x, name) for x in found.marks]
-        there = [(s, x) for s, x in zip(steps, shares, strict=True) if x is not None]
-        axes.plot(
-            [s for s, _ in there],
-            [x.value for _, x in there],
-            line,
-            color=colour,
-            label=KINDS[name],
+        at = [step for step, x in zip(steps, shares, strict=True) if x is not None]
+        value, low, high = (
+            [getattr(x, end) for x in shares if x is not None] for end in ("value", "low", "high")
         )
-        axes.fill_between([s for s, _ in there], [x.low for _, x in there], [x.high for _, x in there], color=colour,
-                          alpha=0.15, lw=0)  # fmt: skip
+        axes.plot(at, value, line, color=colour, label=KINDS[name])
+        axes.fill_between(at, low, high, color=colour, alpha=0.15, lw=0)
     axes.axhline(0.5, color="black", lw=0.8, ls=":")
     axes.set(title="orders as in the corpus", xlabel="step", ylim=(0.3, 1.02))
     axes.legend()

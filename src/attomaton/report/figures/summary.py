@@ -4,20 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from attomaton.errors import cut
-from attomaton.report.figures.canvas import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    SKY,
-    SVM,
-    VERMILION,
-    Figure,
-    drawn,
-    mention,
-    put_text,
-)
+from attomaton.report.figures.canvas import SVM, Figure, drawn, mention, new_figure, put_text
+from attomaton.report.figures.colours import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION
 from attomaton.report.graphs import readable
 from attomaton.report.text.summary import mention_title
 from attomaton.report.words import percent
@@ -49,11 +37,9 @@ LEVELS = 12  # levels drawn
 @drawn
 def summary_figure(record: Summary) -> Figure:
     """The picture of a record of `summaries`, whatever it is about."""
-    from matplotlib.figure import Figure as NewFigure
-
     if isinstance(record, ModelSummary):
         title = "hard and soft, by last tokens and by windows"
-        figure = NewFigure(figsize=(9.2, 5.4), layout="constrained", label=title)
+        figure = new_figure(title, 9.2, 5.4)
         axes = figure.subplots(2, 2)
         _draw_kinds(axes[0, 0], record.last_token_kinds)
         _draw_outcomes(axes[0, 1], record.predictions)
@@ -66,12 +52,11 @@ def summary_figure(record: Summary) -> Figure:
         else:
             name = mention_title(cut(record.title, 50))
         title = f"{name}: what attention learned"
-        figure = NewFigure(figsize=(9.2, 4.6), layout="constrained", label=title)
+        figure = new_figure(title, 9.2, 4.6)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.8])
         count = ("tokens", "tokens (log scale)") if last else ("windows", "windows (log scale)")
         _draw_levels(left, record.levels, *count)
         _draw_scatter(right, record)
-    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left", parse_math=False)
     return figure
 
 

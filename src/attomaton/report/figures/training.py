@@ -16,23 +16,8 @@ import numpy as np
 from attomaton.errors import counted, cut
 from attomaton.mechanics.theory.automaton import Explanation, Fate
 from attomaton.mechanics.theory.norms import Norm, norm_key
-from attomaton.report.figures.canvas import (
-    BAR_CAP,
-    BLACK,
-    BLUE,
-    CURVE_CAP,
-    CURVES,
-    FIN,
-    GREY,
-    MARKERS,
-    S_FIN,
-    SVM,
-    VERMILION,
-    Figure,
-    drawn,
-    mention,
-    times,
-)
+from attomaton.report.figures.canvas import FIN, S_FIN, SVM, Figure, drawn, mention, new_figure
+from attomaton.report.figures.colours import BLACK, BLUE, CURVES, GREY, MARKERS, VERMILION
 from attomaton.report.graphs import Label, readable
 from attomaton.report.text.training import norm_text
 from attomaton.report.words import percent, signed, tick
@@ -42,6 +27,8 @@ from attomaton.report.words import percent, signed, tick
 
 Values = np.ndarray | Sequence[float] | Sequence[int] | Sequence[Sequence[float]]
 Published = float | tuple[float, float]  # a number, or its range
+BAR_CAP = 16  # tokens in a prediction figure
+CURVE_CAP = 7  # curves told apart by colour and marker
 LOWEST = -0.25  # margin that is drawn
 
 
@@ -95,8 +82,6 @@ def convergence_figure(
     `distance_fin`, `mass_retrieved`, `norm`, and margins and cosines in the `norm` of the optimiser. Under gradient
     descent the norm grows like `norm_rate` · log(step), drawn as a slope where that is given.
     """
-    from matplotlib.figure import Figure as NewFigure
-
     steps = np.asarray(records["steps"], dtype=float)
     loss = np.atleast_2d(np.asarray(records["loss"], dtype=float))
     known = _panels(records, norm)
@@ -112,9 +97,7 @@ def convergence_figure(
     columns = min(3, len(panels)) if len(panels) != 4 else 2
     lines = -(-len(panels) // columns)
     title = f"training approaches its limit ({counted(len(loss), 'seed')})"
-    size = (max(3.3 * columns + 0.4, 4.8), 2.6 * lines + 0.5)
-    figure = NewFigure(figsize=size, layout="constrained", label=title)
-    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    figure = new_figure(title, max(3.3 * columns + 0.4, 4.8), 2.6 * lines + 0.5)
     for i, panel in enumerate(panels):
         axes = figure.add_subplot(lines, columns, i + 1)
         if panel.curves[0][0] == "loss" and loss_floor is None:
@@ -253,8 +236,6 @@ def _seed_key(axes: Any) -> None:
 @drawn
 def prediction_figure(explanation: Explanation) -> Figure:
     """One prediction and its reasons: who is retrieved and who lost, and the way from soft to hard."""
-    from matplotlib.figure import Figure as NewFigure
-
     fates = explanation.fates
     names = readable([*(fate.token for fate in fates), explanation.last])
     best = max((fate.probability or 0.0 for fate in fates), default=0.0)
@@ -263,9 +244,8 @@ def prediction_figure(explanation: Explanation) -> Figure:
         answer = f"{mention(explanation.prediction)} with {percent(best)}"
     title = f"after {_tail(explanation.context)}: {answer}"
     bars = min(len(fates), BAR_CAP)
-    figure = NewFigure(figsize=(9, max(3.2, 1.3 + 0.26 * bars)), layout="constrained", label=title)
     size = 12 if len(title) < 70 else 10
-    figure.suptitle(title, fontsize=size, fontweight="bold", x=0.01, ha="left", parse_math=False)
+    figure = new_figure(title, 9, max(3.2, 1.3 + 0.26 * bars), size)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
     _draw_fates(left, fates, names)
     _draw_soft_to_hard(right, explanation, names)
@@ -297,7 +277,8 @@ def _draw_fates(axes: Any, fates: Sequence[Fate], names: dict[Label, str]) -> No
             color="white" if inside else BLACK,
         )  # fmt: skip
     axes.set_yticks(range(len(shown)))
-    labels = [cut(names[fate.token], 16) + times(fate.count) for fate in shown]
+    often = [f"  ×{fate.count}" if fate.count > 1 else "" for fate in shown]
+    labels = [cut(names[f.token], 16) + more for f, more in zip(shown, often, strict=True)]
     axes.set_yticklabels(labels, fontsize=9, parse_math=False)
     axes.set(xlim=(0, 1.02), ylim=(max(len(shown), 4) - 0.4, -0.6), xlabel="probability")
     axes.grid(axis="y", visible=False)
@@ -384,14 +365,11 @@ def protocol_figure(
     `rows` hold `seed` and two or more of the quantities named above; `curves`, where kept, `steps` and
     `cosine_svm` (seeds × records). `published` may hold a number or a (low, high) range for each.
     """
-    from matplotlib.figure import Figure as NewFigure
-
     published = published or {}
     names = [name for name in _FINALS if name in rows[0]]
     title = f"{counted(len(rows), 'seed')} of the published protocol"
     columns = len(names) + bool(curves)
-    figure = NewFigure(figsize=(3.2 * columns + 0.4, 3.1), layout="constrained", label=title)
-    figure.suptitle(title, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    figure = new_figure(title, 3.2 * columns + 0.4, 3.1)
     panels = list(np.atleast_1d(figure.subplots(1, columns)))
     if curves:
         _draw_seed_curves(panels.pop(0), curves)

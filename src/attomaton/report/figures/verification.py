@@ -10,7 +10,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from attomaton.errors import UsageError
-from attomaton.report.figures.canvas import BLACK, GREY, to_svg
+from attomaton.report.figures.canvas import to_svg
+from attomaton.report.figures.colours import BLACK, GREY
 from attomaton.report.figures.panels import panels_figure
 from attomaton.report.text.verification import slugs
 from attomaton.results import Checked, Line, Panel

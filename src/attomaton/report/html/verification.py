@@ -27,29 +27,10 @@ from attomaton.report.html.markup import (
     scrolling,
     table_box,
 )
+from attomaton.report.text import verification as told
 from attomaton.report.text.spreadsheets import csv_text
-from attomaton.report.text.verification import (
-    COLUMNS,
-    HOW_TO_READ,
-    TITLE,
-    Block,
-    Header,
-    Mark,
-    applies,
-    blocks,
-    control_mark,
-    control_telling,
-    facts,
-    heading,
-    headline,
-    made_by,
-    overall,
-    slugs,
-    stands,
-    telling,
-    verdict_mark,
-)
-from attomaton.report.words import seconds_text
+from attomaton.report.text.verification import Block, Header, Mark
+from attomaton.report.words import evenly, seconds_text
 from attomaton.results import Checked, Panel
 
 MOST_ROWS, MOST_COLUMNS = 50, 16  # of a panel's numbers that the page shows; its CSV has all
@@ -59,16 +40,16 @@ def report_page(
     records: Sequence[Checked], header: Header, figures: Mapping[str, str] | None = None
 ) -> str:
     """The whole report as one HTML document; `figures` are those of `report_figures`, if drawn already."""
-    names = slugs(records)
-    whole = overall(records)
+    names = told.slugs(records)
+    whole = told.overall(records)
     body = [
         '<a class="skip" href="#claims">Skip to the claims</a>',
         '<p class="above">attomaton verify</p>',
-        f"<h1>{TITLE}</h1>",
+        f"<h1>{told.TITLE}</h1>",
         f'<p class="sentence {whole.kind}"><span aria-hidden="true">{whole.symbol}</span> '
-        f"{escape(headline(records))}</p>",
-        f'<p class="facts">{escape(facts(records, header))}</p>',
-        paragraphs(HOW_TO_READ),
+        f"{escape(told.headline(records))}</p>",
+        f'<p class="facts">{escape(told.facts(records, header))}</p>',
+        paragraphs(told.HOW_TO_READ),
         '<section aria-labelledby="claims">',
         '<h2 id="claims" tabindex="-1">Claims</h2>',
         _BUTTONS,
@@ -77,10 +58,10 @@ def report_page(
         *(_claim(r, name, figures or {}) for r, name in zip(records, names, strict=True)),
         '<section aria-labelledby="made-by">',
         '<h2 id="made-by">What made this page</h2>',
-        table_box(["what", "which"], made_by(header), "what made this page"),
+        table_box(["what", "which"], told.made_by(header), "what made this page"),
         "</section>",
     ]
-    return document(f"{TITLE}: {headline(records)}", body, style=_STYLE, script=_SCRIPT)
+    return document(f"{told.TITLE}: {told.headline(records)}", body, style=_STYLE, script=_SCRIPT)
 
 
 def _overview(records: Sequence[Checked], names: Sequence[str]) -> str:
@@ -89,23 +70,23 @@ def _overview(records: Sequence[Checked], names: Sequence[str]) -> str:
     for record, name in zip(records, names, strict=True):
         link = f'<a href="#{name}">{escape(record.claim)}</a>'
         title = record.title or record.statement
-        control = [_marked(control_mark(record)), *map(_small, control_telling(record))]
+        control = [_marked(told.control_mark(record)), *map(_small, told.control_telling(record))]
         took = f'<span class="right">{seconds_text(record.seconds)}</span>'
         named = [link, *(_small(cut(x, 160)) for x in (title, record.paper) if x)]
-        cells = (named, [_marked(verdict_mark(record))],
-                 map(escape, telling(record)), control, [took])  # fmt: skip
+        cells = (named, [_marked(told.verdict_mark(record))],
+                 map(escape, told.telling(record)), control, [took])  # fmt: skip
         rows.append([Html("<br>".join(lines)) for lines in cells])
-    return table_box(COLUMNS, rows, "claims", kind="claims")
+    return table_box(told.COLUMNS, rows, "claims", kind="claims")
 
 
 def _claim(record: Checked, name: str, figures: Mapping[str, str]) -> str:
-    title = f"{escape(heading(record))} {_marked(verdict_mark(record))}"
-    group = "stands" if stands(record) else "falls" if applies(record) else "silent"
+    title = f"{escape(told.heading(record))} {_marked(told.verdict_mark(record))}"
+    group = "stands" if told.stands(record) else "falls" if told.applies(record) else "silent"
     return "\n".join(
         [
             f'<section class="claim" data-group="{group}" aria-labelledby="{name}">',
             f'<h2 id="{name}" tabindex="-1">{title}</h2>',
-            *(_BLOCKS[block.kind](block, figures) for block in blocks(record, name)),
+            *(_BLOCKS[block.kind](block, figures) for block in told.blocks(record, name)),
             '<p class="up"><a href="#claims">Back to the claims</a></p>',
             "</section>",
         ]
@@ -169,7 +150,7 @@ def _panel(panel: Panel, name: str, figures: Mapping[str, str]) -> str:
 def _numbers(table: Table, title: str) -> str:
     """A panel's numbers with all their digits, evenly thinned where there are many."""
     header, rows = table
-    down, across = _even(len(rows), MOST_ROWS), _even(len(header), MOST_COLUMNS)
+    down, across = evenly(len(rows), MOST_ROWS), evenly(len(header), MOST_COLUMNS)
     cut = [
         f"{len(kept)} of {count} {what}"
         for kept, count, what in ((down, len(rows), "rows"), (across, len(header), "columns"))
@@ -178,13 +159,6 @@ def _numbers(table: Table, title: str) -> str:
     shown = [[full(rows[i][j]) for j in across] for i in down]
     caption = f"{', '.join(cut)}; the CSV has all." if cut else ""
     return table_box([header[j] for j in across], shown, f"data of {title}", caption, kind="data")
-
-
-def _even(count: int, most: int) -> list[int]:
-    """At most so many places, evenly spaced, the first and the last among them."""
-    if count <= most:
-        return list(range(count))
-    return [round(i * (count - 1) / (most - 1)) for i in range(most)]
 
 
 def _download(content: str, kind: str, name: str, word: str, title: str) -> str:

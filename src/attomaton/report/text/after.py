@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from attomaton.corpus.vocabulary import Label
 from attomaton.errors import visible
 from attomaton.report.words import odds_text, percent
 from attomaton.summaries.after import After, Some
@@ -13,14 +12,14 @@ Piece = tuple[str, bool]  # words, and whether they are a token
 
 def sentence(found: After) -> list[Piece]:
     """The sentence in pieces, so that a page can tell tokens from words."""
-    said: list[Piece] = [("After ", False), (_word(found.last), True), (": ", False)]
+    said: list[Piece] = [("After ", False), (visible(found.last), True), (": ", False)]
     for i, one in enumerate(found.next):
         said += [(", ", False)] if i else []
-        said += [(_word(one.token), True), (f" {percent(one.share)}", False)]
+        said += [(visible(one.token), True), (f" {percent(one.share)}", False)]
     of = f" of {found.samples:,} samples" if found.samples > 1 else " of one sample"
     said.append((of, False))
     reasons = list(_reasons(found))
-    first = _word(found.next[0].token)
+    first = visible(found.next[0].token)
     if reasons:
         said += [(", because ", False), (first, True), (" ", False)]
         for i, reason in enumerate(reasons):
@@ -31,11 +30,6 @@ def sentence(found: After) -> list[Piece]:
     return [*said, (".", False)]
 
 
-def sentence_text(found: After) -> str:
-    """The sentence as plain text, tokens in quotes."""
-    return "".join(f"‘{text}’" if token else text for text, token in sentence(found))
-
-
 def _reasons(found: After) -> Iterator[list[Piece]]:
     if found.outranks.all:
         yield [("goes before ", False), *_some(found.outranks), (" wherever both are there", False)]
@@ -44,7 +38,7 @@ def _reasons(found: After) -> Iterator[list[Piece]]:
         for i, one in enumerate(found.tied):
             tied += [(", ", False)] if i else []
             tied += [
-                (_word(one.token), True),
+                (visible(one.token), True),
                 (f" ({odds_text(one.odds)}{EACH if not i else ''})", False),
             ]
         more = found.ties - len(found.tied)
@@ -57,10 +51,6 @@ def _some(some: Some) -> list[Piece]:
     said: list[Piece] = []
     for i, token in enumerate(some.tokens):
         said += [(" and " if i == some.all - 1 else ", ", False)] if i else []
-        said.append((_word(token), True))
+        said.append((visible(token), True))
     more = some.all - len(some.tokens)
     return [*said, (f" and {more:,} more", False)] if more else said
-
-
-def _word(label: Label) -> str:
-    return visible(str(label))

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from attomaton.claims.comparison import Comparison, Priority
-from attomaton.corpus.vocabulary import Label
 from attomaton.errors import counted, cut, visible
 from attomaton.report.text.summary import Section, as_text
-from attomaton.report.words import NONE, share_text
+from attomaton.report.words import NONE, or_none, share_text
 
 TITLE = "Runs of training beside the exact limit"
 WIDEST = 30  # characters of a context
@@ -54,7 +53,7 @@ def sections(record: Comparison) -> list[Section]:
             "note": f"Right: of {record.priorities:,} strict priorities. Half, all: the steps from which so many stay "
             "right.",
             "header": ["", "run", "optimizer", "steps", "right", "half", "all"],
-            "rows": [[letter, x.name, x.optimizer, x.steps, x.right, _or_never(x.half), _or_never(x.all)]
+            "rows": [[letter, x.name, x.optimizer, x.steps, x.right, or_none(x.half), or_none(x.all)]
                      for letter, x in layers],
         },
         {
@@ -63,7 +62,7 @@ def sections(record: Comparison) -> list[Section]:
             f"{record.samples:,} samples, those answered as by the automaton. Odds: how far the log-odds of "
             f"{counted(record.tied, 'tied pair')} are off, in nats.",
             "header": ["", "order", "answers", "odds, mean", "odds, worst"],
-            "rows": [[letter, _or_never(x.order), x.answers, _or_never(x.odds_mean), _or_never(x.odds_worst)]
+            "rows": [[letter, or_none(x.order), x.answers, or_none(x.odds_mean), or_none(x.odds_worst)]
                      for letter, x in layers],
         },
         {
@@ -77,15 +76,15 @@ def sections(record: Comparison) -> list[Section]:
             "heading": "Learned last",
             "note": f"By A; the step from which each run has it right, {NONE} where it is wrong.",
             "header": [*header, *letters],
-            "rows": [[*_named(x), *map(_or_never, x.learned)] for x in record.late],
+            "rows": [[*_named(x), *map(or_none, x.learned)] for x in record.late],
         },
         {
             "heading": "Answers that differ",
             "note": "The likeliest token of the automaton and of each run.",
             "header": ["context", "last token", "samples", "automaton", *letters],
             "rows": [
-                [cut(" ".join(map(_word, x.context)), WIDEST), _word(x.last), x.samples,
-                 " or ".join(map(_word, x.exact)), *map(_word, x.given)]
+                [cut(" ".join(map(visible, x.context)), WIDEST), visible(x.last), x.samples,
+                 " or ".join(map(visible, x.exact)), *map(visible, x.given)]
                 for x in record.answers
             ],
         },
@@ -93,7 +92,8 @@ def sections(record: Comparison) -> list[Section]:
             "heading": "Log-odds of tied tokens, those furthest off",
             "note": "",
             "header": ["last token", "token", "other", "exact", *letters],
-            "rows": [[_word(x.last), _word(x.token), _word(x.other), _odds(x.exact), *x.given] for x in record.odds],
+            # Rounded: the last digits of a subtraction say nothing.
+            "rows": [[*map(visible, (x.last, x.token, x.other)), round(x.exact, 12), *x.given] for x in record.odds],
         },
     ]  # fmt: skip
 
@@ -103,18 +103,5 @@ def comparison_text(record: Comparison) -> str:
     return as_text(TITLE, in_words(record), sections(record))
 
 
-def _word(label: Label) -> str:
-    return visible(str(label))
-
-
 def _named(x: Priority) -> list[object]:
-    return [_word(x.last), _word(x.winner), _word(x.loser), x.weight]
-
-
-def _odds(x: float) -> float:
-    """Log-odds without the last digits of a subtraction."""
-    return round(x, 12)
-
-
-def _or_never(x: float | int | None) -> float | int | str:
-    return NONE if x is None else x
+    return [*map(visible, (x.last, x.winner, x.loser)), x.weight]

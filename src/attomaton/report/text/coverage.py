@@ -78,8 +78,7 @@ def sections(found: Coverage, top: int) -> list[Section]:
     """The tables of the record, each of at most `top` rows."""
     new = found.new
     return [
-        *([_new_section(new)] if new is not None else []),
-        *([_collect(new)] if new is not None else []),
+        *((_new_section(new), _collect(new)) if new is not None else ()),
         section(
             "Evidence behind strict orders",
             "Samples in which the winner came next beside the loser, never the reverse. The contrary has at most this "

@@ -178,7 +178,8 @@ def difference_text(d: Record) -> str:
     kind = title(d["kind"], d["maker"])
     lines = [_line(f"A  {d['a']}"), _line(f"B  {d['b']}")]
     if d["same"]:
-        return "\n".join([*lines, f"no difference: {_SAME[kind]}"])
+        same = _SAME.get(kind, "settings, versions, figures and tables are the same.")
+        return "\n".join([*lines, f"no difference: {same}"])
     if d["states"][0] != d["states"][1]:
         lines.append(f"state: {d['states'][0]} / {d['states'][1]}")
     for name in ("settings", "versions"):
@@ -194,18 +195,11 @@ def difference_text(d: Record) -> str:
     return "\n".join(lines)
 
 
-class _Same(dict[str, str]):
-    def __missing__(self, kind: str) -> str:
-        return "settings, versions, figures and tables are the same."
-
-
-_SAME = _Same(
-    {
-        "model": "settings, versions, figures, graphs and scores are the same, bit for bit.",
-        "sweep": "settings and every cell are the same, bit for bit.",
-        "run of train": "settings, versions and all that was measured are identical, bit for bit.",
-    }
-)
+_SAME = {
+    "model": "settings, versions, figures, graphs and scores are the same, bit for bit.",
+    "sweep": "settings and every cell are the same, bit for bit.",
+    "run of train": "settings, versions and all that was measured are identical, bit for bit.",
+}
 
 
 def _figures(rows: Sequence[Record]) -> list[str]:
@@ -242,33 +236,12 @@ def _graphs(g: Record) -> list[str]:
                 lines.append(
                     f"{_count(part, sort.replace('_', ' '))} {change}: {words}{_more(part)}"
                 )
-    for change in ("gained", "lost"):
-        part = g["edges"][change]
+    for sort, change, how in _CHANGES:
+        part = g[sort][change]
         if part["count"]:
-            lines.append(f"{_count(part, 'edges')} {change}, those of the most samples first:")
+            lines.append(f"{_count(part, sort)} {how}:")
             lines += [
-                f"  after {visible(e['last'])}: {visible(e['winner'])} over {visible(e['loser'])} "
-                f"(weight {e['weight']:g})"
-                for e in part["examples"]
-            ]
-    for change, how in (("split", "tied in A, apart in B"), ("merged", "apart in A, tied in B")):
-        part = g["components"][change]
-        if part["count"]:
-            lines.append(f"{_count(part, 'components')} {change} ({how}):")
-            lines += [
-                f"  after {visible(e['last'])}: "
-                f"{_few(' | ', [_few(' ~ ', map(visible, x)) for x in e['groups']])}"
-                for e in part["examples"]
-            ]
-    for change, how in (
-        ("tied", "strict in A, tied in B"), ("apart", "tied in A, apart in B"), ("reversed", "the other way in B"),
-    ):  # fmt: skip
-        part = g["orders"][change]
-        if part["count"]:
-            lines.append(f"{_count(part, 'orders')} turned ({how}):")
-            lines += [
-                f"  after {visible(e['last'])}: {visible(e['winner'])}, {visible(e['loser'])} (weight {e['weight']:g})"
-                for e in part["examples"]
+                f"  after {visible(e['last'])}: {_changed(sort, e)}" for e in part["examples"]
             ]
     for whose, name in (("of_a", "A"), ("of_b", "B")):
         lines += _answers(g["answers"][whose], name)
@@ -276,6 +249,25 @@ def _graphs(g: Record) -> list[str]:
     said = [f"weights of {moved['edge_weights']:,} edges"] if moved["edge_weights"] else []
     said += [f"{k} by up to {moved[k]:.4g}" for k in ("svm_score", "log_pi") if moved[k]]
     return [*lines, *([f"in both, but moved: {', '.join(said)}"] if said else [])]
+
+
+_CHANGES = (
+    ("edges", "gained", "gained, those of the most samples first"),
+    ("edges", "lost", "lost, those of the most samples first"),
+    ("components", "split", "split (tied in A, apart in B)"),
+    ("components", "merged", "merged (apart in A, tied in B)"),
+    ("orders", "tied", "turned (strict in A, tied in B)"),
+    ("orders", "apart", "turned (tied in A, apart in B)"),
+    ("orders", "reversed", "turned (the other way in B)"),
+)
+
+
+def _changed(sort: str, e: Record) -> str:
+    """An edge, a component or an order that changed, in words."""
+    if sort == "components":
+        return _few(" | ", [_few(" ~ ", map(visible, x)) for x in e["groups"]])
+    between = " over " if sort == "edges" else ", "
+    return f"{visible(e['winner'])}{between}{visible(e['loser'])} (weight {e['weight']:g})"
 
 
 def _answers(part: Record, name: str) -> list[str]:

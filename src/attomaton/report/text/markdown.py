@@ -5,25 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attomaton.report.figures.verification import words
-from attomaton.report.text.verification import (
-    COLUMNS,
-    HOW_TO_READ,
-    TITLE,
-    Block,
-    Cell,
-    Header,
-    Table,
-    blocks,
-    control_mark,
-    control_telling,
-    facts,
-    heading,
-    headline,
-    made_by,
-    slugs,
-    telling,
-    verdict_mark,
-)
+from attomaton.report.text import verification as told
+from attomaton.report.text.verification import Block, Cell, Header, Table
 from attomaton.report.words import seconds_text
 from attomaton.results import Checked
 
@@ -35,18 +18,18 @@ def report_markdown(
     folder: str = "figures",
 ) -> str:
     """The whole report as Markdown; `figures` (of `report_figures`) are linked as files in `folder`."""
-    names = slugs(records)
+    names = told.slugs(records)
     files = {name: f"{folder}/{name}" for name in figures or ()}
-    lines = [f"# {TITLE}", "", f"**{_kept(headline(records))}**", "", _kept(facts(records, header)), "",
-             HOW_TO_READ, "", "## Claims", "", *_overview(records, names), ""]  # fmt: skip
+    lines = [f"# {told.TITLE}", "", f"**{_kept(told.headline(records))}**", "", _kept(told.facts(records, header)), "",
+             told.HOW_TO_READ, "", "## Claims", "", *_overview(records, names), ""]  # fmt: skip
     for record, name in zip(records, names, strict=True):
-        lines += [f'<a id="{name}"></a>', "", f"## {_kept(heading(record))}", ""]
-        lines += [f"**{verdict_mark(record)}**", ""]
-        for block in blocks(record, name):
+        lines += [f'<a id="{name}"></a>', "", f"## {_kept(told.heading(record))}", ""]
+        lines += [f"**{told.verdict_mark(record)}**", ""]
+        for block in told.blocks(record, name):
             shown = _BLOCKS[block.kind](block, files)
             lines += [*shown, ""] if shown else []
-    lines += ["## What made this page", "", *_table(Table(["what", "which"], made_by(header))), ""]
-    return "\n".join(lines)
+    made = _table(Table(["what", "which"], told.made_by(header)))
+    return "\n".join([*lines, "## What made this page", "", *made, ""])
 
 
 class _Link(str):
@@ -59,15 +42,15 @@ def _overview(records: Sequence[Checked], names: Sequence[str]) -> list[str]:
     """The table of claims, each leading to its section."""
     rows: list[list[Cell]] = [
         [
-            _Link(f"[{_kept(heading(record))}](#{name})"),
-            verdict_mark(record),
-            telling(record),
-            [str(control_mark(record)), *control_telling(record)],
+            _Link(f"[{_kept(told.heading(record))}](#{name})"),
+            told.verdict_mark(record),
+            told.telling(record),
+            [str(told.control_mark(record)), *told.control_telling(record)],
             seconds_text(record.seconds),
         ]
         for record, name in zip(records, names, strict=True)
     ]
-    return _table(Table(COLUMNS, rows))
+    return _table(Table(told.COLUMNS, rows))
 
 
 def _kept(text: Any) -> str:

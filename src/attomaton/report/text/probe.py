@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from attomaton.errors import counted, visible
 from attomaton.probe.records import Behaviour, Correlation, Estimate, Head, Probe, Share
 from attomaton.report.text.summary import Section, as_text, section
-from attomaton.report.words import NONE, share_text
+from attomaton.report.words import NONE, or_none, share_text
 
 TITLE = "What a trained transformer learned"
 # Kinds of contexts: as the head of a column, and in a sentence.
@@ -190,7 +190,7 @@ def _heads(found: Probe) -> Section:
     def row(name: str, head: Head) -> list[object]:
         margin = NONE if head.margin is None else " ".join(f"{m:.2f}" for m in head.margin)
         values = [getattr(head, field) for field in names]
-        told = [NONE if x is None else f"{x.value:.3f}" for x in values]
+        told = [or_none(x, lambda x: f"{x.value:.3f}") for x in values]
         return [name, *told[:2], margin, *told[2:]]
 
     rows = [row(f"{x.layer}.{x.head}", x) for x in found.heads]

@@ -4,7 +4,7 @@ from attomaton.errors import counted, visible
 from attomaton.probe.snapping import Snap
 from attomaton.report.text.probe import KINDS, share_interval
 from attomaton.report.text.summary import Section, as_text, section
-from attomaton.report.words import NONE, share_text
+from attomaton.report.words import or_none, share_text
 
 TITLE = "When the heads froze"
 
@@ -47,7 +47,7 @@ def sections(found: Snap, top: int) -> list[Section]:
             "Entropy over log keys at the first and the last checkpoint, and the step from which on it stays there.",
             ["head", "first", "last", "froze at", ""],
             ([f"{x.layer}.{x.head}", f"{x.first:.3f}", f"{x.last:.3f}",
-              NONE if x.frozen_at is None else f"{x.frozen_at:,}", x.verdict] for x in found.courses),
+              or_none(x.frozen_at, "{:,}".format), x.verdict] for x in found.courses),
         ),
         section(
             "Checkpoints",

@@ -6,7 +6,7 @@ from attomaton.errors import counted, visible
 from attomaton.mechanics.theory.mixture import Corpus, Mixed, Turned
 from attomaton.mechanics.theory.resampling import Order, Stability
 from attomaton.report.text.terminal import table
-from attomaton.report.words import NONE, percent, share_text
+from attomaton.report.words import NONE, or_none, percent, share_text
 from attomaton.summaries.trajectories import TrajectorySummary
 
 SHOWN = 40  # tokens of a trajectory
@@ -29,20 +29,13 @@ def trajectories_text(s: TrajectorySummary, chain: bool) -> str:
     lines.append(
         f"{percent(s.collapsed[-1])} collapsed: one token holds {percent(s.threshold)} of the context"
     )
-    rows = [
-        [
-            percent(m.share),
-            NONE if m.drawn is None else m.drawn,
-            NONE if m.predicted is None else round(m.predicted),
-        ]
-        for m in s.moments
-    ]
+    rows = [[percent(m.share), or_none(m.drawn), or_none(m.predicted, round)] for m in s.moments]
     if any(row[1:] != [NONE, NONE] for row in rows):
         lines.append(table(["collapsed", "by step", "by theory"], rows))
     if s.fading:
         some = [
             [
-                f.leader, f.token, f.trajectories, *(NONE if x is None else x for x in (f.odds, f.predicted)),
+                f.leader, f.token, f.trajectories, or_none(f.odds), or_none(f.predicted),
                 NONE if f.slope is None else f"{f.slope:.3f} ± {f.error:.3f}",
             ]
             for f in s.fading
@@ -118,7 +111,7 @@ def _path(turned: Turned, name: str, other: str) -> str:
 def stability_text(s: Stability) -> str:
     """How often everything comes out the same, then what is least sure."""
     rows = [
-        [name, k.count, k.always, k.sure, *(NONE if x is None else share_text(x) for x in (k.share, k.low, k.high))]
+        [name, k.count, k.always, k.sure, *(or_none(x, share_text) for x in (k.share, k.low, k.high))]
         for name, k in (
             ("strict orders", s.orders), ("ties", s.ties), ("components of several tokens", s.components),
             ("answers to contexts of the data", s.answers),

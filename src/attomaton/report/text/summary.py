@@ -3,7 +3,7 @@
 A section is `{"heading", "note", "header", "rows"}`: the terminal and the page show the same ones.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attomaton.errors import counted, visible
@@ -63,24 +63,12 @@ def title(record: Summary) -> str:
 
 def in_words(record: Summary) -> str:
     """A record in a few sentences, every number of which is in it."""
-    match record:
-        case ModelSummary():
-            return _model_words(record)
-        case LastTokenSummary():
-            return _last_words(record)
-        case DocumentSummary():
-            return _document_words(record)
+    return _TOLD[type(record)][0](record)
 
 
 def sections(record: Summary) -> list[Section]:
     """The tables of a record."""
-    match record:
-        case ModelSummary():
-            return _model_sections(record)
-        case LastTokenSummary():
-            return _last_sections(record)
-        case DocumentSummary():
-            return _document_sections(record)
+    return _TOLD[type(record)][1](record)
 
 
 def mention_title(text: str) -> str:
@@ -376,3 +364,11 @@ def _percent(share: float | int | None) -> float | int | None:
 
 def _round(x: float | int | None, digits: int = 3) -> float | int | None:
     return None if x is None else round(x, digits)
+
+
+# The sentences and the tables of every record.
+_TOLD: dict[type, tuple[Callable[[Any], str], Callable[[Any], list[Section]]]] = {
+    ModelSummary: (_model_words, _model_sections),
+    LastTokenSummary: (_last_words, _last_sections),
+    DocumentSummary: (_document_words, _document_sections),
+}
