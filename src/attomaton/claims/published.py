@@ -34,6 +34,7 @@ INNER = (
     "quick",
     "checkpoint",
     "progress",
+    "run",
 )  # arguments of `make` that are no settings
 DRAWN = Assumption("data as published", True, "drawn anew")
 BAND = "mean; band: 80 % of the instances"
@@ -65,6 +66,11 @@ class Figure:
     def kept(self) -> bool:
         """Whether what is finished of it can be kept, to go on from there."""
         return "checkpoint" in signature(self.make).parameters
+
+    @property
+    def divided(self) -> bool:
+        """Whether its parts can be made by several processes."""
+        return "run" in signature(self.make).parameters
 
     @property
     def settings(self) -> Settings:
