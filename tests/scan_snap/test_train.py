@@ -5,6 +5,7 @@ import pytest
 
 from attomaton.errors import UsageError
 from attomaton.scan_snap.data import sequence_classes
+from attomaton.scan_snap.experiment import train
 from attomaton.scan_snap.experiment.draws import draw_contexts
 from attomaton.scan_snap.experiment.train import _start, train_sampled
 from attomaton.scan_snap.families import random_overlap, syn_medium, syn_small
@@ -12,6 +13,13 @@ from attomaton.scan_snap.families import random_overlap, syn_medium, syn_small
 TINY = sequence_classes([[0.5, 0.3, 0.2, 0, 0, 0, 0], [0, 0.25, 0, 0.75, 0, 0, 0]], [4, 4], [5, 6])
 SHORT = {"T": 16, "batch": 12, "steps": 9}
 FEW = {"every": 4, **SHORT}  # one program for all tests that ask for one run of it
+
+
+@pytest.fixture(params=["numpy", "compiled"])
+def way(request, monkeypatch):
+    """Both ways of training: class by class in NumPy, and compiled by JAX."""
+    monkeypatch.setattr(train, "TURNS", 0 if request.param == "compiled" else 10**9)
+    return request.param
 
 
 def plain_loop(classes, eta_y, eta_z, optimizer, index=0, start=None, **shape):
@@ -71,12 +79,14 @@ def test_counts_follow_the_law():
         assert ((seen[own] - expected) ** 2 / expected).sum() < chi2.ppf(1 - 1e-4, own.sum() - 1)
 
 
+@pytest.mark.usefixtures("way")
 def test_both_precisions_see_the_same_contexts():
     single = train_sampled(TINY, eta_y=1.0, eta_z=1.0, **FEW)
     double = train_sampled(TINY, eta_y=1.0, eta_z=1.0, precision="float64", **FEW)
     np.testing.assert_allclose(single.z, double.z, atol=1e-5)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
 def test_against_a_plain_loop_on_the_same_contexts(optimizer):
     classes = random_overlap(np.random.default_rng(1), 4, 3, 0.5, queries=2)
@@ -103,6 +113,7 @@ def test_the_published_log_of_figure_4():
         assert abs(losses[:, step].mean() - value) < 4 * spread + 1e-4
 
 
+@pytest.mark.usefixtures("way")
 def test_rows_of_y_and_z_add_up_to_zero_from_a_zero_start():
     classes = syn_medium(3)
     _, Y, Z = plain_loop(classes, 1.0, 1.0, "sgd", **SHORT)
@@ -113,6 +124,7 @@ def test_rows_of_y_and_z_add_up_to_zero_from_a_zero_start():
     np.testing.assert_allclose(run.z.sum(axis=-1), 0, atol=1e-10)
 
 
+@pytest.mark.usefixtures("way")
 def test_a_stream_alone_equals_the_stream_among_many():
     kwargs = {"start": "uniform", "precision": "float64", "optimizer": "momentum", **SHORT}
     many = train_sampled(TINY, eta_y=[1.0, 2.0, 3.0], eta_z=1.0, seeds=40, **kwargs)
@@ -147,6 +159,7 @@ def test_other_seeds_draw_other_contexts():
     assert (first != other).any()
 
 
+@pytest.mark.usefixtures("way")
 def test_records_are_taken_when_asked_and_at_the_end():
     run = train_sampled(TINY, eta_y=1.0, eta_z=0.5, **FEW)
     assert run.t.tolist() == [0, 4, 8, 9]
@@ -175,6 +188,7 @@ def test_entropy_of_a_hand_case():
     np.testing.assert_allclose(run.entropy[0, -1], expected, atol=1e-6)
 
 
+@pytest.mark.usefixtures("way")
 def test_the_bias_is_a_prior_on_the_attention():
     prior = np.array([0.0, -np.log(2.0), 0.0, 0.0])
     run = train_sampled(TINY, eta_y=1.0, eta_z=1.0, bias=prior, **FEW)
@@ -183,6 +197,7 @@ def test_the_bias_is_a_prior_on_the_attention():
     assert abs(run.z[0, -1] - plain.z[0, -1]).max() > 0.1
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("variant", [{"normalise": "none"}, {"residual": True}])
 def test_variants_learn_the_task(variant):
     run = train_sampled(
@@ -192,6 +207,7 @@ def test_variants_learn_the_task(variant):
     assert run.records["loss"][0, -1] < 0.2 * run.records["loss"][0, 0]
 
 
+@pytest.mark.usefixtures("way")
 def test_divergence_is_kept_and_leaves_the_others_alone():
     run = train_sampled(TINY, eta_y=[1.0, 3e38], eta_z=1.0, optimizer="momentum", every=1, **SHORT)
     alone = train_sampled(TINY, eta_y=[1.0, 1.0], eta_z=1.0, optimizer="momentum", every=1, **SHORT)

@@ -1,7 +1,12 @@
 """Compiled programs, kept: one compilation for each plan, set of shapes and device."""
 
+import os
+import sys
 from collections.abc import Callable, Hashable
 from functools import lru_cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,27 @@ TUNED: dict[str, dict[str, str | bool]] = {"gpu": {"xla_gpu_enable_triton_gemm":
 BRIEF: dict[str, dict[str, str | bool]] = OPTIONS | {
     "cpu": {"xla_backend_optimization_level": "1", "xla_cpu_use_fusion_emitters": False}
 }
+
+_ONE = Lock()
+
+
+def import_jax() -> Any:
+    """JAX, which two threads must not import at the same moment."""
+    with _ONE:
+        import jax
+    return jax
+
+
+def on_processors() -> bool:
+    """Whether JAX would compute on processors; without importing it, where it knows of no other device."""
+    if "jax" not in sys.modules:
+        named = os.environ.get("JAX_PLATFORMS")
+        others = (
+            find_spec("jax_plugins") or find_spec("libtpu") or entry_points(group="jax_plugins")
+        )
+        if named == "cpu" or not (named or others):
+            return True
+    return import_jax().default_backend() == "cpu"
 
 
 def compiled_program(

@@ -30,7 +30,7 @@ Panels = Callable[[Result], Sequence[Panel]]
 Setting = int | float | str | tuple[int, ...]
 Settings = dict[str, Setting]
 # Arguments of `make` that are no settings
-INNER = ("first", "every", "quick", "checkpoint", "progress")
+INNER = ("first", "every", "quick", "checkpoint", "progress", "run")
 DRAWN = Assumption("data as published", True, "drawn anew")
 BAND = "mean; band: 80 % of the instances"
 FREEZING = ("entropy", "entropy_end", "share_fall", "entropy_moves")  # of figure 7, by layers
@@ -72,6 +72,11 @@ class Figure:
         """How many draws were published; None where nothing is drawn."""
         said = signature(self.make).parameters.get("seeds")
         return None if said is None else said.default
+
+    @property
+    def divided(self) -> bool:
+        """Whether its parts can be made by several processes."""
+        return "run" in signature(self.make).parameters
 
     @property
     def settings(self) -> Settings:

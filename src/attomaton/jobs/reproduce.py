@@ -1,11 +1,15 @@
 """Published experiments by name: run, judged, and left behind with their figure and data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+from attomaton.base.programs import on_processors
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.published import Figure, Setting, Settings
 from attomaton.claims.registry import Claim, figures
@@ -20,9 +24,11 @@ from attomaton.disk.storage import (
     resumed_folder,
     seal,
 )
+from attomaton.engine.choose import open_engine
+from attomaton.engine.tasks import Task
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest, whole_number
 from attomaton.jobs.pieces import Piece, do_pieces
-from attomaton.report.figures.canvas import save
+from attomaton.report.figures.canvas import save, style
 from attomaton.report.figures.published import DRAWINGS
 from attomaton.results import Verdict
 
@@ -72,12 +78,15 @@ def reproduce_run(
     place = check_place(out, "run", force=force)
     if not figure.kept:
         with new_folder(place, "reproduce") as work:
-            summary = _leave(claim, config, _result(figure, config), work, out)
+            with _ready_to_draw():
+                result = _result(figure, config)
+            summary = _leave(claim, config, result, work, out)
         return {**summary, "replaced": place.replaced}
     with resumed_folder(place, "reproduce", config.flat) as work:
         kept = Checkpoint(work / "checkpoints")
         short = {"quick": quick} if claim.long else {}
-        result = _result(figure, config, checkpoint=kept, progress=progress, **short)
+        with _ready_to_draw(), _several(figure) as several:
+            result = _result(figure, config, checkpoint=kept, progress=progress, **short, **several)
         summary = _leave(claim, config, result, work, out)
     return {**summary, "replaced": place.replaced}
 
@@ -183,6 +192,37 @@ def _result(figure: Figure, config: _Asked, **options: Any) -> Result:
         changed = ", ".join(f"{name} = {value}" for name, value in config.changed.items())
         result |= {"rows": rows, "verdict": none, "control": none, "changed": changed}
     return result
+
+
+@contextmanager
+def _several(figure: Figure) -> Iterator[dict[str, Any]]:
+    """The option of a figure whose parts are made by several processes, where processors do the work."""
+    if not figure.divided or not on_processors():
+        yield {}
+        return
+    with open_engine(None, large=True) as engine:
+
+        def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            return engine.run(work, [Task(i, x) for i, x in enumerate(tasks)])
+
+        yield {"run": run}
+
+
+@contextmanager
+def _ready_to_draw() -> Iterator[None]:
+    """Let matplotlib, which takes half a second to import, be imported while something else is waited for."""
+
+    def prepare() -> None:
+        with suppress(ImportError, UsageError), style():  # whoever draws says what is missing
+            for kind in ("agg", "svg"):
+                import_module(f"matplotlib.backends.backend_{kind}")
+
+    thread = Thread(target=prepare, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def _leave(claim: Claim, config: _Asked, result: Result, work: Path, out: Path) -> Result:

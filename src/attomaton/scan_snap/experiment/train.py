@@ -8,10 +8,12 @@ its own rate $\eta$, one step is
     adam       m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  w ← w + η m̂/(√v̂ + ε)
 
 Contexts depend on the seed and the step alone, never on the learning rates: all cells of a table see the same
-contexts, so differences between cells are differences between rates. JAX is imported when training starts.
+contexts, so differences between cells are differences between rates. On processors, where compiling takes longer than
+a few trainings, NumPy does them (`blocks`); else JAX is imported when training starts.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -21,11 +23,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.base.optimisers import Adam, Momentum, Optimiser, Plain
-from attomaton.base.programs import compiled_program
+from attomaton.base.programs import compiled_program, import_jax, on_processors
 from attomaton.base.progress import Progress, quiet
 from attomaton.errors import UsageError, one_of, visible
 from attomaton.numerics import float64, named_rng
 from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.experiment.blocks import Blocks, train_stream
 from attomaton.scan_snap.experiment.draws import Sampler, draw, sampler_of, stream_key
 from attomaton.scan_snap.trajectory import Dynamics, as_runs
 
@@ -43,6 +46,7 @@ RECORDS = 100  # records kept when nobody says how often
 # Runs in one call of the program. On a CPU more of them fall out of its cache; elsewhere memory is the limit.
 AT_ONCE = {"cpu": 32}
 AT_ONCE_ELSEWHERE = 1024
+TURNS = 2000  # steps of streams, times cells, that are not worth compiling for
 BRIEF = (
     3e11  # products of numbers in all runs, up to which compiling well takes longer than it saves
 )
@@ -111,11 +115,7 @@ def train_sampled(
     begin = perf_counter()
     starts = [_start(classes, start, residual, seed, i) for i in range(seeds)]
     course = _Course(plan, classes, prior, starts, cells, marks, seed, dtype)
-    if precision == "float64":
-        with float64():
-            kept, failed, seconds = _run(course, progress)
-    else:
-        kept, failed, seconds = _run(course, progress)
+    kept, failed, seconds = _run(course, progress)
     dynamics = _dynamics(classes, cells, seeds, marks, prior, kept, failed)
     whole = perf_counter() - begin
     return replace(dynamics, seconds=seconds | {"other": whole - sum(seconds.values())})
@@ -353,42 +353,85 @@ def _work(course: _Course) -> float:
     return 2.0 * runs * float(course.marks[-1]) * course.plan.batch * course.starts[0][0].size
 
 
-def _run(
-    course: _Course, progress: Progress
-) -> tuple[dict[str, np.ndarray], Int[np.ndarray, "cells seeds"], dict[str, float]]:
-    """Every cell on every stream, group after group; records as (cells, seeds, times, …)."""
-    import jax
+Group = tuple[Int[np.ndarray, " c"], Int[np.ndarray, " s"]]
+Trained = tuple[dict[str, np.ndarray], Int[np.ndarray, "seeds cells"]]
 
+
+def _by_class(course: _Course) -> bool:
+    """Whether NumPy trains, class by class, and nothing is compiled.
+
+    A step of a stream takes it some hundred microseconds however few cells there are: too long for one cell on very
+    many streams, or for very many steps.
+    """
+    turns = len(course.starts) * int(course.marks[-1])
+    few = turns <= TURNS * min(len(course.cells[0]), AT_ONCE["cpu"])
+    return few and not course.plan.residual and on_processors()
+
+
+def _in_numpy(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
+    """Which cells and streams are trained together, and what trains them; records as (seeds, times, cells, …)."""
+    (eta_y, eta_z), plan = course.cells, course.plan
+    blocks = Blocks.of(course.classes, course.bias, course.dtype)
+    groups = _groups(len(eta_y), len(course.starts), AT_ONCE["cpu"])
+
+    def train(c: np.ndarray, s: np.ndarray) -> Trained:
+        each = [
+            train_stream(
+                blocks, course.starts[i], eta_y[c], eta_z[c], course.marks, optimizer=plan.optimizer,
+                momentum=plan.momentum, T=plan.T, batch=plan.batch, normalise=plan.normalise,
+                seed=course.seed, index=i,
+            )
+            for i in s.tolist()
+        ]  # fmt: skip
+        values = {name: np.stack([kept[name] for kept, _ in each]) for name in each[0][0]}
+        return values, np.stack([failed for _, failed in each])
+
+    return [(np.unique(c), np.unique(s)) for c, s in groups], train
+
+
+def _compiled(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
+    """The same by JAX, for the device it would choose."""
+    jax = import_jax()
     from attomaton.scan_snap.experiment.model import Params
 
-    begin = perf_counter()
-    (eta_y, eta_z), seeds, dtype = course.cells, len(course.starts), course.dtype
+    (eta_y, eta_z), dtype = course.cells, course.dtype
     at_once = AT_ONCE.get(jax.default_backend(), AT_ONCE_ELSEWHERE)
-    groups = _groups(len(eta_y), seeds, at_once)
+    groups = _groups(len(eta_y), len(course.starts), at_once)
     fixed = jax.device_put(_fixed(course))
     Y: np.ndarray = np.stack([start[0] for start in course.starts]).astype(dtype)
     Z: np.ndarray = np.stack([start[1] for start in course.starts]).astype(dtype)
     marks, seed = course.marks.astype(np.int32), np.uint32(course.seed)
+
+    def arguments(c: np.ndarray, s: np.ndarray) -> tuple:
+        rates = eta_y[c].astype(dtype), eta_z[c].astype(dtype)
+        return fixed, *rates, marks, seed, s.astype(np.int32), Params._make((Y[s], Z[s]))
+
+    brief = _work(course) <= BRIEF
+    program = compiled_program(_build, course.plan, arguments(*groups[0]), brief=brief)
+    return groups, lambda c, s: jax.device_get(program(*arguments(c, s)))
+
+
+def _run(
+    course: _Course, progress: Progress
+) -> tuple[dict[str, np.ndarray], Int[np.ndarray, "cells seeds"], dict[str, float]]:
+    """Every cell on every stream, group after group; records as (cells, seeds, times, …)."""
+    begin = perf_counter()
+    cells, seeds, by_class = len(course.cells[0]), len(course.starts), _by_class(course)
     kept: dict[str, np.ndarray] = {}
-    failed = np.zeros((len(eta_y), seeds), np.int64)
-    seconds = {"compile": 0.0, "run": 0.0}
-    for at, (c, s) in enumerate(groups):
-        args = (
-            fixed, eta_y[c].astype(dtype), eta_z[c].astype(dtype), marks, seed,
-            s.astype(np.int32), Params._make((Y[s], Z[s])),
-        )  # fmt: skip
-        if at == 0:
-            program = compiled_program(_build, course.plan, args, brief=_work(course) <= BRIEF)
-            seconds["compile"] = perf_counter() - begin
-        values, ended = jax.device_get(program(*args))
-        for name, value in values.items():  # (seeds, times, cells, …)
-            whole = kept.setdefault(
-                name, np.empty((len(eta_y), seeds, len(marks), *value.shape[3:]))
-            )
-            whole[c[:, None], s] = np.moveaxis(value, 2, 0)
-        failed[c[:, None], s] = ended.T
-        done = len(eta_y) * seeds if at == len(groups) - 1 else (at + 1) * len(c) * len(s)
-        progress(done, len(eta_y) * seeds, f"loss {values['loss'][:, -1].mean():.6g}")
+    failed = np.zeros((cells, seeds), np.int64)
+    with float64() if course.dtype is np.float64 and not by_class else nullcontext():
+        groups, train = _in_numpy(course) if by_class else _compiled(course)
+        seconds = {"compile": perf_counter() - begin}
+        for at, (c, s) in enumerate(groups):
+            values, ended = train(c, s)
+            for name, value in values.items():  # (seeds, times, cells, …)
+                whole = kept.setdefault(
+                    name, np.empty((cells, seeds, len(course.marks), *value.shape[3:]))
+                )
+                whole[c[:, None], s] = np.moveaxis(value, 2, 0)
+            failed[c[:, None], s] = ended.T
+            done = cells * seeds if at == len(groups) - 1 else (at + 1) * len(c) * len(s)
+            progress(done, cells * seeds, f"loss {values['loss'][:, -1].mean():.6g}")
     seconds["run"] = perf_counter() - begin - seconds["compile"]
     return kept, failed, seconds
 
