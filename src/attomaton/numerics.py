@@ -55,21 +55,42 @@ def sorted_unique(key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " distinct"]:
     return key[np.flatnonzero(np.diff(key, prepend=key[:1] - 1))]
 
 
+def _sorted_with_places(
+    key: Int[np.ndarray, " n"],
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]] | None:
+    """The keys ascending, and where each of them stood, equal ones in their order; None where there is no room.
+
+    Places go along in the last bits: sorting numbers is many times faster than finding their order.
+    """
+    bits = len(key).bit_length()
+    if not len(key) or key.min() < 0 or int(key.max()).bit_length() + bits > 62:
+        return None
+    packed = np.sort(key.astype(np.int64) << bits | np.arange(len(key)))
+    return packed >> bits, packed & ((1 << bits) - 1)
+
+
+def stable_order(key: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """The order that sorts the keys, equal ones as they stood.
+
+    >>> stable_order(np.array([7, 3, 7])).tolist()
+    [1, 0, 2]
+    """
+    found = _sorted_with_places(key)
+    return np.argsort(key, kind="stable") if found is None else found[1]
+
+
 def unique_inverse(
     key: Int[np.ndarray, " n"],
 ) -> tuple[Int[np.ndarray, " distinct"], Int[np.ndarray, " n"]]:
     """The distinct values, ascending, and the place of each key among them.
 
-    Places go along in the last bits where there is room: sorting numbers is many times faster than finding their order.
-
     >>> [x.tolist() for x in unique_inverse(np.array([7, 3, 7]))]
     [[3, 7], [1, 0, 1]]
     """
-    bits = len(key).bit_length()
-    if not len(key) or key.min() < 0 or int(key.max()).bit_length() + bits > 62:
+    found = _sorted_with_places(key)
+    if found is None:
         return np.unique(key, return_inverse=True)
-    packed = np.sort(key.astype(np.int64) << bits | np.arange(len(key)))
-    place, packed = packed & ((1 << bits) - 1), packed >> bits
+    packed, place = found
     new = np.ones(len(key), bool)
     new[1:] = packed[1:] != packed[:-1]
     which = np.empty(len(key), np.int64)

@@ -1,6 +1,10 @@
 """The limit of a last token in shards: unions, maxima and sums over any division are those of all samples at once."""
 
+import os
+import subprocess
+import sys
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,21 +17,26 @@ from attomaton.corpus.windows import samples_from_sequences
 from attomaton.mechanics.theory.divided import (
     Bound,
     Dense,
+    Edges,
     Keep,
     Sparse,
     Sums,
     as_samples,
     bound_sums,
     careful_fit,
-    component_choices,
     condensed_graph,
     dense_sums,
     edge_multipliers,
+    hessian_product,
     newton_fit,
+    outline,
+    pieces_of,
     shard_edges,
+    some_choices,
     sparse_sums,
-    tied_entries,
     tied_groups,
+    tied_samples,
+    ties_of,
     united,
     worst_margin,
 )
@@ -71,6 +80,51 @@ def test_any_division_has_the_graph_of_the_whole(seed, into, most):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
 
 
+@given(st.integers(0, 10**6), st.integers(1, 7), st.sampled_from([1, 5, 1 << 20]))
+def test_outlines_of_shards_have_the_graph_of_all_their_edges(seed, into, most):
+    samples = drawn(seed, words=9 + seed % 20)
+    K, edges = len(samples.vocabulary), [shard_edges(s) for s in divided(samples, into, seed)]
+    short = [outline(x, K) for x in edges]
+    graphs = []
+    for shards in (edges, short):
+        group = tied_groups(K, lambda shards=shards: shards, most)
+        graphs.append(
+            condensed_graph(samples.vocabulary, LAST, group, lambda shards=shards: shards)
+        )
+    for name in ("pair_last", "pair_token", "component", "level", "edge_from", "edge_to"):
+        np.testing.assert_array_equal(getattr(graphs[0], name), getattr(graphs[1], name))
+
+
+def test_the_outline_of_what_is_tied_is_a_star_by_hand():
+    # 1, 2 and 3 go round; all lead to 7, the second to 8 as well; 5 leads to 1.
+    ways = [(1, 2), (1, 7), (2, 3), (2, 7), (2, 8), (3, 1), (3, 7), (5, 1)]
+    label, token = np.array(ways, np.int64).T
+    found = outline(Edges(label, token, np.arange(8.0)), 9)
+    assert list(zip(*(x.tolist() for x in found), strict=True)) == [
+        (1, 2, 0.0), (1, 3, 0.0), (1, 7, 1.0), (2, 1, 0.0), (2, 8, 4.0), (3, 1, 0.0), (5, 1, 7.0)
+    ]  # fmt: skip
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 30))
+def test_pieces_hold_every_tie_once_and_ties_are_the_samples_they_were(seed, into, most):
+    samples = drawn(seed, rows=90)
+    shards = divided(samples, into, seed)
+    graph = graph_of(shards)
+    for shard in shards:
+        ties, cyclic = ties_in(graph, shard), merge_samples(tied_with_label(graph, shard))
+        assert ties.entries.sum() == len(cyclic.token)
+        for i, entries in enumerate(ties.entries.tolist()):
+            cuts = ties.pieces(i, most)
+            assert len(cuts) == pieces_of(entries, most) + 1
+            assert cuts[[0, -1]].tolist() == ties.first[i : i + 2].tolist()
+            longest = np.diff(ties.start).max()
+            assert (np.diff(ties.start[cuts]) < most + longest).all()
+        back = tied_samples(graph, ties, np.arange(len(graph.level)))
+        again = back.take(np.lexsort((back.source, back.label, back.last)))
+        for name in ("last", "label", "weight", "start", "token", "count", "rows", "source"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(cyclic, name))
+
+
 def test_a_graph_without_one_of_its_shards_is_another():
     samples = drawn(3)
     shards = divided(samples, 3, 3)
@@ -102,22 +156,36 @@ def test_margins_and_multipliers_of_edges_are_those_of_samples(seed, into):
     np.testing.assert_array_equal(carried[between[first]], svm.multiplier)
 
 
-def fits(samples, shards):
+def ties_in(graph, samples):
+    return ties_of(graph, merge_samples(tied_with_label(graph, samples)))
+
+
+def pieces_in(ties, component, most):
+    """The pieces of about `most` entries of one component in several shards: ties, and the rows of each."""
+    for x in ties:
+        for i in np.flatnonzero(x.component == component).tolist():
+            yield from ((x, range(a, b)) for a, b in pairwise(x.pieces(i, most).tolist()))
+
+
+def fits(samples, shards, most=7):
     """Every component of the whole, fitted in sums over shards both ways; log π, loss and the worst bound of each."""
     graph = graph_of(shards)
-    cyclic = [merge_samples(tied_with_label(graph, s)) for s in shards]
-    weight = sum(tied_entries(graph, c)[1] for c in cyclic)
+    ties = [ties_in(graph, s) for s in shards]
+    weight = np.zeros(len(graph.level))
+    for x in ties:
+        weight[x.component] += x.weights
     answers = []
     for careful in (True, False):
         log_pi, loss, error = np.zeros(len(graph.pair_last)), 0.0, 0.0
         for component in np.flatnonzero(weight).tolist():
             items = np.flatnonzero(graph.component == component)
+            pieces = list(pieces_in(ties, component, most))
 
-            def over(work, add, component=component):
-                def of(shard):
-                    return component_choices(graph, shard, component, 1.0)
+            def over(work, add, pieces=pieces, items=items):
+                def of(piece):
+                    return some_choices(*piece, len(items), 1.0)
 
-                return lambda x: reduce(add, (work(of(shard), x) for shard in cyclic))
+                return lambda x: reduce(add, (work(of(piece), x) for piece in pieces))
 
             kept = []
             begin = Keep(np.zeros(len(items)))
@@ -127,10 +195,16 @@ def fits(samples, shards):
                 halves = []
 
                 def look(choices, theta, halves=halves):
-                    return sparse_sums(choices, theta, halves.append)
+                    own = []
+                    halves.append(own)
+                    return sparse_sums(choices, theta, lambda half: own.append(half.data))
 
-                def push(way, halves=halves):
-                    return sum(half.T @ (half @ way) for half in halves)
+                def push(way, halves=halves, pieces=pieces):
+                    data = [np.concatenate([np.zeros(0), *own]) for own in halves]
+                    return sum(
+                        hessian_product(*piece, half, way)
+                        for piece, half in zip(pieces, data, strict=True)
+                    )
 
                 def looked(theta, halves=halves, over=over, look=look):
                     halves.clear()
@@ -175,11 +249,12 @@ def test_three_to_one_is_known_by_hand_whatever_shard_a_choice_is_in():
 def test_a_fit_goes_on_where_it_was_kept_to_the_same_bits():
     samples = drawn(5, rows=200)
     graph = graph_of([samples])
-    cyclic = merge_samples(tied_with_label(graph, samples))
-    component = int(np.argmax(tied_entries(graph, cyclic)[0]))
+    ties = ties_in(graph, samples)
+    i = int(np.argmax(ties.entries))
+    component, rows = int(ties.component[i]), range(*ties.first[i : i + 2].tolist())
 
     def sums(theta):
-        return dense_sums(component_choices(graph, cyclic, component, 1.0), theta)
+        return dense_sums(some_choices(ties, rows, len(theta), 1.0), theta)
 
     n, kept = int((graph.component == component).sum()), []
     whole = careful_fit(sums, 1.0, Keep(np.zeros(n)), kept.append)
@@ -187,3 +262,25 @@ def test_a_fit_goes_on_where_it_was_kept_to_the_same_bits():
     again = careful_fit(sums, 1.0, kept[1], lambda x: None)
     np.testing.assert_array_equal(again.theta, whole.theta)
     assert again[1:] == whole[1:]
+
+
+def test_a_large_step_is_the_same_however_many_threads_there_are():
+    # BLAS cuts products of more than 10,000 numbers among its threads.
+    code = (
+        "import numpy as np\n"
+        "from attomaton.mechanics.theory.finite import conjugate_gradients\n"
+        "rng = np.random.default_rng(0)\n"
+        "g, diagonal = rng.normal(size=20_000), rng.uniform(1, 9, 20_000)\n"
+        "x = conjugate_gradients(lambda way: 0.3 * np.roll(way, 1) + 0.3 * np.roll(way, -1), diagonal, g, 1e9)\n"
+        "print(x.tobytes().hex())\n"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": str(threads)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in (1, 2)
+    }
+    assert len(said) == 1

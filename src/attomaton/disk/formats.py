@@ -355,6 +355,22 @@ def read_arrays(
     return arrays
 
 
+def mapped_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file of our own work, each read where and when it is looked at."""
+    arrays = {}
+    with opened(path) as file:
+        try:
+            for name, (dtype, shape, begin) in array_places(file).items():
+                some = math.prod(shape)  # nothing cannot be mapped
+                found = (
+                    np.memmap(file, dtype, "r", begin, shape) if some else np.zeros(shape, dtype)
+                )
+                arrays[name] = found.view(np.ndarray)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise DataError(f"{path}: cannot be read as safetensors ({error}); {AGAIN}.") from error
+    return arrays
+
+
 def array_places(file: BinaryIO, dtypes: Mapping[str, np.dtype] = _DTYPES) -> dict[str, Place]:
     """Type, shape and first byte of every array in a safetensors file, or a ValueError.
 

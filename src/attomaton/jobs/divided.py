@@ -1,9 +1,10 @@
 """Solving a last token that is divided into shards: what each worker does with one, and what is made of it.
 
     .NAME.partial/divided/NNN/SSSSS.edges         edges of a shard
+                              SSSSS.outline       few of them that tie and reach what all do
                               SSSSS.json          what was counted of it, once its samples and edges are there
-                              SSSSS.cyclic        its samples cut to ties
-                              SSSSS.half-C.*      what products with its Hessian in component C need
+                              SSSSS.ties          its samples cut to ties, by component
+                              SSSSS.half-C-P      what products with its Hessian in component C need, of piece P
                               SSSSS.written.json  what was counted of its edges, once they are in the model
                               graph, svm, luce    what is made of all shards
                               theta-C, luce-C     a component fitted in sums over shards: on the way, and found
@@ -12,7 +13,7 @@ Shards are solved in rounds: bags and edges of each; the condensed graph of all,
 to what is tied with their label, beside Graph-SVM; the Luce fits; the edges of each with their multipliers. Components
 whose ties fit into one process together are fitted by one worker, exactly as those of any other part; what is larger
 is fitted in sums over shards (`mechanics.theory.divided`), a round for each product; rounds of several fits run
-together.
+together. In a round a shard is several pieces, so that workers end at about the same time.
 
 Every file is written whole, and what is there is not done again.
 """
@@ -32,10 +33,16 @@ from jaxtyping import Float, Int
 
 from attomaton.base.progress import Progress
 from attomaton.corpus.parts import Part, Parts, open_parts, read_part
-from attomaton.corpus.samples import Samples, joined, merge_samples
+from attomaton.corpus.samples import joined, merge_samples
 from attomaton.corpus.shards import in_order
 from attomaton.corpus.vocabulary import Vocabulary
-from attomaton.disk.formats import read_arrays, read_checkpoint, write_arrays, write_json
+from attomaton.disk.formats import (
+    mapped_arrays,
+    read_arrays,
+    read_checkpoint,
+    write_arrays,
+    write_json,
+)
 from attomaton.disk.ledger import Ledger
 from attomaton.disk.records import read_record
 from attomaton.disk.storage import write_whole
@@ -57,19 +64,24 @@ from attomaton.mechanics.theory.divided import (
     Keep,
     Sparse,
     Sums,
+    Ties,
     as_samples,
     bound_sums,
     careful_fit,
-    component_choices,
     condensed_graph,
     dense_sums,
     edge_multipliers,
     gathered_choices,
+    hessian_product,
     newton_fit,
+    outline,
+    pieces_of,
     shard_edges,
+    some_choices,
     sparse_sums,
-    tied_entries,
     tied_groups,
+    tied_samples,
+    ties_of,
     united,
     worst_margin,
 )
@@ -94,6 +106,7 @@ SHARD_SIZE = (
     1 << 24
 )  # incidences of one last token that one process solves; beyond that it is divided
 TOGETHER = 64  # Luce fits in sums that go on at the same time
+PIECE = 1 << 21  # entries of choices that are a task of a round, about
 # Memory that solving takes: for the process, for each incidence of a part or shard, and for each entry of a choice that
 # is looked at, at most; docs/scaling.md has measurements.
 PROCESS, BYTES, ENTRY = 150e6, 90, 60
@@ -155,7 +168,9 @@ def shard_bags(job: Job, shard: int) -> None:
     job.folder.mkdir(parents=True, exist_ok=True)
     samples = read_part(Path(job.work) / "corpus", job.part.number, *job.corpus, shard)
     write_shard_samples(Path(job.work), job.part.number, shard, samples)
-    _save(job.file("edges", shard), shard_edges(samples)._asdict())
+    edges = shard_edges(samples)
+    _save(job.file("edges", shard), edges._asdict())
+    _save(job.file("outline", shard), outline(edges, len(samples.vocabulary))._asdict())
     label = samples.label
     record = ShardRecord(
         int(samples.rows.sum()), len(samples), samples.total_weight, float(samples.weight.max()),
@@ -169,7 +184,7 @@ def merge_graph(job: Job) -> None:
     words, _ = job.corpus
 
     def shards() -> Iterator[Edges]:
-        return (_edges(job, shard) for shard in job.shards)
+        return (Edges(**read_arrays(job.file("outline", shard))) for shard in job.shards)
 
     group = tied_groups(len(words), shards, job.most)
     graph = condensed_graph(words, job.part.first_last, group, shards)
@@ -189,24 +204,14 @@ def cut_to_ties(task: tuple[Job, int | None]) -> None:
         return
     samples = read_shard(Path(job.work), job.part.number, shard, graph.vocabulary)
     cyclic = merge_samples(tied_with_label(graph, samples))
-    entries, weight = tied_entries(graph, cyclic)
-    some = np.flatnonzero(entries)
-    arrays = {name: getattr(cyclic, name) for name in CYCLIC}
-    arrays |= {"component": some, "entries": entries[some], "weights": weight[some]}
-    _save(job.file("cyclic", shard), arrays)
+    _save(job.file("ties", shard), ties_of(graph, cyclic)._asdict())
 
 
 def fit_gathered(task: tuple[Job, list[int], float]) -> None:
     """Write the Luce fits of the components whose ties fit into this process together."""
     job, components, scale = task
-    graph = _graph(job)
-    chosen = np.zeros(len(graph.level), bool)
-    chosen[components] = True
-    found = []
-    for shard in job.shards:
-        cyclic = _cyclic(job, shard)
-        component = graph.component[np.searchsorted(graph.pair_token, cyclic.label)]
-        found.append(cyclic.take(np.flatnonzero(chosen[component])))
+    graph, chosen = _graph(job), np.array(components, np.int64)
+    found = [tied_samples(graph, _ties(job, shard), chosen) for shard in job.shards]
     items, choices = gathered_choices(graph, merge_samples(joined(found)), scale)
     theta, error = luce_fit(choices)
     look = luce_loss(choices, theta)
@@ -218,53 +223,37 @@ def fit_gathered(task: tuple[Job, list[int], float]) -> None:
 
 
 def look_dense(theta: Float[np.ndarray, " size"], task: "Component") -> Dense:
-    """What one shard adds to a careful step of one component."""
-    return dense_sums(task.choices(), theta)
+    """What one piece adds to a careful step of one component."""
+    return dense_sums(task.choices(len(theta)), theta)
 
 
 def look_sparse(theta: Float[np.ndarray, " size"], task: "Component") -> Sparse:
-    """What one shard adds to a Newton step of one component; what its products need stays in files."""
-    job, shard = task.job, task.shard
-    files = {name: job.file(f"{name}.torn-{os.getpid()}", shard) for name in HALF}
-    end = 0
+    """What one piece adds to a Newton step of one component; what its products need stays in a file."""
+    torn = task.half.with_name(f"{task.half.name}.torn-{os.getpid()}")
     try:
-        with (
-            files["data"].open("wb") as data,
-            files["indices"].open("wb") as indices,
-            files["rows"].open("wb") as rows,
-        ):
-            rows.write(np.zeros(1, np.int64).data)
-
-            def keep(half: Any) -> None:
-                nonlocal end
-                data.write(np.ascontiguousarray(half.data, np.float64).data)
-                indices.write(np.ascontiguousarray(half.indices, np.int32).data)
-                rows.write(np.ascontiguousarray(half.indptr[1:] + end, np.int64).data)
-                end += len(half.data)
-
-            found = sparse_sums(task.choices(), theta, keep)
-        # Looked at again by whoever goes on after a kill: they need not outlive the machine.
-        for name, path in files.items():
-            path.replace(task.half(name))
+        with torn.open("wb") as file:
+            found = sparse_sums(task.choices(len(theta)), theta, lambda half: file.write(half.data))
+        # Looked at again by whoever goes on after a kill: it need not outlive the machine. A file that takes the place
+        # of another would be pushed to the disk at once, and is needed for seconds.
+        task.half.unlink(missing_ok=True)
+        torn.replace(task.half)
     finally:
-        for path in files.values():
-            path.unlink(missing_ok=True)
+        torn.unlink(missing_ok=True)
     return found
 
 
 def push_sparse(way: Float[np.ndarray, " size"], task: "Component") -> Float[np.ndarray, " size"]:
-    """What one shard adds to the product of a direction with the Hessian at the last look."""
-    from scipy.sparse import csr_array
-
-    data, indices, rows = (np.memmap(task.half(name), kind, "r") for name, kind in HALF.items())
-    half = csr_array((data, indices, rows.astype(np.int32 if len(data) < 1 << 31 else np.int64)),
-                     shape=(len(rows) - 1, len(way)))  # fmt: skip
-    return half.T @ (half @ way)
+    """What one piece adds to the product of a direction with the Hessian at the last look."""
+    ties, rows = task.ties()
+    if not len(rows):
+        return np.zeros(len(way))
+    half = np.memmap(task.half, np.float64, "r").view(np.ndarray)
+    return hessian_product(ties, rows, half, way)
 
 
 def look_bound(theta: Float[np.ndarray, " size"], task: "Component") -> Any:
-    """What one shard adds to the bound of one component's error."""
-    return bound_sums(task.choices(), theta)
+    """What one piece adds to the bound of one component's error."""
+    return bound_sums(task.choices(len(theta)), theta)
 
 
 def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> EdgeRecord:
@@ -292,27 +281,31 @@ def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> EdgeRecord:
     return record
 
 
-CYCLIC = ("last", "label", "weight", "start", "token", "count", "rows", "source")
-HALF = {"data": np.float64, "indices": np.int32, "rows": np.int64}
-
-
 @dataclass(frozen=True)
 class Component:
-    """One shard's choices in one component, for a round of sums."""
+    """A piece of one shard's choices in one component, for a round of sums."""
 
     job: Job
     shard: int
     component: int
+    piece: int
     scale: float
 
-    def half(self, name: str) -> Path:
-        """A file of what products with its Hessian need."""
-        return self.job.file(f"half-{self.component}.{name}", self.shard)
+    @property
+    def half(self) -> Path:
+        """The file of what products with its Hessian need."""
+        return self.job.file(f"half-{self.component}-{self.piece}", self.shard)
 
-    def choices(self) -> Iterator[Any]:
-        """Some at a time."""
-        cyclic = _cyclic(self.job, self.shard)
-        return component_choices(_graph(self.job), cyclic, self.component, self.scale)
+    def ties(self) -> tuple[Ties, range]:
+        """The ties of the shard, and the rows of them that are meant."""
+        ties = _ties(self.job, self.shard)
+        i = int(np.searchsorted(ties.component, self.component))
+        cuts = ties.pieces(i, PIECE)
+        return ties, range(int(cuts[self.piece]), int(cuts[self.piece + 1]))
+
+    def choices(self, size: int) -> Iterator[Any]:
+        """Some at a time; the component has so many tokens."""
+        return some_choices(*self.ties(), size, self.scale)
 
 
 # What is made of it
@@ -336,7 +329,7 @@ class Divided:
         )  # fmt: skip
         self._round(
             "ties", cut_to_ties, left, lambda job: [None, *job.shards],
-            lambda job, s: job.file("svm" if s is None else "cyclic", s).is_file(),
+            lambda job, s: job.file("svm" if s is None else "ties", s).is_file(),
             lambda job, s: (job, s),
         )  # fmt: skip
         self._fit(left)
@@ -428,9 +421,9 @@ class Divided:
         n = len(read_arrays(job.file("graph"), ["level"])["level"])
         entries, weights = np.zeros(n, np.int64), np.zeros(n)
         for shard in job.shards:
-            found = read_arrays(job.file("cyclic", shard), ["component", "entries", "weights"])
-            entries[found["component"]] += found["entries"]
-            weights[found["component"]] += found["weights"]
+            found = _ties(job, shard)
+            entries[found.component] += found.entries
+            weights[found.component] += found.weights
         return entries, weights
 
     def _fit_in_sums(
@@ -448,15 +441,14 @@ class Divided:
             told = {"steps": np.array([x.steps]), "arrived": np.array([int(x.arrived)])}
             _save(state, {"theta": x.theta, **told})
 
-        entries = {
-            shard: int(found["entries"][found["component"] == component].sum())
-            for shard in job.shards
-            for found in [read_arrays(job.file("cyclic", shard), ["component", "entries"])]
-        }
-        tasks = [
-            Task(i, Component(job, shard, component, scale), int(PROCESS + ENTRY * n))
-            for i, (shard, n) in enumerate((s, n) for s, n in entries.items() if n)
+        ties = {shard: _ties(job, shard) for shard in job.shards}
+        entries = {s: int(x.entries[x.component == component].sum()) for s, x in ties.items()}
+        pieces = [
+            (Component(job, shard, component, piece, scale), min(n, PIECE))
+            for shard, n in entries.items()
+            for piece in range(pieces_of(n, PIECE))
         ]
+        tasks = [Task(i, x, int(PROCESS + ENTRY * n)) for i, (x, n) in enumerate(pieces)]
 
         def summed(work: Callable[..., Any], add: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             return lambda x: ask(Round(work, tasks, x, add))
@@ -489,9 +481,7 @@ class Divided:
         told = [x["told"].tolist() for x in found]  # loss, gradient, error
         coefficient = FiniteSubspace(graph).coefficients(log_pi)
         weight, scale = float(np.sum([x.weight for x in records])), self._scale(job)
-        rows = sum(
-            int(read_arrays(job.file("cyclic", s), ["rows"])["rows"].sum()) for s in job.shards
-        )
+        rows = sum(int(_ties(job, s).rows.sum()) for s in job.shards)
         finite = FiniteComponent(
             log_pi, coefficient, coefficient, float(np.sum([x[0] for x in told])) / (weight * scale),
             max(x[1] for x in told), rows, float(np.sqrt(max(0.0, inner(coefficient, coefficient)))),
@@ -619,6 +609,5 @@ def _graph(job: Job) -> PriorityGraph:
     return PriorityGraph(job.corpus[0], **read_arrays(job.file("graph")))
 
 
-def _cyclic(job: Job, shard: int) -> Samples:
-    columns: Any = read_arrays(job.file("cyclic", shard), CYCLIC)
-    return Samples(job.corpus[0], *(columns[name] for name in CYCLIC))
+def _ties(job: Job, shard: int) -> Ties:
+    return Ties(**mapped_arrays(job.file("ties", shard)))

@@ -15,6 +15,7 @@ Functions here work on one shard, or on what shards have answered; who asks them
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,13 @@ from attomaton.mechanics.theory.finite import (
     square_root,
 )
 from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
-from attomaton.mechanics.theory.laplacian import EPS, balance, newton_step, tree_bound
+from attomaton.mechanics.theory.laplacian import (
+    EPS,
+    balance,
+    newton_step,
+    spanning_forest,
+    tree_bound,
+)
 from attomaton.numerics import (
     inner,
     ragged_indices,
@@ -48,7 +55,9 @@ from attomaton.numerics import (
     unique_inverse,
 )
 
-BLOCK = 1 << 20  # entries of choices that are looked at together
+BLOCK = (
+    1 << 18
+)  # entries of choices that are looked at together: what is made of them stays near the processor
 STEPS = 200  # of Newton, at most; of careful ones ten times as many
 
 
@@ -85,6 +94,28 @@ def united(several: Sequence[Edges], K: int) -> Edges:
 
 
 # The graph
+
+
+def outline(edges: Edges, K: int) -> Edges:
+    """Few edges over K tokens that tie and reach what all of these do: so shards are outlined before they are merged.
+
+    Labels tied by these edges alone become a star, to and from the first of them, without weight. Of the edges that
+    lead from them to one token elsewhere the first is kept: so is then the first between any two components.
+    """
+    is_label = np.zeros(K, bool)
+    is_label[edges.label] = True
+    inner = is_label[edges.token]
+    group = _condensed(np.arange(K), [edges.label[inner] * np.int64(K) + edges.token[inner]])[0]
+    away = np.flatnonzero(group[edges.label] != group[edges.token])
+    key, which = unique_inverse(group[edges.label[away]] * K + edges.token[away])
+    first = np.empty(len(key), np.int64)
+    first[which[::-1]] = away[::-1]  # of several the last one written stays: the first
+    tied = np.flatnonzero(is_label & (group != np.arange(K)))
+    label = np.concatenate([edges.label[first], tied, group[tied]])
+    token = np.concatenate([edges.token[first], group[tied], tied])
+    order = np.argsort(label * np.int64(K) + token)
+    weight = np.concatenate([edges.weight[first], np.zeros(2 * len(tied))])
+    return Edges(label[order], token[order], weight[order])
 
 
 def tied_groups(K: int, shards: Shards, most: int) -> Int[np.ndarray, " vocab"]:
@@ -200,33 +231,104 @@ def edge_multipliers(
 # Luce fits
 
 
-def tied_entries(
-    graph: PriorityGraph, cyclic: Samples
-) -> tuple[Int[np.ndarray, " components"], Float[np.ndarray, " components"]]:
-    """Of cyclic samples, the entries and the weight in each component."""
+class Ties(NamedTuple):
+    """Cyclic samples of a shard, those of one component together; tokens are numbered inside their component.
+
+    Those of `component[i]` are the rows from `first[i]` up to `first[i + 1]`, with so many `entries` and such `weights`
+    in all; the rest is as in `Samples`.
+    """
+
+    component: Int[np.ndarray, " components"]
+    first: Int[np.ndarray, " components_and_one"]
+    entries: Int[np.ndarray, " components"]
+    weights: Float[np.ndarray, " components"]
+    winner: Int[np.ndarray, " rows"]
+    weight: Float[np.ndarray, " rows"]
+    start: Int[np.ndarray, " rows_and_one"]
+    item: Int[np.ndarray, " entries"]
+    counts: Int[np.ndarray, " entries"]
+    rows: Int[np.ndarray, " rows"]
+    source: Int[np.ndarray, " rows"]
+
+    def pieces(self, i: int, most: int) -> Int[np.ndarray, " pieces_and_one"]:
+        """Where pieces of its i-th component begin and end, rows of about `most` entries each."""
+        a, b = self.first[i : i + 2].tolist()
+        begin = self.start[a:b]
+        cuts = np.arange(pieces_of(int(self.entries[i]), most)) * most
+        return np.append(a + np.searchsorted(begin, begin[0] + cuts), b)
+
+
+def pieces_of(entries: int, most: int) -> int:
+    """In how many pieces so many entries are looked at.
+
+    >>> pieces_of(8, 4), pieces_of(9, 4)
+    (2, 3)
+    """
+    return -(-entries // most)
+
+
+def _items(
+    graph: PriorityGraph,
+) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " components"]]:
+    """The pairs of one last token by component, and where each component begins among them."""
+    size = np.bincount(graph.component, minlength=len(graph.level))
+    return np.argsort(graph.component, kind="stable"), row_pointer(size)[:-1]
+
+
+def ties_of(graph: PriorityGraph, cyclic: Samples) -> Ties:
+    """Cyclic samples of one last token, sorted by component."""
+    order, begin = _items(graph)
+    number = np.zeros(len(graph.vocabulary), np.int32)
+    number[graph.pair_token[order]] = np.arange(len(order)) - begin[graph.component[order]]
     component = graph.component[np.searchsorted(graph.pair_token, cyclic.label)]
-    n = len(graph.level)
-    entries = np.bincount(component, cyclic.size, n).astype(np.int64)
-    return entries, sum_by(component, cyclic.weight, n)
+    rows = np.argsort(component, kind="stable")
+    component, cyclic = component[rows], cyclic.take(rows)
+    head = np.flatnonzero(np.diff(component, prepend=-1))
+    first = np.append(head, len(component))
+    nothing = not len(head)
+    return Ties(
+        component[head], first, np.diff(cyclic.start[first]),
+        np.zeros(0) if nothing else np.add.reduceat(cyclic.weight, head),
+        number[cyclic.label], cyclic.weight, cyclic.start, number[cyclic.token], cyclic.count,
+        cyclic.rows, cyclic.source,
+    )  # fmt: skip
 
 
-def component_choices(
-    graph: PriorityGraph, cyclic: Samples, component: int, scale: float
-) -> Iterator[Choices]:
-    """The choices of cyclic samples in one component, weights times `scale`, some at a time."""
-    tokens = np.flatnonzero(graph.component == component)
-    number = np.full(len(graph.vocabulary), -1)
-    number[graph.pair_token[tokens]] = np.arange(len(tokens))
-    mine = np.flatnonzero(number[cyclic.label] >= 0)
-    size = cyclic.size[mine]
-    cuts = np.flatnonzero(np.diff(row_pointer(size)[:-1] // BLOCK)) + 1
-    for rows in np.split(mine, cuts):
-        if len(rows):
-            at = ragged_indices(cyclic.start[rows], cyclic.size[rows])
-            yield Choices(
-                row_pointer(cyclic.size[rows]), number[cyclic.token[at]], np.log(cyclic.count[at]),
-                number[cyclic.label[rows]], cyclic.weight[rows] * scale, np.zeros(len(tokens), np.int64),
-            )  # fmt: skip
+def tied_samples(graph: PriorityGraph, ties: Ties, chosen: Int[np.ndarray, " chosen"]) -> Samples:
+    """The samples of the chosen components, of those that are there."""
+    order, begin = _items(graph)
+    some = np.flatnonzero(np.isin(ties.component, chosen))
+    length = np.diff(ties.first)[some]
+    rows = ragged_indices(ties.first[some], length)
+    size = np.diff(ties.start)[rows]
+    at = ragged_indices(ties.start[rows], size)
+    first = np.repeat(begin[ties.component[some]], length)  # of the component of each row
+    token = graph.pair_token[order].astype(np.int32)
+    last = np.full(len(rows), graph.pair_last[0], np.int32)
+    return Samples(
+        graph.vocabulary, last, token[first + ties.winner[rows]], ties.weight[rows], row_pointer(size),
+        token[np.repeat(first, size) + ties.item[at]], ties.counts[at], ties.rows[rows], ties.source[rows],
+    )  # fmt: skip
+
+
+def some_choices(ties: Ties, rows: range, size: int, scale: float) -> Iterator[Choices]:
+    """Some rows of one component of so many tokens as choices, weights times `scale`, a block of entries at a time."""
+    group = np.zeros(size, np.int64)
+    for a, b in _blocks(ties, rows):
+        start = ties.start[a : b + 1]
+        at = slice(start[0], start[-1])
+        yield Choices(
+            start - start[0], ties.item[at].astype(np.int64), np.log(ties.counts[at]),
+            ties.winner[a:b].astype(np.int64), ties.weight[a:b] * scale, group,
+        )  # fmt: skip
+
+
+def _blocks(ties: Ties, rows: range) -> Iterator[tuple[int, int]]:
+    """Rows in blocks of about `BLOCK` entries."""
+    if len(rows):
+        start = ties.start[rows.start : rows.stop]
+        cuts = np.flatnonzero(np.diff((start - start[0]) // BLOCK)) + 1 + rows.start
+        yield from pairwise([rows.start, *cuts.tolist(), rows.stop])
 
 
 class Dense(NamedTuple):
@@ -333,7 +435,7 @@ class Sparse(NamedTuple):
 def sparse_sums(
     choices: Iterable[Choices],
     theta: Float[np.ndarray, " size"],
-    keep: Callable[[Any], None] = lambda half: None,
+    keep: Callable[[Any], object] = lambda half: None,
 ) -> Sparse:
     """Of one shard's choices; `keep` is given what products with the Hessian need of them, some rows at a time."""
     found = Sparse(0.0, np.zeros(len(theta)), np.zeros(len(theta)))
@@ -345,13 +447,37 @@ def sparse_sums(
     return found
 
 
+def hessian_product(
+    ties: Ties,
+    rows: range,
+    half: Float[np.ndarray, " entries"],
+    way: Float[np.ndarray, " size"],
+) -> Float[np.ndarray, " size"]:
+    """halfᵀ half v for some rows of one component, `half` being what `sparse_sums` kept of them.
+
+    A block at a time: what the second product reads again is then still near.
+    """
+    from scipy.sparse import csr_array
+
+    found, begin = np.zeros(len(way)), ties.start[rows.start] if len(rows) else 0
+    for a, b in _blocks(ties, rows):
+        start = ties.start[a : b + 1]
+        at, data = slice(start[0], start[-1]), half[start[0] - begin : start[-1] - begin]
+        part = csr_array((data, ties.item[at], start - start[0]), shape=(b - a, len(way)))
+        found += part.T @ (part @ way)
+    return found
+
+
 class Bound(NamedTuple):
-    """What bounds the error of a large component: what enters and leaves each token, and conductances of edges."""
+    """What bounds the error of a large component: what enters and leaves each token, and conductances of edges.
+
+    Of all edges only the forest of least resistances is kept: that of all shards is one of their forests.
+    """
 
     enters: Float[np.ndarray, " size"]
     leaves: Float[np.ndarray, " size"]
     noise: float
-    edges: tuple[Int[np.ndarray, " _"], ...]  # loser · size + winner
+    edges: tuple[Int[np.ndarray, " _"], ...]  # one end · size + the other
     conductances: tuple[Float[np.ndarray, " _"], ...]
 
     def plus(self, other: "Bound") -> "Bound":
@@ -374,13 +500,16 @@ def bound_sums(choices: Iterable[Choices], theta: Float[np.ndarray, " size"]) ->
         leaves = pairwise_sums(part.winner, part.weight * np.add.reduceat(p, part.start[:-1]), s)
         losers = np.flatnonzero(p > 0)
         of = part.choice_of[losers]
-        edge, which = unique_inverse(part.item[losers] * s + part.winner[of])
-        conductance = sum_by(which, part.weight[of] * p[losers] * won[of], len(edge))
+        edge = part.item[losers] * s + part.winner[of]
+        conductance = part.weight[of] * p[losers] * won[of]
         noise = float(relative_rounding(part, theta)[0]) + 64 * EPS
         found = found.plus(Bound(enters, leaves, noise, (edge,), (conductance,)))
-    edge, which = unique_inverse(np.concatenate([np.zeros(0, np.int64), *found.edges]))
-    conductance = sum_by(which, np.concatenate([np.zeros(0), *found.conductances]), len(edge))
-    return found._replace(edges=(edge,), conductances=(conductance,))
+    edge = np.concatenate([np.zeros(0, np.int64), *found.edges])
+    conductance = np.concatenate([np.zeros(0), *found.conductances])
+    forest = spanning_forest(edge // s, edge % s, conductance, s).tocoo()
+    return found._replace(
+        edges=(forest.row.astype(np.int64) * s + forest.col,), conductances=(1.0 / forest.data,)
+    )
 
 
 @dataclass(frozen=True)

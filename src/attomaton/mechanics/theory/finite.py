@@ -24,7 +24,14 @@ from attomaton.errors import SolverError, UsageError, visible
 from attomaton.mechanics.data import INDEPENDENT, Embeddings
 from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
 from attomaton.mechanics.theory.laplacian import EPS, balance, newton_step, tree_bound
-from attomaton.numerics import inner, ragged_indices, row_pointer, sum_by, unit_scale
+from attomaton.numerics import (
+    inner,
+    ragged_indices,
+    row_pointer,
+    stable_order,
+    sum_by,
+    unit_scale,
+)
 
 CONVERGED = 1e-12  # gradient of a component's mean loss at which Newton stops
 CERTIFIED = 1e-9  # gradient above which an answer is an error
@@ -45,6 +52,9 @@ BASIS_ENTRIES = 10**8  # numbers in a written-out basis of S_fin
 DENSE = (
     64  # tokens in a component above which conjugate gradients beat a factorisation and its threads
 )
+# Numbers of a vector up to which BLAS libraries leave a product to one thread. More of them would change its last bits,
+# and be in the way of other processes while they wait for their next product.
+UNTHREADED = 4096
 
 Sparse = Any  # a SciPy matrix; SciPy is imported where something is solved, so that a model opens at once
 
@@ -344,7 +354,7 @@ def pairwise_sums(
     index: Int[np.ndarray, " n"], value: Float[np.ndarray, " n"], size: int
 ) -> Float[np.ndarray, " size"]:
     """As `sum_by`, each sum added up in halves."""
-    order = np.argsort(index, kind="stable")
+    order = stable_order(index)
     head = np.flatnonzero(np.diff(index[order], prepend=-1))
     answer = np.zeros(size)
     answer[index[order[head]]] = np.add.reduceat(value[order], head)
@@ -590,18 +600,19 @@ def conjugate_gradients(
     """
     fill, share = diagonal.mean(), 1.0 / diagonal
     digits = float(np.clip(np.abs(g).max() / scale, 1e-8, 1e-3))
-    enough = digits * float(np.linalg.norm(g))
+    dot = np.dot if len(g) <= UNTHREADED else inner
+    enough = digits * float(np.sqrt(dot(g, g)))
     # Written out: a general solver spends more time between the products of small matrices than in them.
     x, rest, way, before = np.zeros(len(g)), g.astype(np.float64), np.zeros(len(g)), 1.0
     for _ in range(10 * len(g)):
-        if np.linalg.norm(rest) <= enough:
+        if np.sqrt(dot(rest, rest)) <= enough:
             break
         scaled = share * rest
-        now = np.dot(rest, scaled)
+        now = dot(rest, scaled)
         way *= now / before
         way += scaled
         pushed = diagonal * way - push(way) + fill * way.mean()
-        length = now / np.dot(way, pushed)
+        length = now / dot(way, pushed)
         x += length * way
         rest -= length * pushed
         before = now

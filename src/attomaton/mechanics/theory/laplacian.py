@@ -15,12 +15,12 @@ effective resistance between its ends, and no path between them has a smaller on
 """
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.numerics import sum_by
+from attomaton.numerics import sum_by, unique_inverse
 
 EPS = float(np.finfo(float).eps)
 
@@ -111,6 +111,26 @@ def path_resistance(
     return R
 
 
+def spanning_forest(
+    one: Int[np.ndarray, " edges"],
+    other: Int[np.ndarray, " edges"],
+    conductance: Float[np.ndarray, " edges"],
+    n: int,
+) -> Any:
+    """Of a graph of n nodes, the forest of least resistances that joins what the graph joins: a sparse matrix of them.
+
+    Each edge lies in it once, whichever way it was given, with what was given of it added up.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    key, which = unique_inverse(low * np.int64(n) + high)
+    c = sum_by(which, conductance, len(key))
+    key, c = key[c > 1e-300], c[c > 1e-300]
+    return minimum_spanning_tree(csr_array((1.0 / c, (key // n, key % n)), shape=(n, n)))
+
+
 def tree_bound(
     one: Int[np.ndarray, " edges"],
     other: Int[np.ndarray, " edges"],
@@ -124,16 +144,10 @@ def tree_bound(
     spanning tree of small resistance; by Thomson's principle the energy of H⁻¹ g is at most that of this flow, and
     a potential difference is at most √(energy · resistance).
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+    from scipy.sparse.csgraph import breadth_first_order
 
     n = len(gradient)
-    low, high = np.minimum(one, other), np.maximum(one, other)
-    key, which = np.unique(low * np.int64(n) + high, return_inverse=True)
-    c = sum_by(which, conductance, len(key))
-    key, c = key[c > 1e-300], c[c > 1e-300]
-    graph = csr_array((1.0 / c, (key // n, key % n)), shape=(n, n))
-    tree = minimum_spanning_tree(graph)
+    tree = spanning_forest(one, other, conductance, n)
     tree = (tree + tree.T).tocsr()
     root = int(np.argmax(np.diff(tree.indptr)))
     order, parent = breadth_first_order(tree, root, directed=False)
