@@ -117,7 +117,7 @@ class Windows(Tabular):
         source = self.source[i]
         return int(source if self.numbers is None else self.numbers[source])
 
-    def context(self, i: int) -> Int[np.ndarray, " tokens"]:
+    def context(self, i: int | np.integer) -> Int[np.ndarray, " tokens"]:
         """The tokens of context `i`."""
         begin = int(self.left[i])
         return self.ids[begin : begin + int(self.length[i])]
