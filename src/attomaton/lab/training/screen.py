@@ -51,9 +51,8 @@ class TrainingPage(Page):
     async def fill(self) -> None:
         """Form, progress, curves, results, list of runs."""
         item, model = self.view.item, None
-        if item.kind in ("data", "model") or (
-            item.kind == "run" and is_folder(item.path / "model", "model")
-        ):
+        holds = item.kind == "run" and is_folder(item.path / "model", "model")
+        if item.kind in ("data", "model") or holds:
             model = await self.view.model()
             if model is None:
                 return
