@@ -30,10 +30,10 @@ from attomaton.lab.scan_snap.runs import (
     run_settings,
     stored,
 )
-from attomaton.lab.scan_snap.screen import _whole
 from attomaton.lab.scan_snap.scrubber import stops
 from attomaton.lab.shared import Lab
 from attomaton.lab.shelf import Shelf
+from attomaton.lab.view import whole
 from attomaton.scan_snap.data import sequence_classes
 from attomaton.scan_snap.families import family
 from attomaton.scan_snap.levels import run_level
@@ -714,7 +714,7 @@ def test_runs_of_dynamics_give_settings_and_classes(tmp_path, call):
 
 
 def test_whole_numbers_of_an_address_stay_in_their_range():
-    assert [_whole(x, 5, 9) for x in ("", "3", "12", "-1", "x", "٣", "9" * 5000)] == [
+    assert [whole(x, 5, 9) for x in ("", "3", "12", "-1", "x", "٣", "9" * 5000)] == [
         5,
         3,
         9,

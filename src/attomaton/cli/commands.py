@@ -113,15 +113,11 @@ class Command(typer.core.TyperCommand):
         p: Any  # of another class in each version of the library
         for p in self.params:
             value = ctx.params.get(p.name)
-            kind = getattr(
-                getattr(p, "type", None), "name", ""
-            )  # older versions keep paths as texts
+            # Older versions keep paths as texts.
+            kind = getattr(getattr(p, "type", None), "name", "")
+            path = isinstance(value, Path) or kind == "path"
             typed = pairs & {(name, str(value)) for name in p.opts}
-            if (
-                typed
-                and (isinstance(value, Path) or kind == "path")
-                and str(value).startswith("--")
-            ):
+            if typed and path and str(value).startswith("--"):
                 raise typer.BadParameter(
                     f"{value} looks like an option, not a path. Name a path (one that begins with -- is ./{value}).",
                     ctx=ctx, param=p,

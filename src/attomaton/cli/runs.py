@@ -137,10 +137,8 @@ def _goes_on(folder: "Folder", typed: str) -> bool:
     if name == "runs":
         return words == ["rm", str(folder.path)]
     commands = getattr(get_command(program), "commands", {})
-    aside = (name, folder.maker) == (
-        "coverage",
-        "bootstrap",
-    )  # with --bootstrap it makes such a run beside its answer
+    # With --bootstrap it makes such a run beside its answer.
+    aside = (name, folder.maker) == ("coverage", "bootstrap")
     known = called == "attomaton" and name in commands and (name == folder.maker or aside)
     if not known or visible(typed, most=None) != typed:
         return False

@@ -87,11 +87,8 @@ def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:
     try:
         flat = {name: table[name].to_numpy() for name in table.column_names}
         kinds = {name: value.dtype.kind for name, value in flat.items()}
-        if (
-            kinds.get("seed") != "i"
-            or kinds.get("step") != "i"
-            or not {*kinds.values()} <= {"i", "f"}
-        ):
+        whole = kinds.get("seed") == kinds.get("step") == "i"
+        if not whole or not {*kinds.values()} <= {"i", "f"}:
             raise ValueError("whole numbers for seed and step, numbers for the rest")
         if "loss" not in flat or not table.num_rows:
             raise ValueError("no losses")

@@ -195,10 +195,8 @@ def _check_table(path: Path, piece: Piece, table: Any) -> None:
         raise DataError(f"{path}: its columns are not those of a piece; delete it and continue.")
     ended = np.array(table["status"].to_pylist()) == "finished"
     measured = np.stack([table[name].to_numpy() for name in MEASURED])
-    if (
-        not {*table["cell"].to_pylist()} <= {*piece.cells}
-        or not (np.abs(measured[:, ended]) <= LARGEST[float]).all()
-    ):
+    own = {*table["cell"].to_pylist()} <= {*piece.cells}
+    if not own or not (np.abs(measured[:, ended]) <= LARGEST[float]).all():
         raise DataError(f"{path}: its rows are not those of its cells; delete it and continue.")
 
 

@@ -245,9 +245,8 @@ class Guard:
         async def bounded() -> Message:
             nonlocal seen, whole
             if whole:
-                return (
-                    await receive()
-                )  # waits for the end of the connection, as long as the answer takes
+                # Waits for the end of the connection, as long as the answer takes.
+                return await receive()
             left = start + self.seconds + seen / PACE - time.monotonic()
             try:
                 message = await asyncio.wait_for(receive(), max(left, 0.0))

@@ -97,11 +97,8 @@ def _read(file: Path) -> Key | None:
     with open(opened, encoding="utf-8") as found:
         seen = os.fstat(opened)
         own = not hasattr(os, "getuid") or seen.st_uid == os.getuid()
-        if (
-            not stat.S_ISREG(seen.st_mode)
-            or not own
-            or (os.name == "posix" and seen.st_mode & 0o077)
-        ):
+        shared = os.name == "posix" and seen.st_mode & 0o077
+        if not stat.S_ISREG(seen.st_mode) or not own or shared:
             _log.warning("%s can be read by others, so a new key is drawn.", file)
             return None
         try:
@@ -130,9 +127,8 @@ class Keys:
         self.path = f"/{key.path}"
         self.cookie = f"attomaton_{port}_{key.cookie}"
         self.session, self.token, self.seal = token_urlsafe(32), key.token, key.seal
-        self.start = token_urlsafe(
-            8
-        )  # no secret: by it a page tells a lab started again from one that was busy
+        # No secret: by it a page tells a lab started again from one that was busy.
+        self.start = token_urlsafe(8)
         self._once: str | None = token_urlsafe(32)
         self.seconds, self._clock, self._until = seconds, clock, clock() + seconds
         self._page: Path | None = None

@@ -66,9 +66,8 @@ class Graphs:
     last_tokens: dict[str, Found]
     edges: dict[str, Found]
     components: dict[str, Found]  # split, merged
-    orders: dict[
-        str, Found
-    ]  # edges of a: strict there and tied or reversed in b, tied there and apart in b
+    # Edges of a: strict there and tied or reversed in b, tied there and apart in b.
+    orders: dict[str, Found]
     in_both: dict[str, int]
     moved: dict[str, int | float]  # of what is in both: edges of unlike weight, the largest changes
     answers: dict[str, Answers]  # in the contexts of a, and in those of b

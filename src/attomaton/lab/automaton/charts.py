@@ -17,9 +17,8 @@ from attomaton.lab.kit.charts import (
 from attomaton.lab.kit.contexts import visible
 from attomaton.mechanics.theory.automaton import Automaton, Explanation, Fate
 
-FARTHEST = (
-    8.0  # the largest finite norm on the slider, in multiples of ‖W_svm‖; as `explain` has it
-)
+# The largest finite norm on the slider, in multiples of ‖W_svm‖; as `explain` has it.
+FARTHEST = 8.0
 NOTCHES = 80  # of the slider between 0 and there
 LIMIT_AT = 9.0  # where the axis has its ∞
 BARS = 14  # that fit beside each other with their names

@@ -15,17 +15,8 @@ from attomaton.lab.automaton.chooser import Chooser, shown_label
 from attomaton.lab.automaton.norm import CSS as NORM_CSS
 from attomaton.lab.automaton.norm import Norm
 from attomaton.lab.automaton.predictor import PredictorPage
-from attomaton.lab.kit.contexts import (
-    MOST,
-    check_length,
-    commands,
-    companions,
-    continued,
-    first_context,
-    read_context,
-    visible,
-    write_context,
-)
+from attomaton.lab.kit import contexts
+from attomaton.lab.kit.contexts import visible, write_context
 from attomaton.lab.kit.page import ModelPage
 from attomaton.lab.kit.parts import abreast, button, card, icon_button, note, place
 from attomaton.lab.kit.table import numbers
@@ -106,7 +97,7 @@ class AutomatonPage(ModelPage):
                 return
             if asked or source is not None:
                 self.chooser.ready = begin
-            words = read_context(text, self.model.vocabulary)
+            words = contexts.read_context(text, self.model.vocabulary)
             self.window = self._asked_window(words)
             await self._show(words, await self._really_drawn(words))
             if self.drawn:
@@ -116,7 +107,7 @@ class AutomatonPage(ModelPage):
     async def _first(self) -> tuple[list[Label], int | None]:
         last = self.view.get("last") or self.model.heaviest()
         limit = await in_thread(self.model.limit, last)
-        return await in_thread(first_context, limit, self.model.read(last))
+        return await in_thread(contexts.first_context, limit, self.model.read(last))
 
     def _asked_window(self, words: list[Label]) -> Window | None:
         """The window the address names, if these are its words."""
@@ -129,9 +120,9 @@ class AutomatonPage(ModelPage):
     async def _really_drawn(self, words: list[Label]) -> int:
         """How many words the address says were drawn, if drawing them again gives the same."""
         n = self.view.number("drawn", 0)
-        if not 0 < n < min(len(words), MOST):
+        if not 0 < n < min(len(words), contexts.MOST):
             return 0
-        again = await in_thread(continued, self.model, words[: -int(n)], self.seed, int(n))
+        again = await in_thread(contexts.continued, self.model, words[: -int(n)], self.seed, int(n))
         return int(n) if again == words[-int(n) :] else 0
 
     # Parts of the page
@@ -216,7 +207,7 @@ class AutomatonPage(ModelPage):
 
     async def _take_up(self) -> None:
         """What stands in the field is the context, if it was not yet."""
-        words = read_context(self.field.value, self.model.vocabulary)
+        words = contexts.read_context(self.field.value, self.model.vocabulary)
         if words != self.words or not words:
             await self._change(words)
 
@@ -235,7 +226,7 @@ class AutomatonPage(ModelPage):
                 typed = self.words[: len(self.words) - self.drawn]
                 # What was drawn before is drawn again: n draws and one more are n + 1 of the same seed.
                 all_ = n + self.drawn if n > 0 else n
-                tail = await in_thread(continued, self.model, typed, self.seed, all_)
+                tail = await in_thread(contexts.continued, self.model, typed, self.seed, all_)
                 if not tail:
                     last = visible(typed[-1])
                     raise UsageError(f"nothing can be drawn after ‘{last}’: no sample ends in it.")
@@ -251,7 +242,7 @@ class AutomatonPage(ModelPage):
 
     async def _change(self, words: list[Label], drawn: int = 0) -> None:
         """Another context, which can be undone."""
-        check_length(words)
+        contexts.check_length(words)
         before = (self.words, self.drawn)
         await self._show(words, drawn)
         if before[0]:
@@ -290,7 +281,7 @@ class AutomatonPage(ModelPage):
         last = words[-1] if words else self.model.heaviest()
         automaton = await in_thread(self.model.automaton, last)
         explained = await in_thread(automaton.explain, words)
-        near = await in_thread(companions, automaton.limit, last, tokens.CHIPS)
+        near = await in_thread(contexts.companions, automaton.limit, last, tokens.CHIPS)
         self.words, self.drawn, self.automaton, self.explained = words, drawn, automaton, explained
         self.below.set_visibility(True)
         self._write_field()
@@ -402,7 +393,7 @@ class AutomatonPage(ModelPage):
     def _say(self) -> None:
         folder = self.view.lab.shelf.model_folder(self.view.item).resolve()
         shown = self.words, self.norm.radius, self.drawn, self.seed
-        self.view.says(*commands(folder, self.model.vocabulary, *shown))
+        self.view.says(*contexts.commands(folder, self.model.vocabulary, *shown))
 
 
 def _scores(fate: Fate) -> tuple[object, object, object]:

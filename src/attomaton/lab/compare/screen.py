@@ -86,11 +86,8 @@ class ComparePage(Page):
     def _fits(self, item: Item) -> bool:
         """Whether this can be B: runs stand beside runs, models and data beside models and data."""
         own = self.view.item
-        return (
-            item.id != own.id
-            and item.kind in SCREEN.wants
-            and (item.kind == "run") == (own.kind == "run")
-        )
+        alike = (item.kind == "run") == (own.kind == "run")
+        return item.id != own.id and item.kind in SCREEN.wants and alike
 
     async def _compare(self, other: Item) -> None:
         """Compare the two, in the background where it takes a while."""

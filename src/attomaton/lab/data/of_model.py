@@ -148,9 +148,8 @@ async def _samples(view: View, model: Opened) -> None:
 def _carried(found: Coverage) -> None:
     """What is identified, what orders rest on, how sure the odds are."""
     note(in_words(found, cure="")).classes("carry-words")
-    for section in sections(found, FEW)[
-        :-1
-    ]:  # the last one lists last tokens, of which this is one
+    # The last one lists last tokens, of which this is one.
+    for section in sections(found, FEW)[:-1]:
         if section["rows"]:
             note(f"{section['heading']}. {section['note']}")
             numbers(section["header"], section["rows"], page=FEW)

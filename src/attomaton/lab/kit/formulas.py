@@ -115,9 +115,8 @@ class _Reader:
             made = "".join(self.atom()[0] for _ in range(parts))
             return f"<{kind}>{made}{more}</{kind}>", False
         if name == "text":
-            words = escape(self.words()).replace(
-                " ", "\u00a0"
-            )  # a plain space at an end is dropped
+            # A plain space at an end is dropped.
+            words = escape(self.words()).replace(" ", "\u00a0")
             return f"<mtext>{words}</mtext>", False
         if name in LARGE:
             return f'<mo largeop="true">{LARGE[name]}</mo>', True

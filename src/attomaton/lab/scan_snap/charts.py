@@ -18,6 +18,7 @@ from attomaton.lab.kit.charts import (
     Span,
 )
 from attomaton.lab.scan_snap.runs import Predicted, Result
+from attomaton.report.figures.dynamics import middle
 from attomaton.report.words import evenly
 from attomaton.scan_snap.data import SequenceClasses
 
@@ -71,12 +72,6 @@ def attention_of(result: Result, n: int, tokens: Tokens) -> np.ndarray:
     return np.median(result.run.attention[:, :, n][..., tokens.at], axis=0)
 
 
-def curve(result: Result, key: str) -> np.ndarray:
-    """Mean over classes, median over runs; the one point of a curve at each recorded time."""
-    value = result.run.entropy if key == "entropy" else np.asarray(result.run.records[key], float)
-    return np.median(value.mean(axis=-1) if value.ndim == 3 else value, axis=0)
-
-
 def scales_of(sides: Sequence[Mapping[str, Result]], level: str, n: int) -> Scales:
     """Axes that hold all levels of all sides; a logarithmic one of times has no 0."""
     results = [result for side in sides for result in side.values()]
@@ -89,7 +84,7 @@ def scales_of(sides: Sequence[Mapping[str, Result]], level: str, n: int) -> Scal
 
 def _reach(key: str, results: Sequence[Result]) -> tuple[float, float]:
     """The values a quantity takes, with a little room."""
-    flat = np.concatenate([curve(result, key)[result.run.t > 0] for result in results])
+    flat = np.concatenate([middle(result.run, key)[result.run.t > 0] for result in results])
     flat = flat[np.isfinite(flat) & ((flat > 0) | (key != "gamma"))]
     if not len(flat):
         return 0.1, 1.0
@@ -180,7 +175,7 @@ def curves(key: str, sides: Mapping[str, Result], times: Predicted, scales: Scal
     for level, result in sides.items():
         if level == "reduced" and key == "gamma":
             continue  # its gain is the closed form, drawn below
-        t, value = result.run.t, curve(result, key)
+        t, value = result.run.t, middle(result.run, key)
         fine = (t > 0) & np.isfinite(value) & ((value > 0) | (not logarithmic))
         series.append(_line(level, t[fine], value[fine], level))
         rows += [[level, float(a), float(b)] for a, b in zip(t, value, strict=True)]

@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
 CLASSES, RATE, UNTIL = "syn-small", 1.0, 1e4
 DATA, RUN = "data", "run"  # classes of what is open
-SEEN_FIRST = {
-    "classes": "weak-overlap",
-    "eta_y": "0.5",
-    "eta_z": "3",
-}  # all that the theorem asks holds here
+# All that the theorem asks holds here.
+SEEN_FIRST = {"classes": "weak-overlap", "eta_y": "0.5", "eta_z": "3"}
 ORDER = ("reduced", "limit", "sampled")  # the quickest first: something is on screen at once
 FIRST = ("reduced", "limit")
 # Options of `attomaton dynamics`: what a value has to be.

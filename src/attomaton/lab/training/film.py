@@ -168,9 +168,8 @@ def film(seen: Watchable, limit: Limit, last: int) -> Film:
     records, config = seen.run.records, seen.run.config
     floor = seen.run.outcome.loss_floor if config.get("loss", "log") == "log" else None
     if floor is None and "loss_gap" in records and config.get("loss", "log") == "log":
-        floor = float(
-            records["loss"][0, 0] - records["loss_gap"][0, 0]
-        )  # a demo keeps no summary of it
+        # A demo keeps no summary of it.
+        floor = float(records["loss"][0, 0] - records["loss_gap"][0, 0])
     others = len(graph) - len(drawn)
     folded = f"{others:,} of {len(graph):,} tokens are folded away. " if others else ""
     if len(contexts) == CONTEXTS:
@@ -210,16 +209,11 @@ def _contexts(
         inside = slice(samples.start[i], samples.start[i + 1])
         tokens = np.searchsorted(graph.token, samples.token[inside])
         key = (tuple(tokens.tolist()), tuple(samples.count[inside].tolist()))
-        if (
-            (key not in bags and len(bags) == CANDIDATES)
-            or len(tokens) < 2
-            or (place[tokens] < 0).any()
-        ):
+        full = key not in bags and len(bags) == CANDIDATES
+        if full or len(tokens) < 2 or (place[tokens] < 0).any():
             continue
-        labels = bags.setdefault(key, {})
-        labels[int(graph.labels[i])] = labels.get(int(graph.labels[i]), 0.0) + float(
-            samples.weight[i]
-        )
+        labels, label = bags.setdefault(key, {}), int(graph.labels[i])
+        labels[label] = labels.get(label, 0.0) + float(samples.weight[i])
         rows[key] = rows.get(key, 0) + int(samples.rows[i])
     if not bags:
         return []

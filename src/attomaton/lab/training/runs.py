@@ -272,11 +272,8 @@ def asked_for(config: Mapping[str, Setting]) -> Asked:
     for name, value in config.items():
         kinds = KINDS.get(name, (str,))
         full = name == "factorised" and value is True  # of the full rank
-        if (
-            value is not None
-            and not full
-            and (not isinstance(value, kinds) or isinstance(value, bool))
-        ):
+        fits = isinstance(value, kinds) and not isinstance(value, bool)
+        if value is not None and not full and not fits:
             raise DataError(f"config.toml: {name} = {value!r} is not what a run writes there.")
     needed = ("init", "optimizer", "steps", "head", "loss", "seeds", "seed")
     missing = [name for name in needed if config.get(name) is None]

@@ -16,19 +16,10 @@ from attomaton.lab.kit.table import numbers
 from attomaton.lab.kit.work import on_change, watch_in
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import Item
+from attomaton.lab.training import runs as trainings
 from attomaton.lab.training.curves import Curves, Shown
 from attomaton.lab.training.form import CSS, Form
-from attomaton.lab.training.runs import (
-    WORK,
-    Asked,
-    Going,
-    TrainingRun,
-    all_runs,
-    find_run,
-    read_run,
-    resume,
-    start,
-)
+from attomaton.lab.training.runs import WORK, Going, TrainingRun
 from attomaton.lab.training.watch import CSS as WATCH
 from attomaton.lab.training.watch import Watch
 from attomaton.lab.view import Screen, View, in_thread
@@ -51,9 +42,8 @@ class TrainingPage(Page):
     async def fill(self) -> None:
         """Form, progress, curves, results, list of runs."""
         item, model = self.view.item, None
-        if item.kind in ("data", "model") or (
-            item.kind == "run" and is_folder(item.path / "model", "model")
-        ):
+        holds = item.kind == "run" and is_folder(item.path / "model", "model")
+        if item.kind in ("data", "model") or holds:
             model = await self.view.model()
             if model is None:
                 return
@@ -64,7 +54,7 @@ class TrainingPage(Page):
         with ui.element("div").classes("grid2") as self.curves_place:
             self.curves = Curves()
         self.out_place, self.runs_place = place(), place()
-        self.runs = await in_thread(all_runs, self.lab)
+        self.runs = await in_thread(trainings.all_runs, self.lab)
         self._choose_first(item)
         job = WORK.running(self.lab)
         if job is not None:
@@ -82,14 +72,14 @@ class TrainingPage(Page):
             ):
                 self.run = job.about.run
             elif asked:
-                self.run = find_run(self.lab, asked)
+                self.run = trainings.find_run(self.lab, asked)
             elif item.kind == "run":
-                self.run = read_run(item)
+                self.run = trainings.read_run(item)
             elif self.form is not None:
                 own = str(self.form.model.folder.resolve())
                 self.run = next((r for r in self.runs if r.config.get("data") == own), None)
             if self.view.get("beside"):
-                self.beside = find_run(self.lab, self.view.get("beside"))
+                self.beside = trainings.find_run(self.lab, self.view.get("beside"))
 
     def _going(self, run: TrainingRun | None) -> Going | None:
         """A run as it goes on, if that is what is being computed."""
@@ -141,7 +131,8 @@ class TrainingPage(Page):
                 self.view.says("", "")
             else:
                 folder = str(self.form.model.folder.resolve())
-                self.view.says(*Asked(folder, settings, snapshots_of=self.form.watched).code("run"))
+                asked = trainings.Asked(folder, settings, snapshots_of=self.form.watched)
+                self.view.says(*asked.code("run"))
 
     # Parts of the page
 
@@ -191,7 +182,7 @@ class TrainingPage(Page):
 
         def chosen(id: str) -> None:
             with self.view.checked(self.wrong):
-                self.beside = find_run(self.lab, id) if id else None
+                self.beside = trainings.find_run(self.lab, id) if id else None
                 self.view.put(beside=id or None)
                 self.refresh()
 
@@ -239,15 +230,14 @@ class TrainingPage(Page):
     def _start(self) -> None:
         assert self.form is not None
         with self.view.checked(self.form.wrong):
-            form = self.form
-            self._began(
-                start(self.lab, self.view.item, form.model.folder, form.asked(), form.watched)
-            )
+            form, item = self.form, self.view.item
+            asked = form.asked(), form.watched
+            self._began(trainings.start(self.lab, item, form.model.folder, *asked))
 
     def _resume(self) -> None:
         assert self.run is not None
         with self.view.checked(self.wrong):
-            self._began(resume(self.lab, self.view.item, self.run))
+            self._began(trainings.resume(self.lab, self.view.item, self.run))
 
     def _began(self, job: Job[Going]) -> None:
         self.run = job.about.run
@@ -270,7 +260,7 @@ class TrainingPage(Page):
             self.draw()
 
     def _ended(self, job: Job[Going]) -> None:
-        self.runs = all_runs(self.lab)
+        self.runs = trainings.all_runs(self.lab)
         if self.run is job.about.run:
             self.run = next((r for r in self.runs if r.id == job.about.run.id), None)
             if self.run is None:  # it failed; the reason is said where its progress was

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+from jaxtyping import Float
 
 from attomaton.claims.picture import heat, line
 from attomaton.report.figures.canvas import Figure
@@ -39,10 +40,13 @@ def _has(run: Dynamics, key: str) -> bool:
 
 
 def _line(run: Dynamics, key: str, level: str) -> Line:
-    """Median over runs of the mean over classes; the reduced level is theory and drawn dashed."""
-    value = run.entropy if key == "entropy" else np.asarray(run.records[key], float)
-    value = value.mean(axis=-1) if value.ndim == 3 else value
+    """A record over time; the reduced level is theory and drawn dashed."""
     positive = run.t > 0
     style = "theory" if level == "reduced" else "measured"
-    middle = np.median(value, axis=0)[positive]
-    return line(run.t[positive], middle, level, style, points=None)
+    return line(run.t[positive], middle(run, key)[positive], level, style, points=None)
+
+
+def middle(run: Dynamics, key: str) -> Float[np.ndarray, " times"]:
+    """A record, or the entropy, at each recorded time: the median over runs of the mean over classes."""
+    value = run.entropy if key == "entropy" else np.asarray(run.records[key], float)
+    return np.median(value.mean(axis=-1) if value.ndim == 3 else value, axis=0)

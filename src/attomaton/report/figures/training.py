@@ -132,9 +132,8 @@ def _draw_panel(
     if panel.log:
         axes.set_yscale("log")
     elif there[0][0].startswith("margin_"):
-        axes.set_ylim(
-            bottom=max(axes.get_ylim()[0], LOWEST)
-        )  # how wrong an order was matters little
+        # How wrong an order was matters little.
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], LOWEST))
     # The norm grows without bound only where there is a direction to grow in.
     if panel.theory is not None and (np.isfinite(panel.theory) or "cosine_svm" in measured):
         _draw_theory(axes, panel)
