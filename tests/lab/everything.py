@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 
+import pytest
 from tests.lab.conftest import Running
 
 from attomaton import as_windows, tune
@@ -101,6 +102,14 @@ def _other(out, folder, example):
     fit_run(data, out)
 
 
+def _dynamics(out):
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # the command draws figures too, which no screen shows
+        patch.setattr("attomaton.jobs.dynamics.package_version", lambda name: None)
+        dynamics_run("syn-small", ["limit"], 1.0, 1.0, out, until=1000.0)
+
+
 def _told(out, folder):
     (folder / "told.txt").write_text(TEXT)
     fit_run(folder / "told.txt", out, reading=Reading(context=8))
@@ -110,7 +119,7 @@ GRID = {"eta_z": [0.3, 1.0], "ratio": [1, 4], "until": [100.0]}
 MAKERS = {
     "descent": lambda out, folder, model, example: train_run(model, out, steps=60),
     "adam": lambda out, folder, model, example: train_run(model, out, steps=60, optimizer="adam"),
-    "dynamics": lambda out, *_: dynamics_run("syn-small", ["limit"], 1.0, 1.0, out, until=1000.0),
+    "dynamics": lambda out, *_: _dynamics(out),
     "sweep": lambda out, *_: sweep_run(out, GRID, ["syn-small"], "limit"),
     "verification": lambda out, *_: verify_run(["luce", "T3"], True, out),
     "probed": lambda out, folder, *_: _probed(out, folder),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -33,10 +34,9 @@ PIECES = 14  # six parts: two of them to compare priors, all for the grid, all f
 WORK = Path(".out.partial")
 
 
-@pytest.fixture
-def files(text, tmp_path, monkeypatch):
+def prepare(text, folder, monkeypatch):
     """Two texts in the working folder, and parts so small that a tuning has many pieces."""
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     monkeypatch.setattr(tunings, "PART", PART)
     for name, seed in (("train", 0), ("valid", 1)):
         windows = text(seed, 600)
@@ -44,9 +44,8 @@ def files(text, tmp_path, monkeypatch):
         Path(f"{name}.txt").write_text(words, encoding="utf-8")
 
 
-@pytest.fixture
-def made(monkeypatch):
-    """The pieces that were really made, by the function that made them."""
+def note_pieces(monkeypatch):
+    """A list of the pieces that are really made from now on, by the function that makes them."""
     seen = []
 
     def noted(task):
@@ -60,6 +59,41 @@ def made(monkeypatch):
     for task in (fit.judge_part, fit.fit_part):
         monkeypatch.setattr(stages, task.__name__, noted(task))
     return seen
+
+
+@pytest.fixture
+def files(text, tmp_path, monkeypatch):
+    prepare(text, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    return note_pieces(monkeypatch)
+
+
+class Quiet(NamedTuple):
+    """A tuning that nobody disturbed: where it is, what it says, and the pieces it made."""
+
+    folder: Path
+    record: dict
+    made: list
+
+
+@pytest.fixture(scope="module")
+def quietly(text, tmp_path_factory):
+    """Tunings that nobody disturbed, each made once for all tests: quietly(thetas=[1.0])."""
+    known = {}
+
+    def found(**changes):
+        if (key := repr(changes)) not in known:
+            folder = tmp_path_factory.mktemp("quietly")
+            with pytest.MonkeyPatch.context() as patch:
+                prepare(text, folder, patch)
+                made = note_pieces(patch)
+                known[key] = Quiet(folder / "out", tuned(**changes), made)
+        return known[key]
+
+    return found
 
 
 def tuned(out="out", **changes):
@@ -88,34 +122,32 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("pieces", [9, 15, 20])  # in the first widening, in the second, in the fit
-def test_a_widened_grid_is_taken_up_too(files, made, pieces):
+def test_a_widened_grid_is_taken_up_too(files, made, quietly, pieces):
     asked = {"thetas": [1.0], "lambdas": [0.001, 0.002], "widen": 2}  # the best price lies above
-    whole = tuned("quiet", **asked)
-    assert whole["grid"]["widened"] == 2
-    assert whole["chosen"]["at_edge"] == ["lambda"]
-    assert whole["pieces"] == len(made) == PIECES + 2 * 6
-    made.clear()
+    quiet = quietly(**asked)
+    assert quiet.record["grid"]["widened"] == 2
+    assert quiet.record["chosen"]["at_edge"] == ["lambda"]
+    assert quiet.record["pieces"] == len(quiet.made) == PIECES + 2 * 6
     stop_after(pieces, **asked)
     record = tuned(**asked)
     assert (record["resumed_pieces"], record["pieces"]) == (pieces, PIECES + 2 * 6)
     assert len(made) == PIECES + 2 * 6
-    assert contents("out") == contents("quiet")
+    assert contents("out") == contents(quiet.folder)
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3, 8, 9, PIECES])
 def test_what_was_finished_is_not_made_again_and_nothing_tells_that_it_was_interrupted(
-    files, made, pieces
+    files, made, quietly, pieces
 ):
-    tuned("quiet")
-    assert made == ["judge_part"] * 8 + ["fit_part"] * 6
-    made.clear()
+    quiet = quietly()
+    assert quiet.made == ["judge_part"] * 8 + ["fit_part"] * 6
     stop_after(pieces)
     assert len(made) == len(list((WORK / "pieces").iterdir())) == pieces
     assert not Path("out").exists()
     record = tuned()
     assert (record["resumed_pieces"], record["pieces"]) == (pieces, PIECES)
     assert made == ["judge_part"] * 8 + ["fit_part"] * 6
-    assert contents("out") == contents("quiet")
+    assert contents("out") == contents(quiet.folder)
     assert MANIFEST in contents("out")
     assert not WORK.exists()
     lines = read_ledger(Path("out"))
@@ -123,17 +155,15 @@ def test_what_was_finished_is_not_made_again_and_nothing_tells_that_it_was_inter
     assert len(names) == len(set(names)) == PIECES
     assert [x.event for x in lines if x.piece is None] == ["started", "resumed", "ended"]
     # Control: a folder that does differ is seen to.
-    tuned("other", lambdas=[1.0, 5.0])
-    assert contents("other") != contents("quiet")
+    assert contents(quietly(lambdas=[1.0, 5.0]).folder) != contents(quiet.folder)
 
 
-def test_it_may_be_interrupted_often_and_go_on_in_several_processes(files):
-    tuned("quiet")
+def test_it_may_be_interrupted_often_and_go_on_in_several_processes(files, quietly):
     stop_after(2)
     stop_after(1 + 3)  # told of those found before, then of three more
     with open_engine("processes", 2) as engine:
         assert tuned(engine=engine)["resumed_pieces"] == 5
-    assert contents("out") == contents("quiet")
+    assert contents("out") == contents(quietly().folder)
 
 
 def test_progress_counts_what_was_found(files):
@@ -165,8 +195,7 @@ def test_one_that_nobody_goes_on_with_can_be_deleted(files, call):
     assert tuned()["resumed_pieces"] == 0
 
 
-def test_a_damaged_piece_is_refused_and_the_work_begins_anew(files):
-    tuned("quiet")
+def test_a_damaged_piece_is_refused_and_the_work_begins_anew(files, quietly):
 
     def rewrite(path, **columns):
         write_columns(path, columns)
@@ -186,12 +215,12 @@ def test_a_damaged_piece_is_refused_and_the_work_begins_anew(files):
             tuned()
         assert not WORK.exists()
     assert tuned()["resumed_pieces"] == 0
-    assert contents("out") == contents("quiet")
+    assert contents("out") == contents(quietly().folder)
     # Control: a piece of the right form and with the wrong numbers does change what comes out.
     stop_after(3)
     rewrite(WORK / "pieces" / "priors-1.parquet", **one)
     tuned()
-    assert contents("out") != contents("quiet")
+    assert contents("out") != contents(quietly().folder)
 
 
 def test_no_single_byte_of_a_piece_can_change_unnoticed(tmp_path):
@@ -227,8 +256,7 @@ def test_a_worker_that_dies_is_told_in_words(text):
         list(engine.run(stages.do_part, tasks, work))
 
 
-def test_a_worker_that_is_killed_is_replaced_and_nothing_tells(files):
-    tuned("quiet")
+def test_a_worker_that_is_killed_is_replaced_and_nothing_tells(files, quietly):
     with open_engine("processes", 2) as engine:
         before = []
 
@@ -240,7 +268,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_tells(files):
         tuned(engine=engine, progress=kill_one)
         assert before[0] not in engine.pids()
         assert before[1] in engine.pids()  # Control: one that nobody killed stays.
-    assert contents("out") == contents("quiet")
+    assert contents("out") == contents(quietly().folder)
 
 
 def test_workers_alone_are_processes_and_at_least_one(files, call):
@@ -261,12 +289,11 @@ def test_workers_alone_are_processes_and_at_least_one(files, call):
         assert (several.name, one.name) == ("processes", "local")
 
 
-def test_a_cluster_tunes_to_the_same_bytes(files):
+def test_a_cluster_tunes_to_the_same_bytes(files, quietly):
     pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
-    tuned("quiet")
     with open_engine("ray", 2) as engine:
         tuned(engine=engine)
-    assert contents("out") == contents("quiet")
+    assert contents("out") == contents(quietly().folder)
 
 
 DRIVER = f"""
@@ -279,7 +306,7 @@ main()
 """
 
 
-def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, call):
+def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, quietly, call):
     words = [
         *("tune", "train.txt", "--validate", "valid.txt", "--context", "6", "--workers", "2"),
         *(
@@ -317,11 +344,11 @@ def test_a_killed_command_goes_on_and_leaves_no_process_behind(files, call):
         [*driver, *again[1:], "--json"], capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout)["resumed_pieces"] == told["done"]["done"]
-    tuned("quiet")
-    mine, quiet = contents("out"), contents("quiet")
+    undisturbed = quietly().folder
+    mine, quiet = contents("out"), contents(undisturbed)
     for name in set(mine) - {"predictor.json", MANIFEST}:  # those two tell the command
         assert mine[name] == quiet[name], name
-    told, wanted = (Predictor.open(folder).record for folder in ("out", "quiet"))
+    told, wanted = (Predictor.open(folder).record for folder in ("out", undisturbed))
     assert told | {"command": 0, "reading": 0} == wanted | {"command": 0, "reading": 0}
     assert json.loads(call("runs", "show", "out", "--json")[1])["state"] == "finished"
 
@@ -352,8 +379,8 @@ def test_a_command_killed_in_the_convex_stage_goes_on_there(files, text):
     subprocess.run([sys.executable, "-c", DRIVER, *words], check=True)
     names = [line.piece for line in read_ledger(Path("out")) if line.piece is not None]
     assert [x for x in names if x.startswith("stage")] == ["stage-groups", "stage-weights"]
-    tuned("quiet", priors=["main"], lambdas=[1.0], thetas=[0.5], widen=4)
-    mine, quiet = contents("out"), contents("quiet")
+    tuned("undisturbed", priors=["main"], lambdas=[1.0], thetas=[0.5], widen=4)
+    mine, quiet = contents("out"), contents("undisturbed")
     assert mine["stage.safetensors"] == quiet["stage.safetensors"]
     for name in set(mine) - {"predictor.json", MANIFEST}:
         assert mine[name] == quiet[name], name
