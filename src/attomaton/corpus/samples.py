@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from attomaton.base.face import Tabular
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, counted, listed
-from attomaton.numerics import ragged_indices, row_pointer, scramble, unique_inverse
+from attomaton.numerics import order_by, ragged_indices, row_pointer, scramble, unique_inverse
 
 TOKENS = "a sequence of tokens"
 LIGHTEST, HEAVIEST = 1e-150, 1e150  # weights between which float64 holds every sum and ratio
@@ -303,8 +303,8 @@ def joined(several: Sequence[Samples]) -> Samples:
 
 def merge_samples(s: Samples) -> Samples:
     """One sample for each (last token, label, bag), weights and rows added up."""
-    order = np.lexsort((_fingerprint(s), s.size, s.label, s.last))
-    s = s.take(order)
+    head = s.last.astype(np.int64) << 32 | s.label  # ids have 32 bits
+    s = s.take(np.lexsort((_fingerprint(s), s.size, head)))
     # Neighbours of equal head and size are compared token by token: a fingerprint only brings equals
     # together, it never decides.
     near = (s.last[1:] == s.last[:-1]) & (s.label[1:] == s.label[:-1]) & (s.size[1:] == s.size[:-1])
@@ -324,7 +324,7 @@ def merge_samples(s: Samples) -> Samples:
         merged.token, merged.count, np.add.reduceat(s.rows, head),
         np.minimum.reduceat(s.source, head), s.set_aside, s.tokens, s.windows,
     )  # fmt: skip
-    return merged.take(np.lexsort((merged.source, merged.label, merged.last)))
+    return merged.take(order_by(merged.last, merged.label, merged.source))
 
 
 def _fingerprint(s: Samples) -> Int[np.ndarray, " samples"]:
