@@ -98,6 +98,26 @@ def unique_inverse(
     return packed[new], which
 
 
+def order_by(*keys: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """The order of rows by whole numbers, the first key before the others; equal rows stay in their order.
+
+    Keys and place are packed into one number where there is room, as in `unique_inverse`.
+
+    >>> order_by(np.array([1, 0, 1]), np.array([5, 7, 4])).tolist()
+    [1, 2, 0]
+    """
+    n = len(keys[0])
+    width = [int(key.max(initial=0)).bit_length() for key in keys]
+    bits = n.bit_length()
+    if sum(width) + bits > 62 or any(key.min(initial=0) < 0 for key in keys):
+        return np.lexsort(keys[::-1])
+    packed = np.zeros(n, np.int64)
+    for key, wide in zip(keys, width, strict=True):
+        packed = packed << wide | key
+    packed = np.sort(packed << bits | np.arange(n))
+    return packed & ((1 << bits) - 1)
+
+
 def scramble(x: np.ndarray) -> np.ndarray:
     """64-bit integers mixed so well that sums of them tell sets apart: the heart of every fingerprint here."""
     x = x.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)

@@ -16,7 +16,7 @@ from attomaton.base.face import Tabular
 from attomaton.base.lazily import pa
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import DataError, UsageError, counted, listed
-from attomaton.numerics import ragged_indices, row_pointer, scramble, unique_inverse
+from attomaton.numerics import order_by, ragged_indices, row_pointer, scramble, unique_inverse
 
 TOKENS = "a sequence of tokens"
 LIGHTEST, HEAVIEST = 1e-150, 1e150  # weights between which float64 holds every sum and ratio
@@ -288,8 +288,8 @@ def joined(several: Sequence[Samples]) -> Samples:
 
 def merge_samples(s: Samples) -> Samples:
     """One sample for each (last token, label, bag), weights and rows added up."""
-    order = np.lexsort((_fingerprint(s), s.size, s.label, s.last))
-    s = s.take(order)
+    head = s.last.astype(np.int64) << 32 | s.label  # ids have 32 bits
+    s = s.take(np.lexsort((_fingerprint(s), s.size, head)))
     # Neighbours of equal head and size are compared token by token: a fingerprint only brings equals
     # together, it never decides.
     near = (s.last[1:] == s.last[:-1]) & (s.label[1:] == s.label[:-1]) & (s.size[1:] == s.size[:-1])
@@ -307,7 +307,7 @@ def merge_samples(s: Samples) -> Samples:
         s.take(head), weight=np.add.reduceat(s.weight, head), rows=np.add.reduceat(s.rows, head),
         source=np.minimum.reduceat(s.source, head),
     )  # fmt: skip
-    return merged.take(np.lexsort((merged.source, merged.label, merged.last)))
+    return merged.take(order_by(merged.last, merged.label, merged.source))
 
 
 def _fingerprint(s: Samples) -> Int[np.ndarray, " samples"]:

@@ -203,11 +203,14 @@ def _strange(path: Path, value: Any, what: str) -> DataError:
 
 def write_columns(path: Path, columns: Mapping[str, Any], group: int = ROW_GROUP) -> None:
     """Write columns of one length as Parquet, `group` rows to be read together."""
+    table = pa.table(dict(columns))
     with _new(path), path.open("xb") as file:  # whose name need not be text, as Arrow would have it
         pq.write_table(
-            pa.table(dict(columns)),
+            table,
             file,
             compression="zstd",
+            # Numbers are sooner pressed together than looked up in a dictionary first, and then smaller.
+            use_dictionary=any("string" in str(column.type) for column in table.schema),
             row_group_size=group,
             write_page_checksum=True,
         )

@@ -52,7 +52,7 @@ from attomaton.mechanics.theory.limit import (
     merge_summaries,
 )
 from attomaton.mechanics.theory.svm import GraphSVM
-from attomaton.numerics import rising, row_pointer
+from attomaton.numerics import order_by, rising, row_pointer
 from attomaton.results import KKT, absent
 
 Columns = dict[str, np.ndarray]
@@ -130,8 +130,14 @@ def write_part(work: Path, number: int, limit: Limit) -> SolvedPart:
     """
     tables = {"samples": _sample_columns(limit.samples), "pairs": _pair_columns(limit),
               "edges": _edge_columns(limit)}  # fmt: skip
-    for name, columns in tables.items():
-        _write_table(work, name, _file(number), columns)
+    # One is pressed together while another waits for the disk.
+    with ThreadPoolExecutor(len(tables)) as pool:
+        several = [
+            pool.submit(_write_table, work, name, _file(number), columns)
+            for name, columns in tables.items()
+        ]
+    for written in several:
+        written.result()
     lasts = limit.graph.last_tokens
     weight, summary = limit.samples.total_weight, limit.summary()
     record = SolvedPart(number, int(lasts[0]), int(lasts[-1]), weight, summary)
@@ -547,8 +553,9 @@ def _carriers(graph: PriorityGraph) -> np.ndarray:
     """A multiplier belongs to a margin between components; the first edge between them carries it."""
     a, b = graph.component[graph.edge_from], graph.component[graph.edge_to]
     between = np.flatnonzero(a != b)
-    first = np.unique((a * len(graph.level) + b)[between], return_index=True)[1]
-    return between[first]
+    between = between[order_by(a[between], b[between])]
+    a, b = a[between], b[between]
+    return between[(np.diff(a, prepend=-1) != 0) | (np.diff(b, prepend=-1) != 0)]
 
 
 def _samples(folder: Path, vocabulary: Vocabulary, columns: Columns, summary: Summary) -> Samples:

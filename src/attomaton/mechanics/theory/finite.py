@@ -113,10 +113,14 @@ class Choices:
         size = np.diff(self.start)[rows]
         at = ragged_indices(self.start[rows], size)
         new_group = np.unique(self.group[items], return_inverse=True)[1]
-        return Choices(
-            row_pointer(size), number[self.item[at]], self.log_count[at],
-            number[self.winner[rows]], self.weight[rows], new_group,
-        ), items  # fmt: skip
+        start = row_pointer(size)
+        part = Choices(
+            start, number[self.item[at]], self.log_count[at], number[self.winner[rows]],
+            self.weight[rows], new_group,
+        )  # fmt: skip
+        # A winner stays where it was in its choice: nobody need look for it again.
+        part.__dict__["winner_at"] = start[:-1] + (self.winner_at - self.start[:-1])[rows]
+        return part, items
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -528,8 +532,6 @@ def _solve_hessian(
     part: Choices, gradient: Float[np.ndarray, " items"], p: Float[np.ndarray, " entries"]
 ) -> Float[np.ndarray, " items"]:
     """H⁻¹ g group by group; groups of one size share a batched dense solve, large ones use CG."""
-    from scipy.sparse import diags_array
-
     n = len(gradient)
     half = square_root(part, p)
     diagonal = sum_by(part.item, part.entry_weight * p, n)
@@ -544,12 +546,13 @@ def _solve_hessian(
         step[of_group] = solve_sparse(rows, diagonal[of_group], gradient[of_group], scale)
     if large.all():
         return step
-    small = half[~large[part.group_of_choice]]
-    H = (diags_array(diagonal) - small.T @ small).tocsr()
+    small = half[~large[part.group_of_choice]] if large.any() else half
+    square = small.T @ small
     for s in np.unique(size[~large]):
         groups = np.flatnonzero(size == s)
         rows = first[groups][:, None] + np.arange(s)
-        block = dense_blocks(H, rows)
+        block = -dense_blocks(square, rows)
+        block[:, np.arange(s), np.arange(s)] += diagonal[rows]
         # Scores are known up to a constant per group; the constant direction is filled in, and since the
         # gradient has no part in it, the step has none either.
         block += (np.trace(block, axis1=1, axis2=2) / s**2)[:, None, None]
@@ -565,7 +568,7 @@ def _solve_hessian(
 def dense_blocks(
     H: Sparse, rows: Int[np.ndarray, "groups size"]
 ) -> Float[np.ndarray, "groups size size"]:
-    """The diagonal blocks of a block-diagonal sparse matrix, each over consecutive rows."""
+    """The diagonal blocks of a symmetric block-diagonal sparse matrix, each over consecutive rows (or columns)."""
     groups, s = rows.shape
     flat = rows.ravel()
     length = H.indptr[flat + 1] - H.indptr[flat]

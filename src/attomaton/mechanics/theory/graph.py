@@ -17,7 +17,14 @@ from attomaton.base.face import Tabular
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.errors import AssumptionError, UsageError, counted, nearest, visible
-from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by, unique_inverse
+from attomaton.numerics import (
+    order_by,
+    ragged_indices,
+    row_pointer,
+    sorted_unique,
+    sum_by,
+    unique_inverse,
+)
 
 TABLED = (
     64  # times a last token comes, on average, from which on its pairs are looked up in a table
@@ -369,7 +376,7 @@ def _numbered(
     # A pair's index already sorts by both ends.
     head = np.empty(count, np.int64)
     head[component[::-1]] = np.arange(len(component))[::-1]  # of several the first, so written last
-    order = np.lexsort((head, level, pair_last[head]))
+    order = order_by(pair_last[head], level, head)
     rank = np.empty(count, np.int64)
     rank[order] = np.arange(count)
     return rank[component], level[order]

@@ -23,7 +23,15 @@ from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.numerics import inner, row_pointer, scramble, shortened, sum_by, unique_inverse
+from attomaton.numerics import (
+    inner,
+    order_by,
+    row_pointer,
+    scramble,
+    shortened,
+    sum_by,
+    unique_inverse,
+)
 from attomaton.results import KKT
 
 CERTIFIED = 1e-8  # residual above which an answer is an error
@@ -231,11 +239,11 @@ def _merge_leaves(graph: PriorityGraph) -> Int[np.ndarray, " components"]:
     n = len(graph.level)
     into = np.bincount(b, minlength=n)
     leaf = (np.bincount(a, minlength=n) == 0) & (into > 0)
-    order = np.argsort(b, kind="stable")
+    order = order_by(b)
     order = order[leaf[b[order]]]
     mark = np.arange(n, dtype=np.uint64)  # unlike for all that are no leaves
     mark[leaf] = np.add.reduceat(scramble(a[order]), row_pointer(into[leaf])[:-1])
-    order = np.lexsort((mark, leaf, graph.component_last))
+    order = np.lexsort((mark, 2 * graph.component_last + leaf))
     same = (
         leaf[order[1:]] & (np.diff(mark[order]) == 0) & (np.diff(graph.component_last[order]) == 0)
     )
