@@ -289,6 +289,7 @@ class Component:
     shard: int
     component: int
     piece: int
+    most: int  # entries of a piece, about
     scale: float
 
     @property
@@ -300,7 +301,7 @@ class Component:
         """The ties of the shard, and the rows of them that are meant."""
         ties = _ties(self.job, self.shard)
         i = int(np.searchsorted(ties.component, self.component))
-        cuts = ties.pieces(i, PIECE)
+        cuts = ties.pieces(i, self.most)
         return ties, range(int(cuts[self.piece]), int(cuts[self.piece + 1]))
 
     def choices(self, size: int) -> Iterator[Any]:
@@ -444,7 +445,7 @@ class Divided:
         ties = {shard: _ties(job, shard) for shard in job.shards}
         entries = {s: int(x.entries[x.component == component].sum()) for s, x in ties.items()}
         pieces = [
-            (Component(job, shard, component, piece, scale), min(n, PIECE))
+            (Component(job, shard, component, piece, PIECE, scale), min(n, PIECE))
             for shard, n in entries.items()
             for piece in range(pieces_of(n, PIECE))
         ]
