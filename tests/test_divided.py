@@ -254,7 +254,7 @@ def test_nothing_is_left_of_a_divided_fit_that_fails(tmp_path, monkeypatch, text
 
     monkeypatch.setattr(divided, "CAREFUL", 1)
     monkeypatch.setattr(divided, "bound_sums", fail)
-    with pytest.raises(SolverError, match="^no$"):
+    with pytest.raises(SolverError, match=r"^no$"):
         fit_run(text, tmp_path / "m", reading=READING, shard_size=200)
     assert seen == {"edges", "outline", "json", "ties", "half"}
     assert list(tmp_path.iterdir()) == []
