@@ -197,11 +197,16 @@ def fits(samples, shards, most=7):
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 10**6), st.integers(1, 4))
-def test_luce_fits_in_sums_over_any_division_are_those_of_the_whole(seed, into):
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
+def test_luce_fits_in_sums_over_any_division_are_those_of_the_whole(seed, into, small):
     samples = drawn(seed)
     known = finite_component(build_graph(samples), samples)
-    for log_pi, floor, error in fits(samples, divided(samples, into, seed)):
+    with pytest.MonkeyPatch.context() as patched:
+        if small:  # several blocks to a piece, several forests to a bound
+            patched.setattr(theory, "BLOCK", 3)
+            patched.setattr(theory, "HELD", 0)
+        found = fits(samples, divided(samples, into, seed), most=40 if small else 7)
+    for log_pi, floor, error in found:
         assert error < 1e-6
         np.testing.assert_allclose(log_pi, known.log_pi, atol=error + known.error)
         np.testing.assert_allclose(floor, known.loss_floor, rtol=1e-12)
