@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attomaton.engine.cluster import _Watch
+from attomaton.engine.cluster import Watch
 from faults.cases import ROOT
 from faults.processes import NO_WORKERS, session_of
 
@@ -123,7 +123,7 @@ def two_nodes() -> Iterator[TwoNodes]:
     """A cluster, at first of its head alone, for as long as the block runs."""
     import ray
 
-    watch = _Watch(Path(ray.__file__).parent)
+    watch = Watch(Path(ray.__file__).parent)
     try:
         cluster = TwoNodes(Path(watch.folder))
         try:

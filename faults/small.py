@@ -24,6 +24,7 @@ def small_pieces() -> None:
 
     fits.PART = 2000
     divided.CAREFUL = 8  # so that larger components take the way of large ones
+    divided.PIECE = 1000  # several to a shard
     sweeps_folder.PIECE = 1
     course.KEEP_EVERY = 0.0
 

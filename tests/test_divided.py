@@ -86,6 +86,7 @@ def test_a_divided_last_token_has_the_undivided_answer(
     tmp_path, monkeypatch, text, whole, size, careful
 ):
     monkeypatch.setattr(divided, "CAREFUL", careful)
+    monkeypatch.setattr(divided, "PIECE", size // 4)
     told = fit_run(text, tmp_path / "m", reading=READING, shard_size=size)
     found = open_model(tmp_path / "m")
     assert "divided" in told["seconds"]
@@ -127,6 +128,7 @@ def test_every_engine_writes_the_same_bytes(tmp_path, monkeypatch, text, engine)
     if engine == "ray":
         pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
     monkeypatch.setattr(divided, "CAREFUL", 12)  # components of both kinds
+    monkeypatch.setattr(divided, "PIECE", 100)  # several to a shard
     fit_run(text, tmp_path / "here", reading=READING, shard_size=1000)
     with open_engine(engine, 2) as where:
         fit_run(text, tmp_path / "there", reading=READING, shard_size=1000, engine=where)
@@ -238,3 +240,21 @@ def test_odds_that_sums_leave_in_doubt_are_refused_with_what_to_do(tmp_path, mon
     monkeypatch.setattr(divided, "careful_fit", lambda *x: real(*x)._replace(error=0.5))
     with pytest.raises(SolverError, match=r"known to 5\.0e-01 nats only.*larger --shard-size"):
         fit_run(text, tmp_path / "m", reading=READING, shard_size=200)
+
+
+def test_nothing_is_left_of_a_divided_fit_that_fails(tmp_path, monkeypatch, text):
+    # A folder is emptied of what is known to be ours only: every name of a shard's files has to be.
+    seen = set()
+
+    def fail(*_):
+        [shard, *_] = sorted((tmp_path / ".m.partial" / "divided").glob("*/*.half-*-0"))
+        shard.with_name(f"{shard.name}.torn-7").touch()  # of a worker that was killed
+        seen.update(path.name.split(".", 1)[1].split("-")[0] for path in shard.parent.glob("*.*"))
+        raise SolverError("no")
+
+    monkeypatch.setattr(divided, "CAREFUL", 1)
+    monkeypatch.setattr(divided, "bound_sums", fail)
+    with pytest.raises(SolverError, match=r"^no$"):
+        fit_run(text, tmp_path / "m", reading=READING, shard_size=200)
+    assert seen == {"edges", "outline", "json", "ties", "half"}
+    assert list(tmp_path.iterdir()) == []

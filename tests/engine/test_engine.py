@@ -1,6 +1,7 @@
 """The same tasks on every engine: each result once, the dead replaced, errors as they are, memory kept to."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from tests.engine import work
 
 from attomaton.cli.commands import is_large
 from attomaton.engine.choose import engine_name, open_engine
-from attomaton.engine.cluster import Cluster, _Watch
+from attomaton.engine.cluster import Cluster, Watch
 from attomaton.engine.tasks import AHEAD, ATTEMPTS, Backlog, Task, WorkerError
 from attomaton.errors import DataError, UsageError
 
@@ -215,13 +216,44 @@ def test_a_cluster_that_does_not_start_is_an_error_of_its_own_and_leaves_nothing
     assert [folder.exists() for folder in folders] == [False]
 
 
+@pytest.mark.parametrize(
+    ("there", "given", "said"),
+    [
+        (False, {"RAY_AUTH_MODE": "token"}, r"^no Ray cluster at 127\.0\.0\.1:\d+ \(no way\)\.$"),
+        (True, {}, r"^127\.0\.0\.1:\d+ answers, but .* RAY_AUTH_MODE=token is not set here"),
+        (True, {"RAY_AUTH_MODE": "token"}, "If it asks for a token, none is given here: set"),
+        (True, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a"}, "given here may be another"),
+    ],
+)
+def test_a_cluster_that_lets_nobody_in_is_told_from_one_that_is_not_there(
+    monkeypatch, tmp_path, there, given, said
+):
+    ray = pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
+
+    def fail(**_):
+        raise ConnectionError("no way")
+
+    monkeypatch.setattr(ray, "init", fail)
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "none"))
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if not there:
+            server.close()
+        with pytest.raises(UsageError, match=said):
+            Cluster(address=f"127.0.0.1:{port}")
+
+
 def test_a_watch_ends_its_cluster_and_nobody_else(tmp_path):
     package = tmp_path / "ray"
     package.mkdir()
     holds = "import sys, time\nfile = open(sys.argv[1], 'w')\nprint(flush=True)\ntime.sleep(60)\n"
     (package / "worker.py").write_text(holds)
     (tmp_path / "reader.py").write_text(holds)
-    watch = _Watch(package)
+    watch = Watch(package)
     inside, outside = Path(watch.folder) / "log", tmp_path / "log"
     commands = [(package / "worker.py", inside), (package / "worker.py", outside),
                 (tmp_path / "reader.py", inside)]  # fmt: skip

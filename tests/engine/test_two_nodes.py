@@ -81,3 +81,16 @@ def test_two_nodes_fit_what_one_process_fits(site):
 @pytest.mark.parametrize("case", [FIT, DIVIDED], ids=lambda case: case.name)
 def test_a_fit_that_loses_a_node_is_the_undisturbed_fit(site, case):
     same_as_local(site, case, killed(site, case))
+
+
+def test_a_command_without_the_token_is_told_so_and_not_that_there_is_no_cluster(site):
+    process = start(
+        [*FIT.words, "--engine", "ray", "--address", site.cluster.address, "-o", OUT],
+        site.place / "tokenless", RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="",
+        RAY_AUTH_TOKEN_PATH=str(site.place / "no token"),
+    )  # fmt: skip
+    assert process.wait(LONG) == 2
+    told = said(site.place / "tokenless").read_text()
+    assert f"{site.cluster.address} answers, but" in told
+    assert "If it asks for a token, none is given here: set RAY_AUTH_MODE=token" in told
+    assert "no Ray cluster" not in told

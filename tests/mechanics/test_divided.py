@@ -14,32 +14,7 @@ from hypothesis import strategies as st
 from attomaton.corpus.samples import merge_samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
-from attomaton.mechanics.theory.divided import (
-    Bound,
-    Dense,
-    Edges,
-    Keep,
-    Sparse,
-    Sums,
-    as_samples,
-    bound_sums,
-    careful_fit,
-    condensed_graph,
-    dense_sums,
-    edge_multipliers,
-    hessian_product,
-    newton_fit,
-    outline,
-    pieces_of,
-    shard_edges,
-    some_choices,
-    sparse_sums,
-    tied_groups,
-    tied_samples,
-    ties_of,
-    united,
-    worst_margin,
-)
+from attomaton.mechanics.theory import divided as theory
 from attomaton.mechanics.theory.finite import finite_component, tied_with_label
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.svm import graph_svm, violation
@@ -67,9 +42,9 @@ def divided(samples, into, seed):
 
 
 def graph_of(shards, most=1 << 20):
-    edges = [shard_edges(s) for s in shards]
-    group = tied_groups(len(shards[0].vocabulary), lambda: edges, most)
-    return condensed_graph(shards[0].vocabulary, LAST, group, lambda: edges)
+    edges = [theory.shard_edges(s) for s in shards]
+    group = theory.tied_groups(len(shards[0].vocabulary), lambda: edges, most)
+    return theory.condensed_graph(shards[0].vocabulary, LAST, group, lambda: edges)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 7), st.sampled_from([1, 5, 1 << 20]))
@@ -83,13 +58,14 @@ def test_any_division_has_the_graph_of_the_whole(seed, into, most):
 @given(st.integers(0, 10**6), st.integers(1, 7), st.sampled_from([1, 5, 1 << 20]))
 def test_outlines_of_shards_have_the_graph_of_all_their_edges(seed, into, most):
     samples = drawn(seed, words=9 + seed % 20)
-    K, edges = len(samples.vocabulary), [shard_edges(s) for s in divided(samples, into, seed)]
-    short = [outline(x, K) for x in edges]
+    K = len(samples.vocabulary)
+    edges = [theory.shard_edges(s) for s in divided(samples, into, seed)]
+    short = [theory.outline(x, K) for x in edges]
     graphs = []
     for shards in (edges, short):
-        group = tied_groups(K, lambda shards=shards: shards, most)
+        group = theory.tied_groups(K, lambda shards=shards: shards, most)
         graphs.append(
-            condensed_graph(samples.vocabulary, LAST, group, lambda shards=shards: shards)
+            theory.condensed_graph(samples.vocabulary, LAST, group, lambda shards=shards: shards)
         )
     for name in ("pair_last", "pair_token", "component", "level", "edge_from", "edge_to"):
         np.testing.assert_array_equal(getattr(graphs[0], name), getattr(graphs[1], name))
@@ -99,7 +75,7 @@ def test_the_outline_of_what_is_tied_is_a_star_by_hand():
     # 1, 2 and 3 go round; all lead to 7, the second to 8 as well; 5 leads to 1.
     ways = [(1, 2), (1, 7), (2, 3), (2, 7), (2, 8), (3, 1), (3, 7), (5, 1)]
     label, token = np.array(ways, np.int64).T
-    found = outline(Edges(label, token, np.arange(8.0)), 9)
+    found = theory.outline(theory.Edges(label, token, np.arange(8.0)), 9)
     assert list(zip(*(x.tolist() for x in found), strict=True)) == [
         (1, 2, 0.0), (1, 3, 0.0), (1, 7, 1.0), (2, 1, 0.0), (2, 8, 4.0), (3, 1, 0.0), (5, 1, 7.0)
     ]  # fmt: skip
@@ -115,11 +91,11 @@ def test_pieces_hold_every_tie_once_and_ties_are_the_samples_they_were(seed, int
         assert ties.entries.sum() == len(cyclic.token)
         for i, entries in enumerate(ties.entries.tolist()):
             cuts = ties.pieces(i, most)
-            assert len(cuts) == pieces_of(entries, most) + 1
+            assert len(cuts) == theory.pieces_of(entries, most) + 1
             assert cuts[[0, -1]].tolist() == ties.first[i : i + 2].tolist()
             longest = np.diff(ties.start).max()
             assert (np.diff(ties.start[cuts]) < most + longest).all()
-        back = tied_samples(graph, ties, np.arange(len(graph.level)))
+        back = theory.tied_samples(graph, ties, np.arange(len(graph.level)))
         again = back.take(np.lexsort((back.source, back.label, back.last)))
         for name in ("last", "label", "weight", "start", "token", "count", "rows", "source"):
             np.testing.assert_array_equal(getattr(again, name), getattr(cyclic, name))
@@ -138,16 +114,16 @@ def test_margins_and_multipliers_of_edges_are_those_of_samples(seed, into):
     samples = drawn(seed)
     whole, shards = build_graph(samples), divided(samples, into, seed)
     graph = graph_of(shards)
-    svm, known = graph_svm(graph, as_samples(graph)), graph_svm(whole, samples)
+    svm, known = graph_svm(graph, theory.as_samples(graph)), graph_svm(whole, samples)
     np.testing.assert_allclose(svm.score, known.score, atol=1e-9)
     score = svm.score + named_rng("off", seed).normal(size=len(svm.score))
-    worst = max(worst_margin(graph, score, shard_edges(s)) for s in shards)
+    worst = max(theory.worst_margin(graph, score, theory.shard_edges(s)) for s in shards)
     assert worst == violation(whole, samples, score)
-    edges = united([shard_edges(s) for s in shards], len(samples.vocabulary))
+    edges = theory.united([theory.shard_edges(s) for s in shards], len(samples.vocabulary))
     np.testing.assert_array_equal(whole.pair_token[whole.edge_from], edges.label)
     np.testing.assert_array_equal(whole.pair_token[whole.edge_to], edges.token)
     np.testing.assert_allclose(whole.edge_weight, edges.weight)
-    carried = edge_multipliers(graph, svm.multiplier, edges)
+    carried = theory.edge_multipliers(graph, svm.multiplier, edges)
     # Each multiplier lies on one edge, the first between its two components.
     assert np.isclose(carried.sum(), svm.multiplier.sum())
     a, b = whole.component[whole.edge_from], whole.component[whole.edge_to]
@@ -157,7 +133,7 @@ def test_margins_and_multipliers_of_edges_are_those_of_samples(seed, into):
 
 
 def ties_in(graph, samples):
-    return ties_of(graph, merge_samples(tied_with_label(graph, samples)))
+    return theory.ties_of(graph, merge_samples(tied_with_label(graph, samples)))
 
 
 def pieces_in(ties, component, most):
@@ -183,35 +159,36 @@ def fits(samples, shards, most=7):
 
             def over(work, add, pieces=pieces, items=items):
                 def of(piece):
-                    return some_choices(*piece, len(items), 1.0)
+                    return theory.some_choices(*piece, len(items), 1.0)
 
                 return lambda x: reduce(add, (work(of(piece), x) for piece in pieces))
 
             kept = []
-            begin = Keep(np.zeros(len(items)))
+            begin = theory.Keep(np.zeros(len(items)))
             if careful:
-                found = careful_fit(over(dense_sums, Dense.plus), weight[component], begin, kept.append)  # fmt: skip
+                dense = over(theory.dense_sums, theory.Dense.plus)
+                found = theory.careful_fit(dense, weight[component], begin, kept.append)
             else:
                 halves = []
 
                 def look(choices, theta, halves=halves):
                     own = []
                     halves.append(own)
-                    return sparse_sums(choices, theta, lambda half: own.append(half.data))
+                    return theory.sparse_sums(choices, theta, lambda half: own.append(half.data))
 
                 def push(way, halves=halves, pieces=pieces):
                     data = [np.concatenate([np.zeros(0), *own]) for own in halves]
                     return sum(
-                        hessian_product(*piece, half, way)
+                        theory.hessian_product(*piece, half, way)
                         for piece, half in zip(pieces, data, strict=True)
                     )
 
                 def looked(theta, halves=halves, over=over, look=look):
                     halves.clear()
-                    return over(look, Sparse.plus)(theta)
+                    return over(look, theory.Sparse.plus)(theta)
 
-                sums = Sums(looked, push, over(bound_sums, Bound.plus))
-                found = newton_fit(sums, weight[component], begin, kept.append)
+                sums = theory.Sums(looked, push, over(theory.bound_sums, theory.Bound.plus))
+                found = theory.newton_fit(sums, weight[component], begin, kept.append)
                 assert kept[-1].arrived
             log_pi[items] = found.theta
             loss, error = loss + found.loss, max(error, found.error)
@@ -220,11 +197,16 @@ def fits(samples, shards, most=7):
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 10**6), st.integers(1, 4))
-def test_luce_fits_in_sums_over_any_division_are_those_of_the_whole(seed, into):
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
+def test_luce_fits_in_sums_over_any_division_are_those_of_the_whole(seed, into, small):
     samples = drawn(seed)
     known = finite_component(build_graph(samples), samples)
-    for log_pi, floor, error in fits(samples, divided(samples, into, seed)):
+    with pytest.MonkeyPatch.context() as patched:
+        if small:  # several blocks to a piece, several forests to a bound
+            patched.setattr(theory, "BLOCK", 3)
+            patched.setattr(theory, "HELD", 0)
+        found = fits(samples, divided(samples, into, seed), most=40 if small else 7)
+    for log_pi, floor, error in found:
         assert error < 1e-6
         np.testing.assert_allclose(log_pi, known.log_pi, atol=error + known.error)
         np.testing.assert_allclose(floor, known.loss_floor, rtol=1e-12)
@@ -254,12 +236,12 @@ def test_a_fit_goes_on_where_it_was_kept_to_the_same_bits():
     component, rows = int(ties.component[i]), range(*ties.first[i : i + 2].tolist())
 
     def sums(theta):
-        return dense_sums(some_choices(ties, rows, len(theta), 1.0), theta)
+        return theory.dense_sums(theory.some_choices(ties, rows, len(theta), 1.0), theta)
 
     n, kept = int((graph.component == component).sum()), []
-    whole = careful_fit(sums, 1.0, Keep(np.zeros(n)), kept.append)
+    whole = theory.careful_fit(sums, 1.0, theory.Keep(np.zeros(n)), kept.append)
     assert len(kept) > 2
-    again = careful_fit(sums, 1.0, kept[1], lambda x: None)
+    again = theory.careful_fit(sums, 1.0, kept[1], lambda x: None)
     np.testing.assert_array_equal(again.theta, whole.theta)
     assert again[1:] == whole[1:]
 

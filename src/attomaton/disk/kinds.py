@@ -52,7 +52,11 @@ _CORPUS = (
     r"shards|shards/\d+\.(ids|ends|map|json|run|at\.npy)"
 )
 _COLUMNS = r"\d+(-\d+)?\.parquet"
-_SHARD = r"\d+\.(edges|cyclic|json|written\.json|half-\d+\.\w+|\w+\.torn-\d+)"
+# The last three were written by earlier versions.
+_SHARD = (
+    r"\d+\.(edges|outline|ties|json|written\.json|half-\d+-\d+(\.torn-\d+)?|"
+    r"cyclic|half-\d+\.\w+|\w+\.torn-\d+)"
+)
 _DIVIDED = rf"\d+|\d+/(graph|svm|luce|(luce|theta)-\d+|{_SHARD})"
 # What `disk.provenance` and the pages write.
 _TOLD = _files(

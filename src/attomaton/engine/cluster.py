@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from attomaton.errors import UsageError
 
 PER_WORKER = 2  # tasks handed out for each worker: one that runs and one that waits
 PATIENCE = 10.0  # seconds for tasks that are told to stop
+KNOCK = 2.0  # seconds in which somebody who listens takes a connection
 
 
 class Cluster:
@@ -39,7 +41,7 @@ class Cluster:
         except ImportError as missing:
             raise UsageError("the ray engine needs Ray; install attomaton[ray].") from missing
         self._ray, self._memory = ray, memory
-        self._watch: _Watch | None = None
+        self._watch: Watch | None = None
         # The caller's own: used and left as it is
         self._joined = address is None and ray.is_initialized()
         init = partial(
@@ -51,7 +53,7 @@ class Cluster:
             self.workers = available_cores() if workers is None else workers
             if self.workers < 1:
                 raise UsageError(f"workers must be at least 1, not {workers}.")
-            self._watch = _Watch(Path(ray.__file__).parent)
+            self._watch = Watch(Path(ray.__file__).parent)
             try:
                 with _own_signals():
                     init(
@@ -66,7 +68,7 @@ class Cluster:
                 with _own_signals():
                     init(address=address)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                raise UsageError(f"no Ray cluster at {address} ({error}).") from error
+                raise UsageError(_not_joined(address, error)) from error
             self.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
     def run(self, work: Work, tasks: Iterable[Task], *common: Any) -> Iterator[tuple[int, Any]]:
@@ -126,6 +128,38 @@ class Cluster:
             self._watch.close()
 
 
+def _not_joined(address: str, error: Exception) -> str:
+    """Why a cluster cannot be joined. Ray tells one that asks for a token like one that is not there."""
+    if not (isinstance(error, ConnectionError) and _answers(address)):
+        return f"no Ray cluster at {address} ({error})."
+    if os.environ.get("RAY_AUTH_MODE") != "token":
+        here = "RAY_AUTH_MODE=token is not set here"
+    elif os.environ.get("RAY_AUTH_TOKEN") or any(path.is_file() for path in _token_files()):
+        here = "the one given here may be another"
+    else:
+        here = "none is given here"
+    return (
+        f"{address} answers, but no Ray cluster there lets this command in ({error}). If it asks for a token, "
+        f"{here}: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as they are on its nodes."
+    )
+
+
+def _token_files() -> list[Path]:
+    """Where Ray looks for a token that is not in the environment."""
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    return [Path(named) if named else Path.home() / ".ray" / "auth_token"]
+
+
+def _answers(address: str) -> bool:
+    """Whether somebody listens at an address `host:port`."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), KNOCK):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
 def _in_folder(folder: str, work: Work, *given: Any) -> Any:
     """Do work where the driver stands: workers of a cluster that was there before stand elsewhere."""
     # A node without that folder can still do what names no file relative to it.
@@ -149,7 +183,7 @@ def _own_signals() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-class _Watch:
+class Watch:
     """A process that keeps the cluster's folder, and ends the cluster when this one is gone, however it went."""
 
     def __init__(self, package: Path):

@@ -106,7 +106,9 @@ SHARD_SIZE = (
     1 << 24
 )  # incidences of one last token that one process solves; beyond that it is divided
 TOGETHER = 64  # Luce fits in sums that go on at the same time
-PIECE = 1 << 21  # entries of choices that are a task of a round, about
+# Entries of choices in a task of a round, and tasks into which one component is cut beyond its shards: each is sent all
+# of its scores, so of very many entries there are more in a task.
+PIECE, PIECES = 1 << 21, 64
 # Memory that solving takes: for the process, for each incidence of a part or shard, and for each entry of a choice that
 # is looked at, at most; docs/scaling.md has measurements.
 PROCESS, BYTES, ENTRY = 150e6, 90, 60
@@ -289,6 +291,7 @@ class Component:
     shard: int
     component: int
     piece: int
+    most: int  # entries of a piece, about
     scale: float
 
     @property
@@ -300,7 +303,7 @@ class Component:
         """The ties of the shard, and the rows of them that are meant."""
         ties = _ties(self.job, self.shard)
         i = int(np.searchsorted(ties.component, self.component))
-        cuts = ties.pieces(i, PIECE)
+        cuts = ties.pieces(i, self.most)
         return ties, range(int(cuts[self.piece]), int(cuts[self.piece + 1]))
 
     def choices(self, size: int) -> Iterator[Any]:
@@ -443,10 +446,11 @@ class Divided:
 
         ties = {shard: _ties(job, shard) for shard in job.shards}
         entries = {s: int(x.entries[x.component == component].sum()) for s, x in ties.items()}
+        most = max(PIECE, sum(entries.values()) // PIECES)
         pieces = [
-            (Component(job, shard, component, piece, scale), min(n, PIECE))
+            (Component(job, shard, component, piece, most, scale), min(n, most))
             for shard, n in entries.items()
-            for piece in range(pieces_of(n, PIECE))
+            for piece in range(pieces_of(n, most))
         ]
         tasks = [Task(i, x, int(PROCESS + ENTRY * n)) for i, (x, n) in enumerate(pieces)]
 

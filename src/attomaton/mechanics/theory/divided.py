@@ -58,6 +58,7 @@ from attomaton.numerics import (
 BLOCK = (
     1 << 18
 )  # entries of choices that are looked at together: what is made of them stays near the processor
+HELD = 1 << 23  # edges of a bound that are held together; of more, only their forest
 STEPS = 200  # of Newton, at most; of careful ones ten times as many
 
 
@@ -471,7 +472,7 @@ def hessian_product(
 class Bound(NamedTuple):
     """What bounds the error of a large component: what enters and leaves each token, and conductances of edges.
 
-    Of all edges only the forest of least resistances is kept: that of all shards is one of their forests.
+    Of a shard's edges only the forest of least resistances is kept: that of all shards lies in these forests.
     """
 
     enters: Float[np.ndarray, " size"]
@@ -481,11 +482,23 @@ class Bound(NamedTuple):
     conductances: tuple[Float[np.ndarray, " _"], ...]
 
     def plus(self, other: "Bound") -> "Bound":
-        """Of both together, edges one after the other; a sum more is a rounding more."""
-        return Bound(
+        """Of both together; a sum more is a rounding more."""
+        both = Bound(
             self.enters + other.enters, self.leaves + other.leaves, max(self.noise, other.noise) + EPS,
             self.edges + other.edges, self.conductances + other.conductances,
         )  # fmt: skip
+        many = sum(map(len, both.edges)) > max(HELD, 2 * len(both.enters))
+        return both.forest() if many else both
+
+    def forest(self) -> "Bound":
+        """The same with the edges of one forest."""
+        s = len(self.enters)
+        edge = np.concatenate([np.zeros(0, np.int64), *self.edges])
+        conductance = np.concatenate([np.zeros(0), *self.conductances])
+        forest = spanning_forest(edge // s, edge % s, conductance, s).tocoo()
+        return self._replace(
+            edges=(forest.row.astype(np.int64) * s + forest.col,), conductances=(1.0 / forest.data,)
+        )
 
 
 def bound_sums(choices: Iterable[Choices], theta: Float[np.ndarray, " size"]) -> Bound:
@@ -504,12 +517,7 @@ def bound_sums(choices: Iterable[Choices], theta: Float[np.ndarray, " size"]) ->
         conductance = part.weight[of] * p[losers] * won[of]
         noise = float(relative_rounding(part, theta)[0]) + 64 * EPS
         found = found.plus(Bound(enters, leaves, noise, (edge,), (conductance,)))
-    edge = np.concatenate([np.zeros(0, np.int64), *found.edges])
-    conductance = np.concatenate([np.zeros(0), *found.conductances])
-    forest = spanning_forest(edge // s, edge % s, conductance, s).tocoo()
-    return found._replace(
-        edges=(forest.row.astype(np.int64) * s + forest.col,), conductances=(1.0 / forest.data,)
-    )
+    return found.forest()
 
 
 @dataclass(frozen=True)
