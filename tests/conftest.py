@@ -86,7 +86,6 @@ LONG = (
     "tests/mechanics/test_inference.py",
     "tests/test_bootstrap.py",
     "tests/test_dimensions.py",
-    "tests/test_doors.py::test_a_line_of_a_long_ledger_that_is_cut_is_none",
     "tests/test_docs.py::test_commands_of_the_other_pages_run",
 )
 ROOT = Path(__file__).resolve().parents[1]
