@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from attomaton.numerics import unique_inverse
+from attomaton.numerics import order_by, unique_inverse
 
 CODE = (
     "import numpy as np; from attomaton.numerics import inner\n"
@@ -41,3 +41,13 @@ def test_places_among_distinct_values_are_those_of_numpy(most):
         ):
             assert np.array_equal(found, told)
     assert [x.tolist() for x in unique_inverse(np.array([2, -1]))] == [[-1, 2], [1, 0]]
+
+
+@pytest.mark.parametrize("most", [3, 2**20, 2**40])  # the last has no room to be packed
+def test_an_order_by_several_keys_is_that_of_a_stable_sort(most):
+    for size in (0, 1, 2, 500):
+        rng = np.random.default_rng(size)
+        a, b = rng.integers(0, 4, size), rng.integers(0, most, size)
+        np.testing.assert_array_equal(order_by(a, b), np.lexsort((b, a)))
+        np.testing.assert_array_equal(order_by(b), np.argsort(b, kind="stable"))
+    assert order_by(np.array([2, -1, -1])).tolist() == [1, 2, 0]

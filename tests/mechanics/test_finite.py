@@ -422,3 +422,18 @@ def test_cyclic_data_under_the_graph_of_other_samples():
     cyclic = cyclic_samples(graph, own)  # 2 and 4 are unknown to it after 3; 0 and 1 are tied
     assert [sorted(cyclic.token[a:b].tolist()) for a, b in pairwise(cyclic.start)] == [[0, 1]] * 2
     assert sorted(cyclic.label.tolist()) == [0, 1]
+
+
+def test_winners_of_fewer_choices_are_where_a_search_finds_them():
+    rng = np.random.default_rng(0)
+    rows = [rng.permutation(4)[: rng.integers(2, 5)] + 4 * g for g in rng.integers(0, 3, 40)]
+    start = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    item, winner = np.concatenate(rows), np.array([rng.choice(row) for row in rows])
+    choices = finite.Choices(
+        start, item, np.zeros(len(item)), winner, np.ones(len(rows)), np.repeat(np.arange(3), 4)
+    )
+    part, _ = choices.restrict(np.array([True, False, True]))
+    assert 0 < len(part.winner) < len(winner)
+    np.testing.assert_array_equal(
+        part.winner_at, np.flatnonzero(part.item == part.winner[part.choice_of])
+    )
