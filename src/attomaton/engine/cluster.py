@@ -64,10 +64,12 @@ class Cluster:
                 self.close()
                 raise WorkerError(f"no Ray cluster could be started here ({error}).") from error
         else:
+            # Not every version of Ray has an error for a token that it looks for and does not find.
+            tokenless = getattr(ray.exceptions, "AuthenticationError", ConnectionError)
             try:
                 with _own_signals():
                     init(address=address)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except (ConnectionError, RuntimeError, ValueError, tokenless) as error:
                 raise UsageError(_not_joined(address, error)) from error
             self.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
@@ -130,6 +132,8 @@ class Cluster:
 
 def _not_joined(address: str, error: Exception) -> str:
     """Why a cluster cannot be joined. Ray tells one that asks for a token like one that is not there."""
+    if not isinstance(error, (ConnectionError, RuntimeError, ValueError)):
+        return f"the Ray cluster at {address} cannot be joined without a token ({error})"
     if not (isinstance(error, ConnectionError) and _answers(address)):
         return f"no Ray cluster at {address} ({error})."
     if os.environ.get("RAY_AUTH_MODE") != "token":

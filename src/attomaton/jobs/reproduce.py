@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -214,8 +213,8 @@ def _ready_to_draw() -> Iterator[None]:
 
     def prepare() -> None:
         with suppress(ImportError, UsageError), style():  # whoever draws says what is missing
-            for kind in ("agg", "svg"):
-                import_module(f"matplotlib.backends.backend_{kind}")
+            import matplotlib.backends.backend_agg
+            import matplotlib.backends.backend_svg  # noqa: F401
 
     thread = Thread(target=prepare, daemon=True)
     thread.start()
