@@ -42,7 +42,7 @@ from attomaton.disk.formats import fresh, read_json, write_json
 from attomaton.disk.records import as_record
 from attomaton.disk.storage import write_whole
 
-SHARD = 1 << 21  # bytes of text in a shard
+SHARD = 1 << 22  # bytes of text in a shard
 MOST = 512  # shards of a text; beyond that they grow
 LARGEST = (
     1 << 27
