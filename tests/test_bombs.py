@@ -14,11 +14,13 @@ from attomaton.corpus.example import example_samples
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
 from attomaton.corpus.tokenisers import named_tokeniser
+from attomaton.disk import doors, pages
 from attomaton.disk.formats import read_arrays, read_json, read_rows, read_table, write_columns
 from attomaton.disk.pages import read_footer
 from attomaton.disk.storage import seal
 from attomaton.errors import DataError
 from attomaton.folders.model import open_model, save_model
+from attomaton.jobs.fit import fit_run
 from attomaton.mechanics.theory.limit import solve_limit
 
 MOST = 1000  # MB that any of them may take, Python and its libraries included
@@ -316,3 +318,14 @@ def test_a_row_of_separated_values_without_an_end_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("sequence,item\n1," + "a" * 3_000_000)
     with pytest.raises(DataError, match=r"a\.csv: cannot be read as an event log"):
         read_windows(tmp_path / "a.csv", Reading(context=2))
+
+
+def test_a_model_of_text_stays_within_what_its_files_may_take(wikitext, tmp_path, monkeypatch):
+    text = tmp_path / "text.txt"
+    text.write_bytes((wikitext / "valid.txt").read_bytes()[:600_000])
+    fit_run(text, tmp_path / "model", reading=Reading(context=32))
+    monkeypatch.setattr(doors, "FLOOR", 0)  # as if the model were large
+    open_model(tmp_path / "model")
+    monkeypatch.setattr(pages, "PRESSED", 1)  # Control: the bound is asked.
+    with pytest.raises(DataError, match="would take at least"):
+        open_model(tmp_path / "model")

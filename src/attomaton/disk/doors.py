@@ -123,9 +123,11 @@ def available_memory() -> int | None:
         return None
 
 
-def check_memory(path: Path | str, needed: int, size: int | None = None) -> None:
+def check_memory(
+    path: Path | str, needed: int, size: int | None = None, growth: int = GROWTH
+) -> None:
     """Refuse what would take more memory than is free or, where their size is given, than such files may."""
-    if needed > FLOOR and needed > (allowed := allowance(size)):
+    if needed > FLOOR and needed > (allowed := allowance(size, growth)):
         whole = "it" if size is None else f"its {size_text(size, 3)}"
         raise DataError(
             f"{path}: {whole} would take at least {size_text(needed, 3)} of memory, more than the "
