@@ -128,7 +128,7 @@ def test_every_engine_writes_the_same_bytes(tmp_path, monkeypatch, text, engine)
     if engine == "ray":
         pytest.importorskip("ray", reason="Ray is not installed; attomaton[ray]")
     monkeypatch.setattr(divided, "CAREFUL", 12)  # components of both kinds
-    monkeypatch.setattr(divided, "PIECE", 100)  # several to a shard
+    monkeypatch.setattr(divided, "PIECE", 400)  # several to a shard
     fit_run(text, tmp_path / "here", reading=READING, shard_size=1000)
     with open_engine(engine, 2) as where:
         fit_run(text, tmp_path / "there", reading=READING, shard_size=1000, engine=where)

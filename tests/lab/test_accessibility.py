@@ -15,7 +15,7 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 LOOKS = [(1400, "light"), (390, "dark"), (1400, "dark"), (390, "light")]
 # The first state of every screen is looked at in all of them; what others add to it, on a light desk and a dark phone.
 FIRST = {urlsplit(state.path).path: state for state in reversed(STATES)}
-RUN = f"""axe.run(document, {{runOnly: {json.dumps(TAGS)}, resultTypes: ["violations"]}}).then(found =>
+RUN = f"""axe.run(document, {{runOnly: {json.dumps(TAGS)}, resultTypes: ["violations"], preload: false}}).then(found =>
   found.violations.flatMap(v => v.nodes.map(n => `${{v.id}}: ${{n.html.slice(0, 200)}}: ${{n.failureSummary}}`)))"""
 # Colours are looked at once they are there, not on their way.
 STILL = """document.head.insertAdjacentHTML("beforeend",
