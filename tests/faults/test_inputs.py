@@ -7,6 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from attomaton.errors import DataError
+from attomaton.lab.training.runs import Outcome, TrainingRun
+from attomaton.mechanics.theory import evidence, information
 from faults.inputs import run, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +40,16 @@ def test_damaged_files_end_in_errors_of_ours_or_in_answers():
     assert not any(findings)
     # Files are neither broken beyond reading nor as good as whole.
     assert min(accepted, refused) > 50
+
+
+def test_what_damaged_folders_held_and_nobody_expected():
+    assert evidence.contrary_bound(0) == 1.0  # an order without a sample
+    sure = information._mean(np.array([1e200]), np.array([1.0]), 2.0)  # log-odds beyond all bounds
+    assert not np.isfinite(sure.high)
+    seeds = Outcome(final=({"seed": 0}, {"seed": 1}))
+    damaged = TrainingRun("id", "title", Path("run"), {}, ("finished",), seeds)
+    with pytest.raises(DataError, match="other seeds"):
+        damaged.finals()
 
 
 def test_readers_that_fail_hang_or_die_are_found_and_the_others_go_on():

@@ -156,6 +156,8 @@ class TrainingRun:
                 {"seed": i, **{k: float(self.records[k][i, -1]) for k in names}}
                 for i in range(len(self.records["loss"]))
             ]
+        if len(final) != len(self.status):
+            raise DataError(f"{self.path}: summary.json holds other seeds than status.json.")
         rows: list[list[object]] = [
             [*("nan" if x is None else x if isfinite(x) else str(x) for x in row.values()), state]
             for row, state in zip(final, self.status, strict=True)

@@ -30,9 +30,11 @@ DETERMINED, UNDETERMINED, UNSEEN = VERDICTS = ("determined", "undetermined", "un
 def contrary_bound(samples: float | int) -> float:
     """The largest probability of the contrary that 0 of n samples leave open, at 95 %; n may be a weight.
 
-    >>> [round(contrary_bound(n), 6) for n in (1, 10, 3000)]
-    [0.95, 0.258866, 0.000998]
+    >>> [round(contrary_bound(n), 6) for n in (1, 10, 3000, 0)]
+    [0.95, 0.258866, 0.000998, 1.0]
     """
+    if samples == 0:
+        return 1.0
     return -math.expm1(math.log1p(-LEVEL) / samples)
 
 

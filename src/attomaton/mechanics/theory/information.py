@@ -481,8 +481,9 @@ def _mean(
 ) -> Interval:
     """The mean of weighted losses over all samples; those that are no choice have none."""
     mean = float(loss.sum()) / total
-    away = float((weight * (loss / weight - mean) ** 2).sum())
-    away += (total - float(weight.sum())) * mean**2
+    with np.errstate(over="ignore"):  # of a damaged model: infinitely unsure
+        away = float((weight * (loss / weight - mean) ** 2).sum())
+    away += (total - float(weight.sum())) * mean * mean  # a power would not end in infinity
     return mean_interval(mean, float(np.sqrt(max(0.0, away))) / total)
 
 
