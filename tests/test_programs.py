@@ -1,5 +1,10 @@
 """Compiled programs: a brief one gives the same numbers, and options of another XLA are left out."""
 
+import importlib.util
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -30,3 +35,31 @@ def test_what_is_wrong_with_a_known_option_is_told(monkeypatch):
     monkeypatch.setattr(programs, "BRIEF", {"cpu": {"xla_backend_optimization_level": "high"}})
     with pytest.raises(RuntimeError, match="xla_backend_optimization_level"):
         programs.compiled_program(_build, 2, (x,), brief=True)
+
+
+ASKED = """
+import sys
+from attomaton.base.programs import on_processors
+print(on_processors(), "jax" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("jax_plugins") is not None, reason="JAX has another device here"
+)
+@pytest.mark.parametrize(
+    ("platforms", "plugin", "is_asked"),
+    [("cpu", True, False), ("", False, False), ("", True, True), ("cpu,cpu", False, True)],
+)
+def test_jax_is_asked_for_its_device_only_where_there_may_be_another(
+    tmp_path, platforms, plugin, is_asked
+):
+    if plugin:  # as those of other devices lie in a package of this name
+        (tmp_path / "jax_plugins").mkdir()
+    given = os.environ | {"PYTHONPATH": str(tmp_path)}
+    given.pop("JAX_PLATFORMS", None)
+    if platforms:
+        given["JAX_PLATFORMS"] = platforms
+    command = [sys.executable, "-c", ASKED]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", str(is_asked)]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from attomaton.claims import attention_entropy as figures
 from attomaton.errors import DataError
@@ -102,3 +103,15 @@ def test_the_rule_by_hand():
     # Below a ratio of 2 nothing is predicted.
     assert figures._order_verdict(table(2 - 0.1 * rate + 0.1 * abs(ratio - 1))) == "holds"
     assert table(np.full((4, 4), 2.0))["undecided"] == 36
+
+
+@pytest.mark.parametrize("pairs", [1, 5, 36, 144])
+def test_more_pairs_obey_than_chance_would_give(pairs):
+    def holds(obey):
+        told = {"pairs": pairs, "obey": obey, "contradict": 0, "largest difference": 1.0}
+        return figures._order_verdict(told) == "holds"
+
+    by_chance = binom.sf(np.arange(pairs + 1) - 1, pairs, 1 / 40)
+    assert [holds(k) for k in range(pairs + 1)] == (by_chance < 0.05).tolist()
+    assert holds(pairs)
+    assert not holds(0)

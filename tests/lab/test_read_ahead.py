@@ -85,6 +85,8 @@ def test_parts_together_are_the_whole(lab):
         assert (getattr(found, name) != getattr(whole, name)).nnz == 0
     text, known = found.text(), whole.text()
     assert text.document_count.tolist() == known.document_count.tolist()
+    # A last token that no context holds twice is not in its own document.
+    assert text.document_count.tolist() == (whole.words.toarray() > 0).sum(axis=0).tolist()
     np.testing.assert_allclose(text.words.toarray(), known.words.toarray(), rtol=0, atol=1e-15)
     lengths = (text.words.multiply(text.words) + text.pairs.multiply(text.pairs)).sum(axis=1)
     np.testing.assert_allclose(np.asarray(lengths), 1.0, rtol=0, atol=1e-14)

@@ -8,6 +8,7 @@ them from here, at the top as everything else.
 """
 
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 else:
+    _ONE = RLock()
 
     class _Later:
         """A library by its name; to look at its own workings (`__doc__` and the like) does not load it."""
@@ -27,7 +29,9 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            return getattr(import_module(self._name), name)
+            with _ONE:  # JAX must not be imported by two threads at the same moment
+                module = import_module(self._name)
+            return getattr(module, name)
 
     jax, jnp = _Later("jax"), _Later("jax.numpy")
     pa, pc, pq = map(_Later, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))

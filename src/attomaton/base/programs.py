@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable
 from functools import lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,6 @@ BRIEF: dict[str, dict[str, str | bool]] = OPTIONS | {
     "cpu": {"xla_backend_optimization_level": "1", "xla_cpu_use_fusion_emitters": False}
 }
 
-_ONE = Lock()
-
-
-def import_jax() -> Any:
-    """JAX, which two threads must not import at the same moment."""
-    with _ONE:
-        import jax
-    return jax
-
 
 def on_processors() -> bool:
     """Whether JAX would compute on processors; without importing it, where it knows of no other device."""
@@ -41,7 +31,7 @@ def on_processors() -> bool:
         )
         if named == "cpu" or not (named or others):
             return True
-    return import_jax().default_backend() == "cpu"
+    return jax.default_backend() == "cpu"
 
 
 def compiled_program(

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam, Momentum, Optimiser, Plain
-from attomaton.base.programs import compiled_program, import_jax, on_processors
+from attomaton.base.programs import compiled_program, on_processors
 from attomaton.base.progress import Progress, quiet
 from attomaton.errors import UsageError, one_of, visible
 from attomaton.numerics import float64, named_rng
@@ -233,8 +234,6 @@ def _step(
     plan: _Plan, layer: "Layer", batch: "Batch", step: Any, state: _State, eta_y: Any, eta_z: Any
 ) -> _State:
     """One run after one more step."""
-    import jax.numpy as jnp
-
     from attomaton.scan_snap.experiment.model import Params, ascent
 
     g = ascent(state.params, batch, layer, plan.normalise, plan.residual)
@@ -251,8 +250,6 @@ def _record(
     plan: _Plan, fixed: _Fixed, step: Any, state: _State
 ) -> tuple[_State, "dict[str, Array]"]:
     """What is kept of a run at one moment; NaN once it has diverged."""
-    import jax.numpy as jnp
-
     from attomaton.scan_snap.experiment.model import signal
 
     now = signal(
@@ -278,9 +275,6 @@ def _stream(
     start: Any,
 ) -> "tuple[dict[str, Array], Array]":
     """All cells on one stream of contexts, from the first record to the last."""
-    import jax
-    import jax.numpy as jnp
-
     from attomaton.scan_snap.experiment.model import Batch
 
     key = stream_key(seed, index)
@@ -306,8 +300,6 @@ def _stream(
 
 def _build(plan: _Plan) -> Callable:
     """All seeds side by side, each with all its cells."""
-    import jax
-
     program = jax.vmap(partial(_stream, plan), in_axes=(None, None, None, None, None, 0, 0))
 
     def exact(*arguments: Any) -> Any:
@@ -391,11 +383,11 @@ def _in_numpy(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
 
 def _compiled(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
     """The same by JAX, for the device it would choose."""
-    jax = import_jax()
-    from attomaton.scan_snap.experiment.model import Params
-
     (eta_y, eta_z), dtype = course.cells, course.dtype
     at_once = AT_ONCE.get(jax.default_backend(), AT_ONCE_ELSEWHERE)
+    # Only now: it imports JAX by itself, which another thread may be doing until here.
+    from attomaton.scan_snap.experiment.model import Params
+
     groups = _groups(len(eta_y), len(course.starts), at_once)
     fixed = jax.device_put(_fixed(course))
     Y: np.ndarray = np.stack([start[0] for start in course.starts]).astype(dtype)
