@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -33,6 +34,7 @@ RATIOS = (1.0, 2.0, 5.0, 10.0)
 DENSER_FROM = 2.0  # from this η_Y/η_Z on, a larger ratio means denser attention
 # Calls a function of this module for each of some plain tasks, anywhere, in any order: the number and result of each.
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[tuple[int, Any]]]
+Pairs = Iterable[Float[np.ndarray, " seeds"]]
 STILL = 1e-4  # a control's learning rate for Z, in units of the published one: attention stays where it was
 
 
@@ -207,40 +209,16 @@ def fig6(
         for i, eta_z in enumerate(ETA_Z)
         for j, ratio in enumerate(RATIOS)
     ]
-    measured = _judged(d for values in table.values() for d in _predicted_pairs(values))
-    control = _judged(_predicted_pairs(_table(still, len(ETA_Z), seeds)))
+    pairs = (d for values in table.values() for d in _predicted_pairs(values))
     return {
         "cells": cells,
-        "measured": measured,
-        "verdict": _order_verdict(measured).value,
-        "control": _order_verdict(control).value,
-        "control_measured": control,
+        **_order_found(pairs, _predicted_pairs(_table(still, len(ETA_Z), seeds))),
         "seconds": time.perf_counter() - begin,
         "seconds_detail": {
             **{f"{q} queries": dict(x.seconds) for q, x in runs.items()},
             "control": dict(still.seconds),
         },
     }
-
-
-def fig11(
-    seeds: int = 10,
-    checkpoint: Checkpoint | None = None,
-    progress: Progress = quiet,
-    run: Run = in_threads,
-) -> Result:
-    """Recall of distinct tokens against η_Y/η_Z, with η_Z = 1; kept, told of and trained as `fig6`."""
-    return _recall_figure((1.0,), RATIOS, seeds, checkpoint, progress, run)
-
-
-def fig12(
-    seeds: int = 10,
-    checkpoint: Checkpoint | None = None,
-    progress: Progress = quiet,
-    run: Run = in_threads,
-) -> Result:
-    """Recall of distinct tokens against η_Z, with η_Y/η_Z = 1; kept, told of and trained as `fig6`."""
-    return _recall_figure(ETA_Z, (1.0,), seeds, checkpoint, progress, run)
 
 
 THRESHOLDS = (0.5, 0.75, 1.0, 1.5, 2.0)  # in units of 1/M
@@ -250,12 +228,12 @@ RECALL_QUERIES = (1, 3)  # with more queries nearly every distinct token stays a
 def _recall_figure(
     eta_z: Sequence[float],
     ratios: Sequence[float],
-    seeds: int,
-    checkpoint: Checkpoint | None,
-    progress: Progress,
-    run: Run,
+    seeds: int = 10,
+    checkpoint: Checkpoint | None = None,
+    progress: Progress = quiet,
+    run: Run = in_threads,
 ) -> Result:
-    """Which share of a class's distinct tokens has attention over a threshold, on *Syn-Medium*.
+    """Which share of a class's distinct tokens has attention over a threshold; kept, told of and trained as `fig6`.
 
     Judged at the threshold 1/M by the rule of `fig6`: denser attention recalls more. Where all tokens of a panel
     stay above the threshold, or the same ones do, pairs tie and decide nothing.
@@ -280,18 +258,17 @@ def _recall_figure(
                 for i in range(len(eta_z))
                 for j in range(len(ratios))
             ]
-    measured = _judged(pairs)
     flat = _recall(still, 1.0).reshape(len(eta_z), len(ratios), seeds)
-    control = _judged(_predicted_pairs(flat, ratios))
     return {
         "rows": rows,
-        "measured": measured,
-        "verdict": _order_verdict(measured).value,
-        "control": _order_verdict(control).value,
-        "control_measured": control,
+        **_order_found(pairs, _predicted_pairs(flat, ratios)),
         "seconds": time.perf_counter() - begin,
         "seconds_detail": {f"{q} queries": dict(x.seconds) for q, x in runs.items()},
     }
+
+
+fig11 = partial(_recall_figure, (1.0,), RATIOS)  # recall against η_Y/η_Z, with η_Z = 1
+fig12 = partial(_recall_figure, ETA_Z, (1.0,))  # recall against η_Z, with η_Y/η_Z = 1
 
 
 def _packed(run: Dynamics) -> dict[str, np.ndarray]:
@@ -395,7 +372,7 @@ def _predicted_pairs(
             yield values[i, high] - values[i, low]
 
 
-def _judged(pairs: Iterable[Float[np.ndarray, " seeds"]]) -> dict[str, float | int]:
+def _judged(pairs: Pairs) -> dict[str, float | int]:
     """How many pairs obey and contradict by more than two standard errors, and the size of what they show."""
     each = np.array(list(pairs))
     mean = each.mean(axis=1)
@@ -408,6 +385,17 @@ def _judged(pairs: Iterable[Float[np.ndarray, " seeds"]]) -> dict[str, float | i
         "contradict": int((mean < -2 * error).sum()),
         "least difference": float(mean.min()),
         "largest difference": float(mean.max()),
+    }
+
+
+def _order_found(pairs: Pairs, control: Pairs) -> Result:
+    """The entries of a figure that say whether its pairs, and those of its control, are in the predicted order."""
+    measured, wrong = _judged(pairs), _judged(control)
+    return {
+        "measured": measured,
+        "verdict": _order_verdict(measured).value,
+        "control": _order_verdict(wrong).value,
+        "control_measured": wrong,
     }
 
 

@@ -6,8 +6,9 @@ acyclic data.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Result, Verdict
 
+Instances = Sequence[dict[str, float | int]]  # one row of numbers for each
 K, D, N, T = 6, 8, 6, 4
 STEPS, RATE = 4000, 0.01
 ALIGNED, NEAR = 0.96, 0.02  # least cosine and largest distance that count as found
@@ -159,7 +161,29 @@ def reproduce(
     }
 
 
-def fig4(
+def _judged_4(instances: Instances) -> tuple[dict[str, str], bool, bool]:
+    told = {
+        "cosine_svm": "0.987",
+        "distance_fin": "< 0.01",
+        "distance_exact": "",
+        "cosine_shuffled": "",
+    }
+    means = {name: float(np.mean([row[name] for row in instances])) for name in told}
+    near = max(means["distance_fin"], means["distance_exact"]) < FIGURE_4[1]
+    holds, wrong = (
+        near and abs(means[name] - FIGURE_4[0]) <= OFF for name in ("cosine_svm", "cosine_shuffled")
+    )
+    return told, holds, wrong
+
+
+def _judged_5(instances: Instances) -> tuple[dict[str, str], bool, bool]:
+    told = {"cosine_svm": "> 0.99", "cosine_shuffled": ""}
+    holds, wrong = (float(np.mean([row[name] for row in instances])) > FIGURE_5 for name in told)
+    return told, holds, wrong
+
+
+def _in_means(
+    judge: Callable[[Instances], tuple[dict[str, str], bool, bool]],
     seeds: int = 100,
     K: int = K,
     d: int = D,
@@ -171,50 +195,21 @@ def fig4(
     head: str = "identity",
     loss: str = "log",
 ) -> Result:
-    """The notebook's protocol over a hundred instances: their means, as published."""
+    """The notebook's protocol over a hundred instances: their means, and what `judge` says of them."""
     found = reproduce(seeds, 0, K, d, n, T, lr, steps, kind, head, loss, every=None)
-    told = {
-        "cosine_svm": "0.987",
-        "distance_fin": "< 0.01",
-        "distance_exact": "",
-        "cosine_shuffled": "",
-    }
-    means = {name: float(np.mean([row[name] for row in found["rows"]])) for name in told}
-    near = max(means["distance_fin"], means["distance_exact"]) < FIGURE_4[1]
-    return _in_means(
-        found, told, *(near and abs(means[c] - FIGURE_4[0]) <= OFF for c in ("cosine_svm", "cosine_shuffled"))
-    )  # fmt: skip
-
-
-def fig5(
-    seeds: int = 100,
-    K: int = 8,
-    d: int = 8,
-    n: int = 4,
-    T: int = 6,
-    lr: float = RATE,
-    steps: int = STEPS,
-    kind: str = "acyclic",
-    head: str = "identity",
-    loss: str = "log",
-) -> Result:
-    """Acyclic data: a label is the token of its context that comes first in its last token's order."""
-    found = reproduce(seeds, 0, K, d, n, T, lr, steps, kind, head, loss, every=None)
-    told = {"cosine_svm": "> 0.99", "cosine_shuffled": ""}
-    means = (float(np.mean([row[name] for row in found["rows"]])) for name in told)
-    return _in_means(found, told, *(mean > FIGURE_5 for mean in means))
-
-
-def _in_means(found: Result, told: dict[str, str], holds: bool, wrong: bool) -> Result:
+    told, holds, wrong = judge(found["rows"])
     rows = in_means(found["rows"], told)
     curves, seconds = found["curves"], found["seconds"]
     return {"rows": rows, "verdict": Verdict.of(holds).value, "control": Verdict.of(wrong).value,
             "instances": found["rows"], "curves": curves, "seconds": seconds}  # fmt: skip
 
 
-def in_means(
-    instances: Sequence[dict[str, float | int]], told: dict[str, str]
-) -> list[dict[str, float | str]]:
+fig4 = partial(_in_means, _judged_4)
+# Acyclic data: a label is the token of its context that comes first in its last token's order.
+fig5 = partial(_in_means, _judged_5, K=8, d=8, n=4, T=6, kind="acyclic")
+
+
+def in_means(instances: Instances, told: dict[str, str]) -> list[dict[str, float | str]]:
     """One row for each quantity: its mean and spread over the instances, and what was published."""
     rows: list[dict[str, float | str]] = []
     for name, published in told.items():
