@@ -1,6 +1,7 @@
 """Pictures of claims as plain data: theory and measurement on the same axes, few enough points to read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -96,3 +97,13 @@ def heat(
         title, xlabel, ylabel, heat=values.tolist(), xticks=xticks, yticks=yticks, colour=colour,
         low=low, high=high,
     )  # fmt: skip
+
+
+def grouped(
+    rows: Iterable[Mapping[str, Any]], name: str
+) -> Iterable[tuple[Any, list[Mapping[str, Any]]]]:
+    """The values that rows have under a name, in the order they come, each with its rows."""
+    found: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row[name], []).append(row)
+    return found.items()

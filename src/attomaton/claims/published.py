@@ -12,7 +12,7 @@ import numpy as np
 
 from attomaton.claims.cases import not_applicable
 from attomaton.claims.global_protocol import PEAK
-from attomaton.claims.picture import BLACK, band, heat, level, line, theory_line
+from attomaton.claims.picture import BLACK, band, grouped, heat, level, line, theory_line
 from attomaton.errors import AttomatonError, UsageError, counted, nearest
 from attomaton.results import (
     Assumption,
@@ -155,32 +155,27 @@ def _text() -> Assumption:
 
 def global_panels(r: Result) -> list[Panel]:
     """Direction over the steps, and where each seed ends."""
-    t, seeds = r["curves"]["steps"], range(len(r["rows"]))
-    cosines = np.asarray(r["curves"]["cosine_svm"])
+    t, cosines = r["curves"]["steps"], np.asarray(r["curves"]["cosine_svm"])
     lines = [line(t[1:], y[1:], "W(τ), each seed" if i == 0 else None, points=60, colour=0)
              for i, y in enumerate(cosines)]  # fmt: skip
+    lines.append(level(t[1:], 1.0, "W_svm"))
+    names = {"cosine_svm": "with W_svm", "cosine_shuffled": "control: shuffled labels"}
     return [
-        Panel("Direction", "step", "cosine with W_svm", [*lines, level(t[1:], 1.0, "W_svm")], xscale="log"),
-        Panel(
-            "After 4,000 steps", "seed", "cosine",
-            [line(seeds, [x["cosine_svm"] for x in r["rows"]], "with W_svm", "points"),
-             line(seeds, [x["cosine_shuffled"] for x in r["rows"]], "control: shuffled labels", "points"),
-             level(seeds, 1.0, "theory")],
-        ),
-    ]  # fmt: skip
+        Panel("Direction", "step", "cosine with W_svm", lines, xscale="log"),
+        _seeds_panel(r, "After 4,000 steps", names),
+    ]
 
 
 def local_panels(r: Result) -> list[Panel]:
     """Where each seed ends."""
+    names = {"cosine_local": "with the local W_svm", "cosine_global": "control: the global one"}
+    return [_seeds_panel(r, "After 2,000 steps", names)]
+
+
+def _seeds_panel(r: Result, title: str, names: Mapping[str, str]) -> Panel:
     seeds = range(len(r["rows"]))
-    return [
-        Panel(
-            "After 2,000 steps", "seed", "cosine",
-            [line(seeds, [x["cosine_local"] for x in r["rows"]], "with the local W_svm", "points"),
-             line(seeds, [x["cosine_global"] for x in r["rows"]], "control: the global one", "points"),
-             level(seeds, 1.0, "theory")],
-        )
-    ]  # fmt: skip
+    lines = [line(seeds, [x[k] for x in r["rows"]], word, "points") for k, word in names.items()]
+    return Panel(title, "seed", "cosine", [*lines, level(seeds, 1.0, "theory")])
 
 
 def global_means_panels(r: Result) -> list[Panel]:
@@ -407,8 +402,7 @@ def fig6_panels(r: Result) -> list[Panel]:
     for q in (1, 10):
         cells = [c for c in r["cells"] if c["queries"] == q]
         lines = []
-        for ratio in sorted({c["ratio"] for c in cells}):
-            own = [c for c in cells if c["ratio"] == ratio]
+        for ratio, own in grouped(cells, "ratio"):
             x, y, e = ([c[k] for c in own] for k in ("eta_z", "entropy_mean", "entropy_std"))
             lines.append(line(x, y, f"η_Y/η_Z = {ratio:g}", error=e))
         panels.append(Panel(counted(q, "query"), "η_Z", "entropy (nats)", lines))
@@ -418,9 +412,9 @@ def fig6_panels(r: Result) -> list[Panel]:
 def fig8_panels(r: Result) -> list[Panel]:
     """Decoder growth, by steps and in closed form."""
     panels = []
-    for M in sorted({c["M"] for c in r["curves"]}):
+    for M, own in grouped(r["curves"], "M"):
         lines: list[Line] = []
-        for c in [c for c in r["curves"] if c["M"] == M][::2]:
+        for c in own[::2]:
             s = range(len(c["h"]))
             colour = len(lines) // 2
             lines += [
@@ -434,8 +428,7 @@ def fig8_panels(r: Result) -> list[Panel]:
 def fig9_panels(r: Result) -> list[Panel]:
     """Scan progress over time."""
     panels = []
-    for M in sorted({c["M"] for c in r["curves"]}):
-        own = [c for c in r["curves"] if c["M"] == M]
+    for M, own in grouped(r["curves"], "M"):
         lines = [line(c["t"], c["B"], f"η_Z = {c['eta_z']:g}", points=80) for c in own]
         lines.append(level(own[0]["t"], own[0]["B_at_t_0"], "B at every t_0"))
         marks = [Upright(c["t_0"], colour=i) for i, c in enumerate(own)]
@@ -451,8 +444,7 @@ def recall_panels(over: str, xlabel: str) -> Panels:
     def draw(r: Result) -> list[Panel]:
         rows = [x for x in r["rows"] if x["threshold"] == 1.0]
         lines = []
-        for q in sorted({x["queries"] for x in rows}):
-            own = [x for x in rows if x["queries"] == q]
+        for q, own in grouped(rows, "queries"):
             x, y, e = ([c[k] for c in own] for k in (over, "recall_mean", "recall_std"))
             lines.append(line(x, y, counted(q, "query"), error=e))
         return [Panel("Recall of distinct tokens over 1/M", xlabel, "recall", lines)]
@@ -576,24 +568,26 @@ def curves_table(result: Result) -> Columns:
 def attention_table(result: Result) -> Columns:
     """Attention of figures 4 and 5 as rows: run, step, class, token."""
     runs = [*result["rows"], *([result["sgd"]] if "sgd" in result else [])]
-    columns: Columns = {k: [] for k in ("run", "record", "class", "token", "attention")}
-    for i, run in enumerate(runs):
-        c = np.asarray(run["attention"])
-        c = c.reshape(-1, *c.shape[-2:])
-        record, n, token = np.indices(c.shape)
-        for name, value in zip(columns, (np.full(c.size, i), record, n, token, c), strict=True):
-            columns[name].extend(np.asarray(value).ravel().tolist())
-    return columns
+    each = [np.asarray(run["attention"]) for run in runs]
+    each = [c.reshape(-1, *c.shape[-2:]) for c in each]
+    parts = [(i, *np.indices(c.shape), c) for i, c in enumerate(each)]
+    return _long(("run", "record", "class", "token", "attention"), parts)
 
 
 def maps_table(result: Result) -> Columns:
     """Attention maps of figure 7 as rows: model, step, query, key."""
-    columns: Columns = {k: [] for k in ("layers", "step", "query", "key", "attention")}
+    parts = []
     for part in result["maps"]:
         b = np.asarray(part["attention"])
         record, query, key = np.indices(b.shape)
-        step = np.asarray(part["steps"])[record]
-        layers = np.full(b.shape, part["layers"])
-        for name, value in zip(columns, (layers, step, query, key, b), strict=True):
+        parts.append((part["layers"], np.asarray(part["steps"])[record], query, key, b))
+    return _long(("layers", "step", "query", "key", "attention"), parts)
+
+
+def _long(names: Sequence[str], parts: Sequence[tuple[Any, ...]]) -> Columns:
+    """Arrays of one shape as columns, part after part; a number stands beside all of its part."""
+    columns: Columns = {name: [] for name in names}
+    for part in parts:
+        for name, value in zip(names, np.broadcast_arrays(*part), strict=True):
             columns[name].extend(value.ravel().tolist())
     return columns

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from attomaton.claims import (
@@ -88,6 +89,8 @@ class Claim:
 
 
 FORMULA = "rounding: the figure is a formula"
+# A figure whose numbers are mostly curves
+_of_curves = partial(Figure, big=("curves",), table=published.curves_table)
 
 
 def _figure(name: str, title: str, statement: str, figure: Figure, **sizes: Any) -> Claim:
@@ -370,7 +373,7 @@ _LIST = [
     _figure(
         "mechanics-fig9", "Ten thousand tokens in 128 dimensions: the direction",
         "With far more tokens than dimensions, normalised descent turns towards W_svm.",
-        Figure(
+        _of_curves(
             many_tokens.fig9,
             "W/‖W‖ → W_svm/‖W_svm‖",
             f"mean cosine ≥ {many_tokens.ALIGNED:g}",
@@ -380,15 +383,13 @@ _LIST = [
             lambda r: {"cosine": 1.0, "published": r["published"]},
             lambda r: {"mean cosine": r["mean"], "standard error": r["error"]},
             lambda r: {"cosine, other labels": [x["control"] for x in r["curves"]]},
-            big=("curves",),
-            table=published.curves_table,
         ),
         quick={"seeds": 4},
     ),
     _figure(
         "mechanics-fig10", "Ten thousand tokens in 128 dimensions: the finite part",
         "With far more tokens than dimensions, the part of W in S_fin settles half a step from W_fin.",
-        Figure(
+        _of_curves(
             many_tokens.fig10,
             "‖Π_fin W − W_fin‖ → η/2",
             f"mean distance ≤ {many_tokens.NEAR:g} steps",
@@ -398,8 +399,6 @@ _LIST = [
             lambda r: {"distance": r["expected"], "published": r["published"]},
             lambda r: {"mean distance": r["mean"], "standard error": r["error"]},
             lambda r: {"least length along a strict difference": [x["control"] for x in r["curves"]]},
-            big=("curves",),
-            table=published.curves_table,
         ),
         quick={"seeds": 4},
     ),
@@ -436,7 +435,7 @@ _LIST = [
     _figure(
         "ntp-fig1", "A linear decoder in the plane: descent finds W_mm and W*",
         "Outside F the decoder's rows turn to those of W_mm, the largest margin over what never comes next.",
-        Figure(
+        _of_curves(
             linear_decoder.fig1,
             "W/‖W‖ → W_mm/‖W_mm‖,  Π_F W → W*,  CE → H",
             f"entropy {linear_decoder.ENTROPY_1:g}, mean cosine outside F ≥ {linear_decoder.ALIGNED_1:g}",
@@ -447,13 +446,12 @@ _LIST = [
             published.means("entropy", "loss_gap", *linear_decoder.KEPT),
             published.means("control"),
             big=("curves", "path"),
-            table=published.curves_table,
         ),
     ),
     _figure(
         "ntp-fig4", "A linear decoder with more dimensions than contexts: descent, normalised descent, Adam",
         "All three bring the loss to the entropy, W along W_mm, and its part in F to W*.",
-        Figure(
+        _of_curves(
             linear_decoder.fig4,
             "W/‖W‖ → W_mm/‖W_mm‖,  Π_F W → W*,  CE → H",
             f"mean entropy within {linear_decoder.OFF:g} of {linear_decoder.ENTROPY:g}, mean cosines ≥ "
@@ -464,15 +462,13 @@ _LIST = [
             lambda r: {"cosine": 1.0, "distance": 0.0, "entropy": linear_decoder.ENTROPY},
             lambda r: {x["quantity"]: x["mean"] for x in r["rows"] if not x["quantity"].endswith("control")},
             lambda r: {x["quantity"]: x["mean"] for x in r["rows"] if x["quantity"].endswith("control")},
-            big=("curves",),
-            table=published.curves_table,
         ),
         quick={"seeds": 2},
     ),
     _figure(
         "joma-fig2", "A hidden layer over attention: scores follow from its weights",
         "Scores of softmax attention correlate with what the weights of the hidden layer predict, all the way.",
-        Figure(
+        _of_curves(
             joma.fig2,
             "z = (1/2T)(Σ_k v_k² − x̄ Σ_k ‖w_k‖²) + c",
             f"mean correlation ≥ {joma.ALIGNED:g} at every step; tokens shuffled: ≤ {joma.APART:g} in size",
@@ -480,7 +476,6 @@ _LIST = [
             published.joma_fig2_panels,
             lambda r: {"correlation": 1.0},
             big=("curves", "share"),
-            table=published.curves_table,
         ),
     ),
     _figure(
@@ -499,7 +494,7 @@ _LIST = [
     _figure(
         "joma-fig4", "Attention that follows what was learned: its entropy dips, then rises",
         "Large targets are learned first and take the attention; as the others arrive it widens again.",
-        Figure(
+        _of_curves(
             joma.fig4,
             "v̇ = (μ − v) ∘ softmax(v²/T)",
             f"steps within {joma.SAME:g} of the solution; every entropy rises by ≥ {joma.DIP:g} nats after its dip",
@@ -507,13 +502,12 @@ _LIST = [
             published.joma_fig4_panels,
             lambda r: {"entropy": "dips, then rises"},
             big=("curves", "entropy", "target"),
-            table=published.curves_table,
         ),
     ),
     _figure(
         "scan-snap-fig3", "Attention grows, then freezes: growth factor over time",
         "The growth factor is nearly proportional to time while scanning and hardly grows from t_0 on.",
-        Figure(
+        _of_curves(
             scan_snap_figures.fig3,
             "χ = e^{2B(t)}",
             "exponent ≥ 0.9 while scanning, < 0.5 at t_0; control: at a tenth of t_0",
@@ -522,8 +516,6 @@ _LIST = [
             lambda r: {"t_0": [c["t_0"] for c in r["curves"]]},
             lambda r: {k: r[k] for k in ("exponent while scanning", "exponent at t_0")},
             lambda r: {"rule": "exponent < 0.5 at a tenth of t_0"},
-            big=("curves",),
-            table=published.curves_table,
         ),
     ),
     _figure(
@@ -583,7 +575,7 @@ _LIST = [
     _figure(
         "scan-snap-fig8", "Decoder growth in steps against its continuous form",
         "The discrete h* leads the closed form h by no more than η_Y/M.",
-        Figure(
+        _of_curves(
             scan_snap_figures.fig8,
             "0 ≤ h*(s) − h(s) ≤ η_Y/M",
             "the lead is at least −1e-12 and at most 1, in units of η_Y/M",
@@ -592,14 +584,12 @@ _LIST = [
             lambda r: {"lead in units of eta_Y / M, at most": 1.0},
             lambda r: {"lead in units of eta_Y / M": r["lead in units of eta_Y / M"]},
             lambda r: {"rule": "steps that know nothing of α"},
-            big=("curves",),
-            table=published.curves_table,
         ),
     ),
     _figure(
         "scan-snap-fig9", "Scan progress at a fixed ratio of the rates",
         "B at t_0 is the same for all rates of one ratio.",
-        Figure(
+        _of_curves(
             scan_snap_figures.fig9,
             "B(t_0) = function of K, M, η_Y/η_Z",
             "spread ≤ 1e-12",
@@ -608,8 +598,6 @@ _LIST = [
             lambda r: {"spread at t_0": 0.0},
             lambda r: {"spread at t_0": r["spread at t_0"]},
             lambda r: {"spread at t = 10": r["spread at t = 10"]},
-            big=("curves",),
-            table=published.curves_table,
         ),
     ),
     _figure(

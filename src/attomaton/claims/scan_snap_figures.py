@@ -42,8 +42,8 @@ def fig3() -> Result:
         "curves": curves,
         "exponent while scanning": before,
         "exponent at t_0": after,
-        "verdict": _judged(min(before) >= 0.9 and max(after) < 0.5),
-        "control": _judged(max(early) < 0.5),
+        "verdict": Verdict.of(min(before) >= 0.9 and max(after) < 0.5).value,
+        "control": Verdict.of(max(early) < 0.5).value,
     }
 
 
@@ -70,8 +70,8 @@ def fig8() -> Result:
         "title": "Decoder growth, continuous and in steps",
         "curves": curves,
         "lead in units of eta_Y / M": [high for _, high in lead],
-        "verdict": _judged(all(low >= -1e-12 and high <= 1 for low, high in lead)),
-        "control": _judged(all(low >= -1e-12 and high <= 1 for low, high in blind)),
+        "verdict": Verdict.of(all(low >= -1e-12 and high <= 1 for low, high in lead)).value,
+        "control": Verdict.of(all(low >= -1e-12 and high <= 1 for low, high in blind)).value,
     }
 
 
@@ -102,15 +102,11 @@ def fig9() -> Result:
         "curves": curves,
         "spread at t_0": spread,
         "spread at t = 10": elsewhere,
-        "verdict": _judged(max(spread) <= 1e-12),
-        "control": _judged(max(elsewhere) <= 1e-12),
+        "verdict": Verdict.of(max(spread) <= 1e-12).value,
+        "control": Verdict.of(max(elsewhere) <= 1e-12).value,
     }
 
 
 def _in_steps(lead: np.ndarray, eta_y: float, M: int) -> tuple[float, float]:
     """The least and the largest lead, in units of the first step."""
     return float(lead.min() * M / eta_y), float(lead.max() * M / eta_y)
-
-
-def _judged(holds: bool) -> str:
-    return Verdict.of(holds).value

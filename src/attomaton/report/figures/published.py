@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from attomaton.claims import global_protocol, local_protocol, published
-from attomaton.claims.picture import heat, line
+from attomaton.claims.picture import grouped, heat, line
 from attomaton.errors import counted, cut
 from attomaton.report.figures.canvas import Figure
 from attomaton.report.figures.colours import BLACK
 from attomaton.report.figures.panels import panels_figure
 from attomaton.report.figures.training import protocol_figure
 from attomaton.report.graphs import readable
-from attomaton.results import Line, Panel, Upright
+from attomaton.results import Panel, Upright
 
 Result = Mapping[str, Any]
 
@@ -81,19 +81,10 @@ def fig5(result: Result) -> Figure:
 
 def fig6(result: Result) -> Figure:
     """Entropy of attention over distinct tokens, by the two learning rates and the number of queries."""
-    panels = [
-        Panel(
-            counted(queries, "query"), f"{ETA_Y} / {ETA_Z}", "entropy (nats)",
-            _series(
-                [c for c in result["cells"] if c["queries"] == queries],
-                "ratio", "entropy", "eta_z", ETA_Z, result["cells"][0]["seeds"],
-            ),
-        )
-        for queries in _values(result["cells"], "queries")
-    ]  # fmt: skip
-    return panels_figure(
-        "larger rates focus attention, larger ratios spread it", _one_key(panels), columns=2
-    )
+    cells = result["cells"]
+    over = "ratio", f"{ETA_Y} / {ETA_Z}", "entropy", "entropy (nats)", "eta_z", ETA_Z
+    panels = _by_queries(cells, *over, cells[0]["seeds"])
+    return panels_figure("larger rates focus attention, larger ratios spread it", panels, columns=2)
 
 
 def fig7(result: Result) -> Figure:
@@ -151,9 +142,9 @@ def fig10(result: Result) -> Figure:
 def fig8(result: Result) -> Figure:
     """The decoder's growth in steps against its continuous form."""
     panels = []
-    for M in _values(result["curves"], "M"):
+    for M, curves in grouped(result["curves"], "M"):
         lines = []
-        for i, c in enumerate(c for c in result["curves"] if c["M"] == M):
+        for i, c in enumerate(curves):
             x = np.arange(len(c["h"]))
             lines.append(curve(x, c["h_discrete"], f"{ETA_Y} = {c['eta_y']:g}", colour=i))
             lines.append(curve(x, c["h"], style="theory", ink=BLACK))
@@ -164,8 +155,7 @@ def fig8(result: Result) -> Figure:
 def fig9(result: Result) -> Figure:
     """Scan progress at a fixed ratio of the rates: the curves meet at their predicted start of snapping."""
     panels = []
-    for M in _values(result["curves"], "M"):
-        curves = [c for c in result["curves"] if c["M"] == M]
+    for M, curves in grouped(result["curves"], "M"):
         ratio = curves[0]["eta_y"] / curves[0]["eta_z"]
         lines = [curve(c["t"], c["B"], f"{ETA_Z} = {c['eta_z']:g}") for c in curves]
         met = [c["t_0"] for c in curves], [c["B_at_t_0"] for c in curves]
@@ -179,18 +169,9 @@ def recall_over(name: str, label: str) -> Callable[[Result], Figure]:
     """A figure of recall of distinct tokens against one of the rates, one curve for each threshold."""
 
     def draw(result: Result) -> Figure:
-        panels = [
-            Panel(
-                counted(queries, "query"), label, "recall of distinct tokens",
-                _series(
-                    [r for r in result["rows"] if r["queries"] == queries],
-                    name, "recall", "threshold", "threshold · M", None,
-                ),
-            )
-            for queries in _values(result["rows"], "queries")
-        ]  # fmt: skip
-        title = f"recall of distinct tokens against {label}"
-        return panels_figure(title, _one_key(panels), columns=3)
+        over = name, label, "recall", "recall of distinct tokens", "threshold", "threshold · M"
+        panels = _by_queries(result["rows"], *over)
+        return panels_figure(f"recall of distinct tokens against {label}", panels, columns=3)
 
     return draw
 
@@ -203,21 +184,22 @@ def _one_key(panels: list[Panel]) -> list[Panel]:
     ]
 
 
-def _values(rows: list[Result], name: str) -> list[Any]:
-    return list(dict.fromkeys(row[name] for row in rows))
+def _by_queries(
+    rows: list[Result], x: str, xlabel: str, y: str, ylabel: str, by: str, label: str, seeds: int = 1
+) -> list[Panel]:  # fmt: skip
+    """A panel for each number of queries, in it a line for each value of `by`.
 
-
-def _series(
-    rows: list[Result], x: str, y: str, by: str, label: str, seeds: int | None
-) -> list[Line]:
-    """One line for each value of `by`, with the standard error (of `seeds` seeds) or deviation as bars."""
-    lines = []
-    for value in _values(rows, by):
-        part = [row for row in rows if row[by] == value]
-        spread = np.array([row[f"{y}_std"] for row in part]) / np.sqrt(seeds or 1)
-        mean = [row[f"{y}_mean"] for row in part]
-        lines.append(curve([row[x] for row in part], mean, f"{label} = {value:g}", error=spread))
-    return lines
+    Bars are the standard error of `seeds` seeds, or the deviation.
+    """
+    panels = []
+    for queries, own in grouped(rows, "queries"):
+        lines = []
+        for value, part in grouped(own, by):
+            spread = np.array([row[f"{y}_std"] for row in part]) / np.sqrt(seeds)
+            at, mean = ([row[name] for row in part] for name in (x, f"{y}_mean"))
+            lines.append(curve(at, mean, f"{label} = {value:g}", error=spread))
+        panels.append(Panel(counted(queries, "query"), xlabel, ylabel, lines))
+    return _one_key(panels)
 
 
 def mechanics_means(

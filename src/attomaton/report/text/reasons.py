@@ -198,7 +198,7 @@ def _words(share: Share, r: Reasons, c: Contrast) -> str:
     if term == WITHIN:
         return _within(r, c)
     w, u = c.facts or (None, None)
-    if w is None or u is None or (term in _PARTS and not _staged(r)):
+    if w is None or u is None or (term in _PARTS and not r.terms[0].stage):
         return _PARTS.get(term, "").format(last=quoted(r.context[-1])) or _bigram(r)
     if term == SCORE:
         return _tuned(r, c)
@@ -214,10 +214,6 @@ def _words(share: Share, r: Reasons, c: Contrast) -> str:
         "token": "each token as such, whatever stands around it",
     }
     return told.get(term, "what shorter histories say where the longer ones are new")
-
-
-def _staged(r: Reasons) -> bool:
-    return bool(r.terms[0].stage)
 
 
 def _bigram(r: Reasons) -> str:
@@ -316,18 +312,14 @@ def _grams(w: Facts, u: Facts, n: int) -> str:
     a, b = w.grams[n], u.grams[n]
     if not a.history:
         return (
-            f"after anything came {quoted(w.token)} {_times(a)} times in training, "
-            f"{quoted(u.token)} {_times(b)} times"
+            f"after anything came {quoted(w.token)} {_counted(a.times)} times in training, "
+            f"{quoted(u.token)} {_counted(b.times)} times"
         )
-    return f"after {_tokens(a.history)} came {quoted(w.token)} in {_of(a)}, {quoted(u.token)} in {_times(b)}"
+    return f"after {_tokens(a.history)} came {quoted(w.token)} in {_of(a)}, {quoted(u.token)} in {_counted(b.times)}"
 
 
 def _of(g: Gram) -> str:
-    return f"{_times(g)} of {_counted(g.of)} training windows"
-
-
-def _times(g: Gram) -> str:
-    return _counted(g.times)
+    return f"{_counted(g.times)} of {_counted(g.of)} training windows"
 
 
 def _counted(x: float) -> str:
