@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.claims.cases import drawn_case, refuted, structure
-from attomaton.claims.measure import measure, yardstick
+from attomaton.claims.measure import measure, train_cases, yardstick
 from attomaton.claims.picture import bundle, level
-from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine
@@ -48,10 +47,8 @@ def _of_the_graph_alone(limit: Limit) -> Float[np.ndarray, "width width"]:
 def check(problems: int = 4, steps: int = 100_000) -> Evidence:
     """Polyak's steps on random data with twice as many tokens as dimensions."""
     limits = _draws(problems)
-    run = train(
-        [x.samples for x in limits],
-        embeddings=[x.embeddings for x in limits if x.embeddings is not None], init="zeros",
-        optimizer="polyak", loss_floor=[x.finite.loss_floor for x in limits], steps=steps,
+    run = train_cases(
+        limits, init="zeros", optimizer="polyak", loss_floor=[x.finite.loss_floor for x in limits], steps=steps,
         every="log", record=measure, context=yardstick(limits),
     )  # fmt: skip
     direction = run.records["cosine_svm"][:, -1]

@@ -97,6 +97,14 @@ def drawn_case(
     return Case(samples, check_embeddings(E))
 
 
+def cyclic_cases(name: str, problems: int, tokens: int, d: int, n: int, T: int) -> list[Case]:
+    """Random data sets of a claim that have cycles; in every second one contexts may repeat tokens."""
+    return [
+        drawn_case(name, i, tokens, d, n, T, kind="cyclic", repeats=i % 2 == 0)
+        for i in range(problems)
+    ]
+
+
 def assumptions(
     cases: Sequence[Case], given: Given | None = None, masked: bool = False
 ) -> tuple[Assumption, ...]:

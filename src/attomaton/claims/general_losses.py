@@ -20,7 +20,7 @@ from attomaton.claims.cases import (
     Case,
     Given,
     assumptions,
-    drawn_case,
+    cyclic_cases,
     judged,
     not_applicable,
     refuted,
@@ -68,14 +68,6 @@ class Path(NamedTuple):
     def cosines(self) -> list[float]:
         """With what is predicted, at every radius."""
         return [cosine(x, self.predicted) for x in self.outside]
-
-
-def _draws(problems: int) -> list[Case]:
-    """Twice as many as are asked for: not all have a finite minimiser."""
-    return [
-        drawn_case("general losses", i, K, D, N, T, kind="cyclic", repeats=i % 2 == 0)
-        for i in range(2 * problems + 2)
-    ]
 
 
 def _tables(cases: Sequence[Case]) -> list[Embeddings] | None:
@@ -165,7 +157,8 @@ def _small(given: Given) -> list[Case]:
 
 def check(problems: int = 3, given: Given | None = None) -> Evidence:
     """Theorem 3 for two losses on random data sets with ties, or on a user's."""
-    every = _draws(problems) if given is None else _small(given)
+    many = 2 * problems + 2  # more than are asked for: not all have a finite minimiser
+    every = cyclic_cases("general losses", many, K, D, N, T) if given is None else _small(given)
     hard = [c for c in every if c.limit.svm.norm > 0]
     among = [c.samples for c in hard]
     values = [finite_values(hard, loss, among) if hard else [] for loss in ORDER]

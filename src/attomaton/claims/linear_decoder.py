@@ -18,12 +18,12 @@ from jaxtyping import Float
 from attomaton.base.lazily import jnp
 from attomaton.claims.cases import refuted
 from attomaton.claims.global_protocol import in_means
-from attomaton.claims.measure import Yardstick, measure, yardstick
+from attomaton.claims.measure import Yardstick, measure, train_cases, yardstick
 from attomaton.claims.picture import bundle, level
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import samples_from_sequences
 from attomaton.errors import UsageError, whole_number
-from attomaton.mechanics.experiment.train import Training, train
+from attomaton.mechanics.experiment.train import Training
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Assumption, Evidence, Panel, Result, Verdict
@@ -84,10 +84,8 @@ def _trained(
 ) -> Training:
     if optimizer == "adam":
         how["beta2"] = BETA_2
-    return train(
-        [x.samples for x in limits],
-        embeddings=[x.embeddings for x in limits if x.embeddings is not None],
-        optimizer=optimizer, lr=lr, steps=steps, every="log", context=yardstick(limits), **how,
+    return train_cases(
+        limits, optimizer=optimizer, lr=lr, steps=steps, every="log", context=yardstick(limits), **how,
     )  # fmt: skip
 
 

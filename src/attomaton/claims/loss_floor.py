@@ -11,7 +11,7 @@ from jaxtyping import Float
 from scipy.special import lambertw
 
 from attomaton.base.lazily import jax, jnp
-from attomaton.claims.cases import Case, Given, assumptions, drawn_case, refuted, structure
+from attomaton.claims.cases import Case, Given, assumptions, cyclic_cases, refuted, structure
 from attomaton.claims.controls import doubted
 from attomaton.claims.measure import problem_of, train_cases
 from attomaton.claims.picture import level, line, theory_line
@@ -24,13 +24,6 @@ K, D, N, T = 6, 8, 10, 4
 LAMBDAS = tuple(float(x) for x in np.geomspace(1.0, 1e-8, 17))
 BELOW = 1e-12  # how far rounding may carry a loss below the floor
 NEAR = 1e-9  # of the path's end above the floor, where no token outranks another
-
-
-def _draws(problems: int) -> list[Case]:
-    return [
-        drawn_case("loss floor", i, K, D, N, T, kind="cyclic", repeats=i % 2 == 0)
-        for i in range(problems)
-    ]
 
 
 class Losses(NamedTuple):
@@ -51,7 +44,7 @@ def check(
     problems: int = 4, drawn: int = 400, steps: int = 20_000, given: Given | None = None
 ) -> Evidence:
     """The floor of random data sets, or of a user's, against everything that could cross it."""
-    cases = _draws(problems) if given is None else given.cases
+    cases = cyclic_cases("loss floor", problems, K, D, N, T) if given is None else given.cases
     limits = [c.limit for c in cases]
     floor = [x.finite.loss_floor for x in limits]
     wrong = [

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.base.lazily import jnp
-from attomaton.claims.cases import Case, assumptions, refuted, structure
+from attomaton.claims.cases import assumptions, refuted, structure
 from attomaton.claims.measure import train_cases
 from attomaton.claims.optimiser_norm import ALIGNED, draws, limits_of
 from attomaton.claims.picture import bundle, level
@@ -23,10 +23,9 @@ RATES = {1.5: 0.1, 3.0: 10.0}
 ABOVE = 1e-12  # of the loss over its floor, while gradients of tied tokens have digits
 
 
-def _unit(limit: Limit, case: Case) -> Float[np.ndarray, "keys queries"]:
+def _unit(limit: Limit) -> Float[np.ndarray, "keys queries"]:
     found = limit.svm if limit.direction is None else limit.direction
-    W = np.zeros(case.shape)
-    W[limit.graph.pair_token, limit.graph.pair_last] = found.score
+    W = limit.dense(found.score)
     return W / np.linalg.norm(W)
 
 
@@ -44,10 +43,10 @@ def check(problems: int = 3, steps: int = 100_000) -> Evidence:
     floor = np.array([x.finite.loss_floor for x in two])[:, None]
     own, other, above, panels = {}, {}, {}, []
     for p, lr in RATES.items():
-        directions = zip(limits_of(cases, p), two, cases, strict=True)
+        directions = zip(limits_of(cases, p), two, strict=True)
         run = train_cases(
             cases, optimizer=f"mirror:{p:g}", lr=lr, steps=steps, every="log", schedule="inverse-sqrt",
-            record=_cosines, context=np.array([[_unit(a, c), _unit(b, c)] for a, b, c in directions]),
+            record=_cosines, context=np.array([[_unit(a), _unit(b)] for a, b in directions]),
         )  # fmt: skip
         gap = run.records["loss"] - floor
         seen = np.logical_and.accumulate(gap >= ABOVE, axis=1)

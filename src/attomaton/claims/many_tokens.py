@@ -16,12 +16,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.claims.controls import shuffled_limits
-from attomaton.claims.measure import measure, yardstick
+from attomaton.claims.measure import measure, train_cases, yardstick
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import DataError
 from attomaton.mechanics.data import check_embeddings
-from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, unit_embeddings
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, named_rng
@@ -70,10 +69,8 @@ def _occurring(samples: Samples) -> Samples:
 def _trained(K: int, d: int, n: int, T: int, lr: float, steps: int, seeds: int) -> Trained:
     def part(first: int) -> Trained:
         limits = [draw(i, K, d, n, T) for i in range(first, min(first + PART, seeds))]
-        run = train(
-            [x.samples for x in limits],
-            embeddings=[x.embeddings for x in limits if x.embeddings is not None],
-            optimizer="ngd", lr=lr, steps=steps, every="log", record=measure, context=yardstick(limits),
+        run = train_cases(
+            limits, optimizer="ngd", lr=lr, steps=steps, every="log", record=measure, context=yardstick(limits)
         )  # fmt: skip
         found = run.records["cosine_svm"], run.records["distance_fin"]
         return Trained(tuple(limits), run.params, run.steps, *found)

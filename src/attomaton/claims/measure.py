@@ -132,8 +132,8 @@ def _tied(limit: Limit, sizes: "Sizes") -> "tuple[Problem, np.ndarray]":
 # What claims train, and where
 
 
-def train_cases(cases: Sequence[Case], **how: Any) -> Training:
-    """All cases trained side by side, each with its own embeddings."""
+def train_cases(cases: Sequence[Case | Limit], **how: Any) -> Training:
+    """All cases, or those of some limits, trained side by side, each with its own embeddings."""
     tables = [c.embeddings for c in cases if c.embeddings is not None]
     return train([c.samples for c in cases], embeddings=tables or None, **how)
 

@@ -78,9 +78,7 @@ def share(limit: Limit, norm: Norm, W: Float[np.ndarray, "keys queries"]) -> flo
 def _aligned(limit: Limit, W: Float[np.ndarray, "keys queries"]) -> float:
     """The cosine of W with W_p."""
     assert limit.direction is not None
-    wanted = np.zeros_like(W)
-    wanted[limit.graph.pair_token, limit.graph.pair_last] = limit.direction.score
-    return cosine(W, wanted)
+    return cosine(W, limit.dense(limit.direction.score))
 
 
 def check(problems: int = 3, steps: int = 40_000) -> Evidence:

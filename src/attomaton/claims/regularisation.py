@@ -14,7 +14,7 @@ from attomaton.claims.cases import (
     Case,
     Given,
     assumptions,
-    drawn_case,
+    cyclic_cases,
     judged,
     not_applicable,
     refuted,
@@ -33,12 +33,6 @@ from attomaton.results import Assumption, Evidence, Panel
 K, D, N, T = 6, 8, 8, 4
 RADII = (8.0, 11.0, 15.0, 20.0)  # in units of ‖W_svm‖: margins of about 8 to 20
 ALIGNED = 0.99
-
-
-def _draws(problems: int) -> list[Case]:
-    return [
-        drawn_case("T2", i, K, D, N, T, kind="cyclic", repeats=i % 2 == 0) for i in range(problems)
-    ]
 
 
 class Path(NamedTuple):
@@ -62,7 +56,7 @@ def _path(case: Case) -> Path:
 
 def check(problems: int = 5, given: Given | None = None) -> Evidence:
     """T2 on random data sets with cycles and non-orthonormal embeddings, or on a user's data."""
-    cases = _draws(problems) if given is None else given.cases
+    cases = cyclic_cases("T2", problems, K, D, N, T) if given is None else given.cases
     hard = [c for c in cases if c.limit.svm.norm > 0]
     if not hard:
         why = Assumption("W_svm ≠ 0", False, "no token outranks another, so W has no direction")
