@@ -164,7 +164,7 @@ def test_steps_are_those_of_full_matrices(momentum):
 
 
 def test_uniform_starts_are_those_of_full_matrices():
-    from attomaton.scan_snap.experiment.population import uniform_start
+    from attomaton.scan_snap.experiment.draws import uniform_start
 
     run = run_limit(
         PAIR,

@@ -8,12 +8,12 @@ import pytest
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import sequence_classes
 from attomaton.scan_snap.experiment import population
+from attomaton.scan_snap.experiment.draws import uniform_start
 from attomaton.scan_snap.experiment.population import (
     decoder_gain,
     loss,
     population_of,
     residual,
-    uniform_start,
     unit_attention,
 )
 

@@ -45,16 +45,13 @@ class Budget:
         ordered = sorted(settings, key=lambda s: (-worth(s), s.prior, s.theta))
         for _, some in groupby(ordered, lambda s: (s.prior, s.theta)):
             group = list(some)
-            if not must and not self._has_time(parts * len(group), parts):
+            more = parts * len(group) + self.after * parts
+            if not must and self._gone() + self._unit * more > self.seconds:
                 self.left += group if asked else []
                 continue
             begin, must = self._now(), False
             yield f"{name}-{sha256(repr(group).encode()).hexdigest()[:12]}", group
             self._unit = max(self._unit, (self._now() - begin) / (parts * len(group)))
-
-    def _has_time(self, size: int, parts: int) -> bool:
-        assert self.seconds is not None
-        return self._gone() + self._unit * (size + self.after * parts) <= self.seconds
 
     def over(self) -> bool:
         """Whether no time is left."""

@@ -196,11 +196,7 @@ class Predictor(Shown):
         if not backoff:
             p = bags.shares(self.log_weights(bags))
             return dict(zip(words, p.tolist(), strict=True))
-        return self._over_all(self.mixture(bags), bags, words)
-
-    def _over_all(
-        self, found: Mixture, bags: Bags, words: list[Label]
-    ) -> dict[Label | None, float]:
+        found = self.mixture(bags)
         spread = self._spread(found, bags)
         answer: dict[Label | None, float] = dict(
             zip([*self.vocabulary.labels, None], spread.tolist(), strict=True)
@@ -440,6 +436,10 @@ class Predictor(Shown):
             K, a["one"], _read_counts(path, a, "two", K**2), _read_counts(path, a, "three", K**3),
             settings.discounts,
         )  # fmt: skip
+        stage = None
+        if kept.stage is not None and not kept.stage.reason:
+            path = folder / STAGE_FILE
+            stage = ConvexStage.from_arrays(path, read_arrays(path), K)
         return cls(
             vocabulary,
             chosen.theta,
@@ -450,7 +450,7 @@ class Predictor(Shown):
             ),
             Gate(a["inside"], kept.gate.overall, a["gate"], tuple(a["gate_held"].tolist())),
             record,
-            _read_stage(folder / STAGE_FILE, kept, K),
+            stage,
         )
 
 
@@ -463,12 +463,6 @@ def _largest(values: Float[np.ndarray, " n"], many: int) -> list[int]:
         at = np.arange(len(values))
     at = at[values[at] > 0]
     return [int(i) for i in at[np.argsort(-values[at], kind="stable")[:many]]]
-
-
-def _read_stage(path: Path, kept: _Kept, K: int) -> ConvexStage | None:
-    if kept.stage is None or kept.stage.reason:
-        return None
-    return ConvexStage.from_arrays(path, read_arrays(path), K)
 
 
 def _feature_arrays(prior: Prior) -> dict[str, np.ndarray]:

@@ -88,15 +88,9 @@ class NGrams:
 
         They are among its continuations and the most frequent tokens: all others share p₁'s order.
         """
-        low = q.astype(np.int64) * self.K
-        begin, end = np.searchsorted(self.two.key, [low, low + self.K])
-        begin, end = (np.where((q >= 0) & (q < self.K), v, 0) for v in (begin, end))
-        seen = self.two.key[ragged_indices(begin, end - begin)] % self.K
+        known = np.where((q >= 0) & (q < self.K), q, -1).astype(np.int64)
         common = np.argsort(-self.one, kind="stable")[:places]
-        owner = np.repeat(np.arange(len(q)), end - begin)
-        owner = np.concatenate([owner, np.repeat(np.arange(len(q)), len(common))])
-        token = np.concatenate([seen, np.tile(common, len(q))])
-        owner, token = distinct(owner, token, self.K)
+        owner, token = _candidates(self.K, self.two, known, np.tile(common, (len(q), 1)))
         return first_places(owner, token, self.bigram(q[owner], token), len(q), places)
 
     def best_trigrams(
@@ -104,17 +98,22 @@ class NGrams:
     ) -> Best:
         """The `places` most probable tokens after each (b, q): continuations, and the best after q alone."""
         history = pair_key(self.K, b, q)
-        begin, end = np.searchsorted(self.three.key, [history * self.K, (history + 1) * self.K])
-        begin, end = (np.where(history >= 0, v, 0) for v in (begin, end))
-        seen = self.three.key[ragged_indices(begin, end - begin)] % self.K
         lasts, which = np.unique(q, return_inverse=True)
         common = self.best_bigrams(lasts, places).token[which]
-        owner = np.repeat(np.arange(len(q)), end - begin)
-        owner = np.concatenate([owner, np.repeat(np.arange(len(q)), common.shape[1])])
-        token = np.concatenate([seen, common.ravel()])
-        owner, token = owner[token >= 0], token[token >= 0]
-        owner, token = distinct(owner, token, self.K)
+        owner, token = _candidates(self.K, self.three, history, common)
         return first_places(owner, token, self.trigram(b[owner], q[owner], token), len(q), places)
+
+
+def _candidates(
+    K: int, counts: Counts, history: Ids, common: Int[np.ndarray, "histories places"]
+) -> Sequence[Int[np.ndarray, " m"]]:
+    """What followed each history (none at −1) and its `common` tokens (none at −1), once each: owners and tokens."""
+    begin, end = np.searchsorted(counts.key, [history * K, (history + 1) * K])
+    many = np.where(history >= 0, end - begin, 0)
+    row = np.arange(len(history))
+    owner = np.concatenate([np.repeat(row, many), np.repeat(row, common.shape[1])])
+    token = np.concatenate([counts.key[ragged_indices(begin, many)] % K, common.ravel()])
+    return np.divmod(sorted_unique((owner * K + token)[token >= 0]), K)
 
 
 def count_ngrams(windows: Windows) -> NGrams:
@@ -139,11 +138,6 @@ def _discounted(
 ) -> Numbers:
     p = (np.maximum(count - D, 0.0) + freed * shorter) / np.where(total > 0, total, 1.0)
     return np.where(total > 0, p, shorter)
-
-
-def distinct(owner: Ids, token: Ids, K: int) -> Sequence[Int[np.ndarray, " m"]]:
-    """The pairs without repetition, by owner and then by token."""
-    return np.divmod(sorted_unique(owner * K + token), K)
 
 
 def _stably(key: Ids, order: Ids) -> Ids:

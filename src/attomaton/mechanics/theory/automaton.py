@@ -363,7 +363,7 @@ class Automaton(Shown):
         """
         whole_number("evidence", evidence, least=0)
         seen = self._look_up(context)
-        words, tokens = seen.words, seen.tokens
+        words, tokens, q = seen.words, seen.tokens, seen.q
         unknown = tuple(self._unknown(seen))
         nobody = [
             Fate(x, m, None, NOT_A_TOKEN, 0.0, 0.0, seen=False) for x, m in seen.unknown.items()
@@ -371,7 +371,8 @@ class Automaton(Shown):
         p = self._mix(seen, np.inf)
         kept = np.flatnonzero(p > 0)
         best = int(np.argmax(p)) if len(p) else -1
-        finder = self._finder(seen)
+        # Says why tokens tie where there may be no cycle.
+        finder = None if q is None or not self.limit.dependent else TieFinder(self.limit, q)
         parts = tie_classes(self.limit.graph, tokens[kept], seen.pairs[kept], finder)
         others = sorted((k for k in kept.tolist() if k != best), key=lambda k: -p[k])[:TIES]
         ties = {k: finder.why(int(tokens[best]), int(tokens[k])) for k in others if finder}
@@ -418,10 +419,6 @@ class Automaton(Shown):
     def _near(self) -> dict[Label, Label | None]:
         return {}
 
-    def _finder(self, seen: "_Seen") -> TieFinder | None:
-        """Who can say why tokens tie where there may be no cycle."""
-        return None if seen.q is None or not self.limit.dependent else TieFinder(self.limit, seen.q)
-
     def _unknown(self, seen: "_Seen") -> Iterator[Unknown]:
         for i, word in enumerate(seen.unknown):
             yield Unknown(word, self.nearest(word) if i < SUGGESTED else None, NOT_A_TOKEN)
@@ -433,9 +430,7 @@ class Automaton(Shown):
         words = read_context(context)
         if not words:
             raise DataError("the context is empty; a prediction needs at least one token.")
-        counted: dict[Label, int] = {}
-        for x in words:
-            counted[x] = counted.get(x, 0) + 1
+        counted = Counter(words)
         limit, vocabulary = self.limit, self.limit.graph.vocabulary
         known = [x for x in counted if x in vocabulary]
         tokens = np.array([vocabulary.id_of(x) for x in known], np.int64)

@@ -83,8 +83,7 @@ def shard_edges(samples: Samples) -> Edges:
     K, owner = len(samples.vocabulary), samples.sample_of
     other = samples.token != samples.label[owner]
     owner, token = owner[other], samples.token[other]
-    edge, which = unique_inverse(samples.label[owner].astype(np.int64) * K + token)
-    return Edges(edge // K, edge % K, sum_by(which, samples.weight[owner], len(edge)))
+    return united([Edges(samples.label[owner], token, samples.weight[owner])], K)
 
 
 def united(several: Sequence[Edges], K: int) -> Edges:

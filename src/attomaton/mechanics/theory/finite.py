@@ -104,6 +104,13 @@ class Choices:
         """Total weight of the choices made in each group."""
         return sum_by(self.group_of_choice, self.weight, int(self.group.max(initial=-1)) + 1)
 
+    def scaled(self) -> tuple["Choices", Float[np.ndarray, " groups"]]:
+        """Each group in units of its own heaviest choice, and these units."""
+        most = np.zeros(len(self.group_weight))
+        np.maximum.at(most, self.group_of_choice, self.weight)
+        scale = unit_scale(most)
+        return replace(self, weight=self.weight * scale[self.group_of_choice]), scale
+
     def restrict(self, groups: Bool[np.ndarray, " groups"]) -> tuple["Choices", np.ndarray]:
         """The choices made in these groups, renumbered, and the items that remain."""
         items = np.flatnonzero(groups[self.group])
@@ -306,10 +313,7 @@ def luce_fit(choices: Choices) -> Fit:
     a tree, and energies instead of Foster's sum give the same 2 where $e^{4|\delta|} < 2$.
     """
     groups = len(choices.group_weight)
-    most = np.zeros(groups)
-    np.maximum.at(most, choices.group_of_choice, choices.weight)
-    # Groups share nothing: each in units of its own heaviest choice.
-    choices = replace(choices, weight=choices.weight * unit_scale(most)[choices.group_of_choice])
+    choices = choices.scaled()[0]  # groups share nothing
     theta = luce_mle(choices)
     size = np.bincount(choices.group, minlength=groups)
     error = np.full(groups, np.inf)

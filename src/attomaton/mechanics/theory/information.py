@@ -16,7 +16,7 @@ the others among themselves (delta method); so the interval of a share stays bet
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ from attomaton.mechanics.theory.finite import (
     tied_with_label,
 )
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.numerics import ragged_indices, row_pointer, sum_by, unit_scale
+from attomaton.numerics import ragged_indices, row_pointer, sum_by
 
 LEVEL = 0.95  # of every interval
 NORMAL = 1.959963984540054  # how many standard errors one reaches to either side: the normal quantile at 97.5 %
@@ -526,7 +526,7 @@ def covariances(
 
     With the `sequence` of each choice, the clustered ones, too. NaN where float64 cannot tell.
     """
-    choices, scale = _scaled(choices)
+    choices, scale = choices.scaled()
     size = np.bincount(choices.group)
     first = row_pointer(size)[:-1]
     p = luce_loss(choices, theta).p
@@ -555,14 +555,6 @@ def covariances(
                 clustered *= _few_sequences(scores.many[few], int(s))[:, None, None]
             V *= scale[few][:, None, None]
             yield Block(few, items, V, clustered)
-
-
-def _scaled(choices: Choices) -> tuple[Choices, Float[np.ndarray, " groups"]]:
-    """Each component in units of its own heaviest choice, and these units."""
-    most = np.zeros(len(choices.group_weight))
-    np.maximum.at(most, choices.group_of_choice, choices.weight)
-    scale = unit_scale(most)
-    return replace(choices, weight=choices.weight * scale[choices.group_of_choice]), scale
 
 
 def _few_sequences(n: Int[np.ndarray, " groups"], size: int) -> Float[np.ndarray, " groups"]:
@@ -653,7 +645,7 @@ def _solved(
     contrast: Float[np.ndarray, "contrasts items"],
 ) -> Float[np.ndarray, " contrasts"]:
     """The variances of some combinations in one component too large to invert, by conjugate gradients."""
-    part, scale = _scaled(part)
+    part, scale = part.scaled()
     p = luce_loss(part, theta).p
     half = square_root(part, p)
     diagonal = sum_by(part.item, part.entry_weight * p, len(theta))

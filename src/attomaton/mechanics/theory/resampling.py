@@ -304,7 +304,8 @@ def resampling(windows: Windows) -> Resampling:
             "one sequence: a bootstrap draws sequences, and needs several. Say what the documents of a text are: "
             "--split lines, or paragraphs."
         )
-    graph = build_graph(windows.samples())
+    merged = windows.samples()
+    graph = build_graph(merged)
     raw = windows.samples(merge=False)
     raw = raw.take(np.flatnonzero(raw.size > 1))
     made = edge_of(graph, raw)
@@ -312,7 +313,6 @@ def resampling(windows: Windows) -> Resampling:
     at = (made[made >= 0], windows.sequence_of(raw.source)[owner])
     behind = coo_array((raw.weight[owner], at), shape=(len(graph.edge_from), sequences)).tocsr()
     behind.sum_duplicates()
-    merged = windows.samples()
     merged = merged.take(np.flatnonzero(merged.size > 1))
     of_sample = edge_of(graph, merged)
     return Resampling(

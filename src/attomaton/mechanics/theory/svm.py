@@ -67,6 +67,10 @@ def graph_svm(
     if embeddings is None or embeddings.orthonormal:
         coefficient, multiplier = _solve_by_last_token(graph)
         score = coefficient
+        cause = (
+            f"The deepest priority graph has {int(graph.level.max()) + 1:,} levels; thousands of them, or "
+            "components of very unlike sizes, cause this. Fit fewer samples at a time."
+        )
     else:
         H = pair_gram(graph, embeddings)
         # Solved in units of the embeddings' own length, so that tolerances mean the same for all.
@@ -76,12 +80,6 @@ def graph_svm(
         except np.linalg.LinAlgError as error:
             raise embeddings.too_close("no Graph-SVM") from error
         score = H @ coefficient
-    if embeddings is None or embeddings.orthonormal:
-        cause = (
-            f"The deepest priority graph has {int(graph.level.max()) + 1:,} levels; thousands of them, or "
-            "components of very unlike sizes, cause this. Fit fewer samples at a time."
-        )
-    else:
         cause = embeddings.why_inexact
     return certified(graph, samples, coefficient, score, multiplier, cause)
 
@@ -159,15 +157,9 @@ def balance(
     multiplier: Float[np.ndarray, " dag_edges"],
 ) -> float:
     """By how much the coefficients of a component differ from what its multipliers leave there, at worst."""
-    rest = _component_sum(graph, coefficient) - divergence(graph, multiplier)
+    summed = sum_by(graph.component, coefficient, len(graph.level))
+    rest = summed - divergence(graph, multiplier)
     return float(np.abs(rest).max(initial=0.0))
-
-
-def _component_sum(
-    graph: PriorityGraph, value: Float[np.ndarray, " pairs"]
-) -> Float[np.ndarray, " components"]:
-    """Coefficients summed over each component."""
-    return sum_by(graph.component, value, len(graph.level))
 
 
 def divergence(

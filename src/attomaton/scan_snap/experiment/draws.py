@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 from jaxtyping import Float, Int, UInt32
 
+from attomaton.numerics import named_rng
 from attomaton.scan_snap.data import SequenceClasses
 
 
@@ -33,6 +34,16 @@ def draw_contexts(
         of_class[step] = n
         counts[step][:, classes.context_tokens] = np.take_along_axis(slots, slot[n], axis=1)
     return of_class, counts
+
+
+def uniform_start(
+    classes: SequenceClasses, seed: int, index: int = 0, residual: bool = False
+) -> tuple[Float[np.ndarray, "rows vocab"], Float[np.ndarray, "queries tokens"]]:
+    r"""The moving parts of Y and Z, uniform on $\pm 1/\sqrt M$, that (seed, index) names; `residual` moves all of Y."""
+    L, M = len(classes.context_tokens), classes.M
+    rng = named_rng(f"scan-snap start {index}", seed)
+    Y, Z = (rng.uniform(-1, 1, s) for s in ((M if residual else L, M), (len(classes.queries), L)))
+    return Y / np.sqrt(M), Z / np.sqrt(M)
 
 
 class Sampler(NamedTuple):

@@ -23,6 +23,7 @@ from attomaton.base.progress import Progress
 from attomaton.errors import UsageError, one_of, whole_number
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import SequenceClasses
+from attomaton.scan_snap.experiment.draws import uniform_start
 from attomaton.scan_snap.trajectory import Dynamics, as_runs, record_times
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def _begin(
     classes: SequenceClasses, start: str, seed: int, seeds: int, pairs: int, plan: _Plan
 ) -> tuple["Population", _State]:
     """The population, and the first state of every run."""
-    from attomaton.scan_snap.experiment.population import population_of, uniform_start
+    from attomaton.scan_snap.experiment.population import population_of
 
     # From zero, the columns of Y that are nobody's next token move alike: one of them will do.
     population = population_of(classes, merged=start == "zero")

@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from attomaton.numerics import named_rng
 from attomaton.scan_snap.data import SequenceClasses
 
 
@@ -65,16 +64,6 @@ def population_of(classes: SequenceClasses, *, merged: bool = False) -> Populati
     multiplicity = np.array([*[1.0] * K, *rest]) if merged else np.ones(M)
     row = np.searchsorted(classes.queries, classes.query_of)
     return Population(log_P, row, column, multiplicity, classes.distinct[:, tokens])
-
-
-def uniform_start(
-    classes: SequenceClasses, seed: int, index: int = 0
-) -> tuple[Float[np.ndarray, "tokens vocab"], Float[np.ndarray, "queries tokens"]]:
-    r"""The moving parts of Y and Z, uniform on $\pm 1/\sqrt M$: the start that sampled training names (seed, index)."""
-    L, M = len(classes.context_tokens), classes.M
-    rng = named_rng(f"scan-snap start {index}", seed)
-    Y, Z = rng.uniform(-1, 1, (L, M)), rng.uniform(-1, 1, (len(classes.queries), L))
-    return Y / np.sqrt(M), Z / np.sqrt(M)
 
 
 def attention(

@@ -27,10 +27,16 @@ from attomaton.base.optimisers import Adam, Momentum, Optimiser, Plain
 from attomaton.base.programs import compiled_program, on_processors
 from attomaton.base.progress import Progress, quiet
 from attomaton.errors import UsageError, one_of, visible
-from attomaton.numerics import float64, named_rng
+from attomaton.numerics import float64
 from attomaton.scan_snap.data import SequenceClasses
 from attomaton.scan_snap.experiment.blocks import Blocks, train_stream
-from attomaton.scan_snap.experiment.draws import Sampler, draw, sampler_of, stream_key
+from attomaton.scan_snap.experiment.draws import (
+    Sampler,
+    draw,
+    sampler_of,
+    stream_key,
+    uniform_start,
+)
 from attomaton.scan_snap.trajectory import Dynamics, as_runs
 
 if TYPE_CHECKING:
@@ -172,12 +178,10 @@ def _start(
     classes: SequenceClasses, start: str, residual: bool, seed: int, index: int
 ) -> tuple[Float[np.ndarray, "rows vocab"], Float[np.ndarray, "queries tokens"]]:
     """The first Y and Z of one stream."""
+    if start == "uniform":
+        return uniform_start(classes, seed, index, residual)
     L, M = len(classes.context_tokens), classes.M
-    Y, Z = np.zeros((M if residual else L, M)), np.zeros((len(classes.queries), L))
-    if start == "zero":
-        return Y, Z
-    rng = named_rng(f"scan-snap start {index}", seed)
-    return rng.uniform(-1, 1, Y.shape) / np.sqrt(M), rng.uniform(-1, 1, Z.shape) / np.sqrt(M)
+    return np.zeros((M if residual else L, M)), np.zeros((len(classes.queries), L))
 
 
 # What is computed
