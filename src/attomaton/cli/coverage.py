@@ -14,7 +14,6 @@ from attomaton.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
-    from attomaton.corpus.windows import Windows
     from attomaton.folders.model import ModelFolder
     from attomaton.jobs.bootstrap import Bootstrap
 
@@ -47,6 +46,7 @@ def coverage(
 
     Who was never compared, orders that rest on one sample, standard errors of odds, and new contexts.
     """
+    from attomaton.corpus.readers import read_windows
     from attomaton.disk.formats import plain
     from attomaton.disk.storage import check_file
     from attomaton.folders.model import ModelFolder
@@ -63,9 +63,9 @@ def coverage(
         if source.is_dir():
             model = ModelFolder(source)
             reading = reading.over(model.record.reading)
-            judged = None if new is None else _read(new, reading)
+            judged = None if new is None else read_windows(new, reading)
             if clustered:
-                again = _again(model, reading)
+                again = read_windows(_data_of(model), reading, model.vocabulary)
                 found, odds = cover(
                     model.limit(), judged, windows=again, top=top, progress=progress
                 )
@@ -77,8 +77,9 @@ def coverage(
         elif clustered:
             raise UsageError(f"{source}: --clustered is for a model; of data it is the rule.")
         else:
-            judged = None if new is None else _read(new, reading)
-            found, odds = cover(_read(source, reading), judged, top=top, progress=progress)
+            judged = None if new is None else read_windows(new, reading)
+            windows = read_windows(source, reading)
+            found, odds = cover(windows, judged, top=top, progress=progress)
         if out is not None:
             _write(odds, out)
         page = partial(coverage_page, found, top)
@@ -105,19 +106,6 @@ def _drawn_again(source: Path, reading: "Reading", resamples: int) -> "tuple[Boo
     with progress_bar("bootstrap") as progress:
         found = bootstrap_run(data, place, resamples=resamples, reading=reading, progress=progress)
     return found, f"{stability_text(found.stability)}\nrun in {found.run}"
-
-
-def _read(path: Path, reading: "Reading") -> "Windows":
-    from attomaton.corpus.readers import read_windows
-
-    return read_windows(path, reading)
-
-
-def _again(model: "ModelFolder", reading: "Reading") -> "Windows":
-    """The windows a model was fitted to."""
-    from attomaton.corpus.readers import read_windows
-
-    return read_windows(_data_of(model), reading, model.vocabulary)
 
 
 def _data_of(model: "ModelFolder") -> str:

@@ -179,20 +179,13 @@ def text_format(text: str, complete: bool) -> str | None:
 
 def _json_format(text: str, lines: list[str], complete: bool) -> str | None:
     """What a text is that begins as JSON does, broken or not; None for words after all."""
-    rows = 5 * sum(map(_is_object, lines)) >= 4 * len(lines) > 0
+    rows = 5 * sum(_json_type(line) is dict for line in lines) >= 4 * len(lines) > 0
     if rows or (len(lines) > 1 and 2 * sum(map(_is_like_object, lines)) > len(lines)):
         return "jsonl"  # where rows are broken, their reader names every line
-    if not complete or _is_json(text):
+    if not complete or _json_type(text) is not None:
         return "JSON"
     like = 2 * sum(line.lstrip()[0] in '{}[]"' for line in lines) > len(lines)
     return "broken JSON" if like else None
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _is_like_object(line: str) -> bool:
@@ -200,12 +193,12 @@ def _is_like_object(line: str) -> bool:
     return bool(_JSON.match(line)) and line.rstrip().endswith(("}", "},"))
 
 
-def _is_json(text: str) -> bool:
+def _json_type(text: str) -> type | None:
+    """What a text stands for as JSON, None where it is none."""
     try:
-        json.loads(text)
+        return type(json.loads(text))
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None
 
 
 def _is_table(lines: list[str], delimiter: str) -> bool:

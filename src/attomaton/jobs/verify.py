@@ -167,12 +167,8 @@ def _evidence(
     if claim.long and quick and not named:
         reason = f"takes minutes; attomaton verify --only {claim.name}, or --full, runs it"
         return Evidence(Verdict.SKIPPED, Verdict.SKIPPED, "", {}, {}, reason=reason)
-    arguments = claim.quick if quick or (claim.long and not _on_gpu()) else claim.full
-    return claim.run(**arguments)
-
-
-def _on_gpu() -> bool:
-    return jax.default_backend() == "gpu"
+    small = quick or (claim.long and jax.default_backend() != "gpu")
+    return claim.run(**(claim.quick if small else claim.full))
 
 
 # What was left behind
@@ -277,7 +273,7 @@ def _leave(work: Path, records: list[Checked], summary: Record) -> None:
         command(),
         summary["quick"],
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        device=_device(),
+        device=", ".join(map(str, jax.devices())),
         data=summary["data"] or "each claim's own",
         versions=environment(),
         seconds=summary["seconds"],
@@ -293,10 +289,6 @@ def _leave(work: Path, records: list[Checked], summary: Record) -> None:
     page, text = report_page(records, header, figures), report_markdown(records, header, figures)
     write_text(work / "report.html", page)
     write_text(work / "report.md", text)
-
-
-def _device() -> str:
-    return ", ".join(str(d) for d in jax.devices())
 
 
 def panel_columns(records: Sequence[Checked]) -> dict[str, list[Any]]:
