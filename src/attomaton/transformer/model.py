@@ -29,7 +29,7 @@ from attomaton.numerics import named_rng
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 VOCAB_MULTIPLE, WIDTH_MULTIPLE = 128, 16  # sizes that matrix units take without copying
 # Chunks of tokens are as long as their logits stay within this. Each chunk reads and writes the gradient of the whole
-# decoder (27 MB for WikiText-2 at width 200), so few are wanted; 32 MiB still fit into a large cache (50 MB on an H200).
+# decoder (27 MB for WikiText-2 at width 200), so few are wanted; 32 MiB still fit into a large cache (H200: 50 MB).
 CHUNK_BYTES = 1 << 25
 EPSILON = 1e-5  # added to the variance in layer norms
 EDGE = 0.1  # embeddings and decoder start uniform in ±EDGE
