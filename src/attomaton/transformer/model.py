@@ -306,11 +306,11 @@ def _over_chunks(
             parts = chunk(*given)
             return tuple(s + p for s, p in zip(sums, parts, strict=False)), parts[2:]
 
-        sums = (jnp.zeros((), x.dtype),)
+        sums: Any = (jnp.zeros((), x.dtype),)
         if slopes:
             sums += (jnp.zeros((len(rows), width + more.shape[1]), x.dtype),)
-        (loss, *found), to_x = jax.lax.scan(add, sums, tuple(map(divided, (x, target, weight))))
-        found += [y.reshape(-1, width)[:tokens] for y in to_x]
+        sums, each = jax.lax.scan(add, sums, tuple(map(divided, (x, target, weight))))
+        loss, *found = list(sums) + [y.reshape(-1, width)[:tokens] for y in each]
     if not slopes:
         return (loss,)
     to_both, to_x = found
