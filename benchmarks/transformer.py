@@ -3,18 +3,23 @@
 `python -m benchmarks.transformer [--json] [--only NAME …]` from the repository. The text is `train.txt` of WikiText-2
 in `--data`, or in `wikitext-2` under `ATTOMATON_DATA`; where there is none, random tokens of its size and vocabulary
 with Zipf's law take its place (which costs the same time). `--reference` adds the textbook program of the tests,
-one compiled call a step, and writes both loss curves to the JSON.
+one compiled call a step, and writes both loss curves to the JSON. `--losses` measures the loss over chunks beside the
+same loss in one chunk and the textbook loss that JAX differentiates, with tf32 and with bfloat16.
 """
 
 import argparse
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from attomaton.base import programs
 from attomaton.corpus.text import read_stream
+from attomaton.transformer import model
 from attomaton.transformer.data import windows
 from attomaton.transformer.model import Settings
 from attomaton.transformer.train import train
@@ -31,8 +36,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "5-runs": {"precision": "bfloat16", "seeds": 5},
     "25-runs": {"precision": "bfloat16", "seeds": 25},
     "3-layers": {"precision": "bfloat16", "layers": 3},
+    "tf32-one-chunk": {"precision": "tf32", "loss": "one chunk"},
+    "tf32-plain": {"precision": "tf32", "loss": "plain"},
+    "bfloat16-one-chunk": {"precision": "bfloat16", "loss": "one chunk"},
+    "bfloat16-plain": {"precision": "bfloat16", "loss": "plain"},
 }
 FEW = ("float32", "tf32", "bfloat16")
+LOSSES = tuple(p + x for p in ("tf32", "bfloat16") for x in ("", "-one-chunk", "-plain"))
 
 
 def load(data: Path | None, vocab: int, tokens: int) -> tuple[int, np.ndarray, str]:
@@ -47,6 +57,32 @@ def load(data: Path | None, vocab: int, tokens: int) -> tuple[int, np.ndarray, s
     return vocab, rng.choice(vocab, size=tokens, p=p / p.sum()), "Zipf"
 
 
+def plain_loss(x: Any, D: Any, b: Any, target: Any, precision: str) -> Any:
+    """The textbook loss, rounded as the library's; its gradient is left to JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    factor = jnp.bfloat16 if precision == "bfloat16" else x.dtype
+    logits = jnp.matmul(x.astype(factor), D.astype(factor).T, preferred_element_type=x.dtype) + b
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), target[:, None], axis=1).mean()
+
+
+@contextmanager
+def using(loss: str) -> Iterator[None]:
+    """Programs compiled inside have another loss: `plain`, or all tokens in `one chunk`."""
+    kept = model.next_token_loss, model.CHUNK_BYTES
+    programs._compiled.cache_clear()  # what is compiled is kept by shapes, not by the loss
+    if loss == "plain":
+        model.next_token_loss = plain_loss
+    elif loss == "one chunk":
+        model.CHUNK_BYTES = 1 << 62
+    try:
+        yield
+    finally:
+        model.next_token_loss, model.CHUNK_BYTES = kept
+        programs._compiled.cache_clear()
+
+
 def measure(
     name: str, vocab: int, data: np.ndarray, width: int, steps: int, every: int
 ) -> dict[str, Any]:
@@ -55,8 +91,9 @@ def measure(
     shape = {k: chosen.pop(k) for k in ("layers", "dropout") if k in chosen}
     settings = Settings(vocab, width=width, hidden=width, **shape)
     say(f"transformer: {name}")
-    first = train(data, settings, lr=RATE, steps=every, every=every, **chosen)
-    run = train(data, settings, lr=RATE, steps=steps, every=every, **chosen)
+    with using(chosen.pop("loss", "chunks")):
+        first = train(data, settings, lr=RATE, steps=every, every=every, **chosen)
+        run = train(data, settings, lr=RATE, steps=steps, every=every, **chosen)
     batch, length = data.shape[1], data.shape[2] - 1
     return {
         "variant": name,
@@ -97,6 +134,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with train.txt of WikiText-2")
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=FEW, help="variants")
     parser.add_argument("--all", action="store_true", help="all variants")
+    parser.add_argument("--losses", action="store_true", help="chunks, one chunk, textbook loss")
     parser.add_argument("--reference", action="store_true", help="the textbook program too")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--every", type=int, default=500, help="steps in one compiled call")
@@ -106,7 +144,7 @@ def main() -> None:
     asked = parser.parse_args()
     vocab, ids, source = load(asked.data, asked.vocab, asked.tokens)
     data = windows(ids)
-    names = VARIANTS if asked.all else asked.only
+    names = VARIANTS if asked.all else LOSSES if asked.losses else asked.only
     found = [measure(n, vocab, data, asked.width, asked.steps, asked.every) for n in names]
     if asked.reference:
         found.append(measure_reference(vocab, data, asked.width, asked.steps))

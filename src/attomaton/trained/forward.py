@@ -89,10 +89,14 @@ def _build(plan: tuple[Form, Keep]) -> Callable:
     return program
 
 
+def decoder(weights: Weights) -> "Array":
+    """The matrix that gives logits: the embeddings, where no other is there."""
+    return weights.U if weights.D is None else weights.D
+
+
 def decoded(form: Form, weights: Weights, x: "Array") -> "Array":
     """Logits of the next token."""
-    D = weights.U if weights.D is None else weights.D
-    logits = x @ D.T
+    logits = x @ decoder(weights).T
     return logits if weights.b is None else logits + weights.b
 
 

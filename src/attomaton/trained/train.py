@@ -22,7 +22,7 @@ from attomaton.errors import SolverError, UsageError, whole_number
 from attomaton.errors import number as positive
 from attomaton.numerics import named_rng
 from attomaton.trained.form import Form
-from attomaton.trained.forward import decoded, nothing, states
+from attomaton.trained.forward import decoder, nothing, states
 from attomaton.trained.fresh import fresh_weights
 from attomaton.trained.names import Weights
 
@@ -123,12 +123,15 @@ def _build(plan: tuple[Form, Schedule]) -> Callable:
 
 
 def _loss(form: Form, schedule: Schedule, weights: Weights, batch: "Array") -> "Array":
+    from attomaton.transformer.model import next_token_loss
+
     x, _ = states(form, weights, batch[:, :-1], nothing)
     target = batch[:, 1:]
     if not schedule.every_place:
         x, target = x[:, -1:], target[:, -1:]
-    chance = jax.nn.log_softmax(decoded(form, weights, x))
-    return -jnp.take_along_axis(chance, target[..., None], axis=-1).mean()
+    D = decoder(weights)
+    b = jnp.zeros(len(D), x.dtype) if weights.b is None else weights.b
+    return next_token_loss(x.reshape(-1, x.shape[-1]), D, b, target.reshape(-1), "tf32")
 
 
 def _adam(schedule: Schedule) -> Adam:

@@ -28,6 +28,9 @@ from attomaton.numerics import named_rng
 # precision.
 PRECISIONS = ("float64", "float32", "tf32", "bfloat16")
 VOCAB_MULTIPLE, WIDTH_MULTIPLE = 128, 16  # sizes that matrix units take without copying
+# Chunks of tokens are as long as their logits stay within this. Each chunk reads and writes the gradient of the whole
+# decoder (27 MB for WikiText-2 at width 200), so few are wanted; 32 MiB still fit into a large cache (H200: 50 MB).
+CHUNK_BYTES = 1 << 25
 EPSILON = 1e-5  # added to the variance in layer norms
 EDGE = 0.1  # embeddings and decoder start uniform in ±EDGE
 
@@ -241,44 +244,88 @@ def next_token_loss(
 ) -> Float[Array, ""]:
     r"""The mean of $-\log \alpha_y$ over the tokens, $\alpha = \mathrm{softmax}(D x + b)$.
 
-    Its gradient is written out: logits are formed once, and $(\alpha - e_y)/N$ once in their place. Inside, the
-    vocabulary is filled up to a size that matrix units take, with logits of −∞, and for the way back x with a 1, so
-    that one product gives the gradients of D and b.
+    Tokens are taken in chunks, so that the logits of all of them never stand in memory. Where a gradient is asked for,
+    a chunk's logits are formed once and give its loss and, as $(\alpha - e_y)/N$, its part of all gradients; the way
+    back only multiplies these. Inside, the vocabulary is filled up to a size that matrix units take, with logits
+    of −∞, and x with a 1, so that one product gives the gradients of D and b.
     """
-    return _loss_forward(x, D, b, target, precision)[0]
+    return _over_chunks(x, D, b, target, precision, slopes=False)[0]
 
 
-def _filled(b: Array) -> Array:
-    """The bias, and −∞ for the tokens that fill up the vocabulary."""
-    return jnp.pad(b, (0, -len(b) % VOCAB_MULTIPLE), constant_values=-jnp.inf)
+def chunk_count(tokens: int, vocab: int, size: int) -> int:
+    """How many chunks of nearly equal length keep a chunk's logits, of `size` bytes each, within CHUNK_BYTES.
+
+    >>> chunk_count(700, 33_279, 4), chunk_count(80, 1000, 4)
+    (3, 1)
+    """
+    longest = max(1, CHUNK_BYTES // (size * (vocab - vocab % -VOCAB_MULTIPLE)))
+    return -(-tokens // longest)
+
+
+def _over_chunks(
+    x: Array, D: Array, b: Array, target: Array, precision: str, slopes: bool
+) -> tuple[Array, ...]:
+    """The loss and, with `slopes`, its gradients in x, D and b."""
+    factor = jnp.bfloat16 if precision == "bfloat16" else x.dtype
+    tokens, width = x.shape
+    fill = -len(b) % VOCAB_MULTIPLE
+    rows = jnp.pad(D.astype(factor), ((0, fill), (0, 0)))
+    shift = jnp.pad(b, (0, fill), constant_values=-jnp.inf)
+    weight = jnp.full(tokens, 1 / tokens, x.dtype)
+    more = np.eye(1, 1 - (width + 1) % -WIDTH_MULTIPLE)  # a 1 and zeros
+
+    def chunk(x: Array, target: Array, weight: Array) -> tuple[Array, ...]:
+        read = x.astype(factor)
+        logits = _product(read, rows, (1, 1), x.dtype) + shift
+        total = jax.nn.logsumexp(logits, axis=1)
+        own = jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
+        loss = (weight * (total - own)).sum()
+        if not slopes:
+            return (loss,)
+        hit = jnp.arange(len(rows))[None] == target[:, None]
+        error = (jnp.exp(logits - total[:, None]) - hit) * weight[:, None]
+        error = error.astype(factor)
+        one = jnp.broadcast_to(more.astype(factor), (len(x), more.shape[1]))
+        wider = jnp.concatenate([read, one], axis=1)
+        return (
+            loss,
+            _product(error, wider, (0, 0), x.dtype),
+            _product(error, rows, (1, 0), x.dtype),
+        )
+
+    chunks = chunk_count(tokens, len(b), x.dtype.itemsize)
+    if chunks == 1:
+        loss, *found = chunk(x, target, weight)
+    else:
+        # Tokens that fill up the last chunk weigh nothing.
+        def divided(y: Array) -> Array:
+            y = jnp.pad(y, ((0, -tokens % chunks), *((0, 0),) * (y.ndim - 1)))
+            return y.reshape(chunks, -1, *y.shape[1:])
+
+        def add(sums: tuple[Array, ...], given: tuple[Array, ...]) -> tuple[Any, Any]:
+            parts = chunk(*given)
+            return tuple(s + p for s, p in zip(sums, parts, strict=False)), parts[2:]
+
+        sums: Any = (jnp.zeros((), x.dtype),)
+        if slopes:
+            sums += (jnp.zeros((len(rows), width + more.shape[1]), x.dtype),)
+        sums, each = jax.lax.scan(add, sums, tuple(map(divided, (x, target, weight))))
+        loss, *found = list(sums) + [y.reshape(-1, width)[:tokens] for y in each]
+    if not slopes:
+        return (loss,)
+    to_both, to_x = found
+    return loss, to_x, to_both[: len(b), :width], to_both[: len(b), width]
 
 
 def _loss_forward(
     x: Array, D: Array, b: Array, target: Array, precision: str
-) -> tuple[Array, tuple[Array, ...]]:
-    factor = jnp.bfloat16 if precision == "bfloat16" else x.dtype
-    rows = jnp.pad(D.astype(factor), ((0, -len(D) % VOCAB_MULTIPLE), (0, 0)))
-    scores = _product(x.astype(factor), rows, (1, 1), x.dtype)
-    logits = scores + _filled(b)
-    total = jax.nn.logsumexp(logits, axis=1)
-    own = jnp.take_along_axis(logits, target[:, None], axis=1)[:, 0]
-    return (total - own).mean(), (scores, total, x, rows, b, target)
+) -> tuple[Array, list[Array]]:
+    loss, *kept = _over_chunks(x, D, b, target, precision, slopes=True)
+    return loss, kept
 
 
-def _loss_backward(
-    precision: str, kept: tuple[Array, ...], push: Array
-) -> tuple[Array, Array, Array, None]:
-    scores, total, x, rows, b, target = kept
-    tokens, width = x.shape
-    own = jnp.arange(len(rows))[None] == target[:, None]
-    error = jnp.exp(scores + _filled(b) - total[:, None]) - own
-    error = (error * (push / tokens)).astype(rows.dtype)
-    to_x = _product(error, rows, (1, 0), x.dtype)
-    more = np.eye(1, 1 - (width + 1) % -WIDTH_MULTIPLE)  # a 1 and zeros
-    one = jnp.broadcast_to(more.astype(rows.dtype), (tokens, more.shape[1]))
-    wider = jnp.concatenate([x.astype(rows.dtype), one], axis=1)
-    to_both = _product(error, wider, (0, 0), x.dtype)[: len(b)]
-    return to_x, to_both[:, :width], to_both[:, width], None
+def _loss_backward(_: str, kept: list[Array], push: Array) -> tuple[Any, ...]:
+    return (*(push * slope for slope in kept), None)
 
 
 next_token_loss.defvjp(_loss_forward, _loss_backward)
