@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 from itertools import pairwise
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -589,3 +590,22 @@ def test_normalised_steps_shrink_with_a_gradient_near_eps():
     for wrong in ({"eps": -1.0}, {"eps": float("inf")}, {"eps": 1e-9, "optimizer": "gd", "lr": 1}):
         with pytest.raises(UsageError, match="eps="):
             train(samples, **{**how, **wrong})
+
+
+def test_nothing_is_measured_where_nobody_asked_for_records():
+    """Stops that tell how far a run is do not wait for what `record` measures."""
+    measured = []
+
+    def record(params, _):
+        jax.debug.callback(lambda: measured.append(1))
+        return {"largest": jnp.abs(params).max()}
+
+    calls = []
+    watched = train(
+        CYCLE, steps=500, every=250, record=record, progress=lambda *call: calls.append(call)
+    )
+    jax.effects_barrier()
+    assert len(calls) > 20
+    assert len(measured) == len(watched.steps) == 3
+    alone = train(CYCLE, steps=500, every=250, record=record)
+    np.testing.assert_array_equal(watched.records["largest"], alone.records["largest"])

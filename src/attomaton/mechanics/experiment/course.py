@@ -110,10 +110,10 @@ def _course(
     if snapshots is not None:
         looked = np.union1d(looked, snapshots)
     stops, size = _chunks(looked, watched)
-    lengths = np.diff(stops, prepend=0, append=np.full(-len(stops) % size, stops[-1]))
+    chunks = _asked(stops, size, marks)
     begin = perf_counter()
     fixed = jax.device_put(fixed)
-    program = compiled_program(build, plan, (state, *fixed, lengths[:size]))
+    program = compiled_program(build, plan, (state, *fixed, chunks[0]))
     compiled = perf_counter()
     parts: list[dict[str, np.ndarray]] = []
     interrupted = False
@@ -129,7 +129,7 @@ def _course(
     kept = perf_counter()
     try:
         for first in range(len(parts) * size, len(stops), size):
-            after, values = program(state, *fixed, lengths[first : first + size])
+            after, values = program(state, *fixed, chunks[first // size])
             values = {name: np.asarray(value) for name, value in values.items()}
             if SNAPSHOT in values:  # of the first seed alone
                 values[SNAPSHOT] = values[SNAPSHOT][:1]
@@ -229,3 +229,16 @@ def _chunks(
         return marks, len(marks)
     stops = np.union1d(marks, np.linspace(0, marks[-1], CHUNKS + 1).astype(np.int64))
     return stops, -(-len(stops) // CHUNKS)
+
+
+def _asked(
+    stops: Int[np.ndarray, " stops"], size: int, marks: Int[np.ndarray, " records"]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each call of the program the steps to its stops, and at which of them records are asked for.
+
+    Elsewhere only how it goes is looked at. The last call is filled up with stops without a step.
+    """
+    fill = -len(stops) % size
+    lengths = np.diff(stops, prepend=0, append=np.full(fill, stops[-1]))
+    wanted = np.append(np.isin(stops, marks), np.zeros(fill, bool))
+    return [(lengths[i : i + size], wanted[i : i + size]) for i in range(0, len(lengths), size)]

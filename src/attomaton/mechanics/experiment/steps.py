@@ -188,9 +188,13 @@ def _eps_free(plan: Plan, state: State, eps: Any) -> Any:
 
 
 def _advance(
-    plan: Plan, state: State, data: "Data", given: Given, lengths: Any
+    plan: Plan, state: State, data: "Data", given: Given, stops: Any
 ) -> tuple[State, "dict[str, Array]"]:
-    """One problem through some segments of `lengths[r]` steps each, with a record after each."""
+    """One problem through some segments, with a record after each.
+
+    `stops` are how many steps each segment has, and whether what `plan.record` measures is wanted after it: it may take
+    many times as long as a step.
+    """
 
     from attomaton.mechanics.experiment.factors import product, product_norm, pull_back_product
     from attomaton.mechanics.experiment.model import loss_and_gradient, spread
@@ -237,7 +241,11 @@ def _advance(
             state.followed,
         )
 
-    def segment(state: State, length: Any) -> tuple[State, "dict[str, Array]"]:
+    def measured(params: Any) -> "dict[str, Array]":
+        return {} if plan.record is None else _scalars(plan.record(weights(params), given.context))
+
+    def segment(state: State, stop: Any) -> tuple[State, "dict[str, Array]"]:
+        length, wanted = stop
         done = 0
         if whole is not None:
             state, done = _quick_steps(plan, state, whole, given, length)
@@ -251,15 +259,15 @@ def _advance(
         }
         if plan.optimizer == "adam":
             values["eps_free"] = _eps_free(plan, state, given.eps)
-        if plan.record is not None:
-            values |= _scalars(plan.record(weights(state.params), given.context))
+        unknown = dict.fromkeys(jax.eval_shape(measured, state.params), jnp.array(jnp.nan))
+        values |= jax.lax.cond(wanted, measured, lambda _: unknown, state.params)
         if seen_pairs is not None:
             values[SNAPSHOT] = scores_seen(weights(state.params), seen_pairs)
         return state, {k: jnp.where(state.failed == 0, v, jnp.nan) for k, v in values.items()}
 
     if whole is None:
-        return jax.lax.scan(segment, state, lengths)
-    state, values = jax.lax.scan(segment, _in_order(state, whole.order), lengths)
+        return jax.lax.scan(segment, state, stops)
+    state, values = jax.lax.scan(segment, _in_order(state, whole.order), stops)
     return _in_order(state, whole.place), values
 
 
@@ -320,9 +328,9 @@ def build(plan: Plan) -> Callable:
     if not plan.apart:
         return jax.vmap(one, in_axes=(0, None if plan.shared else 0, 0, None))
 
-    def each(state: State, data: "Data", given: Given, lengths: Any) -> Any:
+    def each(state: State, data: "Data", given: Given, stops: Any) -> Any:
         if plan.shared:
-            return jax.lax.map(lambda x: one(x[0], data, x[1], lengths), (state, given))
-        return jax.lax.map(lambda x: one(x[0], x[1], x[2], lengths), (state, data, given))
+            return jax.lax.map(lambda x: one(x[0], data, x[1], stops), (state, given))
+        return jax.lax.map(lambda x: one(x[0], x[1], x[2], stops), (state, data, given))
 
     return each
