@@ -24,7 +24,7 @@ Cells = dict[tuple[int, int], Sequence[Part]]
 class Links:
     """Where the words of one model lead."""
 
-    def __init__(self, view: View, model: Opened, document: Callable[[int], str] = str):
+    def __init__(self, view: View, model: Opened, document: Callable[[int], str]):
         self.view, self.model, self.document_name = view, model, document
         self._lasts = frozenset(model.lasts["last"].tolist())
         # A chosen size of tables goes along.
@@ -58,12 +58,8 @@ class Links:
 
     def document(self, number: int, text: str) -> Part:
         """A document of the same text."""
-        settings = {
-            "doc": self.document_name(number),
-            "split": self.view.get("split"),
-            **self.kept,
-        }
-        return Part(text, self.view.link("/lens", None, **settings))
+        named = {"doc": self.document_name(number), "split": self.view.get("split")}
+        return Part(text, self.view.link("/lens", None, **named, **self.kept))
 
 
 def linked_cells(record: Summary, links: Links) -> list[Cells]:
