@@ -58,8 +58,12 @@ class Links:
 
     def document(self, number: int, text: str) -> Part:
         """A document of the same text."""
-        named = {"doc": self.document_name(number), "split": self.view.get("split")}
-        return Part(text, self.view.link("/lens", None, **named, **self.kept))
+        settings = {
+            "doc": self.document_name(number),
+            "split": self.view.get("split"),
+            **self.kept,
+        }
+        return Part(text, self.view.link("/lens", None, **settings))
 
 
 def linked_cells(record: Summary, links: Links) -> list[Cells]:
