@@ -303,9 +303,7 @@ def _readings(path: str) -> tuple[str, str, str]:
     return path, unquote(path), unquote(unquote(path))
 
 
-async def _answer(
-    send: Send, status: HTTPStatus, text: str, headers: Headers, kind: str = "text/plain"
-) -> None:
+async def _answer(send: Send, status: HTTPStatus, text: str, headers: Headers, kind: str) -> None:
     body = text.encode()
     plain = [
         (b"content-type", f"{kind}; charset=utf-8".encode()),

@@ -16,7 +16,7 @@ from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, STOPPED, Job
 from attomaton.lab.kit.formulas import explained
 from attomaton.lab.kit.keyboard import KEYS
-from attomaton.lab.kit.parts import dense, icon_button, menu_item
+from attomaton.lab.kit.parts import abreast, button, dense, icon_button, menu_item, note
 from attomaton.lab.kit.snapshot import save_page
 from attomaton.lab.kit.style import STYLE
 from attomaton.lab.kit.words import on_a_page
@@ -143,7 +143,7 @@ class View:
         home = next(s for s in self.screens if s.path == self.item.home)
         with ui.element("div").classes("card told"):
             ui.label(f"“{self.item.title}” is a {self.item.kind}: there is no model to show here.")
-            with ui.element("div").classes("abreast"):
+            with abreast():
                 if home is not self.screen:
                     ui.link(f"Open it on its own screen, {home.title}", self.link(home.path))
                 ui.link("Show the example here", self.link(item=self.lab.shelf.find(EXAMPLE)))
@@ -163,11 +163,9 @@ class View:
             self.lab.fit(self.item)
             ui.navigate.reload()
 
-        with ui.element("div").classes("abreast"):
-            ui.label(f"Fitting {self.item.title} was stopped; what was finished is kept.").classes(
-                "note"
-            )
-            ui.button("Go on", icon="play_arrow", on_click=start).props("unelevated no-caps")
+        with abreast():
+            note(f"Fitting {self.item.title} was stopped; what was finished is kept.")
+            button("Go on", start)
 
     # Services of the frame
 

@@ -284,7 +284,7 @@ class AutomatonPage(ModelPage):
         near = await in_thread(contexts.companions, automaton.limit, last, tokens.CHIPS)
         self.words, self.drawn, self.automaton, self.explained = words, drawn, automaton, explained
         self.below.set_visibility(True)
-        self._write_field()
+        self.field.set_value(write_context(words, self.model.vocabulary))
         self._tell_drawn()
         self._show_adders(near)
         self._show_text()
@@ -295,9 +295,6 @@ class AutomatonPage(ModelPage):
         self.norm.show(automaton, words, explained)
         self._show_tables()
         self._say()
-
-    def _write_field(self) -> None:
-        self.field.set_value(write_context(self.words, self.model.vocabulary))
 
     def _show_adders(self, near: list[Label]) -> None:
         self.adders.clear()

@@ -190,7 +190,9 @@ class ClaimsPage(Page):
         self.sentence.set_text((headline(known) if known else "Nothing has been run yet.") + rest)
         if self.folder is None:
             self._list_reports()
-            self._say_now()
+            with self.view.checked(self.wrong):
+                only = records.asked_claims(self.view.get("only"))
+                self._say([self.open] if self._record() else only)
         else:
             self.view.says(
                 *records.folder_code(self.folder, [self.open] if self._record() else None)
@@ -205,11 +207,6 @@ class ClaimsPage(Page):
                 note("Finished:")
             for item in folders:
                 chip(item.title, self.view.link("/claims", item))
-
-    def _say_now(self) -> None:
-        with self.view.checked(self.wrong):
-            only = records.asked_claims(self.view.get("only"))
-            self._say([self.open] if self._record() else only)
 
     def _say(self, only: list[str] | None) -> None:
         begun = records.is_begun(records.run_folder(self.view.lab.shelf.workspace, only))

@@ -20,9 +20,9 @@ SAID = {
 }
 
 
-def union_scene(found: AfterOne, most: int = TOKENS) -> Scene:
+def union_scene(found: AfterOne) -> Scene:
     """The tokens and edges of both on the levels of B (of A where B does not have a token)."""
-    tokens, edges = top_tokens(found, most)
+    tokens, edges = top_tokens(found, TOKENS)
     edges = edges[: EACH * len(tokens)]
     name = readable([t.token for t in tokens])
     place = {t.token: i for i, t in enumerate(tokens)}

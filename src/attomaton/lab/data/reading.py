@@ -206,12 +206,9 @@ class ReadingCard:
         for name, usual in plain.items():
             if values.get(name) == usual:
                 values.pop(name, None)
-        if self.look.format == values["format"] and not self._is_said("format"):
+        if self.look.format == values["format"] and self.look.reading.format is None:
             values.pop("format")
         return {k: v for k, v in values.items() if v not in (None, "")}
-
-    def _is_said(self, name: str) -> bool:
-        return getattr(self.look.reading, name) is not None
 
     # The preview
 

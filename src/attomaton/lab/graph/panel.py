@@ -139,11 +139,8 @@ class Panel:
             lambda k: self.expand((int(tied[k]),)),
             len(tied),
         )
-        for title, here, there in (
-            ("Outranks", net.source, net.target),
-            ("Outranked by", net.target, net.source),
-        ):
-            self._relations(title, net.heaviest(np.flatnonzero(here == c)), there)
+        self._relations("Outranks", np.flatnonzero(net.source == c), net.target)
+        self._relations("Outranked by", np.flatnonzero(net.target == c), net.source)
 
     def _relation(self, i: int, j: int) -> None:
         graph, net = self.graph, self.graph.net
@@ -245,8 +242,9 @@ class Panel:
             return
         graph, net = self.graph, self.part.net
         self._title(f"{title} ({len(edges):,})")
-        first = [int(graph.members(int(ends[e]))[0]) for e in edges[:MOST_EDGES]]
-        rows = [[graph.name[j], float(net.weight[e])] for j, e in zip(first, edges, strict=False)]
+        ranked = net.heaviest(edges)[:MOST_EDGES]
+        first = [int(graph.members(int(ends[e]))[0]) for e in ranked]
+        rows = [[graph.name[j], float(net.weight[e])] for j, e in zip(first, ranked, strict=True)]
         self._table(
             ["component of", "weight"], rows, lambda k: self.choose((first[k],)), len(edges)
         )

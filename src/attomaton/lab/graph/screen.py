@@ -105,7 +105,7 @@ class GraphPage(ModelPage):
             self.drawing = Drawing()
             self.drawing.on("choose", lambda e: self._clicked(e.args))
             self.drawing.on("moved", lambda e: self._moved(e.args))
-            self.drawing.on("reset", self._put_back)
+            self.drawing.on("reset", lambda: self.kept.clear())
             self.key = drawing_key()
 
     # What is looked at
@@ -243,11 +243,8 @@ class GraphPage(ModelPage):
 
     async def _around(self, text: str) -> None:
         with self.view.checked(self.wrong):
-            if self.graph is not None and not text.strip():
-                self.centre = None
-                await self.draw()
-            elif self.graph is not None:
-                self.centre = self.graph.find(text)
+            if self.graph is not None:
+                self.centre = self.graph.find(text) if text.strip() else None
                 await self.draw()
 
     async def _widen(self, most: int) -> None:
@@ -274,9 +271,6 @@ class GraphPage(ModelPage):
                 case [str(id), int() | float() as x, int() | float() as y] if id in known:
                     at = np.clip(np.nan_to_num([x, y]), -FAR, FAR)
                     self.kept[id] = at.tolist()
-
-    def _put_back(self) -> None:
-        self.kept.clear()
 
     # Nodes by their names in the browser
 

@@ -127,7 +127,7 @@ def commands(
     folder: Path, vocabulary: Vocabulary, words: list[Label], radius: float, drawn: int, seed: int
 ) -> tuple[str, str]:
     """The command lines and the Python code that give what the automaton's page shows."""
-    model, context = shlex.quote(str(folder)), _arguments(words, vocabulary)
+    model, context = shlex.quote(str(folder)), _arguments(words)
     lines = [f"attomaton explain {model} {context}"]
     code = [
         "from attomaton import Automaton, open_model",
@@ -141,7 +141,7 @@ def commands(
         code.append(f"print(automaton.predict_proba(context, {radius!r}))")
     if drawn:
         typed = words[:-drawn]
-        start = _arguments(typed, vocabulary)
+        start = _arguments(typed)
         lines.append(f"attomaton predict {model} --sample {drawn} --seed {seed} {start}")
         code[0:0] = ["from attomaton.numerics import named_rng"]
         code.append(f'print(automaton.sample({typed!r}, named_rng("sample", {seed}), {drawn}))')
@@ -150,7 +150,7 @@ def commands(
     return "\n".join(lines) if sayable else "", "\n".join(code)
 
 
-def _arguments(words: Sequence[Label], vocabulary: Vocabulary) -> str:
+def _arguments(words: Sequence[Label]) -> str:
     """Tokens as arguments; one that looks like an option comes after the sign that options are over."""
     text = shlex.join(map(str, words))
     return f"-- {text}" if any(str(x).startswith("-") for x in words) else text

@@ -39,7 +39,7 @@ def watch_in(
     job: Job[About],
     ended: Callable[[Job[About]], Any],
     step: Callable[[Job[About]], Any],
-    elsewhere: tuple[str, str] | None = None,
+    elsewhere: tuple[str, str] | None,
 ) -> None:
     """Show the progress of a job in a place; `elsewhere` is the name and address of what it computes, if not here."""
     place.clear()

@@ -13,7 +13,7 @@ from attomaton.corpus.documents import SPLITS, Documents
 from attomaton.corpus.terms import MAX_DF
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import DONE, FAILED, RUNNING, Job
-from attomaton.lab.kit.parts import abreast, card, chip, note, place
+from attomaton.lab.kit.parts import abreast, card, chip, dense, note, place
 from attomaton.lab.lens.records import (
     TOP,
     Records,
@@ -202,10 +202,10 @@ class Choices:
                 field = ui.input("Document", value=view.get("filter")).classes("lens-field")
                 field.props('dense outlined clearable debounce="150" aria-label="Filter documents"')
                 if len(splits(self.model)) > 1:
-                    ui.select(
-                        list(splits(self.model)), value=self.split, label="Cut into",
-                        on_change=lambda e: view.go(None, None, split=e.value, **links.kept),
-                    ).props("dense outlined options-dense").classes("lens-field")  # fmt: skip
+                    cuts = ui.select(list(splits(self.model)), value=self.split, label="Cut into")
+                    dense(cuts, "lens-field").on_value_change(
+                        lambda e: view.go(None, None, split=e.value, **links.kept)
+                    )
             listed = ui.element("ul").classes("lens-documents").props('aria-label="Documents"')
             said = note()
 

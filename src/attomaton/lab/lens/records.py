@@ -143,15 +143,13 @@ def token_id(model: Opened, last: str) -> int:
     return find_last_token(model.vocabulary, model.lasts["last"], last)
 
 
-def part_record(model: Opened, subject: Subject) -> Summary:
-    """The lens on a last token from its own samples alone: at once, but right only where others do not matter."""
-    return last_token_record(model, subject, None)
-
-
 def last_token_record(
-    model: Opened, subject: Subject, every: LastTokens | None
+    model: Opened, subject: Subject, every: LastTokens | None = None
 ) -> LastTokenSummary:
-    """The lens on a last token, as `attomaton summary --last` has it."""
+    """The lens on a last token, as `attomaton summary --last` has it.
+
+    Without the others, from its own samples alone: at once, but right only where others do not matter.
+    """
     limit, last = model.limit(subject.last), token_id(model, subject.last)
     return last_token_lens(limit, last, subject.top, subject.max_df, every)
 

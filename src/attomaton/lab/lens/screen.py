@@ -17,9 +17,9 @@ from attomaton.lab.lens.records import (
     RECORDS,
     Subject,
     code,
+    last_token_record,
     page,
     page_name,
-    part_record,
     text_path,
     token_id,
 )
@@ -103,7 +103,7 @@ class LensPage(ModelPage):
         with self.place:
             self.view.watch(job, ended)
         if subject.last:
-            record = await in_thread(part_record, self.model, subject)
+            record = await in_thread(last_token_record, self.model, subject)
             if job.state == RUNNING and subject == self.choices.subject:
                 with self.place:
                     page_title(title(record))

@@ -24,7 +24,7 @@ Cells = dict[tuple[int, int], Sequence[Part]]
 class Links:
     """Where the words of one model lead."""
 
-    def __init__(self, view: View, model: Opened, document: Callable[[int], str] = str):
+    def __init__(self, view: View, model: Opened, document: Callable[[int], str]):
         self.view, self.model, self.document_name = view, model, document
         self._lasts = frozenset(model.lasts["last"].tolist())
         # A chosen size of tables goes along.

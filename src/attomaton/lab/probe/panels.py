@@ -14,7 +14,7 @@ from attomaton.lab.kit.table import linked_table, numbers, save_csv
 from attomaton.lab.kit.text import Text, Word, text_key
 from attomaton.lab.probe.charts import agreement, head_map, heads_as, measures_of, value_of
 from attomaton.lab.view import View, in_thread, whole
-from attomaton.probe.records import Probe
+from attomaton.probe.records import Head, Probe
 from attomaton.probe.texts import Text as Context
 from attomaton.report.text.probe import KINDS, in_words
 from attomaton.report.words import share_text
@@ -60,9 +60,9 @@ class ProbePanels:
         if asked in there:
             return there[asked]
 
-        def rank(head: object) -> float:
-            value = value_of(head, "retrieved")  # type: ignore[arg-type]
-            return value_of(head, "largest") or 0.0 if value is None else value  # type: ignore[arg-type]
+        def rank(head: Head) -> float:
+            value = value_of(head, "retrieved")
+            return value_of(head, "largest") or 0.0 if value is None else value
 
         best = max(self.found.heads, key=rank, default=None)
         return (0, 0) if best is None else (best.layer, best.head)
