@@ -105,7 +105,7 @@ class GraphPage(ModelPage):
             self.drawing = Drawing()
             self.drawing.on("choose", lambda e: self._clicked(e.args))
             self.drawing.on("moved", lambda e: self._moved(e.args))
-            self.drawing.on("reset", lambda: self.kept.clear())
+            self.drawing.on("reset", self._put_back)
             self.key = drawing_key()
 
     # What is looked at
@@ -271,6 +271,9 @@ class GraphPage(ModelPage):
                 case [str(id), int() | float() as x, int() | float() as y] if id in known:
                     at = np.clip(np.nan_to_num([x, y]), -FAR, FAR)
                     self.kept[id] = at.tolist()
+
+    def _put_back(self) -> None:
+        self.kept.clear()
 
     # Nodes by their names in the browser
 
