@@ -34,6 +34,23 @@ def test_the_two_layouts_give_one_gradient(K, n, T, seed):
             np.testing.assert_allclose(g[whole.place], other_g, atol=1e-15)
 
 
+@pytest.mark.parametrize("length", [1.0, 5.0, 500.0])
+def test_the_loss_alone_is_that_beside_the_gradient_within_reach_and_beyond(length):
+    import jax
+
+    from attomaton.mechanics.experiment import whole as layout
+
+    rng = named_rng("whole loss", 1)
+    samples = draw_samples(rng, 6, 40, 5, repeats=True)
+    whole = layout.whole_of(samples)
+    scores = rng.normal(size=len(whole.order)) * length
+    with float64():
+        assert bool(jax.jit(layout.within_reach)(scores)) == (length < 500)
+        alone = float(jax.jit(layout.whole_loss)(scores, whole))
+        beside, _ = jax.jit(layout.whole_loss_and_gradient)(scores, whole)
+    assert alone == pytest.approx(float(beside), rel=1e-13)
+
+
 def test_tables_hold_every_incidence_once_and_at_most_half_padding():
     from attomaton.mechanics.experiment.whole import Table, whole_of
 

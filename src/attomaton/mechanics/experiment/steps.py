@@ -199,7 +199,7 @@ def _advance(
     from attomaton.mechanics.experiment.factors import product, product_norm, pull_back_product
     from attomaton.mechanics.experiment.model import loss_and_gradient, spread
     from attomaton.mechanics.experiment.snapshots import scores_seen
-    from attomaton.mechanics.experiment.whole import Whole, whole_loss_and_gradient
+    from attomaton.mechanics.experiment.whole import Whole, whole_loss, whole_loss_and_gradient
 
     problem, pairs, seen_pairs = data
     if plan.batch_size is None and not isinstance(problem, Whole):
@@ -253,8 +253,9 @@ def _advance(
         if plan.follow is not None:
             kept = plan.follow(state.followed, weights(state.params), state.step, given.context)
             state = state._replace(followed=kept)
+        seen = state.params
         values = {
-            "loss": look(state.params, problem)[0],
+            "loss": look(seen, problem)[0] if whole is None else whole_loss(seen, whole),
             "norm": product_norm(state.params) if plan.factorised else _unit(state.params)[1],
         }
         if plan.optimizer == "adam":

@@ -170,3 +170,13 @@ def whole_loss_and_gradient(
         rows.append(sums(scores[first:last, None], table, 1))
         first = last
     return loss, jnp.concatenate(rows)
+
+
+def whole_loss(scores: Float[Array, " pairs"], whole: Whole) -> Float[Array, ""]:
+    """The mean log-loss alone, the quicker way where scores are within reach."""
+    return jax.lax.cond(
+        within_reach(scores),
+        lambda scores: quick_loss_and_gradient(scores, whole)[0],
+        lambda scores: whole_loss_and_gradient(scores, whole)[0],
+        scores,
+    )
