@@ -246,10 +246,17 @@ def _advance(
 
     def segment(state: State, stop: Any) -> tuple[State, "dict[str, Array]"]:
         length, wanted = stop
-        done = 0
-        if whole is not None:
+        if whole is None:
+            state = jax.lax.fori_loop(0, length, step, state)
+        else:
             state, done = _quick_steps(plan, state, whole, given, length)
-        state = jax.lax.fori_loop(done, length, step, state)
+            # What is the same at every turn of a loop is made before its first one, even where there is none.
+            state = jax.lax.cond(
+                done < length,
+                lambda state: jax.lax.fori_loop(done, length, step, state),
+                lambda state: state,
+                state,
+            )
         if plan.follow is not None:
             kept = plan.follow(state.followed, weights(state.params), state.step, given.context)
             state = state._replace(followed=kept)

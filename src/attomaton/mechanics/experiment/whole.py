@@ -113,13 +113,14 @@ def quick_loss_and_gradient(
 ) -> tuple[Float[Array, ""], Float[Array, " pairs"]]:
     """What `whole_loss_and_gradient` gives, for scores within reach."""
     e = jnp.exp(scores)
-    label = e[whole.label] * whole.label_times
+    own = _taken(e, whole.label)
+    label = own * whole.label_times
     others = _added(e, whole.slot, whole.times)
     share = whole.weight / (label + others)
     # A label's own term is divided by what its row is multiplied with.
-    terms = jnp.concatenate([share, -share * others / e[whole.label]])
+    terms = jnp.concatenate([share, -share * others / own])
     rows = [_added(terms, *t) for t in whole.narrow]
-    rows += [(terms[t.term] * t.times).sum(axis=1) for t in whole.wide]
+    rows += [(_taken(terms, t.term) * t.times).sum(axis=1) for t in whole.wide]
     if jax.default_backend() == "cpu":  # which would find each term's table again
         rows = jax.lax.optimization_barrier(rows)
     # Where the loss is asked for, it is not to add the slots up a second time.
@@ -133,8 +134,13 @@ def _added(
     """The sum of each column, written out row by row: compilers then go through all columns once."""
     total = jnp.zeros(at.shape[1], terms.dtype)
     for where, often in zip(at, times, strict=True):
-        total += terms[where] * often
+        total += _taken(terms, where) * often
     return total
+
+
+def _taken(terms: Float[Array, " terms"], at: Int[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """`terms[at]` without a look at whether the places are there: `whole_of` made them."""
+    return terms.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def whole_loss_and_gradient(
