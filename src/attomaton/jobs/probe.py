@@ -1,12 +1,14 @@
 """Probe a trained model: read it, fit its corpus exactly, ask, and compare."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Int
 
+from attomaton.base.lazily import jax
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.readers import read_windows
 from attomaton.corpus.reading import Reading
@@ -67,27 +69,28 @@ def probed(
 ) -> tuple[Probe, "Exam", Network]:
     """The same, with what was asked and the model it was asked of."""
     trained = read_trained(model, asked.precision)
-    exam = prepared(Path(model), trained, corpus, reading, asked, progress)
-    windows, ids, real = exam.windows, exam.ids, exam.questions[0].strict.orders
-    network = Network(trained)
-    heads, odds = examined(network, exam, progress=progress)
-    # Copies are asked one after the other: a large model is in memory twice, not more.
-    copies, sums = [], []
-    for i in range(1 if trained.parameters >= SMALL else 3):
-        fresh, only = Network(untrained(trained, i)), ("strict", "ties")
-        known = answered(fresh, exam, progress) if exam.one_pass else None
-        copies.append(
-            [
-                asked_of(fresh, x, windows, ids, progress, "untrained: ", only, known)
-                for x in exam.questions
-            ]
-        )
-        sums.append(right_in_sum(fresh, real, ids, exam.length))
+    many = 1 if trained.parameters >= SMALL else 3
+    # While the graph is solved, the model goes where JAX computes, and the first copy is drawn.
+    with ThreadPoolExecutor(2) as beside:
+        sent, drawn = beside.submit(Network, trained), beside.submit(untrained, trained, 0)
+        exam = prepared(Path(model), trained, corpus, reading, asked, progress)
+        network = sent.result()
+
+        def copy(i: int, progress: Progress = quiet) -> tuple[list[Odds], np.ndarray]:
+            fresh = untrained(trained, i) if i else drawn.result()
+            return asked_copy(Network(fresh), exam, progress)
+
+        # Where processors compute, one after the other: a large model is in memory twice, not more.
+        apart = jax.default_backend() != "cpu"
+        begun = beside.map(copy, range(many)) if apart else iter(())
+        heads, odds = examined(network, exam, progress=progress)
+        copies = list(begun) if apart else [copy(i, progress) for i in range(many)]
     told = [
-        behaviour(x, windows, own, [copy[i] for copy in copies], asked.seed)
+        behaviour(x, exam.windows, own, [x[i] for x, _ in copies], asked.seed)
         for i, (x, own) in enumerate(zip(exam.questions, odds, strict=True))
     ]
-    first = first_layer(network, real, ids, exam.length, sums)
+    ids, real = exam.ids, exam.questions[0].strict.orders
+    first = first_layer(network, real, ids, exam.length, [right for _, right in copies])
     even = even_head(np.array(exam.contexts), exam.retrieved) if exam.contexts else None
     unknown = int((ids < 0).sum())
     found = Probe(
@@ -157,6 +160,21 @@ def examined(
         for x in exam.questions
     ]
     return heads, odds
+
+
+def asked_copy(
+    fresh: Network, exam: Exam, progress: Progress = quiet
+) -> tuple[list[Odds], Bool[np.ndarray, " orders"]]:
+    """The odds of an untrained copy by kind of questions, and the orders its first layer has right in sum."""
+    known = answered(fresh, exam, progress) if exam.one_pass else None
+    odds = [
+        asked_of(
+            fresh, x, exam.windows, exam.ids, progress, "untrained: ", ("strict", "ties"), known
+        )
+        for x in exam.questions
+    ]
+    real = exam.questions[0].strict.orders
+    return odds, right_in_sum(fresh, real, exam.ids, exam.length)
 
 
 def answered(network: Network, exam: Exam, progress: Progress = quiet) -> Known:

@@ -7,18 +7,15 @@ at their mean over the context. Deeper heads read mixtures, so nothing of the ki
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.base.lazily import jax
 from attomaton.errors import AssumptionError
-from attomaton.numerics import float64
 from attomaton.probe.orders import Orders
 from attomaton.probe.records import FirstLayer, Offset, Share
 from attomaton.probe.statistics import half_width, share
-from attomaton.trained.forward import Network, pair_scores
+from attomaton.trained.forward import Network
 
 NEAR = 0.02  # a head this close to the sum of all carries what they carry
 ORDERED = 0.6  # agreement below which there is no order to carry
@@ -42,9 +39,7 @@ def scores_of(
     last, q = np.unique(ids[asked.last], return_inverse=True)
     tokens, where = np.unique(ids[np.concatenate([asked.one, asked.two])], return_inverse=True)
     one, two = np.split(where, 2)
-
-    with float64() if network.exact else nullcontext(), jax.default_matmul_precision("highest"):
-        table = np.asarray(pair_scores(network.form, network.weights, last, tokens, length, offset))
+    table = network.pair_scores(last, tokens, length, offset)
     return table[:, q, one] - table[:, q, two]
 
 

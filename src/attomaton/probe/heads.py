@@ -1,12 +1,13 @@
 r"""Heads on given text: how hard each attends, to what kind of key, and whether to what the automaton retrieves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.base.lazily import jax, jnp
+from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress, quiet
 from attomaton.probe.asking import answers
 from attomaton.probe.records import Estimate, Head
@@ -103,7 +104,7 @@ def heads_of_attention(
     retrieved: Bool[np.ndarray, "contexts length"] | None = None,
 ) -> tuple[Head, ...]:
     """The same of attention that another program computed; margins only where scores came with it."""
-    T, look = tokens.shape[1], jax.jit(looked_at)
+    T = tokens.shape[1]
     allowed = np.where(np.tri(T, dtype=bool), 0.0, -np.inf)
     layers = []
     for i in range(attention.shape[1]):
@@ -111,9 +112,14 @@ def heads_of_attention(
             allowed if scores is None else np.where(np.tri(T, dtype=bool), scores[:, i], -np.inf)
         )
         given = np.broadcast_to(given, attention[:, i].shape)
-        layers.append([np.asarray(x) for x in look(attention[:, i], given, tokens)])
+        own = tuple(jnp.asarray(x) for x in (attention[:, i], given, tokens))
+        layers.append([np.asarray(x) for x in compiled_program(_build_look, None, own)(*own)])
     kept = [np.stack(field) for field in zip(*layers, strict=True)]
     return _table([kept], retrieved, scored=scores is not None)
+
+
+def _build_look(_: None) -> Callable:
+    return looked_at
 
 
 def even_head(

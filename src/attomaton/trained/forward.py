@@ -66,15 +66,36 @@ class Network:
         """Logits at one place of every context: what stands behind it has no say in them."""
         return self._call(tokens, (np.asarray(place, np.int32),), keep)
 
+    def pair_scores(
+        self,
+        last: Int[np.ndarray, " queries"],
+        tokens: Int[np.ndarray, " keys"],
+        length: int,
+        offset: int,
+    ) -> Float[np.ndarray, "heads queries keys"]:
+        """Scores of layer 0 between tokens, each key `offset` places before its query.
+
+        What is added for positions is taken at its mean over `length` of them.
+        """
+        turn: tuple[np.ndarray, ...] = ()
+        if self.form.rotary is not None:
+            turns = _turns(self.form.rotary, offset + 1, self.weights.U.dtype)
+            turn = tuple(y[-1] for y in turns)
+        given = (last.astype(np.int32), tokens.astype(np.int32), *turn)
+        return self._run(_build_pairs, (self.form, length), given)
+
     def _precision(self) -> AbstractContextManager:
         return float64() if self.exact else nullcontext()
 
     def _call(self, tokens: np.ndarray, place: tuple[np.ndarray, ...], keep: Keep) -> Any:
         check_tokens(self.form, tokens)
+        return self._run(_build, (self.form, keep), (np.asarray(tokens, np.int32), *place))
+
+    def _run(self, build: Callable[[Any], Callable], plan: Any, given: tuple) -> Any:
+        """What a program of this plan makes of the weights and of what is given."""
         with self._precision(), jax.default_matmul_precision("highest"):
-            given = (self.weights, np.asarray(tokens, np.int32), *place)
-            program = compiled_program(_build, (self.form, keep), given)
-            return jax.tree.map(np.asarray, program(*given))
+            program = compiled_program(build, plan, (self.weights, *given))
+            return jax.tree.map(np.asarray, program(self.weights, *given))
 
 
 def _build(plan: tuple[Form, Keep]) -> Callable:
@@ -217,40 +238,32 @@ def _activation(name: str, x: "Array") -> "Array":
     return known[name](x)
 
 
-def pair_scores(
-    form: Form,
-    weights: Weights,
-    last: Int[np.ndarray, " queries"],
-    tokens: Int[np.ndarray, " keys"],
-    length: int,
-    offset: int,
-) -> Any:
-    """Scores of layer 0 between tokens, (heads, queries, keys), each key `offset` places before its query.
+def _build_pairs(plan: tuple[Form, int]) -> Callable:
+    form, length = plan
 
-    What is added for positions is taken at its mean over `length` of them.
-    """
-    block = Block(*(None if w is None else w[0] for w in weights.blocks))
+    def program(weights: Weights, last: "Array", tokens: "Array", *turn: "Array") -> "Array":
+        block = Block(*(None if w is None else w[0] for w in weights.blocks))
 
-    def read(ids: np.ndarray) -> "Array":
-        x = weights.U[ids]
-        if form.family == "attomaton":
-            x = x * x.dtype.type(np.sqrt(form.width))
-        if form.positions == "learned":
-            x = x + weights.P[:length].mean(axis=0)
-        elif form.positions == "sine":
-            from attomaton.transformer.model import position_codes
+        def read(ids: "Array") -> "Array":
+            x = weights.U[ids]
+            if form.family == "attomaton":
+                x = x * x.dtype.type(np.sqrt(form.width))
+            if form.positions == "learned":
+                x = x + weights.P[:length].mean(axis=0)
+            elif form.positions == "sine":
+                from attomaton.transformer.model import position_codes
 
-            x = x + position_codes(length, form.width).mean(axis=0).astype(x.dtype)
-        return x if form.post else _norm(form, x, block.scale_1, block.shift_1)
+                x = x + position_codes(length, form.width).mean(axis=0).astype(x.dtype)
+            return x if form.post else _norm(form, x, block.scale_1, block.shift_1)
 
-    q, _ = queries_and_keys(form, block, read(last)[None], None)
-    _, k = queries_and_keys(form, block, read(tokens)[None], None)
-    if form.rotary is not None:  # turned in front of a key at the beginning
-        cos, sin = _turns(form.rotary, offset + 1, q.dtype)
-        q = _turned(q, *(np.broadcast_to(y[-1], (len(last), y.shape[1])) for y in (cos, sin)))
-    k = jnp.repeat(k, form.heads // form.key_heads, axis=2)
-    scores = jnp.einsum("bqhe,bkhe->hqk", q, k) / q.dtype.type(form.divisor[0])
-    return jax.device_get(scores)
+        q, _ = queries_and_keys(form, block, read(last)[None], None)
+        _, k = queries_and_keys(form, block, read(tokens)[None], None)
+        if turn:  # the query, in front of a key at the beginning
+            q = _turned(q, *(jnp.broadcast_to(y, (len(last), len(y))) for y in turn))
+        k = jnp.repeat(k, form.heads // form.key_heads, axis=2)
+        return jnp.einsum("bqhe,bkhe->hqk", q, k) / q.dtype.type(form.divisor[0])
+
+    return program
 
 
 # Positions as turns
