@@ -1,5 +1,7 @@
 """In which contexts a model is asked: where the automaton retrieves the first token, where a third, or all at once."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,31 @@ def test_a_large_model_is_asked_in_the_contexts_of_its_heads_with_the_same_answe
     assert "asked in these contexts alone" in in_words(found)
     assert found.behaviour[0].agreement.value > 0.9
     assert found.behaviour[0].untrained is not None
+
+
+def test_a_large_model_on_text_is_compiled_for_what_it_is_asked_before_it_is_asked(
+    models, trained, corpus, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(jobs, "SMALL", 1)
+    rows = [json.loads(line) for line in corpus.read_text().splitlines()]
+    text = tmp_path / "corpus.txt"
+    text.write_text(" ".join(x for row in rows[:400] for x in (*row["tokens"], row["next"])))
+    early, used = set(), set()
+    compile_for, run = jobs.compile_for, Network.logits_at
+
+    def compiling(model, size, length, keep):
+        early.add((size, length, keep))
+        compile_for(model, size, length, keep)
+
+    def running(network, tokens, place, keep=nothing):
+        used.add((*tokens.shape, keep))
+        return run(network, tokens, place, keep)
+
+    monkeypatch.setattr(jobs, "compile_for", compiling)
+    monkeypatch.setattr(Network, "logits_at", running)
+    probe_model(models / "1", text, Reading(context=5), ASKED)
+    assert used == early
+    assert len(used) == 3
 
 
 def test_a_batch_of_a_large_model_fits_its_room(trained):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from attomaton.base import programs
 from attomaton.scan_snap.data import sequence_classes
 from attomaton.scan_snap.experiment import blocks, train
 from attomaton.scan_snap.experiment.train import train_sampled
@@ -79,3 +80,28 @@ def test_large_logits_keep_their_softmax():
         blocks._softmax(logits, found)
     e = np.exp(logits.astype(float) - logits.max(axis=-1, keepdims=True))
     np.testing.assert_allclose(found, e / e.sum(axis=-1, keepdims=True), rtol=1e-6, atol=1e-38)
+
+
+@pytest.mark.parametrize(
+    ("named", "products", "by_numpy"),
+    [("", 1e3, True), ("cuda", 1e3, False), ("", train.BRIEF * 2, False)],
+)
+def test_another_device_is_started_for_long_work_or_when_it_is_named(
+    named, products, by_numpy, monkeypatch
+):
+    class Compiled(Exception):
+        pass
+
+    def compiled(course):
+        raise Compiled
+
+    monkeypatch.setenv("JAX_PLATFORMS", named)
+    monkeypatch.setattr(programs, "on_processors", lambda: False)
+    monkeypatch.setattr(train, "on_processors", lambda: False)
+    monkeypatch.setattr(train, "_work", lambda course: products)
+    monkeypatch.setattr(train, "_compiled", compiled)
+    if by_numpy:
+        assert train_sampled(single_common(), eta_y=1.0, eta_z=1.0, steps=2).status == ("finished",)
+    else:
+        with pytest.raises(Compiled):
+            train_sampled(single_common(), eta_y=1.0, eta_z=1.0, steps=2)

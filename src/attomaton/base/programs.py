@@ -34,6 +34,14 @@ def on_processors() -> bool:
     return jax.default_backend() == "cpu"
 
 
+def processors_first() -> bool:
+    """Whether processors do what takes them seconds: to start another device takes as long.
+
+    They do unless one is asked for by name (`JAX_PLATFORMS=cuda`).
+    """
+    return not os.environ.get("JAX_PLATFORMS") or on_processors()
+
+
 def compiled_program(
     build: Callable[[Any], Callable],
     plan: Hashable,

@@ -17,14 +17,14 @@ from attomaton.errors import DataError, UsageError, counted, whole_number
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.mechanics.theory.many import answer_many
 from attomaton.numerics import named_rng, ragged_indices
-from attomaton.probe.asking import answers, model_ids, real_contexts
+from attomaton.probe.asking import answers, batch_size, model_ids, real_contexts
 from attomaton.probe.behaviour import Known, Odds, Questions, asked_of, behaviour, questions
 from attomaton.probe.first_layer import first_layer, right_in_sum
-from attomaton.probe.heads import even_head, heads_of, heads_of_attention
+from attomaton.probe.heads import even_head, heads_of, heads_of_attention, looked_at
 from attomaton.probe.records import Head, Probe
 from attomaton.trained.attention import read_attention
 from attomaton.trained.folder import TOKENS, Trained, read_trained
-from attomaton.trained.forward import Network
+from attomaton.trained.forward import Keep, Network, compile_for, nothing
 from attomaton.trained.fresh import untrained
 
 # Parameters below which three fresh copies are asked, not one, and orders in contexts of their own; larger models are
@@ -70,28 +70,33 @@ def probed(
     """The same, with what was asked and the model it was asked of."""
     trained = read_trained(model, asked.precision)
     many = 1 if trained.parameters >= SMALL else 3
-    # While the graph is solved, the model goes where JAX computes, and the first copy is drawn.
-    with ThreadPoolExecutor(2) as beside:
+    # While the graph is solved, the model goes where JAX computes, the first copy is drawn, and programs are compiled.
+    with ThreadPoolExecutor() as beside:
         sent, drawn = beside.submit(Network, trained), beside.submit(untrained, trained, 0)
+        early = beside.map(
+            lambda x: compile_for(trained, *x), _likely(model, trained, corpus, reading, asked)
+        )
         exam = prepared(Path(model), trained, corpus, reading, asked, progress)
         network = sent.result()
+        list(early)
 
         def copy(i: int, progress: Progress = quiet) -> tuple[list[Odds], np.ndarray]:
             fresh = untrained(trained, i) if i else drawn.result()
             return asked_copy(Network(fresh), exam, progress)
 
+        chance = beside.submit(_chance, exam)
         # Where processors compute, one after the other: a large model is in memory twice, not more.
         apart = jax.default_backend() != "cpu"
         begun = beside.map(copy, range(many)) if apart else iter(())
         heads, odds = examined(network, exam, progress=progress)
         copies = list(begun) if apart else [copy(i, progress) for i in range(many)]
+        even = chance.result()
     told = [
         behaviour(x, exam.windows, own, [x[i] for x, _ in copies], asked.seed)
         for i, (x, own) in enumerate(zip(exam.questions, odds, strict=True))
     ]
     ids, real = exam.ids, exam.questions[0].strict.orders
     first = first_layer(network, real, ids, exam.length, [right for _, right in copies])
-    even = even_head(np.array(exam.contexts), exam.retrieved) if exam.contexts else None
     unknown = int((ids < 0).sum())
     found = Probe(
         str(model), str(corpus), trained.form, trained.parameters, trained.files, exam.length,
@@ -100,6 +105,22 @@ def probed(
         _notes(exam.usable, unknown),
     )  # fmt: skip
     return found, exam, network
+
+
+def _chance(exam: "Exam") -> Head | None:
+    """What attention spread evenly scores where the heads are looked at."""
+    return even_head(np.array(exam.contexts), exam.retrieved) if exam.contexts else None
+
+
+def _likely(
+    model: Path | str, trained: Trained, corpus: Path | str, reading: Reading, asked: Asked
+) -> list[tuple[int, int, Keep]]:
+    """The programs a large model will most likely be gone through by: all contexts of a text have one length."""
+    length = as_read(Path(model), trained, corpus, reading).context
+    if trained.parameters < SMALL or length is None:
+        return []
+    size, few = min(asked.contexts, batch_size(trained.form, length)), batch_size(trained.form, 3)
+    return [(size, length, looked_at), (size, length, nothing), (few, 3, nothing)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from attomaton.base.programs import on_processors
+from attomaton.base.programs import processors_first
 from attomaton.base.progress import Progress, quiet
 from attomaton.claims.published import Figure, Setting, Settings
 from attomaton.claims.registry import Claim, figures
@@ -196,7 +196,7 @@ def _result(figure: Figure, config: _Asked, **options: Any) -> Result:
 @contextmanager
 def _several(figure: Figure) -> Iterator[dict[str, Any]]:
     """The option of a figure whose parts are made by several processes, where processors do the work."""
-    if not figure.divided or not on_processors():
+    if not figure.divided or not processors_first():
         yield {}
         return
     with open_engine(None, large=True) as engine:

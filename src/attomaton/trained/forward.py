@@ -9,8 +9,8 @@ of the normed $\hat x$, then $W_2^\top \phi(W_1^\top \hat x)$. Layers have one s
 that a deep model compiles as fast as a shallow one; what is kept of each layer's attention is a function's choice.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,8 +47,7 @@ class Network:
 
     def __init__(self, model: Trained):
         self.form, self.words, self.files = model.form, model.words, model.files
-        self.exact = model.weights.U.dtype == np.float64
-        with self._precision():
+        with _as_exact_as(model.weights):
             self.weights: Weights = jax.device_put(model.weights)
 
     def run(
@@ -84,18 +83,30 @@ class Network:
         given = (last.astype(np.int32), tokens.astype(np.int32), *turn)
         return self._run(_build_pairs, (self.form, length), given)
 
-    def _precision(self) -> AbstractContextManager:
-        return float64() if self.exact else nullcontext()
-
     def _call(self, tokens: np.ndarray, place: tuple[np.ndarray, ...], keep: Keep) -> Any:
         check_tokens(self.form, tokens)
         return self._run(_build, (self.form, keep), (np.asarray(tokens, np.int32), *place))
 
     def _run(self, build: Callable[[Any], Callable], plan: Any, given: tuple) -> Any:
         """What a program of this plan makes of the weights and of what is given."""
-        with self._precision(), jax.default_matmul_precision("highest"):
+        with _as_exact_as(self.weights):
             program = compiled_program(build, plan, (self.weights, *given))
             return jax.tree.map(np.asarray, program(self.weights, *given))
+
+
+@contextmanager
+def _as_exact_as(weights: Weights) -> Iterator[None]:
+    """Numbers are as long as the weights, and products of them are not rounded further."""
+    exact = float64() if weights.U.dtype == np.float64 else nullcontext()
+    with exact, jax.default_matmul_precision("highest"):
+        yield
+
+
+def compile_for(model: Trained, size: int, length: int, keep: Keep) -> None:
+    """Compile, before it is needed, what answers `size` contexts of `length` tokens."""
+    given = (model.weights, np.zeros((size, length), np.int32), np.zeros(size, np.int32))
+    with _as_exact_as(model.weights):
+        compiled_program(_build, (model.form, keep), given)
 
 
 def _build(plan: tuple[Form, Keep]) -> Callable:

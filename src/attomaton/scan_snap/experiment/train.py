@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 
 from attomaton.base.lazily import jax, jnp
 from attomaton.base.optimisers import Adam, Momentum, Optimiser, Plain
-from attomaton.base.programs import compiled_program, on_processors
+from attomaton.base.programs import compiled_program, on_processors, processors_first
 from attomaton.base.progress import Progress, quiet
 from attomaton.errors import UsageError, one_of, visible
 from attomaton.numerics import float64
@@ -361,7 +361,8 @@ def _by_class(course: _Course) -> bool:
     """
     turns = len(course.starts) * int(course.marks[-1])
     few = turns <= TURNS * min(len(course.cells[0]), AT_ONCE["cpu"])
-    return few and not course.plan.residual and on_processors()
+    soon = _work(course) <= BRIEF and processors_first()
+    return few and not course.plan.residual and (soon or on_processors())
 
 
 def _in_numpy(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
