@@ -82,6 +82,16 @@ def test_panels_that_were_finished_are_kept_and_end_in_the_same_figure(fig11):
         assert again[name] == whole[name]
 
 
+def test_streams_trained_apart_and_in_any_order_make_the_same_figure():
+    def backwards(work, tasks):
+        for i in reversed(range(len(tasks))):
+            yield i, work(tasks[i])
+
+    whole, apart = figures.fig12(seeds=3), figures.fig12(seeds=3, run=backwards)
+    assert apart["rows"] == whole["rows"]
+    assert apart["measured"] == whole["measured"]
+
+
 def test_a_damaged_panel_is_refused(fig11):
     memory = Memory(most=9)
     memory.kept = fig11[1] | {"queries-1": {**fig11[1]["queries-1"], "z": np.zeros((1, 2, 3, 4))}}

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from math import comb
@@ -35,6 +35,7 @@ DENSER_FROM = 2.0  # from this η_Y/η_Z on, a larger ratio means denser attenti
 # Calls a function of this module for each of some plain tasks, anywhere, in any order: the number and result of each.
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[tuple[int, Any]]]
 Pairs = Iterable[Float[np.ndarray, " seeds"]]
+STREAMS = 2  # of a panel that one process trains at a time
 STILL = 1e-4  # a control's learning rate for Z, in units of the published one: attention stays where it was
 
 
@@ -318,32 +319,62 @@ def _panels(
         saved = None if checkpoint is None else checkpoint.load(name)
         if saved is not None:
             tell(name, _unpacked(saved, syn_medium(panel.queries)))
-    missing = [name for name in asked if name not in found]
-    for i, trained in run(train_panel, [asked[name] for name in missing]):
+    # In this process all streams of a panel are one program; processes take some of them each.
+    some = seeds if run is in_threads else STREAMS
+    parts = [
+        (name, replace(panel, first=first, seeds=min(some, seeds - first)))
+        for name, panel in asked.items()
+        if name not in found
+        for first in range(0, seeds, some)
+    ]
+    made: dict[str, dict[int, Dynamics]] = {name: {} for name, _ in parts}
+    for i, part in run(train_panel, [panel for _, panel in parts]):
+        name, panel = parts[i]
+        made[name][panel.first] = part
+        if len(made[name]) < len(range(0, seeds, some)):
+            continue
+        trained = _side_by_side(
+            [x for _, x in sorted(made[name].items())], len(still) * len(ratios)
+        )
         if checkpoint is not None and all(status == "finished" for status in trained.status):
-            checkpoint.save(missing[i], _packed(trained))
-        tell(missing[i], trained)
+            checkpoint.save(name, _packed(trained))
+        tell(name, trained)
     return {q: found[f"queries-{q}"] for q in queries}, found["control-queries-1"]
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """What is trained for one panel: every η_Z with every ratio, on all streams."""
+    """What is trained for one panel: every η_Z with every ratio, on `seeds` streams from the first one."""
 
     queries: int
     eta_z: tuple[float, ...]
     ratios: tuple[float, ...]
     seeds: int
+    first: int = 0
 
 
 def train_panel(panel: _Panel) -> Dynamics:
-    """All learning rates of a panel on all streams, from a uniform start."""
+    """All learning rates of a panel on its streams, from a uniform start."""
     rate = np.repeat(np.asarray(panel.eta_z, float), len(panel.ratios))
     ratio = np.tile(np.asarray(panel.ratios, float), len(panel.eta_z))
     return train_sampled(
         syn_medium(panel.queries), eta_y=rate * ratio, eta_z=rate, steps=STEPS, optimizer="momentum",
-        momentum=MOMENTUM, start="uniform", seeds=panel.seeds, every=STEPS,
+        momentum=MOMENTUM, start="uniform", seeds=panel.seeds, first=panel.first, every=STEPS,
     )  # fmt: skip
+
+
+def _side_by_side(parts: Sequence[Dynamics], cells: int) -> Dynamics:
+    """What the figures read off a panel, whose cells were trained on some of the streams in each part."""
+
+    def joined(name: str) -> np.ndarray:
+        each = [np.asarray(getattr(x, name)) for x in parts]
+        whole = np.concatenate([x.reshape(cells, -1, *x.shape[1:]) for x in each], axis=1)
+        return whole.reshape(-1, *whole.shape[2:])
+
+    seconds = {k: sum(x.seconds[k] for x in parts) for k in parts[0].seconds}
+    runs = {name: joined(name) for name in ("eta_y", "eta_z", "z")}
+    status = tuple(joined("status").tolist())
+    return replace(parts[0], **runs, records={}, status=status, seconds=seconds)
 
 
 def _table(run: Dynamics, rates: int, seeds: int) -> Float[np.ndarray, "rates ratios seeds"]:

@@ -68,10 +68,12 @@ def probed(
     model: Path | str, corpus: Path | str, reading: Reading, asked: Asked, progress: Progress
 ) -> tuple[Probe, "Exam", Network]:
     """The same, with what was asked and the model it was asked of."""
-    trained = read_trained(model, asked.precision)
-    many = 1 if trained.parameters >= SMALL else 3
-    # While the graph is solved, the model goes where JAX computes, the first copy is drawn, and programs are compiled.
+    # While the model is read and the graph is solved, JAX is started, the model goes where it computes, the first copy
+    # is drawn, and programs are compiled.
     with ThreadPoolExecutor() as beside:
+        beside.submit(jax.default_backend)
+        trained = read_trained(model, asked.precision)
+        many = 1 if trained.parameters >= SMALL else 3
         sent, drawn = beside.submit(Network, trained), beside.submit(untrained, trained, 0)
         early = beside.map(
             lambda x: compile_for(trained, *x), _likely(model, trained, corpus, reading, asked)

@@ -73,6 +73,7 @@ def train_sampled(
     momentum: float = 0.9,
     start: str = "zero",
     seeds: int = 1,
+    first: int = 0,
     every: int | None = None,
     normalise: str = "l2",
     residual: bool = False,
@@ -83,9 +84,9 @@ def train_sampled(
 ) -> Dynamics:
     r"""Train every pair of learning rates (a *cell*) on `seeds` streams of contexts.
 
-    `eta_y` and `eta_z` broadcast to cells; run `cell · seeds + i` is cell `cell` on stream `i`. Stream i, its
-    contexts and its start, is named by (`seed`, i) alone. A context is T − 1 tokens drawn i.i.d. from $P(\cdot|n)$, its
-    class drawn uniformly. `start="uniform"` draws Y and Z from ±1/√M. Records are taken at steps 0, `every`,
+    `eta_y` and `eta_z` broadcast to cells; run `cell · seeds + i` is cell `cell` on stream `first + i`. Stream i, its
+    contexts and its start, is named by (`seed`, i) alone. A context is T − 1 tokens drawn i.i.d. from $P(\cdot|n)$,
+    its class drawn uniformly. `start="uniform"` draws Y and Z from ±1/√M. Records are taken at steps 0, `every`,
     2·`every`, …, `steps` (about 100 of them unless told).
 
     Recorded besides z are `loss`, the *expected* loss of the long-sequence layer, not that of the batch;
@@ -109,7 +110,7 @@ def train_sampled(
     ):  # fmt: skip
         one_of(name, value, choices)
     _at_least({"T": (T, 2), "batch": (batch, 1), "steps": (steps, 1), "seeds": (seeds, 1)})
-    _at_least({"every": (1 if every is None else every, 1), "seed": (seed, 0)})
+    _at_least({"every": (1 if every is None else every, 1), "seed": (seed, 0), "first": (first, 0)})
     if seed >= 2**32:
         raise UsageError(f"seed={seed}: a number below 2^32 is needed.")
     if not 0 <= momentum < 1:
@@ -120,8 +121,9 @@ def train_sampled(
     plan = _Plan(optimizer, momentum, T, batch, normalise, residual)
     dtype = np.float64 if precision == "float64" else np.float32
     begin = perf_counter()
-    starts = [_start(classes, start, residual, seed, i) for i in range(seeds)]
-    course = _Course(plan, classes, prior, starts, cells, marks, seed, dtype)
+    streams = np.arange(first, first + seeds)
+    starts = [_start(classes, start, residual, seed, i) for i in streams.tolist()]
+    course = _Course(plan, classes, prior, starts, streams, cells, marks, seed, dtype)
     kept, failed, seconds = _run(course, progress)
     dynamics = _dynamics(classes, cells, seeds, marks, prior, kept, failed)
     whole = perf_counter() - begin
@@ -222,6 +224,7 @@ class _Course(NamedTuple):
     classes: SequenceClasses
     bias: np.ndarray
     starts: list[tuple[np.ndarray, np.ndarray]]
+    streams: Int[np.ndarray, " seeds"]
     cells: tuple[np.ndarray, np.ndarray]
     marks: np.ndarray
     seed: int
@@ -376,7 +379,7 @@ def _in_numpy(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
             train_stream(
                 blocks, course.starts[i], eta_y[c], eta_z[c], course.marks, optimizer=plan.optimizer,
                 momentum=plan.momentum, T=plan.T, batch=plan.batch, normalise=plan.normalise,
-                seed=course.seed, index=i,
+                seed=course.seed, index=int(course.streams[i]),
             )
             for i in s.tolist()
         ]  # fmt: skip
@@ -401,7 +404,8 @@ def _compiled(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
 
     def arguments(c: np.ndarray, s: np.ndarray) -> tuple:
         rates = eta_y[c].astype(dtype), eta_z[c].astype(dtype)
-        return fixed, *rates, marks, seed, s.astype(np.int32), Params._make((Y[s], Z[s]))
+        streams = course.streams[s].astype(np.int32)
+        return fixed, *rates, marks, seed, streams, Params._make((Y[s], Z[s]))
 
     brief = _work(course) <= BRIEF
     program = compiled_program(_build, course.plan, arguments(*groups[0]), brief=brief)
