@@ -29,7 +29,7 @@ def drawn(dtype, runs=()):
 def in_chunks(monkeypatch, longest, size):
     """Chunks of at most so many tokens, of numbers of so many bytes; a program kept from before would know others."""
     filled = VOCAB - VOCAB % -model.VOCAB_MULTIPLE
-    monkeypatch.setattr(model, "CHUNK_BYTES", longest * size * filled)
+    monkeypatch.setattr(model, "CHUNK_BYTES", {"cpu": longest * size * filled})
     jax.clear_caches()
     _compiled.cache_clear()
 
@@ -52,7 +52,7 @@ def test_chunks_are_as_long_as_their_bytes_allow(monkeypatch):
     for longest, chunks in ((1, 29), (4, 8), (7, 5), (28, 2), (29, 1), (99, 1)):
         in_chunks(monkeypatch, longest, 8)
         assert chunk_count(TOKENS, VOCAB, 8) == chunks
-    monkeypatch.setattr(model, "CHUNK_BYTES", 1)  # not even one token fits
+    monkeypatch.setattr(model, "CHUNK_BYTES", {"cpu": 1})  # not even one token fits
     assert chunk_count(TOKENS, VOCAB, 8) == TOKENS
 
 
@@ -129,7 +129,7 @@ def test_training_never_holds_the_logits_of_all_tokens(monkeypatch, seeds):
 
 def test_a_training_in_chunks_has_the_textbook_curve(monkeypatch, reference, text, small):
     # 24 tokens a step in chunks of 7 at most; the vocabulary of 17 is filled up to 128.
-    monkeypatch.setattr(model, "CHUNK_BYTES", 7 * 8 * 128)
+    monkeypatch.setattr(model, "CHUNK_BYTES", {"cpu": 7 * 8 * 128})
     _compiled.cache_clear()
     run = train.train(text, small, lr=[2.0, 1.0], steps=40, every=20, precision="float64")
     _compiled.cache_clear()

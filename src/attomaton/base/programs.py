@@ -14,8 +14,14 @@ from attomaton.base.lazily import jax
 
 # Trying out matrix kernels takes longer than a whole run of the small programs compiled here.
 OPTIONS: dict[str, dict[str, str | bool]] = {"gpu": {"xla_gpu_autotune_level": "0"}}
-# Where they are tried out, the vendor's kernels alone: faster on the shapes here, and four times faster to try.
-TUNED: dict[str, dict[str, str | bool]] = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
+# Where they are tried out, the vendor's kernels alone: faster on the shapes here, and four times faster to try. Kernels
+# that do not wait for each other run side by side: many are too small for a whole device.
+TUNED: dict[str, dict[str, str | bool]] = {
+    "gpu": {
+        "xla_gpu_enable_triton_gemm": False,
+        "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+    }
+}
 # Compiled in half the time, run in a tenth more: for programs that run for no longer than they take to compile.
 BRIEF: dict[str, dict[str, str | bool]] = OPTIONS | {
     "cpu": {"xla_backend_optimization_level": "1", "xla_cpu_use_fusion_emitters": False}
