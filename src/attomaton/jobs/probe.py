@@ -21,6 +21,7 @@ from attomaton.probe.asking import answers, batch_size, model_ids, real_contexts
 from attomaton.probe.behaviour import Known, Odds, Questions, asked_of, behaviour, questions
 from attomaton.probe.first_layer import first_layer, right_in_sum
 from attomaton.probe.heads import even_head, heads_of, heads_of_attention, looked_at
+from attomaton.probe.orders import shuffled_graph
 from attomaton.probe.records import Head, Probe
 from attomaton.trained.attention import read_attention
 from attomaton.trained.folder import TOKENS, Trained, read_trained
@@ -71,7 +72,7 @@ def probed(
     # While the model is read and the graph is solved, JAX is started, the model goes where it computes, the first copy
     # is drawn, and programs are compiled.
     with ThreadPoolExecutor() as beside:
-        beside.submit(jax.default_backend)
+        beside.submit(_start_jax)
         trained = read_trained(model, asked.precision)
         many = 1 if trained.parameters >= SMALL else 3
         sent, drawn = beside.submit(Network, trained), beside.submit(untrained, trained, 0)
@@ -107,6 +108,11 @@ def probed(
         _notes(exam.usable, unknown),
     )  # fmt: skip
     return found, exam, network
+
+
+def _start_jax() -> None:
+    """Import it, and start the device it computes on."""
+    jax.default_backend()
 
 
 def _chance(exam: "Exam") -> Head | None:
@@ -155,12 +161,16 @@ def prepared(
     usable = usable_windows(windows, ids, trained.form.longest)
     rows = frequent_rows(windows, usable, asked.last_tokens)
     progress(0, 1, "exact graph of the corpus")
-    limit = solve_limit(windows.samples(rows))
+    rng = named_rng("probe", asked.seed)
+    with ThreadPoolExecutor(1) as beside:
+        mixed = beside.submit(shuffled_graph, windows, rows, rng)
+        limit = solve_limit(windows.samples(rows))
+        false = mixed.result()
     length = int(windows.length[usable].max())
     seen, retrieved = head_contexts(windows, limit, usable, length, asked)
     one_pass = trained.parameters >= SMALL and len(seen) > 0
     pool = seen if one_pass else None
-    put = questions(windows, limit, rows, usable, ids, asked.pairs, asked.seed, pool)
+    put = questions(windows, limit, false, usable, ids, asked.pairs, rng, pool)
     contexts = real_contexts(windows, seen, ids)
     return Exam(windows, ids, usable, limit, put, seen, contexts, retrieved, length, one_pass)
 

@@ -11,7 +11,6 @@ from attomaton.corpus.windows import Windows
 from attomaton.errors import AssumptionError
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import named_rng
 from attomaton.probe.asking import difference, log_odds, minimal_contexts, real_contexts
 from attomaton.probe.orders import (
     Orders,
@@ -22,7 +21,6 @@ from attomaton.probe.orders import (
     held,
     other_orders,
     permuted,
-    shuffled_graph,
     strict,
     tied,
 )
@@ -65,16 +63,18 @@ class Questions:
 def questions(
     windows: Windows,
     limit: Limit,
-    rows: Int[np.ndarray, " rows"],
+    false: PriorityGraph,
     usable: Bool[np.ndarray, " windows"],
     ids: Int[np.ndarray, " vocab"],
     most: int,
-    seed: int,
+    rng: np.random.Generator,
     only: Int[np.ndarray, " some"] | None = None,
 ) -> tuple[Questions, ...]:
-    """Draw them, all from tokens the model knows and contexts it can read, by kind; `only` in some windows if given."""
-    rng = named_rng("probe", seed)
-    graph, false = limit.graph, shuffled_graph(windows, rows, rng)
+    """Draw them, all from tokens the model knows and contexts it can read, by kind; `only` in some windows if given.
+
+    `false` is the graph of shuffled labels.
+    """
+    graph = limit.graph
     if only is not None:
         usable = usable & np.isin(np.arange(len(windows)), only)
 

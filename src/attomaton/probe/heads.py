@@ -63,10 +63,14 @@ def looked_at(attention: Any, scores: Any, tokens: Any) -> Seen:
 def _masses(attention: Any, wanted: Any) -> Any:
     """The mean mass on each kind of wanted keys, over the places that have one; NaN in contexts without.
 
-    One product for all kinds, (batch, heads, kinds): attention is gone through once.
+    By batch, head and kind. On processors it is one product, which goes through attention once; elsewhere a product
+    with so few rows and columns would leave most of the device idle.
     """
     many = wanted.any(axis=-1).sum(axis=-1)[:, None]
-    mass = jnp.einsum("bhts,bkts->bhk", attention, wanted.astype(attention.dtype))
+    if jax.default_backend() == "cpu":
+        mass = jnp.einsum("bhts,bkts->bhk", attention, wanted.astype(attention.dtype))
+    else:
+        mass = jnp.where(wanted[:, None], attention[:, :, None], 0).sum(axis=(-2, -1))
     return jnp.where(many > 0, mass / jnp.maximum(many, 1), jnp.nan)
 
 
