@@ -104,9 +104,23 @@ def to_dot(view: GraphView) -> str:
         f"  graph [newrank=true, ranksep=0.8, labelloc=t, label={title}];",
         "  node [shape=box, style=rounded];",
     ]
-    lines += _dot_clusters(view, names)
-    lines += _dot_levels(view)
-    lines += [_dot_edge(link) for link in view.links]
+    members = view.members
+    for component in view.components:
+        inside = members.get(component.id, [])
+        score = f"score {signed(inside[0].svm_score)}" if inside else ""
+        lines.append(f"  subgraph cluster_{component.id} {{")
+        lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
+        lines += [_dot_node(node, names[node.token]) for node in inside]
+        lines.append("  }")
+    # One invisible spine of level marks, and every node on the rank of its level's mark.
+    ranks: dict[int, list[str]] = {}
+    for node in view.nodes:
+        ranks.setdefault(node.level, []).append(f"n{node.id}")
+    levels = sorted(ranks)
+    lines += [f'  level_{v} [shape=plaintext, label="level {v}", fontsize=10];' for v in levels]
+    lines += [f"  level_{a} -> level_{b} [style=invis];" for a, b in pairwise(levels)]
+    lines += [f"  {{ rank=same; level_{v}; {'; '.join(ranks[v])}; }}" for v in levels]
+    lines += map(_dot_edge, view.links)
     return "\n".join([*lines, "}", ""])
 
 
@@ -136,39 +150,12 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _error(node: Node) -> str:
-    """The standard error of log π as one more attribute, where it is known."""
-    return "" if node.se is None else f', se="{node.se!r}"'
-
-
-def _dot_clusters(view: GraphView, names: dict[Label, str]) -> list[str]:
-    lines = []
-    members = view.members
-    for component in view.components:
-        inside = members.get(component.id, [])
-        lines.append(f"  subgraph cluster_{component.id} {{")
-        score = f"score {signed(inside[0].svm_score)}" if inside else ""
-        lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
-        lines += [
-            f"    n{node.id} [label={_quoted(names[node.token])}, level={node.level}, "
-            f'svm_score="{node.svm_score!r}", log_pi="{node.log_pi!r}"'
-            f"{_error(node)}];"
-            for node in inside
-        ]
-        lines.append("  }")
-    return lines
-
-
-def _dot_levels(view: GraphView) -> list[str]:
-    """One invisible spine of level marks, and every node on the rank of its level's mark."""
-    members: dict[int, list[str]] = {}
-    for node in view.nodes:
-        members.setdefault(node.level, []).append(f"n{node.id}")
-    levels = sorted(members)
-    lines = [f'  level_{v} [shape=plaintext, label="level {v}", fontsize=10];' for v in levels]
-    lines += [f"  level_{a} -> level_{b} [style=invis];" for a, b in pairwise(levels)]
-    lines += [f"  {{ rank=same; level_{v}; {'; '.join(members[v])}; }}" for v in levels]
-    return lines
+def _dot_node(node: Node, name: str) -> str:
+    error = "" if node.se is None else f', se="{node.se!r}"'  # of log π, where it is known
+    return (
+        f"    n{node.id} [label={_quoted(name)}, level={node.level}, "
+        f'svm_score="{node.svm_score!r}", log_pi="{node.log_pi!r}"{error}];'
+    )
 
 
 def _dot_edge(link: Link) -> str:

@@ -68,12 +68,10 @@ class Preview:
                 self.field.on("keydown.enter", self._find).on("blur", self._find).on(
                     "clear", self._clear
                 )
-                ui.switch(
-                    "only set aside",
-                    value=self.aside,
-                    on_change=lambda e: self._switch("aside", e.value),
-                )
-                ui.switch("ids", value=self.ids, on_change=lambda e: self._switch("ids", e.value))
+                aside = ui.switch("only set aside", value=self.aside)
+                aside.on_value_change(lambda e: self._switch("aside", e.value))
+                ids = ui.switch("ids", value=self.ids)
+                ids.on_value_change(lambda e: self._switch("ids", e.value))
             self.wrong = place()
             self.table = ui.table(
                 columns=COLUMNS, rows=[], row_key="id", pagination={"rowsPerPage": 0}
@@ -126,11 +124,7 @@ class Preview:
         self.view.put(**{name: 1 if value else None})
         if name == "ids":
             self._show()
-        else:
-            await self._again()
-
-    async def _again(self) -> None:
-        """Other rows, from the first."""
+            return
         if not self.unknown:
             self.rows = self.looked.rows(self.last, self.aside)
         self._turn(0)

@@ -32,21 +32,16 @@ class ProbePage(Page):
         if view.item.kind == "probe":
             with view.checked():
                 found = await in_thread(read_probe, view.item.path)
-                panels = (
-                    ProbePanels(view, found)
-                    if isinstance(found, Probe)
-                    else SnapPanels(view, found)
-                )
-                panels.fill()
-            self._says()
+                if isinstance(found, Probe):
+                    ProbePanels(view, found).fill()
+                else:
+                    SnapPanels(view, found).fill()
+            folder = str(view.item.path.resolve())
+            view.says(
+                shlex.join(["attomaton", "runs", "show", folder]),
+                f"from attomaton.folders.probe import read_probe\n\nprint(read_probe({folder!r}))",
+            )
         self._list()
-
-    def _says(self) -> None:
-        folder = str(self.view.item.path.resolve())
-        self.view.says(
-            shlex.join(["attomaton", "runs", "show", folder]),
-            f"from attomaton.folders.probe import read_probe\n\nprint(read_probe({folder!r}))",
-        )
 
     def _list(self) -> None:
         items = [

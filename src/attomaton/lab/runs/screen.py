@@ -1,5 +1,6 @@
 """The screen of runs and items: a table that is sorted and searched, names, tags, deletion, curves of several runs."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -87,15 +88,15 @@ class RunsPage(Page):
         self.rows = await in_thread(rows, self.lab)
         known = {row.id for row in self.rows}
         self.chosen = [x for x in self.chosen if x in known]
-        self.table.rows = [{**asdict(r), "to": self._home(r.id)} for r in self.rows]
+        items = [self.lab.shelf.find(row.id) for row in self.rows]
+        self.table.rows = [
+            {**asdict(row), "to": self.view.link(item.home, item)}
+            for row, item in zip(self.rows, items, strict=True)
+        ]
         self.table.selected = [row for row in self.table.rows if row["id"] in self.chosen]
         self.table.update()
         self._searched()
         await self._show()
-
-    def _home(self, id: str) -> str:
-        item = self.lab.shelf.find(id)
-        return self.view.link(item.home, item)
 
     def _searched(self) -> None:
         self.view.put(find=self.find.value)
@@ -108,32 +109,28 @@ class RunsPage(Page):
 
     # What is chosen
 
-    def _items(self) -> list[Item]:
-        return [self.lab.shelf.find(id) for id in self.chosen]
-
     async def _show(self) -> None:
         self.told.clear()
-        items = self._items()
+        items = [self.lab.shelf.find(id) for id in self.chosen]
         self.hint.set_visibility(not items)
         with self.told:
             if items:
                 self._edit(items)
         with self.told, self.view.checked():
             if len(items) == 1 and items[0].kind != "data":
-                settings, figures = await in_thread(told_in_full, items[0])
-                self._in_full(items[0], settings, figures)
+                self._in_full(items[0], await in_thread(told_in_full, items[0]))
         await self._draw(items)
 
-    def _in_full(self, item: Item, settings: Any, figures: Any) -> None:
+    def _in_full(self, item: Item, told: tuple[Mapping[str, object], Mapping[str, object]]) -> None:
         with card(label=f"{item.title} in full"):
             with abreast():
                 heading(item.title)
                 chip("open", self.view.link(item.home, item))
             with ui.element("div").classes("grid2"):
-                for name, told in (("Settings", settings), ("Results", figures)):
+                for name, values in zip(("Settings", "Results"), told, strict=True):
                     with ui.element("div"):
                         note(name)
-                        numbers(("name", "value"), [[k, v] for k, v in told.items()])
+                        numbers(("name", "value"), [[k, v] for k, v in values.items()])
 
     # Curves
 

@@ -60,10 +60,8 @@ def tokens_of(classes: SequenceClasses, n: int) -> Tokens:
     own = np.flatnonzero(classes.P[n] > 0)
     own = own[np.lexsort((-classes.P[n, own], classes.common[own]))]
     kinds = ["common" if classes.common[l] else "distinct" for l in own]
-    names = [classes.names[l] for l in own]
-    marked = [
-        x if x.startswith(kind) else f"{x} ({kind})" for x, kind in zip(names, kinds, strict=True)
-    ]
+    named = zip((classes.names[l] for l in own), kinds, strict=True)
+    marked = [x if x.startswith(kind) else f"{x} ({kind})" for x, kind in named]
     return Tokens(own, marked, kinds)
 
 
@@ -129,11 +127,17 @@ def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Picture:
 def bars(c: np.ndarray, tokens: Tokens, high: float, now: int) -> Picture:
     """Attention to every token of a class at one time, beside what it was at first."""
     tick = {"symbol": "rect", "symbolSize": [2, 12], "animation": False}
+    # Distinct tokens in full colour, common ones hollow.
+    hollow = {"itemStyle": {"color": "$fill", "borderColor": "$orange", "borderWidth": 1.5}}
+    data = [
+        {"value": _short(x), **(hollow if kind == "common" else {})}
+        for x, kind in zip(c[now], tokens.kinds, strict=True)
+    ]
     return Picture(
         x=Axis("attention", low=0, high=_short(high), more={"axisLabel": {"showMaxLabel": False}}),
         y=_rows(tokens),
         series=[
-            _bars_at(c, tokens, now),
+            Series("bar", data, "now", "$blue", more={"id": "now", "animation": False}),
             Series("scatter", [_short(x) for x in c[0]], "at first", "$ink", more=tick),
         ],
         header=["token", "kind", "attention now", "at first"],
@@ -151,16 +155,6 @@ def _rows(tokens: Tokens) -> Axis:
     label = {"interval": 0, "fontSize": 11, "width": 88, "overflow": "truncate"}
     more = {"inverse": True, "axisTick": {"show": False}, "axisLabel": label}
     return Axis(names=tokens.names, more=more)
-
-
-def _bars_at(c: np.ndarray, tokens: Tokens, now: int) -> Series:
-    """The bars at one time: distinct tokens in full colour, common ones hollow."""
-    hollow = {"itemStyle": {"color": "$fill", "borderColor": "$orange", "borderWidth": 1.5}}
-    data = [
-        {"value": _short(x), **(hollow if kind == "common" else {})}
-        for x, kind in zip(c[now], tokens.kinds, strict=True)
-    ]
-    return Series("bar", data, "now", "$blue", more={"id": "now", "animation": False})
 
 
 # Curves
@@ -244,20 +238,19 @@ def _phases(sides: Mapping[str, Result], times: Predicted, span: tuple[float, fl
     # A label stands left of its line, unless the axis is there already.
     near = times.transition < low * (high / low) ** 0.1
     place = "insideStartBottom" if near else "insideEndTop"
-    lines = [_snap("predicted", times.transition, "$ink", "dashed", place)]
-    heights = {"limit": "insideMiddleBottom", "sampled": "insideEndBottom"}
-    for level, result in sides.items():
-        if level not in heights:
-            continue  # the reduced level's gain is the prediction
-        at = float(np.median([phases.transition for phases in result.phases]))
-        lines.append(_snap(level, at, COLOURS[level], DASHES[level], heights[level]))
-    shown = [line for line in lines if line.x is not None and low <= line.x <= high]
+    lines = [("predicted", times.transition, "$ink", "dashed", place)]
+    # Of the reduced level the gain is the prediction.
+    for level, height in (("limit", "insideMiddleBottom"), ("sampled", "insideEndBottom")):
+        if level in sides:
+            at = float(np.median([phases.transition for phases in sides[level].phases]))
+            lines.append((level, at, COLOURS[level], DASHES[level], height))
+    marks = [
+        Mark(f"{name} {moment(at)}", at, None, colour, dash, place, ink=colour, size=11)
+        for name, at, colour, dash, place in lines
+        if low <= at <= high
+    ]
     more = {"id": "phases", "silent": True, "tooltip": {"show": False}}
-    return Series("line", [], marks=shown, spans=areas, more=more)
-
-
-def _snap(name: str, at: float, colour: str, dash: str, place: str) -> Mark:
-    return Mark(f"{name} {moment(at)}", at, None, colour, dash, place, ink=colour, size=11)
+    return Series("line", [], marks=marks, spans=areas, more=more)
 
 
 def _short(x: float) -> float:

@@ -184,7 +184,7 @@ def read_asked(settings: Mapping[str, str]) -> Asked:
     levels = [level for level in ORDER if level in said] + [x for x in said if x and x not in ORDER]
     y, z = _rate(settings, "eta_y"), _rate(settings, "eta_z")
     rates = [(y, z)]
-    if beside(settings):
+    if "beside_eta_y" in settings or "beside_eta_z" in settings:
         rates.append((_rate(settings, "beside_eta_y", y), _rate(settings, "beside_eta_z", z)))
     found = {"until": UNTIL} | {
         k: v for k in KINDS if (v := _value(settings.get(k), KINDS[k])) is not None
@@ -192,11 +192,6 @@ def read_asked(settings: Mapping[str, str]) -> Asked:
     return Asked(
         settings.get("classes") or CLASSES, tuple(levels), tuple(rates), tuple(found.items())
     )
-
-
-def beside(settings: Mapping[str, str]) -> bool:
-    """Whether a second pair of rates stands beside the first."""
-    return "beside_eta_y" in settings or "beside_eta_z" in settings
 
 
 def _rate(settings: Mapping[str, str], name: str, otherwise: float = RATE) -> float:

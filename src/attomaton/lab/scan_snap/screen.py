@@ -73,10 +73,8 @@ class ScanSnapPage(Page):
 
     async def _ask(self) -> None:
         """Read the question of the address, with classes of what is open, and show the answer."""
-        self.asked, asked = (
-            runs.read_asked(self.view.settings),
-            self.view.settings.get("classes", ""),
-        )
+        self.asked = runs.read_asked(self.view.settings)
+        asked = self.view.settings.get("classes", "")
         self.status.clear()
         with self.status, self.view.checked():
             if asked in (DATA, RUN):
@@ -174,16 +172,13 @@ class ScanSnapPage(Page):
         with self.area:
             self.numbers = ui.element("div").classes("w-full")
             with card(classes="scrub", label="Time and class"):
-                self._scrubber()
+                with abreast():
+                    self.scrubber = Scrubber()
+                    self.of_class = dense(ui.select({}, label="class"), "choose")
+                    self.of_level = dense(ui.select([], label="attention on level"), "choose")
+                self.thinned = note()
             with ui.element("div").classes("grid2"):
                 self.columns = [panels.Column(count > 1) for _ in range(count)]
-
-    def _scrubber(self) -> None:
-        with abreast():
-            self.scrubber = Scrubber()
-            self.of_class = dense(ui.select({}, label="class"), "choose")
-            self.of_level = dense(ui.select([], label="attention on level"), "choose")
-        self.thinned = note()
         self.scrubber.on("settle", self._settle)
         self.of_class.on_value_change(lambda e: self._choose("class", self.n, e.value))
         self.of_level.on_value_change(lambda e: self._choose("shown", self.shown, e.value))

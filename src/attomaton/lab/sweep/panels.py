@@ -1,6 +1,6 @@
 """A sweep that is open: what it is, its map with the settings along its axes, one cell of it, the cells that failed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from nicegui import ui
@@ -66,10 +66,9 @@ class Panels:
         self.refresh()
 
     def _select(
-        self, name: str, options: Sequence[str] | Mapping[str, str], value: str, label: str
+        self, name: str, options: list[str] | dict[str, str], value: str, label: str
     ) -> None:
-        given = dict(options) if isinstance(options, Mapping) else list(options)
-        chosen = dense(ui.select(given, value=value, label=label), f"setting setting-{name}")
+        chosen = dense(ui.select(options, value=value, label=label), f"setting setting-{name}")
         chosen.on_value_change(lambda e: self._set(name, e.value))
 
     def _set(self, name: str, value: str) -> None:

@@ -126,24 +126,18 @@ def watchable(run: TrainingRun) -> Watchable | None:
 
 def limit_after(seen: Watchable, last: int) -> Limit:
     """The limit that a run was measured against, of one last token."""
-    run, word = seen.run, seen.vocabulary[last]
-    if is_folder(run.path / "model", "model"):
-        model = ModelFolder(run.path / "model")
-    else:
+    run, own = seen.run, seen.run.path / "model"
+    place = str(own) if is_folder(own, "model") else asked_for(run.config).data
+    if is_folder(place, "model"):
+        limit = ModelFolder(Path(place)).limit([seen.vocabulary[last]])
+    elif Path(place).is_file():
         asked = asked_for(run.config)
-        if not is_folder(asked.data, "model"):
-            if not Path(asked.data).is_file():
-                raise UsageError(
-                    f"{asked.data}, on which this run was trained, is no longer there: its graph cannot be drawn."
-                )
-            vectors = (asked.embeddings, asked.vocabulary, asked.dimension)
-            limit = limit_to_reach(asked.data, vectors, asked.settings.seed, asked.reading)[0]
-            return _same(seen, limit)
-        model = ModelFolder(Path(asked.data))
-    return _same(seen, model.limit([word]))
-
-
-def _same(seen: Watchable, limit: Limit) -> Limit:
+        vectors = (asked.embeddings, asked.vocabulary, asked.dimension)
+        limit = limit_to_reach(place, vectors, asked.settings.seed, asked.reading)[0]
+    else:
+        raise UsageError(
+            f"{place}, on which this run was trained, is no longer there: its graph cannot be drawn."
+        )
     if limit.graph.vocabulary.labels != seen.vocabulary.labels:
         raise UsageError(
             "the data have changed since this run: its snapshots are of other tokens. Train anew to watch it."

@@ -1,7 +1,7 @@
 """What a run of training is asked for in the page: fields, checked as the command line checks its options."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from nicegui import ui
 
@@ -12,6 +12,7 @@ from attomaton.lab.view import View
 from attomaton.mechanics.experiment import arguments
 from attomaton.mechanics.experiment.arguments import Settings
 
+Number = TypeVar("Number", int, float)
 CHOICES = {
     "optimizer": arguments.OPTIMIZERS,
     "init": arguments.INITS,
@@ -78,18 +79,18 @@ class Form:
             if name not in OPEN:
                 one_of(name, said[name], choices)
         steps, seeds = (_needed(name, said[name]) for name in ("steps", "seeds"))
-        batch_size = _whole("batch_size", said["batch_size"])
-        seed = _whole("seed", said["seed"]) or 0
-        lr = _number("lr", said["lr"])
+        batch_size = _number("batch_size", said["batch_size"], int)
+        seed = _number("seed", said["seed"], int) or 0
+        lr = _number("lr", said["lr"], float)
         arguments.check_options(
             optimizer=said["optimizer"], head=said["head"], loss=said["loss"], steps=steps,
             seeds=seeds, seed=seed, batch_size=batch_size, schedule=said["schedule"],
         )  # fmt: skip
         own: dict[str, Any] = {
-            name: _number(name, said[name]) for name in ("eps", "beta1", "beta2")
+            name: _number(name, said[name], float) for name in ("eps", "beta1", "beta2")
         }
         arguments.own_options(said["optimizer"], **own)
-        rank = _whole("factorised", said["factorised"])
+        rank = _number("factorised", said["factorised"], int)
         arguments.factor_scale(said["optimizer"], rank, None, said["init"])
         rate = arguments.learning_rate(said["optimizer"], lr)
         arguments.step_sizes(1.0 if rate is None else rate, 1)
@@ -134,25 +135,19 @@ class Form:
         )
 
 
-def _whole(name: str, text: str) -> int | None:
-    try:
-        return int(text.replace(",", "").replace("_", "")) if text else None
-    except ValueError as error:
-        raise UsageError(f"{name}={text}: a whole number is needed.") from error
-
-
 def _needed(name: str, text: str) -> int:
-    found = _whole(name, text)
+    found = _number(name, text, int)
     if found is None:
         raise UsageError(f"{name}: a whole number is needed.")
     return found
 
 
-def _number(name: str, text: str) -> float | None:
+def _number(name: str, text: str, kind: Callable[[str], Number]) -> Number | None:
+    whole = kind is int
     try:
-        return float(text) if text else None
+        return kind(text.replace(",", "").replace("_", "") if whole else text) if text else None
     except ValueError as error:
-        raise UsageError(f"{name}={text}: a number is needed.") from error
+        raise UsageError(f"{name}={text}: a {'whole ' * whole}number is needed.") from error
 
 
 CSS = """

@@ -70,17 +70,13 @@ class Watch:
                 note(f"{seen.kept.said}; seed 0. Space plays, arrow keys step.")
             inside = place()
 
-        async def choose(last: str) -> None:
-            with inside:
+        async def chosen(last: str | None) -> None:
+            if last is not None:
+                self.view.put(watch=last)
                 await self._play(seen, int(last), inside)
 
-        picker.on_value_change(lambda e: self._chosen(e.value, choose))
-        await choose(last)
-
-    async def _chosen(self, last: str | None, choose: object) -> None:
-        if last is not None:
-            self.view.put(watch=last)
-            await choose(last)  # type: ignore[operator]
+        picker.on_value_change(lambda e: chosen(e.value))
+        await self._play(seen, int(last), inside)
 
     async def _play(self, seen: Watchable, last: int, inside: ui.element) -> None:
         inside.clear()

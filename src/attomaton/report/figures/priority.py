@@ -2,8 +2,8 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import pairwise
+from functools import cache, cached_property
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ _LINE, _PAD, _BAR = 0.2, 0.12, 0.5  # text line, padding and longest share bar i
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.95, 0.25, 0.55, 0.6  # margins: level names, title, legend
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Box:
     """One component on its way to the page: what it says and how large it is."""
 
@@ -45,9 +45,21 @@ class _Box:
     score: float
     weight: float
     lines: list[tuple[str, float]]  # token as shown, its share of the component
-    more: int = 0  # tokens left out
-    width: float = 0.0
-    height: float = 0.0
+    more: int  # tokens left out
+
+    @cached_property
+    def width(self) -> float:
+        """Room for its widest line."""
+        score = text_width(f"score {signed(self.score)}", 7)
+        name = max(text_width(text, 9.5) for text, _ in self.lines)
+        if len(self.lines) == 1:
+            return max(name, score) + 2 * _PAD
+        return max(name + _BAR + 0.55, score + text_width("tied, ", 7)) + 2 * _PAD
+
+    @property
+    def height(self) -> float:
+        """Room for all its lines, of which the score is one."""
+        return (len(self.lines) + 1 + (self.more > 0)) * _LINE + _PAD
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,10 @@ def priority_figure(view: GraphView) -> Figure:
     title = f"after {mention(view.last)}: who outranks whom"
     boxes, total = _boxes(view)
     if not boxes:
-        return _empty_figure(title, "no sample ends in this token: nothing is learned about it")
+        figure, axes = _canvas(title, 6.4, 1.2)
+        said = "no sample ends in this token: nothing is learned about it"
+        put_text(axes, 0.2, 0.45, said, 9.5, ha="left", color=GREY)
+        return figure
     relations = _relations(view, {box.id for box in boxes})
     arrows = _reduced(relations)
     shown = f"shown {len(boxes)} of {total:,} components" if len(boxes) < total else ""
@@ -116,13 +131,9 @@ def _boxes(view: GraphView) -> tuple[list[_Box], int]:
         order = np.argsort(-share, kind="stable")
         lines = [(cut(names[inside[i].token], 18), float(share[i] / share.sum())) for i in order]
         keep = TOKEN_CAP if len(lines) > TOKEN_CAP + 1 else len(lines)
-        first = inside[0]
-        box = _Box(c, first.level, first.svm_score, weight[c], lines[:keep])
-        box.more = len(lines) - keep
-        boxes.append(box)
+        about = inside[0].level, inside[0].svm_score, weight[c]
+        boxes.append(_Box(c, *about, lines[:keep], len(lines) - keep))
     chosen = sorted(_chosen(boxes), key=lambda box: (box.level, -box.score, box.id))
-    for box in chosen:
-        _measure(box)
     return chosen, len(boxes)
 
 
@@ -131,25 +142,9 @@ def _chosen(boxes: list[_Box]) -> list[_Box]:
     if len(boxes) <= COMPONENT_CAP:
         return boxes
     ranked = sorted(boxes, key=lambda b: (b.level, -b.weight, b.id))
-    seen: dict[int, int] = {}
-    first: list[_Box] = []
-    spare: list[_Box] = []
-    for box in ranked:
-        seen[box.level] = seen.get(box.level, 0) + 1
-        (first if seen[box.level] <= LEVEL_CAP else spare).append(box)
-    return (first + spare)[:COMPONENT_CAP]
-
-
-def _measure(box: _Box) -> None:
-    score = text_width(f"score {signed(box.score)}", 7)
-    name = max(text_width(text, 9.5) for text, _ in box.lines)
-    if len(box.lines) == 1:
-        box.width, box.height = max(name, score) + 2 * _PAD, 2 * _LINE + _PAD
-        return
-    tied = text_width("tied, ", 7)
-    rows = len(box.lines) + 1 + (box.more > 0)
-    box.width = max(name + _BAR + 0.55, score + tied) + 2 * _PAD
-    box.height = rows * _LINE + _PAD
+    levels = [list(same) for _, same in groupby(ranked, key=lambda b: b.level)]
+    parts = [same[:LEVEL_CAP] for same in levels] + [same[LEVEL_CAP:] for same in levels]
+    return list(chain.from_iterable(parts))[:COMPONENT_CAP]
 
 
 def _relations(view: GraphView, shown: set[int]) -> list[_Arrow]:
@@ -201,12 +196,6 @@ def _canvas(title: str, width: Real, height: Real) -> tuple[Figure, Any]:
     axes.set_axis_off()
     put_text(axes, 0.2, height - 0.3, title, 12, weight="bold", ha="left")
     return figure, axes
-
-
-def _empty_figure(title: str, message: str) -> Figure:
-    figure, axes = _canvas(title, 6.4, 1.2)
-    put_text(axes, 0.2, 0.45, message, 9.5, ha="left", color=GREY)
-    return figure
 
 
 def _draw_level(

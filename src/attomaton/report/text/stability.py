@@ -59,19 +59,15 @@ def mix_sections(m: Mixed) -> list[dict[str, Any]]:
         f"{counted(m.common_tokens, 'token')} in common, {_only(m.a)} only in A, {_only(m.b)} only in B.\n\n"
         "A strict order survives unless the other corpus adds a path back: then the two are tied."
     )
-    header = [
-        "",
-        "strict orders",
-        "survive",
-        "turn into ties",
-        "ties before",
-        "last tokens",
-        "with one that turns",
-    ]
+    columns = {
+        "strict orders": "strict", "survive": "survive", "turn into ties": "turn", "ties before": "tied",
+        "last tokens": "last_tokens", "with one that turns": "changed_last_tokens",
+    }  # fmt: skip
     rows = [
-        [name, x.strict, x.survive, x.turn, x.tied, x.last_tokens, x.changed_last_tokens]
+        [name, *(getattr(x, field) for field in columns.values())]
         for name, x in (("A", m.a.orders), ("B", m.b.orders))
     ]
+    header = ["", *columns]
     sections: list[dict[str, Any]] = [{"text": first, "table": {"header": header, "rows": rows}}]
     for name, other, corpus in (("A", "B", m.a), ("B", "A", m.b)):
         turned = corpus.orders.turned
