@@ -1,7 +1,6 @@
 """How a file is read, guessed, shown, corrected by choosing, and previewed: its first sequences in their order."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,15 +39,7 @@ CSS = """
 """
 
 
-@dataclass(frozen=True)
-class Sequence:
-    """One sequence of the preview."""
-
-    name: str
-    events: tuple[str, ...]
-    more: int
-
-
+Sequence = tuple[str, list[str], int]  # its name, its first events, and how many more there are
 Preview = tuple[list[str], list[Sequence]]
 
 
@@ -56,12 +47,12 @@ def preview_of(windows: Windows) -> Preview:
     """What reading a file in one way gives: how its sequences were ordered, what is set aside; the first of them."""
     starts = windows.starts if windows.starts is not None else np.zeros(0, np.int64)
     ends = np.append(starts[1:], len(windows.ids))
-    shown = []
+    shown: list[Sequence] = []
     for i in range(min(FIRST, len(starts))):
         ids = windows.ids[starts[i] : min(ends[i], starts[i] + SHOWN)]
         name = str(windows.names[i]) if windows.names is not None else f"{i + 1}"
-        events = tuple(visible(windows.vocabulary[int(x)]) for x in ids)
-        shown.append(Sequence(visible(name), events, int(ends[i] - starts[i]) - len(ids)))
+        events = [visible(windows.vocabulary[int(x)]) for x in ids]
+        shown.append((visible(name), events, int(ends[i] - starts[i]) - len(ids)))
     what = ("sequences", "events") if windows.names is not None else ("documents", "tokens")
     said = [
         f"{len(starts):,} {what[0]}, {len(windows.ids):,} {what[1]}, {len(windows.vocabulary):,} different."
@@ -237,12 +228,12 @@ def _sequences(said: list[str], sequences: list[Sequence]) -> None:
     for line in said:
         note(line)
     with ui.element("ol").classes("sequences").props('aria-label="First sequences, in order"'):
-        for one in sequences:
+        for name, events, more in sequences:
             with ui.element("li"):
-                ui.label(one.name).classes("name")
-                for i, event in enumerate(one.events):
+                ui.label(name).classes("name")
+                for i, event in enumerate(events):
                     if i:
                         ui.label("→").classes("then").props('aria-hidden="true"')
                     ui.label(event).classes("tok")
-                if one.more:
-                    note(f"… {one.more:,} more")
+                if more:
+                    note(f"… {more:,} more")

@@ -5,7 +5,6 @@ import shlex
 from nicegui import ui
 
 from attomaton.corpus.inspect import Inspection
-from attomaton.corpus.samples import SetAside
 from attomaton.errors import size_text
 from attomaton.lab.data.looked import Looked, look_at
 from attomaton.lab.data.of_model import build_model, set_aside
@@ -99,7 +98,14 @@ async def _show(view: View, looked: Looked) -> None:
                 with ui.element("li"):
                     ui.icon(ICONS[kind]).classes(kind).props(f'aria-label="{kind}"')
                     ui.label(text)
-        _set_aside(view, looked.windows.set_aside)
+        aside = looked.windows.set_aside
+        with set_aside(
+            aside,
+            f"{aside.rows:,} set aside: label absent from the context. The theorems speak of tokens that attention "
+            "can retrieve; these contexts are counted and left out.",
+        ):
+            if aside.rows:
+                ui.link("Show them in the preview", view.link(aside=1) + "#preview")
     preview = Preview(view, looked)
     await preview.build()
     with ui.element("div").classes("grid2"):
@@ -164,16 +170,6 @@ def inspect_code(item: Item) -> tuple[str, str]:
         "from attomaton.corpus.reading import Reading\n\n"
         f"print(inspect_windows(read_windows({path!r}, {item.reading!r})))"
     )
-
-
-def _set_aside(view: View, aside: SetAside) -> None:
-    with set_aside(
-        aside,
-        f"{aside.rows:,} set aside: label absent from the context. The theorems speak of tokens that attention "
-        "can retrieve; these contexts are counted and left out.",
-    ):
-        if aside.rows:
-            ui.link("Show them in the preview", view.link(aside=1) + "#preview")
 
 
 def lengths(looked: Looked) -> Picture:

@@ -41,20 +41,15 @@ class ProbePage(Page):
                 shlex.join(["attomaton", "runs", "show", folder]),
                 f"from attomaton.folders.probe import read_probe\n\nprint(read_probe({folder!r}))",
             )
-        self._list()
-
-    def _list(self) -> None:
-        items = [
-            i for i in self.lab.shelf.items() if i.kind == "probe" and i.id != self.view.item.id
-        ]
-        with card("Others" if self.view.item.kind == "probe" else "Probed models"):
+        items = [i for i in self.lab.shelf.items() if i.kind == "probe" and i.id != view.item.id]
+        with card("Others" if view.item.kind == "probe" else "Probed models"):
             if not items:
                 note("None yet. Make one with:")
                 for line in _COMMANDS:
                     ui.label(line).classes("mono")
             with abreast():
                 for item in items:
-                    chip(item.title, self.view.link(item=item))
+                    chip(item.title, view.link(item=item))
 
 
 _COMMANDS = (

@@ -119,7 +119,9 @@ class RunsPage(Page):
         with self.told, self.view.checked():
             if len(items) == 1 and items[0].kind != "data":
                 self._in_full(items[0], await in_thread(told_in_full, items[0]))
-        await self._draw(items)
+        self.runs = await in_thread(_training, items[:MOST])
+        self.curves_place.set_visibility(bool(self.runs))
+        self._redraw()
 
     def _in_full(self, item: Item, told: tuple[Mapping[str, object], Mapping[str, object]]) -> None:
         with card(label=f"{item.title} in full"):
@@ -150,11 +152,6 @@ class RunsPage(Page):
         self.curves_place.set_visibility(False)
         self.smooth.on("change", self._redraw)
 
-    async def _draw(self, items: list[Item]) -> None:
-        self.runs = await in_thread(_training, items[:MOST])
-        self.curves_place.set_visibility(bool(self.runs))
-        self._redraw()
-
     def _redraw(self) -> None:
         if not self.runs:
             return
@@ -168,7 +165,9 @@ class RunsPage(Page):
 
     def _edit(self, items: list[Item]) -> None:
         """Fields for the name and the tags of what is chosen, and a way to delete it, asked twice."""
-        labels, common = self.lab.shelf.labels, self._common(items)
+        labels = self.lab.shelf.labels
+        tagged = [labels.of(item.id).tags for item in items]
+        common = [tag for tag in tagged[0] if all(tag in others for others in tagged)]
         with card(label="What is chosen").classes("items-edit"):
             wrong = place()
             with abreast():
@@ -187,32 +186,22 @@ class RunsPage(Page):
                             labels.tag(item.id, ",".join([*own, str(tags.value or "")]))
                         await self.read()
 
+                async def remove() -> None:
+                    with self.view.checked(wrong):
+                        for item in items:
+                            await in_thread(delete, self.lab, item)
+                        self.chosen = []
+                        await self.read()
+
                 button("Save", save, "check", more="dense")
                 button(
                     "Delete …", lambda: sure.set_visibility(True), "delete", more="outline dense"
                 )
             with abreast() as sure:
                 note(f"Delete {', '.join(item.title for item in items)} for good?")
-                button(
-                    "Delete for good",
-                    lambda: self._delete(items, wrong),
-                    "delete",
-                    more="dense color=negative",
-                )
+                button("Delete for good", remove, "delete", more="dense color=negative")
                 button("Keep", lambda: sure.set_visibility(False), "undo", more="outline dense")
             sure.set_visibility(False)
-
-    def _common(self, items: list[Item]) -> list[str]:
-        """The tags that all of these have."""
-        of = [self.lab.shelf.labels.of(item.id).tags for item in items]
-        return [tag for tag in of[0] if all(tag in others for others in of)]
-
-    async def _delete(self, items: list[Item], wrong: ui.element) -> None:
-        with self.view.checked(wrong):
-            for item in items:
-                await in_thread(delete, self.lab, item)
-            self.chosen = []
-            await self.read()
 
 
 def _training(items: list[Item]) -> list[TrainingRun]:

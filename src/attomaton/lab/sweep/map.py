@@ -71,18 +71,13 @@ def cells_on(sweep: Sweep, axes: Axes) -> dict[tuple[int, int], int]:
     return found
 
 
-def state_of(sweep: Sweep, means: Mapping[int, Mean], cell: int) -> str:
-    """How a cell ended, in one word."""
-    if cell in means:
-        return "finished"
-    return "failed" if cell in sweep.failed else "missing" if cell in sweep.missing else "diverged"
-
-
 def drawn(sweep: Sweep, axes: Axes, chosen: int | None) -> Picture:
     """The map; the chosen cell is framed."""
     settings, means = settings_of(sweep), cell_means(sweep, axes.value)
     places = cells_on(sweep, axes)
-    states = {cell: state_of(sweep, means, cell) for cell in places.values()}
+    ended = dict.fromkeys(sweep.missing, "missing") | dict.fromkeys(sweep.failed, "failed")
+    ended |= dict.fromkeys(means, "finished")
+    states = {cell: ended.get(cell, "diverged") for cell in places.values()}
     # The chosen one comes last, so that no neighbour covers its frame.
     shown = dict(sorted(list(places.items())[:POINTS], key=lambda pair: pair[1] == chosen))
     values = [means[c].mean for c in shown.values() if c in means]

@@ -48,7 +48,13 @@ class Panels:
         self.places = cells_on(self.sweep, axes)
         self._about()
         self._cell()
-        self._failures()
+        # Cells that could not run, with their error; a row opens its cell.
+        self.table_place.clear()
+        failed = list(self.sweep.failed.items())
+        if failed:
+            with self.table_place, card("Failed cells", "failures"):
+                rows = [[f"{cell}", error] for cell, error in failed]
+                numbers(("cell", "error"), rows, on_row=lambda i: self.open(failed[i][0]), page=8)
 
     # What is along the axes
 
@@ -100,15 +106,6 @@ class Panels:
                 + (f", {failed:,} failed" if failed else "")
             )
             note(self.code()[0]).classes("mono")
-
-    def _failures(self) -> None:
-        """Cells that could not run, with their error; a row opens its cell."""
-        self.table_place.clear()
-        failed = list(self.sweep.failed.items())
-        if failed:
-            with self.table_place, card("Failed cells", "failures"):
-                rows = [[f"{cell}", error] for cell, error in failed]
-                numbers(("cell", "error"), rows, on_row=lambda i: self.open(failed[i][0]), page=8)
 
     # One cell
 

@@ -154,16 +154,19 @@ def film(seen: Watchable, limit: Limit, last: int) -> Film:
     known = place < len(columns)
     known[known] = seen.snapshots.token[columns][place[known]] == graph.token[known]
     place = np.where(known, place, -1)
-    drawn = _drawn(graph, known)
+    # All tokens of a small graph, else those that came next most often.
+    order = np.lexsort((-graph.present, -graph.net.as_next))
+    drawn = graph.order[np.isin(graph.order, order[known[order]][:NODES])]
     contexts = _contexts(graph, scores, place)
     used = list(dict.fromkeys([*drawn.tolist(), *(i for c in contexts for i in c.tokens)]))
     number = {i: n for n, i in enumerate(used)}
     tokens, edges = _picture(graph, drawn, used, number)
     records, config = seen.run.records, seen.run.config
-    floor = seen.run.outcome.loss_floor if config.get("loss", "log") == "log" else None
-    if floor is None and "loss_gap" in records and config.get("loss", "log") == "log":
-        # A demo keeps no summary of it.
-        floor = float(records["loss"][0, 0] - records["loss_gap"][0, 0])
+    floor = None
+    if config.get("loss", "log") == "log":
+        floor = seen.run.outcome.loss_floor
+        if floor is None and "loss_gap" in records:  # a demo keeps no summary of it
+            floor = float(records["loss"][0, 0] - records["loss_gap"][0, 0])
     others = len(graph) - len(drawn)
     folded = f"{others:,} of {len(graph):,} tokens are folded away. " if others else ""
     if len(contexts) == CONTEXTS:
@@ -183,13 +186,6 @@ def film(seen: Watchable, limit: Limit, last: int) -> Film:
         _curve(records, "cosine_svm", 1.0),
         folded.strip(),
     )
-
-
-def _drawn(graph: TokenGraph, known: np.ndarray) -> Int[np.ndarray, " drawn"]:
-    """The tokens of the graph that are drawn: all of a small one, else those that came next most often."""
-    order = np.lexsort((-graph.present, -graph.net.as_next))
-    some = np.sort(order[known[order]][:NODES])
-    return graph.order[np.isin(graph.order, some)]
 
 
 def _contexts(

@@ -32,6 +32,7 @@ _SPACING = Spacing(
     port=0.2,
 )
 _HEAD = 0.08  # of an arrow
+_Arrows = dict[tuple[int, int], float]  # from component to component, each with its margin
 _LINE, _PAD, _BAR = 0.2, 0.12, 0.5  # text line, padding and longest share bar in a box
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.95, 0.25, 0.55, 0.6  # margins: level names, title, legend
 
@@ -60,15 +61,6 @@ class _Box:
     def height(self) -> float:
         """Room for all its lines, of which the score is one."""
         return (len(self.lines) + 1 + (self.more > 0)) * _LINE + _PAD
-
-
-@dataclass(frozen=True)
-class _Arrow:
-    """One relation between components."""
-
-    source: int
-    target: int
-    margin: float
 
 
 @drawn
@@ -100,11 +92,12 @@ def priority_figure(view: GraphView) -> Figure:
 
     counts = Counter(component.level for component in view.components)
     for band in placed.bands:
-        ends = on_page(0.0, band.bottom)[1], on_page(0.0, band.top)[1]
+        strip = on_page(0.0, band.bottom)[1], on_page(0.0, band.top)[1]
         inside = sum(box.level == band.level for box in boxes)
-        _draw_level(axes, f"level {band.level}", ends, width, inside, counts[band.level])
-    for arrow, way in zip(arrows, placed.ways, strict=True):
-        _draw_arrow(axes, arrow, [on_page(x, y) for x, y in way])
+        _draw_level(axes, f"level {band.level}", strip, width, inside, counts[band.level])
+    for ends, way in zip(arrows, placed.ways, strict=True):
+        line = [on_page(x, y) for x, y in way]
+        _draw_arrow(axes, "arrow-{}-{}".format(*ends), is_active(arrows[ends]), line)
     for box, x, y in zip(boxes, placed.x, placed.y, strict=True):
         _draw_box(axes, box, *on_page(x, y))
     _draw_key(figure, boxes, arrows)
@@ -147,42 +140,42 @@ def _chosen(boxes: list[_Box]) -> list[_Box]:
     return list(chain.from_iterable(parts))[:COMPONENT_CAP]
 
 
-def _relations(view: GraphView, shown: set[int]) -> list[_Arrow]:
+def _relations(view: GraphView, shown: set[int]) -> _Arrows:
     """One arrow for each pair of shown components with an edge between them."""
     component = view.component_of
-    margin: dict[tuple[int, int], float] = {}
+    margin: _Arrows = {}
     for link in view.links:
         a, b = component[link.source], component[link.target]
         if a != b and a in shown and b in shown:
             margin[a, b] = min(link.margin, margin.get((a, b), np.inf))
-    return [_Arrow(a, b, m) for (a, b), m in sorted(margin.items())]
+    return dict(sorted(margin.items()))
 
 
-def _reduced(arrows: list[_Arrow]) -> list[_Arrow]:
+def _reduced(arrows: _Arrows) -> _Arrows:
     """The arrows that no longer way implies; as margins add along a way, active ones stay."""
     below: dict[int, set[int]] = {}
-    for arrow in arrows:
-        below.setdefault(arrow.source, set()).add(arrow.target)
+    for a, b in arrows:
+        below.setdefault(a, set()).add(b)
 
     @cache
     def reach(a: int) -> frozenset[int]:
         return frozenset(below.get(a, ())).union(*(reach(b) for b in below.get(a, ())))
 
-    return [
-        arrow
-        for arrow in arrows
-        if not any(arrow.target in reach(b) for b in below[arrow.source] - {arrow.target})
-    ]
+    return {
+        (a, b): margin
+        for (a, b), margin in arrows.items()
+        if not any(b in reach(c) for c in below[a] - {b})
+    }
 
 
-def _place(boxes: list[_Box], arrows: list[_Arrow], narrowest: float) -> Layout:
+def _place(boxes: list[_Box], arrows: _Arrows, narrowest: float) -> Layout:
     number = {box.id: i for i, box in enumerate(boxes)}
     return place_blocks(
         np.array([box.width for box in boxes]),
         np.array([box.height for box in boxes]),
         np.array([box.level for box in boxes]),
-        np.array([number[arrow.source] for arrow in arrows], np.int64),
-        np.array([number[arrow.target] for arrow in arrows], np.int64),
+        np.array([number[a] for a, _ in arrows], np.int64),
+        np.array([number[b] for _, b in arrows], np.int64),
         replace(_SPACING, narrowest=max(_SPACING.narrowest, narrowest)),
     )
 
@@ -212,11 +205,10 @@ def _draw_level(
         put_text(axes, 0.2, y - 0.15, f"{shown} of {total:,}", 7, ha="left", color=GREY)
 
 
-def _draw_arrow(axes: Any, arrow: _Arrow, points: list[Point]) -> None:
+def _draw_arrow(axes: Any, name: str, active: bool, points: list[Point]) -> None:
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path as Curve
 
-    active = is_active(arrow.margin)
     x, y = points[-1]
     points = [*points[:-1], (x, y + _HEAD)]
     vertices, codes = [points[0]], [Curve.MOVETO]
@@ -227,7 +219,7 @@ def _draw_arrow(axes: Any, arrow: _Arrow, points: list[Point]) -> None:
     colour = BLACK if active else GREY
     style = {"lw": 1.5, "ls": "-"} if active else {"lw": 0.8, "ls": (0, (4, 2.5))}
     line = PathPatch(Curve(vertices, codes), fc="none", ec=colour, zorder=2, **style)
-    line.set_gid(f"arrow-{arrow.source}-{arrow.target}")
+    line.set_gid(name)
     axes.add_patch(line)
     head = [(x, y), (x - _HEAD / 2, y + _HEAD + 0.02), (x + _HEAD / 2, y + _HEAD + 0.02)]
     axes.add_patch(Polygon(head, closed=True, fc=colour, ec=colour, lw=0.5, zorder=3))
@@ -272,14 +264,14 @@ def _draw_box(axes: Any, box: _Box, x: float, y: float) -> None:
         put_text(axes, x, y - _LINE, rest, 7, color=GREY, zorder=5)
 
 
-def _draw_key(figure: Figure, boxes: list[_Box], arrows: list[_Arrow]) -> None:
+def _draw_key(figure: Figure, boxes: list[_Box], arrows: _Arrows) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     key: list[Any] = []
-    if any(is_active(a.margin) for a in arrows):
+    if any(map(is_active, arrows.values())):
         key.append(Line2D([], [], color=BLACK, lw=1.5, label="outranks, margin 1 (active)"))
-    if not all(is_active(a.margin) for a in arrows):
+    if not all(map(is_active, arrows.values())):
         key.append(Line2D([], [], color=GREY, lw=0.8, ls="--", label="margin above 1 (slack)"))
     if any(len(box.lines) > 1 for box in boxes):
         key.append(Patch(fc=SKY, ec=BLUE, lw=0.6, label="share among the tied"))

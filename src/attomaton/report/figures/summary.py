@@ -44,18 +44,16 @@ def summary_figure(record: Summary) -> Figure:
         _draw_kinds(axes[0, 0], record.last_token_kinds)
         _draw_outcomes(axes[0, 1], record.predictions)
         _draw_probability(axes[1, 0], record.predictions)
-        _draw_levels(axes[1, 1], record.levels, "tokens", "tokens (log scale)")
+        _draw_levels(axes[1, 1], record.levels, "tokens")
     else:
-        last = isinstance(record, LastTokenSummary)
         if isinstance(record, LastTokenSummary):
-            name = f"after {mention(record.last)}"
+            name, counted = f"after {mention(record.last)}", "tokens"
         else:
-            name = mention_title(cut(record.title, 50))
+            name, counted = mention_title(cut(record.title, 50)), "windows"
         title = f"{name}: what attention learned"
         figure = new_figure(title, 9.2, 4.6)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.8])
-        count = ("tokens", "tokens (log scale)") if last else ("windows", "windows (log scale)")
-        _draw_levels(left, record.levels, *count)
+        _draw_levels(left, record.levels, counted)
         _draw_scatter(right, record)
     return figure
 
@@ -123,9 +121,7 @@ def _draw_probability(axes: Any, predictions: Predictions) -> None:
     axes.legend(loc="upper left")
 
 
-def _draw_levels(
-    axes: Any, levels: Sequence[Level] | Sequence[DecidedOn], key: str, words: str
-) -> None:
+def _draw_levels(axes: Any, levels: Sequence[Level] | Sequence[DecidedOn], key: str) -> None:
     axes.set_title("levels of priority")
     shown = levels[:LEVELS]
     sizes = [getattr(row, key) for row in shown]
@@ -133,7 +129,7 @@ def _draw_levels(
         axes.barh(y, max(size, 0.6), height=0.62, fc=GREEN, gid=f"level-{y}")
         axes.text(max(size, 0.6) * 1.12, y, f"{size:,}", va="center", fontsize=8)
     most = max(sizes, default=1)
-    axes.set(xscale="log", xlim=(0.5, max(most, 2) ** 1.25 * 1.5), xlabel=words,
+    axes.set(xscale="log", xlim=(0.5, max(most, 2) ** 1.25 * 1.5), xlabel=f"{key} (log scale)",
              ylim=(max(len(shown), 6) - 0.4, -0.6))  # fmt: skip
     names = ["unseen" if row.level is None else str(row.level) for row in shown]
     axes.set_yticks(range(len(shown)), names)

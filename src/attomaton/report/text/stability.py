@@ -4,7 +4,7 @@ from typing import Any
 
 from attomaton.errors import counted, visible
 from attomaton.mechanics.theory.mixture import Corpus, Mixed, Turned
-from attomaton.mechanics.theory.resampling import Order, Stability
+from attomaton.mechanics.theory.resampling import Stability
 from attomaton.report.text.terminal import table
 from attomaton.report.words import NONE, or_none, percent, share_text
 from attomaton.summaries.trajectories import TrajectorySummary
@@ -136,7 +136,7 @@ def stability_text(s: Stability) -> str:
         rows = [
             [
                 x.last,
-                _relation(x),
+                f"{visible(x.winner)} {'over' if x.strict else 'tied with'} {visible(x.loser)}",
                 x.weight,
                 x.sequences,
                 *map(share_text, (x.same, x.turned, x.lost)),
@@ -146,7 +146,3 @@ def stability_text(s: Stability) -> str:
         header = ["after", "order or tie", "samples", "sequences", "the same", "turned", "lost"]
         lines += ["", "below 95%, those with the most samples:", table(header, rows)]
     return "\n".join(lines)
-
-
-def _relation(x: Order) -> str:
-    return f"{visible(x.winner)} {'over' if x.strict else 'tied with'} {visible(x.loser)}"
