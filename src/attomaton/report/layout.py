@@ -12,6 +12,7 @@ from unicodedata import combining, east_asian_width
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.optimize import isotonic_regression
 
 HEIGHT = 28.0  # of a node
 PAD, TITLE = 14.0, 18.0  # around the nodes of a box; its title
@@ -178,17 +179,11 @@ def _settle(
 def _fit(need: Floats, wish: Floats, pull: Floats, room: float) -> Floats:
     """Places nearest to the wishes (weighted squares) with every slot clear of the next.
 
-    Shifted by the room taken so far, the places must not fall: pooling adjacent violators is exact.
+    Shifted by the room taken so far, the places must not fall.
     """
     offset = np.concatenate([[0.0], np.cumsum((need[:-1] + need[1:]) / 2)])
-    pools: list[tuple[float, float, int]] = []  # mean, weight, slots
-    for target, weight in zip((wish - offset).tolist(), pull.tolist(), strict=True):
-        pools.append((target, weight, 1))
-        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            (a, w, m), (b, v, n) = pools[-2:]
-            pools[-2:] = [((a * w + b * v) / (w + v), w + v, m + n)]
     low, high = (need[0] - room) / 2, (room - need[-1]) / 2 - offset[-1]
-    found = np.repeat([mean for mean, _, _ in pools], [n for _, _, n in pools])
+    found = isotonic_regression(wish - offset, weights=pull).x
     return np.clip(found, low, max(high, low)) + offset
 
 

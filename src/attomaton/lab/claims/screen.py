@@ -188,22 +188,19 @@ class ClaimsPage(Page):
         self.sentence.set_text(said)
         one = [self.open] if self._record() else None
         if self.folder is None:
-            self._list_reports()
+            self.reports.clear()
+            # Verifications that are finished, each with its own report.
+            folders = [i for i in self.lab.shelf.items() if i.kind == "verification"]
+            with self.reports:
+                if folders:
+                    note("Finished:")
+                for item in folders:
+                    chip(item.title, self.view.link("/claims", item))
             with self.view.checked(self.wrong):
                 only = records.asked_claims(self.view.get("only"))
                 self._say(one or only)
         else:
             self.view.says(*records.folder_code(self.folder, one))
-
-    def _list_reports(self) -> None:
-        """Verifications that are finished, each with its own report."""
-        folders = [i for i in self.view.lab.shelf.items() if i.kind == "verification"]
-        self.reports.clear()
-        with self.reports:
-            if folders:
-                note("Finished:")
-            for item in folders:
-                chip(item.title, self.view.link("/claims", item))
 
     def _say(self, only: list[str] | None) -> None:
         begun = records.is_begun(records.run_folder(self.view.lab.shelf.workspace, only))

@@ -1,6 +1,7 @@
 """A probe that is open: its orders, its heads, one of them on a text beside the automaton, orders it got wrong."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 from nicegui import ui
@@ -164,16 +165,9 @@ class ProbePanels:
     # What it got wrong
 
     def _wrong(self) -> None:
+        told = attrgetter("last", "above", "below", "samples", "odds")
         rows = [
-            [
-                KINDS[one.contexts],
-                x.last,
-                x.above,
-                x.below,
-                x.samples,
-                x.odds,
-                " ".join(x.tokens[-40:]),
-            ]
+            [KINDS[one.contexts], *told(x), " ".join(x.tokens[-40:])]
             for one in self.found.behaviour
             for x in one.wrong
         ]

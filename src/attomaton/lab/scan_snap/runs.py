@@ -104,7 +104,15 @@ class Asked:
                 "fewer steps, seeds or levels, or run `attomaton dynamics`."
             )
         if "sampled" in self.levels:
-            self._check_draws()
+            given = settings_of("sampled", self.of("sampled"))
+            at_once = given["T"] * given["batch"]
+            tokens = at_once * given["steps"] * given["seeds"] * len(self.rates)
+            if at_once > MOST_AT_ONCE or tokens > MOST_TOKENS:
+                raise UsageError(
+                    f"this would draw {tokens:.3g} tokens, {at_once:.3g} at a step; a page may draw "
+                    f"{MOST_TOKENS:.0e} and {MOST_AT_ONCE:.0e}: ask for a smaller T, batch, steps or seeds, or run "
+                    "`attomaton dynamics`."
+                )
         return classes
 
     def _megabytes(self, level: str, classes: SequenceClasses) -> float:
@@ -113,16 +121,6 @@ class Asked:
         records = {"sampled": 102}.get(level, 201) if steps is None else steps + 1
         rest = {k: v for k, v in given.items() if k == "batch"}
         return memory_mb(level, classes, given.get("seeds", 1), records, **rest)
-
-    def _check_draws(self) -> None:
-        given = settings_of("sampled", self.of("sampled"))
-        at_once = given["T"] * given["batch"]
-        tokens = at_once * given["steps"] * given["seeds"] * len(self.rates)
-        if at_once > MOST_AT_ONCE or tokens > MOST_TOKENS:
-            raise UsageError(
-                f"this would draw {tokens:.3g} tokens, {at_once:.3g} at a step; a page may draw {MOST_TOKENS:.0e} and "
-                f"{MOST_AT_ONCE:.0e}: ask for a smaller T, batch, steps or seeds, or run `attomaton dynamics`."
-            )
 
     def command(self) -> str:
         """The same question on the command line, a line for each pair of rates."""

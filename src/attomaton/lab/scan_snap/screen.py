@@ -56,20 +56,17 @@ class ScanSnapPage(Page):
             "tokens of each class. Then it snaps: the decoder has learned, its signal fades, attention stays as it is. "
             "The learning rates of decoder (η_Y) and attention (η_Z) decide when, and how far it got."
         ).classes("lead")
-        self.settings = Settings(self.asked, self.change, self._offered())
-        self.clock = ui.element("div").classes("hidden")
-        self.status = ui.element("div").classes("pile")
-        self.area = ui.element("div").classes("pile")
-        await self._ask()
-
-    def _offered(self) -> dict[str, str]:
-        """Classes of what is open, beside the families."""
+        # Classes of what is open, beside the families.
         item, offered = self.view.item, {}
         if item.home == "/":
             offered[DATA] = f"labels of {item.title}"
         if runs.run_settings(item).get("classes") == RUN:
             offered[RUN] = f"classes of {item.title}"
-        return offered
+        self.settings = Settings(self.asked, self.change, offered)
+        self.clock = ui.element("div").classes("hidden")
+        self.status = ui.element("div").classes("pile")
+        self.area = ui.element("div").classes("pile")
+        await self._ask()
 
     async def _ask(self) -> None:
         """Read the question of the address, with classes of what is open, and show the answer."""

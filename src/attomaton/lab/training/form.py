@@ -59,7 +59,12 @@ class Form:
                 self.keep.on_value_change(lambda: view.put(keep=self.watched))
                 button("Start anyway" if large else "Start", start)
             if large:
-                note(self._warning()).classes("warning").props('role="note"')
+                seconds, gigabytes = self.pairs / PAIRS_A_SECOND, self.pairs * BYTES_A_PAIR / 1e9
+                note(
+                    f"This model has {self.pairs:,} pairs: opening it takes about {seconds:.0f} s, training it about "
+                    f"{gigabytes:.1f} GB, and every step goes over all its samples. Begin with few steps and one "
+                    "seed. Adam moves at once; steps of gradient descent are as small as the samples are many."
+                ).classes("warning").props('role="note"')
             self.wrong = place()
 
     @property
@@ -125,14 +130,6 @@ class Form:
         value = str(self.fields[name].value or "").strip()
         self.view.put(**{name: None if value == self.usual[name] else value})
         self._changed()
-
-    def _warning(self) -> str:
-        seconds, gigabytes = self.pairs / PAIRS_A_SECOND, self.pairs * BYTES_A_PAIR / 1e9
-        return (
-            f"This model has {self.pairs:,} pairs: opening it takes about {seconds:.0f} s, training it about "
-            f"{gigabytes:.1f} GB, and every step goes over all its samples. Begin with few steps and one seed. Adam "
-            "moves at once; steps of gradient descent are as small as the samples are many."
-        )
 
 
 def _needed(name: str, text: str) -> int:

@@ -13,7 +13,7 @@ from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.figures.canvas import Figure, drawn, mention, put_text, text_width
 from attomaton.report.figures.colours import BLACK, BLUE, GREY, PALE, SKY
 from attomaton.report.graphs import Real, is_active, readable
-from attomaton.report.layout import Layout, Point, Spacing, place_blocks
+from attomaton.report.layout import Point, Spacing, place_blocks
 from attomaton.report.words import percent, signed
 
 COMPONENT_CAP = 40  # components in one figure
@@ -82,7 +82,15 @@ def priority_figure(view: GraphView) -> Figure:
     arrows = _reduced(relations)
     shown = f"shown {len(boxes)} of {total:,} components" if len(boxes) < total else ""
     titles = 1.15 * text_width(title, 12) + text_width(shown, 9) + 0.6  # bold is wider
-    placed = _place(boxes, arrows, titles - _LEFT - _RIGHT)
+    number = {box.id: i for i, box in enumerate(boxes)}
+    placed = place_blocks(
+        np.array([box.width for box in boxes]),
+        np.array([box.height for box in boxes]),
+        np.array([box.level for box in boxes]),
+        np.array([number[a] for a, _ in arrows], np.int64),
+        np.array([number[b] for _, b in arrows], np.int64),
+        replace(_SPACING, narrowest=max(_SPACING.narrowest, titles - _LEFT - _RIGHT)),
+    )
     top, low = placed.bands[0].top, placed.bands[-1].bottom
     width, height = placed.width + _LEFT + _RIGHT, low - top + _TOP + _BOTTOM
     figure, axes = _canvas(title, width, height)
@@ -166,18 +174,6 @@ def _reduced(arrows: _Arrows) -> _Arrows:
         for (a, b), margin in arrows.items()
         if not any(b in reach(c) for c in below[a] - {b})
     }
-
-
-def _place(boxes: list[_Box], arrows: _Arrows, narrowest: float) -> Layout:
-    number = {box.id: i for i, box in enumerate(boxes)}
-    return place_blocks(
-        np.array([box.width for box in boxes]),
-        np.array([box.height for box in boxes]),
-        np.array([box.level for box in boxes]),
-        np.array([number[a] for a, _ in arrows], np.int64),
-        np.array([number[b] for _, b in arrows], np.int64),
-        replace(_SPACING, narrowest=max(_SPACING.narrowest, narrowest)),
-    )
 
 
 def _canvas(title: str, width: Real, height: Real) -> tuple[Figure, Any]:

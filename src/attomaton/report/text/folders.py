@@ -37,7 +37,9 @@ def list_text(folders: Sequence[Record], width: int) -> str:
         for row in rows:
             row[3] = row[3][5:]  # all of one year
         room = _room(header, rows, width)
-    typed = [_typed(f) for f in folders]
+    # The command of a folder, unless what goes on with it is said below.
+    commands = ["" if f["go_on"] else _line(f["command"] or "") for f in folders]
+    typed = [command.removeprefix("attomaton ") for command in commands]
     if room >= LEAST:
         header.append("command")
         for row, command in zip(rows, typed, strict=True):
@@ -64,11 +66,6 @@ def check_text(folders: Sequence[Record]) -> str:
     verdicts = Counter(f["verdict"] for f in folders)
     said = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
     return "\n".join([*text, f"{counted(len(folders), 'folder')}: {said}"])
-
-
-def _typed(f: Record) -> str:
-    """The command of a folder, unless what goes on with it is said below."""
-    return "" if f["go_on"] else _line(f["command"] or "").removeprefix("attomaton ")
 
 
 def _room(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> int:

@@ -140,19 +140,17 @@ def _ties(found: Probe) -> Section:
 
 
 def _wrong(found: Probe, top: int, words: int) -> Section:
-    one = found.behaviour[0]
+    def context(tokens: tuple[str, ...]) -> str:
+        shown = " ".join(visible(x, 20) for x in tokens[-words:])
+        return f"… {shown}" if len(tokens) > words else shown
+
     return section(
         "Orders the model has the other way round",
         "In real contexts; those with most samples behind them first; log-odds of the first against the second.",
         ["after", "first", "second", "samples", "log-odds", "context"],
         ([visible(x.last, 20), visible(x.above, 20), visible(x.below, 20), f"{x.samples:g}", f"{x.odds:.2f}",
-          _context(x.tokens, words)] for x in one.wrong[:top]),
+          context(x.tokens)] for x in found.behaviour[0].wrong[:top]),
     )  # fmt: skip
-
-
-def _context(tokens: tuple[str, ...], words: int) -> str:
-    shown = " ".join(visible(x, 20) for x in tokens[-words:])
-    return f"… {shown}" if len(tokens) > words else shown
 
 
 def _first_layer(first: FirstLayer) -> list[Section]:
