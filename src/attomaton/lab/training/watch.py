@@ -3,7 +3,6 @@
 from nicegui import background_tasks, ui
 
 from attomaton.disk.formats import plain
-from attomaton.errors import AttomatonError
 from attomaton.lab.kit.cache import Cache
 from attomaton.lab.kit.parts import abreast, card, dense, heading, note, place
 from attomaton.lab.kit.player import Player
@@ -44,11 +43,7 @@ class Watch:
 
     async def _open(self, run: TrainingRun) -> None:
         with self.view.checked(self.place), self.place:
-            try:
-                seen = await in_thread(watchable, run)
-            except AttomatonError as error:
-                self.view.problem(str(error))
-                return
+            seen = await in_thread(watchable, run)
             if self._shown is None or self._shown[0] != run.id:
                 return
             if seen is None:
@@ -79,19 +74,13 @@ class Watch:
         await self._play(seen, int(last), inside)
 
     async def _play(self, seen: Watchable, last: int, inside: ui.element) -> None:
-        inside.clear()
         key = (f"{seen.run.id} {seen.run.ended}", last)
-
-        def made() -> Film:
-            return self._films.found(key, lambda: film(seen, limit_after(seen, last), last))
-
-        with inside:
+        with self.view.checked(inside), inside:
             busy = ui.spinner(size="lg")
             try:
-                shown = await in_thread(made)
-            except AttomatonError as error:
-                self.view.problem(str(error))
-                return
+                shown = await in_thread(
+                    self._films.found, key, lambda: film(seen, limit_after(seen, last), last)
+                )
             finally:
                 busy.delete()
             at = int(self.view.number("at", len(shown.steps) - 1))

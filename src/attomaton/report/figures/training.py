@@ -7,7 +7,7 @@ survive into the SVG.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
@@ -37,45 +37,32 @@ class _Panel:
     """One quantity over training: which records, which axis, and where theory says it goes."""
 
     title: str
-    curves: tuple[tuple[str, str], ...]  # record, name in the key (empty: only one curve)
+    curves: list[tuple[str, str]]  # record, name in the key (empty: only one curve)
     theory: float | None  # the limit; infinite: grows without bound; None: not said
     log: bool = True
 
 
-_PANELS = (
-    _Panel(r"loss above its floor, $L - L_*$", (("loss", ""),), 0.0),
-    _Panel(
-        f"cosine with {SVM}",
-        (("cosine_svm", "of W"), ("cosine_outside", f"of W outside {S_FIN}")),
-        1.0,
-        log=False,
-    ),
-    _Panel(f"distance to {FIN} inside {S_FIN}", (("distance_fin", ""),), 0.0),
-    _Panel("attention on the retrieved component", (("mass_retrieved", ""),), 1.0, log=False),
-    _Panel("norm of W", (("norm", ""),), np.inf),
-)
-
-
-def _panels(
-    records: Mapping[str, Values], own: Norm, floor: bool, growth: bool
-) -> tuple[_Panel, ...]:
+def _panels(records: Mapping[str, Values], own: Norm, floor: bool, growth: bool) -> list[_Panel]:
     """The panels of some records; of margins that in the norm of the optimiser comes first, Frobenius' beside it.
 
     Without the `floor` of the loss, and with a `growth` of the norm, these two have other axes.
     """
-    loss, cosine, *rest, norm = _PANELS
-    if not floor:
-        loss = replace(loss, title="loss", theory=None, log=False)
-    if growth:
-        norm = replace(norm, theory=None, log=False)
-    names = dict.fromkeys((own, "frobenius" if own != "frobenius" else "max"))
-    margins = [(f"margin_{norm_key(x)}", f"in the {norm_text(x)}") for x in names]
+    norms = dict.fromkeys((own, "frobenius" if own != "frobenius" else "max"))
+    margins = [(f"margin_{norm_key(x)}", f"in the {norm_text(x)}") for x in norms]
+    cosines = [("cosine_svm", "of W"), ("cosine_outside", f"of W outside {S_FIN}")]
     of_own = f"cosine_{norm_key(own)}"
     if of_own in records:
-        more = (of_own, f"with W of the {norm_text(own)}")
-        cosine = replace(cosine, curves=(*cosine.curves, more))
-    margin = _Panel("margin, of the best in a norm", tuple(margins), 1.0, log=False)
-    return loss, cosine, margin, *rest, norm
+        cosines.append((of_own, f"with W of the {norm_text(own)}"))
+    return [
+        _Panel(r"loss above its floor, $L - L_*$", [("loss", "")], 0.0)
+        if floor
+        else _Panel("loss", [("loss", "")], None, log=False),
+        _Panel(f"cosine with {SVM}", cosines, 1.0, log=False),
+        _Panel("margin, of the best in a norm", margins, 1.0, log=False),
+        _Panel(f"distance to {FIN} inside {S_FIN}", [("distance_fin", "")], 0.0),
+        _Panel("attention on the retrieved component", [("mass_retrieved", "")], 1.0, log=False),
+        _Panel("norm of W", [("norm", "")], None if growth else np.inf, log=not growth),
+    ]
 
 
 @drawn
