@@ -73,7 +73,6 @@ class Column:
         self.title.set_text(named_rates(rates))
         self.heat.title.set_text(f"Attention of class {n}, {level}{several}")
         self.heat.show(draw.heat(self.attention, run.t, self.tokens, scales.attention))
-        self.bars.title.set_text(f"Attention at t = {draw.moment(run.t[now])}")
         self.bars.show(self._bars(now))
         times = predicted(run.classes, rates)
         for key, chart in self.curves.items():
@@ -81,7 +80,6 @@ class Column:
 
     def settle(self, now: int) -> None:
         """The browser has gone to another recorded time: the bars' table and files have it too."""
-        self.bars.title.set_text(f"Attention at t = {draw.moment(self.t[now])}")
         self.bars.follow(self._bars(now))
 
     def at(self, records: Sequence[int]) -> Side:
@@ -98,6 +96,7 @@ class Column:
         )
 
     def _bars(self, now: int) -> Picture:
+        self.bars.title.set_text(f"Attention at t = {draw.moment(self.t[now])}")
         return draw.bars(self.attention, self.tokens, self.most, now)
 
 

@@ -87,10 +87,14 @@ class Form:
         batch_size = _number("batch_size", said["batch_size"], int)
         seed = _number("seed", said["seed"], int) or 0
         lr = _number("lr", said["lr"], float)
-        arguments.check_options(
-            optimizer=said["optimizer"], head=said["head"], loss=said["loss"], steps=steps,
-            seeds=seeds, seed=seed, batch_size=batch_size, schedule=said["schedule"],
-        )  # fmt: skip
+        asked: dict[str, Any] = {
+            "steps": steps,
+            "seeds": seeds,
+            "seed": seed,
+            "batch_size": batch_size,
+        }
+        asked |= {name: said[name] for name in ("optimizer", "head", "loss", "schedule")}
+        arguments.check_options(**asked)
         own: dict[str, Any] = {
             name: _number(name, said[name], float) for name in ("eps", "beta1", "beta2")
         }
@@ -105,11 +109,8 @@ class Form:
                 raise UsageError(
                     f"{name}={count}: at most {most:,} in the page; use `attomaton train`."
                 )
-        return Settings(
-            init=said["init"], optimizer=said["optimizer"], lr=lr, steps=steps,
-            every="log" if said["every"] == "log" else None, head=said["head"], loss=said["loss"],
-            batch_size=batch_size, seeds=seeds, seed=seed, schedule=said["schedule"], factorised=rank, **own,
-        )  # fmt: skip
+        every = "log" if said["every"] == "log" else None
+        return Settings(init=said["init"], lr=lr, every=every, factorised=rank, **asked, **own)
 
     def _field(self, name: str) -> None:
         label, asked = LABELS.get(name, name), self.view.get(name, self.usual[name])[:40]

@@ -240,10 +240,8 @@ def _draw_fates(axes: Any, fates: Sequence[Fate], names: dict[Label, str]) -> No
             ha="right" if inside else "left", fontsize=8, parse_math=False,
             color="white" if inside else BLACK,
         )  # fmt: skip
-    axes.set_yticks(range(len(shown)))
-    often = [f"  ×{fate.count}" if fate.count > 1 else "" for fate in shown]
-    labels = [cut(names[f.token], 16) + more for f, more in zip(shown, often, strict=True)]
-    axes.set_yticklabels(labels, fontsize=9, parse_math=False)
+    labels = [cut(names[f.token], 16) + (f"  ×{f.count}" if f.count > 1 else "") for f in shown]
+    axes.set_yticks(range(len(shown)), labels, fontsize=9, parse_math=False)
     axes.set(xlim=(0, 1.02), ylim=(max(len(shown), 4) - 0.4, -0.6), xlabel="probability")
     axes.grid(axis="y", visible=False)
     key = [Patch(fc=BLUE, ec=BLUE, label="retrieved")]
