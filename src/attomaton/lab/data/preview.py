@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Int
 from nicegui import ui
 
-from attomaton.disk.formats import plain
 from attomaton.lab.data.looked import Looked
 from attomaton.lab.kit.parts import abreast, card, icon_button, note, place
 from attomaton.lab.view import View, in_thread
@@ -140,7 +139,7 @@ class Preview:
         n = len(self.rows)
         self.first = min(self.first, max(n - 1, 0)) // PAGE * PAGE
         shown = self.rows[self.first : self.first + PAGE]
-        self.table.rows = [{**plain(self.looked.row(int(i))), "ids": self.ids} for i in shown]
+        self.table.rows = [{**self.looked.row(int(i)), "ids": self.ids} for i in shown]
         self.where.set_text(
             f"rows {self.first + 1:,}–{self.first + len(shown):,} of {n:,}" if n else "no such row"
         )
