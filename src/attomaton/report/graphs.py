@@ -5,7 +5,7 @@ Nodes are named by number, never by token, so no token can break a file.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
@@ -72,16 +72,27 @@ def to_graphml(view: GraphView) -> str:
     out, U+0001 as `\x01`; node-link JSON keeps them as they are.
     """
     keys: dict[tuple[str, str, str], str] = {}
-    body = ['  <graph edgedefault="directed">']
-    body += _data(keys, "graph", {"last": view.last}, "    ")
+
+    def data(scope: str, values: Mapping[str, Label | float | None], indent: str) -> Iterator[str]:
+        """`<data>` elements of one node, edge or graph, nothing of None; `keys` learns each (scope, name, type)."""
+        for name, value in values.items():
+            if value is None:
+                continue
+            kind = {int: "long", float: "double"}.get(type(value), "string")
+            key = keys.setdefault((scope, name, kind), f"d{len(keys)}")
+            text = _NOT_XML.sub(lambda c: visible(c[0]), str(value))
+            # XML readers turn a bare carriage return into a newline; a reference survives.
+            yield f'{indent}<data key="{key}">{escape(text, {chr(13): "&#13;"})}</data>'
+
+    body = ['  <graph edgedefault="directed">', *data("graph", {"last": view.last}, "    ")]
     for node in view.nodes:
         body.append(f'    <node id="{node.id}">')
-        body += _data(keys, "node", {k: v for k, v in vars(node).items() if k != "id"}, "      ")
+        body += data("node", {k: v for k, v in vars(node).items() if k != "id"}, "      ")
         body.append("    </node>")
     for link in view.links:
         body.append(f'    <edge source="{link.source}" target="{link.target}">')
         said = {"weight": link.weight, "margin": link.margin, "contrary": link.contrary}
-        body += _data(keys, "edge", said, "      ")
+        body += data("edge", said, "      ")
         body.append("    </edge>")
     declared = [
         f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}"/>'
@@ -122,25 +133,6 @@ def to_dot(view: GraphView) -> str:
     lines += [f"  {{ rank=same; level_{v}; {'; '.join(ranks[v])}; }}" for v in levels]
     lines += map(_dot_edge, view.links)
     return "\n".join([*lines, "}", ""])
-
-
-def _data(
-    keys: dict[tuple[str, str, str], str],
-    scope: str,
-    values: Mapping[str, Label | float | None],
-    indent: str,
-) -> list[str]:
-    """`<data>` elements of one node, edge or graph, nothing of None; `keys` learns every (scope, name, type)."""
-    lines = []
-    for name, value in values.items():
-        if value is None:
-            continue
-        kind = {int: "long", float: "double"}.get(type(value), "string")
-        key = keys.setdefault((scope, name, kind), f"d{len(keys)}")
-        text = _NOT_XML.sub(lambda c: visible(c[0]), str(value))
-        # XML readers turn a bare carriage return into a newline; a reference survives.
-        lines.append(f'{indent}<data key="{key}">{escape(text, {chr(13): "&#13;"})}</data>')
-    return lines
 
 
 def _quoted(text: str) -> str:
