@@ -166,21 +166,21 @@ def curves(key: str, sides: Mapping[str, Result], times: Predicted, scales: Scal
     series: list[Series] = []
     rows: list[list[object]] = []
     logarithmic = key == "gamma"
-    for level, result in sides.items():
-        if level == "reduced" and key == "gamma":
-            continue  # its gain is the closed form, drawn below
-        t, value = result.run.t, middle(result.run, key)
-        fine = (t > 0) & np.isfinite(value) & ((value > 0) | (not logarithmic))
-        series.append(_line(level, t[fine], value[fine], level))
-        rows += [[level, float(a), float(b)] for a, b in zip(t, value, strict=True)]
-    if key == "gamma":
+    lines = [(level, level, side.run.t, middle(side.run, key)) for level, side in sides.items()]
+    if logarithmic:
         from attomaton.scan_snap.theory.decoder import decoder_gain
 
-        t = np.geomspace(*span, 200)
-        run = next(iter(sides.values())).run
+        # The gain of the reduced level is the closed form, drawn last.
+        t, run = np.geomspace(*span, 200), next(iter(sides.values())).run
         closed = decoder_gain(t, float(run.eta_y[0]), run.classes.K, run.classes.M)
-        series.append(_line("closed form", t, closed, "reduced"))
-        rows += [["closed form", float(a), float(b)] for a, b in zip(t, closed, strict=True)]
+        lines = [line for line in lines if line[0] != "reduced"]
+        lines.append(("closed form", "reduced", t, closed))
+    for name, level, t, value in lines:
+        fine = np.flatnonzero((t > 0) & np.isfinite(value) & ((value > 0) | (not logarithmic)))
+        data = [[float(t[fine[k]]), float(value[fine[k]])] for k in evenly(len(fine), POINTS)]
+        still = {"showSymbol": False, "animation": False}
+        series.append(Series("line", data, name, COLOURS[level], dash=DASHES[level], more=still))
+        rows += [[name, float(a), float(b)] for a, b in zip(t, value, strict=True)]
     label = {"axisLabel": {"showMinLabel": False, "showMaxLabel": False}}
     return Picture(
         x=Axis("time", log=True, low=span[0], high=span[1], more=NO_GRID),
@@ -216,12 +216,6 @@ def curve_at(t: float, span: tuple[float, float]) -> float:
     """
     low, high = span
     return float(np.log(max(t, low) / low) / np.log(high / low)) if high > low else 0.0
-
-
-def _line(name: str, t: np.ndarray, value: np.ndarray, level: str) -> Series:
-    data = [[float(t[i]), float(value[i])] for i in evenly(len(t), POINTS)]
-    still = {"showSymbol": False, "animation": False}
-    return Series("line", data, name, COLOURS[level], dash=DASHES[level], more=still)
 
 
 def _phases(sides: Mapping[str, Result], times: Predicted, span: tuple[float, float]) -> Series:
