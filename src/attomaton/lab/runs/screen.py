@@ -50,6 +50,7 @@ class RunsPage(Page):
     def __init__(self, view: View):
         super().__init__(view)
         self.rows: list[Row] = []
+        self.runs: list[TrainingRun] = []
         self.chosen = [x for x in view.get("chosen").split(",") if x]
         if not self.chosen and view.item.home == "/runs":
             self.chosen = [view.item.id]
@@ -137,7 +138,6 @@ class RunsPage(Page):
     # Curves
 
     def _curves(self) -> None:
-        self.runs: list[TrainingRun] = []
         with ui.element("div").classes("w-full") as self.curves_place:
             with abreast():
                 self.record = choice(self.view, "record", RECORDS, "curves of", self._redraw)

@@ -154,7 +154,7 @@ def _wrong(found: Probe, top: int, words: int) -> Section:
 
 
 def _first_layer(first: FirstLayer) -> list[Section]:
-    named = {f"head {i}": x for i, x in enumerate(first.heads)}
+    named: dict[str, Share | None] = {f"head {i}": x for i, x in enumerate(first.heads)}
     named |= {"sum of all": first.sum, "sum, untrained": first.untrained}
     scores = section(
         "Query–key scores of tokens in layer 0",
