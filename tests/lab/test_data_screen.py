@@ -142,7 +142,7 @@ def test_many_lengths_share_bins(tmp_path):
     assert sum(kept for _, _, kept, _ in found.lengths) == 300
     assert found.lengths[-1][1] == 300
     last = found.row(299)
-    assert (len(last.context), last.hidden) == (SHOWN, 300 - SHOWN)
+    assert (len(last["context"]), last["hidden"]) == (SHOWN, 300 - SHOWN)
 
 
 def test_the_memory_is_an_upper_bound_of_the_bags(looked):
@@ -174,9 +174,9 @@ def test_the_preview_turns_through_the_whole_file(tab, looked):
     n = len(looked.windows)
     eventually(f"rows 1–20 of {n}", tab.text, ".where")
     first = looked.row(0)
-    eventually([w for w, _ in first.context] + [first.next[0]], texts, tab, TOKENS.format(1))
+    eventually([w for w, _ in first["context"]] + [first["next"][0]], texts, tab, TOKENS.format(1))
     eventually(
-        f"id {first.context[0][1]}",
+        f"id {first['context'][0][1]}",
         tab.value,
         f"document.querySelector('{TOKENS.format(1)}').title",
     )
@@ -184,7 +184,7 @@ def test_the_preview_turns_through_the_whole_file(tab, looked):
     tab.wait("location.search.includes('row=20')")
     tab.wait(f"document.querySelector('.where').innerText === 'rows 21–40 of {n}'")
     row = looked.row(20)
-    eventually([w for w, _ in row.context] + [row.next[0]], texts, tab, TOKENS.format(1))
+    eventually([w for w, _ in row["context"]] + [row["next"][0]], texts, tab, TOKENS.format(1))
     tab.click_text("Last rows", "button")
     tab.wait(f"document.querySelector('.where').innerText.endsWith('–{n} of {n}')")
     tab.see(tab.value("location.pathname + location.search"))
@@ -217,7 +217,9 @@ def test_set_aside_rows_say_so_and_can_be_seen_alone(tab, looked):
     shown = texts(tab, ".preview tbody tr td:last-child")
     assert all("set aside: label absent from the context" in x for x in shown)
     i = int(looked.rows(aside=True)[0])
-    eventually(str(looked.row(i).context[0][1]), lambda: texts(tab, f"{TOKENS.format(1)} sub")[0])
+    eventually(
+        str(looked.row(i)["context"][0][1]), lambda: texts(tab, f"{TOKENS.format(1)} sub")[0]
+    )
 
 
 def test_a_last_token_that_never_is_one_gets_a_suggestion(tab, looked):

@@ -5,7 +5,7 @@ Nodes are named by number, never by token, so no token can break a file.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
@@ -72,16 +72,27 @@ def to_graphml(view: GraphView) -> str:
     out, U+0001 as `\x01`; node-link JSON keeps them as they are.
     """
     keys: dict[tuple[str, str, str], str] = {}
-    body = ['  <graph edgedefault="directed">']
-    body += _data(keys, "graph", {"last": view.last}, "    ")
+
+    def data(scope: str, values: Mapping[str, Label | float | None], indent: str) -> Iterator[str]:
+        """`<data>` elements of one node, edge or graph, nothing of None; `keys` learns each (scope, name, type)."""
+        for name, value in values.items():
+            if value is None:
+                continue
+            kind = {int: "long", float: "double"}.get(type(value), "string")
+            key = keys.setdefault((scope, name, kind), f"d{len(keys)}")
+            text = _NOT_XML.sub(lambda c: visible(c[0]), str(value))
+            # XML readers turn a bare carriage return into a newline; a reference survives.
+            yield f'{indent}<data key="{key}">{escape(text, {chr(13): "&#13;"})}</data>'
+
+    body = ['  <graph edgedefault="directed">', *data("graph", {"last": view.last}, "    ")]
     for node in view.nodes:
         body.append(f'    <node id="{node.id}">')
-        body += _data(keys, "node", {k: v for k, v in vars(node).items() if k != "id"}, "      ")
+        body += data("node", {k: v for k, v in vars(node).items() if k != "id"}, "      ")
         body.append("    </node>")
     for link in view.links:
         body.append(f'    <edge source="{link.source}" target="{link.target}">')
         said = {"weight": link.weight, "margin": link.margin, "contrary": link.contrary}
-        body += _data(keys, "edge", said, "      ")
+        body += data("edge", said, "      ")
         body.append("    </edge>")
     declared = [
         f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{kind}"/>'
@@ -104,29 +115,24 @@ def to_dot(view: GraphView) -> str:
         f"  graph [newrank=true, ranksep=0.8, labelloc=t, label={title}];",
         "  node [shape=box, style=rounded];",
     ]
-    lines += _dot_clusters(view, names)
-    lines += _dot_levels(view)
-    lines += [_dot_edge(link) for link in view.links]
+    members = view.members
+    for component in view.components:
+        inside = members.get(component.id, [])
+        score = f"score {signed(inside[0].svm_score)}" if inside else ""
+        lines.append(f"  subgraph cluster_{component.id} {{")
+        lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
+        lines += [_dot_node(node, names[node.token]) for node in inside]
+        lines.append("  }")
+    # One invisible spine of level marks, and every node on the rank of its level's mark.
+    ranks: dict[int, list[str]] = {}
+    for node in view.nodes:
+        ranks.setdefault(node.level, []).append(f"n{node.id}")
+    levels = sorted(ranks)
+    lines += [f'  level_{v} [shape=plaintext, label="level {v}", fontsize=10];' for v in levels]
+    lines += [f"  level_{a} -> level_{b} [style=invis];" for a, b in pairwise(levels)]
+    lines += [f"  {{ rank=same; level_{v}; {'; '.join(ranks[v])}; }}" for v in levels]
+    lines += map(_dot_edge, view.links)
     return "\n".join([*lines, "}", ""])
-
-
-def _data(
-    keys: dict[tuple[str, str, str], str],
-    scope: str,
-    values: Mapping[str, Label | float | None],
-    indent: str,
-) -> list[str]:
-    """`<data>` elements of one node, edge or graph, nothing of None; `keys` learns every (scope, name, type)."""
-    lines = []
-    for name, value in values.items():
-        if value is None:
-            continue
-        kind = {int: "long", float: "double"}.get(type(value), "string")
-        key = keys.setdefault((scope, name, kind), f"d{len(keys)}")
-        text = _NOT_XML.sub(lambda c: visible(c[0]), str(value))
-        # XML readers turn a bare carriage return into a newline; a reference survives.
-        lines.append(f'{indent}<data key="{key}">{escape(text, {chr(13): "&#13;"})}</data>')
-    return lines
 
 
 def _quoted(text: str) -> str:
@@ -136,39 +142,12 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _error(node: Node) -> str:
-    """The standard error of log π as one more attribute, where it is known."""
-    return "" if node.se is None else f', se="{node.se!r}"'
-
-
-def _dot_clusters(view: GraphView, names: dict[Label, str]) -> list[str]:
-    lines = []
-    members = view.members
-    for component in view.components:
-        inside = members.get(component.id, [])
-        lines.append(f"  subgraph cluster_{component.id} {{")
-        score = f"score {signed(inside[0].svm_score)}" if inside else ""
-        lines.append(f"    label={_quoted(score)}; fontsize=10; color=gray;")
-        lines += [
-            f"    n{node.id} [label={_quoted(names[node.token])}, level={node.level}, "
-            f'svm_score="{node.svm_score!r}", log_pi="{node.log_pi!r}"'
-            f"{_error(node)}];"
-            for node in inside
-        ]
-        lines.append("  }")
-    return lines
-
-
-def _dot_levels(view: GraphView) -> list[str]:
-    """One invisible spine of level marks, and every node on the rank of its level's mark."""
-    members: dict[int, list[str]] = {}
-    for node in view.nodes:
-        members.setdefault(node.level, []).append(f"n{node.id}")
-    levels = sorted(members)
-    lines = [f'  level_{v} [shape=plaintext, label="level {v}", fontsize=10];' for v in levels]
-    lines += [f"  level_{a} -> level_{b} [style=invis];" for a, b in pairwise(levels)]
-    lines += [f"  {{ rank=same; level_{v}; {'; '.join(members[v])}; }}" for v in levels]
-    return lines
+def _dot_node(node: Node, name: str) -> str:
+    error = "" if node.se is None else f', se="{node.se!r}"'  # of log π, where it is known
+    return (
+        f"    n{node.id} [label={_quoted(name)}, level={node.level}, "
+        f'svm_score="{node.svm_score!r}", log_pi="{node.log_pi!r}"{error}];'
+    )
 
 
 def _dot_edge(link: Link) -> str:

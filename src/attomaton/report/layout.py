@@ -12,6 +12,7 @@ from unicodedata import combining, east_asian_width
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.optimize import isotonic_regression
 
 HEIGHT = 28.0  # of a node
 PAD, TITLE = 14.0, 18.0  # around the nodes of a box; its title
@@ -93,16 +94,16 @@ def place_blocks(
     area = float((need * (height + spacing.row_gap)).sum())
     limit = max(spacing.row_width, float(np.sqrt(spacing.aspect * area)), width.max(initial=0.0))
     levels = [np.flatnonzero(level == v) for v in np.unique(level)]
-    levels = _ordered(levels, need, source, target, limit)
+    levels, _ = _ordered(levels, need, source, target, limit)
     rows = [row for same in levels for row in _dealt(same, need, limit)]
     stops = [[a, b] for a, b in zip(source.tolist(), target.tolist(), strict=True)]
     if spacing.lane:
         rows, need, stops = _with_lanes(rows, need, stops, spacing.lane)
     links = np.array([ends for way in stops for ends in pairwise(way)], np.int64).reshape(-1, 2).T
-    rows = _ordered(rows, need, *links)
+    rows, x = _ordered(rows, need, *links)
     room = max((float(need[row].sum()) for row in rows), default=0.0) - spacing.gap
     room = max(room, spacing.narrowest)
-    x = _settled(rows, need, links, len(width), room + spacing.gap)
+    _settle(x, rows, need, links, len(width), room + spacing.gap)
     y, bands = _stand(rows, height, level, spacing)
     ways = _ways(stops, x, y, width, height, spacing) if spacing.lane else []
     return Layout(x[: len(width)], y[: len(width)], bands, room + 2 * spacing.edge, ways)
@@ -110,8 +111,8 @@ def place_blocks(
 
 def _ordered(
     rows: Sequence[Ints], need: Floats, a: Ints, b: Ints, limit: float = np.inf
-) -> list[Ints]:
-    """Every row sorted by the mean place of its neighbours above, then of those below, in turn."""
+) -> tuple[list[Ints], Floats]:
+    """Every row sorted by the mean place of its neighbours above, then of those below, in turn; and the places."""
     rows, x = list(rows), np.zeros(len(need))
 
     def spread(row: Ints) -> None:
@@ -129,7 +130,7 @@ def _ordered(
             wish = np.where(count > 0, total / np.maximum(count, 1), x[rows[k]])
             rows[k] = rows[k][np.argsort(wish, kind="stable")]
             spread(rows[k])
-    return rows
+    return rows, x
 
 
 def _dealt(level: Ints, need: Floats, limit: float) -> list[Ints]:
@@ -152,21 +153,19 @@ def _with_lanes(
     slots = [row.tolist() for row in rows]
     stops, count = [], len(need)
     for a, b in arrows:
-        passed = range(row_of[a] + 1, row_of[b])
-        lanes = list(range(count, count + len(passed)))
-        for r, one in zip(passed, lanes, strict=True):
-            slots[r].append(one)
-        stops.append([a, *lanes, b])
-        count += len(lanes)
+        begin = count
+        for passed in slots[row_of[a] + 1 : row_of[b]]:
+            passed.append(count)
+            count += 1
+        stops.append([a, *range(begin, count), b])
     wide = np.concatenate([need, np.full(count - len(need), lane)])
     return [np.array(row, np.int64) for row in slots], wide, stops
 
 
-def _settled(rows: list[Ints], need: Floats, links: Ints, blocks: int, room: float) -> Floats:
-    """Each slot as near to its neighbours' mean as order and page allow."""
-    x = np.zeros(len(need))
-    for row in rows:
-        x[row] = np.cumsum(need[row]) - need[row] / 2 - need[row].sum() / 2
+def _settle(
+    x: Floats, rows: list[Ints], need: Floats, links: Ints, blocks: int, room: float
+) -> None:
+    """Move each slot as near to its neighbours' mean as order and page allow."""
     pull = STIFF[(links >= blocks).sum(0)]
     ends, near, pull = np.concatenate([*links]), np.concatenate([*links[::-1]]), np.tile(pull, 2)
     whole = np.bincount(ends, pull, len(need))
@@ -175,23 +174,16 @@ def _settled(rows: list[Ints], need: Floats, links: Ints, blocks: int, room: flo
             mean = np.bincount(ends, pull * x[near], len(need))[row] / np.maximum(whole[row], 1)
             wish = np.where(whole[row] > 0, mean, x[row])
             x[row] = _fit(need[row], wish, np.where(whole[row] > 0, whole[row], 0.1), room)
-    return x
 
 
 def _fit(need: Floats, wish: Floats, pull: Floats, room: float) -> Floats:
     """Places nearest to the wishes (weighted squares) with every slot clear of the next.
 
-    Shifted by the room taken so far, the places must not fall: pooling adjacent violators is exact.
+    Shifted by the room taken so far, the places must not fall.
     """
     offset = np.concatenate([[0.0], np.cumsum((need[:-1] + need[1:]) / 2)])
-    pools: list[tuple[float, float, int]] = []  # mean, weight, slots
-    for target, weight in zip((wish - offset).tolist(), pull.tolist(), strict=True):
-        pools.append((target, weight, 1))
-        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            (a, w, m), (b, v, n) = pools[-2:]
-            pools[-2:] = [((a * w + b * v) / (w + v), w + v, m + n)]
     low, high = (need[0] - room) / 2, (room - need[-1]) / 2 - offset[-1]
-    found = np.repeat([mean for mean, _, _ in pools], [n for _, _, n in pools])
+    found = isotonic_regression(wish - offset, weights=pull).x
     return np.clip(found, low, max(high, low)) + offset
 
 
@@ -274,7 +266,10 @@ def place(
     wide, tall = np.zeros(len(members)), np.zeros(len(members))
     for i, inside in enumerate(members):
         dx, dy = _inside(width[inside])
-        wide[i], tall[i] = np.ptp(_sides(dx, width[inside])), np.ptp(dy) + HEIGHT
+        half = width[inside] / 2
+        dx -= ((dx - half).min() + (dx + half).max()) / 2
+        dy -= (dy.min() + dy.max()) / 2
+        wide[i], tall[i] = (dx + half).max() - (dx - half).min(), np.ptp(dy) + HEIGHT
         if boxed[inside[0]]:
             wide[i], tall[i] = max(wide[i], 60.0) + 2 * PAD, tall[i] + 2 * PAD + TITLE
             dy += TITLE / 2
@@ -287,16 +282,10 @@ def place(
     return replace(blocks, x=x.round(1), y=y.round(1), bow=bow)
 
 
-def _sides(
-    x: Float[np.ndarray, " n"], width: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, " both"]:
-    return np.concatenate([x - width / 2, x + width / 2])
-
-
 def _inside(
     width: Float[np.ndarray, " members"],
 ) -> tuple[Float[np.ndarray, " members"], Float[np.ndarray, " members"]]:
-    """The nodes of one component around its middle: a pair side by side, few in a ring, many in rows."""
+    """The nodes of one component beside each other: a pair side by side, few in a ring, many in rows."""
     n = len(width)
     if n == 1:
         return np.zeros(1), np.zeros(1)
@@ -310,7 +299,7 @@ def _inside(
         along = np.abs(y[:, None] - y) - HEIGHT
         clear = (across >= 44) | (along >= 30) | np.eye(n, dtype=bool)
         if clear.all():
-            return _centred(x, y, width)
+            return x, y
         scale *= 1.08
 
 
@@ -328,14 +317,7 @@ def _rows_inside(
             at, row = 0.0, row + 1
         x[i], y[i] = at + w / 2, row * down
         at += step[i]
-    return _centred(x, y, width)
-
-
-def _centred(
-    x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"], width: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    sides = _sides(x, width)
-    return x - (sides.min() + sides.max()) / 2, y - (y.min() + y.max()) / 2
+    return x, y
 
 
 def _bows(

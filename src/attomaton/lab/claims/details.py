@@ -37,10 +37,6 @@ def show_details(record: Checked) -> None:
         _SHOWN[block.kind](block)
 
 
-def _text(block: Block) -> None:
-    ui.label(words(block.text)).classes("whitespace-pre-wrap")
-
-
 def _term(block: Block) -> None:
     with ui.element("div"):
         ui.label(f"{block.name}.").classes("inline font-semibold mr-1")
@@ -119,7 +115,7 @@ _SHOWN: dict[str, Callable[[Block], object]] = {
     "heading": lambda b: (
         ui.label(b.text).classes("claim-heading").props('role="heading" aria-level="3"')
     ),
-    "text": _text,
+    "text": lambda b: ui.label(words(b.text)).classes("whitespace-pre-wrap"),
     "formula": lambda b: ui.label(b.text).classes("claim-formula"),
     "code": lambda b: _code(b.text),
     "term": _term,

@@ -21,6 +21,8 @@ from attomaton.report.words import evenly
 from attomaton.results import Line, Numbers, Panel
 
 CURVES = (*COLOURS[:-1], "$ink")
+# The name of the axis that goes up stands above it, where no number of it can reach.
+UP = {"scale": True, "nameLocation": "end", "nameTextStyle": {"align": "left"}}
 SYMBOLS = ("circle", "rect", "diamond", "triangle", "pin", "arrow", "roundRect")
 
 
@@ -55,7 +57,7 @@ def lines_of(panel: Panel) -> Picture:
         name = words(line.label or "") or of_colour.get(line.colour, "")
         of_colour.setdefault(line.colour, name)
         colour = CURVES[(i if line.colour is None else line.colour) % len(CURVES)]
-        series.append(_series(line, line.y, i, name, colour, log))
+        series.append(_series(line, i, name, colour, log))
         thin = {"symbol": "none", "lineStyle": {"width": 1, "opacity": 0.45, "color": colour}}
         series += [
             Series("line", _points(line, y, log), name, colour, more=thin) for y in _band(line)
@@ -66,7 +68,7 @@ def lines_of(panel: Panel) -> Picture:
     named = list(dict.fromkeys(s.name for s in series if s.name))
     return Picture(
         x=_across(panel, log[0]),
-        y=_up(panel, log[1]),
+        y=Axis(words(panel.ylabel), log[1], gap=None, more=UP),
         series=series,
         margins=Margins(10, 24, 56 if named else 32, 28, labels=True),
         legend=Legend(named) if named else None,
@@ -79,10 +81,8 @@ def _points(line: Line, y: Numbers, log: tuple[bool, bool]) -> list[list[float |
     return [[drawable(line.x[k], log[0]), drawable(y[k], log[1])] for k in kept]
 
 
-def _series(
-    line: Line, y: Numbers, i: int, name: str, colour: str, log: tuple[bool, bool]
-) -> Series:
-    data = _points(line, y, log)
+def _series(line: Line, i: int, name: str, colour: str, log: tuple[bool, bool]) -> Series:
+    data = _points(line, line.y, log)
     if line.style == "points":
         style = {"color": colour, "opacity": 0.75}
         more = {"symbol": SYMBOLS[i % len(SYMBOLS)], "symbolSize": 7, "itemStyle": style}
@@ -109,12 +109,6 @@ def _across(panel: Panel, log: bool) -> Axis:
     return Axis(words(panel.xlabel), log, gap=28, more={"scale": True})
 
 
-def _up(panel: Panel, log: bool) -> Axis:
-    """The name stands above the axis, where no number of it can reach."""
-    more = {"scale": True, "nameLocation": "end", "nameTextStyle": {"align": "left"}}
-    return Axis(words(panel.ylabel), log, gap=None, more=more)
-
-
 def heat_of(panel: Panel) -> Picture:
     """A heat map.
 
@@ -131,7 +125,6 @@ def heat_of(panel: Panel) -> Picture:
     )
     low = min(known, default=0.0) if panel.low is None else panel.low
     high = max(known, default=0.0) if panel.high is None else panel.high
-    up = _up(panel, False)
     side = {
         "calculable": True,
         "right": 0,
@@ -141,7 +134,12 @@ def heat_of(panel: Panel) -> Picture:
     cells = [[j, i, x] for i, row in enumerate(values) for j, x in enumerate(row)]
     return Picture(
         x=replace(_across(panel, False), names=across),
-        y=replace(up, names=down, more={**up.more, "inverse": True, "nameLocation": "start"}),
+        y=Axis(
+            words(panel.ylabel),
+            names=down,
+            gap=None,
+            more={**UP, "inverse": True, "nameLocation": "start"},
+        ),
         series=[Series("heatmap", cells)],
         margins=Margins(10, 90, 32, 28, labels=True),
         shades=Shades(low, high, more=side),

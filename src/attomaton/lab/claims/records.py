@@ -59,12 +59,9 @@ class Evidence:
 
     def of_lab(self, workspace: Path) -> list[Checked]:
         """Every claim with its newest evidence, finished or being made; those that were never run say so."""
-        newest: dict[str, Path] = {}
-        runs = workspace / "runs"
-        for pattern in ("verify*/claims/*.json", ".verify*.partial/claims/*.json"):
-            for path in runs.glob(pattern):
-                if path.stem in CLAIMS and _age(path) > _age(newest.get(path.stem)):
-                    newest[path.stem] = path
+        patterns = ("verify*/claims/*.json", ".verify*.partial/claims/*.json")
+        every = [path for pattern in patterns for path in (workspace / "runs").glob(pattern)]
+        newest = {path.stem: path for path in sorted(every, key=_age)}
         return [self._found(newest[name]) if name in newest else not_run(name) for name in CLAIMS]
 
     def _found(self, path: Path) -> Checked:
@@ -80,9 +77,9 @@ class Evidence:
 EVIDENCE = Shared(Evidence)
 
 
-def _age(path: Path | None) -> int:
+def _age(path: Path) -> int:
     try:
-        return 0 if path is None else path.stat().st_mtime_ns
+        return path.stat().st_mtime_ns
     except OSError:
         return 0
 

@@ -43,17 +43,17 @@ class ClaimsPage(Page):
 
     def __init__(self, view: View):
         super().__init__(view)
-        self.evidence = EVIDENCE.of(view.lab)
         self.folder: Path | None = view.item.path if view.item.kind == "verification" else None
         self.records: list[Checked] = []
         self.open = view.get("claim")
 
     def read(self) -> None:
         """What the disk holds now."""
+        evidence = EVIDENCE.of(self.lab)
         if self.folder is not None:
-            self.records = self.evidence.of_folder(self.folder)
+            self.records = evidence.of_folder(self.folder)
         else:
-            self.records = self.evidence.of_lab(self.view.lab.shelf.workspace)
+            self.records = evidence.of_lab(self.lab.shelf.workspace)
 
     async def fill(self) -> None:
         """The whole page."""
@@ -78,12 +78,10 @@ class ClaimsPage(Page):
     # Running
 
     def _runner(self) -> None:
-        view = self.view
+        only = self.view.get("only")
         with card(label="Verify"):
             with abreast():
-                self.only = ui.input(
-                    "Claims (empty: all)", value=view.get("only"), placeholder="T1,S3"
-                )
+                self.only = ui.input("Claims (empty: all)", value=only, placeholder="T1,S3")
                 self.only.props("dense outlined clearable debounce=200").classes("claims-field")
                 self.start_button = button("Verify (quick)", self._start)
             self.wrong = ui.element("div")
@@ -145,8 +143,10 @@ class ClaimsPage(Page):
         with card(label="Claims"):
             with abreast():
                 self.verdict = dense(ui.select({}, label="Verdict"), "claims-field")
-                text = ui.input("Search", value=view.get("find")).classes("claims-field")
-                text.props('dense outlined clearable debounce="150" aria-label="Search claims"')
+                self.text = ui.input("Search", value=view.get("find")).classes("claims-field")
+                self.text.props(
+                    'dense outlined clearable debounce="150" aria-label="Search claims"'
+                )
                 self.note = note()
             self.table = ui.table(columns=_COLUMNS, rows=[], row_key="claim", pagination=0)
             self.table.classes("numbers choosable claims-table").props("dense flat hide-pagination")
@@ -156,13 +156,12 @@ class ClaimsPage(Page):
         self.table.on("check", lambda e: self._check(str(e.args)))
 
         def put() -> None:
-            view.put(verdict=self.verdict.value, find=text.value)
+            view.put(verdict=self.verdict.value, find=self.text.value)
             self.refresh()
 
-        self.text = text
         self._offer(view.get("verdict"))
         self.verdict.on_value_change(put)
-        text.on_value_change(put)
+        self.text.on_value_change(put)
 
     def _offer(self, chosen: str | None) -> None:
         """The verdicts to choose from, each with its number."""
@@ -183,30 +182,25 @@ class ClaimsPage(Page):
         self.table.update()
         self.note.set_text(f"{len(found)} of {len(self.records)} shown")
         known = [r for r in self.records if records.ending(r) != NOT_RUN]
-        unknown = len(self.records) - len(known)
-        rest = (
-            f" {unknown} {'has' if unknown == 1 else 'have'} not been run yet." if unknown else ""
-        )
-        self.sentence.set_text((headline(known) if known else "Nothing has been run yet.") + rest)
+        said = headline(known) if known else "Nothing has been run yet."
+        if unknown := len(self.records) - len(known):
+            said += f" {unknown} {'has' if unknown == 1 else 'have'} not been run yet."
+        self.sentence.set_text(said)
+        one = [self.open] if self._record() else None
         if self.folder is None:
-            self._list_reports()
+            self.reports.clear()
+            # Verifications that are finished, each with its own report.
+            folders = [i for i in self.lab.shelf.items() if i.kind == "verification"]
+            with self.reports:
+                if folders:
+                    note("Finished:")
+                for item in folders:
+                    chip(item.title, self.view.link("/claims", item))
             with self.view.checked(self.wrong):
                 only = records.asked_claims(self.view.get("only"))
-                self._say([self.open] if self._record() else only)
+                self._say(one or only)
         else:
-            self.view.says(
-                *records.folder_code(self.folder, [self.open] if self._record() else None)
-            )
-
-    def _list_reports(self) -> None:
-        """Verifications that are finished, each with its own report."""
-        folders = [i for i in self.view.lab.shelf.items() if i.kind == "verification"]
-        self.reports.clear()
-        with self.reports:
-            if folders:
-                note("Finished:")
-            for item in folders:
-                chip(item.title, self.view.link("/claims", item))
+            self.view.says(*records.folder_code(self.folder, one))
 
     def _say(self, only: list[str] | None) -> None:
         begun = records.is_begun(records.run_folder(self.view.lab.shelf.workspace, only))
@@ -225,7 +219,7 @@ class ClaimsPage(Page):
         self.view.put(claim=self.open)
         self.refresh()
         self._show_claim()
-        if self._record() is not None:
+        if self.open:
             ui.run_javascript(
                 "document.getElementById('claim-details').scrollIntoView({block: 'start'})"
             )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -20,19 +21,6 @@ KEPT = 3  # data sets that stay in memory
 RANKS = 2000  # most frequent tokens that are counted out
 BINS = 60  # of the histogram of lengths
 SHOWN = 60  # tokens of a context in a row of the preview
-
-
-@dataclass(frozen=True)
-class Row:
-    """One window in words: its tokens with their ids, and how many before them are `hidden`."""
-
-    id: int
-    source: str
-    context: list[tuple[str, int]]
-    hidden: int
-    next: tuple[str, int]
-    weight: float
-    kept: bool
 
 
 @dataclass(eq=False)
@@ -73,20 +61,20 @@ class Looked:
         wanted = np.ones(len(self.windows), bool) if last is None else self.windows.last == last
         return np.flatnonzero(wanted & ~self.windows.realizable if aside else wanted)
 
-    def row(self, i: int) -> Row:
-        """One window in words, a long context cut at its beginning."""
+    def row(self, i: int) -> dict[str, Any]:
+        """One window in words: its tokens with their ids, and how many before them are `hidden`."""
         w = self.windows
         end = int(w.left[i] + w.length[i])
         begin = max(int(w.left[i]), end - SHOWN)
-        return Row(
-            id=i,
-            source=w.place(i),
-            context=[(visible(w.vocabulary[x]), int(x)) for x in w.ids[begin:end]],
-            hidden=begin - int(w.left[i]),
-            next=(visible(w.vocabulary[w.label[i]]), int(w.label[i])),
-            weight=float(w.weight[i]),
-            kept=bool(w.realizable[i]),
-        )
+        return {
+            "id": i,
+            "source": w.place(i),
+            "context": [(visible(w.vocabulary[x]), int(x)) for x in w.ids[begin:end]],
+            "hidden": begin - int(w.left[i]),
+            "next": (visible(w.vocabulary[w.label[i]]), int(w.label[i])),
+            "weight": float(w.weight[i]),
+            "kept": bool(w.realizable[i]),
+        }
 
     def nexts(
         self, last: int | None = None, most: int = 50

@@ -41,8 +41,14 @@ async def build_model(view: View) -> None:
     with card("What the model was fitted to"):
         figures((name, f"{n:,}") for name, n in counts)
     with ui.element("div").classes("grid2"):
-        _provenance(model)
-        _set_aside(model)
+        with card("Where it came from"), ui.element("dl").classes("facts"):
+            for name, value in provenance(model.record):
+                with ui.element("dt"):
+                    ui.label(name)
+                with ui.element("dd"):
+                    ui.label(value)
+        aside = model.record.set_aside or SetAside(s.dropped)
+        set_aside(aside, f"{aside.rows:,} set aside: label absent from the context.")
     await _samples(view, model)
 
 
@@ -77,20 +83,6 @@ def set_aside(aside: SetAside, said: str) -> ui.element:
                 with ui.element("li"):
                     ui.label(example)
     return made
-
-
-def _provenance(model: Opened) -> None:
-    with card("Where it came from"), ui.element("dl").classes("facts"):
-        for name, value in provenance(model.record):
-            with ui.element("dt"):
-                ui.label(name)
-            with ui.element("dd"):
-                ui.label(value)
-
-
-def _set_aside(model: Opened) -> None:
-    aside = model.record.set_aside or SetAside(model.record.summary.dropped)
-    set_aside(aside, f"{aside.rows:,} set aside: label absent from the context.")
 
 
 async def _samples(view: View, model: Opened) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Int
 from nicegui import ui
 
-from attomaton.disk.formats import plain
 from attomaton.lab.data.looked import Looked
 from attomaton.lab.kit.parts import abreast, card, icon_button, note, place
 from attomaton.lab.view import View, in_thread
@@ -68,12 +67,10 @@ class Preview:
                 self.field.on("keydown.enter", self._find).on("blur", self._find).on(
                     "clear", self._clear
                 )
-                ui.switch(
-                    "only set aside",
-                    value=self.aside,
-                    on_change=lambda e: self._switch("aside", e.value),
-                )
-                ui.switch("ids", value=self.ids, on_change=lambda e: self._switch("ids", e.value))
+                aside = ui.switch("only set aside", value=self.aside)
+                aside.on_value_change(lambda e: self._switch("aside", e.value))
+                ids = ui.switch("ids", value=self.ids)
+                ids.on_value_change(lambda e: self._switch("ids", e.value))
             self.wrong = place()
             self.table = ui.table(
                 columns=COLUMNS, rows=[], row_key="id", pagination={"rowsPerPage": 0}
@@ -126,11 +123,7 @@ class Preview:
         self.view.put(**{name: 1 if value else None})
         if name == "ids":
             self._show()
-        else:
-            await self._again()
-
-    async def _again(self) -> None:
-        """Other rows, from the first."""
+            return
         if not self.unknown:
             self.rows = self.looked.rows(self.last, self.aside)
         self._turn(0)
@@ -146,7 +139,7 @@ class Preview:
         n = len(self.rows)
         self.first = min(self.first, max(n - 1, 0)) // PAGE * PAGE
         shown = self.rows[self.first : self.first + PAGE]
-        self.table.rows = [{**plain(self.looked.row(int(i))), "ids": self.ids} for i in shown]
+        self.table.rows = [{**self.looked.row(int(i)), "ids": self.ids} for i in shown]
         self.where.set_text(
             f"rows {self.first + 1:,}–{self.first + len(shown):,} of {n:,}" if n else "no such row"
         )

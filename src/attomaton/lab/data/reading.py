@@ -1,7 +1,6 @@
 """How a file is read, guessed, shown, corrected by choosing, and previewed: its first sequences in their order."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,42 +39,28 @@ CSS = """
 """
 
 
-@dataclass(frozen=True)
-class Sequence:
-    """One sequence of the preview."""
-
-    name: str
-    events: tuple[str, ...]
-    more: int
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What reading a file in one way gives: its first sequences, how they were ordered, and what is set aside."""
-
-    sequences: tuple[Sequence, ...]
-    said: tuple[str, ...]
+Sequence = tuple[str, list[str], int]  # its name, its first events, and how many more there are
+Preview = tuple[list[str], list[Sequence]]
 
 
 def preview_of(windows: Windows) -> Preview:
-    """The preview of these windows."""
-    n, aside = len(windows), windows.set_aside.rows
+    """What reading a file in one way gives: how its sequences were ordered, what is set aside; the first of them."""
     starts = windows.starts if windows.starts is not None else np.zeros(0, np.int64)
     ends = np.append(starts[1:], len(windows.ids))
-    shown = []
+    shown: list[Sequence] = []
     for i in range(min(FIRST, len(starts))):
         ids = windows.ids[starts[i] : min(ends[i], starts[i] + SHOWN)]
         name = str(windows.names[i]) if windows.names is not None else f"{i + 1}"
-        events = tuple(visible(windows.vocabulary[int(x)]) for x in ids)
-        shown.append(Sequence(visible(name), events, int(ends[i] - starts[i]) - len(ids)))
+        events = [visible(windows.vocabulary[int(x)]) for x in ids]
+        shown.append((visible(name), events, int(ends[i] - starts[i]) - len(ids)))
     what = ("sequences", "events") if windows.names is not None else ("documents", "tokens")
     said = [
         f"{len(starts):,} {what[0]}, {len(windows.ids):,} {what[1]}, {len(windows.vocabulary):,} different."
     ]
     if windows.ordering is not None:
         said.append(on_a_page(windows.ordering.text()))
-    said.append(aside_in_words(aside, n))
-    return Preview(tuple(shown), tuple(said))
+    said.append(aside_in_words(windows.set_aside.rows, len(windows)))
+    return said, shown
 
 
 def aside_in_words(aside: int, all_: int) -> str:
@@ -180,11 +165,8 @@ class ReadingCard:
     async def _changed(self, name: str) -> None:
         """Another choice: where it says what the columns are, the file is looked at again."""
         if name in ("format", "delimiter"):
-            asked = {
-                k: v for k, v in self._chosen().items() if k in ("format", "delimiter", "context")
-            }
-            if name == "format":
-                asked.pop("delimiter", None)
+            kept = ("format", "context") if name == "format" else ("format", "delimiter", "context")
+            asked = {k: v for k, v in self._chosen().items() if k in kept}
             with self.view.checked(self.wrong):
                 given = Reading(**asked)
                 path = self.item.path
@@ -203,12 +185,9 @@ class ReadingCard:
             "tokenizer": "words",
             "delimiter": {"csv": ",", "tsv": "tab"}.get(values["format"]),
         }
-        for name, usual in plain.items():
-            if values.get(name) == usual:
-                values.pop(name, None)
-        if self.look.format == values["format"] and self.look.reading.format is None:
-            values.pop("format")
-        return {k: v for k, v in values.items() if v not in (None, "")}
+        if self.look.reading.format is None:
+            plain["format"] = self.look.format
+        return {k: v for k, v in values.items() if v not in (None, "", plain.get(k))}
 
     # The preview
 
@@ -232,7 +211,7 @@ class ReadingCard:
         if found is not None:
             self.go.set_enabled(True)
             with self.shown:
-                _sequences(found)
+                _sequences(*found)
 
     async def _fit(self) -> None:
         """Keep it as it is chosen, and show its model."""
@@ -245,16 +224,16 @@ class ReadingCard:
             view.go("/", item)
 
 
-def _sequences(found: Preview) -> None:
-    for line in found.said:
+def _sequences(said: list[str], sequences: list[Sequence]) -> None:
+    for line in said:
         note(line)
     with ui.element("ol").classes("sequences").props('aria-label="First sequences, in order"'):
-        for one in found.sequences:
+        for name, events, more in sequences:
             with ui.element("li"):
-                ui.label(one.name).classes("name")
-                for i, event in enumerate(one.events):
+                ui.label(name).classes("name")
+                for i, event in enumerate(events):
                     if i:
                         ui.label("→").classes("then").props('aria-hidden="true"')
                     ui.label(event).classes("tok")
-                if one.more:
-                    note(f"… {one.more:,} more")
+                if more:
+                    note(f"… {more:,} more")

@@ -5,7 +5,6 @@ import shlex
 from nicegui import ui
 
 from attomaton.corpus.inspect import Inspection
-from attomaton.corpus.samples import SetAside
 from attomaton.errors import size_text
 from attomaton.lab.data.looked import Looked, look_at
 from attomaton.lab.data.of_model import build_model, set_aside
@@ -94,8 +93,19 @@ async def _show(view: View, looked: Looked) -> None:
         with card("What the file holds"):
             figures(counts(looked, record))
     with ui.element("div").classes("grid2"):
-        _warnings(looked, record)
-        _set_aside(view, looked.windows.set_aside)
+        with card("What to look out for"), ui.element("ul").classes("marked"):
+            for kind, text in warnings(looked, record):
+                with ui.element("li"):
+                    ui.icon(ICONS[kind]).classes(kind).props(f'aria-label="{kind}"')
+                    ui.label(text)
+        aside = looked.windows.set_aside
+        with set_aside(
+            aside,
+            f"{aside.rows:,} set aside: label absent from the context. The theorems speak of tokens that attention "
+            "can retrieve; these contexts are counted and left out.",
+        ):
+            if aside.rows:
+                ui.link("Show them in the preview", view.link(aside=1) + "#preview")
     preview = Preview(view, looked)
     await preview.build()
     with ui.element("div").classes("grid2"):
@@ -111,20 +121,18 @@ async def _show(view: View, looked: Looked) -> None:
 
 def counts(looked: Looked, record: Inspection) -> list[tuple[str, str]]:
     """The numbers of `attomaton data inspect`, each with its name."""
-    rows = [
-        ("contexts", f"{record.windows:,}"),
-        ("samples", f"{record.samples:,}"),
-        ("distinct samples", f"{record.distinct_samples:,}"),
-        ("set aside", f"{record.set_aside.rows:,}"),
-        ("tokens", f"{record.vocab:,}"),
-        ("last tokens", f"{record.last_tokens:,}"),
-        ("tokens in a context", f"{record.shortest}–{record.longest}"),
-        ("total weight", f"{record.total_weight:,g}"),
-    ]
+    how_many = {
+        "contexts": record.windows, "samples": record.samples, "distinct samples": record.distinct_samples,
+        "set aside": record.set_aside.rows, "tokens": record.vocab, "last tokens": record.last_tokens,
+    }  # fmt: skip
+    more = {
+        "tokens in a context": f"{record.shortest}–{record.longest}",
+        "total weight": f"{record.total_weight:,g}",
+    }
     if record.documents:
-        rows.append(("sequences", f"{record.documents:,}"))
-        rows.append(("too short", f"{record.too_short:,}"))
-    return [*rows, ("memory of the bags, at most", size_text(looked.memory, 3))]
+        more |= {"sequences": f"{record.documents:,}", "too short": f"{record.too_short:,}"}
+    more["memory of the bags, at most"] = size_text(looked.memory, 3)
+    return [*((name, f"{n:,}") for name, n in how_many.items()), *more.items()]
 
 
 def warnings(looked: Looked, record: Inspection | None) -> list[tuple[str, str]]:
@@ -164,24 +172,6 @@ def inspect_code(item: Item) -> tuple[str, str]:
     )
 
 
-def _warnings(looked: Looked, record: Inspection | None) -> None:
-    with card("What to look out for"), ui.element("ul").classes("marked"):
-        for kind, text in warnings(looked, record):
-            with ui.element("li"):
-                ui.icon(ICONS[kind]).classes(kind).props(f'aria-label="{kind}"')
-                ui.label(text)
-
-
-def _set_aside(view: View, aside: SetAside) -> None:
-    with set_aside(
-        aside,
-        f"{aside.rows:,} set aside: label absent from the context. The theorems speak of tokens that attention "
-        "can retrieve; these contexts are counted and left out.",
-    ):
-        if aside.rows:
-            ui.link("Show them in the preview", view.link(aside=1) + "#preview")
-
-
 def lengths(looked: Looked) -> Picture:
     """How many contexts have so many tokens, those set aside on top."""
     kinds = (("holds its label", 2, "$blue"), ("set aside", 3, "$orange"))
@@ -203,17 +193,17 @@ def lengths(looked: Looked) -> Picture:
 
 def frequencies(record: Inspection) -> Picture:
     """How often the commonest tokens are in contexts, at their end, and the label."""
-    shown = record.tokens[:TOP]
+    rows = [[visible(t.token), t.occurrences, t.as_last, t.as_label] for t in record.tokens]
+    shown, header = rows[:TOP], ["token", "in contexts", "as last", "as label"]
     few = f"The {len(shown)} most frequent of {record.vocab:,} tokens."
     return Picture(
-        y=names_down(visible(t.token) for t in shown),
+        y=names_down(str(row[0]) for row in shown),
         series=[
-            Series("bar", [t.occurrences for t in shown], "in contexts", "$blue"),
-            Series("bar", [t.as_last for t in shown], "as last", "$orange"),
-            Series("bar", [t.as_label for t in shown], "as label", "$green"),
+            Series("bar", [row[at] for row in shown], header[at], colour)
+            for at, colour in enumerate(("$blue", "$orange", "$green"), 1)
         ],
-        header=["token", "in contexts", "as last", "as label"],
-        rows=[[visible(t.token), t.occurrences, t.as_last, t.as_label] for t in record.tokens],
+        header=header,
+        rows=rows,
         note=few if len(shown) < record.vocab else "",
         margins=Margins(8, 20, 36, 8, labels=True),
         hover=ROW,

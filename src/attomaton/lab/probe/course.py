@@ -18,8 +18,8 @@ class SnapPanels:
 
     def __init__(self, view: View, found: Snap):
         self.view, self.found = view, found
-        last = len(found.marks) - 1
-        self.at = whole(view.get("mark"), last, last)
+        self.last = len(found.marks) - 1
+        self.at = whole(view.get("mark"), self.last, self.last)
 
     def fill(self) -> None:
         """Sentences, the slider, curves, the map at its step, what became of every head."""
@@ -27,8 +27,7 @@ class SnapPanels:
             ui.label(in_words(self.found)).classes("measure")
         with card("At one checkpoint"):
             with abreast():
-                last = len(self.found.marks) - 1
-                slider = ui.slider(min=0, max=max(last, 1), step=1, value=self.at)
+                slider = ui.slider(min=0, max=max(self.last, 1), step=1, value=self.at)
                 slider.props('dense aria-label="Checkpoint"').classes("setting-mark")
                 slider.on_value_change(lambda e: self._move(int(e.value or 0)))
                 self.when = ui.label().classes("when")
@@ -50,7 +49,7 @@ class SnapPanels:
         self._draw()
 
     def _move(self, at: int) -> None:
-        self.at = min(max(at, 0), len(self.found.marks) - 1)
+        self.at = min(max(at, 0), self.last)
         self.view.put(mark=self.at)
         self._draw()
 

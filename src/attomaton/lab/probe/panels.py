@@ -1,6 +1,7 @@
 """A probe that is open: its orders, its heads, one of them on a text beside the automaton, orders it got wrong."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 from nicegui import ui
@@ -84,26 +85,17 @@ class ProbePanels:
         self.map.show(head_map(heads_as(self.found, measure), measure, self.chosen))
 
     def _table(self) -> None:
-        header = ["layer", "head", *self.measures]
-        rows = [
-            [x.layer, x.head, *(value_of(x, m) for m in self.measures)] for x in self.found.heads
-        ]
+        header, heads = ["layer", "head", *self.measures], self.found.heads
+        rows = [[x.layer, x.head, *(value_of(x, m) for m in self.measures)] for x in heads]
         with card("All heads"):
             note(
                 "Choose a row to see the head on the text above. “even” is what attention spread evenly would score."
             )
-            numbers(
-                header,
-                rows,
-                on_row=lambda i: self._choose(int(rows[i][0] or 0), int(rows[i][1] or 0)),
-            )
+            numbers(header, rows, on_row=lambda i: self._choose(heads[i].layer, heads[i].head))
             if self.found.even is not None:
-                even = [(self.measures[m], value_of(self.found.even, m)) for m in self.measures]
-                note(
-                    "Even: "
-                    + ", ".join(f"{name} {x:.3f}" for name, x in even if x is not None)
-                    + "."
-                )
+                even = [(name, value_of(self.found.even, m)) for m, name in self.measures.items()]
+                said = ", ".join(f"{name} {x:.3f}" for name, x in even if x is not None)
+                note(f"Even: {said}.")
 
     # One head on a text
 
@@ -146,48 +138,36 @@ class ProbePanels:
                 self._show()
 
     def _shown(self) -> tuple[Context, np.ndarray]:
-        layer, head = self.chosen
-        if self.own is not None:
-            return self.own[0], self.own[1][layer, head]
-        return self.texts[self.at], self.attention[self.at, layer, head]
+        """The text, and the attention of every head on it."""
+        return self.own or (self.texts[self.at], self.attention[self.at])
 
     def _show(self) -> None:
         if not self.texts:
             return
-        text, attention = self._shown()
+        text, every = self._shown()
         self.head_name.set_text(f"Head {self.chosen[0]}.{self.chosen[1]} attends to")
-        self.head_text.show(shaded(text.tokens, attention.tolist()))
+        self.head_text.show(shaded(text.tokens, every[self.chosen].tolist()))
         said = "no answer" if text.shares is None else text.verdict
         self.automaton_name.set_text(f"The automaton retrieves ({said})")
         self.automaton_text.show(shaded(text.tokens, text.shares or ()))
 
     def _save(self) -> None:
         """Every head on this text, and the automaton."""
-        text, _ = self._shown()
-        every = self.own[1] if self.own is not None else self.attention[self.at]
-        heads = [(i, h) for i in range(every.shape[0]) for h in range(every.shape[1])]
+        text, every = self._shown()
+        heads = [f"{i}.{h}" for i, h in np.ndindex(every.shape[:2])]
         shares = text.shares or (None,) * len(text.tokens)
         rows = [
-            [place, token, shares[place], *(float(every[i, h, place]) for i, h in heads)]
+            [place, token, shares[place], *every[:, :, place].ravel().tolist()]
             for place, token in enumerate(text.tokens)
         ]
-        save_csv(
-            "attention", ["place", "token", "automaton", *(f"{i}.{h}" for i, h in heads)], rows
-        )
+        save_csv("attention", ["place", "token", "automaton", *heads], rows)
 
     # What it got wrong
 
     def _wrong(self) -> None:
+        told = attrgetter("last", "above", "below", "samples", "odds")
         rows = [
-            [
-                KINDS[one.contexts],
-                x.last,
-                x.above,
-                x.below,
-                x.samples,
-                x.odds,
-                " ".join(x.tokens[-40:]),
-            ]
+            [KINDS[one.contexts], *told(x), " ".join(x.tokens[-40:])]
             for one in self.found.behaviour
             for x in one.wrong
         ]

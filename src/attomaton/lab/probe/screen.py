@@ -32,34 +32,24 @@ class ProbePage(Page):
         if view.item.kind == "probe":
             with view.checked():
                 found = await in_thread(read_probe, view.item.path)
-                panels = (
-                    ProbePanels(view, found)
-                    if isinstance(found, Probe)
-                    else SnapPanels(view, found)
-                )
-                panels.fill()
-            self._says()
-        self._list()
-
-    def _says(self) -> None:
-        folder = str(self.view.item.path.resolve())
-        self.view.says(
-            shlex.join(["attomaton", "runs", "show", folder]),
-            f"from attomaton.folders.probe import read_probe\n\nprint(read_probe({folder!r}))",
-        )
-
-    def _list(self) -> None:
-        items = [
-            i for i in self.lab.shelf.items() if i.kind == "probe" and i.id != self.view.item.id
-        ]
-        with card("Others" if self.view.item.kind == "probe" else "Probed models"):
+                if isinstance(found, Probe):
+                    ProbePanels(view, found).fill()
+                else:
+                    SnapPanels(view, found).fill()
+            folder = str(view.item.path.resolve())
+            view.says(
+                shlex.join(["attomaton", "runs", "show", folder]),
+                f"from attomaton.folders.probe import read_probe\n\nprint(read_probe({folder!r}))",
+            )
+        items = [i for i in self.lab.shelf.items() if i.kind == "probe" and i.id != view.item.id]
+        with card("Others" if view.item.kind == "probe" else "Probed models"):
             if not items:
                 note("None yet. Make one with:")
                 for line in _COMMANDS:
                     ui.label(line).classes("mono")
             with abreast():
                 for item in items:
-                    chip(item.title, self.view.link(item=item))
+                    chip(item.title, view.link(item=item))
 
 
 _COMMANDS = (

@@ -102,16 +102,14 @@ def delete(lab: Lab, item: Item) -> None:
         raise UsageError(
             f"{item.title} does not lie in the workspace of this lab: delete it by hand."
         )
-    if item.kind != "data":
-        for folder in removable([item.path]):
-            remove(folder)
-    else:
-        if item.path.parent.resolve() != place / "data":
-            raise UsageError(f"{item.title} was not made by this lab: delete it by hand.")
-        model = shelf.model_folder(item)
-        if is_folder(model, "model"):
-            for folder in removable([model]):
-                remove(folder)
+    data = item.kind == "data"
+    if data and item.path.parent.resolve() != place / "data":
+        raise UsageError(f"{item.title} was not made by this lab: delete it by hand.")
+    folder = shelf.model_folder(item) if data else item.path
+    if not data or is_folder(folder, "model"):
+        for one in removable([folder]):
+            remove(one)
+    if data:
         item.path.unlink(missing_ok=True)
         (item.path.parent / f"{item.id}.json").unlink(missing_ok=True)
     shelf.labels.forget(item.id)

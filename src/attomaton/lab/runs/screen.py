@@ -1,5 +1,6 @@
 """The screen of runs and items: a table that is sorted and searched, names, tags, deletion, curves of several runs."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -49,6 +50,7 @@ class RunsPage(Page):
     def __init__(self, view: View):
         super().__init__(view)
         self.rows: list[Row] = []
+        self.runs: list[TrainingRun] = []
         self.chosen = [x for x in view.get("chosen").split(",") if x]
         if not self.chosen and view.item.home == "/runs":
             self.chosen = [view.item.id]
@@ -87,15 +89,15 @@ class RunsPage(Page):
         self.rows = await in_thread(rows, self.lab)
         known = {row.id for row in self.rows}
         self.chosen = [x for x in self.chosen if x in known]
-        self.table.rows = [{**asdict(r), "to": self._home(r.id)} for r in self.rows]
+        items = [self.lab.shelf.find(row.id) for row in self.rows]
+        self.table.rows = [
+            {**asdict(row), "to": self.view.link(item.home, item)}
+            for row, item in zip(self.rows, items, strict=True)
+        ]
         self.table.selected = [row for row in self.table.rows if row["id"] in self.chosen]
         self.table.update()
         self._searched()
         await self._show()
-
-    def _home(self, id: str) -> str:
-        item = self.lab.shelf.find(id)
-        return self.view.link(item.home, item)
 
     def _searched(self) -> None:
         self.view.put(find=self.find.value)
@@ -108,37 +110,34 @@ class RunsPage(Page):
 
     # What is chosen
 
-    def _items(self) -> list[Item]:
-        return [self.lab.shelf.find(id) for id in self.chosen]
-
     async def _show(self) -> None:
         self.told.clear()
-        items = self._items()
+        items = [self.lab.shelf.find(id) for id in self.chosen]
         self.hint.set_visibility(not items)
         with self.told:
             if items:
                 self._edit(items)
         with self.told, self.view.checked():
             if len(items) == 1 and items[0].kind != "data":
-                settings, figures = await in_thread(told_in_full, items[0])
-                self._in_full(items[0], settings, figures)
-        await self._draw(items)
+                self._in_full(items[0], await in_thread(told_in_full, items[0]))
+        self.runs = await in_thread(_training, items[:MOST])
+        self.curves_place.set_visibility(bool(self.runs))
+        self._redraw()
 
-    def _in_full(self, item: Item, settings: Any, figures: Any) -> None:
+    def _in_full(self, item: Item, told: tuple[Mapping[str, object], Mapping[str, object]]) -> None:
         with card(label=f"{item.title} in full"):
             with abreast():
                 heading(item.title)
                 chip("open", self.view.link(item.home, item))
             with ui.element("div").classes("grid2"):
-                for name, told in (("Settings", settings), ("Results", figures)):
+                for name, values in zip(("Settings", "Results"), told, strict=True):
                     with ui.element("div"):
                         note(name)
-                        numbers(("name", "value"), [[k, v] for k, v in told.items()])
+                        numbers(("name", "value"), [[k, v] for k, v in values.items()])
 
     # Curves
 
     def _curves(self) -> None:
-        self.runs: list[TrainingRun] = []
         with ui.element("div").classes("w-full") as self.curves_place:
             with abreast():
                 self.record = choice(self.view, "record", RECORDS, "curves of", self._redraw)
@@ -153,11 +152,6 @@ class RunsPage(Page):
         self.curves_place.set_visibility(False)
         self.smooth.on("change", self._redraw)
 
-    async def _draw(self, items: list[Item]) -> None:
-        self.runs = await in_thread(_training, items[:MOST])
-        self.curves_place.set_visibility(bool(self.runs))
-        self._redraw()
-
     def _redraw(self) -> None:
         if not self.runs:
             return
@@ -171,7 +165,9 @@ class RunsPage(Page):
 
     def _edit(self, items: list[Item]) -> None:
         """Fields for the name and the tags of what is chosen, and a way to delete it, asked twice."""
-        labels, common = self.lab.shelf.labels, self._common(items)
+        labels = self.lab.shelf.labels
+        tagged = [labels.of(item.id).tags for item in items]
+        common = [tag for tag in tagged[0] if all(tag in others for others in tagged)]
         with card(label="What is chosen").classes("items-edit"):
             wrong = place()
             with abreast():
@@ -190,32 +186,22 @@ class RunsPage(Page):
                             labels.tag(item.id, ",".join([*own, str(tags.value or "")]))
                         await self.read()
 
+                async def remove() -> None:
+                    with self.view.checked(wrong):
+                        for item in items:
+                            await in_thread(delete, self.lab, item)
+                        self.chosen = []
+                        await self.read()
+
                 button("Save", save, "check", more="dense")
                 button(
                     "Delete …", lambda: sure.set_visibility(True), "delete", more="outline dense"
                 )
             with abreast() as sure:
                 note(f"Delete {', '.join(item.title for item in items)} for good?")
-                button(
-                    "Delete for good",
-                    lambda: self._delete(items, wrong),
-                    "delete",
-                    more="dense color=negative",
-                )
+                button("Delete for good", remove, "delete", more="dense color=negative")
                 button("Keep", lambda: sure.set_visibility(False), "undo", more="outline dense")
             sure.set_visibility(False)
-
-    def _common(self, items: list[Item]) -> list[str]:
-        """The tags that all of these have."""
-        of = [self.lab.shelf.labels.of(item.id).tags for item in items]
-        return [tag for tag in of[0] if all(tag in others for others in of)]
-
-    async def _delete(self, items: list[Item], wrong: ui.element) -> None:
-        with self.view.checked(wrong):
-            for item in items:
-                await in_thread(delete, self.lab, item)
-            self.chosen = []
-            await self.read()
 
 
 def _training(items: list[Item]) -> list[TrainingRun]:

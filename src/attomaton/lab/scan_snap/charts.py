@@ -60,10 +60,8 @@ def tokens_of(classes: SequenceClasses, n: int) -> Tokens:
     own = np.flatnonzero(classes.P[n] > 0)
     own = own[np.lexsort((-classes.P[n, own], classes.common[own]))]
     kinds = ["common" if classes.common[l] else "distinct" for l in own]
-    names = [classes.names[l] for l in own]
-    marked = [
-        x if x.startswith(kind) else f"{x} ({kind})" for x, kind in zip(names, kinds, strict=True)
-    ]
+    named = zip((classes.names[l] for l in own), kinds, strict=True)
+    marked = [x if x.startswith(kind) else f"{x} ({kind})" for x, kind in named]
     return Tokens(own, marked, kinds)
 
 
@@ -129,11 +127,17 @@ def heat(c: np.ndarray, t: np.ndarray, tokens: Tokens, high: float) -> Picture:
 def bars(c: np.ndarray, tokens: Tokens, high: float, now: int) -> Picture:
     """Attention to every token of a class at one time, beside what it was at first."""
     tick = {"symbol": "rect", "symbolSize": [2, 12], "animation": False}
+    # Distinct tokens in full colour, common ones hollow.
+    hollow = {"itemStyle": {"color": "$fill", "borderColor": "$orange", "borderWidth": 1.5}}
+    data = [
+        {"value": _short(x), **(hollow if kind == "common" else {})}
+        for x, kind in zip(c[now], tokens.kinds, strict=True)
+    ]
     return Picture(
         x=Axis("attention", low=0, high=_short(high), more={"axisLabel": {"showMaxLabel": False}}),
         y=_rows(tokens),
         series=[
-            _bars_at(c, tokens, now),
+            Series("bar", data, "now", "$blue", more={"id": "now", "animation": False}),
             Series("scatter", [_short(x) for x in c[0]], "at first", "$ink", more=tick),
         ],
         header=["token", "kind", "attention now", "at first"],
@@ -153,16 +157,6 @@ def _rows(tokens: Tokens) -> Axis:
     return Axis(names=tokens.names, more=more)
 
 
-def _bars_at(c: np.ndarray, tokens: Tokens, now: int) -> Series:
-    """The bars at one time: distinct tokens in full colour, common ones hollow."""
-    hollow = {"itemStyle": {"color": "$fill", "borderColor": "$orange", "borderWidth": 1.5}}
-    data = [
-        {"value": _short(x), **(hollow if kind == "common" else {})}
-        for x, kind in zip(c[now], tokens.kinds, strict=True)
-    ]
-    return Series("bar", data, "now", "$blue", more={"id": "now", "animation": False})
-
-
 # Curves
 
 
@@ -172,21 +166,21 @@ def curves(key: str, sides: Mapping[str, Result], times: Predicted, scales: Scal
     series: list[Series] = []
     rows: list[list[object]] = []
     logarithmic = key == "gamma"
-    for level, result in sides.items():
-        if level == "reduced" and key == "gamma":
-            continue  # its gain is the closed form, drawn below
-        t, value = result.run.t, middle(result.run, key)
-        fine = (t > 0) & np.isfinite(value) & ((value > 0) | (not logarithmic))
-        series.append(_line(level, t[fine], value[fine], level))
-        rows += [[level, float(a), float(b)] for a, b in zip(t, value, strict=True)]
-    if key == "gamma":
+    lines = [(level, level, side.run.t, middle(side.run, key)) for level, side in sides.items()]
+    if logarithmic:
         from attomaton.scan_snap.theory.decoder import decoder_gain
 
-        t = np.geomspace(*span, 200)
-        run = next(iter(sides.values())).run
+        # The gain of the reduced level is the closed form, drawn last.
+        t, run = np.geomspace(*span, 200), next(iter(sides.values())).run
         closed = decoder_gain(t, float(run.eta_y[0]), run.classes.K, run.classes.M)
-        series.append(_line("closed form", t, closed, "reduced"))
-        rows += [["closed form", float(a), float(b)] for a, b in zip(t, closed, strict=True)]
+        lines = [line for line in lines if line[0] != "reduced"]
+        lines.append(("closed form", "reduced", t, closed))
+    for name, level, t, value in lines:
+        fine = np.flatnonzero((t > 0) & np.isfinite(value) & ((value > 0) | (not logarithmic)))
+        data = [[float(t[fine[k]]), float(value[fine[k]])] for k in evenly(len(fine), POINTS)]
+        still = {"showSymbol": False, "animation": False}
+        series.append(Series("line", data, name, COLOURS[level], dash=DASHES[level], more=still))
+        rows += [[name, float(a), float(b)] for a, b in zip(t, value, strict=True)]
     label = {"axisLabel": {"showMinLabel": False, "showMaxLabel": False}}
     return Picture(
         x=Axis("time", log=True, low=span[0], high=span[1], more=NO_GRID),
@@ -224,12 +218,6 @@ def curve_at(t: float, span: tuple[float, float]) -> float:
     return float(np.log(max(t, low) / low) / np.log(high / low)) if high > low else 0.0
 
 
-def _line(name: str, t: np.ndarray, value: np.ndarray, level: str) -> Series:
-    data = [[float(t[i]), float(value[i])] for i in evenly(len(t), POINTS)]
-    still = {"showSymbol": False, "animation": False}
-    return Series("line", data, name, COLOURS[level], dash=DASHES[level], more=still)
-
-
 def _phases(sides: Mapping[str, Result], times: Predicted, span: tuple[float, float]) -> Series:
     """Shaded spans, the predicted snap, and the measured one of each level, labelled at different heights."""
     low, high = span
@@ -244,20 +232,19 @@ def _phases(sides: Mapping[str, Result], times: Predicted, span: tuple[float, fl
     # A label stands left of its line, unless the axis is there already.
     near = times.transition < low * (high / low) ** 0.1
     place = "insideStartBottom" if near else "insideEndTop"
-    lines = [_snap("predicted", times.transition, "$ink", "dashed", place)]
-    heights = {"limit": "insideMiddleBottom", "sampled": "insideEndBottom"}
-    for level, result in sides.items():
-        if level not in heights:
-            continue  # the reduced level's gain is the prediction
-        at = float(np.median([phases.transition for phases in result.phases]))
-        lines.append(_snap(level, at, COLOURS[level], DASHES[level], heights[level]))
-    shown = [line for line in lines if line.x is not None and low <= line.x <= high]
+    lines = [("predicted", times.transition, "$ink", "dashed", place)]
+    # Of the reduced level the gain is the prediction.
+    for level, height in (("limit", "insideMiddleBottom"), ("sampled", "insideEndBottom")):
+        if level in sides:
+            at = float(np.median([phases.transition for phases in sides[level].phases]))
+            lines.append((level, at, COLOURS[level], DASHES[level], height))
+    marks = [
+        Mark(f"{name} {moment(at)}", at, None, colour, dash, place, ink=colour, size=11)
+        for name, at, colour, dash, place in lines
+        if low <= at <= high
+    ]
     more = {"id": "phases", "silent": True, "tooltip": {"show": False}}
-    return Series("line", [], marks=shown, spans=areas, more=more)
-
-
-def _snap(name: str, at: float, colour: str, dash: str, place: str) -> Mark:
-    return Mark(f"{name} {moment(at)}", at, None, colour, dash, place, ink=colour, size=11)
+    return Series("line", [], marks=marks, spans=areas, more=more)
 
 
 def _short(x: float) -> float:

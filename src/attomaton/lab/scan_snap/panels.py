@@ -12,7 +12,6 @@ from attomaton.lab.kit.table import numbers
 from attomaton.lab.scan_snap import charts as draw
 from attomaton.lab.scan_snap.runs import Asked, Predicted, Rates, Result, named_rates, predicted
 from attomaton.lab.scan_snap.scrubber import Side
-from attomaton.scan_snap.data import SequenceClasses
 
 HEADER = [
     "learning rates",
@@ -74,7 +73,6 @@ class Column:
         self.title.set_text(named_rates(rates))
         self.heat.title.set_text(f"Attention of class {n}, {level}{several}")
         self.heat.show(draw.heat(self.attention, run.t, self.tokens, scales.attention))
-        self.bars.title.set_text(f"Attention at t = {draw.moment(run.t[now])}")
         self.bars.show(self._bars(now))
         times = predicted(run.classes, rates)
         for key, chart in self.curves.items():
@@ -82,7 +80,6 @@ class Column:
 
     def settle(self, now: int) -> None:
         """The browser has gone to another recorded time: the bars' table and files have it too."""
-        self.bars.title.set_text(f"Attention at t = {draw.moment(self.t[now])}")
         self.bars.follow(self._bars(now))
 
     def at(self, records: Sequence[int]) -> Side:
@@ -99,6 +96,7 @@ class Column:
         )
 
     def _bars(self, now: int) -> Picture:
+        self.bars.title.set_text(f"Attention at t = {draw.moment(self.t[now])}")
         return draw.bars(self.attention, self.tokens, self.most, now)
 
 
@@ -117,12 +115,19 @@ def show_numbers(asked: Asked, sides: Sequence[Mapping[str, Result]]) -> None:
     """Predicted and measured snap times, the end point, and whether the theorem's conditions hold."""
     classes = asked.known()
     rows: list[list[object]] = []
+    pairs = [predicted(classes, rates) for rates in asked.rates]
     with card("Predicted and measured"):
-        for rates, side in zip(asked.rates, sides, strict=True):
-            times = predicted(classes, rates)
+        for rates, times, side in zip(asked.rates, pairs, sides, strict=True):
             if len(sides) > 1:
                 note(named_rates(rates))
-            _figures(times, side)
+            figures(
+                [
+                    ("scanning until t₀′ = K ln M/η_Y", f"{times.scanning_end:.6g}"),
+                    ("snap, predicted", f"{times.transition:.6g}"),
+                    ("snapping from t₀ = 2 t₀′", f"{times.snapping_start:.6g}"),
+                    *((f"snap, {x}", _measured(side[x], times.transition)) for x in side),
+                ]
+            )
             for level, result in side.items():
                 rows += _rows(rates, level, result, times.transition)
         with ui.element("div").classes("twin"):
@@ -137,19 +142,7 @@ def show_numbers(asked: Asked, sides: Sequence[Mapping[str, Result]]) -> None:
             f"What the theorem asks of the classes ({asked.classes}: {classes.K} classes, {classes.M} tokens)"
         )
         with abreast():
-            _conditions(classes, asked.rates)
-
-
-def _figures(times: Predicted, side: Mapping[str, Result]) -> None:
-    measured = [(f"snap, {x}", _measured(side[x], times.transition)) for x in side]
-    figures(
-        [
-            ("scanning until t₀′ = K ln M/η_Y", f"{times.scanning_end:.6g}"),
-            ("snap, predicted", f"{times.transition:.6g}"),
-            ("snapping from t₀ = 2 t₀′", f"{times.snapping_start:.6g}"),
-            *measured,
-        ]
-    )
+            _conditions(pairs)
 
 
 def _measured(result: Result, time: float) -> str:
@@ -166,20 +159,18 @@ def _rows(rates: Rates, level: str, result: Result, time: float) -> list[list[ob
     on_common = run.attention[:, -1][..., run.classes.common].sum(axis=-1).mean(axis=-1)
     for phases in result.phases:
         at, (low, high) = phases.transition, phases.transition_range
-        snap: list[object] = ["–"] * 3
-        if isfinite(at):
-            snap = [at, f"{low:.5g} – {high:.5g}", at / time]
-        status = run.status[phases.run]
+        snap = [at, f"{low:.5g} – {high:.5g}", at / time] if isfinite(at) else ["–"] * 3
         knee = phases.knee if isfinite(phases.knee) else "–"
         ends = [knee, phases.entropy, float(on_common[phases.run]), phases.scanned]
-        rows.append([named_rates(rates), level, phases.run, status, *snap, *ends])
+        about = named_rates(rates), level, phases.run, run.status[phases.run]
+        rows.append([*about, *snap, *ends])
     return rows
 
 
-def _conditions(classes: SequenceClasses, pairs: tuple[Rates, ...]) -> None:
-    for rates in pairs:
-        for name, asks in predicted(classes, rates).conditions.items():
-            if rates is not pairs[0] and not name.startswith("eta_y"):
+def _conditions(pairs: Sequence[Predicted]) -> None:
+    for i, times in enumerate(pairs):
+        for name, asks in times.conditions.items():
+            if i and not name.startswith("eta_y"):
                 continue  # the others do not depend on the rates
             good = bool(asks["holds"])
             with ui.element("div").classes(f"chip held {'yes' if good else 'no'}"):

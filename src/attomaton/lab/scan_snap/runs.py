@@ -104,7 +104,15 @@ class Asked:
                 "fewer steps, seeds or levels, or run `attomaton dynamics`."
             )
         if "sampled" in self.levels:
-            self._check_draws()
+            given = settings_of("sampled", self.of("sampled"))
+            at_once = given["T"] * given["batch"]
+            tokens = at_once * given["steps"] * given["seeds"] * len(self.rates)
+            if at_once > MOST_AT_ONCE or tokens > MOST_TOKENS:
+                raise UsageError(
+                    f"this would draw {tokens:.3g} tokens, {at_once:.3g} at a step; a page may draw "
+                    f"{MOST_TOKENS:.0e} and {MOST_AT_ONCE:.0e}: ask for a smaller T, batch, steps or seeds, or run "
+                    "`attomaton dynamics`."
+                )
         return classes
 
     def _megabytes(self, level: str, classes: SequenceClasses) -> float:
@@ -113,16 +121,6 @@ class Asked:
         records = {"sampled": 102}.get(level, 201) if steps is None else steps + 1
         rest = {k: v for k, v in given.items() if k == "batch"}
         return memory_mb(level, classes, given.get("seeds", 1), records, **rest)
-
-    def _check_draws(self) -> None:
-        given = settings_of("sampled", self.of("sampled"))
-        at_once = given["T"] * given["batch"]
-        tokens = at_once * given["steps"] * given["seeds"] * len(self.rates)
-        if at_once > MOST_AT_ONCE or tokens > MOST_TOKENS:
-            raise UsageError(
-                f"this would draw {tokens:.3g} tokens, {at_once:.3g} at a step; a page may draw {MOST_TOKENS:.0e} and "
-                f"{MOST_AT_ONCE:.0e}: ask for a smaller T, batch, steps or seeds, or run `attomaton dynamics`."
-            )
 
     def command(self) -> str:
         """The same question on the command line, a line for each pair of rates."""
@@ -184,7 +182,7 @@ def read_asked(settings: Mapping[str, str]) -> Asked:
     levels = [level for level in ORDER if level in said] + [x for x in said if x and x not in ORDER]
     y, z = _rate(settings, "eta_y"), _rate(settings, "eta_z")
     rates = [(y, z)]
-    if beside(settings):
+    if "beside_eta_y" in settings or "beside_eta_z" in settings:
         rates.append((_rate(settings, "beside_eta_y", y), _rate(settings, "beside_eta_z", z)))
     found = {"until": UNTIL} | {
         k: v for k in KINDS if (v := _value(settings.get(k), KINDS[k])) is not None
@@ -192,11 +190,6 @@ def read_asked(settings: Mapping[str, str]) -> Asked:
     return Asked(
         settings.get("classes") or CLASSES, tuple(levels), tuple(rates), tuple(found.items())
     )
-
-
-def beside(settings: Mapping[str, str]) -> bool:
-    """Whether a second pair of rates stands beside the first."""
-    return "beside_eta_y" in settings or "beside_eta_z" in settings
 
 
 def _rate(settings: Mapping[str, str], name: str, otherwise: float = RATE) -> float:

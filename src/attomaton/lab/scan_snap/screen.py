@@ -56,27 +56,22 @@ class ScanSnapPage(Page):
             "tokens of each class. Then it snaps: the decoder has learned, its signal fades, attention stays as it is. "
             "The learning rates of decoder (η_Y) and attention (η_Z) decide when, and how far it got."
         ).classes("lead")
-        self.settings = Settings(self.asked, self.change, self._offered())
-        self.clock = ui.element("div").classes("hidden")
-        self.status = ui.element("div").classes("pile")
-        self.area = ui.element("div").classes("pile")
-        await self._ask()
-
-    def _offered(self) -> dict[str, str]:
-        """Classes of what is open, beside the families."""
+        # Classes of what is open, beside the families.
         item, offered = self.view.item, {}
         if item.home == "/":
             offered[DATA] = f"labels of {item.title}"
         if runs.run_settings(item).get("classes") == RUN:
             offered[RUN] = f"classes of {item.title}"
-        return offered
+        self.settings = Settings(self.asked, self.change, offered)
+        self.clock = ui.element("div").classes("hidden")
+        self.status = ui.element("div").classes("pile")
+        self.area = ui.element("div").classes("pile")
+        await self._ask()
 
     async def _ask(self) -> None:
         """Read the question of the address, with classes of what is open, and show the answer."""
-        self.asked, asked = (
-            runs.read_asked(self.view.settings),
-            self.view.settings.get("classes", ""),
-        )
+        self.asked = runs.read_asked(self.view.settings)
+        asked = self.view.settings.get("classes", "")
         self.status.clear()
         with self.status, self.view.checked():
             if asked in (DATA, RUN):
@@ -174,16 +169,13 @@ class ScanSnapPage(Page):
         with self.area:
             self.numbers = ui.element("div").classes("w-full")
             with card(classes="scrub", label="Time and class"):
-                self._scrubber()
+                with abreast():
+                    self.scrubber = Scrubber()
+                    self.of_class = dense(ui.select({}, label="class"), "choose")
+                    self.of_level = dense(ui.select([], label="attention on level"), "choose")
+                self.thinned = note()
             with ui.element("div").classes("grid2"):
                 self.columns = [panels.Column(count > 1) for _ in range(count)]
-
-    def _scrubber(self) -> None:
-        with abreast():
-            self.scrubber = Scrubber()
-            self.of_class = dense(ui.select({}, label="class"), "choose")
-            self.of_level = dense(ui.select([], label="attention on level"), "choose")
-        self.thinned = note()
         self.scrubber.on("settle", self._settle)
         self.of_class.on_value_change(lambda e: self._choose("class", self.n, e.value))
         self.of_level.on_value_change(lambda e: self._choose("shown", self.shown, e.value))

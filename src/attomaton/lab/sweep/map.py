@@ -71,20 +71,13 @@ def cells_on(sweep: Sweep, axes: Axes) -> dict[tuple[int, int], int]:
     return found
 
 
-def state_of(sweep: Sweep, means: Mapping[int, Mean], cell: int) -> str:
-    """How a cell ended, in one word."""
-    if cell in means:
-        return "finished"
-    return "failed" if cell in sweep.failed else "missing" if cell in sweep.missing else "diverged"
-
-
 def drawn(sweep: Sweep, axes: Axes, chosen: int | None) -> Picture:
     """The map; the chosen cell is framed."""
-    settings, means, places = (
-        settings_of(sweep),
-        cell_means(sweep, axes.value),
-        cells_on(sweep, axes),
-    )
+    settings, means = settings_of(sweep), cell_means(sweep, axes.value)
+    places = cells_on(sweep, axes)
+    ended = dict.fromkeys(sweep.missing, "missing") | dict.fromkeys(sweep.failed, "failed")
+    ended |= dict.fromkeys(means, "finished")
+    states = {cell: ended.get(cell, "diverged") for cell in places.values()}
     # The chosen one comes last, so that no neighbour covers its frame.
     shown = dict(sorted(list(places.items())[:POINTS], key=lambda pair: pair[1] == chosen))
     values = [means[c].mean for c in shown.values() if c in means]
@@ -97,8 +90,7 @@ def drawn(sweep: Sweep, axes: Axes, chosen: int | None) -> Picture:
     squares = []
     for place, cell in shown.items():
         where = [f"{n} {sweep.cells[cell][n]}" for n in (axes.x, axes.y) if n]
-        state, mean = state_of(sweep, means, cell), means.get(cell)
-        one = _square(place, axes.value, mean, state, (low, high))
+        one = _square(place, axes.value, means.get(cell), states[cell], (low, high))
         label = one.label if len(shown) <= LABELLED else ""
         name = ", ".join([*where, one.name])
         squares.append(replace(one, name=name, label=label, framed=cell == chosen))
@@ -108,15 +100,10 @@ def drawn(sweep: Sweep, axes: Axes, chosen: int | None) -> Picture:
         series=[Series("heatmap", squares, more=frame)],
         header=["cell", *names, axes.value, "± (95 %)", "seeds", "ended"],
         rows=[
-            [
-                c,
-                *(sweep.cells[c][n] for n in names),
-                *_numbers(means.get(c)),
-                state_of(sweep, means, c),
-            ]
-            for c in places.values()
+            [c, *(sweep.cells[c][n] for n in names), *_numbers(means.get(c)), state]
+            for c, state in states.items()
         ],
-        note=_note(sweep, axes, places, means, len(shown)),
+        note=_note(axes, list(states.values()), len(shown)),
         margins=Margins(16, 16, 34, 92, labels=True),
         shades=Shades(low, high, ["high", "low"], more=scale | {"itemHeight": 180}),
         hover={"formatter": "{b}"},
@@ -159,16 +146,12 @@ def _numbers(mean: Mean | None) -> list[Any]:
     return [mean.mean, "–" if mean.half is None else mean.half, mean.seeds]
 
 
-def _note(
-    sweep: Sweep, axes: Axes, places: Mapping[Any, int], means: Mapping[int, Mean], shown: int
-) -> str:
-    states = [state_of(sweep, means, cell) for cell in places.values()]
-    parts = [
-        f"{n} {word}" for word in ("failed", "diverged", "missing") if (n := states.count(word))
-    ]
-    held = "; held: " + ", ".join(f"{k} {v}" for k, v in axes.held.items()) if axes.held else ""
-    some = (
-        f"; {shown:,} of {len(places):,} drawn, all are in the table" if shown < len(places) else ""
-    )
-    signs = " (✕ failed, ∞ diverged, … missing)" if parts else ""
-    return f"Mean over seeds; {len(places):,} cells{', ' + ', '.join(parts) if parts else ''}{signs}{held}{some}."
+def _note(axes: Axes, states: list[str], shown: int) -> str:
+    said = f"Mean over seeds; {len(states):,} cells"
+    if parts := [f"{n} {word}" for word in LOOKS if (n := states.count(word))]:
+        said += f", {', '.join(parts)} (✕ failed, ∞ diverged, … missing)"
+    if axes.held:
+        said += "; held: " + ", ".join(f"{k} {v}" for k, v in axes.held.items())
+    if shown < len(states):
+        said += f"; {shown:,} of {len(states):,} drawn, all are in the table"
+    return f"{said}."

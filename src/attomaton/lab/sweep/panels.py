@@ -1,6 +1,6 @@
 """A sweep that is open: what it is, its map with the settings along its axes, one cell of it, the cells that failed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from nicegui import ui
@@ -48,7 +48,13 @@ class Panels:
         self.places = cells_on(self.sweep, axes)
         self._about()
         self._cell()
-        self._failures()
+        # Cells that could not run, with their error; a row opens its cell.
+        self.table_place.clear()
+        failed = list(self.sweep.failed.items())
+        if failed:
+            with self.table_place, card("Failed cells", "failures"):
+                rows = [[f"{cell}", error] for cell, error in failed]
+                numbers(("cell", "error"), rows, on_row=lambda i: self.open(failed[i][0]), page=8)
 
     # What is along the axes
 
@@ -66,10 +72,9 @@ class Panels:
         self.refresh()
 
     def _select(
-        self, name: str, options: Sequence[str] | Mapping[str, str], value: str, label: str
+        self, name: str, options: list[str] | dict[str, str], value: str, label: str
     ) -> None:
-        given = dict(options) if isinstance(options, Mapping) else list(options)
-        chosen = dense(ui.select(given, value=value, label=label), f"setting setting-{name}")
+        chosen = dense(ui.select(options, value=value, label=label), f"setting setting-{name}")
         chosen.on_value_change(lambda e: self._set(name, e.value))
 
     def _set(self, name: str, value: str) -> None:
@@ -101,15 +106,6 @@ class Panels:
                 + (f", {failed:,} failed" if failed else "")
             )
             note(self.code()[0]).classes("mono")
-
-    def _failures(self) -> None:
-        """Cells that could not run, with their error; a row opens its cell."""
-        self.table_place.clear()
-        failed = list(self.sweep.failed.items())
-        if failed:
-            with self.table_place, card("Failed cells", "failures"):
-                rows = [[f"{cell}", error] for cell, error in failed]
-                numbers(("cell", "error"), rows, on_row=lambda i: self.open(failed[i][0]), page=8)
 
     # One cell
 

@@ -31,21 +31,17 @@ class SweepPage(Page):
             with view.checked():
                 sweep = await in_thread(read_sweep, view.item.path)
                 self.panels = Panels(view, sweep, self._resume, self._says)
-        self._list()
+        shelf = self.lab.shelf
+        others = [i for i in shelf.items() if i.kind == "sweep" and i.id != view.item.id]
+        if others:
+            with card("Other sweeps" if self.panels else "Sweeps", label="Sweeps"), abreast():
+                for item in others:
+                    chip(item.title, view.link(item=item))
         self.form = Form(view, self._start, self._says, opened=self.panels is None)
         job = WORK.running(self.lab)
         if job is not None:
             self._attach(job)
         self._says()
-
-    def _list(self) -> None:
-        others = [
-            i for i in self.lab.shelf.items() if i.kind == "sweep" and i.id != self.view.item.id
-        ]
-        if others:
-            with card("Other sweeps" if self.panels else "Sweeps", label="Sweeps"), abreast():
-                for item in others:
-                    chip(item.title, self.view.link(item=item))
 
     def _says(self) -> None:
         """The code of the sweep that is shown; without one, of the form."""

@@ -126,24 +126,18 @@ def watchable(run: TrainingRun) -> Watchable | None:
 
 def limit_after(seen: Watchable, last: int) -> Limit:
     """The limit that a run was measured against, of one last token."""
-    run, word = seen.run, seen.vocabulary[last]
-    if is_folder(run.path / "model", "model"):
-        model = ModelFolder(run.path / "model")
-    else:
+    run, own = seen.run, seen.run.path / "model"
+    place = str(own) if is_folder(own, "model") else asked_for(run.config).data
+    if is_folder(place, "model"):
+        limit = ModelFolder(Path(place)).limit([seen.vocabulary[last]])
+    elif Path(place).is_file():
         asked = asked_for(run.config)
-        if not is_folder(asked.data, "model"):
-            if not Path(asked.data).is_file():
-                raise UsageError(
-                    f"{asked.data}, on which this run was trained, is no longer there: its graph cannot be drawn."
-                )
-            vectors = (asked.embeddings, asked.vocabulary, asked.dimension)
-            limit = limit_to_reach(asked.data, vectors, asked.settings.seed, asked.reading)[0]
-            return _same(seen, limit)
-        model = ModelFolder(Path(asked.data))
-    return _same(seen, model.limit([word]))
-
-
-def _same(seen: Watchable, limit: Limit) -> Limit:
+        vectors = (asked.embeddings, asked.vocabulary, asked.dimension)
+        limit = limit_to_reach(place, vectors, asked.settings.seed, asked.reading)[0]
+    else:
+        raise UsageError(
+            f"{place}, on which this run was trained, is no longer there: its graph cannot be drawn."
+        )
     if limit.graph.vocabulary.labels != seen.vocabulary.labels:
         raise UsageError(
             "the data have changed since this run: its snapshots are of other tokens. Train anew to watch it."
@@ -160,16 +154,19 @@ def film(seen: Watchable, limit: Limit, last: int) -> Film:
     known = place < len(columns)
     known[known] = seen.snapshots.token[columns][place[known]] == graph.token[known]
     place = np.where(known, place, -1)
-    drawn = _drawn(graph, known)
+    # All tokens of a small graph, else those that came next most often.
+    order = np.lexsort((-graph.present, -graph.net.as_next))
+    drawn = graph.order[np.isin(graph.order, order[known[order]][:NODES])]
     contexts = _contexts(graph, scores, place)
     used = list(dict.fromkeys([*drawn.tolist(), *(i for c in contexts for i in c.tokens)]))
     number = {i: n for n, i in enumerate(used)}
     tokens, edges = _picture(graph, drawn, used, number)
     records, config = seen.run.records, seen.run.config
-    floor = seen.run.outcome.loss_floor if config.get("loss", "log") == "log" else None
-    if floor is None and "loss_gap" in records and config.get("loss", "log") == "log":
-        # A demo keeps no summary of it.
-        floor = float(records["loss"][0, 0] - records["loss_gap"][0, 0])
+    floor = None
+    if config.get("loss", "log") == "log":
+        floor = seen.run.outcome.loss_floor
+        if floor is None and "loss_gap" in records:  # a demo keeps no summary of it
+            floor = float(records["loss"][0, 0] - records["loss_gap"][0, 0])
     others = len(graph) - len(drawn)
     folded = f"{others:,} of {len(graph):,} tokens are folded away. " if others else ""
     if len(contexts) == CONTEXTS:
@@ -189,13 +186,6 @@ def film(seen: Watchable, limit: Limit, last: int) -> Film:
         _curve(records, "cosine_svm", 1.0),
         folded.strip(),
     )
-
-
-def _drawn(graph: TokenGraph, known: np.ndarray) -> Int[np.ndarray, " drawn"]:
-    """The tokens of the graph that are drawn: all of a small one, else those that came next most often."""
-    order = np.lexsort((-graph.present, -graph.net.as_next))
-    some = np.sort(order[known[order]][:NODES])
-    return graph.order[np.isin(graph.order, some)]
 
 
 def _contexts(

@@ -1,7 +1,7 @@
 """What a run of training is asked for in the page: fields, checked as the command line checks its options."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from nicegui import ui
 
@@ -12,6 +12,7 @@ from attomaton.lab.view import View
 from attomaton.mechanics.experiment import arguments
 from attomaton.mechanics.experiment.arguments import Settings
 
+Number = TypeVar("Number", int, float)
 CHOICES = {
     "optimizer": arguments.OPTIMIZERS,
     "init": arguments.INITS,
@@ -58,7 +59,12 @@ class Form:
                 self.keep.on_value_change(lambda: view.put(keep=self.watched))
                 button("Start anyway" if large else "Start", start)
             if large:
-                note(self._warning()).classes("warning").props('role="note"')
+                seconds, gigabytes = self.pairs / PAIRS_A_SECOND, self.pairs * BYTES_A_PAIR / 1e9
+                note(
+                    f"This model has {self.pairs:,} pairs: opening it takes about {seconds:.0f} s, training it about "
+                    f"{gigabytes:.1f} GB, and every step goes over all its samples. Begin with few steps and one "
+                    "seed. Adam moves at once; steps of gradient descent are as small as the samples are many."
+                ).classes("warning").props('role="note"')
             self.wrong = place()
 
     @property
@@ -78,18 +84,22 @@ class Form:
             if name not in OPEN:
                 one_of(name, said[name], choices)
         steps, seeds = (_needed(name, said[name]) for name in ("steps", "seeds"))
-        batch_size = _whole("batch_size", said["batch_size"])
-        seed = _whole("seed", said["seed"]) or 0
-        lr = _number("lr", said["lr"])
-        arguments.check_options(
-            optimizer=said["optimizer"], head=said["head"], loss=said["loss"], steps=steps,
-            seeds=seeds, seed=seed, batch_size=batch_size, schedule=said["schedule"],
-        )  # fmt: skip
+        batch_size = _number("batch_size", said["batch_size"], int)
+        seed = _number("seed", said["seed"], int) or 0
+        lr = _number("lr", said["lr"], float)
+        asked: dict[str, Any] = {
+            "steps": steps,
+            "seeds": seeds,
+            "seed": seed,
+            "batch_size": batch_size,
+        }
+        asked |= {name: said[name] for name in ("optimizer", "head", "loss", "schedule")}
+        arguments.check_options(**asked)
         own: dict[str, Any] = {
-            name: _number(name, said[name]) for name in ("eps", "beta1", "beta2")
+            name: _number(name, said[name], float) for name in ("eps", "beta1", "beta2")
         }
         arguments.own_options(said["optimizer"], **own)
-        rank = _whole("factorised", said["factorised"])
+        rank = _number("factorised", said["factorised"], int)
         arguments.factor_scale(said["optimizer"], rank, None, said["init"])
         rate = arguments.learning_rate(said["optimizer"], lr)
         arguments.step_sizes(1.0 if rate is None else rate, 1)
@@ -99,11 +109,8 @@ class Form:
                 raise UsageError(
                     f"{name}={count}: at most {most:,} in the page; use `attomaton train`."
                 )
-        return Settings(
-            init=said["init"], optimizer=said["optimizer"], lr=lr, steps=steps,
-            every="log" if said["every"] == "log" else None, head=said["head"], loss=said["loss"],
-            batch_size=batch_size, seeds=seeds, seed=seed, schedule=said["schedule"], factorised=rank, **own,
-        )  # fmt: skip
+        every = "log" if said["every"] == "log" else None
+        return Settings(init=said["init"], lr=lr, every=every, factorised=rank, **asked, **own)
 
     def _field(self, name: str) -> None:
         label, asked = LABELS.get(name, name), self.view.get(name, self.usual[name])[:40]
@@ -125,34 +132,20 @@ class Form:
         self.view.put(**{name: None if value == self.usual[name] else value})
         self._changed()
 
-    def _warning(self) -> str:
-        seconds, gigabytes = self.pairs / PAIRS_A_SECOND, self.pairs * BYTES_A_PAIR / 1e9
-        return (
-            f"This model has {self.pairs:,} pairs: opening it takes about {seconds:.0f} s, training it about "
-            f"{gigabytes:.1f} GB, and every step goes over all its samples. Begin with few steps and one seed. Adam "
-            "moves at once; steps of gradient descent are as small as the samples are many."
-        )
-
-
-def _whole(name: str, text: str) -> int | None:
-    try:
-        return int(text.replace(",", "").replace("_", "")) if text else None
-    except ValueError as error:
-        raise UsageError(f"{name}={text}: a whole number is needed.") from error
-
 
 def _needed(name: str, text: str) -> int:
-    found = _whole(name, text)
+    found = _number(name, text, int)
     if found is None:
         raise UsageError(f"{name}: a whole number is needed.")
     return found
 
 
-def _number(name: str, text: str) -> float | None:
+def _number(name: str, text: str, kind: Callable[[str], Number]) -> Number | None:
+    whole = kind is int
     try:
-        return float(text) if text else None
+        return kind(text.replace(",", "").replace("_", "") if whole else text) if text else None
     except ValueError as error:
-        raise UsageError(f"{name}={text}: a number is needed.") from error
+        raise UsageError(f"{name}={text}: a {'whole ' * whole}number is needed.") from error
 
 
 CSS = """

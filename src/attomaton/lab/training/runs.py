@@ -40,6 +40,7 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 OPTIONS = tuple(one.name for one in fields(Settings))
 VECTORS = ("embeddings", "vocabulary", "dimension")
+MORE = (*VECTORS, "snapshots", "snapshots_of")
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,21 @@ class Asked:
     snapshots_of: str | None = None
 
     @property
+    def more(self) -> dict[str, Any]:
+        """What belongs neither to the settings nor to how the data are read."""
+        return {name: getattr(self, name) for name in MORE}
+
+    @property
     def options(self) -> dict[str, Setting]:
         """All that is not the usual, as options are called on the command line and in Python."""
         given = {
             **asdict(self.settings),
-            **{name: getattr(self, name) for name in VECTORS},
+            **dict.fromkeys(VECTORS),
             **self.reading.given,
-            "snapshots": None if self.snapshots == SNAPSHOT_MB else self.snapshots,
-            "snapshots_of": self.snapshots_of,
+            **self.more,
         }
+        if self.snapshots == SNAPSHOT_MB:
+            del given["snapshots"]
         return {name: value for name, value in given.items() if value is not None}
 
     def words(self, out: Path | str) -> list[str]:
@@ -231,11 +238,8 @@ def _broken_off(lab: Lab) -> list[TrainingRun]:
         except DataError:  # of no use to anyone; whoever runs the same again replaces it
             continue
         if isinstance(asked, dict) and "samples" in asked:
-            config = {
-                k: asked[k]
-                for k in ("data", *OPTIONS, *VECTORS, *READING, "snapshots", "snapshots_of")
-                if asked.get(k) is not None
-            }
+            names = ("data", *OPTIONS, *VECTORS, *READING, *MORE)
+            config = {k: asked[k] for k in names if asked.get(k) is not None}
             found.append(TrainingRun(folder_id(path), path.name, path, config, (BROKEN,)))
     return found
 
@@ -283,11 +287,8 @@ def asked_for(config: Mapping[str, Setting]) -> Asked:
         raise DataError(f"config.toml: lacks {', '.join(missing)}.")
     settings: Any = {name: config[name] for name in OPTIONS if name in config}
     reading: Any = {name: config.get(name) for name in READING}
-    vectors: Any = {name: config.get(name) for name in VECTORS}
-    if config.get("snapshots") is not None:
-        vectors["snapshots"] = config["snapshots"]
-    vectors["snapshots_of"] = config.get("snapshots_of")
-    return Asked(str(config["data"]), Settings(**settings), Reading(**reading), **vectors)
+    more: Any = {name: config[name] for name in MORE if config.get(name) is not None}
+    return Asked(str(config["data"]), Settings(**settings), Reading(**reading), **more)
 
 
 def _launch(lab: Lab, item: Item, out: Path, asked: Asked, svm_norm: float | None) -> Job[Going]:
@@ -304,11 +305,9 @@ def _launch(lab: Lab, item: Item, out: Path, asked: Asked, svm_norm: float | Non
             job.about.so_far = {"steps": steps, **records}
 
         with asked_as(asked.words(out)):
+            given = {**asked.more, **asdict(asked.settings)}
             return train_run(
-                asked.data, out, reading=asked.reading, embeddings=asked.embeddings,
-                vocabulary=asked.vocabulary, dimension=asked.dimension,
-                snapshots=asked.snapshots, snapshots_of=asked.snapshots_of,
-                **asdict(asked.settings), progress=progress, watch=watch,
-            )  # fmt: skip
+                asked.data, out, reading=asked.reading, **given, progress=progress, watch=watch
+            )
 
     return WORK.start(lab, f"Training by {asked.settings.optimizer}", work, Going(run, item.id))

@@ -14,7 +14,6 @@ from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import abreast, button, card, chip, dense, heading, note, place
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.kit.work import on_change, watch_in
-from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import Item
 from attomaton.lab.training import runs as trainings
 from attomaton.lab.training.curves import Curves, Shown
@@ -41,16 +40,25 @@ class TrainingPage(Page):
 
     async def fill(self) -> None:
         """Form, progress, curves, results, list of runs."""
-        item, model = self.view.item, None
+        view, item, model = self.view, self.view.item, None
         holds = item.kind == "run" and is_folder(item.path / "model", "model")
         if item.kind in ("data", "model") or holds:
-            model = await self.view.model()
+            model = await view.model()
             if model is None:
                 return
         self.job_place, self.shown_place, self.wrong = place(), place(), place()
-        self.watch = Watch(self.view)
-        self.form = self._form(model)
-        self._controls()
+        self.watch = Watch(view)
+        self.form = None if model is None else Form(view, model, self._start, self._says_form)
+        if self.form is None:
+            with card():
+                note(
+                    f"{item.title} is a {item.kind} without a model: to train anew, open a model or data."
+                )
+        with abreast() as self.controls:
+            self.axis = toggle(view, "axis", AXES, "Axis of steps", self.draw)
+            self.cosine = toggle(view, "cosine", COSINES, "Which cosine", self.draw)
+            zero = note("Step 0 has no place on a log axis; it is in the tables.")
+            zero.bind_visibility_from(self.axis, "value", lambda axis: axis == "log")
         with ui.element("div").classes("grid2") as self.curves_place:
             self.curves = Curves()
         self.out_place, self.runs_place = place(), place()
@@ -135,23 +143,6 @@ class TrainingPage(Page):
                 self.view.says(*asked.code("run"))
 
     # Parts of the page
-
-    def _form(self, model: Opened | None) -> Form | None:
-        if model is not None:
-            return Form(self.view, model, self._start, self._says_form)
-        item = self.view.item
-        with card():
-            note(
-                f"{item.title} is a {item.kind} without a model: to train anew, open a model or data."
-            )
-        return None
-
-    def _controls(self) -> None:
-        with abreast() as self.controls:
-            self.axis = toggle(self.view, "axis", AXES, "Axis of steps", self.draw)
-            self.cosine = toggle(self.view, "cosine", COSINES, "Which cosine", self.draw)
-            zero = note("Step 0 has no place on a log axis; it is in the tables.")
-            zero.bind_visibility_from(self.axis, "value", lambda axis: axis == "log")
 
     def _about(self) -> None:
         """What is shown: name, status, settings, a way to go on, a second run beside it."""

@@ -3,7 +3,6 @@
 from nicegui import background_tasks, ui
 
 from attomaton.disk.formats import plain
-from attomaton.errors import AttomatonError
 from attomaton.lab.kit.cache import Cache
 from attomaton.lab.kit.parts import abreast, card, dense, heading, note, place
 from attomaton.lab.kit.player import Player
@@ -44,11 +43,7 @@ class Watch:
 
     async def _open(self, run: TrainingRun) -> None:
         with self.view.checked(self.place), self.place:
-            try:
-                seen = await in_thread(watchable, run)
-            except AttomatonError as error:
-                self.view.problem(str(error))
-                return
+            seen = await in_thread(watchable, run)
             if self._shown is None or self._shown[0] != run.id:
                 return
             if seen is None:
@@ -70,32 +65,22 @@ class Watch:
                 note(f"{seen.kept.said}; seed 0. Space plays, arrow keys step.")
             inside = place()
 
-        async def choose(last: str) -> None:
-            with inside:
+        async def chosen(last: str | None) -> None:
+            if last is not None:
+                self.view.put(watch=last)
                 await self._play(seen, int(last), inside)
 
-        picker.on_value_change(lambda e: self._chosen(e.value, choose))
-        await choose(last)
-
-    async def _chosen(self, last: str | None, choose: object) -> None:
-        if last is not None:
-            self.view.put(watch=last)
-            await choose(last)  # type: ignore[operator]
+        picker.on_value_change(lambda e: chosen(e.value))
+        await self._play(seen, int(last), inside)
 
     async def _play(self, seen: Watchable, last: int, inside: ui.element) -> None:
-        inside.clear()
         key = (f"{seen.run.id} {seen.run.ended}", last)
-
-        def made() -> Film:
-            return self._films.found(key, lambda: film(seen, limit_after(seen, last), last))
-
-        with inside:
+        with self.view.checked(inside), inside:
             busy = ui.spinner(size="lg")
             try:
-                shown = await in_thread(made)
-            except AttomatonError as error:
-                self.view.problem(str(error))
-                return
+                shown = await in_thread(
+                    self._films.found, key, lambda: film(seen, limit_after(seen, last), last)
+                )
             finally:
                 busy.delete()
             at = int(self.view.number("at", len(shown.steps) - 1))

@@ -9,7 +9,7 @@ from attomaton.claims.picture import heat, line
 from attomaton.report.figures.canvas import Figure
 from attomaton.report.figures.panels import panels_figure
 from attomaton.report.words import tick
-from attomaton.results import Line, Panel
+from attomaton.results import Panel
 from attomaton.scan_snap.trajectory import Dynamics
 
 
@@ -29,21 +29,15 @@ def dynamics_figure(title: str, runs: Mapping[str, Dynamics]) -> Figure:
         ("B", "scan progress B", "linear"),
         ("gamma", "decoder gain γ", "log"),
     ):
-        lines = [_line(run, key, level) for level, run in runs.items() if _has(run, key)]
+        lines = []
+        for level, run in runs.items():
+            if key == "entropy" or (key in run.records and np.isfinite(run.records[key]).any()):
+                positive, style = run.t > 0, "theory" if level == "reduced" else "measured"
+                value = middle(run, key)[positive]
+                lines.append(line(run.t[positive], value, level, style, points=None))
         if lines:
             panels.append(Panel(heading, "time", lines=lines, xscale="log", yscale=scale))
     return panels_figure(title, panels)
-
-
-def _has(run: Dynamics, key: str) -> bool:
-    return key == "entropy" or bool(key in run.records and np.isfinite(run.records[key]).any())
-
-
-def _line(run: Dynamics, key: str, level: str) -> Line:
-    """A record over time; the reduced level is theory and drawn dashed."""
-    positive = run.t > 0
-    style = "theory" if level == "reduced" else "measured"
-    return line(run.t[positive], middle(run, key)[positive], level, style, points=None)
 
 
 def middle(run: Dynamics, key: str) -> Float[np.ndarray, " times"]:

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import pairwise
+from functools import cache, cached_property
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from attomaton.mechanics.theory.view import GraphView
 from attomaton.report.figures.canvas import Figure, drawn, mention, put_text, text_width
 from attomaton.report.figures.colours import BLACK, BLUE, GREY, PALE, SKY
 from attomaton.report.graphs import Real, is_active, readable
-from attomaton.report.layout import Layout, Point, Spacing, place_blocks
+from attomaton.report.layout import Point, Spacing, place_blocks
 from attomaton.report.words import percent, signed
 
 COMPONENT_CAP = 40  # components in one figure
@@ -32,11 +32,12 @@ _SPACING = Spacing(
     port=0.2,
 )
 _HEAD = 0.08  # of an arrow
+_Arrows = dict[tuple[int, int], float]  # from component to component, each with its margin
 _LINE, _PAD, _BAR = 0.2, 0.12, 0.5  # text line, padding and longest share bar in a box
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.95, 0.25, 0.55, 0.6  # margins: level names, title, legend
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Box:
     """One component on its way to the page: what it says and how large it is."""
 
@@ -45,18 +46,21 @@ class _Box:
     score: float
     weight: float
     lines: list[tuple[str, float]]  # token as shown, its share of the component
-    more: int = 0  # tokens left out
-    width: float = 0.0
-    height: float = 0.0
+    more: int  # tokens left out
 
+    @cached_property
+    def width(self) -> float:
+        """Room for its widest line."""
+        score = text_width(f"score {signed(self.score)}", 7)
+        name = max(text_width(text, 9.5) for text, _ in self.lines)
+        if len(self.lines) == 1:
+            return max(name, score) + 2 * _PAD
+        return max(name + _BAR + 0.55, score + text_width("tied, ", 7)) + 2 * _PAD
 
-@dataclass(frozen=True)
-class _Arrow:
-    """One relation between components."""
-
-    source: int
-    target: int
-    margin: float
+    @property
+    def height(self) -> float:
+        """Room for all its lines, of which the score is one."""
+        return (len(self.lines) + 1 + (self.more > 0)) * _LINE + _PAD
 
 
 @drawn
@@ -70,12 +74,23 @@ def priority_figure(view: GraphView) -> Figure:
     title = f"after {mention(view.last)}: who outranks whom"
     boxes, total = _boxes(view)
     if not boxes:
-        return _empty_figure(title, "no sample ends in this token: nothing is learned about it")
+        figure, axes = _canvas(title, 6.4, 1.2)
+        said = "no sample ends in this token: nothing is learned about it"
+        put_text(axes, 0.2, 0.45, said, 9.5, ha="left", color=GREY)
+        return figure
     relations = _relations(view, {box.id for box in boxes})
     arrows = _reduced(relations)
     shown = f"shown {len(boxes)} of {total:,} components" if len(boxes) < total else ""
     titles = 1.15 * text_width(title, 12) + text_width(shown, 9) + 0.6  # bold is wider
-    placed = _place(boxes, arrows, titles - _LEFT - _RIGHT)
+    number = {box.id: i for i, box in enumerate(boxes)}
+    placed = place_blocks(
+        np.array([box.width for box in boxes]),
+        np.array([box.height for box in boxes]),
+        np.array([box.level for box in boxes]),
+        np.array([number[a] for a, _ in arrows], np.int64),
+        np.array([number[b] for _, b in arrows], np.int64),
+        replace(_SPACING, narrowest=max(_SPACING.narrowest, titles - _LEFT - _RIGHT)),
+    )
     top, low = placed.bands[0].top, placed.bands[-1].bottom
     width, height = placed.width + _LEFT + _RIGHT, low - top + _TOP + _BOTTOM
     figure, axes = _canvas(title, width, height)
@@ -85,11 +100,12 @@ def priority_figure(view: GraphView) -> Figure:
 
     counts = Counter(component.level for component in view.components)
     for band in placed.bands:
-        ends = on_page(0.0, band.bottom)[1], on_page(0.0, band.top)[1]
+        strip = on_page(0.0, band.bottom)[1], on_page(0.0, band.top)[1]
         inside = sum(box.level == band.level for box in boxes)
-        _draw_level(axes, f"level {band.level}", ends, width, inside, counts[band.level])
-    for arrow, way in zip(arrows, placed.ways, strict=True):
-        _draw_arrow(axes, arrow, [on_page(x, y) for x, y in way])
+        _draw_level(axes, f"level {band.level}", strip, width, inside, counts[band.level])
+    for ends, way in zip(arrows, placed.ways, strict=True):
+        line = [on_page(x, y) for x, y in way]
+        _draw_arrow(axes, "arrow-{}-{}".format(*ends), is_active(arrows[ends]), line)
     for box, x, y in zip(boxes, placed.x, placed.y, strict=True):
         _draw_box(axes, box, *on_page(x, y))
     _draw_key(figure, boxes, arrows)
@@ -116,13 +132,9 @@ def _boxes(view: GraphView) -> tuple[list[_Box], int]:
         order = np.argsort(-share, kind="stable")
         lines = [(cut(names[inside[i].token], 18), float(share[i] / share.sum())) for i in order]
         keep = TOKEN_CAP if len(lines) > TOKEN_CAP + 1 else len(lines)
-        first = inside[0]
-        box = _Box(c, first.level, first.svm_score, weight[c], lines[:keep])
-        box.more = len(lines) - keep
-        boxes.append(box)
+        about = inside[0].level, inside[0].svm_score, weight[c]
+        boxes.append(_Box(c, *about, lines[:keep], len(lines) - keep))
     chosen = sorted(_chosen(boxes), key=lambda box: (box.level, -box.score, box.id))
-    for box in chosen:
-        _measure(box)
     return chosen, len(boxes)
 
 
@@ -131,65 +143,37 @@ def _chosen(boxes: list[_Box]) -> list[_Box]:
     if len(boxes) <= COMPONENT_CAP:
         return boxes
     ranked = sorted(boxes, key=lambda b: (b.level, -b.weight, b.id))
-    seen: dict[int, int] = {}
-    first: list[_Box] = []
-    spare: list[_Box] = []
-    for box in ranked:
-        seen[box.level] = seen.get(box.level, 0) + 1
-        (first if seen[box.level] <= LEVEL_CAP else spare).append(box)
-    return (first + spare)[:COMPONENT_CAP]
+    levels = [list(same) for _, same in groupby(ranked, key=lambda b: b.level)]
+    parts = [same[:LEVEL_CAP] for same in levels] + [same[LEVEL_CAP:] for same in levels]
+    return list(chain.from_iterable(parts))[:COMPONENT_CAP]
 
 
-def _measure(box: _Box) -> None:
-    score = text_width(f"score {signed(box.score)}", 7)
-    name = max(text_width(text, 9.5) for text, _ in box.lines)
-    if len(box.lines) == 1:
-        box.width, box.height = max(name, score) + 2 * _PAD, 2 * _LINE + _PAD
-        return
-    tied = text_width("tied, ", 7)
-    rows = len(box.lines) + 1 + (box.more > 0)
-    box.width = max(name + _BAR + 0.55, score + tied) + 2 * _PAD
-    box.height = rows * _LINE + _PAD
-
-
-def _relations(view: GraphView, shown: set[int]) -> list[_Arrow]:
+def _relations(view: GraphView, shown: set[int]) -> _Arrows:
     """One arrow for each pair of shown components with an edge between them."""
     component = view.component_of
-    margin: dict[tuple[int, int], float] = {}
+    margin: _Arrows = {}
     for link in view.links:
         a, b = component[link.source], component[link.target]
         if a != b and a in shown and b in shown:
             margin[a, b] = min(link.margin, margin.get((a, b), np.inf))
-    return [_Arrow(a, b, m) for (a, b), m in sorted(margin.items())]
+    return dict(sorted(margin.items()))
 
 
-def _reduced(arrows: list[_Arrow]) -> list[_Arrow]:
+def _reduced(arrows: _Arrows) -> _Arrows:
     """The arrows that no longer way implies; as margins add along a way, active ones stay."""
     below: dict[int, set[int]] = {}
-    for arrow in arrows:
-        below.setdefault(arrow.source, set()).add(arrow.target)
+    for a, b in arrows:
+        below.setdefault(a, set()).add(b)
 
     @cache
     def reach(a: int) -> frozenset[int]:
         return frozenset(below.get(a, ())).union(*(reach(b) for b in below.get(a, ())))
 
-    return [
-        arrow
-        for arrow in arrows
-        if not any(arrow.target in reach(b) for b in below[arrow.source] - {arrow.target})
-    ]
-
-
-def _place(boxes: list[_Box], arrows: list[_Arrow], narrowest: float) -> Layout:
-    number = {box.id: i for i, box in enumerate(boxes)}
-    return place_blocks(
-        np.array([box.width for box in boxes]),
-        np.array([box.height for box in boxes]),
-        np.array([box.level for box in boxes]),
-        np.array([number[arrow.source] for arrow in arrows], np.int64),
-        np.array([number[arrow.target] for arrow in arrows], np.int64),
-        replace(_SPACING, narrowest=max(_SPACING.narrowest, narrowest)),
-    )
+    return {
+        (a, b): margin
+        for (a, b), margin in arrows.items()
+        if not any(b in reach(c) for c in below[a] - {b})
+    }
 
 
 def _canvas(title: str, width: Real, height: Real) -> tuple[Figure, Any]:
@@ -201,12 +185,6 @@ def _canvas(title: str, width: Real, height: Real) -> tuple[Figure, Any]:
     axes.set_axis_off()
     put_text(axes, 0.2, height - 0.3, title, 12, weight="bold", ha="left")
     return figure, axes
-
-
-def _empty_figure(title: str, message: str) -> Figure:
-    figure, axes = _canvas(title, 6.4, 1.2)
-    put_text(axes, 0.2, 0.45, message, 9.5, ha="left", color=GREY)
-    return figure
 
 
 def _draw_level(
@@ -223,11 +201,10 @@ def _draw_level(
         put_text(axes, 0.2, y - 0.15, f"{shown} of {total:,}", 7, ha="left", color=GREY)
 
 
-def _draw_arrow(axes: Any, arrow: _Arrow, points: list[Point]) -> None:
+def _draw_arrow(axes: Any, name: str, active: bool, points: list[Point]) -> None:
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path as Curve
 
-    active = is_active(arrow.margin)
     x, y = points[-1]
     points = [*points[:-1], (x, y + _HEAD)]
     vertices, codes = [points[0]], [Curve.MOVETO]
@@ -238,7 +215,7 @@ def _draw_arrow(axes: Any, arrow: _Arrow, points: list[Point]) -> None:
     colour = BLACK if active else GREY
     style = {"lw": 1.5, "ls": "-"} if active else {"lw": 0.8, "ls": (0, (4, 2.5))}
     line = PathPatch(Curve(vertices, codes), fc="none", ec=colour, zorder=2, **style)
-    line.set_gid(f"arrow-{arrow.source}-{arrow.target}")
+    line.set_gid(name)
     axes.add_patch(line)
     head = [(x, y), (x - _HEAD / 2, y + _HEAD + 0.02), (x + _HEAD / 2, y + _HEAD + 0.02)]
     axes.add_patch(Polygon(head, closed=True, fc=colour, ec=colour, lw=0.5, zorder=3))
@@ -283,14 +260,14 @@ def _draw_box(axes: Any, box: _Box, x: float, y: float) -> None:
         put_text(axes, x, y - _LINE, rest, 7, color=GREY, zorder=5)
 
 
-def _draw_key(figure: Figure, boxes: list[_Box], arrows: list[_Arrow]) -> None:
+def _draw_key(figure: Figure, boxes: list[_Box], arrows: _Arrows) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     key: list[Any] = []
-    if any(is_active(a.margin) for a in arrows):
+    if any(map(is_active, arrows.values())):
         key.append(Line2D([], [], color=BLACK, lw=1.5, label="outranks, margin 1 (active)"))
-    if not all(is_active(a.margin) for a in arrows):
+    if not all(map(is_active, arrows.values())):
         key.append(Line2D([], [], color=GREY, lw=0.8, ls="--", label="margin above 1 (slack)"))
     if any(len(box.lines) > 1 for box in boxes):
         key.append(Patch(fc=SKY, ec=BLUE, lw=0.6, label="share among the tied"))

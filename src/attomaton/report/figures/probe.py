@@ -50,8 +50,7 @@ def probe_figure(found: Probe) -> Figure:
 
 def _bars(axes: Any, found: Probe) -> None:
     one = found.behaviour[0]
-    shares = [(words, getattr(one, name)) for name, words in BARS]
-    shares = [(words, x) for words, x in shares if x is not None]
+    shares = [(words, x) for name, words in BARS if (x := getattr(one, name)) is not None]
     for y, (_, x) in enumerate(shares):
         axes.barh(y, x.value, 0.6, fc=BLUE if y == 0 else GREY, ec="white")
         axes.plot([x.low, x.high], [y, y], color="black", lw=1.2)

@@ -65,17 +65,15 @@ def fig4(result: Result) -> Figure:
 def fig5(result: Result) -> Figure:
     """Final attention under Adam at three rates, beside SGD with momentum."""
     runs = [("SGD", result["sgd"]), *((f"Adam, rate {r['eta']:g}", r) for r in result["rows"])]
-    classes = np.asarray(result["sgd"]["attention"]).shape[0]
+    over = "token (0–9 common, then rising P)", "final attention"
     panels = []
-    for n in range(classes):
-        lines = []
-        for label, run in runs:
-            attention = np.asarray(run["attention"])[n]
-            tokens = np.flatnonzero(np.asarray(result["sgd"]["attention"])[n] > 0)
-            lines.append(curve(np.arange(len(tokens)), attention[tokens], label))
-        panels.append(
-            Panel(f"class {n}", "token (0–9 common, then rising P)", "final attention", lines)
-        )
+    for n, own in enumerate(np.asarray(result["sgd"]["attention"])):
+        tokens = np.flatnonzero(own > 0)
+        lines = [
+            curve(np.arange(len(tokens)), np.asarray(run["attention"][n])[tokens], label)
+            for label, run in runs
+        ]
+        panels.append(Panel(f"class {n}", *over, lines))
     return panels_figure("Adam picks other tokens than SGD", panels, columns=2)
 
 
@@ -202,16 +200,16 @@ def _by_queries(
     return _one_key(panels)
 
 
-def mechanics_means(
-    title: str, panels: Callable[[dict[str, Any]], list[Panel]]
+def _titled(
+    panels: Callable[[dict[str, Any]], list[Panel]], title: str = ""
 ) -> Callable[[Result], Figure]:
-    """A figure over many instances of Mechanics."""
-    return lambda r: panels_figure(f"{title} ({len(r['instances'])} instances)", panels(dict(r)))
+    """A figure of an experiment that says its title itself, or over many instances of Mechanics under a title."""
 
+    def draw(r: Result) -> Figure:
+        name = f"{title} ({len(r['instances'])} instances)" if title else r["title"]
+        return panels_figure(name, panels(dict(r)))
 
-def _titled(panels: Callable[[dict[str, Any]], list[Panel]]) -> Callable[[Result], Figure]:
-    """A figure of an experiment that says its title itself."""
-    return lambda r: panels_figure(r["title"], panels(dict(r)))
+    return draw
 
 
 def ntp_fig1(result: Result) -> Figure:
@@ -228,17 +226,15 @@ def ntp_fig1(result: Result) -> Figure:
 DRAWINGS: dict[str, Callable[[Result], Figure]] = {
     "mechanics-global": mechanics_global,
     "mechanics-local": mechanics_local,
-    "mechanics-fig4": mechanics_means(
-        "descent finds the two components", published.global_means_panels
+    "mechanics-fig4": _titled(published.global_means_panels, "descent finds the two components"),
+    "mechanics-fig5": _titled(
+        published.global_means_panels, "acyclic data: descent finds the direction"
     ),
-    "mechanics-fig5": mechanics_means(
-        "acyclic data: descent finds the direction", published.global_means_panels
+    "mechanics-fig6": _titled(
+        published.local_means_panels, "squared loss: descent settles locally"
     ),
-    "mechanics-fig6": mechanics_means(
-        "squared loss: descent settles locally", published.local_means_panels
-    ),
-    "mechanics-fig7": mechanics_means(
-        "cross-entropy: descent settles locally", published.local_means_panels
+    "mechanics-fig7": _titled(
+        published.local_means_panels, "cross-entropy: descent settles locally"
     ),
     "mechanics-fig9": _titled(published.many_tokens_panels),
     "mechanics-fig10": _titled(published.many_tokens_panels),

@@ -38,7 +38,12 @@ def reasons_figure(r: Reasons) -> Figure:
     left.grid(axis="y", visible=False)
     right.set(xlim=(0, 1))
     right.set_axis_off()
-    figure.supxlabel(_branch(r), fontsize=8, color=GREY, x=0.01, ha="left")
+    said = "a token of the context; " if r.inside else "a token outside the context; "
+    if r.gate is None:
+        said += "without back-off"
+    else:
+        said += f"the next token is one of the context with probability {number(r.gate)}"
+    figure.supxlabel(said, fontsize=8, color=GREY, x=0.01, ha="left")
     return figure
 
 
@@ -52,10 +57,3 @@ def bars(r: Reasons) -> list[Why]:
         shown.append(Why(REST, sum(w.share for w in slight), names))
     odds = 0.0 if r.against is None else r.against.log_odds
     return [*shown, Why("log-odds", odds, "the sum of all shares")]
-
-
-def _branch(r: Reasons) -> str:
-    where = "a token of the context" if r.inside else "a token outside the context"
-    if r.gate is None:
-        return f"{where}; without back-off"
-    return f"{where}; the next token is one of the context with probability {number(r.gate)}"

@@ -1,6 +1,6 @@
 """Pictures of what was learned: shares and levels of a model; levels, and TF-IDF against priority, of a lens."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attomaton.errors import cut
@@ -13,7 +13,6 @@ from attomaton.summaries.records import (
     DecidedOn,
     DocumentPoint,
     DocumentSummary,
-    KindShare,
     LastTokenPoint,
     LastTokenSummary,
     Level,
@@ -41,69 +40,59 @@ def summary_figure(record: Summary) -> Figure:
         title = "hard and soft, by last tokens and by windows"
         figure = new_figure(title, 9.2, 5.4)
         axes = figure.subplots(2, 2)
-        _draw_kinds(axes[0, 0], record.last_token_kinds)
-        _draw_outcomes(axes[0, 1], record.predictions)
+        kinds, outcomes = record.last_token_kinds, record.predictions.outcomes
+        shares = {
+            "last tokens": [(row.kind, row.share) for row in kinds],
+            "samples": [(row.kind, row.weight_share) for row in kinds],
+        }
+        names = [row.kind for row in kinds]
+        _draw_shares(axes[0, 0], "what a last token's graph is", shares, names)
+        held = ((row.outcome, row.share_of_realizable) for row in outcomes)
+        shares = {
+            "all": [(row.outcome, row.share_of_windows or 0.0) for row in outcomes],
+            "label in\nthe context": [(name, share) for name, share in held if share is not None],
+        }
+        names = [row.outcome for row in outcomes if row.weight or row.outcome != "lost"]
+        _draw_shares(axes[0, 1], "how windows are decided", shares, names)
         _draw_probability(axes[1, 0], record.predictions)
-        _draw_levels(axes[1, 1], record.levels, "tokens", "tokens (log scale)")
+        _draw_levels(axes[1, 1], record.levels, "tokens")
     else:
-        last = isinstance(record, LastTokenSummary)
         if isinstance(record, LastTokenSummary):
-            name = f"after {mention(record.last)}"
+            name, counted = f"after {mention(record.last)}", "tokens"
         else:
-            name = mention_title(cut(record.title, 50))
+            name, counted = mention_title(cut(record.title, 50)), "windows"
         title = f"{name}: what attention learned"
         figure = new_figure(title, 9.2, 4.6)
         left, right = figure.subplots(1, 2, width_ratios=[1, 1.8])
-        count = ("tokens", "tokens (log scale)") if last else ("windows", "windows (log scale)")
-        _draw_levels(left, record.levels, *count)
+        _draw_levels(left, record.levels, counted)
         _draw_scatter(right, record)
     return figure
 
 
-def _stack(axes: Any, y: int, parts: Sequence[tuple[str, float]]) -> None:
-    """One bar of shares, each written inside where there is room."""
-    left = 0.0
-    for name, share in parts:
-        colour, hatch = _LOOK[name]
-        axes.barh(y, share, left=left, height=0.6, fc=colour, hatch=hatch, ec="white", lw=0.8,
-                  gid=f"share-{name}-{y}")  # fmt: skip
-        if share > 0.09:
-            put_text(axes, left + share / 2, y, percent(share), 8,
-                     bbox={"fc": "white", "ec": "none", "pad": 1.2, "alpha": 0.92})  # fmt: skip
-        left += share
-
-
-def _key(axes: Any, names: Sequence[str]) -> None:
+def _draw_shares(
+    axes: Any, title: str, bars: Mapping[str, Iterable[tuple[str, float]]], key: Sequence[str]
+) -> None:
+    """A bar of shares for each name, every share written inside where there is room."""
     from matplotlib.patches import Patch
 
-    patches = [Patch(fc=_LOOK[n][0], hatch=_LOOK[n][1], ec="white", label=n) for n in names]
-    axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4,
-                handlelength=1.6, columnspacing=1.2)  # fmt: skip
-
-
-def _share_axis(axes: Any, rows: Sequence[str]) -> None:
-    axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
-    axes.set_yticks(range(len(rows)), rows)
+    axes.set_title(title)
+    for y, parts in enumerate(bars.values()):
+        left = 0.0
+        for name, share in parts:
+            colour, hatch = _LOOK[name]
+            axes.barh(y, share, left=left, height=0.6, fc=colour, hatch=hatch, ec="white", lw=0.8,
+                      gid=f"share-{name}-{y}")  # fmt: skip
+            if share > 0.09:
+                put_text(axes, left + share / 2, y, percent(share), 8,
+                         bbox={"fc": "white", "ec": "none", "pad": 1.2, "alpha": 0.92})  # fmt: skip
+            left += share
+    axes.set(xlim=(0, 1), ylim=(len(bars) - 0.5, -0.5))
+    axes.set_yticks(range(len(bars)), list(bars))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
     axes.grid(axis="y", visible=False)
-
-
-def _draw_kinds(axes: Any, kinds: Sequence[KindShare]) -> None:
-    axes.set_title("what a last token's graph is")
-    for y, key in enumerate(("share", "weight_share")):
-        _stack(axes, y, [(row.kind, getattr(row, key)) for row in kinds])
-    _share_axis(axes, ["last tokens", "samples"])
-    _key(axes, [row.kind for row in kinds])
-
-
-def _draw_outcomes(axes: Any, predictions: Predictions) -> None:
-    axes.set_title("how windows are decided")
-    rows = predictions.outcomes
-    _stack(axes, 0, [(row.outcome, row.share_of_windows or 0.0) for row in rows])
-    held = ((row.outcome, row.share_of_realizable) for row in rows)
-    _stack(axes, 1, [(name, share) for name, share in held if share is not None])
-    _share_axis(axes, ["all", "label in\nthe context"])
-    _key(axes, [row.outcome for row in rows if row.weight or row.outcome != "lost"])
+    patches = [Patch(fc=_LOOK[n][0], hatch=_LOOK[n][1], ec="white", label=n) for n in key]
+    axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4,
+                handlelength=1.6, columnspacing=1.2)  # fmt: skip
 
 
 def _draw_probability(axes: Any, predictions: Predictions) -> None:
@@ -123,9 +112,7 @@ def _draw_probability(axes: Any, predictions: Predictions) -> None:
     axes.legend(loc="upper left")
 
 
-def _draw_levels(
-    axes: Any, levels: Sequence[Level] | Sequence[DecidedOn], key: str, words: str
-) -> None:
+def _draw_levels(axes: Any, levels: Sequence[Level] | Sequence[DecidedOn], key: str) -> None:
     axes.set_title("levels of priority")
     shown = levels[:LEVELS]
     sizes = [getattr(row, key) for row in shown]
@@ -133,7 +120,7 @@ def _draw_levels(
         axes.barh(y, max(size, 0.6), height=0.62, fc=GREEN, gid=f"level-{y}")
         axes.text(max(size, 0.6) * 1.12, y, f"{size:,}", va="center", fontsize=8)
     most = max(sizes, default=1)
-    axes.set(xscale="log", xlim=(0.5, max(most, 2) ** 1.25 * 1.5), xlabel=words,
+    axes.set(xscale="log", xlim=(0.5, max(most, 2) ** 1.25 * 1.5), xlabel=f"{key} (log scale)",
              ylim=(max(len(shown), 6) - 0.4, -0.6))  # fmt: skip
     names = ["unseen" if row.level is None else str(row.level) for row in shown]
     axes.set_yticks(range(len(shown)), names)

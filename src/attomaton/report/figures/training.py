@@ -7,7 +7,7 @@ survive into the SVG.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
@@ -37,36 +37,32 @@ class _Panel:
     """One quantity over training: which records, which axis, and where theory says it goes."""
 
     title: str
-    curves: tuple[tuple[str, str], ...]  # record, name in the key (empty: only one curve)
+    curves: list[tuple[str, str]]  # record, name in the key (empty: only one curve)
     theory: float | None  # the limit; infinite: grows without bound; None: not said
     log: bool = True
 
 
-_PANELS = (
-    _Panel(r"loss above its floor, $L - L_*$", (("loss", ""),), 0.0),
-    _Panel(
-        f"cosine with {SVM}",
-        (("cosine_svm", "of W"), ("cosine_outside", f"of W outside {S_FIN}")),
-        1.0,
-        log=False,
-    ),
-    _Panel(f"distance to {FIN} inside {S_FIN}", (("distance_fin", ""),), 0.0),
-    _Panel("attention on the retrieved component", (("mass_retrieved", ""),), 1.0, log=False),
-    _Panel("norm of W", (("norm", ""),), np.inf),
-)
+def _panels(records: Mapping[str, Values], own: Norm, floor: bool, growth: bool) -> list[_Panel]:
+    """The panels of some records; of margins that in the norm of the optimiser comes first, Frobenius' beside it.
 
-
-def _panels(records: Mapping[str, Values], own: Norm) -> tuple[_Panel, ...]:
-    """The panels of some records; of margins that in the norm of the optimiser comes first, Frobenius' beside it."""
-    loss, cosine, *rest = _PANELS
-    names = dict.fromkeys((own, "frobenius" if own != "frobenius" else "max"))
-    margins = [(f"margin_{norm_key(x)}", f"in the {norm_text(x)}") for x in names]
+    Without the `floor` of the loss, and with a `growth` of the norm, these two have other axes.
+    """
+    norms = dict.fromkeys((own, "frobenius" if own != "frobenius" else "max"))
+    margins = [(f"margin_{norm_key(x)}", f"in the {norm_text(x)}") for x in norms]
+    cosines = [("cosine_svm", "of W"), ("cosine_outside", f"of W outside {S_FIN}")]
     of_own = f"cosine_{norm_key(own)}"
     if of_own in records:
-        more = (of_own, f"with W of the {norm_text(own)}")
-        cosine = replace(cosine, curves=(*cosine.curves, more))
-    margin = _Panel("margin, of the best in a norm", tuple(margins), 1.0, log=False)
-    return loss, cosine, margin, *rest
+        cosines.append((of_own, f"with W of the {norm_text(own)}"))
+    return [
+        _Panel(r"loss above its floor, $L - L_*$", [("loss", "")], 0.0)
+        if floor
+        else _Panel("loss", [("loss", "")], None, log=False),
+        _Panel(f"cosine with {SVM}", cosines, 1.0, log=False),
+        _Panel("margin, of the best in a norm", margins, 1.0, log=False),
+        _Panel(f"distance to {FIN} inside {S_FIN}", [("distance_fin", "")], 0.0),
+        _Panel("attention on the retrieved component", [("mass_retrieved", "")], 1.0, log=False),
+        _Panel("norm of W", [("norm", "")], None if growth else np.inf, log=not growth),
+    ]
 
 
 @drawn
@@ -82,9 +78,12 @@ def convergence_figure(
     `distance_fin`, `mass_retrieved`, `norm`, and margins and cosines in the `norm` of the optimiser. Under gradient
     descent the norm grows like `norm_rate` · log(step), drawn as a slope where that is given.
     """
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
     steps = np.asarray(records["steps"], dtype=float)
     loss = np.atleast_2d(np.asarray(records["loss"], dtype=float))
-    known = _panels(records, norm)
+    known = _panels(records, norm, loss_floor is not None, bool(norm_rate))
     measured = {
         name: np.atleast_2d(np.asarray(records[name], dtype=float))
         for panel in known
@@ -100,17 +99,18 @@ def convergence_figure(
     figure = new_figure(title, max(3.3 * columns + 0.4, 4.8), 2.6 * lines + 0.5)
     for i, panel in enumerate(panels):
         axes = figure.add_subplot(lines, columns, i + 1)
-        if panel.curves[0][0] == "loss" and loss_floor is None:
-            panel = _Panel("loss", (("loss", ""),), None, log=False)  # noqa: PLW2901
-        rate = norm_rate if panel.curves[0][0] == "norm" else None
-        if rate:
-            panel = _Panel("norm of W", (("norm", ""),), None, log=False)  # noqa: PLW2901
         _draw_panel(axes, panel, steps, measured)
         step_axis(axes, steps)
-        if rate:
-            _draw_growth(axes, steps, measured["norm"], rate)
+        if panel.curves[0][0] == "norm" and norm_rate:
+            # The slope that theory gives, through the last point measured.
+            line = growth_line(steps, measured["norm"], norm_rate)
+            axes.plot(*line, "--", color=BLACK, lw=1.2, gid="theory-norm", zorder=3)
+            text = rf"theory: slope $\Vert${SVM}$\Vert$ log τ"
+            axes.text(0.02, 0.97, text, transform=axes.transAxes, fontsize=8, va="top")
         if i == 0 and len(loss) > 1:
-            _seed_key(axes)
+            median = Line2D([], [], color=BLUE, lw=1.8, label="median")
+            seeds = Patch(fc=BLUE, alpha=0.22, label="all seeds")
+            axes.legend(handles=[median, seeds], loc="upper right")
     return figure
 
 
@@ -127,8 +127,17 @@ def _draw_panel(
         axes.set_yticks([])
         return
     for name, label, colour, style in there:
-        look = {"colour": colour, "style": style, "label": label}
-        _curve(axes, steps, measured[name], log=panel.log, **look)
+        # Median over seeds, and the range as a band.
+        rows = measured[name]
+        middle, low, high = np.median(rows, axis=0), rows.min(axis=0), rows.max(axis=0)
+        if panel.log:
+            # Rounding can put a gap at or below 0, which has no place on the axis.
+            least = rows[rows > 0].min()
+            low, high = np.maximum(low, least), np.maximum(high, least)
+            middle = np.where(middle > 0, middle, np.nan)
+        if len(rows) > 1:
+            axes.fill_between(steps, low, high, color=colour, alpha=0.22, lw=0)
+        axes.plot(steps, middle, style, color=colour, lw=1.8, label=label or None)
     if panel.log:
         axes.set_yscale("log")
     elif there[0][0].startswith("margin_"):
@@ -162,15 +171,6 @@ def _draw_theory(axes: Any, panel: _Panel) -> None:
     axes.text(0.02, 0.97 if up else 0.02, text, va="top" if up else "bottom", **word)
 
 
-def _draw_growth(axes: Any, steps: np.ndarray, norm: np.ndarray, rate: float) -> None:
-    """The slope that theory gives, through the last point measured."""
-    axes.plot(
-        *growth_line(steps, norm, rate), "--", color=BLACK, lw=1.2, gid="theory-norm", zorder=3
-    )
-    text = rf"theory: slope $\Vert${SVM}$\Vert$ log τ"
-    axes.text(0.02, 0.97, text, transform=axes.transAxes, fontsize=8, va="top")
-
-
 def growth_line(steps: np.ndarray, norm: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
     """The norm under gradient descent as theory has it, `rate` · log(step), through the last median over seeds.
 
@@ -178,28 +178,6 @@ def growth_line(steps: np.ndarray, norm: np.ndarray, rate: float) -> tuple[np.nd
     """
     late = steps >= max(1.0, steps.max() ** 0.25)
     return steps[late], np.median(norm, axis=0)[-1] + rate * np.log(steps[late] / steps[-1])
-
-
-def _curve(
-    axes: Any,
-    steps: np.ndarray,
-    rows: np.ndarray,
-    *,
-    log: bool,
-    colour: str = BLUE,
-    style: str = "-",
-    label: str = "",
-) -> None:
-    """Median over seeds, and the range as a band; `rows` are seeds × records."""
-    middle, low, high = np.median(rows, axis=0), rows.min(axis=0), rows.max(axis=0)
-    if log:
-        # Rounding can put a gap at or below 0, which has no place on the axis.
-        least = rows[rows > 0].min()
-        low, high = np.maximum(low, least), np.maximum(high, least)
-        middle = np.where(middle > 0, middle, np.nan)
-    if len(rows) > 1:
-        axes.fill_between(steps, low, high, color=colour, alpha=0.22, lw=0)
-    axes.plot(steps, middle, style, color=colour, lw=1.8, label=label or None)
 
 
 def step_axis(axes: Any, steps: np.ndarray) -> None:
@@ -214,19 +192,6 @@ def step_axis(axes: Any, steps: np.ndarray) -> None:
     if steps.max() > steps.min():
         axes.set_xlim(max(0, steps.min()), steps.max())
     axes.set_xlabel("step")
-
-
-def _seed_key(axes: Any) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    axes.legend(
-        handles=[
-            Line2D([], [], color=BLUE, lw=1.8, label="median"),
-            Patch(fc=BLUE, alpha=0.22, label="all seeds"),
-        ],
-        loc="upper right",
-    )
 
 
 # --- prediction ----------------------------------------------------------------------------------
@@ -275,10 +240,8 @@ def _draw_fates(axes: Any, fates: Sequence[Fate], names: dict[Label, str]) -> No
             ha="right" if inside else "left", fontsize=8, parse_math=False,
             color="white" if inside else BLACK,
         )  # fmt: skip
-    axes.set_yticks(range(len(shown)))
-    often = [f"  ×{fate.count}" if fate.count > 1 else "" for fate in shown]
-    labels = [cut(names[f.token], 16) + more for f, more in zip(shown, often, strict=True)]
-    axes.set_yticklabels(labels, fontsize=9, parse_math=False)
+    labels = [cut(names[f.token], 16) + (f"  ×{f.count}" if f.count > 1 else "") for f in shown]
+    axes.set_yticks(range(len(shown)), labels, fontsize=9, parse_math=False)
     axes.set(xlim=(0, 1.02), ylim=(max(len(shown), 4) - 0.4, -0.6), xlabel="probability")
     axes.grid(axis="y", visible=False)
     key = [Patch(fc=BLUE, ec=BLUE, label="retrieved")]
@@ -383,10 +346,18 @@ def _draw_final(
     words, marker = _FINALS[name]
     values = [row[name] for row in rows]
     axes.set_title(words)
-    _draw_published(axes, published, f"published-{name}")
+    if published is not None:
+        low, high = published if isinstance(published, tuple) else (published, published)
+        look: dict[str, Any] = {"label": "published", "gid": f"published-{name}"}
+        if low == high:
+            axes.axhline(low, color=GREY, lw=1.2, ls=":", **look)
+        else:
+            axes.axhspan(low, high, color="#999999", alpha=0.3, lw=0, **look)
     axes.plot(range(len(rows)), values, marker, color=BLUE, ms=6, label="measured",
               gid=f"seeds-{name}", clip_on=False)  # fmt: skip
-    _seed_axis(axes, [row["seed"] for row in rows])
+    stride = max(1, -(-len(rows) // 12))
+    axes.set_xticks(range(0, len(rows), stride), [str(row["seed"]) for row in rows[::stride]])
+    axes.set(xlabel="seed", xlim=(-0.6, len(rows) - 0.4))
     if name in ("cosine_svm", "cosine_local"):
         axes.axhline(1, ls="--", color=BLACK, lw=1.2, gid="theory-final", label="theory: 1")
     elif name == "distance_fin" and 0 < min(values) < max(values) / 20:
@@ -411,19 +382,3 @@ def _draw_seed_curves(axes: Any, curves: Mapping[str, Values]) -> None:
 def _key_below(axes: Any) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, columnspacing=1,
                 handlelength=1.4, handletextpad=0.5)  # fmt: skip
-
-
-def _seed_axis(axes: Any, seeds: Sequence[Any]) -> None:
-    stride = max(1, -(-len(seeds) // 12))
-    axes.set_xticks(range(0, len(seeds), stride), [str(s) for s in seeds[::stride]])
-    axes.set(xlabel="seed", xlim=(-0.6, len(seeds) - 0.4))
-
-
-def _draw_published(axes: Any, value: Published | None, gid: str) -> None:
-    if value is None:
-        return
-    low, high = value if isinstance(value, tuple) else (value, value)
-    if low == high:
-        axes.axhline(low, color=GREY, lw=1.2, ls=":", label="published", gid=gid)
-    else:
-        axes.axhspan(low, high, color="#999999", alpha=0.3, lw=0, label="published", gid=gid)

@@ -136,14 +136,13 @@ def _wrapped(title: str) -> str:
 def line_names(panel: Panel) -> list[str]:
     """A name for each line; one without a label shares that of its colour, and like names are numbered."""
     found: list[str] = []
-    of_colour: dict[int, str] = {}
+    of_colour: dict[int | None, str] = {None: ""}
     for line in panel.lines:
-        shared = "" if line.colour is None else of_colour.get(line.colour, "")
+        shared = of_colour.get(line.colour, "")
         name = words(line.label or "") or shared or words(panel.ylabel) or "y"
         if line.style == "theory" and "theory" not in name.lower():
             name += " (theory)"
-        if line.colour is not None:
-            of_colour.setdefault(line.colour, name)
+        of_colour.setdefault(line.colour, name)
         found.append(name)
     return [
         f"{name}, {found[: i + 1].count(name)}" if found.count(name) > 1 else name

@@ -45,18 +45,13 @@ def snap_page(found: Snap, top: int = 20, svg: str | None = None, footer: str = 
 
 def _unbroken(s: Section) -> Section:
     """A table whose numbers with intervals stay on one line."""
-    rows = [
-        [
-            Html(f"<span style='white-space:nowrap'>{escape(x)}</span>") if _interval(x) else x
-            for x in row
-        ]
-        for row in s["rows"]
-    ]
-    return {**s, "rows": rows}
 
+    def cell(x: object) -> object:
+        if isinstance(x, str) and x.endswith(")") and x.lstrip("-")[:1].isdigit():
+            return Html(f"<span style='white-space:nowrap'>{escape(x)}</span>")
+        return x
 
-def _interval(cell: object) -> bool:
-    return isinstance(cell, str) and cell.endswith(")") and cell.lstrip("-")[:1].isdigit()
+    return {**s, "rows": [[cell(x) for x in row] for row in s["rows"]]}
 
 
 def _checkpoints(marks: Sequence[Mark]) -> str:

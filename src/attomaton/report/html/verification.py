@@ -101,10 +101,6 @@ def _tables(block: Block) -> str:
     return "\n".join(['<div class="beside">', *boxes, "</div>"]) if len(boxes) > 1 else boxes[0]
 
 
-def _values(block: Block) -> str:
-    return _details("Every value, at full precision", code_box(_json(block.values), block.name))
-
-
 def _panels(block: Block, figures: Mapping[str, str]) -> str:
     drawn = [_panel(panel, name, figures) for name, panel in block.panels.items()]
     return "\n".join(['<div class="panels">', *drawn, "</div>"])
@@ -119,7 +115,9 @@ _BLOCKS: dict[str, Callable[[Block, Mapping[str, str]], str]] = {
     "term": lambda b, _: f"<p><strong>{escape(b.name)}.</strong> {escape(b.text)}</p>",
     "mark": lambda b, _: f"<p>{_marked(b.mark)} {escape(b.text)}</p>" if b.mark else "",
     "tables": lambda b, _: _tables(b),
-    "values": lambda b, _: _values(b),
+    "values": lambda b, _: _details(
+        "Every value, at full precision", code_box(_json(b.values), b.name)
+    ),
     "panels": _panels,
 }
 

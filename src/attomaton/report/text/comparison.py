@@ -1,6 +1,5 @@
 """Runs of training side by side, told to a person: sentences and tables from a `Comparison`."""
 
-from collections.abc import Sequence
 from string import ascii_uppercase
 
 from attomaton.claims.comparison import Comparison, Priority
@@ -18,7 +17,10 @@ def in_words(record: Comparison) -> str:
     if not n:
         said = "No token outranks another in these data, so there is no order to learn."
     elif all(x.right == n for x in layers):
-        said = f"{_every(layers)} all {counted(n, 'strict priority')} right."
+        every = {1: "The run has", 2: "Both runs have"}.get(
+            len(layers), f"All {len(layers)} runs have"
+        )
+        said = f"{every} all {counted(n, 'strict priority')} right."
     else:
         best, worst = max(x.right for x in layers), min(x.right for x in layers)
         most = f"{worst:,} to {best:,}" if best != worst else f"{best:,}"
@@ -35,11 +37,6 @@ def in_words(record: Comparison) -> str:
     else:
         said += f" All {counted(record.samples, 'sample')} are answered as by the automaton."
     return said
-
-
-def _every(layers: Sequence[object]) -> str:
-    few = {1: "The run has", 2: "Both runs have"}
-    return few.get(len(layers), f"All {len(layers)} runs have")
 
 
 def sections(record: Comparison) -> list[Section]:

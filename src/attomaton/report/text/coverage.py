@@ -78,7 +78,7 @@ def sections(found: Coverage, top: int) -> list[Section]:
     """The tables of the record, each of at most `top` rows."""
     new = found.new
     return [
-        *((_new_section(new), _collect(new)) if new is not None else ()),
+        *([] if new is None else _new_sections(new)),
         section(
             "Evidence behind strict orders",
             "Samples in which the winner came next beside the loser, never the reverse. The contrary has at most this "
@@ -92,7 +92,7 @@ def sections(found: Coverage, top: int) -> list[Section]:
             "Orders that rest on one sample",
             "Those first whose loser came next most often elsewhere. The row would turn the order into a tie.",
             ["after", "winner", "over", "row that would tie them"],
-            ([x.last, x.winner, x.loser, _row(x.tied_by.tokens, x.tied_by.next)]
+            ([x.last, x.winner, x.loser, f"{_tokens(x.tied_by.tokens)} → {mention(x.tied_by.next)}"]
              for x in found.fragile[:top]),
         ),
         section(
@@ -128,29 +128,28 @@ def steps(at_least: Sequence[int | float]) -> list[str]:
     return [*names, f"≥ {at_least[-1]:g}"]
 
 
-def _new_section(new: NewContexts) -> Section:
+def _new_sections(new: NewContexts) -> list[Section]:
     rows = (
         ("determined", new.determined, "one component outranks all others in the context"),
         ("undetermined", new.undetermined, "the data leave two unrelated; only scores decide"),
         ("unseen", new.unseen, "a token never seen with the last token, or an unseen last token"),
     )
     total = new.contexts or 1.0
-    return section(
+    answers = section(
         "New contexts",
         f"{new.source[:1].upper()}{new.source[1:]}.",
         ["answer", "contexts", "%", "meaning"],
         ([name, x, round(100 * x / total, 1), why] for name, x, why in rows),
     )
 
-
-def _collect(new: NewContexts) -> Section:
-    return section(
+    collect = section(
         "What to collect next",
         "Contexts that end in the last token and hold these tokens, with what came next. Decided are those new "
         "contexts in which nothing else stands in the way. A sample is a window that holds its own next token.",
         ["last token", "tokens", "why", "new contexts", "decided"],
         ([x.last, _tokens(x.tokens), x.why, x.contexts, x.decides] for x in new.collect),
     )
+    return [answers, collect]
 
 
 def _odds(rows: Iterable[Odds]) -> tuple[list[str], list[list[object]]]:
@@ -160,10 +159,6 @@ def _odds(rows: Iterable[Odds]) -> tuple[list[str], list[list[object]]]:
             x.log_odds.value, x.log_odds.se, x.log_odds.low, x.log_odds.high))]
         for x in rows
     ]  # fmt: skip
-
-
-def _row(tokens: Iterable[Label], label: Label) -> str:
-    return f"{_tokens(tokens)} → {mention(label)}"
 
 
 def _tokens(tokens: Iterable[Label]) -> str:

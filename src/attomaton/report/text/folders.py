@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from attomaton.disk.kinds import title
@@ -26,10 +27,9 @@ def _line(text: str) -> str:
 
 def list_text(folders: Sequence[Record], width: int) -> str:
     """One row for each folder, commands cut to the width; below it what there is to say, uncut, to be copied."""
-    sizes = _right("size", [size_text(f["bytes"]) for f in folders])
     rows = [
         [_line(f["shown"]), _line(f["kind"]), f["state"], when_text(f["when"]), size]
-        for f, size in zip(folders, sizes, strict=True)
+        for f, size in _sized(folders)
     ]
     header = ["name", "kind", "state", "when (UTC)", "size"]
     room = _room(header, rows, width)
@@ -37,7 +37,9 @@ def list_text(folders: Sequence[Record], width: int) -> str:
         for row in rows:
             row[3] = row[3][5:]  # all of one year
         room = _room(header, rows, width)
-    typed = [_typed(f) for f in folders]
+    # The command of a folder, unless what goes on with it is said below.
+    commands = ["" if f["go_on"] else _line(f["command"] or "") for f in folders]
+    typed = [command.removeprefix("attomaton ") for command in commands]
     if room >= LEAST:
         header.append("command")
         for row, command in zip(rows, typed, strict=True):
@@ -54,10 +56,8 @@ def list_text(folders: Sequence[Record], width: int) -> str:
 
 def check_text(folders: Sequence[Record]) -> str:
     """Folders with their verdicts, the reasons below each."""
-    sizes = _right("size", [size_text(f["bytes"]) for f in folders])
     rows = [
-        [_line(f["shown"]), _line(f["kind"]), size, f["verdict"]]
-        for f, size in zip(folders, sizes, strict=True)
+        [_line(f["shown"]), _line(f["kind"]), size, f["verdict"]] for f, size in _sized(folders)
     ]
     head, *lines = table(["name", "kind", "size", "verdict"], rows).splitlines()
     text = [head]
@@ -68,19 +68,16 @@ def check_text(folders: Sequence[Record]) -> str:
     return "\n".join([*text, f"{counted(len(folders), 'folder')}: {said}"])
 
 
-def _typed(f: Record) -> str:
-    """The command of a folder, unless what goes on with it is said below."""
-    return "" if f["go_on"] else _line(f["command"] or "").removeprefix("attomaton ")
-
-
 def _room(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> int:
     """Characters that are left for one more column."""
     return width - max(map(len, table(header, rows).splitlines())) - 2
 
 
-def _right(title: str, cells: Sequence[str]) -> list[str]:
-    width = max(len(title), *map(len, cells))
-    return [cell.rjust(width) for cell in cells]
+def _sized(folders: Sequence[Record]) -> list[tuple[Record, str]]:
+    """Folders with their sizes, those to the right of a column."""
+    sizes = [size_text(f["bytes"]) for f in folders]
+    width = max(len("size"), *map(len, sizes))
+    return [(f, size.rjust(width)) for f, size in zip(folders, sizes, strict=True)]
 
 
 def _remarks(f: Record, stopped: Collection[str]) -> list[str]:
@@ -115,15 +112,15 @@ def folder_text(f: Record) -> str:
     """All that a folder says of itself."""
     kind = title(f["kind"], f["maker"])
     took = "" if f["seconds"] is None else f", {f['seconds']:.1f} s of work"
-    done = done_text(f["done"])
+    unlike = f["begins_anew"]
     lines = [
         _line(f"{f['path']}: {kind}, {f['state']}"),
-        *_headed("note", [f["note"]] if f["note"] else []),
-        *_headed("so far", [done] if done else []),
-        *_headed("go on", [f["go_on"]] if f["go_on"] else []),
-        *_headed("but", _anew(f["begins_anew"])),
+        *_headed("note", [f["note"]]),
+        *_headed("so far", [done_text(f["done"])]),
+        *_headed("go on", [f["go_on"]]),
+        *_headed("but", [f"it would begin anew: {'; '.join(unlike)}"] if unlike else []),
         *_headed("when", [f"{when_text(f['when'])} UTC{took}"]),
-        *_headed("command", [f["command"]] if f["command"] and not f["go_on"] else []),
+        *_headed("command", [] if f["go_on"] else [f["command"]]),
         *_headed("settings", _pairs(f["settings"], setting_text)),
         *_headed("versions", [", ".join(f"{k} {v}" for k, v in f["versions"].items())]),
         *_headed("figures", _pairs(f["figures"], value_text)),
@@ -133,13 +130,9 @@ def folder_text(f: Record) -> str:
     return "\n".join(lines)
 
 
-def _headed(title: str, lines: Sequence[str]) -> list[str]:
+def _headed(title: str, lines: Sequence[str | None]) -> list[str]:
     lines = [_line(line) for line in lines if line]
     return [f"{title if i == 0 else '':<9} {line}" for i, line in enumerate(lines)]
-
-
-def _anew(unlike: Sequence[str]) -> list[str]:
-    return [f"it would begin anew: {'; '.join(unlike)}"] if unlike else []
 
 
 def _pairs(record: Record, text: Callable[[Any], str]) -> list[str]:
@@ -207,15 +200,12 @@ def _figures(rows: Sequence[Record]) -> list[str]:
     if not unlike:
         return [f"figures: no difference ({len(rows)} compared)"]
     shown = [
-        [r["name"], value_text(r["a"]), value_text(r["b"]),
-         _change(r.get("difference"))]
+        [r["name"], value_text(r["a"]), value_text(r["b"]), _change(r.get("difference"))]
         for r in unlike
-    ]  # fmt: skip
-    same = len(rows) - len(unlike)
-    return [
-        table(["figures", "A", "B", "B − A"], shown),
-        *([f"{same} more are the same"] if same else []),
     ]
+    same = len(rows) - len(unlike)
+    lines = [table(["figures", "A", "B", "B − A"], shown)]
+    return [*lines, f"{same} more are the same"] if same else lines
 
 
 def _change(x: int | float | None) -> str:
@@ -225,17 +215,14 @@ def _change(x: int | float | None) -> str:
 def _graphs(g: Record) -> list[str]:
     if g["same"]:
         return ["graphs and scores: identical, bit for bit"]
-    lines = [
-        f"graphs: {g['in_both']['pairs']:,} pairs and {g['in_both']['edges']:,} edges are in both"
-    ]
-    for sort in ("tokens", "last_tokens"):
-        for change in ("gained", "lost"):
-            part = g[sort][change]
-            if part["count"]:
-                words = ", ".join(map(visible, part["examples"]))
-                lines.append(
-                    f"{_count(part, sort.replace('_', ' '))} {change}: {words}{_more(part)}"
-                )
+    both = g["in_both"]
+    lines = [f"graphs: {both['pairs']:,} pairs and {both['edges']:,} edges are in both"]
+    for sort, change in product(("tokens", "last_tokens"), ("gained", "lost")):
+        part = g[sort][change]
+        if part["count"]:
+            words = ", ".join(map(visible, part["examples"]))
+            more = ", …" if part["count"] > len(part["examples"]) else ""
+            lines.append(f"{_count(part, sort.replace('_', ' '))} {change}: {words}{more}")
     for sort, change, how in _CHANGES:
         part = g[sort][change]
         if part["count"]:
@@ -297,10 +284,6 @@ def _count(part: Record, noun: str) -> str:
     return f"{part['count']:,} {noun if part['count'] != 1 else noun.removesuffix('s')}"
 
 
-def _more(part: Record) -> str:
-    return ", …" if part["count"] > len(part["examples"]) else ""
-
-
 def _training(t: Record) -> list[str]:
     if t["same"]:
         return ["training: identical, bit for bit"]
@@ -330,8 +313,7 @@ def _cells(c: Record) -> list[str]:
     if c["same"]:
         return [f"cells: all {c['compared']:,} identical, bit for bit"]
     lines = [f"cells: {c['compared']:,} in both, {c['different']:,} of them differ"]
-    for e in c["examples"]:
-        lines.append(f"  {_settings(e['settings'])}: {_outcomes(e['a'], e['b'])}")
+    lines += [f"  {_settings(e['settings'])}: {_outcomes(e['a'], e['b'])}" for e in c["examples"]]
     if c["different"] > len(c["examples"]):
         lines.append(f"  … and {c['different'] - len(c['examples']):,} more")
     for side in ("a", "b"):

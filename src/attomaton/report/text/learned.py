@@ -44,41 +44,25 @@ def learned_words(s: Learned) -> list[str]:
 
 def learned_text(s: Learned) -> str:
     """The sentences, then tables of groups, weights, telling n-grams and the strongest pairs."""
-    parts = ["\n".join(learned_words(s))]
-    rows: list[list[object]]
-    if s.groups:
-        rows = [
-            [g.name, "kept" if g.kept else "left out", g.weights, f"{g.gain:+.4f} ± {g.error:.4f}", ABOUT[g.name]]
-            for g in sorted(s.groups, key=lambda g: (not g.kept, -g.gain))
-        ]  # fmt: skip
-        parts.append(table(["terms", "", "weights", "nats it saves", "about"], rows))
-    if s.recency:
-        rows = [[_back(r.distance), round(r.rare, 2), round(r.frequent, 2)] for r in s.recency]
-        parts.append(
-            "recency, beside the last token itself\n"
-            + table(["", "rare tokens", "frequent tokens"], rows)
-        )
-    if s.induction:
-        rows = [[f"match of {x.name}", round(x.weight, 2)] for x in s.induction]
-        parts.append("induction, beside no match\n" + table(["", "weight"], rows))
-    if s.orders:
-        rows = [[x.name, round(x.weight, 2)] for x in s.orders]
-        parts.append("n-grams, what each order adds counts\n" + table(["", "times"], rows))
-    if s.telling:
-        rows = [
-            [joined(t.history), t.token, _of(t.times, t.of), _of(t.after_last, t.of_last)]
-            for t in s.telling
-        ]  # fmt: skip
-        head = ["after", "comes", "in training windows", "after the last token alone"]
-        parts.append("where two tokens tell most beyond the last alone\n" + table(head, rows))
-    if s.strongest:
-        rows = [[p.last, p.token, round(p.learned, 2)] for p in s.strongest]
-        parts.append("learned most beyond the prior\n" + table(["after", "token", "learned"], rows))
-    return "\n\n".join(parts)
-
-
-def _back(distance: int) -> str:
-    return "the last token" if distance == 1 else f"{distance} places back"
+    tables: list[tuple[str, list[str], list[list[object]]]] = [
+        ("", ["terms", "", "weights", "nats it saves", "about"],
+         [[g.name, "kept" if g.kept else "left out", g.weights, f"{g.gain:+.4f} ± {g.error:.4f}", ABOUT[g.name]]
+          for g in sorted(s.groups, key=lambda g: (not g.kept, -g.gain))]),
+        ("recency, beside the last token itself\n", ["", "rare tokens", "frequent tokens"],
+         [["the last token" if r.distance == 1 else f"{r.distance} places back",
+           round(r.rare, 2), round(r.frequent, 2)] for r in s.recency]),
+        ("induction, beside no match\n", ["", "weight"],
+         [[f"match of {x.name}", round(x.weight, 2)] for x in s.induction]),
+        ("n-grams, what each order adds counts\n", ["", "times"],
+         [[x.name, round(x.weight, 2)] for x in s.orders]),
+        ("where two tokens tell most beyond the last alone\n",
+         ["after", "comes", "in training windows", "after the last token alone"],
+         [[joined(t.history), t.token, _of(t.times, t.of), _of(t.after_last, t.of_last)] for t in s.telling]),
+        ("learned most beyond the prior\n", ["after", "token", "learned"],
+         [[p.last, p.token, round(p.learned, 2)] for p in s.strongest]),
+    ]  # fmt: skip
+    shown = [title + table(header, rows) for title, header, rows in tables if rows]
+    return "\n\n".join(["\n".join(learned_words(s)), *shown])
 
 
 def _of(times: float, of: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from attomaton.errors import counted, visible
-from attomaton.probe.records import Behaviour, Correlation, Estimate, Head, Probe, Share
+from attomaton.probe.records import Behaviour, Correlation, Estimate, FirstLayer, Head, Probe, Share
 from attomaton.report.text.summary import Section, as_text, section
 from attomaton.report.words import NONE, or_none, share_text
 
@@ -32,8 +32,7 @@ def in_words(found: Probe) -> str:
             f"{found.parameters:,} parameters; asked on {visible(found.corpus)} about "
             f"{counted(found.strict_orders, 'strict order')} after {counted(found.last_tokens, 'last token')}."
         )
-    for one in found.behaviour:
-        said.append(_behaviour_words(one))
+    said += map(_behaviour_words, found.behaviour)
     if found.first_layer is not None:
         first = found.first_layer
         best = max(x.value for x in first.heads)
@@ -71,9 +70,7 @@ def sections(found: Probe, top: int, words: int = 8) -> list[Section]:
     if found.behaviour:
         parts += [_agreement(found), _bands(found), _ties(found), _wrong(found, top, words)]
     if found.first_layer is not None:
-        parts.append(_first_layer(found))
-        if found.first_layer.offsets:
-            parts.append(_offsets(found))
+        parts += _first_layer(found.first_layer)
     if found.heads:
         parts.append(_heads(found))
     return parts
@@ -143,45 +140,35 @@ def _ties(found: Probe) -> Section:
 
 
 def _wrong(found: Probe, top: int, words: int) -> Section:
-    one = found.behaviour[0]
+    def context(tokens: tuple[str, ...]) -> str:
+        shown = " ".join(visible(x, 20) for x in tokens[-words:])
+        return f"… {shown}" if len(tokens) > words else shown
+
     return section(
         "Orders the model has the other way round",
         "In real contexts; those with most samples behind them first; log-odds of the first against the second.",
         ["after", "first", "second", "samples", "log-odds", "context"],
         ([visible(x.last, 20), visible(x.above, 20), visible(x.below, 20), f"{x.samples:g}", f"{x.odds:.2f}",
-          _context(x.tokens, words)] for x in one.wrong[:top]),
+          context(x.tokens)] for x in found.behaviour[0].wrong[:top]),
     )  # fmt: skip
 
 
-def _context(tokens: tuple[str, ...], words: int) -> str:
-    shown = " ".join(visible(x, 20) for x in tokens[-words:])
-    return f"… {shown}" if len(tokens) > words else shown
-
-
-def _first_layer(found: Probe) -> Section:
-    first = found.first_layer
-    assert first is not None
-    rows = [[f"head {i}", share_interval(x)] for i, x in enumerate(first.heads)]
-    rows += [
-        ["sum of all", share_interval(first.sum)],
-        ["sum, untrained", share_interval(first.untrained)],
-    ]
-    return section(
+def _first_layer(first: FirstLayer) -> list[Section]:
+    named: dict[str, Share | None] = {f"head {i}": x for i, x in enumerate(first.heads)}
+    named |= {"sum of all": first.sum, "sum, untrained": first.untrained}
+    scores = section(
         "Query–key scores of tokens in layer 0",
         f"Share of strict orders they give, norms folded in: {first.verdict}.",
         ["", "agreement"],
-        rows,
+        ([name, share_interval(x)] for name, x in named.items()),
     )
-
-
-def _offsets(found: Probe) -> Section:
-    assert found.first_layer is not None
-    return section(
+    offsets = section(
         "The same by offset",
         "Both tokens so many places before the last one.",
         ["offset", "best head", "sum"],
-        ([x.offset, f"{x.best:.3f}", f"{x.sum:.3f}"] for x in found.first_layer.offsets),
+        ([x.offset, f"{x.best:.3f}", f"{x.sum:.3f}"] for x in first.offsets),
     )
+    return [scores, offsets] if first.offsets else [scores]
 
 
 def _heads(found: Probe) -> Section:

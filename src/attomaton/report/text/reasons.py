@@ -224,11 +224,10 @@ def _bigram(r: Reasons) -> str:
 
 def _which_branch(r: Reasons, c: Contrast) -> str:
     gate = 1.0 if r.gate is None else r.gate
-    first, second = "a token of the context", "one outside it"
-    if not c.winner_inside:
-        first, second = "a token outside the context", "one of its own"
-    mine, other = (gate, 1 - gate) if c.winner_inside else (1 - gate, gate)
-    return f"{first} has probability {number(mine)}, {second} {number(other)}"
+    inside, outside = number(gate), number(1 - gate)
+    if c.winner_inside:
+        return f"a token of the context has probability {inside}, one outside it {outside}"
+    return f"a token outside the context has probability {outside}, one of its own {inside}"
 
 
 def _within(r: Reasons, c: Contrast) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from attomaton.errors import counted, visible
 from attomaton.mechanics.theory.mixture import Corpus, Mixed, Turned
-from attomaton.mechanics.theory.resampling import Order, Stability
+from attomaton.mechanics.theory.resampling import Stability
 from attomaton.report.text.terminal import table
 from attomaton.report.words import NONE, or_none, percent, share_text
 from attomaton.summaries.trajectories import TrajectorySummary
@@ -59,19 +59,15 @@ def mix_sections(m: Mixed) -> list[dict[str, Any]]:
         f"{counted(m.common_tokens, 'token')} in common, {_only(m.a)} only in A, {_only(m.b)} only in B.\n\n"
         "A strict order survives unless the other corpus adds a path back: then the two are tied."
     )
-    header = [
-        "",
-        "strict orders",
-        "survive",
-        "turn into ties",
-        "ties before",
-        "last tokens",
-        "with one that turns",
-    ]
+    columns = {
+        "strict orders": "strict", "survive": "survive", "turn into ties": "turn", "ties before": "tied",
+        "last tokens": "last_tokens", "with one that turns": "changed_last_tokens",
+    }  # fmt: skip
     rows = [
-        [name, x.strict, x.survive, x.turn, x.tied, x.last_tokens, x.changed_last_tokens]
+        [name, *(getattr(x, field) for field in columns.values())]
         for name, x in (("A", m.a.orders), ("B", m.b.orders))
     ]
+    header = ["", *columns]
     sections: list[dict[str, Any]] = [{"text": first, "table": {"header": header, "rows": rows}}]
     for name, other, corpus in (("A", "B", m.a), ("B", "A", m.b)):
         turned = corpus.orders.turned
@@ -140,7 +136,7 @@ def stability_text(s: Stability) -> str:
         rows = [
             [
                 x.last,
-                _relation(x),
+                f"{visible(x.winner)} {'over' if x.strict else 'tied with'} {visible(x.loser)}",
                 x.weight,
                 x.sequences,
                 *map(share_text, (x.same, x.turned, x.lost)),
@@ -150,7 +146,3 @@ def stability_text(s: Stability) -> str:
         header = ["after", "order or tie", "samples", "sequences", "the same", "turned", "lost"]
         lines += ["", "below 95%, those with the most samples:", table(header, rows)]
     return "\n".join(lines)
-
-
-def _relation(x: Order) -> str:
-    return f"{visible(x.winner)} {'over' if x.strict else 'tied with'} {visible(x.loser)}"

@@ -11,9 +11,7 @@ from attomaton.report.figures.canvas import mention
 from attomaton.report.text.terminal import table
 from attomaton.report.words import give_or_take, share_text
 from attomaton.summaries.records import (
-    DocumentPoint,
     DocumentSummary,
-    LastTokenPoint,
     LastTokenSummary,
     Leading,
     LikeLast,
@@ -316,8 +314,8 @@ def _apart(r: LastTokenSummary | DocumentSummary) -> list[Section]:
             "Equal tokens share the mean of their places.",
             header,
             ([t.token, _round(t.tfidf_place, 1), _round(t.priority_place, 1),
-              _round(t.tfidf), _round(t.level, 1), _round(t.svm_score), _distinct(t)]
-             for t in rows),
+              _round(t.tfidf), _round(t.level, 1), _round(t.svm_score),
+              "distinct" if t.distinct else "common"] for t in rows),
         )
         for heading, rows in (
             ("Key by TF-IDF, passed over by attention", r.disagreement.text_over_attention),
@@ -345,10 +343,6 @@ def _weighted(rows: Iterable[Next | Leading]) -> str:
         f"{visible(x.token)} ({_number(x.weight):,})" if x.weight else visible(x.token)
         for x in rows
     )
-
-
-def _distinct(row: LastTokenPoint | DocumentPoint) -> str:
-    return "distinct" if row.distinct else "common"
 
 
 def _number(x: Any) -> Any:

@@ -24,9 +24,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """
     cells = [[_cell(x) for x in row] for row in rows]
     right = [
-        all(isinstance(row[j], (int, float)) or row[j] == NONE for row in map(list, rows))
-        if cells
-        else False
+        bool(cells)
+        and all(isinstance(row[j], (int, float)) or row[j] == NONE for row in map(list, rows))
         for j in range(len(header))
     ]
     width = [max(len(h), *(len(row[j]) for row in cells), 0) for j, h in enumerate(header)]
@@ -75,9 +74,7 @@ def fit_text(s: Mapping[str, Any]) -> str:
 
 def graph_text(view: GraphView) -> str:
     """One priority graph, level by level."""
-    lines = [
-        f"after {quoted(view.last)}: {len(view.nodes)} tokens, {len(view.links)} edges",
-    ]
+    lines = [f"after {quoted(view.last)}: {len(view.nodes)} tokens, {len(view.links)} edges"]
     members = view.members
     for component in view.components:
         inside = members[component.id]

@@ -122,10 +122,9 @@ def _said_list(value: Sequence[Any], brief: bool) -> str:
         return "none"
     if any(isinstance(x, int | float) for x in flat):
         flat = [math.nan if x is None else x for x in flat]  # JSON has no NaN
-    if all(isinstance(x, bool) for x in flat) and len(flat) > FEW:
-        return f"yes: {sum(flat)} of {shape}"
     if all(isinstance(x, int | float) for x in flat) and len(flat) > FEW:
-        return _range(flat, shape, brief)
+        yes = all(isinstance(x, bool) for x in flat)
+        return f"yes: {sum(flat)} of {shape}" if yes else _range(flat, shape, brief)
     shown = [said(x, brief) for x in flat[: 2 * FEW]]
     return ", ".join(shown) + (f", … ({len(flat)} in all)" if len(flat) > len(shown) else "")
 
@@ -311,16 +310,17 @@ def made_by(header: Header) -> list[list[str]]:
 
 def blocks(record: Checked, slug: str) -> list[Block]:
     """One claim, from its statement to the command that checks it again."""
-    parts = [Block("text", record.statement)] if record.statement else []
-    parts += [Block("term", record.paper, "In the paper")] if record.paper else []
-    if record.formula:
-        parts.append(Block("formula", record.formula, f"formula of {record.claim}"))
-    if record.error:
-        known = "The check ended in an error; nothing is known about the claim."
-        parts += [Block("text", known), Block("code", record.error, f"error of {record.claim}")]
+    known = "The check ended in an error; nothing is known about the claim." * bool(record.error)
+    said = [
+        Block("text", record.statement),
+        Block("term", record.paper, "In the paper"),
+        Block("formula", record.formula, f"formula of {record.claim}"),
+        Block("text", known),
+        Block("code", record.error or "", f"error of {record.claim}"),
+    ]
     panels = {f"{slug}-{i}": panel for i, panel in enumerate(record.panels, 1)}
     return [
-        *parts,
+        *(block for block in said if block.text),
         *_assumptions(record),
         *_measurement(record),
         *([Block("panels", panels=panels)] if panels else []),
