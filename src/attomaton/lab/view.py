@@ -46,6 +46,11 @@ window.addEventListener('popstate', () => {
 """
 
 
+def reload(_: Job) -> None:
+    """Begin the page anew."""
+    ui.navigate.reload()
+
+
 @dataclass(frozen=True)
 class Screen:
     """A page of the lab: where it is, what it is called, what it explains, and the function that fills it."""
@@ -227,10 +232,13 @@ class View:
         return box
 
     async def waited(
-        self, job: Job, ended: Callable[[Job], Any] = lambda job: ui.navigate.reload()
+        self,
+        job: Job,
+        ended: Callable[[Job], Any] = reload,
+        seconds: float = MOMENT,
     ) -> bool:
         """Whether a job is done within a moment; if not, its progress is shown, and one that failed is an error."""
-        await in_thread(job.wait, MOMENT)
+        await in_thread(job.wait, seconds)
         if job.state == FAILED:
             raise AttomatonError(job.error)
         if job.state != DONE:

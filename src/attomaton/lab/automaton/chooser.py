@@ -7,13 +7,14 @@ from nicegui import ui
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
-from attomaton.errors import UsageError
-from attomaton.lab.jobs import FAILED, RUNNING, Job
+from attomaton.errors import AttomatonError
+from attomaton.lab.jobs import FAILED, Job
 from attomaton.lab.kit.corpus import CORPORA, corpus_path, read_corpus
 from attomaton.lab.kit.fields import toggle
 from attomaton.lab.kit.find import Find
 from attomaton.lab.kit.matches import Found
 from attomaton.lab.kit.parts import abreast, icon_button, note, place
+from attomaton.lab.kit.work import made
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View, in_thread
 from attomaton.summaries.windows import ABSENT, ANY, RIGHT, WRONG, Window, find_window, window
@@ -36,49 +37,42 @@ class Chooser:
     async def build(self) -> None:
         """Show the row, once the corpus is read; a large one is waited for elsewhere."""
         self.place = place()
+        model, kept = self.model, CORPORA.of(self.view.lab)
+        job = f"corpus {model.folder}", "Reading the data"
+
+        def read(job: Job) -> Windows:
+            job.progress(0, 1, "reading")
+            return read_corpus(model)
+
         with self.place:
             try:
-                corpus_path(self.model)
-            except UsageError as error:
-                note(f"No windows to choose from: {error}")
-                return
-        kept, model = CORPORA.of(self.view.lab), self.model
-
-        def read(job: Job) -> bool:
-            job.progress(0, 1, "reading")
-            kept.found(model.folder, lambda: read_corpus(model))
-            return True
-
-        if kept.get(model.folder) is None:
-            job = self.view.lab.jobs.start(f"corpus {model.folder}", "Reading the data", read)
-            await in_thread(job.wait, PATIENCE)
-            if job.state == RUNNING:
-                with self.place:
-                    self.view.watch(
-                        job, lambda job: ui.timer(0, lambda: self._late(job), once=True)
-                    )
-                return
-            if job.state == FAILED:
-                self._failed(job)
-                return
+                corpus_path(model)
+                self.windows = await made(
+                    self.view, kept, model.folder, job, read, self._later, PATIENCE
+                )
+            except AttomatonError as error:
+                self._none(str(error))
         self._row()
+
+    def _later(self, job: Job) -> None:
+        ui.timer(0, lambda: self._late(job), once=True)
 
     async def _late(self, job: Job) -> None:
         """The corpus was read after the page was there."""
         self.place.clear()
         if job.state == FAILED:
-            self._failed(job)
-        else:
-            self._row()
-            if self.ready is not None and self.windows is not None:
-                await self.ready()
+            self._none(job.error)
+            return
+        self.windows = CORPORA.of(self.view.lab).get(self.model.folder)
+        self._row()
+        if self.ready is not None and self.windows is not None:
+            await self.ready()
 
-    def _failed(self, job: Job) -> None:
+    def _none(self, why: str) -> None:
         with self.place:
-            note(f"No windows to choose from: {job.error}")
+            note(f"No windows to choose from: {why}")
 
     def _row(self) -> None:
-        self.windows = CORPORA.of(self.view.lab).get(self.model.folder)
         if self.windows is None:
             return
         with self.place, abreast().classes("chooser"):

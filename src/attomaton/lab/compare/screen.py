@@ -26,6 +26,7 @@ from attomaton.lab.kit.find import Find
 from attomaton.lab.kit.page import Page
 from attomaton.lab.kit.parts import abreast, card, dense, figures, note, place
 from attomaton.lab.kit.table import linked_table
+from attomaton.lab.kit.work import made
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import Item
 from attomaton.lab.view import Screen, in_thread
@@ -99,20 +100,17 @@ class ComparePage(Page):
                     with self.place:
                         if not await view.waited(view.lab.fit(item)):
                             return
-        kept, key = KNOWN.of(view.lab), (own.id, other.id)
-        if kept.get(key) is None:
 
-            def work(job: Job) -> bool:
-                job.progress(0, 1, "reading both")
-                kept.keep(key, compared(self.lab.shelf, own, other))
-                return True
+        def work(job: Job) -> Compared:
+            job.progress(0, 1, "reading both")
+            return compared(self.lab.shelf, own, other)
 
-            job = view.lab.jobs.start(f"compare {key}", f"Comparing with {other.title}", work)
-            with self.place:
-                if not await view.waited(job):
-                    return
-        found = kept.get(key)
-        assert found is not None
+        key = own.id, other.id
+        job = f"compare {key}", f"Comparing with {other.title}"
+        with self.place:
+            found = await made(view, KNOWN.of(view.lab), key, job, work)
+        if found is None:
+            return
         a, b = found.told.a, found.told.b
         view.says(shlex.join(["attomaton", "diff", str(a), str(b)]), (
             "from pathlib import Path\nfrom attomaton.folders.differ.folders import difference\n\n"

@@ -63,21 +63,21 @@ class GraphPage(ModelPage):
             self.last_field = Find("Last token", last, self._lasts, self.open)
             self._filter()
             self.fold = ui.switch("One node per component", value=self.condensed)
-            self.fold.on_value_change(lambda e: self._fold(e.value))
+            self.fold.on_value_change(lambda e: self._set(condensed=bool(e.value)))
             tops = {n: f"top {n:,}" for n in sorted({*TOPS, self.top})}
             self.tops = dense(ui.select(tops, value=self.top, label="Tokens drawn"), "w-32")
-            self.tops.on_value_change(lambda e: self._more(e.value))
+            self.tops.on_value_change(lambda e: self._set(top=int(min(e.value, MOST_TOP))))
             self.centre_field = Find("Around", "", self._tokens, self._around)
             with abreast() as self.around:
                 sizes = {n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}
                 self.size = dense(ui.select(sizes, value=self.most, label="Draw at most"), "w-48")
-                self.size.on_value_change(lambda e: self._widen(e.value))
+                self.size.on_value_change(lambda e: self._set(most=int(e.value)))
         self.wrong = place()
         with ui.element("div").classes("side") as self.body:
             with ui.element("div").classes("pg-left"):
                 self._picture()
                 self.forms.place()
-            self.panel = Panel(view, self.choose, self._expand, self._recentre)
+            self.panel = Panel(view, self.choose, self._expand, lambda i: self._set(centre=i))
         self.body.set_visibility(False)
         self.around.set_visibility(False)
         await self.open(last, first=True)
@@ -205,8 +205,9 @@ class GraphPage(ModelPage):
         ends = matrix_ends(self.graph, self.part, self.top)
         return self.choose(ends[point.index]) if 0 <= point.index < len(ends) else None
 
-    async def _more(self, top: int) -> None:
-        self.top = int(min(top, MOST_TOP))
+    async def _set(self, **settings: Any) -> None:
+        """Draw it otherwise."""
+        vars(self).update(settings)
         await self.draw()
 
     async def _clicked(self, ids: Any) -> None:
@@ -237,31 +238,17 @@ class GraphPage(ModelPage):
         self.chosen = chosen
         self.fold.set_value(False)
 
-    async def _recentre(self, token: int) -> None:
-        self.centre = token
-        await self.draw()
-
     async def _around(self, text: str) -> None:
         with self.view.checked(self.wrong):
             if self.graph is not None:
-                self.centre = self.graph.find(text) if text.strip() else None
-                await self.draw()
-
-    async def _widen(self, most: int) -> None:
-        self.most = int(most)
-        await self.draw()
-
-    async def _fold(self, condensed: bool) -> None:
-        self.condensed = bool(condensed)
-        await self.draw()
+                await self._set(centre=self.graph.find(text) if text.strip() else None)
 
     def _slid(self) -> None:
         self.count.set_value(self.steps[min(int(self.slider.value), len(self.steps) - 1)])
 
     async def _filtered(self, least: float | None) -> None:
         if (wanted := _positive(least or 0.0)) != self.least:
-            self.least = wanted
-            await self.draw()
+            await self._set(least=wanted)
 
     def _moved(self, places: Any) -> None:
         """Keep where nodes were dropped: of nodes that are drawn, and only numbers."""
