@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -192,11 +192,8 @@ class View:
         try:
             yield
         except AttomatonError as error:
-            if place is None:
+            with place or nullcontext():
                 self.problem(str(error))
-            else:
-                with place:
-                    self.problem(str(error))
 
     def watch(
         self,

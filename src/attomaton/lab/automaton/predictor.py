@@ -14,7 +14,7 @@ from attomaton.disk.holdings import KIND_FILE
 from attomaton.lab.automaton.attention import share
 from attomaton.lab.kit.contexts import read_context, visible, write_context
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import card, note, place
+from attomaton.lab.kit.parts import card, emptied, note, place, tokens_field
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.kit.text import Text, Word, text_key
 from attomaton.lab.view import in_thread
@@ -46,11 +46,8 @@ class PredictorPage(Page):
         self.predictor = await in_thread(opened, self.view.item.path)
         text = self.view.get("context") or self._first()
         with card("Context"):
-            self.field = ui.input(
-                "Context: tokens between spaces, the last one last; or a JSON array", value=text
-            )
-            self.field.props('outlined dense input-class="mono" autocomplete="off"')
-            self.field.classes("w-full").on("keydown.enter", self._show)
+            said = "Context: tokens between spaces, the last one last; or a JSON array"
+            self.field = tokens_field(said, text).on("keydown.enter", self._show)
             self.wrong = place()
         self.below = ui.element("div").classes("contents")
         await self._show()
@@ -110,8 +107,7 @@ def _text(r: Reasons, words: Sequence[Label]) -> None:
         if not 0 <= i < len(words):
             return
         text.choose(i)
-        below.clear()
-        with below:
+        with emptied(below):
             term = terms.get(words[i])
             if term is None:
                 note(f"‘{visible(words[i])}’ has no share: it was not looked at.")

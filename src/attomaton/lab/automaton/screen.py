@@ -18,7 +18,16 @@ from attomaton.lab.automaton.predictor import PredictorPage
 from attomaton.lab.kit import contexts
 from attomaton.lab.kit.contexts import visible, write_context
 from attomaton.lab.kit.page import ModelPage
-from attomaton.lab.kit.parts import abreast, button, card, icon_button, note, place
+from attomaton.lab.kit.parts import (
+    abreast,
+    button,
+    card,
+    emptied,
+    icon_button,
+    note,
+    place,
+    tokens_field,
+)
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.kit.text import Text, text_key
 from attomaton.lab.opened import Opened
@@ -130,12 +139,8 @@ class AutomatonPage(ModelPage):
     async def _context_card(self, text: str) -> None:
         with card("Context"):
             await self.chooser.build()
-            self.field = ui.input(
-                "Context: tokens between spaces, the last one last; or a JSON array", value=text
-            )
-            self.field.props('outlined dense input-class="mono" autocomplete="off"').classes(
-                "w-full"
-            )
+            said = "Context: tokens between spaces, the last one last; or a JSON array"
+            self.field = tokens_field(said, text)
             self.field.on("keydown.enter", self._typed).on("blur", self._typed)
             self.wrong = place()
             self.text = Text("The context, with attention on it", on_choose=self._asked)
@@ -297,8 +302,7 @@ class AutomatonPage(ModelPage):
         self._say()
 
     def _show_adders(self, near: list[Label]) -> None:
-        self.adders.clear()
-        with self.adders:
+        with emptied(self.adders):
             tokens.adders(
                 self.model, self.words[-1], near,
                 before=lambda word: self._edit(lambda words: [*words[:-1], word, *words[-1:]]),
@@ -313,14 +317,12 @@ class AutomatonPage(ModelPage):
         self.text.show(attended(self.explained, self.words, came), chosen)
         self.verdict.set_text("" if came is None else verdict(self.explained, came))
         self.chooser.tell(None if came is None else self.window)
-        self.key.clear()
-        with self.key:
+        with emptied(self.key):
             text_key(LEGEND if came is None else LEGEND | LEGEND_LABEL)
 
     def _show_chips(self) -> None:
         assert self.explained is not None
-        self.chips.clear()
-        with self.chips:
+        with emptied(self.chips):
             tokens.chips(
                 self.explained, self.words, self.drawn, self._asked_fate(), self._choose,
                 remove=lambda i: self._edit(lambda words: words[:i] + words[i + 1 :]),
@@ -337,15 +339,13 @@ class AutomatonPage(ModelPage):
 
     def _show_why(self) -> None:
         assert self.explained is not None
-        self.why_card.clear()
-        with self.why_card:
+        with emptied(self.why_card):
             why_not.show(self.view, self.explained, self._asked_fate(), self.chooser.windows)
 
     def _show_tables(self) -> None:
         assert self.explained is not None
         fates = self.explained.fates
-        self.shares.clear()
-        with self.shares:
+        with emptied(self.shares):
             if self.explained.prediction is None:
                 note("No token is retrieved: there is nothing to share.")
             else:
@@ -355,8 +355,7 @@ class AutomatonPage(ModelPage):
                       interval(f.low, f.high)]
                      for f in fates if f.reason == "retrieved"],
                 )  # fmt: skip
-        self.table.clear()
-        with self.table:
+        with emptied(self.table):
             numbers(
                 ["token", "count", "p", "hard", "soft", "why"],
                 [[visible(f.token), f.count, *_scores(f), why_not.reason(f)] for f in fates],

@@ -8,7 +8,7 @@ from nicegui import ui
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.matches import matches
-from attomaton.lab.kit.parts import abreast, note
+from attomaton.lab.kit.parts import abreast, emptied, note
 from attomaton.lab.opened import Opened
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Explanation, Fate
 
@@ -100,8 +100,7 @@ def adders(
         place = abreast().classes("found")
 
     def look() -> None:
-        place.clear()
-        with place:
+        with emptied(place):
             for word in held(model.vocabulary, field.value or ""):
                 _adder(word, end)
 

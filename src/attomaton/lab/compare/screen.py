@@ -24,7 +24,7 @@ from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.find import Find
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, card, dense, figures, note, place
+from attomaton.lab.kit.parts import abreast, card, dense, emptied, figures, note, place
 from attomaton.lab.kit.table import linked_table
 from attomaton.lab.kit.work import made
 from attomaton.lab.opened import Opened
@@ -208,8 +208,7 @@ class ComparePage(Page):
         a, b = self.models
         assert a is not None
         assert b is not None
-        self.one.clear()
-        with self.one, self.view.checked():
+        with emptied(self.one), self.view.checked():
             last = a.read(text)
             limits = [await in_thread(m.limit, last) for m in (a, b)]
             found = await in_thread(last_token_difference, *limits, last)

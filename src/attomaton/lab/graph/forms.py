@@ -8,7 +8,7 @@ from nicegui import ui
 from attomaton.lab.graph.data import Part, TokenGraph
 from attomaton.lab.graph.drawing import Drawing
 from attomaton.lab.graph.tables import Table, edge_table, node_table
-from attomaton.lab.kit.parts import card, heading, icon_button, menu_item
+from attomaton.lab.kit.parts import card, emptied, heading, icon_button, menu_item
 from attomaton.lab.kit.table import numbers, save_csv
 from attomaton.lab.view import in_thread
 
@@ -59,8 +59,7 @@ class Forms:
         found = {t: await in_thread(make, graph, part, ROWS) for t, make in TABLES.items()}
         if part is not self.part:
             return  # another part was asked for meanwhile
-        self.tables.clear()
-        with self.tables, ui.element("div").classes("grid2"):
+        with emptied(self.tables), ui.element("div").classes("grid2"):
             for title, (header, rows, ends, total) in found.items():
                 with ui.element("div").classes("twin"):
                     some = f"the {ROWS:,} heaviest of " if total > ROWS else ""

@@ -11,7 +11,16 @@ from attomaton.lab.graph.data import Net, Part, TokenGraph
 from attomaton.lab.graph.scene import number_text
 from attomaton.lab.graph.tables import sample_rows
 from attomaton.lab.kit.contexts import write_context
-from attomaton.lab.kit.parts import abreast, card, chip, figures, heading, icon_button, note
+from attomaton.lab.kit.parts import (
+    abreast,
+    card,
+    chip,
+    emptied,
+    figures,
+    heading,
+    icon_button,
+    note,
+)
 from attomaton.lab.kit.table import Rows, numbers
 from attomaton.lab.view import View
 from attomaton.mechanics.theory.automaton import samples_behind
@@ -33,8 +42,7 @@ class Panel:
     def show(self, graph: TokenGraph, part: Part, chosen: tuple[int, ...]) -> None:
         """Fill it: nothing chosen, a token (by number), or an edge (winner, loser)."""
         self.graph, self.part = graph, part
-        self.card.clear()
-        with self.card:
+        with emptied(self.card):
             if not chosen:
                 self._whole()
             elif len(chosen) == 1 and part.condensed and len(self._tied(chosen[0])) > 1:

@@ -9,6 +9,7 @@ from nicegui import ui
 from attomaton.errors import UsageError
 from attomaton.lab.jobs import RUNNING, About, Job
 from attomaton.lab.kit.cache import Cache, Key, Value
+from attomaton.lab.kit.parts import emptied
 from attomaton.lab.shared import Lab
 from attomaton.lab.view import MOMENT, View, reload
 
@@ -43,8 +44,7 @@ def watch_in(
     elsewhere: tuple[str, str] | None,
 ) -> None:
     """Show the progress of a job in a place; `elsewhere` is the name and address of what it computes, if not here."""
-    place.clear()
-    with place:
+    with emptied(place):
         if elsewhere is not None:
             ui.link(f"{elsewhere[0]} is being computed", elsewhere[1])
         view.watch(job, ended, step)

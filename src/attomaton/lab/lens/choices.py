@@ -22,7 +22,6 @@ from attomaton.lab.lens.records import (
     first_split,
     splits,
     text_path,
-    token_id,
 )
 from attomaton.lab.lens.tables import Links
 from attomaton.lab.opened import Opened
@@ -117,7 +116,7 @@ class Choices:
             word = refused = str(e.args or "").strip()
             if word:
                 with view.checked(wrong):
-                    token_id(model, word)
+                    model.last_id(word)
                     leaving = True
                     view.go(None, None, last=word, **links.kept)
 

@@ -19,7 +19,6 @@ from attomaton.lab.opened import Opened
 from attomaton.lab.shared import Lab
 from attomaton.summaries import (
     document_lens,
-    find_last_token,
     last_token_lens,
     model_summary,
 )
@@ -138,11 +137,6 @@ def read_ahead(lab: Lab) -> None:
             records.documents(model, split).terms  # noqa: B018  (counted here, kept there)
 
 
-def token_id(model: Opened, last: str) -> int:
-    """The id of a last token, or the error that `attomaton summary` gives."""
-    return find_last_token(model.vocabulary, model.lasts["last"], last)
-
-
 def last_token_record(
     model: Opened, subject: Subject, every: LastTokens | None = None
 ) -> LastTokenSummary:
@@ -150,7 +144,7 @@ def last_token_record(
 
     Without the others, from its own samples alone: at once, but right only where others do not matter.
     """
-    limit, last = model.limit(subject.last), token_id(model, subject.last)
+    limit, last = model.limit(subject.last), model.last_id(subject.last)
     return last_token_lens(limit, last, subject.top, subject.max_df, every)
 
 

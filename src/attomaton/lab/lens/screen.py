@@ -21,7 +21,6 @@ from attomaton.lab.lens.records import (
     page,
     page_name,
     text_path,
-    token_id,
 )
 from attomaton.lab.lens.tables import Cells, linked_cells, own_sections
 from attomaton.lab.lens.text import DocumentText
@@ -79,7 +78,7 @@ class LensPage(ModelPage):
     def _there(self, subject: Subject) -> bool:
         """Whether the subject can be looked at now; an error where it never can."""
         if subject.last:
-            token_id(self.model, subject.last)
+            self.model.last_id(subject.last)
         if subject.document:
             text_path(self.model)
             if self.choices.documents is None:

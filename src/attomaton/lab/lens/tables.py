@@ -26,21 +26,20 @@ class Links:
 
     def __init__(self, view: View, model: Opened, document: Callable[[int], str]):
         self.view, self.model, self.document_name = view, model, document
-        self._lasts = frozenset(model.lasts["last"].tolist())
         # A chosen size of tables goes along.
         self.kept = {k: view.get(k) for k in ("top", "max_df")}
 
-    def is_last(self, token: str | int) -> bool:
-        """Whether contexts of the model end in this token."""
-        return self.model.vocabulary.id_of(self.model.read(token)) in self._lasts
-
     def lens(self, token: str | int) -> str:
         """The lens on a last token; nowhere for a token that never is one."""
-        return self.view.link("/lens", None, last=token, **self.kept) if self.is_last(token) else ""
+        return (
+            self.view.link("/lens", None, last=token, **self.kept)
+            if self.model.is_last(token)
+            else ""
+        )
 
     def graph(self, last: str | int, token: str | int | None = None) -> str:
         """The graph of a last token, and in it a token."""
-        return self.view.link("/graph", last=last, chosen=token) if self.is_last(last) else ""
+        return self.view.link("/graph", last=last, chosen=token) if self.model.is_last(last) else ""
 
     def token(self, token: str | int, last: str | int | None = None, after: str = "") -> Part:
         """A token seen after `last`; without one it is a last token itself."""

@@ -5,7 +5,7 @@ from nicegui import ui
 from attomaton.corpus.text import EOS
 from attomaton.lab.automaton.attention import LEGEND, LEGEND_LABEL, attended, share, verdict
 from attomaton.lab.kit.contexts import visible, write_context
-from attomaton.lab.kit.parts import abreast, card, icon_button, note, place
+from attomaton.lab.kit.parts import abreast, card, emptied, icon_button, note, place
 from attomaton.lab.kit.text import Text, Word, text_key
 from attomaton.lab.lens.records import ReadDocument
 from attomaton.lab.opened import Opened
@@ -97,8 +97,7 @@ class DocumentText:
         automaton = await in_thread(self.model.automaton, words[-1])
         explained = await in_thread(automaton.explain, words)
         came = self.model.read(str(read.word))
-        self.below.clear()
-        with self.below:
+        with emptied(self.below):
             Text("What stands before it, with attention on it", attended(explained, words, came))
             ui.label(verdict(explained, came)).classes("lead")
             text_key(LEGEND | LEGEND_LABEL)

@@ -16,7 +16,7 @@ from attomaton.lab.kit.cache import Shared
 from attomaton.lab.kit.charts import Canvas, Picture
 from attomaton.lab.kit.contexts import first_context, read_context, visible, write_context
 from attomaton.lab.kit.formulas import explained
-from attomaton.lab.kit.parts import abreast, button, card, chip, note, place
+from attomaton.lab.kit.parts import abreast, button, card, chip, note, place, tokens_field
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE
 from attomaton.lab.story.figures import ASKED, RADII, TIED, Cafe, bars, courses, scan, snap
@@ -50,10 +50,8 @@ async def ask(view: View, model: Opened) -> None:
         found, _ = first_context(await in_thread(model.limit, last), last)
         words = found[-MOST:]
     with card("What comes next?", "ask"):
-        field = ui.input(
-            "a sentence: tokens between spaces", value=write_context(words, model.vocabulary)
-        )
-        field.props('outlined dense input-class="mono" autocomplete="off"').classes("w-full")
+        text = write_context(words, model.vocabulary)
+        field = tokens_field("a sentence: tokens between spaces", text)
         wrong = place()
         shown = place()
 
