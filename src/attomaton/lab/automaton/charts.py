@@ -114,6 +114,15 @@ def curves(
         end = [[LIMIT_AT, p[-1][word]]]
         series.append(Series("line", line, name, colour, dash, more={"showSymbol": False}))
         series.append(Series("scatter", end, name, colour, more={"symbolSize": 9, "clip": False}))
+    end_name = {
+        "show": True,
+        "position": "bottom",
+        "formatter": "∞",
+        "color": "$soft",
+        "fontSize": 16,
+    }
+    unseen = {"symbolSize": 1, "clip": False, "label": end_name, **UNSEEN}
+    series += [Series("scatter", [[LIMIT_AT, 0]], more=unseen), marker(radius, norm)]
     more = len(fates) - len(shown)
     return Picture(
         x=Axis(
@@ -127,21 +136,13 @@ def curves(
             },
         ),
         y=Axis("p", low=0, high=1, gap=None),
-        series=[*series, _infinity(), marker(radius, norm)],
+        series=series,
         header=["‖W‖", *map(visible, shown)],
         rows=[[r, *(row[w] for w in shown)] for r, row in zip(radii, p, strict=True)],
         note=f"{more:,} lower curves are not drawn." if more else "",
         margins=Margins(8, 20, 46, 26, labels=True),
         legend=Legend([visible(w) for w in shown]),
         more=STILL,
-    )
-
-
-def _infinity() -> Series:
-    """The name of the axis's right end."""
-    label = {"show": True, "position": "bottom", "formatter": "∞", "color": "$soft", "fontSize": 16}
-    return Series(
-        "scatter", [[LIMIT_AT, 0]], more={"symbolSize": 1, "clip": False, "label": label, **UNSEEN}
     )
 
 

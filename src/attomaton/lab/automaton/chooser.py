@@ -84,7 +84,7 @@ class Chooser:
                 icon_button(icon, what, lambda step=step: self.go(step))
             self.field = Find("Windows after", self.last or EVERY, self._lasts, self._ending)
             self.answers = toggle(
-                self.view, "answers", ANSWERS, "Windows by the answer to them", self._again
+                self.view, "answers", ANSWERS, "Windows by the answer to them", lambda: self.go(1)
             )
             self.said = note().props('role="status"')
 
@@ -118,9 +118,6 @@ class Chooser:
             f"A context of your own; there are {many} windows." if shown is None
             else f"Window {shown.number + 1:,} of {many} ({shown.place})."
         )  # fmt: skip
-
-    async def _again(self) -> None:
-        await self.go(1)
 
     async def _ending(self, text: str) -> None:
         self.last = "" if text.strip() in ("", EVERY) else text

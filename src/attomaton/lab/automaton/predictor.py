@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from nicegui import ui
@@ -132,10 +133,8 @@ def _text(r: Reasons, words: Sequence[Label]) -> None:
 
 def _told(r: Reasons, words: Sequence[Label]) -> None:
     _text(r, words)
-    lines = story(r)
-    cut = lines.index("") if "" in lines else len(lines)
     with card("In words"):
-        for line in lines[:cut]:
+        for line in takewhile(bool, story(r)):
             note(line.strip()).classes("story")
     if r.against is not None:
         first, second = visible(r.against.winner), visible(r.against.runner_up)

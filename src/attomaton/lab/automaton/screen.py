@@ -32,7 +32,7 @@ from attomaton.lab.kit.table import numbers
 from attomaton.lab.kit.text import Text, text_key
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import Screen, View, in_thread
-from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Automaton, Explanation, Fate
+from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Explanation, Fate
 from attomaton.report.words import interval
 from attomaton.summaries.windows import Window, of_sample, window
 
@@ -63,8 +63,7 @@ class AutomatonPage(ModelPage):
         self.why = view.get("why")
         seed = view.number("seed", 0)
         self.seed = int(seed) if 0 <= seed < SEEDS else 0
-        self.automaton: Automaton
-        self.explained: Explanation | None = None
+        self.explained: Explanation  # of what is shown
         self.undo: ui.button
         self.length: ui.number
         self.turn = asyncio.Lock()
@@ -83,7 +82,9 @@ class AutomatonPage(ModelPage):
             with ui.element("div").classes("side"):
                 with ui.element("div").classes("stack"):
                     self._hard_card()
-                    self._soft_card()
+                    with card("2 · Soft composition"):
+                        note("Among the retrieved tokens, each gets a share ∝ count × e^soft.")
+                        self.shares = ui.element("div").classes("twin")
                 self.why_card = card(label="Why")
             self.norm.build()
             with card("Every token of the context"):
@@ -107,7 +108,10 @@ class AutomatonPage(ModelPage):
             if asked or source is not None:
                 self.chooser.ready = begin
             words = contexts.read_context(text, self.model.vocabulary)
-            self.window = self._asked_window(words)
+            windows, at = self.chooser.windows, self.chooser.at
+            if windows is not None and 0 <= at < len(windows):
+                found = window(windows, at)
+                self.window = found if list(found.context) == words else None
             await self._show(words, await self._really_drawn(words))
             if self.drawn:
                 self.undone.append((words[: -self.drawn], 0))
@@ -117,14 +121,6 @@ class AutomatonPage(ModelPage):
         last = self.view.get("last") or self.model.heaviest()
         limit = await in_thread(self.model.limit, last)
         return await in_thread(contexts.first_context, limit, self.model.read(last))
-
-    def _asked_window(self, words: list[Label]) -> Window | None:
-        """The window the address names, if these are its words."""
-        windows, at = self.chooser.windows, self.chooser.at
-        if windows is None or not 0 <= at < len(windows):
-            return None
-        found = window(windows, at)
-        return found if list(found.context) == words else None
 
     async def _really_drawn(self, words: list[Label]) -> int:
         """How many words the address says were drawn, if drawing them again gives the same."""
@@ -150,11 +146,8 @@ class AutomatonPage(ModelPage):
             self.adders = ui.element("div").classes("adders")
             with abreast():
                 button("Draw the next token", lambda: self._draw(1), "casino")
-                ui.button(
-                    "Continue by",
-                    icon="fast_forward",
-                    on_click=lambda: self._draw(self.length.value),
-                ).props("outline no-caps")
+                more = ui.button("Continue by", icon="fast_forward").props("outline no-caps")
+                more.on_click(lambda: self._draw(self.length.value))
                 self.length = ui.number("tokens", value=5, min=1, max=LONGEST, precision=0)
                 self.seed_field = ui.number("seed", value=self.seed, min=0, precision=0)
                 for field in (self.length, self.seed_field):
@@ -168,22 +161,14 @@ class AutomatonPage(ModelPage):
         with card("1 · Hard retrieval"):
             self.by_token = ui.expansion("Token by token: take one out, or what was meant in")
             with self.by_token.props("dense"):
-                self.chips = (
-                    ui.element("div")
-                    .classes("tokens")
-                    .props('role="group" aria-label="Tokens of the context"')
-                )
+                self.chips = ui.element("div").classes("tokens")
+                self.chips.props('role="group" aria-label="Tokens of the context"')
             self.said = ui.label().classes("lead")
             note(
                 "Retrieved is what has the highest score of W_svm in this context. The others are left behind, for "
                 "the reason below them; a question mark and a broken frame: the model does not know this token. "
                 "Choose a token, here or in the text, to see why."
             )
-
-    def _soft_card(self) -> None:
-        with card("2 · Soft composition"):
-            note("Among the retrieved tokens, each gets a share ∝ count × e^soft.")
-            self.shares = ui.element("div").classes("twin")
 
     # What can be done; one change after the other, each on what the one before has left
 
@@ -198,17 +183,13 @@ class AutomatonPage(ModelPage):
             with self.view.checked(self.wrong):
                 try:
                     await self._take_up()
-                except AttomatonError:
-                    self._nothing()  # what is shown is not the answer to this
+                except AttomatonError:  # what is shown is not the answer to this
+                    self.text.show([])
+                    self.verdict.set_text("")
+                    self.key.clear()
+                    self.below.set_visibility(False)
+                    self.words, self.drawn = [], 0
                     raise
-
-    def _nothing(self) -> None:
-        """Show no answer."""
-        self.text.show([])
-        self.verdict.set_text("")
-        self.key.clear()
-        self.below.set_visibility(False)
-        self.words, self.drawn = [], 0
 
     async def _take_up(self) -> None:
         """What stands in the field is the context, if it was not yet."""
@@ -259,7 +240,7 @@ class AutomatonPage(ModelPage):
         """With another seed, what was drawn so far counts as given."""
         with self.view.checked(self.wrong):
             self.seed, self.drawn = self._read_seed(), 0
-            if self.explained is not None:
+            if self.norm.shown is not None:
                 self._tell_drawn()
                 self._show_chips()
                 self._remember()
@@ -287,11 +268,16 @@ class AutomatonPage(ModelPage):
         automaton = await in_thread(self.model.automaton, last)
         explained = await in_thread(automaton.explain, words)
         near = await in_thread(contexts.companions, automaton.limit, last, tokens.CHIPS)
-        self.words, self.drawn, self.automaton, self.explained = words, drawn, automaton, explained
+        self.words, self.drawn, self.explained = words, drawn, explained
         self.below.set_visibility(True)
         self.field.set_value(write_context(words, self.model.vocabulary))
         self._tell_drawn()
-        self._show_adders(near)
+        with emptied(self.adders):
+            tokens.adders(
+                self.model, words[-1], near,
+                before=lambda word: self._edit(lambda words: [*words[:-1], word, *words[-1:]]),
+                end=lambda word: self._edit(lambda words: [*words, word]),
+            )  # fmt: skip
         self._show_text()
         self.by_token.set_value(len(words) <= FEW)
         self._show_chips()
@@ -301,16 +287,7 @@ class AutomatonPage(ModelPage):
         self._show_tables()
         self._say()
 
-    def _show_adders(self, near: list[Label]) -> None:
-        with emptied(self.adders):
-            tokens.adders(
-                self.model, self.words[-1], near,
-                before=lambda word: self._edit(lambda words: [*words[:-1], word, *words[-1:]]),
-                end=lambda word: self._edit(lambda words: [*words, word]),
-            )  # fmt: skip
-
     def _show_text(self) -> None:
-        assert self.explained is not None
         came = shown_label(self.window, self.words)
         asked = self._asked_fate().token
         chosen = max(i for i, word in enumerate(self.words) if word == asked)
@@ -321,7 +298,6 @@ class AutomatonPage(ModelPage):
             text_key(LEGEND if came is None else LEGEND | LEGEND_LABEL)
 
     def _show_chips(self) -> None:
-        assert self.explained is not None
         with emptied(self.chips):
             tokens.chips(
                 self.explained, self.words, self.drawn, self._asked_fate(), self._choose,
@@ -331,19 +307,16 @@ class AutomatonPage(ModelPage):
 
     def _asked_fate(self) -> Fate:
         """The token whose fate is explained: the chosen one, else an unknown one, else one that was left behind."""
-        assert self.explained is not None
         fates = self.explained.fates
         lost = [fate for fate in fates if fate.reason != "retrieved"]
         lost.sort(key=lambda fate: fate.reason != NOT_A_TOKEN)
         return next((f for f in fates if str(f.token) == self.why), (lost or fates)[0])
 
     def _show_why(self) -> None:
-        assert self.explained is not None
         with emptied(self.why_card):
             why_not.show(self.view, self.explained, self._asked_fate(), self.chooser.windows)
 
     def _show_tables(self) -> None:
-        assert self.explained is not None
         fates = self.explained.fates
         with emptied(self.shares):
             if self.explained.prediction is None:

@@ -64,10 +64,7 @@ class Forms:
                 with ui.element("div").classes("twin"):
                     some = f"the {ROWS:,} heaviest of " if total > ROWS else ""
                     heading(f"{title}: {some}{total:,}")
-                    numbers(header, rows, on_row=self._chosen(ends))
-
-    def _chosen(self, ends: list[tuple[int, ...]]) -> Callable[[int], Any]:
-        return lambda row: self.choose(ends[row])
+                    numbers(header, rows, on_row=lambda i, ends=ends: self.choose(ends[i]))
 
     async def _csv(self, title: str) -> None:
         table = await in_thread(TABLES[title], self.graph, self.part)

@@ -11,7 +11,7 @@ from attomaton.errors import AttomatonError
 from attomaton.lab.graph.data import CAP, TOP, TokenGraph, part_of, thresholds, top_part
 from attomaton.lab.graph.drawing import CSS, Drawing, drawing_key
 from attomaton.lab.graph.forms import Forms
-from attomaton.lab.graph.matrix import matrix, matrix_ends
+from attomaton.lab.graph.matrix import matrix
 from attomaton.lab.graph.panel import Panel
 from attomaton.lab.graph.scene import FOLD, node_id, number_text, said, scene
 from attomaton.lab.kit.cache import Shared
@@ -52,6 +52,7 @@ class GraphPage(ModelPage):
         self.chosen: tuple[int, ...] = ()
         self.centre: int | None = None
         self.graph: TokenGraph | None = None
+        self.squares: list[tuple[int, int]] = []  # of the matrix, as edges
         self.turn = 0  # of drawing: what was asked for meanwhile wins
 
     async def fill(self) -> None:
@@ -171,7 +172,7 @@ class GraphPage(ModelPage):
         drawn = await in_thread(scene, graph, part)
         if turn != self.turn:
             return
-        self.graph, self.part = graph, part
+        self.graph, self.part, self.squares = graph, part, []
         shown = {n.id for n in drawn.nodes}
         moved = {id: at for id, at in self.kept.items() if id in shown}
         label = f"{self.title.text}; + and − zoom, 0 shows all, arrows move"
@@ -195,15 +196,15 @@ class GraphPage(ModelPage):
         self.matrix.card.set_visibility(view == MATRIX)
         if self.graph is not None:
             if view == MATRIX:
-                self.matrix.show(await in_thread(matrix, self.graph, self.part, self.top))
+                found = await in_thread(matrix, self.graph, self.part, self.top)
+                picture, self.squares = found
+                self.matrix.show(picture)
             await self.forms.open(view == LIST)
 
     def _square(self, point: Point) -> Any:
         """A square of the matrix was chosen: its edge."""
-        if self.graph is None:
-            return None
-        ends = matrix_ends(self.graph, self.part, self.top)
-        return self.choose(ends[point.index]) if 0 <= point.index < len(ends) else None
+        there = 0 <= point.index < len(self.squares)
+        return self.choose(self.squares[point.index]) if there else None
 
     async def _set(self, **settings: Any) -> None:
         """Draw it otherwise."""

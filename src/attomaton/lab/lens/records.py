@@ -89,10 +89,13 @@ class Records:
         progress(0, 2, "reading")
         if subject.document:
             documents = self.documents(model, subject.split)
-            windows = document_windows_of(model, documents, subject)
+            i, context = documents.find(subject.document), model.record.reading.context
+            # All that is needed of a large model.
+            limit = model.model.limit(documents.lasts(i), samples=False, weights=True)
+            if not len(limit.graph.last_tokens):
+                limit = model.whole
+            windows = document_windows(limit, documents, i, context)
             progress(1, 2, "weighing words")
-            i = documents.find(subject.document)
-            context = model.record.reading.context
             made: Summary = document_lens(
                 windows.limit, documents, i, subject.top, subject.max_df, context, windows
             )
@@ -201,16 +204,6 @@ def first_split(model: Opened, records: Records) -> str:
         if split == "articles" or len(found) > 1:
             return split
     return splits(model)[-1]
-
-
-def document_windows_of(model: Opened, documents: Documents, subject: Subject) -> DocumentWindows:
-    """The windows of one document, with what of the model they need."""
-    i = documents.find(subject.document)
-    # All that is needed of a large model.
-    limit = model.model.limit(documents.lasts(i), samples=False, weights=True)
-    if not len(limit.graph.last_tokens):
-        limit = model.whole
-    return document_windows(limit, documents, i, model.record.reading.context)
 
 
 def document_name(documents: Documents, i: int) -> str:

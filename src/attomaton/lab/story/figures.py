@@ -1,6 +1,6 @@
 """The figures of the story: what each step computes from the example, and how it is drawn."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -139,43 +139,43 @@ def scan(run: Dynamics) -> Picture:
     classes = run.classes
     n = classes.names[len(classes.names) - classes.K :].index(f"next {WATCHED}")
     tokens = np.flatnonzero(classes.P[n])
-    t = np.asarray(run.t, float)
-    keep = t > 0
-    return Picture(
-        x=Axis("time t", log=True),
-        y=Axis("attention", low=0, high=1, gap=34),
-        series=[
-            _line(t[keep], run.attention[0, keep, n, x], classes.names[x], colour)
-            for x, colour in zip(tokens, COLOURS[:5], strict=False)
-        ],
-        header=["t", *(classes.names[x] for x in tokens)],
-        rows=[
-            [float(t[i]), *(float(run.attention[0, i, n, x]) for x in tokens)]
-            for i in np.flatnonzero(keep)
-        ],
-        legend=Legend(),
-        margins=Margins(40, 16, 34, 26, labels=True),
-    )
+    names = [classes.names[x] for x in tokens]
+    lines = zip(names, run.attention[0][:, n, tokens].T, strict=True)
+    return _over_time(run, Axis("attention", low=0, high=1, gap=34), dict(lines), names)
 
 
 def snap(run: Dynamics) -> Picture:
     """How spread attention is over time, for two learning rates of the decoder: it falls, then freezes."""
-    t = np.asarray(run.t, float)
-    keep = t > 0
     spread = [_entropy(run.attention[r]) for r in range(len(RATES))]
+    names = [f"entropy at {rate:g}" for rate in RATES]
+    lines = {f"decoder learns at {rate:g}": s for rate, s in zip(RATES, spread, strict=True)}
+    start = Mark("at the start", y=float(spread[0][0]))
+    return _over_time(run, Axis("entropy of attention", low=0, gap=34), lines, names, [start])
+
+
+def _over_time(
+    run: Dynamics,
+    y: Axis,
+    lines: Mapping[str, Float[np.ndarray, " times"]],
+    columns: Sequence[str],
+    marks: Sequence[Mark] = (),
+) -> Picture:
+    """Lines over time by their names, those for which there is a colour, the first with marks; a column for each."""
+    t = np.asarray(run.t, float)
+    table = np.column_stack([t, *lines.values()])[t > 0]
+    drawn = zip(lines, table.T[1:], COLOURS[:5], strict=False)
     return Picture(
         x=Axis("time t", log=True),
-        y=Axis("entropy of attention", low=0, gap=34),
+        y=y,
         series=[
-            _line(t[keep], s[keep], f"decoder learns at {rate:g}", colour,
-                  marks=[Mark("at the start", y=float(s[0]))] if not r else ())
-            for r, (rate, s, colour) in enumerate(zip(RATES, spread, COLOURS, strict=False))
+            _line(table[:, 0], line, name, colour, marks=() if i else marks)
+            for i, (name, line, colour) in enumerate(drawn)
         ],
-        header=["t", *(f"entropy at {rate:g}" for rate in RATES)],
-        rows=[[float(t[i]), *(float(s[i]) for s in spread)] for i in np.flatnonzero(keep)],
+        header=["t", *columns],
+        rows=table.tolist(),
         legend=Legend(),
         margins=Margins(40, 16, 34, 26, labels=True),
-    )  # fmt: skip
+    )
 
 
 def _line(x: Iterable[float], y: Iterable[float], name: str, colour: str, **more: Any) -> Series:

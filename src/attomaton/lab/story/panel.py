@@ -130,7 +130,6 @@ class Story:
         self.view, self.cafe = view, CAFE.of(view.lab)
         asked = view.number("step", 1)
         self.at = int(asked) if 1 <= asked <= len(STEPS) else 1
-        self.chart: Canvas | None = None
 
     async def build(self) -> None:
         """The card with the steps."""
@@ -183,8 +182,7 @@ class Story:
 
     def canvas(self, picture: Picture, label: str) -> Canvas:
         """A chart of a step."""
-        self.chart = Canvas(picture, label).style("height: 16rem; width: 100%")
-        return self.chart
+        return Canvas(picture, label).style("height: 16rem; width: 100%")
 
     # What the steps draw
 
