@@ -134,7 +134,8 @@ class LensPage(ModelPage):
 
     def _tables(self, record: Summary, chosen: Iterable[int]) -> None:
         """The tables: narrow ones side by side."""
-        every, cells = sections(record), linked_cells(record, self.choices.links())
+        every = sections(record)
+        cells = linked_cells(record, every, self.choices.links())
         beside = None
         for i in chosen:
             s = every[i]
