@@ -127,7 +127,7 @@ def test_condensed_there_is_one_node_per_component_and_weights_add_up(limit):
 
 
 def test_a_neighbourhood_keeps_the_cap_and_the_strongest_edges(big):
-    assert big.net.size > CAP
+    assert len(big.net.level) + len(big.net.weight) > CAP
     part = part_of(big, most=200)
     assert part.centre == big.word.index("t07")  # came next most often
     assert len(part.nodes) + len(part.edges) <= 200

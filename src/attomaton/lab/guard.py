@@ -39,6 +39,7 @@ SECONDS = 15.0  # in which the next part of a body must come
 PACE = 1 << 14  # bytes a second that earn a body more time
 # What no address of ours holds, however often it is decoded: a step up, a backslash, a control character.
 _HOSTILE = re.compile(r"(^|/)\.\.(/|$)|\\|//|[\x00-\x1f\x7f]")
+_NUMBER = re.compile("[0-9]{1,20}")
 _HEADERS = {
     # Vue compiles templates in the page, hence 'unsafe-eval'; everything else comes from this server or not at all.
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
@@ -148,10 +149,12 @@ class Guard:
         stranger = self._stranger(scope, asked)
         if stranger is not None:
             return HTTPStatus.FORBIDDEN, stranger
-        if any(map(_HOSTILE.search, _readings(scope["path"]))):
+        # As any later decoding could read it: as it is, decoded once more, and once more again.
+        path = scope["path"]
+        if any(map(_HOSTILE.search, (path, unquote(path), unquote(unquote(path))))):
             return HTTPStatus.NOT_FOUND, "there is no such page."
         length = asked.get("content-length")
-        if length is not None and (not _is_number(length) or int(length) > self.most):
+        if length is not None and not (_NUMBER.fullmatch(length) and int(length) <= self.most):
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._too_much()
         return None
 
@@ -161,16 +164,18 @@ class Guard:
     def _stranger(self, scope: Scope, asked: Headers) -> str | None:
         """What shows that a request does not come from a page of this lab, or None."""
         host, origin = asked.getlist("host"), asked.getlist("origin")
-        known = self._known_hosts(scope)
-        if len(host) != 1 or host[0].lower() not in known:
+        hosts = self._known_hosts(scope)
+        if len(host) != 1 or host[0].lower() not in hosts:
             return "the lab is not known under this host name."
-        if origin and (len(origin) > 1 or origin[0].lower() not in {f"http://{x}" for x in known}):
+        if origin and (len(origin) > 1 or origin[0].lower() not in {f"http://{x}" for x in hosts}):
             return "requests from other sites are refused."
         if not origin and (scope["type"] == "websocket" or scope["method"] not in SAFE):
             return "this request must say where it comes from (Origin)."
-        inside = self._is_inside(scope["path"]) and self._known(scope, asked.getlist("cookie"))
+        step = f"{self.keys.path}/"
+        inside = compare_digest(scope["path"][: len(step)].encode(), step.encode())
+        known = inside and self._known(scope, asked.getlist("cookie"))
         # A page that comes back is given nothing before it has proved to be the user's own.
-        return None if inside or self._comes_back(scope) else STRANGE
+        return None if known or self._comes_back(scope) else STRANGE
 
     def _comes_back(self, scope: Scope) -> bool:
         """Whether a page that was open before the lab was started again asks who is there."""
@@ -198,10 +203,6 @@ class Guard:
         """Hosts with their port; an address that a connection really came to is no foreign name for this machine."""
         own = scope.get("server") if self.any_own else None
         return self.hosts if not own else {*self.hosts, f"{written(own[0])}:{self.port}".lower()}
-
-    def _is_inside(self, path: str) -> bool:
-        first = path[: len(self.keys.path) + 1]
-        return compare_digest(first.encode(), f"{self.keys.path}/".encode())
 
     def _inside(self, scope: Scope) -> Scope:
         """The request as the application sees it: without the secret step, told that its addresses begin with it."""
@@ -298,12 +299,3 @@ def _cookies(header: str, name: str) -> list[str]:
     """All values of a cookie: a server on another port may have set one of the same name."""
     pairs = (part.partition("=") for part in header.split(";"))
     return [value.strip() for key, _, value in pairs if key.strip() == name]
-
-
-def _is_number(text: str) -> bool:
-    return len(text) <= 20 and text.isascii() and text.isdigit()
-
-
-def _readings(path: str) -> tuple[str, str, str]:
-    """The path as any later decoding could read it: as it is, decoded once more, and once more again."""
-    return path, unquote(path), unquote(unquote(path))

@@ -69,10 +69,6 @@ class Item:
         dynamics = any((self.path / f"{level}.parquet").is_file() for level in LEVELS)
         return "/scan-snap" if dynamics else "/runs"
 
-    def look(self) -> Look:
-        """What the file seems to be; what its reading says is not guessed."""
-        return cast(Look, named(self, look_at_file, self.path))
-
     def windows(self) -> Windows:
         """The contexts of a data item; an error names the data by its title, not by where it is kept."""
         if self.kind != "data":

@@ -131,7 +131,12 @@ class View:
             self.problem(str(error))
             return None
         if opened is None and not self.item.decided:
-            self._undecided()
+            # How the file is read was guessed, and somebody has to look at that first.
+            with ui.element("div").classes("card told"):
+                ui.label(
+                    f"How “{self.item.title}” is read was guessed. Look at it, then fit it: nothing is computed before."
+                )
+                ui.link("Look at how it is read", self.link("/data"))
         return opened
 
     async def _fitted(self) -> Opened | None:
@@ -152,14 +157,6 @@ class View:
                 if home is not self.screen:
                     ui.link(f"Open it on its own screen, {home.title}", self.link(home.path))
                 ui.link("Show the example here", self.link(item=self.lab.shelf.find(EXAMPLE)))
-
-    def _undecided(self) -> None:
-        """How the file is read was guessed, and somebody has to look at that first."""
-        with ui.element("div").classes("card told"):
-            ui.label(
-                f"How “{self.item.title}” is read was guessed. Look at it, then fit it: nothing is computed before."
-            )
-            ui.link("Look at how it is read", self.link("/data"))
 
     def _go_on(self) -> None:
         """A fit that was stopped waits to be taken up again; what it had finished is kept."""

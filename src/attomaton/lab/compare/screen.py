@@ -68,9 +68,17 @@ class ComparePage(Page):
     async def fill(self) -> None:
         """The choice of B, and what the two differ in."""
         view = self.view
-        others = {i.id: i.title for i in view.lab.shelf.items() if self._fits(i)}
+        own = view.item
+        # Runs stand beside runs, models and data beside models and data.
+        others = {
+            i.id: i.title
+            for i in view.lab.shelf.items()
+            if i.id != own.id
+            and i.kind in SCREEN.wants
+            and (i.kind == "run") == (own.kind == "run")
+        }
         with card(label="What to compare"), abreast():
-            ui.label(f"A: {view.item.title}")
+            ui.label(f"A: {own.title}")
             asked = view.get("with")
             known = asked if asked in others else None
             self.other = dense(ui.select(others, value=known, label="B: compare with"), "w-72")
@@ -83,12 +91,6 @@ class ComparePage(Page):
         if self.other.value:
             with view.checked(self.place):
                 await self._compare(view.lab.shelf.find(str(self.other.value)))
-
-    def _fits(self, item: Item) -> bool:
-        """Whether this can be B: runs stand beside runs, models and data beside models and data."""
-        own = self.view.item
-        alike = (item.kind == "run") == (own.kind == "run")
-        return item.id != own.id and item.kind in SCREEN.wants and alike
 
     async def _compare(self, other: Item) -> None:
         """Compare the two, in the background where it takes a while."""

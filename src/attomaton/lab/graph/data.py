@@ -36,11 +36,6 @@ class Net:
     target: Int[np.ndarray, " edges"]
     weight: Float[np.ndarray, " edges"]
 
-    @property
-    def size(self) -> int:
-        """Elements: nodes and edges."""
-        return len(self.level) + len(self.weight)
-
     def heaviest(self, edges: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
         """Edges by weight."""
         return edges[np.argsort(-self.weight[edges], kind="stable")]

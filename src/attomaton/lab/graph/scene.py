@@ -107,7 +107,9 @@ def scene(graph: TokenGraph, part: Part) -> Scene:
         largest = np.zeros(len(net.level))
         np.maximum.at(largest, net.component[nodes], graph.share[nodes])
         odds = graph.share[nodes] / largest[net.component[nodes]]
-    thickness = _thickness(net.weight)[part.edges].round(2)
+    # Line widths by weight, on a logarithmic scale: up to 3.2, less where all are light.
+    widest = np.log1p(net.weight.max(initial=20.0))
+    thickness = (0.8 + 2.4 * np.log1p(net.weight[part.edges]) / widest).round(2)
     margin = net.margin(part.edges)
     itself = -1 if part.condensed else int(np.searchsorted(graph.token, graph.last))
     dots = tuple(
@@ -236,11 +238,6 @@ def _boxes(graph: TokenGraph, part: Part, nodes: Int[np.ndarray, " drawn"]) -> t
             some = "" if size == len(inside) else f"{len(inside):,} of "
             boxes.append(Box(c, tuple(inside), f"tied: {some}{size:,}"))
     return tuple(boxes)
-
-
-def _thickness(weight: Float[np.ndarray, " edges"]) -> Float[np.ndarray, " edges"]:
-    """Line widths by weight, on a logarithmic scale: up to 3.2, less where all are light."""
-    return 0.8 + 2.4 * np.log1p(weight) / np.log1p(weight.max(initial=20.0))
 
 
 def edge_kind(margin: float, inner: bool | np.bool_) -> str:

@@ -198,19 +198,14 @@ def draw_probability(record: Summary) -> Chart:
     return Chart(title, picture, name="label-probability", height="17rem")
 
 
-def named_points(record: Lens) -> set[Any]:
-    """The tokens a picture names: the first of either order, and the widest disagreements."""
-    points: Sequence[LastTokenPoint | DocumentPoint] = record.points
-    apart = record.disagreement
-    named = [sorted(points, key=attrgetter(k))[:NAMED] for k in ("tfidf_place", "priority_place")]
-    named += [[*apart.text_over_attention[:NAMED]], [*apart.attention_over_text[:NAMED]]]
-    return {p.token for some in named for p in some}
-
-
 def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
     """Every token by its place in two orders: TF-IDF, and what attention learned; `choose` is told a chosen token."""
-    points = record.points
-    named, text = named_points(record), readable([p.token for p in points])
+    points: Sequence[LastTokenPoint | DocumentPoint] = record.points
+    text, apart = readable([p.token for p in points]), record.disagreement
+    # The first of either order, and the widest disagreements.
+    named = [sorted(points, key=attrgetter(k))[:NAMED] for k in ("tfidf_place", "priority_place")]
+    named += [[*apart.text_over_attention[:NAMED]], [*apart.attention_over_text[:NAMED]]]
+    names = {p.token for some in named for p in some}
     kinds: list[tuple[str, str, str, Sequence[LastTokenPoint | DocumentPoint]]] = [
         ("common", "rect", "$vermilion", [p for p in points if not p.distinct]),
         ("distinct", "circle", "$blue", [p for p in points if p.distinct]),
@@ -220,7 +215,7 @@ def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
         Series(
             "scatter",
             [
-                {"name": cut(text[p.token], 24), "label": {"show": p.token in named},
+                {"name": cut(text[p.token], 24), "label": {"show": p.token in names},
                  "value": [p.tfidf_place, p.priority_place, p.tfidf, p.svm_score]}
                 for p in part
             ],
@@ -239,7 +234,7 @@ def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
         for p in points
     ]  # fmt: skip
     note = (
-        f"Rank correlation {record.disagreement.rank_correlation:+.2f}. Above the dashed line attention "
+        f"Rank correlation {apart.rank_correlation:+.2f}. Above the dashed line attention "
         "prefers a token more than TF-IDF does, below it less. Distinct tokens were seen with one label only. "
         "Click a point to put its token under the lens."
     )

@@ -74,13 +74,12 @@ class DocumentText:
     async def _next_wrong(self) -> None:
         """Go to the next wrong answer behind the word that is chosen, or from the first."""
         begin = self.at + self.text.chosen + 1 if self.text.chosen is not None else self.at
-        all_ = [*range(begin, len(self.words)), *range(begin)]
-        for i in all_:
-            if "wrong" in self.words[i].marks:
-                self.at = i // PAGE * PAGE
-                self._show(i - self.at)
-                await self._ask(i - self.at)
-                return
+        wrong = [i for i, word in enumerate(self.words) if "wrong" in word.marks]
+        if wrong:
+            i = next((i for i in wrong if i >= begin), wrong[0])
+            self.at = i // PAGE * PAGE
+            self._show(i - self.at)
+            await self._ask(i - self.at)
 
     async def _ask(self, place: int) -> None:
         i = self.at + place

@@ -102,7 +102,7 @@ class Cafe:
         )
 
 
-def bars(shares: dict[Label, float], note: str = "") -> Picture:
+def bars(shares: dict[Label, float]) -> Picture:
     """Shares of tokens as bars."""
     names = [visible(x) for x in shares]
     values = [round(p, 6) for p in shares.values()]
@@ -114,7 +114,6 @@ def bars(shares: dict[Label, float], note: str = "") -> Picture:
         rows=list(zip(names, values, strict=True)),
         hover=ROW,
         margins=Margins(8, 24, 8, 26, labels=True),
-        note=note,
     )
 
 
