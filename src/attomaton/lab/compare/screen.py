@@ -17,7 +17,7 @@ from attomaton.jobs.compare import compare_runs
 from attomaton.lab.compare.picture import SAID, union_scene
 from attomaton.lab.graph.data import TokenGraph, top_part
 from attomaton.lab.graph.drawing import CSS as GRAPH_CSS
-from attomaton.lab.graph.drawing import Drawing
+from attomaton.lab.graph.drawing import Drawing, line_key
 from attomaton.lab.graph.scene import scene
 from attomaton.lab.jobs import Job
 from attomaton.lab.kit.cache import Cache, Shared
@@ -67,8 +67,7 @@ class ComparePage(Page):
 
     async def fill(self) -> None:
         """The choice of B, and what the two differ in."""
-        view = self.view
-        own = view.item
+        view, own = self.view, self.view.item
         # Runs stand beside runs, models and data beside models and data.
         others = {
             i.id: i.title
@@ -162,13 +161,21 @@ class ComparePage(Page):
                 ("answers that changed", f"{answers.likeliest:,} of {answers.contexts:,}"),
                 ("same retrieval, by weight", f"{answers.same:.1%}"),
             ])  # fmt: skip
-        self.models = tuple(
-            [await in_thread(self.lab.fitted, item) for item in (self.view.item, other)]
-        )
+        both = self.view.item, other
+        self.models = [await in_thread(self.lab.fitted, item) for item in both]
         self.one = place().classes("contents")
-        last = self.view.get("last") or str(self._first(told))
-        await self._after(last)
-        self._edge_tables(changes)
+        await self._after(self.view.get("last") or str(self._first(changes)))
+        with ui.element("div").classes("grid2"):
+            for change, part in changes.items():
+                edges = [
+                    [visible(e.last), visible(e.winner), visible(e.loser), e.weight]  # type: ignore[union-attr]
+                    for e in part.examples
+                ]
+                few = f" (the {len(edges):,} heaviest of {part.count:,})"
+                title = f"Edges: {SAID[change]}{few if part.count > len(edges) else ''}"
+                if edges:
+                    header = ["last token", "winner", "loser", "samples"]
+                    linked_table(title, "", header, edges, name=change)
         rows = [
             [" ".join(map(visible, x.tokens)), visible(x.last), _cell(x.a), _cell(x.b), x.weight]
             for x in answers.examples
@@ -179,46 +186,24 @@ class ComparePage(Page):
             ["context", "last", "likeliest in A", "in B", "samples"], rows, name="answers",
         )  # fmt: skip
 
-    def _first(self, told: Graphs) -> Label:
+    def _first(self, changes: dict[str, Found]) -> Label:
         """The last token of the heaviest change, of the sorts that say most first."""
-        for part in (
-            *(told.orders[x] for x in ("reversed", "tied", "apart")),
-            told.edges["lost"],
-            told.edges["gained"],
-        ):
-            for edge in part.examples:
+        for change in ("reversed", "tied", "apart", "lost", "gained"):
+            for edge in changes[change].examples:
                 return edge.last  # type: ignore[union-attr]
-        model = self.models[0]
-        assert model is not None
-        return model.heaviest()
-
-    def _edge_tables(self, changes: dict[str, Found]) -> None:
-        with ui.element("div").classes("grid2"):
-            for change, part in changes.items():
-                rows = [
-                    [visible(e.last), visible(e.winner), visible(e.loser), e.weight]  # type: ignore[union-attr]
-                    for e in part.examples
-                ]
-                few = f" (the {len(rows):,} heaviest of {part.count:,})"
-                title = f"Edges: {SAID[change]}{few if part.count > len(rows) else ''}"
-                if rows:
-                    header = ["last token", "winner", "loser", "samples"]
-                    linked_table(title, "", header, rows, name=change)
+        return self.models[0].heaviest()
 
     async def _after(self, text: str) -> None:
         """The graphs of one last token: as one picture, side by side, and the odds that moved."""
-        a, b = self.models
-        assert a is not None
-        assert b is not None
+        a = self.models[0]
         with emptied(self.one), self.view.checked():
             last = a.read(text)
-            limits = [await in_thread(m.limit, last) for m in (a, b)]
+            limits = [await in_thread(m.limit, last) for m in self.models]
             found = await in_thread(last_token_difference, *limits, last)
             self.view.put(last=text)
-            with self.one:
-                self._union(found, text, a)
-                await self._beside(limits, last)
-                self._odds(found)
+            self._union(found, text, a)
+            await self._beside(limits, last)
+            self._odds(found)
 
     def _union(self, found: AfterOne, text: str, model: Opened) -> None:
         with card(f"After “{readable([found.last])[found.last]}”: both in one picture"):
@@ -231,11 +216,7 @@ class ComparePage(Page):
             drawing.show(
                 drawn, f"What changed after {found.last}; + and − zoom, 0 shows all, arrows move"
             )
-            with ui.element("div").classes("pg-key cmp-key note"):
-                for change in CHANGES:
-                    with ui.element("span").classes(change):
-                        ui.element("i").props('aria-hidden="true"')
-                        ui.label(SAID[change])
+            line_key({change: SAID[change] for change in CHANGES}).classes("cmp-key")
             note(
                 f"Drawn are {len(drawn.nodes):,} of {len(found.tokens):,} tokens and {len(drawn.edges):,} of "
                 f"{len(found.edges):,} edges, changes first, on the levels of B."

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from attomaton.errors import AttomatonError
 from attomaton.lab.graph.data import CAP, TOP, TokenGraph, part_of, thresholds, top_part
-from attomaton.lab.graph.drawing import CSS, Drawing, drawing_key
+from attomaton.lab.graph.drawing import CSS, LINES, Drawing, line_key
 from attomaton.lab.graph.forms import Forms
 from attomaton.lab.graph.matrix import matrix
 from attomaton.lab.graph.panel import Panel
@@ -107,7 +107,8 @@ class GraphPage(ModelPage):
             self.drawing.on("choose", lambda e: self._clicked(e.args))
             self.drawing.on("moved", lambda e: self._moved(e.args))
             self.drawing.on("reset", self._put_back)
-            self.key = drawing_key()
+            with line_key(LINES) as self.key, ui.element("span"):
+                ui.label("tall: seen often; dark: large odds among tied ones")
 
     # What is looked at
 
