@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
-from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
 from attomaton.errors import AttomatonError
 from attomaton.lab.jobs import FAILED, Job
@@ -132,8 +131,3 @@ class Chooser:
         wanted = "" if text == EVERY else text
         rows = self.model.suggested(wanted)
         return rows if wanted else [(EVERY, EVERY, ""), *rows]
-
-
-def shown_label(shown: Window | None, words: list[Label]) -> Label | None:
-    """What came next, where the words are a window's own."""
-    return None if shown is None or list(shown.context) != words else shown.next

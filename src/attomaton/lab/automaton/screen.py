@@ -11,7 +11,7 @@ from attomaton.errors import AttomatonError, UsageError
 from attomaton.lab.automaton import tokens
 from attomaton.lab.automaton import why as why_not
 from attomaton.lab.automaton.attention import LEGEND, LEGEND_LABEL, attended, verdict
-from attomaton.lab.automaton.chooser import Chooser, shown_label
+from attomaton.lab.automaton.chooser import Chooser
 from attomaton.lab.automaton.norm import CSS as NORM_CSS
 from attomaton.lab.automaton.norm import Norm
 from attomaton.lab.automaton.predictor import PredictorPage
@@ -110,8 +110,7 @@ class AutomatonPage(ModelPage):
             words = contexts.read_context(text, self.model.vocabulary)
             windows, at = self.chooser.windows, self.chooser.at
             if windows is not None and 0 <= at < len(windows):
-                found = window(windows, at)
-                self.window = found if list(found.context) == words else None
+                self.window = window(windows, at)  # counts where these are its words, see `came`
             await self._show(words, await self._really_drawn(words))
             if self.drawn:
                 self.undone.append((words[: -self.drawn], 0))
@@ -129,6 +128,12 @@ class AutomatonPage(ModelPage):
             return 0
         again = await in_thread(contexts.continued, self.model, words[: -int(n)], self.seed, int(n))
         return int(n) if again == words[-int(n) :] else 0
+
+    @property
+    def came(self) -> Label | None:
+        """What came next, where the words are a window's own."""
+        found = self.window
+        return None if found is None or list(found.context) != self.words else found.next
 
     # Parts of the page
 
@@ -247,7 +252,7 @@ class AutomatonPage(ModelPage):
 
     def _asked(self, place: int) -> None:
         """A word of the text was chosen; behind the last one stands what came next."""
-        came = shown_label(self.window, self.words)
+        came = self.came
         if 0 <= place < len(self.words):
             self._choose(self.words[place])
         elif came in self.words:
@@ -288,7 +293,7 @@ class AutomatonPage(ModelPage):
         self._say()
 
     def _show_text(self) -> None:
-        came = shown_label(self.window, self.words)
+        came = self.came
         asked = self._asked_fate().token
         chosen = max(i for i, word in enumerate(self.words) if word == asked)
         self.text.show(attended(self.explained, self.words, came), chosen)
@@ -353,7 +358,7 @@ class AutomatonPage(ModelPage):
         with self.below:  # what was clicked may be gone, and nothing can be sent from there
             self.view.put(
                 context=write_context(self.words, self.model.vocabulary), last=None, why=self.why,
-                window=None if shown_label(self.window, self.words) is None else self.chooser.at,
+                window=None if self.came is None else self.chooser.at,
                 radius=None if math.isinf(self.norm.radius) else f"{self.norm.radius:g}",
                 drawn=self.drawn or None, seed=self.seed or None,
             )  # fmt: skip
