@@ -30,7 +30,7 @@ from attomaton.disk.records import read_record
 from attomaton.disk.storage import KIND_FILE, read_mark, write_whole
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.look import is_marked, ours
-from attomaton.lab.labels import Labels
+from attomaton.lab.labels import Label, Labels
 from attomaton.scan_snap.trajectory import LEVELS
 
 SUFFIXES = (*FORMAT_OF, ".txt")
@@ -141,12 +141,11 @@ class Shelf:
                 other = replace(other, title=self._free(item.title, other.id))
             self._opened[other.id] = other
             return other
-        waiting = None if item.decided else item
-        content = item.path.read_bytes()
+        content, waits = item.path.read_bytes(), not item.decided
         other = self._keep(
-            item.title, item.path.suffix, content, asked, decided=True, instead=waiting
+            item.title, item.path.suffix, content, asked, decided=True, instead=waits
         )
-        if waiting is not None and waiting.id != other.id:
+        if waits and item.id != other.id:
             for suffix in (".json", item.path.suffix):
                 item.path.with_suffix(suffix).unlink(missing_ok=True)
         return other
@@ -159,7 +158,7 @@ class Shelf:
         reading: Reading,
         *,
         decided: bool,
-        instead: Item | None = None,
+        instead: bool = False,
     ) -> Item:
         mark = sha256(content + to_json([suffix, reading], indent=None).encode()).hexdigest()[:16]
         folder = self.workspace / "data"
@@ -178,7 +177,7 @@ class Shelf:
             if fresh:
                 item.path.unlink()
             raise
-        if instead is None:
+        if not instead:
             item = replace(item, title=self._free(title, mark))
         kept = _Kept(item.title, suffix, reading, decided)
         write_whole(folder / f"{mark}.json", lambda path: write_json(path, kept))
@@ -205,11 +204,8 @@ class Shelf:
             for item in [*reversed(self._opened.values()), *self._kept(), *self._folders()]
         }
         given = self.labels.all()
-        named = (
-            replace(x, title=given[x.id].name or x.title) if x.id in given else x
-            for x in found.values()
-        )
-        return told_apart(list(named))
+        named = [replace(x, title=given.get(x.id, Label()).name or x.title) for x in found.values()]
+        return told_apart(named)
 
     def model_folder(self, item: Item) -> Path:
         """Where the model of an item is, or will be once it is fitted."""

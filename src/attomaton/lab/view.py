@@ -58,7 +58,7 @@ class Screen:
     path: str
     title: str
     icon: str
-    build: Callable[["View"], Any]
+    build: Callable[["View"], Awaitable[None]]
     help: str  # Markdown: definition, formula, reference
     wants: tuple[str, ...] = ("data", "model", "run")  # kinds of items it can show
 
@@ -261,9 +261,7 @@ class View:
             with ui.element("main").classes("page").props('id="main"'):
                 if self.error is not None:
                     self.problem(self.error)
-                built = self.screen.build(self)
-                if isinstance(built, Awaitable):
-                    await built
+                await self.screen.build(self)
         self._is_shown = True
         self._keys()
         # Where the menu is a strip, the screen that is open may lie beyond its edge.

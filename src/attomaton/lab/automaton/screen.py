@@ -75,7 +75,10 @@ class AutomatonPage(ModelPage):
         text, source = self.view.get("context"), None
         asked = "" if text else self.view.get("window")
         if not text:
-            words, source = await self._first()
+            last = self.view.get("last") or self.model.heaviest()
+            limit = await in_thread(self.model.limit, last)
+            first = contexts.first_context, limit, self.model.read(last)
+            words, source = await in_thread(*first)
             text = write_context(words, self.model.vocabulary)
         await self._context_card(text)
         with ui.element("div").classes("contents") as self.below:
@@ -94,12 +97,12 @@ class AutomatonPage(ModelPage):
 
         async def begin() -> None:
             """The window that is asked for, or the one of the first context: in its order."""
-            if self.chooser.windows is None:
-                return
-            number = self.chooser.at if asked else of_sample(self.chooser.windows, source or 0)
-            if asked or (number is not None and source is not None):
-                with self.view.checked(self.wrong):
-                    await self.chooser.open(number or 0)
+            windows = self.chooser.windows
+            if windows is not None:
+                number = self.chooser.at if asked else of_sample(windows, source or 0)
+                if number is not None:
+                    with self.view.checked(self.wrong):
+                        await self.chooser.open(number)
 
         with self.view.checked(self.wrong):
             if self.chooser.windows is not None and (asked or source is not None):
@@ -115,11 +118,6 @@ class AutomatonPage(ModelPage):
             if self.drawn:
                 self.undone.append((words[: -self.drawn], 0))
                 self.undo.set_enabled(True)
-
-    async def _first(self) -> tuple[list[Label], int | None]:
-        last = self.view.get("last") or self.model.heaviest()
-        limit = await in_thread(self.model.limit, last)
-        return await in_thread(contexts.first_context, limit, self.model.read(last))
 
     async def _really_drawn(self, words: list[Label]) -> int:
         """How many words the address says were drawn, if drawing them again gives the same."""
