@@ -132,18 +132,13 @@ class ComparePage(Page):
             ui.label(in_words(found.runs)).classes("lead")
             for i, s in enumerate(sections(found.runs)):
                 linked_table(s["heading"], s["note"], s["header"], s["rows"], name=f"runs-{i + 1}")
-        beside = [
-            [x.name, _cell(x.a), _cell(x.b), _cell(x.difference)]
-            for x in told.figures
-            if not x.same
-        ]
-        linked_table(
-            "Figures that differ", "", ["figure", "A", "B", "B − A"], beside, name="figures"
-        )
-        unlike = [[x.name, _cell(x.a), _cell(x.b)] for x in (*told.settings, *told.versions)]
-        linked_table(
-            "Settings and versions that differ", "", ["", "A", "B"], unlike, name="settings"
-        )
+        moved = [x for x in told.figures if not x.same]
+        rows = [[x.name, _cell(x.a), _cell(x.b), _cell(x.difference)] for x in moved]
+        header = ["figure", "A", "B", "B − A"]
+        linked_table("Figures that differ", "", header, rows, name="figures")
+        rows = [[x.name, _cell(x.a), _cell(x.b)] for x in (*told.settings, *told.versions)]
+        header = ["", "A", "B"]
+        linked_table("Settings and versions that differ", "", header, rows, name="settings")
 
     # Models
 
@@ -287,5 +282,4 @@ retrieved, and whether the likeliest one is the same.
 
 **Runs** of training on the same data stand beside their exact limit: which priorities each has right, and since when.
 """,
-    wants=("data", "model", "run"),
 )

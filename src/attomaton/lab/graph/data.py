@@ -129,13 +129,13 @@ class TokenGraph:
         """The number of a token as typed; an error names the nearest where it is not in this graph."""
         words = self.limit.graph.vocabulary
         id = words.id_of(words.read(text))
-        at = -1 if id is None else int(np.searchsorted(self.token, id))
-        if at < 0 or at >= len(self) or self.token[at] != id:
+        at = np.flatnonzero(self.token == (-1 if id is None else id))
+        if not len(at):
             known = [str(w) for w in self.word] if len(self) <= 5000 else []
             raise UsageError(
                 f"{text!r} is never seen together with the last token {words[self.last]!r}{nearest(text, known)}"
             )
-        return at
+        return int(at[0])
 
     def search(self, text: str, most: int = 12) -> list[int]:
         """Tokens by what is typed: exact, then beginning with it, then holding it; the commonest first."""

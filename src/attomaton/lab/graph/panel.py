@@ -9,7 +9,6 @@ from nicegui import ui
 
 from attomaton.lab.graph.data import Net, Part, TokenGraph
 from attomaton.lab.graph.scene import number_text
-from attomaton.lab.graph.tables import sample_rows
 from attomaton.lab.kit.contexts import write_context
 from attomaton.lab.kit.parts import (
     abreast,
@@ -25,7 +24,7 @@ from attomaton.lab.kit.table import Rows, numbers
 from attomaton.lab.view import View
 from attomaton.mechanics.theory.automaton import samples_behind
 from attomaton.mechanics.theory.dependency import TieFinder
-from attomaton.report.graphs import is_active
+from attomaton.report.graphs import is_active, readable
 
 MOST_EDGES, MOST_SAMPLES, MOST_TIED = 200, 12, 16  # of a list; what is left out is said
 
@@ -58,12 +57,11 @@ class Panel:
 
     def _whole(self) -> None:
         graph = self.graph
-        size = np.bincount(graph.net.component) if len(graph) else np.zeros(0, np.int64)
         self._head(f"After “{self._last()}”", close=False)
         self._figures(
             ("samples", float(graph.samples.weight.sum())), ("tokens", len(graph)),
             ("edges", len(graph.net.weight)), ("components", graph.components),
-            ("of several tokens", int((size > 1).sum())),
+            ("of several tokens", int((np.bincount(graph.net.component) > 1).sum())),
             ("levels", int(graph.net.level.max(initial=-1)) + 1),
         )  # fmt: skip
         note("Choose a token or an edge in the picture to see what it stands on.")
@@ -243,16 +241,20 @@ class Panel:
         if not len(rows):
             return
         self._title(f"{title} ({len(rows):,})")
+        samples = self.graph.samples
+        heaviest = rows[np.argsort(-samples.weight[rows], kind="stable")][:MOST_SAMPLES]
         with ui.element("ol").classes("pg-samples"):
-            for tokens, label, weight, source in sample_rows(
-                self.graph.samples, rows, MOST_SAMPLES
-            ):
+            for i in heaviest.tolist():
+                bag, label = samples.bag(i), samples.vocabulary[samples.label[i]]
+                name, weight = readable(bag), float(samples.weight[i])
                 with ui.element("li"):
                     with ui.element("div").classes("pg-sample"):
-                        ui.label(tokens)
-                        ui.label(f"→ {label}").classes("pg-next")
+                        ui.label(
+                            "  ".join(name[t] + (f" ×{m}" if m > 1 else "") for t, m in bag.items())
+                        )
+                        ui.label(f"→ {readable([label])[label]}").classes("pg-next")
                     times = "" if weight == 1 else f", weight {number_text(weight)}"
-                    note(f"row {source:,}{times}")
+                    note(f"row {samples.source[i]:,}{times}")
         self._left_out(len(rows), MOST_SAMPLES)
 
     def _left_out(self, total: int, most: int, kind: str = "heaviest") -> None:

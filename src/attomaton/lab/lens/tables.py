@@ -31,11 +31,9 @@ class Links:
 
     def lens(self, token: str | int) -> str:
         """The lens on a last token; nowhere for a token that never is one."""
-        return (
-            self.view.link("/lens", None, last=token, **self.kept)
-            if self.model.is_last(token)
-            else ""
-        )
+        if not self.model.is_last(token):
+            return ""
+        return self.view.link("/lens", None, last=token, **self.kept)
 
     def graph(self, last: str | int, token: str | int | None = None) -> str:
         """The graph of a last token, and in it a token."""
@@ -68,12 +66,8 @@ class Links:
 
     def document(self, number: int, text: str) -> Part:
         """A document of the same text."""
-        settings = {
-            "doc": self.document_name(number),
-            "split": self.view.get("split"),
-            **self.kept,
-        }
-        return Part(text, self.view.link("/lens", None, **settings))
+        doc, split = self.document_name(number), self.view.get("split")
+        return Part(text, self.view.link("/lens", None, doc=doc, split=split, **self.kept))
 
 
 def linked_cells(record: Summary, tables: Sequence[Section], to: Links) -> list[Cells]:

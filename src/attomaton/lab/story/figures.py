@@ -1,7 +1,6 @@
 """The figures of the story: what each step computes from the example, and how it is drawn."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,15 +35,6 @@ QUERY, WATCHED = "bell", "espresso"  # the last token and the class whose attent
 RADII = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
 STEPS, UNTIL = 20_000, 1e5
 RATES = (1.0, 10.0)  # of the decoder
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A run on the example: steps, the loss over its floor, and the cosine with the predicted direction."""
-
-    step: Sequence[int]
-    loss: Sequence[float]
-    cosine: Sequence[float]
 
 
 class Cafe:
@@ -83,8 +73,8 @@ class Cafe:
         """How attention moves after the bell, for each learning rate of the decoder."""
         return simulate(self.classes, "reduced", eta_y=np.array(RATES), eta_z=1.0, until=UNTIL)
 
-    def train(self, job: Job) -> Trained:
-        """Train the layer on the example, from zero."""
+    def train(self, job: Job) -> Picture:
+        """Train the layer on the example, from zero; what falls as it goes on is drawn."""
         from attomaton.mechanics.experiment.train import train
 
         limit = self.automaton.limit
@@ -94,11 +84,19 @@ class Cafe:
             progress=job.progress,
         )  # fmt: skip
         kept = run.steps > 0
-        over = np.maximum(run.records["loss"][0] - floor, 1e-12)
-        return Trained(
-            run.steps[kept].tolist(),
-            over[kept].tolist(),
-            run.records["cosine_outside"][0][kept].tolist(),
+        over = np.maximum(run.records["loss"][0] - floor, 1e-12)[kept].tolist()
+        step, cosine = run.steps[kept].tolist(), run.records["cosine_outside"][0][kept].tolist()
+        away = [max(1 - c, 1e-12) for c in cosine]
+        return Picture(
+            x=Axis("step", log=True),
+            y=Axis(log=True),
+            series=[
+                _line(step, over, "loss over L*", "$blue"),
+                _line(step, away, "1 − cosine", "$vermilion"),
+            ],
+            header=["step", "loss over L*", "cosine"],
+            rows=list(zip(step, over, cosine, strict=True)),
+            legend=Legend(),
         )
 
 
@@ -114,22 +112,6 @@ def bars(shares: dict[Label, float]) -> Picture:
         rows=list(zip(names, values, strict=True)),
         hover=ROW,
         margins=Margins(8, 24, 8, 26, labels=True),
-    )
-
-
-def courses(found: Trained) -> Picture:
-    """Loss over its floor and the cosine over 1, falling as training goes on."""
-    away = [max(1 - c, 1e-12) for c in found.cosine]
-    return Picture(
-        x=Axis("step", log=True),
-        y=Axis(log=True),
-        series=[
-            _line(found.step, found.loss, "loss over L*", "$blue"),
-            _line(found.step, away, "1 − cosine", "$vermilion"),
-        ],
-        header=["step", "loss over L*", "cosine"],
-        rows=list(zip(found.step, found.loss, found.cosine, strict=True)),
-        legend=Legend(),
     )
 
 

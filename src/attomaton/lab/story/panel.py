@@ -19,7 +19,7 @@ from attomaton.lab.kit.formulas import explained
 from attomaton.lab.kit.parts import abreast, button, card, chip, note, place, tokens_field
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE
-from attomaton.lab.story.figures import ASKED, RADII, TIED, Cafe, bars, courses, scan, snap
+from attomaton.lab.story.figures import ASKED, RADII, TIED, Cafe, bars, scan, snap
 from attomaton.lab.view import View, in_thread
 from attomaton.mechanics.theory.automaton import Explanation, unknown_note
 from attomaton.report.words import percent
@@ -231,7 +231,7 @@ class Story:
         jobs = self.view.lab.jobs
         before = jobs.find(TRAIN)
         if before is not None and before.state == DONE:
-            self.canvas(courses(before.result), "loss over its floor and 1 − cosine, by step")
+            self.canvas(before.result, "loss over its floor and 1 − cosine, by step")
             return
         if not self.view.lab.allow_run:
             note("This lab is read only, so nothing can be trained in it.")
