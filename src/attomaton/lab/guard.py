@@ -179,11 +179,8 @@ class Guard:
 
     def _comes_back(self, scope: Scope) -> bool:
         """Whether a page that was open before the lab was started again asks who is there."""
-        return (
-            scope["type"] == "http"
-            and scope["method"] == "GET"
-            and compare_digest(scope["path"].encode(), f"{self.keys.path}{AGAIN}".encode())
-        )
+        asks, place = scope["type"] == "http" and scope["method"] == "GET", self.keys.path + AGAIN
+        return asks and compare_digest(scope["path"].encode(), place.encode())
 
     def _again(self, scope: Scope) -> ASGIApp:
         """Prove to an open page that this is its lab; to one that has proved itself, give the cookie of this start."""

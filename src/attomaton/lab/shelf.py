@@ -199,10 +199,8 @@ class Shelf:
 
     def items(self) -> list[Item]:
         """Everything that can be opened now; what was opened at the start comes first."""
-        found = {
-            item.id: item
-            for item in [*reversed(self._opened.values()), *self._kept(), *self._folders()]
-        }
+        every = [*reversed(self._opened.values()), *self._kept(), *self._folders()]
+        found = {item.id: item for item in every}
         given = self.labels.all()
         named = [replace(x, title=given.get(x.id, Label()).name or x.title) for x in found.values()]
         return told_apart(named)
@@ -311,12 +309,8 @@ def _title(name: str) -> str:
 def _folder(path: Path) -> Item:
     if not is_marked(path):
         raise DataError(f"{path}: not a folder of attomaton (no {KIND_FILE} in it).")
-    return Item(
-        folder_id(path),
-        read_mark(path).kind,
-        path.name if path.name != "model" else f"{path.parent.name}/model",
-        path,
-    )
+    title = path.name if path.name != "model" else f"{path.parent.name}/model"
+    return Item(folder_id(path), read_mark(path).kind, title, path)
 
 
 def _checked(reading: Mapping[str, Any]) -> Reading:

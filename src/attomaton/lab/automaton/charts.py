@@ -114,27 +114,14 @@ def curves(
         end = [[LIMIT_AT, p[-1][word]]]
         series.append(Series("line", line, name, colour, dash, more={"showSymbol": False}))
         series.append(Series("scatter", end, name, colour, more={"symbolSize": 9, "clip": False}))
-    end_name = {
-        "show": True,
-        "position": "bottom",
-        "formatter": "∞",
-        "color": "$soft",
-        "fontSize": 16,
-    }
-    unseen = {"symbolSize": 1, "clip": False, "label": end_name, **UNSEEN}
+    label = {"show": True, "position": "bottom", "formatter": "∞", "color": "$soft", "fontSize": 16}
+    unseen = {"symbolSize": 1, "clip": False, "label": label, **UNSEEN}
     series += [Series("scatter", [[LIMIT_AT, 0]], more=unseen), marker(radius, norm)]
     more = len(fates) - len(shown)
+    name = "‖W‖ / ‖W_svm‖, ∞ at the right end" if norm > 0 else "‖W‖, ∞ at the right end"
+    quiet = {"axisLabel": {"showMaxLabel": False}, "splitLine": {"show": False}}
     return Picture(
-        x=Axis(
-            "‖W‖ / ‖W_svm‖, ∞ at the right end" if norm > 0 else "‖W‖, ∞ at the right end",
-            low=0,
-            high=LIMIT_AT,
-            more={
-                "interval": 1,
-                "axisLabel": {"showMaxLabel": False},
-                "splitLine": {"show": False},
-            },
-        ),
+        x=Axis(name, low=0, high=LIMIT_AT, more={"interval": 1, **quiet}),
         y=Axis("p", low=0, high=1, gap=None),
         series=series,
         header=["‖W‖", *map(visible, shown)],

@@ -56,9 +56,8 @@ class PredictorPage(Page):
     def _first(self) -> str:
         """A context to begin with: the most frequent token."""
         vocabulary = self.predictor.vocabulary
-        return write_context(
-            [vocabulary[int(self.predictor.baselines.ngrams.one.argmax())]], vocabulary
-        )
+        first = int(self.predictor.baselines.ngrams.one.argmax())
+        return write_context([vocabulary[first]], vocabulary)
 
     async def _show(self) -> None:
         text = str(self.field.value)
@@ -116,12 +115,8 @@ def _text(r: Reasons, words: Sequence[Label]) -> None:
             note(
                 f"‘{visible(term.token)}’ has {share(term.p)} of the share of the context. The terms of its score:"
             )
-            parts = {
-                "θ log m": term.count_term,
-                **term.prior,
-                "learned": term.learned,
-                **term.stage,
-            }
+            parts = {"θ log m": term.count_term, **term.prior}
+            parts |= {"learned": term.learned, **term.stage}
             _bars(tuple(Why(name, value, "") for name, value in parts.items()))
 
     with place_of_text:

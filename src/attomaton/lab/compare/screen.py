@@ -72,10 +72,9 @@ class ComparePage(Page):
         others = {
             i.id: i.title
             for i in view.lab.shelf.items()
-            if i.id != own.id
-            and i.kind in SCREEN.wants
-            and (i.kind == "run") == (own.kind == "run")
+            if i.kind in SCREEN.wants and (i.kind == "run") == (own.kind == "run")
         }
+        others.pop(own.id, None)
         with card(label="What to compare"), abreast():
             ui.label(f"A: {own.title}")
             asked = view.get("with")
@@ -110,18 +109,16 @@ class ComparePage(Page):
         job = f"compare {key}", f"Comparing with {other.title}"
         with self.place:
             found = await made(view, KNOWN.of(view.lab), key, job, work)
-        if found is None:
-            return
-        a, b = found.told.a, found.told.b
-        view.says(shlex.join(["attomaton", "diff", str(a), str(b)]), (
-            "from pathlib import Path\nfrom attomaton.folders.differ.folders import difference\n\n"
-            f"print(difference(Path({str(a)!r}), Path({str(b)!r})))"
-        ))  # fmt: skip
-        with self.place:
-            await self._show(found, other)
+            if found is not None:
+                await self._show(found, other)
 
     async def _show(self, found: Compared, other: Item) -> None:
         told = found.told
+        a, b = str(told.a), str(told.b)
+        self.view.says(shlex.join(["attomaton", "diff", a, b]), (
+            "from pathlib import Path\nfrom attomaton.folders.differ.folders import difference\n\n"
+            f"print(difference(Path({a!r}), Path({b!r})))"
+        ))  # fmt: skip
         if told.same:
             note(
                 "No difference: settings, versions, figures and all that was learned are the same."

@@ -290,14 +290,12 @@ class GraphPage(ModelPage):
         graph = self.graph
         if graph is None:
             return []
-        return [
-            (
-                str(graph.word[i]),
-                graph.name[i],
-                f"next {number_text(graph.net.as_next[i])}, in {number_text(graph.present[i])}",
-            )
+        came, there = graph.net.as_next, graph.present
+        said = {
+            i: f"next {number_text(came[i])}, in {number_text(there[i])}"
             for i in graph.search(text)
-        ]
+        }
+        return [(str(graph.word[i]), graph.name[i], words) for i, words in said.items()]
 
     def _address(self, graph: TokenGraph) -> None:
         words = [str(graph.word[i]) for i in self.chosen]

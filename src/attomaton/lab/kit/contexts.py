@@ -56,12 +56,10 @@ def _array(text: str, vocabulary: Vocabulary) -> list[Label] | None:
     except RecursionError:
         raise UsageError("a JSON array of tokens holds no arrays.") from None
     except ValueError as error:
-        where = (
-            f" at character {error.pos + 1}: {error.msg}"
-            if isinstance(error, json.JSONDecodeError)
-            else ""
-        )
-        found, fault = None, f"this begins as a JSON array but is none{where}."
+        found, fault = None, "this begins as a JSON array but is none"
+        if isinstance(error, json.JSONDecodeError):
+            fault += f" at character {error.pos + 1}: {error.msg}"
+        fault += "."
     if not isinstance(found, list):
         if meant:
             raise UsageError(fault)

@@ -23,6 +23,7 @@ OPERATORS = {
     "quad": "\u2003", ",": "\u2009", "succ": "≻", "sim": "∼", "forall": "∀", "cup": "∪", "{": "{", "}": "}",
 }  # fmt: skip
 LARGE = {"sum": "∑", "prod": "∏", "int": "∫"}
+INNER = {"frac": ("mfrac", 2, ""), "sqrt": ("msqrt", 1, ""), "hat": ("mover", 1, "<mo>^</mo>")}
 UNDER = ("max", "min", "argmax", "argmin", "lim", "sup")  # what they run over stands below them
 UPRIGHT = (*UNDER, "log", "exp", "softmax", "arccos", "cos", "Pr", "rank")
 _PIECE = re.compile(
@@ -108,13 +109,8 @@ class _Reader:
 
     def named(self, name: str) -> tuple[str, bool]:
         """What begins with a backslash."""
-        inner = {
-            "frac": ("mfrac", 2, ""),
-            "sqrt": ("msqrt", 1, ""),
-            "hat": ("mover", 1, "<mo>^</mo>"),
-        }
-        if name in inner:
-            kind, parts, more = inner[name]
+        if name in INNER:
+            kind, parts, more = INNER[name]
             made = "".join(self.atom()[0] for _ in range(parts))
             return f"<{kind}>{made}{more}</{kind}>", False
         if name in LARGE:

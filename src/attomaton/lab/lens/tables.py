@@ -93,15 +93,8 @@ def _rows(record: Summary) -> list[Sequence[object]]:
         case LastTokenSummary() as r:
             apart = [r.disagreement.text_over_attention, r.disagreement.attention_over_text]
             edges = [r.strongest_edges, r.outrank_it, r.outranked_by_it]
-            return [
-                (),
-                r.levels,
-                r.terms,
-                *apart,
-                *edges,
-                r.similar.by_attention,
-                r.similar.by_text,
-            ]
+            similar = [r.similar.by_attention, r.similar.by_text]
+            return [(), r.levels, r.terms, *apart, *edges, *similar]
         case DocumentSummary() as r:
             apart = [r.disagreement.text_over_attention, r.disagreement.attention_over_text]
             return [(), (), r.terms, *apart, r.strongest_edges, r.similar]

@@ -141,9 +141,7 @@ class Story:
                 .props('role="group" aria-label="Steps of the story"')
             ):
                 self.buttons = [
-                    ui.button(f"{i} · {step.name}", on_click=partial(self.open, i)).props(
-                        "flat no-caps dense"
-                    )
+                    ui.button(f"{i} · {step.name}", on_click=partial(self.open, i))
                     for i, step in enumerate(STEPS, 1)
                 ]
             self.body = ui.element("div").classes("story-body").props('aria-live="polite"')
@@ -165,7 +163,7 @@ class Story:
         step = STEPS[self.at - 1]
         for i, one in enumerate(self.buttons, 1):
             here = i == self.at
-            one.props(f"aria-current={'step' if here else 'false'}")
+            one.props(f"no-caps dense aria-current={'step' if here else 'false'}")
             one.props("unelevated" if here else "flat", remove="flat" if here else "unelevated")
             one.classes(**{"add" if here else "remove": "here"})
         self.back.set_enabled(self.at > 1)
