@@ -2,13 +2,16 @@
 
 import random
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from nicegui import ui
 
+from attomaton.corpus.datasets import EXAMPLE, data_file
+from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
-from attomaton.errors import AttomatonError
+from attomaton.errors import AttomatonError, UsageError
 from attomaton.lab.jobs import FAILED, Job
-from attomaton.lab.kit.corpus import CORPORA, corpus_path, read_corpus
+from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.kit.fields import toggle
 from attomaton.lab.kit.find import Find
 from attomaton.lab.kit.matches import Found
@@ -19,8 +22,11 @@ from attomaton.lab.view import View, in_thread
 from attomaton.summaries.windows import ABSENT, ANY, RIGHT, WRONG, Window, find_window, window
 
 PATIENCE = 1.0  # seconds before progress is shown instead of waiting
+KEPT = 2  # corpora that stay in memory
 EVERY = "any last token"
 ANSWERS = {ANY: "all", RIGHT: "right", WRONG: "wrong", ABSENT: "label absent"}
+# The corpora behind models, as windows in their order: read once for all pages.
+CORPORA = Shared[Cache[Path, Windows]](lambda: Cache(KEPT))
 
 
 class Chooser:
@@ -131,3 +137,26 @@ class Chooser:
         wanted = "" if text == EVERY else text
         rows = self.model.suggested(wanted)
         return rows if wanted else [(EVERY, EVERY, ""), *rows]
+
+
+def corpus_path(model: Opened) -> Path:
+    """The file a model was fitted on, as its own record names it; an error says why there is none."""
+    given = model.record.data
+    if not given:
+        raise UsageError("this model does not say which file it was fitted on.")
+    path = data_file(given) if given == EXAMPLE else Path(given)
+    if not path.is_file():
+        raise UsageError(f"{path.name}: the file this model was fitted on is not there.")
+    return path
+
+
+def read_corpus(model: Opened) -> Windows:
+    """The windows a model was fitted on, its own ids; an error where the file is another one by now."""
+    path = corpus_path(model)
+    windows = read_windows(path, model.record.reading, model.vocabulary)
+    if len(windows) != model.record.summary.windows:
+        raise UsageError(
+            f"{path.name} holds {len(windows):,} contexts, but the model was fitted on "
+            f"{model.record.summary.windows:,}: the file is another one by now."
+        )
+    return windows
