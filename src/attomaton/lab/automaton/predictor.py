@@ -165,12 +165,8 @@ def _bars(told: tuple[Why, ...]) -> None:
 def commands(folder: Path, words: list[Label]) -> tuple[str, str]:
     """The command line and the Python code that give what the page shows."""
     line = f"attomaton explain {shlex.quote(str(folder))} -- {shlex.join(map(str, words))}"
-    code = [
-        "from attomaton import Predictor",
-        "",
-        f"print(Predictor.open({str(folder)!r}).explain({words!r}))",
-    ]
-    return line, "\n".join(code)
+    code = f"print(Predictor.open({str(folder)!r}).explain({words!r}))"
+    return line, f"from attomaton import Predictor\n\n{code}"
 
 
 def opened(folder: Path) -> Predictor:

@@ -39,8 +39,6 @@ button.chip { cursor: pointer; font: inherit; font-size: .88rem; min-height: 24p
 .adders { display: grid; gap: .5rem; }
 """
 
-Do = Callable[..., Any]
-
 
 def chips(
     explained: Explanation,
@@ -125,5 +123,5 @@ def _adder(word: Label, do: Callable[[Label], Any]) -> None:
         ui.label(visible(word))
 
 
-def _button(do: Do) -> ui.element:
+def _button(do: Callable[..., Any]) -> ui.element:
     return ui.element("button").props('type="button"').on("click", do)

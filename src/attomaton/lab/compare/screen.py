@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,12 +249,10 @@ def compared(shelf: Any, own: Item, other: Item) -> Compared:
         a, b = (shelf.model_folder(item) for item in (own, other))
         return Compared(difference(a, b, MOST))
     told = difference(own.path, other.path)
-    if told.training is None:
-        return Compared(told)
-    try:
-        return Compared(told, compare_runs([own.path, other.path]))
-    except UsageError:
-        return Compared(told)  # of other data: they have no limit in common
+    if told.training is not None:
+        with suppress(UsageError):  # of other data: they have no limit in common
+            return Compared(told, compare_runs([own.path, other.path]))
+    return Compared(told)
 
 
 def _cell(x: object) -> object:

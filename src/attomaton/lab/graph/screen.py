@@ -71,8 +71,8 @@ class GraphPage(ModelPage):
             self.centre_field = Find("Around", "", self._tokens, self._around)
             with abreast() as self.around:
                 sizes = {n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}
-                self.size = dense(ui.select(sizes, value=self.most, label="Draw at most"), "w-48")
-                self.size.on_value_change(lambda e: self._set(most=int(e.value)))
+                size = dense(ui.select(sizes, value=self.most, label="Draw at most"), "w-48")
+                size.on_value_change(lambda e: self._set(most=int(e.value)))
         self.wrong = place()
         with ui.element("div").classes("side") as self.body:
             with ui.element("div").classes("pg-left"):

@@ -24,11 +24,9 @@ COLOURS = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$soft
 VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58",
            "#b5de2b", "#fde725"]  # fmt: skip
 # What is said of what the mouse is on: of all series there, of a row of bars, of one point.
-ALONG, ROW, ONE = (
-    {"trigger": "axis"},
-    {"trigger": "axis", "axisPointer": {"type": "shadow"}},
-    {"trigger": "item"},
-)
+ALONG = {"trigger": "axis"}
+ROW = {"trigger": "axis", "axisPointer": {"type": "shadow"}}
+ONE = {"trigger": "item"}
 
 
 class Margins(NamedTuple):
@@ -108,18 +106,10 @@ class Mark:
     size: int = 12
 
     def _option(self) -> Option:
-        label = {
-            "formatter": "{b}",
-            "position": self.place,
-            "color": self.ink,
-            "fontSize": self.size,
-        }
+        label = {"formatter": "{b}", "position": self.place, "color": self.ink}
         style = {"color": self.colour, "type": self.dash, "width": 1.5}
-        return _said(xAxis=self.x, yAxis=self.y) | {
-            "name": self.text,
-            "lineStyle": style,
-            "label": label,
-        }
+        made = {"name": self.text, "lineStyle": style, "label": label | {"fontSize": self.size}}
+        return _said(xAxis=self.x, yAxis=self.y) | made
 
 
 @dataclass(frozen=True)
@@ -321,9 +311,8 @@ class Chart:
                     for kind in ("svg", "png", "pdf"):
                         menu_item(kind.upper(), partial(self._save, kind))
                     menu_item("CSV", lambda: save_csv(name, self.picture.header, self.picture.rows))
-            self.canvas = Canvas(picture, title, on_click is not None).style(
-                f"height: {height}; width: 100%"
-            )
+            self.canvas = Canvas(picture, title, on_click is not None)
+            self.canvas.style(f"height: {height}; width: 100%")
             self.canvas.chart = self
             if on_click is not None:
                 self.canvas.on("point", lambda e: _clicked(e.args, on_click))
