@@ -69,6 +69,10 @@ class Item:
         dynamics = any((self.path / f"{level}.parquet").is_file() for level in LEVELS)
         return "/scan-snap" if dynamics else "/runs"
 
+    def look(self) -> Look:
+        """What the file seems to be; what its reading says is not guessed."""
+        return cast(Look, named(self, look_at_file, self.path))
+
     def windows(self) -> Windows:
         """The contexts of a data item; an error names the data by its title, not by where it is kept."""
         if self.kind != "data":
@@ -118,8 +122,7 @@ class Shelf:
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"dropped{suffix}"
             path.write_bytes(content)
-            item = Item("", "data", _title(name), path)
-            look = cast(Look, named(item, look_at_file, path))
+            look = Item("", "data", _title(name), path).look()
         if look.format == "jsonl":
             return self.add(name, content, look.reading.given)
         return self._keep(_title(name), suffix, content, look.reading, decided=False)

@@ -1,6 +1,7 @@
 """A priority graph in its other forms: tables below the picture, and files of all of it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -64,7 +65,10 @@ class Forms:
                 with ui.element("div").classes("twin"):
                     some = f"the {ROWS:,} heaviest of " if total > ROWS else ""
                     heading(f"{title}: {some}{total:,}")
-                    numbers(header, rows, on_row=lambda i, ends=ends: self.choose(ends[i]))
+                    numbers(header, rows, on_row=partial(self._chosen, ends))
+
+    def _chosen(self, ends: list[tuple[int, ...]], row: int) -> Any:
+        return self.choose(ends[row])
 
     async def _csv(self, title: str) -> None:
         table = await in_thread(TABLES[title], self.graph, self.part)

@@ -87,8 +87,9 @@ class _Reader:
             raise ValueError(f"something is missing at the end: {self.tex}")
         piece = self.pieces[self.at]
         self.at += 1
-        text = piece[piece.lastgroup]
-        match piece.lastgroup:
+        kind = piece.lastgroup or ""
+        text = piece[kind]
+        match kind:
             case "name":
                 return self.named(text)
             case "words":  # a plain space at an end would be dropped

@@ -84,20 +84,16 @@ def linked_cells(record: Summary, tables: Sequence[Section], to: Links) -> list[
     ]
 
 
-def _rows(record: Summary) -> list[Sequence[object]]:
+def _rows(r: Summary) -> list[Sequence[object]]:
     """What the rows of each table tell of; nothing where they name no token and no document."""
-    match record:
-        case ModelSummary() as r:
-            ranked = [r.priorities, r.token_priorities, r.components, r.last_tokens]
-            return [(), (), (), *ranked]
-        case LastTokenSummary() as r:
-            apart = [r.disagreement.text_over_attention, r.disagreement.attention_over_text]
-            edges = [r.strongest_edges, r.outrank_it, r.outranked_by_it]
-            similar = [r.similar.by_attention, r.similar.by_text]
-            return [(), r.levels, r.terms, *apart, *edges, *similar]
-        case DocumentSummary() as r:
-            apart = [r.disagreement.text_over_attention, r.disagreement.attention_over_text]
-            return [(), (), r.terms, *apart, r.strongest_edges, r.similar]
+    if isinstance(r, ModelSummary):
+        return [(), (), (), r.priorities, r.token_priorities, r.components, r.last_tokens]
+    apart: tuple[Sequence[object], Sequence[object]]
+    apart = r.disagreement.text_over_attention, r.disagreement.attention_over_text
+    if isinstance(r, DocumentSummary):
+        return [(), (), r.terms, *apart, r.strongest_edges, r.similar]
+    edges = r.strongest_edges, r.outrank_it, r.outranked_by_it
+    return [(), r.levels, r.terms, *apart, *edges, r.similar.by_attention, r.similar.by_text]
 
 
 # Columns that lead somewhere: the parts of a cell, by its row and the last token that this is about.
