@@ -27,7 +27,7 @@ from attomaton.lab.graph.data import (
     thresholds,
     top_part,
 )
-from attomaton.lab.graph.matrix import matrix, matrix_ends
+from attomaton.lab.graph.matrix import matrix
 from attomaton.lab.graph.scene import node_id, number_text, scene
 from attomaton.lab.graph.screen import graph_code
 from attomaton.lab.graph.tables import edge_table, node_table
@@ -127,7 +127,7 @@ def test_condensed_there_is_one_node_per_component_and_weights_add_up(limit):
 
 
 def test_a_neighbourhood_keeps_the_cap_and_the_strongest_edges(big):
-    assert big.net.size > CAP
+    assert len(big.net.level) + len(big.net.weight) > CAP
     part = part_of(big, most=200)
     assert part.centre == big.word.index("t07")  # came next most often
     assert len(part.nodes) + len(part.edges) <= 200
@@ -484,14 +484,13 @@ def test_names_are_never_smaller_than_eleven_pixels(tab, big):
 
 def test_the_matrix_has_the_weights_and_a_square_shows_its_samples(tab, limit):
     graph = token_graph(limit, "bell")
-    drawn = matrix(graph, part_of(graph), 40)
+    drawn, ends = matrix(graph, part_of(graph), 40)
     net = graph.net
     assert {(r[0], r[1]): r[2] for r in drawn.rows} == {
         (graph.name[a], graph.name[b]): w
         for a, b, w in zip(net.source, net.target, net.weight, strict=True)
     }
-    names = [[node for node in (a, b)] for a, b in matrix_ends(graph, part_of(graph), 40)]
-    assert [[graph.name[a], graph.name[b]] for a, b in names] == [r[:2] for r in drawn.rows]
+    assert [[graph.name[a], graph.name[b]] for a, b in ends] == [r[:2] for r in drawn.rows]
     tab.see("/graph?on=example&last=bell&view=matrix")
     tab.wait("!!document.querySelector('[aria-label=\"Who outranks whom\"] canvas')")
     assert not tab.value("!!document.querySelector('.pg')?.getBoundingClientRect().width")

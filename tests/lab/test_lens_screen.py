@@ -29,7 +29,6 @@ from attomaton.lab.lens.records import (
     page_name,
     splits,
     text_path,
-    token_id,
 )
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
@@ -311,9 +310,9 @@ def test_what_cannot_be_looked_at_says_so(model):
     with pytest.raises(
         UsageError, match=r"'bout' is not a token of this model; did you mean 'boat'\?"
     ):
-        token_id(model, "bout")
+        model.last_id("bout")
     with pytest.raises(UsageError, match="is never a last token"):
-        token_id(model, "</i>" if "</i>" in model.vocabulary else "Tea")
+        model.last_id("</i>" if "</i>" in model.vocabulary else "Tea")
     with pytest.raises(UsageError, match="name one"):
         Subject(last="a", document="1").checked()
     with pytest.raises(UsageError, match="--top must be at least 1, not 0"):

@@ -21,14 +21,15 @@ from html import escape
 from http import HTTPStatus
 from secrets import compare_digest
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import unquote, urlencode
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.datastructures import Headers, QueryParams
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from attomaton.lab.hosts import LOOPBACK, written
 from attomaton.lab.keys import PARAMETER, Keys
-
-Headers = list[tuple[bytes, bytes]]
 
 SAFE = ("GET", "HEAD")
 AGAIN = "/again"  # where an open page asks for a lab that was started again
@@ -38,6 +39,7 @@ SECONDS = 15.0  # in which the next part of a body must come
 PACE = 1 << 14  # bytes a second that earn a body more time
 # What no address of ours holds, however often it is decoded: a step up, a backslash, a control character.
 _HOSTILE = re.compile(r"(^|/)\.\.(/|$)|\\|//|[\x00-\x1f\x7f]")
+_NUMBER = re.compile("[0-9]{1,20}")
 _HEADERS = {
     # Vue compiles templates in the page, hence 'unsafe-eval'; everything else comes from this server or not at all.
     "content-security-policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
@@ -100,16 +102,12 @@ class Guard:
         """Answer a stranger, welcome who brings a token, let everybody else through."""
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
-        refusal = self.refusal(scope)
-        if refusal is not None:
-            return await self._refuse(scope, send, *refusal)
+        answer = self._own_answer(scope)
+        if answer is not None:
+            return await answer(scope, receive, send)
         if scope["type"] == "websocket":
             return await self.app(self._inside(scope), receive, send)
-        signature = _signature(_headers(scope)["host"][0])
-        if self._comes_back(scope):
-            return await self._again(scope, send, signature)
-        if self._given(scope) is not None:
-            return await self._welcome(scope, send, signature)
+        signature = Headers(_signature(_headers(scope)["host"])).raw
         started = False
 
         async def signed(message: Message) -> None:
@@ -123,14 +121,25 @@ class Guard:
             await self.app(self._inside(scope), self._bounded(scope, receive), signed)
         except RefusedError as refused:
             if not started:
-                await self._refuse(scope, send, refused.status, refused.why)
+                await _refused(scope, refused.status, refused.why)(scope, receive, send)
         except Exception as error:
             # What pages send beside their WebSocket are uploads, and NiceGUI takes the form of those on trust.
             if started or scope["method"] in SAFE:
                 raise
             logging.getLogger("attomaton").warning("a request could not be read: %.200r", error)
             why = "this request cannot be read."
-            await self._refuse(scope, send, HTTPStatus.BAD_REQUEST, why)
+            await _refused(scope, HTTPStatus.BAD_REQUEST, why)(scope, receive, send)
+
+    def _own_answer(self, scope: Scope) -> ASGIApp | None:
+        """What is answered here: a stranger, a page that comes back, who brings a token; None where the lab answers."""
+        refusal = self.refusal(scope)
+        if refusal is not None:
+            return _refused(scope, *refusal)
+        if self._comes_back(scope):
+            return self._again(scope)
+        if scope["type"] == "http" and PARAMETER in _query(scope):
+            return self._welcome(scope)
+        return None
 
     def refusal(self, scope: Scope) -> tuple[HTTPStatus, str] | None:
         """Why a request is not answered, or None."""
@@ -140,64 +149,57 @@ class Guard:
         stranger = self._stranger(scope, asked)
         if stranger is not None:
             return HTTPStatus.FORBIDDEN, stranger
-        if any(map(_HOSTILE.search, _readings(scope["path"]))):
+        # As any later decoding could read it: as it is, decoded once more, and once more again.
+        path = scope["path"]
+        if any(map(_HOSTILE.search, (path, unquote(path), unquote(unquote(path))))):
             return HTTPStatus.NOT_FOUND, "there is no such page."
-        length = asked["content-length"]
-        if length and (not _is_number(length[0]) or int(length[0]) > self.most):
+        length = asked.get("content-length")
+        if length is not None and not (_NUMBER.fullmatch(length) and int(length) <= self.most):
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._too_much()
         return None
 
     def _too_much(self) -> str:
         return f"at most {self.most >> 20} MB at a time."
 
-    def _stranger(self, scope: Scope, asked: dict[str, list[str]]) -> str | None:
+    def _stranger(self, scope: Scope, asked: Headers) -> str | None:
         """What shows that a request does not come from a page of this lab, or None."""
-        host, origin = asked["host"], asked["origin"]
-        known = self._known_hosts(scope)
-        if len(host) != 1 or host[0].lower() not in known:
+        host, origin = asked.getlist("host"), asked.getlist("origin")
+        hosts = self._known_hosts(scope)
+        if len(host) != 1 or host[0].lower() not in hosts:
             return "the lab is not known under this host name."
-        if len(origin) > 1 or (origin and origin[0].lower().removeprefix("http://") not in known):
-            return "requests from other sites are refused."
-        if origin and not origin[0].lower().startswith("http://"):
+        if origin and (len(origin) > 1 or origin[0].lower() not in {f"http://{x}" for x in hosts}):
             return "requests from other sites are refused."
         if not origin and (scope["type"] == "websocket" or scope["method"] not in SAFE):
             return "this request must say where it comes from (Origin)."
-        inside = self._is_inside(scope["path"]) and self._known(scope, asked["cookie"])
+        step = f"{self.keys.path}/"
+        inside = compare_digest(scope["path"][: len(step)].encode(), step.encode())
+        known = inside and self._known(scope, asked.getlist("cookie"))
         # A page that comes back is given nothing before it has proved to be the user's own.
-        return None if inside or self._comes_back(scope) else STRANGE
+        return None if known or self._comes_back(scope) else STRANGE
 
     def _comes_back(self, scope: Scope) -> bool:
         """Whether a page that was open before the lab was started again asks who is there."""
-        return (
-            scope["type"] == "http"
-            and scope["method"] == "GET"
-            and compare_digest(scope["path"].encode(), f"{self.keys.path}{AGAIN}".encode())
-        )
+        asks, place = scope["type"] == "http" and scope["method"] == "GET", self.keys.path + AGAIN
+        return asks and compare_digest(scope["path"].encode(), place.encode())
 
-    async def _again(self, scope: Scope, send: Send, signature: Headers) -> None:
+    def _again(self, scope: Scope) -> ASGIApp:
         """Prove to an open page that this is its lab; to one that has proved itself, give the cookie of this start."""
-        asked = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+        asked = _query(scope)
         nonce, proof = asked.get("nonce", ""), asked.get("proof")
-        more: Headers = [*signature, (b"cache-control", b"no-store")]
-        if proof is None and (told := self.keys.proves(nonce)) is not None:
-            return await _answer(send, HTTPStatus.OK, json.dumps(told), more, "application/json")
-        if proof is None or not self.keys.believes(nonce, proof):
-            return await self._refuse(scope, send, HTTPStatus.FORBIDDEN, STRANGE)
-        await _answer(send, HTTPStatus.OK, "{}", [*more, self._set_cookie()], "application/json")
+        if not proof and (told := self.keys.proves(nonce)) is not None:
+            return _answered(scope, json.dumps(told), "application/json; charset=utf-8")
+        if not proof or not self.keys.believes(nonce, proof):
+            return _refused(scope, HTTPStatus.FORBIDDEN, STRANGE)
+        return _answered(scope, "{}", "application/json; charset=utf-8", self._cookie())
 
-    def _set_cookie(self) -> tuple[bytes, bytes]:
+    def _cookie(self) -> str:
         keys = self.keys
-        cookie = f"{keys.cookie}={keys.session}; HttpOnly; SameSite=Strict; Path={keys.path}/"
-        return b"set-cookie", cookie.encode()
+        return f"{keys.cookie}={keys.session}; HttpOnly; SameSite=Strict; Path={keys.path}/"
 
     def _known_hosts(self, scope: Scope) -> set[str]:
         """Hosts with their port; an address that a connection really came to is no foreign name for this machine."""
         own = scope.get("server") if self.any_own else None
         return self.hosts if not own else {*self.hosts, f"{written(own[0])}:{self.port}".lower()}
-
-    def _is_inside(self, path: str) -> bool:
-        first = path[: len(self.keys.path) + 1]
-        return compare_digest(first.encode(), f"{self.keys.path}/".encode())
 
     def _inside(self, scope: Scope) -> Scope:
         """The request as the application sees it: without the secret step, told that its addresses begin with it."""
@@ -213,27 +215,20 @@ class Guard:
             return True
         if scope["type"] == "websocket" or scope["method"] != "GET":
             return False
-        given = self._given(scope)
+        given = _query(scope).get(PARAMETER)
         return given is not None and self.keys.opens(given)
 
-    def _given(self, scope: Scope) -> str | None:
-        """The token in the address, if there is one."""
-        query = scope.get("query_string", b"").decode("latin-1")
-        return dict(parse_qsl(query, keep_blank_values=True)).get(PARAMETER)
-
-    async def _welcome(self, scope: Scope, send: Send, signature: Headers) -> None:
+    def _welcome(self, scope: Scope) -> ASGIApp:
         """Give the cookie and take the token out of the address, so that a copied address does not carry it.
 
         By a page, not by a redirection: a browser does not send a strict cookie along a redirection that began on
         another site or in a file, but it does where a page of the lab itself leads on.
         """
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        rest = urlencode([(k, v) for k, v in query if k != PARAMETER])
+        rest = urlencode([(k, v) for k, v in _query(scope).multi_items() if k != PARAMETER])
         place = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").split("?")[0]
         place = escape(place + (f"?{rest}" if rest else ""))
-        more = [self._set_cookie(), (b"cache-control", b"no-store")]
         page = f'<!doctype html><meta http-equiv="refresh" content="0; url={place}"><link rel="icon" href="data:,">'
-        await _answer(send, HTTPStatus.OK, page, [*signature, *more], kind="text/html")
+        return _answered(scope, page, "text/html", self._cookie())
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """A body that is given up when it grows beyond `most` bytes, whatever length it announced, or does not arrive.
@@ -263,53 +258,41 @@ class Guard:
 
         return bounded
 
-    async def _refuse(self, scope: Scope, send: Send, status: HTTPStatus, why: str) -> None:
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008, "reason": why[:120]})
-        else:
-            wants = any(b"text/html" in v for k, v in scope["headers"] if k.lower() == b"accept")
-            page = _HOW.format(why=escape(why), cure=_CURE if why == STRANGE else "")
-            text, kind = (page, "text/html") if wants else (f"attomaton lab: {why}\n", "text/plain")
-            await _answer(send, status, text, _signature(), kind)
+
+def _refused(scope: Scope, status: HTTPStatus, why: str) -> ASGIApp:
+    """Why a request is not answered: in a page, where a browser asks for one."""
+    if scope["type"] == "websocket":
+        return WebSocketClose(1008, why[:120])
+    if any("text/html" in x for x in _headers(scope).getlist("accept")):
+        page = _HOW.format(why=escape(why), cure=_CURE if why == STRANGE else "")
+        return Response(page, status, _signature(), "text/html")
+    return Response(f"attomaton lab: {why}\n", status, _signature(), "text/plain")
 
 
-def _signature(host: str = "") -> Headers:
+def _answered(scope: Scope, text: str, kind: str, cookie: str | None = None) -> ASGIApp:
+    """What those are told who are let in, or about to be."""
+    headers = {**_signature(_headers(scope)["host"]), "cache-control": "no-store"}
+    if cookie is not None:
+        headers["set-cookie"] = cookie
+    return Response(text, HTTPStatus.OK, headers, kind)
+
+
+def _signature(host: str = "") -> dict[str, str]:
     """What every answer says about what its page may do; `host` is known to be one of ours."""
     # Old browsers do not count a WebSocket as 'self'. The policy's grammar has no IPv6.
     socket = f" ws://{host}" if host and "[" not in host else ""
-    return [(k.encode(), v.replace("{socket}", socket).encode()) for k, v in _HEADERS.items()]
+    return {name: text.replace("{socket}", socket) for name, text in _HEADERS.items()}
 
 
-def _headers(scope: Scope) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"host": [], "origin": [], "cookie": [], "content-length": []}
-    for name, value in scope["headers"]:
-        if (key := name.decode("latin-1").lower()) in found:
-            found[key].append(value.decode("latin-1"))
-    return found
+def _headers(scope: Scope) -> Headers:
+    return Headers(raw=[(name.lower(), value) for name, value in scope["headers"]])
+
+
+def _query(scope: Scope) -> QueryParams:
+    return QueryParams(scope.get("query_string", b""))
 
 
 def _cookies(header: str, name: str) -> list[str]:
     """All values of a cookie: a server on another port may have set one of the same name."""
     pairs = (part.partition("=") for part in header.split(";"))
     return [value.strip() for key, _, value in pairs if key.strip() == name]
-
-
-def _is_number(text: str) -> bool:
-    return len(text) <= 20 and text.isascii() and text.isdigit()
-
-
-def _readings(path: str) -> tuple[str, str, str]:
-    """The path as any later decoding could read it: as it is, decoded once more, and once more again."""
-    return path, unquote(path), unquote(unquote(path))
-
-
-async def _answer(send: Send, status: HTTPStatus, text: str, headers: Headers, kind: str) -> None:
-    body = text.encode()
-    plain = [
-        (b"content-type", f"{kind}; charset=utf-8".encode()),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    await send(
-        {"type": "http.response.start", "status": int(status), "headers": [*plain, *headers]}
-    )
-    await send({"type": "http.response.body", "body": body})

@@ -159,8 +159,8 @@ class Keys:
         self._asked[nonce] = token_urlsafe(16)
         while len(self._asked) > PROOFS:
             self._asked.popitem(last=False)
-        told = {"proof": self._sealed("lab", nonce), "nonce": self._asked[nonce]}
-        return {**told, "start": self.start}
+        proof, asked = self._sealed("lab", nonce), self._asked[nonce]
+        return {"proof": proof, "nonce": asked, "start": self.start}
 
     def believes(self, nonce: str, proof: str) -> bool:
         """Whether an open page has proved to be one of this user's; each proof counts once."""

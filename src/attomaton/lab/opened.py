@@ -56,10 +56,14 @@ class Opened:
         """A token as typed, as the vocabulary knows it."""
         return self.vocabulary.read(word) if isinstance(word, str) else word
 
+    def is_last(self, word: str | Label) -> bool:
+        """Whether contexts of the model end in this token."""
+        return self.vocabulary.id_of(self.read(word)) in self._last_ids
+
     def last_id(self, word: str | Label) -> int:
         """The id of a last token; an error names the nearest where there is none."""
         at = self.vocabulary.id_of(self.read(word))
-        if at is None or not len(self._row(at)):
+        if at is None or at not in self._last_ids:
             return find_last_token(self.vocabulary, self.lasts["last"], str(word))  # says why not
         return at
 
@@ -97,9 +101,9 @@ class Opened:
     def _folded(self) -> list[str]:
         return [str(x).casefold() for x in self._labels]
 
-    def _row(self, last: int) -> np.ndarray:
-        at = np.searchsorted(self.lasts["last"], last)
-        return self.lasts["last"][at : at + 1][self.lasts["last"][at : at + 1] == last]
+    @cached_property
+    def _last_ids(self) -> frozenset[int]:
+        return frozenset(self.lasts["last"].tolist())
 
     def _described(self, i: int) -> LastToken:
         row = {name: column[i].item() for name, column in self.lasts.items() if name != "last"}

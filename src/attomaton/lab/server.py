@@ -15,7 +15,7 @@ from attomaton.lab.automaton import screen as automaton
 from attomaton.lab.claims import screen as claims
 from attomaton.lab.comeback import comes_back
 from attomaton.lab.compare import screen as compare
-from attomaton.lab.connections import SECONDS, is_worth_telling, patient
+from attomaton.lab.connections import is_worth_telling, patient
 from attomaton.lab.data import screen as data
 from attomaton.lab.graph import screen as graph
 from attomaton.lab.guard import Guard
@@ -53,13 +53,11 @@ def serve(
     port: int | None = None,
     announce: Callable[[str], object] = print,
     browser: bool = True,
-    seconds: float = SECONDS,
     key: Key | None = None,
 ) -> None:
     """Serve the lab until it is interrupted; `announce` is told the address with its token.
 
-    `key` is what outlives this start; without one, nothing does. `seconds` is the patience with requests that are
-    begun and not finished.
+    `key` is what outlives this start; without one, nothing does.
     """
     addresses = usable(host)
     port = free_port(addresses, port)
@@ -88,14 +86,14 @@ def serve(
     app.on_shutdown(end)
     app.add_middleware(
         Guard, keys=keys, port=port, hosts=names(host, addresses), any_own=is_any(addresses),
-        most=MOST_BYTES, seconds=seconds,
+        most=MOST_BYTES,
     )  # fmt: skip
     logging.getLogger("uvicorn.error").addFilter(is_worth_telling)
     try:
         ui.run(
             host=host if len(addresses) == len(resolved(host)) else addresses[0],
             port=port, title="attomaton", favicon=ICON, show=False, reload=False,
-            show_welcome_message=False, reconnect_timeout=10.0, dark=None, http=patient(seconds), language="en-US",
+            show_welcome_message=False, reconnect_timeout=10.0, dark=None, http=patient(), language="en-US",
         )  # fmt: skip
     finally:
         keys.close()

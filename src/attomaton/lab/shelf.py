@@ -30,7 +30,7 @@ from attomaton.disk.records import read_record
 from attomaton.disk.storage import KIND_FILE, read_mark, write_whole
 from attomaton.errors import AttomatonError, DataError, UsageError
 from attomaton.folders.look import is_marked, ours
-from attomaton.lab.labels import Labels
+from attomaton.lab.labels import Label, Labels
 from attomaton.scan_snap.trajectory import LEVELS
 
 SUFFIXES = (*FORMAT_OF, ".txt")
@@ -122,8 +122,7 @@ class Shelf:
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"dropped{suffix}"
             path.write_bytes(content)
-            item = Item("", "data", _title(name), path)
-            look = cast(Look, named(item, look_at_file, path))
+            look = Item("", "data", _title(name), path).look()
         if look.format == "jsonl":
             return self.add(name, content, look.reading.given)
         return self._keep(_title(name), suffix, content, look.reading, decided=False)
@@ -145,12 +144,11 @@ class Shelf:
                 other = replace(other, title=self._free(item.title, other.id))
             self._opened[other.id] = other
             return other
-        waiting = None if item.decided else item
-        content = item.path.read_bytes()
+        content, waits = item.path.read_bytes(), not item.decided
         other = self._keep(
-            item.title, item.path.suffix, content, asked, decided=True, instead=waiting
+            item.title, item.path.suffix, content, asked, decided=True, instead=waits
         )
-        if waiting is not None and waiting.id != other.id:
+        if waits and item.id != other.id:
             for suffix in (".json", item.path.suffix):
                 item.path.with_suffix(suffix).unlink(missing_ok=True)
         return other
@@ -163,7 +161,7 @@ class Shelf:
         reading: Reading,
         *,
         decided: bool,
-        instead: Item | None = None,
+        instead: bool = False,
     ) -> Item:
         mark = sha256(content + to_json([suffix, reading], indent=None).encode()).hexdigest()[:16]
         folder = self.workspace / "data"
@@ -182,7 +180,7 @@ class Shelf:
             if fresh:
                 item.path.unlink()
             raise
-        if instead is None:
+        if not instead:
             item = replace(item, title=self._free(title, mark))
         kept = _Kept(item.title, suffix, reading, decided)
         write_whole(folder / f"{mark}.json", lambda path: write_json(path, kept))
@@ -204,16 +202,11 @@ class Shelf:
 
     def items(self) -> list[Item]:
         """Everything that can be opened now; what was opened at the start comes first."""
-        found = {
-            item.id: item
-            for item in [*reversed(self._opened.values()), *self._kept(), *self._folders()]
-        }
+        every = [*reversed(self._opened.values()), *self._kept(), *self._folders()]
+        found = {item.id: item for item in every}
         given = self.labels.all()
-        named = (
-            replace(x, title=given[x.id].name or x.title) if x.id in given else x
-            for x in found.values()
-        )
-        return told_apart(list(named))
+        named = [replace(x, title=given.get(x.id, Label()).name or x.title) for x in found.values()]
+        return told_apart(named)
 
     def model_folder(self, item: Item) -> Path:
         """Where the model of an item is, or will be once it is fitted."""
@@ -319,12 +312,8 @@ def _title(name: str) -> str:
 def _folder(path: Path) -> Item:
     if not is_marked(path):
         raise DataError(f"{path}: not a folder of attomaton (no {KIND_FILE} in it).")
-    return Item(
-        folder_id(path),
-        read_mark(path).kind,
-        path.name if path.name != "model" else f"{path.parent.name}/model",
-        path,
-    )
+    title = path.name if path.name != "model" else f"{path.parent.name}/model"
+    return Item(folder_id(path), read_mark(path).kind, title, path)
 
 
 def _checked(reading: Mapping[str, Any]) -> Reading:

@@ -11,7 +11,7 @@ from attomaton.lab.graph.drawing import CSS, Drawing
 from attomaton.lab.graph.scene import scene
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, button, card, chip, figures, heading, note
+from attomaton.lab.kit.parts import abreast, button, card, chip, emptied, figures, heading, note
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE, MOST_BYTES, SUFFIXES, Item
 from attomaton.lab.story.panel import CSS as STORY_CSS
@@ -169,8 +169,7 @@ def _yours(view: View) -> None:
             await take(e.file.name, await e.file.read())
 
         def rejected() -> None:
-            wrong.clear()
-            with wrong:
+            with emptied(wrong):
                 view.problem(
                     f"This file cannot be taken: at most {MOST_BYTES >> 20} MB, of {', '.join((*SUFFIXES, *PACKED))}."
                 )

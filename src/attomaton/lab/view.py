@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -46,6 +46,11 @@ window.addEventListener('popstate', () => {
 """
 
 
+def reload(_: Job) -> None:
+    """Begin the page anew."""
+    ui.navigate.reload()
+
+
 @dataclass(frozen=True)
 class Screen:
     """A page of the lab: where it is, what it is called, what it explains, and the function that fills it."""
@@ -53,7 +58,7 @@ class Screen:
     path: str
     title: str
     icon: str
-    build: Callable[["View"], Any]
+    build: Callable[["View"], Awaitable[None]]
     help: str  # Markdown: definition, formula, reference
     wants: tuple[str, ...] = ("data", "model", "run")  # kinds of items it can show
 
@@ -126,7 +131,12 @@ class View:
             self.problem(str(error))
             return None
         if opened is None and not self.item.decided:
-            self._undecided()
+            # How the file is read was guessed, and somebody has to look at that first.
+            with ui.element("div").classes("card told"):
+                ui.label(
+                    f"How “{self.item.title}” is read was guessed. Look at it, then fit it: nothing is computed before."
+                )
+                ui.link("Look at how it is read", self.link("/data"))
         return opened
 
     async def _fitted(self) -> Opened | None:
@@ -147,14 +157,6 @@ class View:
                 if home is not self.screen:
                     ui.link(f"Open it on its own screen, {home.title}", self.link(home.path))
                 ui.link("Show the example here", self.link(item=self.lab.shelf.find(EXAMPLE)))
-
-    def _undecided(self) -> None:
-        """How the file is read was guessed, and somebody has to look at that first."""
-        with ui.element("div").classes("card told"):
-            ui.label(
-                f"How “{self.item.title}” is read was guessed. Look at it, then fit it: nothing is computed before."
-            )
-            ui.link("Look at how it is read", self.link("/data"))
 
     def _go_on(self) -> None:
         """A fit that was stopped waits to be taken up again; what it had finished is kept."""
@@ -187,11 +189,8 @@ class View:
         try:
             yield
         except AttomatonError as error:
-            if place is None:
+            with place or nullcontext():
                 self.problem(str(error))
-            else:
-                with place:
-                    self.problem(str(error))
 
     def watch(
         self,
@@ -227,10 +226,13 @@ class View:
         return box
 
     async def waited(
-        self, job: Job, ended: Callable[[Job], Any] = lambda job: ui.navigate.reload()
+        self,
+        job: Job,
+        ended: Callable[[Job], Any] = reload,
+        seconds: float = MOMENT,
     ) -> bool:
         """Whether a job is done within a moment; if not, its progress is shown, and one that failed is an error."""
-        await in_thread(job.wait, MOMENT)
+        await in_thread(job.wait, seconds)
         if job.state == FAILED:
             raise AttomatonError(job.error)
         if job.state != DONE:
@@ -259,9 +261,7 @@ class View:
             with ui.element("main").classes("page").props('id="main"'):
                 if self.error is not None:
                     self.problem(self.error)
-                built = self.screen.build(self)
-                if isinstance(built, Awaitable):
-                    await built
+                await self.screen.build(self)
         self._is_shown = True
         self._keys()
         # Where the menu is a strip, the screen that is open may lie beyond its edge.

@@ -114,34 +114,22 @@ def curves(
         end = [[LIMIT_AT, p[-1][word]]]
         series.append(Series("line", line, name, colour, dash, more={"showSymbol": False}))
         series.append(Series("scatter", end, name, colour, more={"symbolSize": 9, "clip": False}))
+    label = {"show": True, "position": "bottom", "formatter": "∞", "color": "$soft", "fontSize": 16}
+    unseen = {"symbolSize": 1, "clip": False, "label": label, **UNSEEN}
+    series += [Series("scatter", [[LIMIT_AT, 0]], more=unseen), marker(radius, norm)]
     more = len(fates) - len(shown)
+    name = "‖W‖ / ‖W_svm‖, ∞ at the right end" if norm > 0 else "‖W‖, ∞ at the right end"
+    quiet = {"axisLabel": {"showMaxLabel": False}, "splitLine": {"show": False}}
     return Picture(
-        x=Axis(
-            "‖W‖ / ‖W_svm‖, ∞ at the right end" if norm > 0 else "‖W‖, ∞ at the right end",
-            low=0,
-            high=LIMIT_AT,
-            more={
-                "interval": 1,
-                "axisLabel": {"showMaxLabel": False},
-                "splitLine": {"show": False},
-            },
-        ),
+        x=Axis(name, low=0, high=LIMIT_AT, more={"interval": 1, **quiet}),
         y=Axis("p", low=0, high=1, gap=None),
-        series=[*series, _infinity(), marker(radius, norm)],
+        series=series,
         header=["‖W‖", *map(visible, shown)],
         rows=[[r, *(row[w] for w in shown)] for r, row in zip(radii, p, strict=True)],
         note=f"{more:,} lower curves are not drawn." if more else "",
         margins=Margins(8, 20, 46, 26, labels=True),
         legend=Legend([visible(w) for w in shown]),
         more=STILL,
-    )
-
-
-def _infinity() -> Series:
-    """The name of the axis's right end."""
-    label = {"show": True, "position": "bottom", "formatter": "∞", "color": "$soft", "fontSize": 16}
-    return Series(
-        "scatter", [[LIMIT_AT, 0]], more={"symbolSize": 1, "clip": False, "label": label, **UNSEEN}
     )
 
 

@@ -2,25 +2,31 @@
 
 import random
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from nicegui import ui
 
-from attomaton.corpus.vocabulary import Label
+from attomaton.corpus.datasets import EXAMPLE, data_file
+from attomaton.corpus.readers import read_windows
 from attomaton.corpus.windows import Windows
-from attomaton.errors import UsageError
-from attomaton.lab.jobs import FAILED, RUNNING, Job
-from attomaton.lab.kit.corpus import CORPORA, corpus_path, read_corpus
+from attomaton.errors import AttomatonError, UsageError
+from attomaton.lab.jobs import FAILED, Job
+from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.kit.fields import toggle
 from attomaton.lab.kit.find import Find
 from attomaton.lab.kit.matches import Found
 from attomaton.lab.kit.parts import abreast, icon_button, note, place
+from attomaton.lab.kit.work import made
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View, in_thread
 from attomaton.summaries.windows import ABSENT, ANY, RIGHT, WRONG, Window, find_window, window
 
 PATIENCE = 1.0  # seconds before progress is shown instead of waiting
+KEPT = 2  # corpora that stay in memory
 EVERY = "any last token"
 ANSWERS = {ANY: "all", RIGHT: "right", WRONG: "wrong", ABSENT: "label absent"}
+# The corpora behind models, as windows in their order: read once for all pages.
+CORPORA = Shared[Cache[Path, Windows]](lambda: Cache(KEPT))
 
 
 class Chooser:
@@ -36,49 +42,42 @@ class Chooser:
     async def build(self) -> None:
         """Show the row, once the corpus is read; a large one is waited for elsewhere."""
         self.place = place()
+        model, kept = self.model, CORPORA.of(self.view.lab)
+        job = f"corpus {model.folder}", "Reading the data"
+
+        def read(job: Job) -> Windows:
+            job.progress(0, 1, "reading")
+            return read_corpus(model)
+
         with self.place:
             try:
-                corpus_path(self.model)
-            except UsageError as error:
-                note(f"No windows to choose from: {error}")
-                return
-        kept, model = CORPORA.of(self.view.lab), self.model
-
-        def read(job: Job) -> bool:
-            job.progress(0, 1, "reading")
-            kept.found(model.folder, lambda: read_corpus(model))
-            return True
-
-        if kept.get(model.folder) is None:
-            job = self.view.lab.jobs.start(f"corpus {model.folder}", "Reading the data", read)
-            await in_thread(job.wait, PATIENCE)
-            if job.state == RUNNING:
-                with self.place:
-                    self.view.watch(
-                        job, lambda job: ui.timer(0, lambda: self._late(job), once=True)
-                    )
-                return
-            if job.state == FAILED:
-                self._failed(job)
-                return
+                corpus_path(model)
+                self.windows = await made(
+                    self.view, kept, model.folder, job, read, self._later, PATIENCE
+                )
+            except AttomatonError as error:
+                self._none(str(error))
         self._row()
+
+    def _later(self, job: Job) -> None:
+        ui.timer(0, lambda: self._late(job), once=True)
 
     async def _late(self, job: Job) -> None:
         """The corpus was read after the page was there."""
         self.place.clear()
         if job.state == FAILED:
-            self._failed(job)
-        else:
-            self._row()
-            if self.ready is not None and self.windows is not None:
-                await self.ready()
+            self._none(job.error)
+            return
+        self.windows = CORPORA.of(self.view.lab).get(self.model.folder)
+        self._row()
+        if self.ready is not None and self.windows is not None:
+            await self.ready()
 
-    def _failed(self, job: Job) -> None:
+    def _none(self, why: str) -> None:
         with self.place:
-            note(f"No windows to choose from: {job.error}")
+            note(f"No windows to choose from: {why}")
 
     def _row(self) -> None:
-        self.windows = CORPORA.of(self.view.lab).get(self.model.folder)
         if self.windows is None:
             return
         with self.place, abreast().classes("chooser"):
@@ -90,7 +89,7 @@ class Chooser:
                 icon_button(icon, what, lambda step=step: self.go(step))
             self.field = Find("Windows after", self.last or EVERY, self._lasts, self._ending)
             self.answers = toggle(
-                self.view, "answers", ANSWERS, "Windows by the answer to them", self._again
+                self.view, "answers", ANSWERS, "Windows by the answer to them", lambda: self.go(1)
             )
             self.said = note().props('role="status"')
 
@@ -125,9 +124,6 @@ class Chooser:
             else f"Window {shown.number + 1:,} of {many} ({shown.place})."
         )  # fmt: skip
 
-    async def _again(self) -> None:
-        await self.go(1)
-
     async def _ending(self, text: str) -> None:
         self.last = "" if text.strip() in ("", EVERY) else text
         with self.view.checked():
@@ -143,6 +139,24 @@ class Chooser:
         return rows if wanted else [(EVERY, EVERY, ""), *rows]
 
 
-def shown_label(shown: Window | None, words: list[Label]) -> Label | None:
-    """What came next, where the words are a window's own."""
-    return None if shown is None or list(shown.context) != words else shown.next
+def corpus_path(model: Opened) -> Path:
+    """The file a model was fitted on, as its own record names it; an error says why there is none."""
+    given = model.record.data
+    if not given:
+        raise UsageError("this model does not say which file it was fitted on.")
+    path = data_file(given) if given == EXAMPLE else Path(given)
+    if not path.is_file():
+        raise UsageError(f"{path.name}: the file this model was fitted on is not there.")
+    return path
+
+
+def read_corpus(model: Opened) -> Windows:
+    """The windows a model was fitted on, its own ids; an error where the file is another one by now."""
+    path = corpus_path(model)
+    windows = read_windows(path, model.record.reading, model.vocabulary)
+    if len(windows) != model.record.summary.windows:
+        raise UsageError(
+            f"{path.name} holds {len(windows):,} contexts, but the model was fitted on "
+            f"{model.record.summary.windows:,}: the file is another one by now."
+        )
+    return windows

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from nicegui import ui
@@ -14,7 +15,7 @@ from attomaton.disk.holdings import KIND_FILE
 from attomaton.lab.automaton.attention import share
 from attomaton.lab.kit.contexts import read_context, visible, write_context
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import card, note, place
+from attomaton.lab.kit.parts import card, emptied, note, place, tokens_field
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.kit.text import Text, Word, text_key
 from attomaton.lab.view import in_thread
@@ -46,11 +47,8 @@ class PredictorPage(Page):
         self.predictor = await in_thread(opened, self.view.item.path)
         text = self.view.get("context") or self._first()
         with card("Context"):
-            self.field = ui.input(
-                "Context: tokens between spaces, the last one last; or a JSON array", value=text
-            )
-            self.field.props('outlined dense input-class="mono" autocomplete="off"')
-            self.field.classes("w-full").on("keydown.enter", self._show)
+            said = "Context: tokens between spaces, the last one last; or a JSON array"
+            self.field = tokens_field(said, text).on("keydown.enter", self._show)
             self.wrong = place()
         self.below = ui.element("div").classes("contents")
         await self._show()
@@ -58,9 +56,8 @@ class PredictorPage(Page):
     def _first(self) -> str:
         """A context to begin with: the most frequent token."""
         vocabulary = self.predictor.vocabulary
-        return write_context(
-            [vocabulary[int(self.predictor.baselines.ngrams.one.argmax())]], vocabulary
-        )
+        first = int(self.predictor.baselines.ngrams.one.argmax())
+        return write_context([vocabulary[first]], vocabulary)
 
     async def _show(self) -> None:
         text = str(self.field.value)
@@ -110,8 +107,7 @@ def _text(r: Reasons, words: Sequence[Label]) -> None:
         if not 0 <= i < len(words):
             return
         text.choose(i)
-        below.clear()
-        with below:
+        with emptied(below):
             term = terms.get(words[i])
             if term is None:
                 note(f"‘{visible(words[i])}’ has no share: it was not looked at.")
@@ -119,12 +115,8 @@ def _text(r: Reasons, words: Sequence[Label]) -> None:
             note(
                 f"‘{visible(term.token)}’ has {share(term.p)} of the share of the context. The terms of its score:"
             )
-            parts = {
-                "θ log m": term.count_term,
-                **term.prior,
-                "learned": term.learned,
-                **term.stage,
-            }
+            parts = {"θ log m": term.count_term, **term.prior}
+            parts |= {"learned": term.learned, **term.stage}
             _bars(tuple(Why(name, value, "") for name, value in parts.items()))
 
     with place_of_text:
@@ -136,10 +128,8 @@ def _text(r: Reasons, words: Sequence[Label]) -> None:
 
 def _told(r: Reasons, words: Sequence[Label]) -> None:
     _text(r, words)
-    lines = story(r)
-    cut = lines.index("") if "" in lines else len(lines)
     with card("In words"):
-        for line in lines[:cut]:
+        for line in takewhile(bool, story(r)):
             note(line.strip()).classes("story")
     if r.against is not None:
         first, second = visible(r.against.winner), visible(r.against.runner_up)
@@ -175,12 +165,8 @@ def _bars(told: tuple[Why, ...]) -> None:
 def commands(folder: Path, words: list[Label]) -> tuple[str, str]:
     """The command line and the Python code that give what the page shows."""
     line = f"attomaton explain {shlex.quote(str(folder))} -- {shlex.join(map(str, words))}"
-    code = [
-        "from attomaton import Predictor",
-        "",
-        f"print(Predictor.open({str(folder)!r}).explain({words!r}))",
-    ]
-    return line, "\n".join(code)
+    code = f"print(Predictor.open({str(folder)!r}).explain({words!r}))"
+    return line, f"from attomaton import Predictor\n\n{code}"
 
 
 def opened(folder: Path) -> Predictor:

@@ -11,19 +11,28 @@ from attomaton.errors import AttomatonError, UsageError
 from attomaton.lab.automaton import tokens
 from attomaton.lab.automaton import why as why_not
 from attomaton.lab.automaton.attention import LEGEND, LEGEND_LABEL, attended, verdict
-from attomaton.lab.automaton.chooser import Chooser, shown_label
+from attomaton.lab.automaton.chooser import Chooser
 from attomaton.lab.automaton.norm import CSS as NORM_CSS
 from attomaton.lab.automaton.norm import Norm
 from attomaton.lab.automaton.predictor import PredictorPage
 from attomaton.lab.kit import contexts
 from attomaton.lab.kit.contexts import visible, write_context
 from attomaton.lab.kit.page import ModelPage
-from attomaton.lab.kit.parts import abreast, button, card, icon_button, note, place
+from attomaton.lab.kit.parts import (
+    abreast,
+    button,
+    card,
+    emptied,
+    icon_button,
+    note,
+    place,
+    tokens_field,
+)
 from attomaton.lab.kit.table import numbers
 from attomaton.lab.kit.text import Text, text_key
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import Screen, View, in_thread
-from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Automaton, Explanation, Fate
+from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Explanation, Fate
 from attomaton.report.words import interval
 from attomaton.summaries.windows import Window, of_sample, window
 
@@ -54,8 +63,7 @@ class AutomatonPage(ModelPage):
         self.why = view.get("why")
         seed = view.number("seed", 0)
         self.seed = int(seed) if 0 <= seed < SEEDS else 0
-        self.automaton: Automaton
-        self.explained: Explanation | None = None
+        self.explained: Explanation  # of what is shown
         self.undo: ui.button
         self.length: ui.number
         self.turn = asyncio.Lock()
@@ -67,14 +75,19 @@ class AutomatonPage(ModelPage):
         text, source = self.view.get("context"), None
         asked = "" if text else self.view.get("window")
         if not text:
-            words, source = await self._first()
+            last = self.view.get("last") or self.model.heaviest()
+            limit = await in_thread(self.model.limit, last)
+            first = contexts.first_context, limit, self.model.read(last)
+            words, source = await in_thread(*first)
             text = write_context(words, self.model.vocabulary)
         await self._context_card(text)
         with ui.element("div").classes("contents") as self.below:
             with ui.element("div").classes("side"):
                 with ui.element("div").classes("stack"):
                     self._hard_card()
-                    self._soft_card()
+                    with card("2 · Soft composition"):
+                        note("Among the retrieved tokens, each gets a share ∝ count × e^soft.")
+                        self.shares = ui.element("div").classes("twin")
                 self.why_card = card(label="Why")
             self.norm.build()
             with card("Every token of the context"):
@@ -84,12 +97,12 @@ class AutomatonPage(ModelPage):
 
         async def begin() -> None:
             """The window that is asked for, or the one of the first context: in its order."""
-            if self.chooser.windows is None:
-                return
-            number = self.chooser.at if asked else of_sample(self.chooser.windows, source or 0)
-            if asked or (number is not None and source is not None):
-                with self.view.checked(self.wrong):
-                    await self.chooser.open(number or 0)
+            windows = self.chooser.windows
+            if windows is not None:
+                number = self.chooser.at if asked else of_sample(windows, source or 0)
+                if number is not None:
+                    with self.view.checked(self.wrong):
+                        await self.chooser.open(number)
 
         with self.view.checked(self.wrong):
             if self.chooser.windows is not None and (asked or source is not None):
@@ -98,24 +111,13 @@ class AutomatonPage(ModelPage):
             if asked or source is not None:
                 self.chooser.ready = begin
             words = contexts.read_context(text, self.model.vocabulary)
-            self.window = self._asked_window(words)
+            windows, at = self.chooser.windows, self.chooser.at
+            if windows is not None and 0 <= at < len(windows):
+                self.window = window(windows, at)  # counts where these are its words, see `came`
             await self._show(words, await self._really_drawn(words))
             if self.drawn:
                 self.undone.append((words[: -self.drawn], 0))
                 self.undo.set_enabled(True)
-
-    async def _first(self) -> tuple[list[Label], int | None]:
-        last = self.view.get("last") or self.model.heaviest()
-        limit = await in_thread(self.model.limit, last)
-        return await in_thread(contexts.first_context, limit, self.model.read(last))
-
-    def _asked_window(self, words: list[Label]) -> Window | None:
-        """The window the address names, if these are its words."""
-        windows, at = self.chooser.windows, self.chooser.at
-        if windows is None or not 0 <= at < len(windows):
-            return None
-        found = window(windows, at)
-        return found if list(found.context) == words else None
 
     async def _really_drawn(self, words: list[Label]) -> int:
         """How many words the address says were drawn, if drawing them again gives the same."""
@@ -125,17 +127,19 @@ class AutomatonPage(ModelPage):
         again = await in_thread(contexts.continued, self.model, words[: -int(n)], self.seed, int(n))
         return int(n) if again == words[-int(n) :] else 0
 
+    @property
+    def came(self) -> Label | None:
+        """What came next, where the words are a window's own."""
+        found = self.window
+        return None if found is None or list(found.context) != self.words else found.next
+
     # Parts of the page
 
     async def _context_card(self, text: str) -> None:
         with card("Context"):
             await self.chooser.build()
-            self.field = ui.input(
-                "Context: tokens between spaces, the last one last; or a JSON array", value=text
-            )
-            self.field.props('outlined dense input-class="mono" autocomplete="off"').classes(
-                "w-full"
-            )
+            said = "Context: tokens between spaces, the last one last; or a JSON array"
+            self.field = tokens_field(said, text)
             self.field.on("keydown.enter", self._typed).on("blur", self._typed)
             self.wrong = place()
             self.text = Text("The context, with attention on it", on_choose=self._asked)
@@ -145,11 +149,8 @@ class AutomatonPage(ModelPage):
             self.adders = ui.element("div").classes("adders")
             with abreast():
                 button("Draw the next token", lambda: self._draw(1), "casino")
-                ui.button(
-                    "Continue by",
-                    icon="fast_forward",
-                    on_click=lambda: self._draw(self.length.value),
-                ).props("outline no-caps")
+                more = ui.button("Continue by", icon="fast_forward").props("outline no-caps")
+                more.on_click(lambda: self._draw(self.length.value))
                 self.length = ui.number("tokens", value=5, min=1, max=LONGEST, precision=0)
                 self.seed_field = ui.number("seed", value=self.seed, min=0, precision=0)
                 for field in (self.length, self.seed_field):
@@ -163,22 +164,14 @@ class AutomatonPage(ModelPage):
         with card("1 · Hard retrieval"):
             self.by_token = ui.expansion("Token by token: take one out, or what was meant in")
             with self.by_token.props("dense"):
-                self.chips = (
-                    ui.element("div")
-                    .classes("tokens")
-                    .props('role="group" aria-label="Tokens of the context"')
-                )
+                self.chips = ui.element("div").classes("tokens")
+                self.chips.props('role="group" aria-label="Tokens of the context"')
             self.said = ui.label().classes("lead")
             note(
                 "Retrieved is what has the highest score of W_svm in this context. The others are left behind, for "
                 "the reason below them; a question mark and a broken frame: the model does not know this token. "
                 "Choose a token, here or in the text, to see why."
             )
-
-    def _soft_card(self) -> None:
-        with card("2 · Soft composition"):
-            note("Among the retrieved tokens, each gets a share ∝ count × e^soft.")
-            self.shares = ui.element("div").classes("twin")
 
     # What can be done; one change after the other, each on what the one before has left
 
@@ -193,17 +186,13 @@ class AutomatonPage(ModelPage):
             with self.view.checked(self.wrong):
                 try:
                     await self._take_up()
-                except AttomatonError:
-                    self._nothing()  # what is shown is not the answer to this
+                except AttomatonError:  # what is shown is not the answer to this
+                    self.text.show([])
+                    self.verdict.set_text("")
+                    self.key.clear()
+                    self.below.set_visibility(False)
+                    self.words, self.drawn = [], 0
                     raise
-
-    def _nothing(self) -> None:
-        """Show no answer."""
-        self.text.show([])
-        self.verdict.set_text("")
-        self.key.clear()
-        self.below.set_visibility(False)
-        self.words, self.drawn = [], 0
 
     async def _take_up(self) -> None:
         """What stands in the field is the context, if it was not yet."""
@@ -254,14 +243,14 @@ class AutomatonPage(ModelPage):
         """With another seed, what was drawn so far counts as given."""
         with self.view.checked(self.wrong):
             self.seed, self.drawn = self._read_seed(), 0
-            if self.explained is not None:
+            if self.norm.shown is not None:
                 self._tell_drawn()
                 self._show_chips()
                 self._remember()
 
     def _asked(self, place: int) -> None:
         """A word of the text was chosen; behind the last one stands what came next."""
-        came = shown_label(self.window, self.words)
+        came = self.came
         if 0 <= place < len(self.words):
             self._choose(self.words[place])
         elif came in self.words:
@@ -282,11 +271,16 @@ class AutomatonPage(ModelPage):
         automaton = await in_thread(self.model.automaton, last)
         explained = await in_thread(automaton.explain, words)
         near = await in_thread(contexts.companions, automaton.limit, last, tokens.CHIPS)
-        self.words, self.drawn, self.automaton, self.explained = words, drawn, automaton, explained
+        self.words, self.drawn, self.explained = words, drawn, explained
         self.below.set_visibility(True)
         self.field.set_value(write_context(words, self.model.vocabulary))
         self._tell_drawn()
-        self._show_adders(near)
+        with emptied(self.adders):
+            tokens.adders(
+                self.model, words[-1], near,
+                before=lambda word: self._edit(lambda words: [*words[:-1], word, *words[-1:]]),
+                end=lambda word: self._edit(lambda words: [*words, word]),
+            )  # fmt: skip
         self._show_text()
         self.by_token.set_value(len(words) <= FEW)
         self._show_chips()
@@ -296,31 +290,18 @@ class AutomatonPage(ModelPage):
         self._show_tables()
         self._say()
 
-    def _show_adders(self, near: list[Label]) -> None:
-        self.adders.clear()
-        with self.adders:
-            tokens.adders(
-                self.model, self.words[-1], near,
-                before=lambda word: self._edit(lambda words: [*words[:-1], word, *words[-1:]]),
-                end=lambda word: self._edit(lambda words: [*words, word]),
-            )  # fmt: skip
-
     def _show_text(self) -> None:
-        assert self.explained is not None
-        came = shown_label(self.window, self.words)
+        came = self.came
         asked = self._asked_fate().token
         chosen = max(i for i, word in enumerate(self.words) if word == asked)
         self.text.show(attended(self.explained, self.words, came), chosen)
         self.verdict.set_text("" if came is None else verdict(self.explained, came))
         self.chooser.tell(None if came is None else self.window)
-        self.key.clear()
-        with self.key:
+        with emptied(self.key):
             text_key(LEGEND if came is None else LEGEND | LEGEND_LABEL)
 
     def _show_chips(self) -> None:
-        assert self.explained is not None
-        self.chips.clear()
-        with self.chips:
+        with emptied(self.chips):
             tokens.chips(
                 self.explained, self.words, self.drawn, self._asked_fate(), self._choose,
                 remove=lambda i: self._edit(lambda words: words[:i] + words[i + 1 :]),
@@ -329,23 +310,18 @@ class AutomatonPage(ModelPage):
 
     def _asked_fate(self) -> Fate:
         """The token whose fate is explained: the chosen one, else an unknown one, else one that was left behind."""
-        assert self.explained is not None
         fates = self.explained.fates
         lost = [fate for fate in fates if fate.reason != "retrieved"]
         lost.sort(key=lambda fate: fate.reason != NOT_A_TOKEN)
         return next((f for f in fates if str(f.token) == self.why), (lost or fates)[0])
 
     def _show_why(self) -> None:
-        assert self.explained is not None
-        self.why_card.clear()
-        with self.why_card:
+        with emptied(self.why_card):
             why_not.show(self.view, self.explained, self._asked_fate(), self.chooser.windows)
 
     def _show_tables(self) -> None:
-        assert self.explained is not None
         fates = self.explained.fates
-        self.shares.clear()
-        with self.shares:
+        with emptied(self.shares):
             if self.explained.prediction is None:
                 note("No token is retrieved: there is nothing to share.")
             else:
@@ -355,8 +331,7 @@ class AutomatonPage(ModelPage):
                       interval(f.low, f.high)]
                      for f in fates if f.reason == "retrieved"],
                 )  # fmt: skip
-        self.table.clear()
-        with self.table:
+        with emptied(self.table):
             numbers(
                 ["token", "count", "p", "hard", "soft", "why"],
                 [[visible(f.token), f.count, *_scores(f), why_not.reason(f)] for f in fates],
@@ -381,7 +356,7 @@ class AutomatonPage(ModelPage):
         with self.below:  # what was clicked may be gone, and nothing can be sent from there
             self.view.put(
                 context=write_context(self.words, self.model.vocabulary), last=None, why=self.why,
-                window=None if shown_label(self.window, self.words) is None else self.chooser.at,
+                window=None if self.came is None else self.chooser.at,
                 radius=None if math.isinf(self.norm.radius) else f"{self.norm.radius:g}",
                 drawn=self.drawn or None, seed=self.seed or None,
             )  # fmt: skip

@@ -8,7 +8,7 @@ from nicegui import ui
 from attomaton.corpus.vocabulary import Label
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.matches import matches
-from attomaton.lab.kit.parts import abreast, note
+from attomaton.lab.kit.parts import abreast, emptied, note
 from attomaton.lab.opened import Opened
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, Explanation, Fate
 
@@ -38,8 +38,6 @@ CSS = """
 button.chip { cursor: pointer; font: inherit; font-size: .88rem; min-height: 24px; }
 .adders { display: grid; gap: .5rem; }
 """
-
-Do = Callable[..., Any]
 
 
 def chips(
@@ -100,8 +98,7 @@ def adders(
         place = abreast().classes("found")
 
     def look() -> None:
-        place.clear()
-        with place:
+        with emptied(place):
             for word in held(model.vocabulary, field.value or ""):
                 _adder(word, end)
 
@@ -126,5 +123,5 @@ def _adder(word: Label, do: Callable[[Label], Any]) -> None:
         ui.label(visible(word))
 
 
-def _button(do: Do) -> ui.element:
+def _button(do: Callable[..., Any]) -> ui.element:
     return ui.element("button").props('type="button"').on("click", do)

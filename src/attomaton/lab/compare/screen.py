@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +18,16 @@ from attomaton.jobs.compare import compare_runs
 from attomaton.lab.compare.picture import SAID, union_scene
 from attomaton.lab.graph.data import TokenGraph, top_part
 from attomaton.lab.graph.drawing import CSS as GRAPH_CSS
-from attomaton.lab.graph.drawing import Drawing
+from attomaton.lab.graph.drawing import Drawing, line_key
 from attomaton.lab.graph.scene import scene
 from attomaton.lab.jobs import Job
 from attomaton.lab.kit.cache import Cache, Shared
 from attomaton.lab.kit.contexts import visible
 from attomaton.lab.kit.find import Find
 from attomaton.lab.kit.page import Page
-from attomaton.lab.kit.parts import abreast, card, dense, figures, note, place
+from attomaton.lab.kit.parts import abreast, card, dense, emptied, figures, note, place
 from attomaton.lab.kit.table import linked_table
+from attomaton.lab.kit.work import made
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import Item
 from attomaton.lab.view import Screen, in_thread
@@ -66,10 +68,16 @@ class ComparePage(Page):
 
     async def fill(self) -> None:
         """The choice of B, and what the two differ in."""
-        view = self.view
-        others = {i.id: i.title for i in view.lab.shelf.items() if self._fits(i)}
+        view, own = self.view, self.view.item
+        # Runs stand beside runs, models and data beside models and data.
+        others = {
+            i.id: i.title
+            for i in view.lab.shelf.items()
+            if i.kind in SCREEN.wants and (i.kind == "run") == (own.kind == "run")
+        }
+        others.pop(own.id, None)
         with card(label="What to compare"), abreast():
-            ui.label(f"A: {view.item.title}")
+            ui.label(f"A: {own.title}")
             asked = view.get("with")
             known = asked if asked in others else None
             self.other = dense(ui.select(others, value=known, label="B: compare with"), "w-72")
@@ -83,12 +91,6 @@ class ComparePage(Page):
             with view.checked(self.place):
                 await self._compare(view.lab.shelf.find(str(self.other.value)))
 
-    def _fits(self, item: Item) -> bool:
-        """Whether this can be B: runs stand beside runs, models and data beside models and data."""
-        own = self.view.item
-        alike = (item.kind == "run") == (own.kind == "run")
-        return item.id != own.id and item.kind in SCREEN.wants and alike
-
     async def _compare(self, other: Item) -> None:
         """Compare the two, in the background where it takes a while."""
         view, own = self.view, self.view.item
@@ -99,30 +101,25 @@ class ComparePage(Page):
                     with self.place:
                         if not await view.waited(view.lab.fit(item)):
                             return
-        kept, key = KNOWN.of(view.lab), (own.id, other.id)
-        if kept.get(key) is None:
 
-            def work(job: Job) -> bool:
-                job.progress(0, 1, "reading both")
-                kept.keep(key, compared(self.lab.shelf, own, other))
-                return True
+        def work(job: Job) -> Compared:
+            job.progress(0, 1, "reading both")
+            return compared(self.lab.shelf, own, other)
 
-            job = view.lab.jobs.start(f"compare {key}", f"Comparing with {other.title}", work)
-            with self.place:
-                if not await view.waited(job):
-                    return
-        found = kept.get(key)
-        assert found is not None
-        a, b = found.told.a, found.told.b
-        view.says(shlex.join(["attomaton", "diff", str(a), str(b)]), (
-            "from pathlib import Path\nfrom attomaton.folders.differ.folders import difference\n\n"
-            f"print(difference(Path({str(a)!r}), Path({str(b)!r})))"
-        ))  # fmt: skip
+        key = own.id, other.id
+        job = f"compare {key}", f"Comparing with {other.title}"
         with self.place:
-            await self._show(found, other)
+            found = await made(view, KNOWN.of(view.lab), key, job, work)
+            if found is not None:
+                await self._show(found, other)
 
     async def _show(self, found: Compared, other: Item) -> None:
         told = found.told
+        a, b = str(told.a), str(told.b)
+        self.view.says(shlex.join(["attomaton", "diff", a, b]), (
+            "from pathlib import Path\nfrom attomaton.folders.differ.folders import difference\n\n"
+            f"print(difference(Path({a!r}), Path({b!r})))"
+        ))  # fmt: skip
         if told.same:
             note(
                 "No difference: settings, versions, figures and all that was learned are the same."
@@ -133,18 +130,13 @@ class ComparePage(Page):
             ui.label(in_words(found.runs)).classes("lead")
             for i, s in enumerate(sections(found.runs)):
                 linked_table(s["heading"], s["note"], s["header"], s["rows"], name=f"runs-{i + 1}")
-        beside = [
-            [x.name, _cell(x.a), _cell(x.b), _cell(x.difference)]
-            for x in told.figures
-            if not x.same
-        ]
-        linked_table(
-            "Figures that differ", "", ["figure", "A", "B", "B − A"], beside, name="figures"
-        )
-        unlike = [[x.name, _cell(x.a), _cell(x.b)] for x in (*told.settings, *told.versions)]
-        linked_table(
-            "Settings and versions that differ", "", ["", "A", "B"], unlike, name="settings"
-        )
+        moved = [x for x in told.figures if not x.same]
+        rows = [[x.name, _cell(x.a), _cell(x.b), _cell(x.difference)] for x in moved]
+        header = ["figure", "A", "B", "B − A"]
+        linked_table("Figures that differ", "", header, rows, name="figures")
+        rows = [[x.name, _cell(x.a), _cell(x.b)] for x in (*told.settings, *told.versions)]
+        header = ["", "A", "B"]
+        linked_table("Settings and versions that differ", "", header, rows, name="settings")
 
     # Models
 
@@ -162,13 +154,21 @@ class ComparePage(Page):
                 ("answers that changed", f"{answers.likeliest:,} of {answers.contexts:,}"),
                 ("same retrieval, by weight", f"{answers.same:.1%}"),
             ])  # fmt: skip
-        self.models = tuple(
-            [await in_thread(self.lab.fitted, item) for item in (self.view.item, other)]
-        )
+        both = self.view.item, other
+        self.models = [await in_thread(self.lab.fitted, item) for item in both]
         self.one = place().classes("contents")
-        last = self.view.get("last") or str(self._first(told))
-        await self._after(last)
-        self._edge_tables(changes)
+        await self._after(self.view.get("last") or str(self._first(changes)))
+        with ui.element("div").classes("grid2"):
+            for change, part in changes.items():
+                edges = [
+                    [visible(e.last), visible(e.winner), visible(e.loser), e.weight]  # type: ignore[union-attr]
+                    for e in part.examples
+                ]
+                few = f" (the {len(edges):,} heaviest of {part.count:,})"
+                title = f"Edges: {SAID[change]}{few if part.count > len(edges) else ''}"
+                if edges:
+                    header = ["last token", "winner", "loser", "samples"]
+                    linked_table(title, "", header, edges, name=change)
         rows = [
             [" ".join(map(visible, x.tokens)), visible(x.last), _cell(x.a), _cell(x.b), x.weight]
             for x in answers.examples
@@ -179,47 +179,24 @@ class ComparePage(Page):
             ["context", "last", "likeliest in A", "in B", "samples"], rows, name="answers",
         )  # fmt: skip
 
-    def _first(self, told: Graphs) -> Label:
+    def _first(self, changes: dict[str, Found]) -> Label:
         """The last token of the heaviest change, of the sorts that say most first."""
-        for part in (
-            *(told.orders[x] for x in ("reversed", "tied", "apart")),
-            told.edges["lost"],
-            told.edges["gained"],
-        ):
-            for edge in part.examples:
+        for change in ("reversed", "tied", "apart", "lost", "gained"):
+            for edge in changes[change].examples:
                 return edge.last  # type: ignore[union-attr]
-        model = self.models[0]
-        assert model is not None
-        return model.heaviest()
-
-    def _edge_tables(self, changes: dict[str, Found]) -> None:
-        with ui.element("div").classes("grid2"):
-            for change, part in changes.items():
-                rows = [
-                    [visible(e.last), visible(e.winner), visible(e.loser), e.weight]  # type: ignore[union-attr]
-                    for e in part.examples
-                ]
-                few = f" (the {len(rows):,} heaviest of {part.count:,})"
-                title = f"Edges: {SAID[change]}{few if part.count > len(rows) else ''}"
-                if rows:
-                    header = ["last token", "winner", "loser", "samples"]
-                    linked_table(title, "", header, rows, name=change)
+        return self.models[0].heaviest()
 
     async def _after(self, text: str) -> None:
         """The graphs of one last token: as one picture, side by side, and the odds that moved."""
-        a, b = self.models
-        assert a is not None
-        assert b is not None
-        self.one.clear()
-        with self.one, self.view.checked():
+        a = self.models[0]
+        with emptied(self.one), self.view.checked():
             last = a.read(text)
-            limits = [await in_thread(m.limit, last) for m in (a, b)]
+            limits = [await in_thread(m.limit, last) for m in self.models]
             found = await in_thread(last_token_difference, *limits, last)
             self.view.put(last=text)
-            with self.one:
-                self._union(found, text, a)
-                await self._beside(limits, last)
-                self._odds(found)
+            self._union(found, text, a)
+            await self._beside(limits, last)
+            self._odds(found)
 
     def _union(self, found: AfterOne, text: str, model: Opened) -> None:
         with card(f"After “{readable([found.last])[found.last]}”: both in one picture"):
@@ -232,11 +209,7 @@ class ComparePage(Page):
             drawing.show(
                 drawn, f"What changed after {found.last}; + and − zoom, 0 shows all, arrows move"
             )
-            with ui.element("div").classes("pg-key cmp-key note"):
-                for change in CHANGES:
-                    with ui.element("span").classes(change):
-                        ui.element("i").props('aria-hidden="true"')
-                        ui.label(SAID[change])
+            line_key({change: SAID[change] for change in CHANGES}).classes("cmp-key")
             note(
                 f"Drawn are {len(drawn.nodes):,} of {len(found.tokens):,} tokens and {len(drawn.edges):,} of "
                 f"{len(found.edges):,} edges, changes first, on the levels of B."
@@ -276,12 +249,10 @@ def compared(shelf: Any, own: Item, other: Item) -> Compared:
         a, b = (shelf.model_folder(item) for item in (own, other))
         return Compared(difference(a, b, MOST))
     told = difference(own.path, other.path)
-    if told.training is None:
-        return Compared(told)
-    try:
-        return Compared(told, compare_runs([own.path, other.path]))
-    except UsageError:
-        return Compared(told)  # of other data: they have no limit in common
+    if told.training is not None:
+        with suppress(UsageError):  # of other data: they have no limit in common
+            return Compared(told, compare_runs([own.path, other.path]))
+    return Compared(told)
 
 
 def _cell(x: object) -> object:
@@ -307,5 +278,4 @@ retrieved, and whether the likeliest one is the same.
 
 **Runs** of training on the same data stand beside their exact limit: which priorities each has right, and since when.
 """,
-    wants=("data", "model", "run"),
 )

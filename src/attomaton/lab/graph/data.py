@@ -4,7 +4,7 @@ A picture holds at most `CAP` elements (nodes and edges). It shows all of a grap
 neighbourhood of one token; nodes are tokens or, condensed, components.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,11 +35,6 @@ class Net:
     source: Int[np.ndarray, " edges"]
     target: Int[np.ndarray, " edges"]
     weight: Float[np.ndarray, " edges"]
-
-    @property
-    def size(self) -> int:
-        """Elements: nodes and edges."""
-        return len(self.level) + len(self.weight)
 
     def heaviest(self, edges: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
         """Edges by weight."""
@@ -134,13 +129,13 @@ class TokenGraph:
         """The number of a token as typed; an error names the nearest where it is not in this graph."""
         words = self.limit.graph.vocabulary
         id = words.id_of(words.read(text))
-        at = -1 if id is None else int(np.searchsorted(self.token, id))
-        if at < 0 or at >= len(self) or self.token[at] != id:
+        at = np.flatnonzero(self.token == (-1 if id is None else id))
+        if not len(at):
             known = [str(w) for w in self.word] if len(self) <= 5000 else []
             raise UsageError(
                 f"{text!r} is never seen together with the last token {words[self.last]!r}{nearest(text, known)}"
             )
-        return at
+        return int(at[0])
 
     def search(self, text: str, most: int = 12) -> list[int]:
         """Tokens by what is typed: exact, then beginning with it, then holding it; the commonest first."""
@@ -154,21 +149,18 @@ class TokenGraph:
     def _folded(self) -> list[str]:
         return [str(w).casefold() for w in self.word]
 
-    def condensed(
-        self, nodes: Int[np.ndarray, " kept"], edges: Int[np.ndarray, " kept_edges"]
-    ) -> tuple[Net, Int[np.ndarray, " kept_components"]]:
-        """One node per component, one edge per pair of components related by these edges; and the components kept."""
+    def condensed(self, edges: Int[np.ndarray, " kept_edges"]) -> Net:
+        """One node per component, one edge per pair of components related by these edges."""
         n, net = self.components, self.net
         a, b = net.component[net.source[edges]], net.component[net.target[edges]]
         key, which = np.unique((a * n + b)[a != b], return_inverse=True)
         weight = sum_by(which, net.weight[edges][a != b], len(key))
         first = self.order[self._begin[:-1]]
         as_next = sum_by(net.component, net.as_next, n)
-        whole = Net(
+        return Net(
             np.arange(n), net.level[first], net.score[first], as_next,
             key // max(n, 1), key % max(n, 1), weight,
         )  # fmt: skip
-        return whole, np.unique(net.component[nodes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,22 +196,21 @@ def top_part(
 
     Nodes that a page speaks of are drawn `always`. Of a graph without more nodes all is drawn.
     """
-    all_ = part_of(graph, least, condensed, most=3)
-    net, (nodes, edges) = all_.net, all_.passing
+    all_ = _passed(graph, least, condensed)
+    net, nodes = all_.net, all_.nodes
     if condensed:
-        nodes, edges = np.unique(graph.net.component[nodes]), np.arange(len(net.weight))
         always = tuple(int(graph.net.component[i]) for i in always)
-    if len(nodes) <= top and len(nodes) + len(edges) <= CAP:
+    if len(nodes) <= top and len(nodes) + len(all_.edges) <= CAP:
         return all_
     seen = net.as_next if condensed else graph.present
     ranked = nodes[np.lexsort((-seen[nodes], -net.as_next[nodes]))]
     asked = np.array([i for i in always if i in nodes and i not in ranked[:top]], np.int64)
     kept = np.sort(np.concatenate([ranked[:top], asked]))
     many = min(EACH * len(kept), CAP - len(kept))
-    heaviest = net.heaviest(net.between(kept, edges))[:many]
+    heaviest = net.heaviest(net.between(kept, all_.edges))[:many]
     levels, counts = np.unique(net.level[np.setdiff1d(nodes, kept)], return_counts=True)
     folded = tuple(zip(levels.tolist(), counts.tolist(), strict=True))
-    return Part(net, condensed, kept, np.sort(heaviest), all_.passing, all_.all, None, folded)
+    return replace(all_, nodes=kept, edges=np.sort(heaviest), folded=folded)
 
 
 def part_of(
@@ -230,21 +221,27 @@ def part_of(
     most: int = CAP,
 ) -> Part:
     """The part of a graph with edges of weight `least` or more; above the cap, `most` elements around `centre`."""
-    nodes, edges = passing(graph.net, least)
-    net, kept_nodes, kept_edges = graph.net, nodes, edges
-    whole = len(graph), len(graph.net.weight)
-    if condensed:
-        net, kept_nodes = graph.condensed(nodes, edges)
-        kept_edges = np.arange(len(net.weight))
-        everything, _ = graph.condensed(np.arange(len(graph)), np.arange(len(graph.net.weight)))
-        whole = graph.components, len(everything.weight)
-        centre = None if centre is None else int(graph.net.component[centre])
-    if len(kept_nodes) + len(kept_edges) <= CAP:
-        return Part(net, condensed, kept_nodes, kept_edges, (nodes, edges), whole)
-    if centre is None or centre not in kept_nodes:
-        centre = int(kept_nodes[np.argmax(net.as_next[kept_nodes])])
-    drawn = around(net, kept_edges, centre, min(max(most, 3), CAP))
-    return Part(net, condensed, *drawn, (nodes, edges), whole, centre)
+    all_ = _passed(graph, least, condensed)
+    if len(all_.nodes) + len(all_.edges) <= CAP:
+        return all_
+    if condensed and centre is not None:
+        centre = int(graph.net.component[centre])
+    if centre is None or centre not in all_.nodes:
+        centre = int(all_.nodes[np.argmax(all_.net.as_next[all_.nodes])])
+    nodes, edges = around(all_.net, all_.edges, centre, min(max(most, 3), CAP))
+    return replace(all_, nodes=nodes, edges=edges, centre=centre)
+
+
+def _passed(graph: TokenGraph, least: float, condensed: bool) -> Part:
+    """All that passes the filter, however much it is."""
+    nodes, edges = passed = passing(graph.net, least)
+    every = len(graph.net.weight)
+    if not condensed:
+        return Part(graph.net, condensed, nodes, edges, passed, (len(graph), every))
+    net = graph.condensed(edges)
+    whole = graph.components, len(graph.condensed(np.arange(every)).weight)
+    kept = np.unique(graph.net.component[nodes])
+    return Part(net, condensed, kept, np.arange(len(net.weight)), passed, whole)
 
 
 def passing(

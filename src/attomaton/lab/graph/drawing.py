@@ -1,5 +1,7 @@
 """The picture of a priority graph on a page: our SVG component, its looks, and the key to its lines."""
 
+from collections.abc import Mapping
+
 from nicegui import ui
 from nicegui.element import Element
 
@@ -54,6 +56,15 @@ CSS = """
 """
 
 
+LINES = {
+    "active": "outranks, margin 1",
+    "slack": "outranks, margin above 1",
+    "tie": "between tied tokens",
+    "box": "tied",
+    "last": "the last token itself",
+}
+
+
 class Drawing(Element, component="graph.js"):
     """The picture; a scene goes in, choices and dragged places come out."""
 
@@ -67,19 +78,11 @@ class Drawing(Element, component="graph.js"):
         self.update()
 
 
-def drawing_key() -> ui.element:
-    """What the lines and frames of the picture mean."""
+def line_key(meanings: Mapping[str, str]) -> ui.element:
+    """What lines and frames of a picture mean."""
     with ui.element("div").classes("pg-key note") as key:
-        for kind, meaning in (
-            ("active", "outranks, margin 1"),
-            ("slack", "outranks, margin above 1"),
-            ("tie", "between tied tokens"),
-            ("box", "tied"),
-            ("last", "the last token itself"),
-        ):
+        for kind, meaning in meanings.items():
             with ui.element("span").classes(kind):
                 ui.element("i").props('aria-hidden="true"')
                 ui.label(meaning)
-        with ui.element("span"):
-            ui.label("tall: seen often; dark: large odds among tied ones")
     return key

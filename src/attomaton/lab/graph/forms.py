@@ -1,6 +1,7 @@
 """A priority graph in its other forms: tables below the picture, and files of all of it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -8,7 +9,7 @@ from nicegui import ui
 from attomaton.lab.graph.data import Part, TokenGraph
 from attomaton.lab.graph.drawing import Drawing
 from attomaton.lab.graph.tables import Table, edge_table, node_table
-from attomaton.lab.kit.parts import card, heading, icon_button, menu_item
+from attomaton.lab.kit.parts import card, emptied, heading, icon_button, menu_item
 from attomaton.lab.kit.table import numbers, save_csv
 from attomaton.lab.view import in_thread
 
@@ -59,16 +60,15 @@ class Forms:
         found = {t: await in_thread(make, graph, part, ROWS) for t, make in TABLES.items()}
         if part is not self.part:
             return  # another part was asked for meanwhile
-        self.tables.clear()
-        with self.tables, ui.element("div").classes("grid2"):
+        with emptied(self.tables), ui.element("div").classes("grid2"):
             for title, (header, rows, ends, total) in found.items():
                 with ui.element("div").classes("twin"):
                     some = f"the {ROWS:,} heaviest of " if total > ROWS else ""
                     heading(f"{title}: {some}{total:,}")
-                    numbers(header, rows, on_row=self._chosen(ends))
+                    numbers(header, rows, on_row=partial(self._chosen, ends))
 
-    def _chosen(self, ends: list[tuple[int, ...]]) -> Callable[[int], Any]:
-        return lambda row: self.choose(ends[row])
+    def _chosen(self, ends: list[tuple[int, ...]], row: int) -> Any:
+        return self.choose(ends[row])
 
     async def _csv(self, title: str) -> None:
         table = await in_thread(TABLES[title], self.graph, self.part)

@@ -12,35 +12,19 @@ LONGEST = 14  # characters of a name at its side
 NAMES = {"interval": 0, "color": "$ink", "fontSize": 11}
 
 
-def _rows(part: Part, top: int) -> list[int]:
-    """The nodes in question, those on top first."""
+def matrix(graph: TokenGraph, part: Part, top: int) -> tuple[Picture, list[tuple[int, int]]]:
+    """The heat map, and the tokens of each square: the upper right is the order, what lies on both sides is tied."""
     net = part.net
     some = part.nodes[np.argsort(-net.as_next[part.nodes], kind="stable")][: min(top, LARGEST)]
-    return some[np.lexsort((-net.as_next[some], -net.score[some]))].tolist()
-
-
-def _squares(part: Part, rows: list[int]) -> list[tuple[int, int, float, float]]:
-    """Winner and loser by their places, weight and margin, of every edge between these nodes."""
-    net, place = part.net, {node: i for i, node in enumerate(rows)}
+    rows = some[np.lexsort((-net.as_next[some], -net.score[some]))].tolist()  # those on top first
+    place = {node: i for i, node in enumerate(rows)}
     edges = np.arange(len(net.weight)) if part.condensed else part.passing[1]
     there = net.between(np.array(rows, np.int64), edges)
+    # Winner and loser by their places, weight and margin, of every edge between these nodes.
     ends = ([place[int(i)] for i in side[there]] for side in (net.source, net.target))
-    return list(zip(*ends, net.weight[there].tolist(), net.margin(there).tolist(), strict=True))
-
-
-def matrix_ends(graph: TokenGraph, part: Part, top: int) -> list[tuple[int, ...]]:
-    """The tokens behind each square, in their order."""
-    rows = _rows(part, top)
-    tokens = [part.token(graph, i) for i in rows]
-    return [(tokens[a], tokens[b]) for a, b, _, _ in _squares(part, rows)]
-
-
-def matrix(graph: TokenGraph, part: Part, top: int) -> Picture:
-    """The heat map: the upper right is the order, what lies on both sides of the diagonal is tied."""
-    rows = _rows(part, top)
+    found = list(zip(*ends, net.weight[there].tolist(), net.margin(there).tolist(), strict=True))
     names = [node_name(graph, part, i) for i in rows]
     shown = [cut(name, LONGEST) for name in names]
-    found = _squares(part, rows)
     logs = [float(np.log10(weight)) for _, _, weight, _ in found]
     low, high = (min(logs), max(logs)) if logs else (0.0, 1.0)
     several = high > low
@@ -50,7 +34,7 @@ def matrix(graph: TokenGraph, part: Part, top: int) -> Picture:
     ]
     label = {**NAMES, "rotate": 60}
     kind = "components" if part.condensed else "tokens"
-    return Picture(
+    picture = Picture(
         x=Axis("was there too", names=shown, gap=84, more={"axisLabel": label, "position": "top"}),
         y=Axis("came next", names=shown, gap=None, more={"inverse": True, "axisLabel": NAMES}),
         series=[Series("heatmap", squares)],
@@ -65,3 +49,5 @@ def matrix(graph: TokenGraph, part: Part, top: int) -> Picture:
         hover={"formatter": "{b}"},
         more={"animation": False},
     )
+    tokens = [part.token(graph, i) for i in rows]
+    return picture, [(tokens[a], tokens[b]) for a, b, _, _ in found]

@@ -7,16 +7,24 @@ import numpy as np
 from jaxtyping import Int
 from nicegui import ui
 
-from attomaton.lab.graph.data import Part, TokenGraph
+from attomaton.lab.graph.data import Net, Part, TokenGraph
 from attomaton.lab.graph.scene import number_text
-from attomaton.lab.graph.tables import sample_rows
 from attomaton.lab.kit.contexts import write_context
-from attomaton.lab.kit.parts import abreast, card, chip, figures, heading, icon_button, note
-from attomaton.lab.kit.table import numbers
+from attomaton.lab.kit.parts import (
+    abreast,
+    card,
+    chip,
+    emptied,
+    figures,
+    heading,
+    icon_button,
+    note,
+)
+from attomaton.lab.kit.table import Rows, numbers
 from attomaton.lab.view import View
 from attomaton.mechanics.theory.automaton import samples_behind
 from attomaton.mechanics.theory.dependency import TieFinder
-from attomaton.report.graphs import is_active
+from attomaton.report.graphs import is_active, readable
 
 MOST_EDGES, MOST_SAMPLES, MOST_TIED = 200, 12, 16  # of a list; what is left out is said
 
@@ -33,8 +41,7 @@ class Panel:
     def show(self, graph: TokenGraph, part: Part, chosen: tuple[int, ...]) -> None:
         """Fill it: nothing chosen, a token (by number), or an edge (winner, loser)."""
         self.graph, self.part = graph, part
-        self.card.clear()
-        with self.card:
+        with emptied(self.card):
             if not chosen:
                 self._whole()
             elif len(chosen) == 1 and part.condensed and len(self._tied(chosen[0])) > 1:
@@ -50,12 +57,11 @@ class Panel:
 
     def _whole(self) -> None:
         graph = self.graph
-        size = np.bincount(graph.net.component) if len(graph) else np.zeros(0, np.int64)
         self._head(f"After “{self._last()}”", close=False)
         self._figures(
             ("samples", float(graph.samples.weight.sum())), ("tokens", len(graph)),
             ("edges", len(graph.net.weight)), ("components", graph.components),
-            ("of several tokens", int((size > 1).sum())),
+            ("of several tokens", int((np.bincount(graph.net.component) > 1).sum())),
             ("levels", int(graph.net.level.max(initial=-1)) + 1),
         )  # fmt: skip
         note("Choose a token or an edge in the picture to see what it stands on.")
@@ -85,8 +91,7 @@ class Panel:
             others = [int(j) for j in tied if j != i]
             self._chips([(j, f"{graph.name[j]} {graph.share[j]:.3g}") for j in others[:MOST_TIED]])
             self._left_out(len(others), MOST_TIED, "likeliest")
-        self._edge_table("Won over", np.flatnonzero(net.source == i), net.target)
-        self._edge_table("Lost to", np.flatnonzero(net.target == i), net.source)
+        self._ways(net, i, "Won over", "Lost to", ["token", "weight", "margin"])
         self._samples(
             f"Samples in which {graph.name[i]} came next", np.flatnonzero(graph.labels == i)
         )
@@ -129,18 +134,13 @@ class Panel:
         if limit.dependent and c in limit.graph.linear_components(graph.last):
             why = "The embeddings tie them: no cycles of the data join them all"
         note(f"{why}; choose one to see it among the others.")
+        members = tied[:MOST_EDGES].tolist()
         rows = [
-            [graph.name[j], float(graph.share[j]), float(graph.net.as_next[j])]
-            for j in tied[:MOST_EDGES]
+            [graph.name[j], float(graph.share[j]), float(graph.net.as_next[j])] for j in members
         ]
-        self._table(
-            ["token", "soft odds", "came next"],
-            rows,
-            lambda k: self.expand((int(tied[k]),)),
-            len(tied),
-        )
-        self._relations("Outranks", np.flatnonzero(net.source == c), net.target)
-        self._relations("Outranked by", np.flatnonzero(net.target == c), net.source)
+        ends = [(j,) for j in members]
+        self._table(["token", "soft odds", "came next"], rows, self.expand, ends, len(tied))
+        self._ways(net, c, "Outranks", "Outranked by", ["component of", "weight"])
 
     def _relation(self, i: int, j: int) -> None:
         graph, net = self.graph, self.graph.net
@@ -148,21 +148,17 @@ class Panel:
         between = np.flatnonzero(
             (net.component[net.source] == a) & (net.component[net.target] == b)
         )
-        ranked = net.heaviest(between)
         self._head(f"Component {a} over {b}")
         self._figures(
             ("weight", float(net.weight[between].sum())), ("edges", len(between)),
             ("margin", float(net.score[i] - net.score[j])),
         )  # fmt: skip
         note("Choose an edge to see the samples that made it.")
-        ends = [(int(net.source[e]), int(net.target[e])) for e in ranked[:MOST_EDGES]]
-        rows = [
-            [graph.name[s], graph.name[t], float(net.weight[e])]
-            for (s, t), e in zip(ends, ranked, strict=False)
-        ]
-        self._table(
-            ["winner", "loser", "weight"], rows, lambda k: self.expand(ends[k]), len(between)
-        )
+        ranked = net.heaviest(between)[:MOST_EDGES]
+        ends = list(zip(net.source[ranked].tolist(), net.target[ranked].tolist(), strict=True))
+        weights = net.weight[ranked].tolist()
+        rows = [[graph.name[s], graph.name[t], w] for (s, t), w in zip(ends, weights, strict=True)]
+        self._table(["winner", "loser", "weight"], rows, self.expand, ends, len(between))
 
     # Pieces
 
@@ -216,43 +212,28 @@ class Panel:
                     ui.label(text)
                 made.on("click", lambda _, i=i: self.choose((i,)))
 
-    def _edge_table(
-        self, title: str, edges: Int[np.ndarray, " edges"], ends: Int[np.ndarray, " all"]
-    ) -> None:
-        """Edges in or out of a token; a row chooses the token at the other end."""
-        if not len(edges):
-            return
-        graph, net = self.graph, self.graph.net
-        ranked = net.heaviest(edges)
-        self._title(f"{title} ({len(edges):,})")
-        other = ends[ranked[:MOST_EDGES]]
-        margin = net.margin(ranked[:MOST_EDGES])
-        rows = [
-            [graph.name[j], float(net.weight[e]), round(float(m), 6)]
-            for j, e, m in zip(other, ranked, margin, strict=False)
-        ]
-        self._table(
-            ["token", "weight", "margin"], rows, lambda k: self.choose((int(other[k]),)), len(edges)
-        )
-
-    def _relations(
-        self, title: str, edges: Int[np.ndarray, " edges"], ends: Int[np.ndarray, " all"]
-    ) -> None:
-        if not len(edges):
-            return
-        graph, net = self.graph, self.part.net
-        self._title(f"{title} ({len(edges):,})")
-        ranked = net.heaviest(edges)[:MOST_EDGES]
-        first = [int(graph.members(int(ends[e]))[0]) for e in ranked]
-        rows = [[graph.name[j], float(net.weight[e])] for j, e in zip(first, ranked, strict=True)]
-        self._table(
-            ["component of", "weight"], rows, lambda k: self.choose((first[k],)), len(edges)
-        )
+    def _ways(self, net: Net, node: int, out: str, into: str, header: list[str]) -> None:
+        """Edges out of a node and into it; a row chooses the token at the other end, of a component its likeliest."""
+        graph = self.graph
+        for title, here, there in ((out, net.source, net.target), (into, net.target, net.source)):
+            edges = np.flatnonzero(here == node)
+            if not len(edges):
+                continue
+            self._title(f"{title} ({len(edges):,})")
+            ranked = net.heaviest(edges)[:MOST_EDGES]
+            others = there[ranked].tolist()
+            if net is not graph.net:
+                others = [int(graph.members(c)[0]) for c in others]
+            names, margins = [graph.name[j] for j in others], net.margin(ranked).round(6).tolist()
+            columns = names, net.weight[ranked].tolist(), margins
+            rows = list(zip(*columns[: len(header)], strict=True))
+            self._table(header, rows, self.choose, [(j,) for j in others], len(edges))
 
     def _table(
-        self, header: list[str], rows: list[list[Any]], on_row: Callable[[int], Any], total: int
+        self, header: list[str], rows: Rows, do: Choose, ends: Sequence[tuple[int, ...]], total: int
     ) -> None:
-        numbers(header, rows, on_row=on_row, page=8)
+        """Rows of `total`; one that is chosen does something with its tokens."""
+        numbers(header, rows, on_row=lambda k: do(ends[k]), page=8)
         self._left_out(total, MOST_EDGES)
 
     def _samples(self, title: str, rows: Int[np.ndarray, " rows"]) -> None:
@@ -260,16 +241,20 @@ class Panel:
         if not len(rows):
             return
         self._title(f"{title} ({len(rows):,})")
+        samples = self.graph.samples
+        heaviest = rows[np.argsort(-samples.weight[rows], kind="stable")][:MOST_SAMPLES]
         with ui.element("ol").classes("pg-samples"):
-            for tokens, label, weight, source in sample_rows(
-                self.graph.samples, rows, MOST_SAMPLES
-            ):
+            for i in heaviest.tolist():
+                bag, label = samples.bag(i), samples.vocabulary[samples.label[i]]
+                name, weight = readable(bag), float(samples.weight[i])
                 with ui.element("li"):
                     with ui.element("div").classes("pg-sample"):
-                        ui.label(tokens)
-                        ui.label(f"→ {label}").classes("pg-next")
+                        ui.label(
+                            "  ".join(name[t] + (f" ×{m}" if m > 1 else "") for t, m in bag.items())
+                        )
+                        ui.label(f"→ {readable([label])[label]}").classes("pg-next")
                     times = "" if weight == 1 else f", weight {number_text(weight)}"
-                    note(f"row {source:,}{times}")
+                    note(f"row {samples.source[i]:,}{times}")
         self._left_out(len(rows), MOST_SAMPLES)
 
     def _left_out(self, total: int, most: int, kind: str = "heaviest") -> None:

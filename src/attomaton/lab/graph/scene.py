@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from attomaton.errors import cut
 from attomaton.lab.graph.data import CAP, Part, TokenGraph
@@ -56,14 +56,8 @@ class Box:
     title: str
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Lengths that the browser needs where nodes are dragged."""
-
-    height: float = layout.HEIGHT
-    pad: float = layout.PAD
-    title: float = layout.TITLE
-    bend: float = layout.BEND
+# Lengths that the browser needs where nodes are dragged.
+SIZES = {"height": layout.HEIGHT, "pad": layout.PAD, "title": layout.TITLE, "bend": layout.BEND}
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class Scene:
     boxes: tuple[Box, ...]
     bands: tuple[layout.Band, ...]
     width: float
-    size: Sizes = field(default_factory=Sizes)
+    size: Mapping[str, float] = field(default_factory=lambda: SIZES)
     moved: Mapping[str, Sequence[float]] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
 
@@ -107,14 +101,15 @@ def scene(graph: TokenGraph, part: Part) -> Scene:
         largest = np.zeros(len(net.level))
         np.maximum.at(largest, net.component[nodes], graph.share[nodes])
         odds = graph.share[nodes] / largest[net.component[nodes]]
-    thickness = _thickness(net.weight)[part.edges].round(2)
+    # Line widths by weight, on a logarithmic scale: up to 3.2, less where all are light.
+    widest = np.log1p(net.weight.max(initial=20.0))
+    thickness = (0.8 + 2.4 * np.log1p(net.weight[part.edges]) / widest).round(2)
     margin = net.margin(part.edges)
-    itself = -1 if part.condensed else int(np.searchsorted(graph.token, graph.last))
     dots = tuple(
         Dot(
             id=node_id(part, int(i)), name=names[k], drawn=drawn[k], w=float(width[k]),
             x=float(placed.x[k]), y=float(placed.y[k]), level=int(net.level[i]), box=int(net.component[i]),
-            several=bool(several[k]) and part.condensed, last=bool(i == itself and graph.token[i] == graph.last),
+            several=bool(several[k]) and part.condensed, last=not part.condensed and bool(graph.token[i] == graph.last),
             tip=_tip(graph, part, int(i)), grown=float(grown[k]), odds=float(odds[k].round(3)),
         )
         for k, i in enumerate(nodes)
@@ -183,9 +178,7 @@ def _in_order(graph: TokenGraph, part: Part) -> Int[np.ndarray, " drawn"]:
     """The nodes from the highest level down, in a component the likeliest first: the order of the Tab key."""
     if part.condensed:
         return part.nodes
-    inside: Bool[np.ndarray, " nodes"] = np.zeros(len(graph), bool)
-    inside[part.nodes] = True
-    return graph.order[inside[graph.order]]  # components are numbered by level
+    return graph.order[np.isin(graph.order, part.nodes)]  # components are numbered by level
 
 
 def node_name(graph: TokenGraph, part: Part, node: int) -> str:
@@ -236,11 +229,6 @@ def _boxes(graph: TokenGraph, part: Part, nodes: Int[np.ndarray, " drawn"]) -> t
             some = "" if size == len(inside) else f"{len(inside):,} of "
             boxes.append(Box(c, tuple(inside), f"tied: {some}{size:,}"))
     return tuple(boxes)
-
-
-def _thickness(weight: Float[np.ndarray, " edges"]) -> Float[np.ndarray, " edges"]:
-    """Line widths by weight, on a logarithmic scale: up to 3.2, less where all are light."""
-    return 0.8 + 2.4 * np.log1p(weight) / np.log1p(weight.max(initial=20.0))
 
 
 def edge_kind(margin: float, inner: bool | np.bool_) -> str:

@@ -9,9 +9,9 @@ from nicegui import ui
 
 from attomaton.errors import AttomatonError
 from attomaton.lab.graph.data import CAP, TOP, TokenGraph, part_of, thresholds, top_part
-from attomaton.lab.graph.drawing import CSS, Drawing, drawing_key
+from attomaton.lab.graph.drawing import CSS, LINES, Drawing, line_key
 from attomaton.lab.graph.forms import Forms
-from attomaton.lab.graph.matrix import matrix, matrix_ends
+from attomaton.lab.graph.matrix import matrix
 from attomaton.lab.graph.panel import Panel
 from attomaton.lab.graph.scene import FOLD, node_id, number_text, said, scene
 from attomaton.lab.kit.cache import Shared
@@ -52,6 +52,7 @@ class GraphPage(ModelPage):
         self.chosen: tuple[int, ...] = ()
         self.centre: int | None = None
         self.graph: TokenGraph | None = None
+        self.squares: list[tuple[int, int]] = []  # of the matrix, as edges
         self.turn = 0  # of drawing: what was asked for meanwhile wins
 
     async def fill(self) -> None:
@@ -63,21 +64,21 @@ class GraphPage(ModelPage):
             self.last_field = Find("Last token", last, self._lasts, self.open)
             self._filter()
             self.fold = ui.switch("One node per component", value=self.condensed)
-            self.fold.on_value_change(lambda e: self._fold(e.value))
+            self.fold.on_value_change(lambda e: self._set(condensed=bool(e.value)))
             tops = {n: f"top {n:,}" for n in sorted({*TOPS, self.top})}
             self.tops = dense(ui.select(tops, value=self.top, label="Tokens drawn"), "w-32")
-            self.tops.on_value_change(lambda e: self._more(e.value))
+            self.tops.on_value_change(lambda e: self._set(top=int(min(e.value, MOST_TOP))))
             self.centre_field = Find("Around", "", self._tokens, self._around)
             with abreast() as self.around:
                 sizes = {n: f"{n:,} elements" for n in sorted({*SIZES, self.most})}
-                self.size = dense(ui.select(sizes, value=self.most, label="Draw at most"), "w-48")
-                self.size.on_value_change(lambda e: self._widen(e.value))
+                size = dense(ui.select(sizes, value=self.most, label="Draw at most"), "w-48")
+                size.on_value_change(lambda e: self._set(most=int(e.value)))
         self.wrong = place()
         with ui.element("div").classes("side") as self.body:
             with ui.element("div").classes("pg-left"):
                 self._picture()
                 self.forms.place()
-            self.panel = Panel(view, self.choose, self._expand, self._recentre)
+            self.panel = Panel(view, self.choose, self._expand, lambda i: self._set(centre=i))
         self.body.set_visibility(False)
         self.around.set_visibility(False)
         await self.open(last, first=True)
@@ -106,7 +107,8 @@ class GraphPage(ModelPage):
             self.drawing.on("choose", lambda e: self._clicked(e.args))
             self.drawing.on("moved", lambda e: self._moved(e.args))
             self.drawing.on("reset", self._put_back)
-            self.key = drawing_key()
+            with line_key(LINES) as self.key, ui.element("span"):
+                ui.label("tall: seen often; dark: large odds among tied ones")
 
     # What is looked at
 
@@ -171,7 +173,7 @@ class GraphPage(ModelPage):
         drawn = await in_thread(scene, graph, part)
         if turn != self.turn:
             return
-        self.graph, self.part = graph, part
+        self.graph, self.part, self.squares = graph, part, []
         shown = {n.id for n in drawn.nodes}
         moved = {id: at for id, at in self.kept.items() if id in shown}
         label = f"{self.title.text}; + and − zoom, 0 shows all, arrows move"
@@ -195,18 +197,19 @@ class GraphPage(ModelPage):
         self.matrix.card.set_visibility(view == MATRIX)
         if self.graph is not None:
             if view == MATRIX:
-                self.matrix.show(await in_thread(matrix, self.graph, self.part, self.top))
+                found = await in_thread(matrix, self.graph, self.part, self.top)
+                picture, self.squares = found
+                self.matrix.show(picture)
             await self.forms.open(view == LIST)
 
     def _square(self, point: Point) -> Any:
         """A square of the matrix was chosen: its edge."""
-        if self.graph is None:
-            return None
-        ends = matrix_ends(self.graph, self.part, self.top)
-        return self.choose(ends[point.index]) if 0 <= point.index < len(ends) else None
+        there = 0 <= point.index < len(self.squares)
+        return self.choose(self.squares[point.index]) if there else None
 
-    async def _more(self, top: int) -> None:
-        self.top = int(min(top, MOST_TOP))
+    async def _set(self, **settings: Any) -> None:
+        """Draw it otherwise."""
+        vars(self).update(settings)
         await self.draw()
 
     async def _clicked(self, ids: Any) -> None:
@@ -237,31 +240,17 @@ class GraphPage(ModelPage):
         self.chosen = chosen
         self.fold.set_value(False)
 
-    async def _recentre(self, token: int) -> None:
-        self.centre = token
-        await self.draw()
-
     async def _around(self, text: str) -> None:
         with self.view.checked(self.wrong):
             if self.graph is not None:
-                self.centre = self.graph.find(text) if text.strip() else None
-                await self.draw()
-
-    async def _widen(self, most: int) -> None:
-        self.most = int(most)
-        await self.draw()
-
-    async def _fold(self, condensed: bool) -> None:
-        self.condensed = bool(condensed)
-        await self.draw()
+                await self._set(centre=self.graph.find(text) if text.strip() else None)
 
     def _slid(self) -> None:
         self.count.set_value(self.steps[min(int(self.slider.value), len(self.steps) - 1)])
 
     async def _filtered(self, least: float | None) -> None:
         if (wanted := _positive(least or 0.0)) != self.least:
-            self.least = wanted
-            await self.draw()
+            await self._set(least=wanted)
 
     def _moved(self, places: Any) -> None:
         """Keep where nodes were dropped: of nodes that are drawn, and only numbers."""
@@ -301,14 +290,12 @@ class GraphPage(ModelPage):
         graph = self.graph
         if graph is None:
             return []
-        return [
-            (
-                str(graph.word[i]),
-                graph.name[i],
-                f"next {number_text(graph.net.as_next[i])}, in {number_text(graph.present[i])}",
-            )
+        came, there = graph.net.as_next, graph.present
+        said = {
+            i: f"next {number_text(came[i])}, in {number_text(there[i])}"
             for i in graph.search(text)
-        ]
+        }
+        return [(str(graph.word[i]), graph.name[i], words) for i, words in said.items()]
 
     def _address(self, graph: TokenGraph) -> None:
         words = [str(graph.word[i]) for i in self.chosen]

@@ -1,14 +1,11 @@
-"""A priority graph as tables: the nodes and edges of its picture in numbers, and samples in words."""
+"""A priority graph as tables: the nodes and edges of its picture in numbers."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
-from attomaton.corpus.samples import Samples
 from attomaton.lab.graph.data import Part, TokenGraph
 from attomaton.lab.graph.scene import edge_kind, node_name
-from attomaton.report.graphs import readable
 
 KINDS = {"active": "margin 1", "slack": "margin above 1", "tie": "tied"}
 NODES = ("token", "level", "component", "score", "log π", "soft odds", "came next", "in samples")
@@ -63,20 +60,3 @@ def edge_table(graph: TokenGraph, part: Part, most: int | None = None) -> Table:
         rows.append([*names, *numbers, KINDS[edge_kind(margin, tied)]])
         ends.append((part.token(graph, a), part.token(graph, b)))
     return Table(EDGES, rows, ends, len(edges))
-
-
-def sample_rows(
-    samples: Samples, chosen: Int[np.ndarray, " rows"], most: int
-) -> list[tuple[str, str, float, int]]:
-    """Some samples in words, the heaviest first: tokens, label, weight, row of the file."""
-    heaviest = chosen[np.argsort(-samples.weight[chosen], kind="stable")][:most]
-    rows = []
-    for i in heaviest:
-        bag = samples.bag(int(i))
-        name = readable(bag)
-        said = "  ".join(name[t] + (f" ×{m}" if m > 1 else "") for t, m in bag.items())
-        label = samples.vocabulary[samples.label[i]]
-        rows.append(
-            (said, readable([label])[label], float(samples.weight[i]), int(samples.source[i]))
-        )
-    return rows

@@ -5,7 +5,6 @@
 - `fields`: choices that are in the address.
 - `charts`: `Picture` (axes, series, marks; no options of ECharts elsewhere) and `Chart`, its card with table and files.
 - `text`: `Text`, words as running text with shades, strikes and marks, to be clicked; `text_key` says what they mean.
-- `corpus`: the windows a model was fitted on, in their order, read once for all pages.
 - `table`: rows as a table that can be sorted, chosen from, and whose cells lead somewhere.
 - `work`: `Work`, of which a lab does one at a time; `watch_in` and `on_change` for a page that looks at it.
 - `cache`: `Cache`, a bounded one, by what things were computed from; `Shared`, one thing for all pages of a lab.

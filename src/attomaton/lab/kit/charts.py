@@ -6,14 +6,14 @@ named "$blue", "$ink", "$soft", "$line" and so on, and follow the page.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
-from nicegui import Client, ui
+from nicegui import ui
 from nicegui.elements.echart import EChart
 
-from attomaton.lab.kit.parts import card, heading, icon_button, menu_item
+from attomaton.lab.kit.parts import card, emptied, heading, icon_button, menu_item
 from attomaton.lab.kit.table import Rows, numbers, save_csv
 from attomaton.report.text.spreadsheets import csv_text
 
@@ -24,11 +24,9 @@ COLOURS = ("$blue", "$vermilion", "$green", "$purple", "$orange", "$sky", "$soft
 VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58",
            "#b5de2b", "#fde725"]  # fmt: skip
 # What is said of what the mouse is on: of all series there, of a row of bars, of one point.
-ALONG, ROW, ONE = (
-    {"trigger": "axis"},
-    {"trigger": "axis", "axisPointer": {"type": "shadow"}},
-    {"trigger": "item"},
-)
+ALONG = {"trigger": "axis"}
+ROW = {"trigger": "axis", "axisPointer": {"type": "shadow"}}
+ONE = {"trigger": "item"}
 
 
 class Margins(NamedTuple):
@@ -108,18 +106,10 @@ class Mark:
     size: int = 12
 
     def _option(self) -> Option:
-        label = {
-            "formatter": "{b}",
-            "position": self.place,
-            "color": self.ink,
-            "fontSize": self.size,
-        }
+        label = {"formatter": "{b}", "position": self.place, "color": self.ink}
         style = {"color": self.colour, "type": self.dash, "width": 1.5}
-        return _said(xAxis=self.x, yAxis=self.y) | {
-            "name": self.text,
-            "lineStyle": style,
-            "label": label,
-        }
+        made = {"name": self.text, "lineStyle": style, "label": label | {"fontSize": self.size}}
+        return _said(xAxis=self.x, yAxis=self.y) | made
 
 
 @dataclass(frozen=True)
@@ -280,7 +270,9 @@ class Point:
 
 
 class Canvas(EChart, component="chart.js"):
-    """ECharts in the colours of the page."""
+    """ECharts in the colours of the page; `chart` is its card, where it has one."""
+
+    chart: "Chart | None" = None
 
     def __init__(self, picture: Picture, label: str, can: bool = False):
         super().__init__(picture.options())
@@ -310,21 +302,18 @@ class Chart:
     ):
         self.name, self.picture = name, picture
         self._stale = True
-        _DRAWN.setdefault(ui.context.client, []).append(self)
-        self.canvas: Canvas
         with card(label=title) as self.card:
             with ui.row().classes("card-head"):
                 self.title = heading(title)
                 ui.space()
                 icon_button("table_rows", "Show the numbers as a table", self._toggle)
                 with icon_button("download", "Save this chart"), ui.menu():
-                    menu_item("SVG", lambda: self._save("svg"))
-                    menu_item("PNG", lambda: self._save("png"))
-                    menu_item("PDF", lambda: self._save("pdf"))
+                    for kind in ("svg", "png", "pdf"):
+                        menu_item(kind.upper(), partial(self._save, kind))
                     menu_item("CSV", lambda: save_csv(name, self.picture.header, self.picture.rows))
-            self.canvas = Canvas(picture, title, on_click is not None).style(
-                f"height: {height}; width: 100%"
-            )
+            self.canvas = Canvas(picture, title, on_click is not None)
+            self.canvas.style(f"height: {height}; width: 100%")
+            self.canvas.chart = self
             if on_click is not None:
                 self.canvas.on("point", lambda e: _clicked(e.args, on_click))
             self.note = ui.label().classes("note")
@@ -358,18 +347,15 @@ class Chart:
             self._fill()
 
     def _fill(self) -> None:
-        self._twin.clear()
-        with self._twin:
+        with emptied(self._twin):
             numbers(self.picture.header, self.picture.rows)
         self._stale = False
 
 
-_DRAWN: WeakKeyDictionary[Client, list[Chart]] = WeakKeyDictionary()
-
-
 def charts_here() -> list[Chart]:
     """The charts of the page that asks."""
-    return [c for c in _DRAWN.get(ui.context.client, []) if not c.card.is_deleted]
+    there = ui.context.client.elements.values()
+    return [e.chart for e in there if isinstance(e, Canvas) and e.chart is not None]
 
 
 def _clicked(said: object, do: Callable[[Point], Any]) -> Any:

@@ -50,22 +50,19 @@ def _array(text: str, vocabulary: Vocabulary) -> list[Label] | None:
     """The labels of a JSON array; None of what is tokens between spaces."""
     begins = text.split(maxsplit=1)[:1]
     meant = text.lstrip().startswith(("[", "{")) and vocabulary.read(begins[0]) not in vocabulary
+    fault = 'a JSON array of tokens is needed, such as ["tea", "bell"].'
     try:
         found = json.loads(text)
-    except ValueError as fault:
-        if not meant:
-            return None
-        where = (
-            f" at character {fault.pos + 1}: {fault.msg}"
-            if isinstance(fault, json.JSONDecodeError)
-            else ""
-        )
-        raise UsageError(f"this begins as a JSON array but is none{where}.") from None
     except RecursionError:
         raise UsageError("a JSON array of tokens holds no arrays.") from None
+    except ValueError as error:
+        found, fault = None, "this begins as a JSON array but is none"
+        if isinstance(error, json.JSONDecodeError):
+            fault += f" at character {error.pos + 1}: {error.msg}"
+        fault += "."
     if not isinstance(found, list):
         if meant:
-            raise UsageError('a JSON array of tokens is needed, such as ["tea", "bell"].')
+            raise UsageError(fault)
         return None
     words = [plain_label(x) for x in found]
     if not all(is_text(x) for x in words if isinstance(x, str)):

@@ -23,10 +23,13 @@ OPERATORS = {
     "quad": "\u2003", ",": "\u2009", "succ": "≻", "sim": "∼", "forall": "∀", "cup": "∪", "{": "{", "}": "}",
 }  # fmt: skip
 LARGE = {"sum": "∑", "prod": "∏", "int": "∫"}
+INNER = {"frac": ("mfrac", 2, ""), "sqrt": ("msqrt", 1, ""), "hat": ("mover", 1, "<mo>^</mo>")}
 UNDER = ("max", "min", "argmax", "argmin", "lim", "sup")  # what they run over stands below them
 UPRIGHT = (*UNDER, "log", "exp", "softmax", "arccos", "cos", "Pr", "rank")
 _PIECE = re.compile(
-    r"\\([A-Za-z]+|.)|([A-Za-zͰ-Ͽℓ])|([0-9]+(?:\.[0-9]+)?)|([{}_^])|(\s+)|(.)", re.DOTALL
+    r"\\text\s*\{(?P<words>[^}]*)\}|\\(?P<name>[A-Za-z]+|.)|(?P<letter>[A-Za-zͰ-Ͽℓ])|"
+    r"(?P<number>[0-9]+(?:\.[0-9]+)?)|(?P<brace>[{}_^])|(?P<space>\s+)|(?P<other>.)",
+    re.DOTALL,
 )
 _BETWEEN = re.compile(r"\$([^$\n]+(?:\n[^$\n]+)*)\$")
 # A letter with an index, as it is typed: W_svm, e_x, η_Y. Markdown would take its underscore for emphasis.
@@ -48,14 +51,14 @@ class _Reader:
 
     def __init__(self, tex: str):
         self.tex = tex
-        self.pieces = [m for m in _PIECE.finditer(tex) if m[5] is None]
+        self.pieces = [m for m in _PIECE.finditer(tex) if m["space"] is None]
         self.at = 0
 
     def row(self, end: bool) -> str:
         """All up to a closing brace, or up to the end."""
         found: list[str] = []
         while self.at < len(self.pieces):
-            if self.pieces[self.at][4] == "}":
+            if self.pieces[self.at]["brace"] == "}":
                 if not end:
                     break
                 self.at += 1
@@ -68,19 +71,15 @@ class _Reader:
     def scripted(self) -> str:
         """One part with what stands below and above it."""
         base, under = self.atom()
-        low = high = ""
-        while self.at < len(self.pieces) and self.pieces[self.at][4] in ("_", "^"):
-            sign = self.pieces[self.at][4]
+        scripts: dict[str, str] = {}
+        while self.at < len(self.pieces) and (sign := self.pieces[self.at]["brace"]) in ("_", "^"):
             self.at += 1
-            script, _ = self.atom()
-            low, high = (script, high) if sign == "_" else (low, script)
-        kind = ("munder", "mover", "munderover") if under else ("msub", "msup", "msubsup")
-        if low and high:
-            return f"<{kind[2]}>{base}{low}{high}</{kind[2]}>"
-        if low or high:
-            name = kind[0] if low else kind[1]
-            return f"<{name}>{base}{low or high}</{name}>"
-        return base
+            scripts[sign], _ = self.atom()
+        if not scripts:
+            return base
+        low, high = ("under", "over") if under else ("sub", "sup")
+        name = "m" + low * ("_" in scripts) + high * ("^" in scripts)
+        return f"<{name}>{base}{scripts.get('_', '')}{scripts.get('^', '')}</{name}>"
 
     def atom(self) -> tuple[str, bool]:
         """One part, and whether its scripts stand right below and above it."""
@@ -88,36 +87,33 @@ class _Reader:
             raise ValueError(f"something is missing at the end: {self.tex}")
         piece = self.pieces[self.at]
         self.at += 1
-        name, letter, number, brace, _, other = piece.groups()
-        if name is not None:
-            return self.named(name)
-        if letter is not None:
-            return f"<mi>{letter}</mi>", False
-        if number is not None:
-            return f"<mn>{number}</mn>", False
-        if brace == "{":
-            return self.row(end=True), False
-        if brace is not None:
-            raise ValueError(f"{brace} stands alone: {self.tex}")
-        if other in "‖|()[]":
-            return f'<mo stretchy="false">{escape(other)}</mo>', False
-        return f"<mo>{escape({'-': '−', '*': '∗', chr(39): '′'}.get(other, other))}</mo>", False
+        kind = piece.lastgroup or ""
+        text = piece[kind]
+        match kind:
+            case "name":
+                return self.named(text)
+            case "words":  # a plain space at an end would be dropped
+                made = f"<mtext>{escape(text)}</mtext>".replace(" ", "\u00a0")
+            case "letter":
+                made = f"<mi>{text}</mi>"
+            case "number":
+                made = f"<mn>{text}</mn>"
+            case "brace":
+                if text != "{":
+                    raise ValueError(f"{text} stands alone: {self.tex}")
+                made = self.row(end=True)
+            case _:
+                still = ' stretchy="false"' if text in "‖|()[]" else ""
+                text = {"-": "−", "*": "∗", "'": "′"}.get(text, text)
+                made = f"<mo{still}>{escape(text)}</mo>"
+        return made, False
 
     def named(self, name: str) -> tuple[str, bool]:
         """What begins with a backslash."""
-        inner = {
-            "frac": ("mfrac", 2, ""),
-            "sqrt": ("msqrt", 1, ""),
-            "hat": ("mover", 1, "<mo>^</mo>"),
-        }
-        if name in inner:
-            kind, parts, more = inner[name]
+        if name in INNER:
+            kind, parts, more = INNER[name]
             made = "".join(self.atom()[0] for _ in range(parts))
             return f"<{kind}>{made}{more}</{kind}>", False
-        if name == "text":
-            # A plain space at an end is dropped.
-            words = escape(self.words()).replace(" ", "\u00a0")
-            return f"<mtext>{words}</mtext>", False
         if name in LARGE:
             return f'<mo largeop="true">{LARGE[name]}</mo>', True
         if name in UPRIGHT:
@@ -127,15 +123,6 @@ class _Reader:
         if name not in OPERATORS:
             raise ValueError(f"\\{name} is not known: {self.tex}")
         return f'<mo stretchy="false">{escape(OPERATORS[name])}</mo>', False
-
-    def words(self) -> str:
-        """Plain words between braces."""
-        start = self.pieces[self.at].end()
-        while self.pieces[self.at][4] != "}":
-            self.at += 1
-        stop = self.pieces[self.at].start()
-        self.at += 1
-        return self.tex[start:stop]
 
 
 def _row(parts: list[str]) -> str:

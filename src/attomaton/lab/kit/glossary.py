@@ -68,8 +68,6 @@ def defined(element: Element, name: str) -> Element:
     element.props["aria-description"] = f"{term.words} {term.source}."
     formula = f"<div class='term-formula'>{mathml(term.formula)}</div>" if term.formula else ""
     with element, ui.tooltip().classes("term").props('max-width="24rem" :delay="150"'):
-        ui.html(
-            f"<div>{term.words}</div>{formula}<div class='term-source'>{term.source}</div>",
-            sanitize=False,
-        )
+        source = f"<div class='term-source'>{term.source}</div>"
+        ui.html(f"<div>{term.words}</div>{formula}{source}", sanitize=False)
     return element

@@ -1,7 +1,6 @@
 """One tab on a screen: its title and styles, the model it needs, errors of ours as a sentence."""
 
-from collections.abc import Awaitable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nicegui import ui
 
@@ -28,17 +27,15 @@ class Page:
         page = await cls.opened(view)
         if page is not None:
             with view.checked():
-                filled = page.fill()
-                if isinstance(filled, Awaitable):
-                    await filled
+                await page.fill()
 
     @classmethod
     async def opened(cls, view: View) -> "Page | None":
         """The page, once what it needs is there."""
         return cls(view)
 
-    def fill(self) -> Any:
-        """Put the parts of the page together, awaited where that takes a while."""
+    async def fill(self) -> None:
+        """Put the parts of the page together."""
         raise NotImplementedError
 
 

@@ -42,6 +42,12 @@ def place() -> ui.element:
     return ui.element("div").classes("place")
 
 
+def emptied(place: Field) -> Field:
+    """A place without what was shown there, to be filled anew."""
+    place.clear()
+    return place
+
+
 def note(text: str = "") -> ui.label:
     """Something said beside the matter."""
     return ui.label(text).classes("note")
@@ -64,6 +70,12 @@ def figures(values: Iterable[tuple[str, str]]) -> None:
 def dense(field: Field, classes: str = "") -> Field:
     """A field as all our forms have them: small, in a frame."""
     return field.props("dense outlined options-dense").classes(classes)
+
+
+def tokens_field(label: str, text: str) -> ui.input:
+    """A field for the tokens of a context, all across its card."""
+    field = ui.input(label, value=text).classes("w-full")
+    return field.props('outlined dense input-class="mono" autocomplete="off"')
 
 
 def button(

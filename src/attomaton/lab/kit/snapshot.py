@@ -81,11 +81,7 @@ _SCRIPT = r"""
 
 def save_page(title: str, name: str) -> None:
     """Let the browser save the page that asked as one file."""
-    data = [
-        [c.title.text, csv_text(c.picture.header, c.picture.rows, "\n")]
-        for c in charts_here()
-        if c.picture.header
-    ]
-    ui.run_javascript(
-        f"({_SCRIPT.strip()})({json.dumps(data)}, {json.dumps(title)}, {json.dumps(name)})"
-    )
+    told = [(c.title.text, c.picture) for c in charts_here() if c.picture.header]
+    data = [[title, csv_text(picture.header, picture.rows, "\n")] for title, picture in told]
+    given = ", ".join(map(json.dumps, (data, title, name)))
+    ui.run_javascript(f"({_SCRIPT.strip()})({given})")

@@ -40,10 +40,7 @@ def numbers(
 
     `on_row` is called with the number of a row that is chosen, by mouse or keyboard.
     """
-    right = [
-        bool(rows) and all(x is None or _number(x) for x in column)
-        for column in zip(*rows, strict=True)
-    ]
+    right = [all(x is None or _number(x) for x in column) for column in zip(*rows, strict=True)]
     table = _table(header, [list(map(shown, row)) for row in rows], right, page)
     if on_row is not None:
         table.classes("choosable").add_slot("body", _CHOOSABLE)
@@ -70,10 +67,20 @@ def linked_table(
                 icon_button("download", "Save this table as CSV", save)
         if said:
             note(said)
-        if rows:
-            _linked(header, rows, parts or {})
-        else:
+        if not rows:
             note("None.")
+            return made
+        parts = parts or {}
+        linked = {j for _, j in parts}
+        right = [
+            j not in linked and all(x == "" or _number(x) for x in column)
+            for j, column in enumerate(zip(*rows, strict=True))
+        ]
+        cells = [[x if _number(x) else visible(x, LONGEST, keep="\n") for x in row] for row in rows]
+        table = _table(header, cells, right, PAGE).classes("linked")
+        for (i, j), words in parts.items():
+            table.rows[i].setdefault("parts", {})[f"c{j}"] = [asdict(part) for part in words]
+        table.add_slot("body", _LINKED)
     return made
 
 
@@ -96,19 +103,6 @@ def sorted_by_keys(table: ui.table) -> None:
 
 def _number(x: object) -> bool:
     return isinstance(x, (int, float))
-
-
-def _linked(header: Sequence[str], rows: Rows, parts: Parts) -> None:
-    linked = {j for _, j in parts}
-    right = [
-        j not in linked and all(x == "" or _number(x) for x in column)
-        for j, column in enumerate(zip(*rows, strict=True))
-    ]
-    cells = [[x if _number(x) else visible(x, LONGEST, keep="\n") for x in row] for row in rows]
-    table = _table(header, cells, right, PAGE).classes("linked")
-    for (i, j), words in parts.items():
-        table.rows[i].setdefault("parts", {})[f"c{j}"] = [asdict(part) for part in words]
-    table.add_slot("body", _LINKED)
 
 
 def _table(header: Sequence[str], cells: Rows, right: Sequence[bool], page: int) -> ui.table:

@@ -8,8 +8,10 @@ from nicegui import ui
 
 from attomaton.errors import UsageError
 from attomaton.lab.jobs import RUNNING, About, Job
+from attomaton.lab.kit.cache import Cache, Key, Value
+from attomaton.lab.kit.parts import emptied
 from attomaton.lab.shared import Lab
-from attomaton.lab.view import View
+from attomaton.lab.view import MOMENT, View, reload
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,31 @@ def watch_in(
     elsewhere: tuple[str, str] | None,
 ) -> None:
     """Show the progress of a job in a place; `elsewhere` is the name and address of what it computes, if not here."""
-    place.clear()
-    with place:
+    with emptied(place):
         if elsewhere is not None:
             ui.link(f"{elsewhere[0]} is being computed", elsewhere[1])
         view.watch(job, ended, step)
+
+
+async def made(
+    view: View,
+    kept: Cache[Key, Value],
+    key: Key,
+    job: tuple[str, str],
+    make: Callable[[Job], Value],
+    ended: Callable[[Job], Any] = reload,
+    seconds: float = MOMENT,
+) -> Value | None:
+    """What is kept, or what a job of this name and title makes within a moment; None while its progress is shown."""
+    if kept.get(key) is None:
+
+        def work(job: Job) -> bool:
+            kept.keep(key, make(job))
+            return True
+
+        if not await view.waited(view.lab.jobs.start(*job, work), ended, seconds):
+            return None
+    return kept.get(key)
 
 
 def on_change(

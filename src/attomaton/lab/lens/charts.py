@@ -56,7 +56,7 @@ POINTS = {
 }
 
 Lens = LastTokenSummary | DocumentSummary
-Bars = list[tuple[str, list[tuple[str, float]]]]  # a row, and the share of each kind in it
+Bars = dict[str, dict[str, float]]  # by row, the share of each kind in it
 
 
 def share_bars(record: Summary) -> Bars:
@@ -64,43 +64,40 @@ def share_bars(record: Summary) -> Bars:
 
     >>> from attomaton import example_samples, solve_limit
     >>> from attomaton.summaries import model_summary
-    >>> for row, parts in share_bars(model_summary(solve_limit(example_samples()))):
-    ...     print(row, [f"{kind} {share:.2f}" for kind, share in parts if share])
+    >>> for row, parts in share_bars(model_summary(solve_limit(example_samples()))).items():
+    ...     print(row, [f"{kind} {share:.2f}" for kind, share in parts.items() if share])
     all windows ['hard 0.29', 'soft 0.66', 'absent 0.05']
     label in context ['hard 0.31', 'soft 0.69']
     last tokens ['hard 0.33', 'soft 0.33', 'mixed 0.33']
     their samples ['hard 0.28', 'soft 0.31', 'mixed 0.41']
     """
     outcomes = record.predictions.outcomes
-    what = "samples" if record.subject == "last token" else "windows"
-    rows: Bars = [(f"all {what}", [(o.outcome, o.share_of_windows or 0.0) for o in outcomes])]
-    held = [
-        (o.outcome, o.share_of_realizable) for o in outcomes if o.share_of_realizable is not None
-    ]
-    if held and record.subject != "last token":  # the samples of a last token all hold their label
-        rows.append(("label in context", held))
+    decided = {o.outcome: o.share_of_windows or 0.0 for o in outcomes}
+    if record.subject == "last token":  # the samples of a last token all hold their label
+        return {"all samples": decided}
+    bars = {"all windows": decided}
+    held = {o.outcome: p for o in outcomes if (p := o.share_of_realizable) is not None}
+    if held:
+        bars["label in context"] = held
     if isinstance(record, ModelSummary):
-        kinds = record.last_token_kinds
-        rows.append(("last tokens", [(k.kind, k.share) for k in kinds]))
-        rows.append(("their samples", [(k.kind, k.weight_share) for k in kinds]))
-    return rows
+        bars["last tokens"] = {k.kind: k.share for k in record.last_token_kinds}
+        bars["their samples"] = {k.kind: k.weight_share for k in record.last_token_kinds}
+    return bars
 
 
 def draw_shares(record: Summary) -> Chart:
     """Hard and soft, in shares."""
     bars = share_bars(record)
-    kinds = [
-        k for k in COLOURS if any(k == name and share for _, parts in bars for name, share in parts)
-    ]
+    kinds = [k for k in COLOURS if any(parts.get(k) for parts in bars.values())]
     note = "Hard: retrieval leaves the label alone. Soft: with others tied to it, mixed."
     if "mixed" in kinds:
         note += " A last token is hard where no tokens are tied, soft where all are."
     picture = Picture(
         x=Axis(high=100, more=PERCENT),
-        y=Axis(names=[row for row, _ in bars], more={"inverse": True}),
+        y=Axis(names=list(bars), more={"inverse": True}),
         series=[_shares_of(kind, bars) for kind in kinds],
         header=["of", "kind", "share"],
-        rows=[[row, kind, share] for row, parts in bars for kind, share in parts],
+        rows=[[row, kind, share] for row, parts in bars.items() for kind, share in parts.items()],
         note=note,
         margins=Margins(8, 16, 34, 8, labels=True),
         hover=ROW,
@@ -122,7 +119,7 @@ def _shares_of(kind: str, bars: Bars) -> Series:
         "borderRadius": 3,
     }
     style = {"color": COLOURS[kind], "borderColor": "$paper", "borderWidth": 1}
-    shares = [round(100 * dict(parts).get(kind, 0.0), 1) for _, parts in bars]
+    shares = [round(100 * parts.get(kind, 0.0), 1) for parts in bars.values()]
     data = [{"value": x, "label": {"show": x > 100 * WIDE}} for x in shares]
     more = {"stack": "all", "barWidth": "62%", "itemStyle": style, "label": label}
     return Series("bar", data, kind, more=more)
@@ -130,8 +127,10 @@ def _shares_of(kind: str, bars: Bars) -> Series:
 
 def draw_levels(record: Summary) -> Chart:
     """How many tokens (or windows) each level of priority has; there is one level at least."""
-    key = "windows" if record.subject == "document" else "tokens"
-    levels = record.levels
+    key, levels, said = "tokens", record.levels, "Level 0 holds what nothing outranks."
+    if record.subject == "document":
+        key = "windows"
+        said = "The level of what is retrieved, in the graph of each window's last token."
     names = ["unseen" if row.level is None else str(row.level) for row in levels]
     shown = min(len(levels), LEVELS)
     sizes = [getattr(row, key) for row in levels[:shown]]
@@ -141,21 +140,13 @@ def draw_levels(record: Summary) -> Chart:
         from_below = {"startValue": 0.5, "axisLabel": {"showMinLabel": False}}
         axis = Axis(f"{key} (log scale)", log=True, low=0.5, gap=24, more=from_below)
     label = {"show": True, "position": "right", "color": "$ink"}
-    bars = Series(
-        "bar", [n or None for n in sizes], key, "$green", more={"barMaxWidth": 26, "label": label}
-    )
-    numbers = [
-        k for k, v in vars(levels[0]).items() if k != "level" and isinstance(v, (int, float))
-    ]
-    rows = [
-        [name, *(getattr(row, k) for k in numbers)] for name, row in zip(names, levels, strict=True)
-    ]
-    more = f"The first {shown} of {len(levels)} levels. " if shown < len(levels) else ""
-    said = (
-        "The level of what is retrieved, in the graph of each window's last token."
-        if key == "windows"
-        else "Level 0 holds what nothing outranks."
-    )
+    more = {"barMaxWidth": 26, "label": label}
+    bars = Series("bar", [n or None for n in sizes], key, "$green", more=more)
+    first = vars(levels[0])
+    numbers = [k for k, v in first.items() if k != "level" and isinstance(v, float | int)]
+    of_row = attrgetter(*numbers)
+    rows = [[name, *of_row(row)] for name, row in zip(names, levels, strict=True)]
+    few = f"The first {shown} of {len(levels)} levels. " if shown < len(levels) else ""
     down = {"inverse": True, "nameLocation": "start"}
     picture = Picture(
         x=axis,
@@ -163,7 +154,7 @@ def draw_levels(record: Summary) -> Chart:
         series=[bars],
         header=["level", *(k.replace("_", " ") for k in numbers)],
         rows=rows,
-        note=more + said,
+        note=few + said,
         margins=Margins(8, 56, 26, 24, labels=True),
         hover=ROW,
     )
@@ -177,18 +168,17 @@ def draw_probability(record: Summary) -> Chart:
     bins = p.label_probability.bins
     hard = next(o for o in p.outcomes if o.outcome == "hard").share_of_realizable or 0.0
     names = [f"{b.from_:.1f}–{b.to:.1f}" for b in bins] + ["exactly 1"]
-    soft = [b.soft or 0.0 for b in bins]
+    shares = [*(b.soft or 0.0 for b in bins), hard]
+    *soft, alone = [round(100 * x, 3) for x in shares]
     picture = Picture(
         x=Axis("probability of the label", names=names),
         y=Axis("% of windows", gap=None, more=PERCENT),
         series=[
-            Series(
-                "bar", [*(round(100 * x, 3) for x in soft), None], "soft", "$orange", more=STACK
-            ),
-            Series("bar", [None] * len(soft) + [round(100 * hard, 3)], "hard", "$blue", more=STACK),
+            Series("bar", [*soft, None], "soft", "$orange", more=STACK),
+            Series("bar", [*(None for _ in soft), alone], "hard", "$blue", more=STACK),
         ],
         header=["probability", "share"],
-        rows=list(zip(names, [*soft, hard], strict=True)),
+        rows=list(zip(names, shares, strict=True)),
         note="Shares of the windows that hold their label.",
         margins=Margins(8, 16, 34, 24, labels=True),
         hover=ROW,
@@ -198,19 +188,14 @@ def draw_probability(record: Summary) -> Chart:
     return Chart(title, picture, name="label-probability", height="17rem")
 
 
-def named_points(record: Lens) -> set[Any]:
-    """The tokens a picture names: the first of either order, and the widest disagreements."""
-    points: Sequence[LastTokenPoint | DocumentPoint] = record.points
-    apart = record.disagreement
-    named = [sorted(points, key=attrgetter(k))[:NAMED] for k in ("tfidf_place", "priority_place")]
-    named += [[*apart.text_over_attention[:NAMED]], [*apart.attention_over_text[:NAMED]]]
-    return {p.token for some in named for p in some}
-
-
 def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
     """Every token by its place in two orders: TF-IDF, and what attention learned; `choose` is told a chosen token."""
-    points = record.points
-    named, text = named_points(record), readable([p.token for p in points])
+    points: Sequence[LastTokenPoint | DocumentPoint] = record.points
+    text, apart = readable([p.token for p in points]), record.disagreement
+    # The first of either order, and the widest disagreements.
+    named = [sorted(points, key=attrgetter(k))[:NAMED] for k in ("tfidf_place", "priority_place")]
+    named += [[*apart.text_over_attention[:NAMED]], [*apart.attention_over_text[:NAMED]]]
+    names = {p.token for some in named for p in some}
     kinds: list[tuple[str, str, str, Sequence[LastTokenPoint | DocumentPoint]]] = [
         ("common", "rect", "$vermilion", [p for p in points if not p.distinct]),
         ("distinct", "circle", "$blue", [p for p in points if p.distinct]),
@@ -220,7 +205,7 @@ def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
         Series(
             "scatter",
             [
-                {"name": cut(text[p.token], 24), "label": {"show": p.token in named},
+                {"name": cut(text[p.token], 24), "label": {"show": p.token in names},
                  "value": [p.tfidf_place, p.priority_place, p.tfidf, p.svm_score]}
                 for p in part
             ],
@@ -239,7 +224,7 @@ def draw_ranks(record: Lens, choose: Callable[[Any], object]) -> Chart:
         for p in points
     ]  # fmt: skip
     note = (
-        f"Rank correlation {record.disagreement.rank_correlation:+.2f}. Above the dashed line attention "
+        f"Rank correlation {apart.rank_correlation:+.2f}. Above the dashed line attention "
         "prefers a token more than TF-IDF does, below it less. Distinct tokens were seen with one label only. "
         "Click a point to put its token under the lens."
     )

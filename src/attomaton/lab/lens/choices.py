@@ -1,6 +1,5 @@
 """What can be put under the lens: a search for last tokens, the list of documents, the size of tables."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -22,12 +21,10 @@ from attomaton.lab.lens.records import (
     first_split,
     splits,
     text_path,
-    token_id,
 )
 from attomaton.lab.lens.tables import Links
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View, in_thread
-from attomaton.report.graphs import readable
 
 MOST_ROWS = 200  # of a table that a page may ask for
 LISTED = 50  # documents in the list at once
@@ -52,7 +49,7 @@ def asked(view: View) -> Subject:
         last=view.get("last"),
         document=view.get("doc"),
         split=split if split in SPLITS else "",
-        top=int(min(top, MOST_ROWS)) if math.isfinite(top) else TOP,
+        top=int(min(top, MOST_ROWS)),
         max_df=view.number("max_df", MAX_DF),
     )
 
@@ -100,9 +97,8 @@ class Choices:
                 wrong.clear()
             with found:
                 for row in model.search(field.value or "", FOUND):
-                    link = ui.link(target=links.lens(row.last)).classes("chip")
-                    with link:
-                        ui.label(readable([row.last])[row.last])
+                    with ui.link(target=links.lens(row.last)).classes("chip"):
+                        ui.label(row.name)
                         note(f"{row.weight:,.12g}")
 
         leaving = False
@@ -117,7 +113,7 @@ class Choices:
             word = refused = str(e.args or "").strip()
             if word:
                 with view.checked(wrong):
-                    token_id(model, word)
+                    model.last_id(word)
                     leaving = True
                     view.go(None, None, last=word, **links.kept)
 

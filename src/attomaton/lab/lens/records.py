@@ -19,7 +19,6 @@ from attomaton.lab.opened import Opened
 from attomaton.lab.shared import Lab
 from attomaton.summaries import (
     document_lens,
-    find_last_token,
     last_token_lens,
     model_summary,
 )
@@ -90,10 +89,13 @@ class Records:
         progress(0, 2, "reading")
         if subject.document:
             documents = self.documents(model, subject.split)
-            windows = document_windows_of(model, documents, subject)
+            i, context = documents.find(subject.document), model.record.reading.context
+            # All that is needed of a large model.
+            limit = model.model.limit(documents.lasts(i), samples=False, weights=True)
+            if not len(limit.graph.last_tokens):
+                limit = model.whole
+            windows = document_windows(limit, documents, i, context)
             progress(1, 2, "weighing words")
-            i = documents.find(subject.document)
-            context = model.record.reading.context
             made: Summary = document_lens(
                 windows.limit, documents, i, subject.top, subject.max_df, context, windows
             )
@@ -138,11 +140,6 @@ def read_ahead(lab: Lab) -> None:
             records.documents(model, split).terms  # noqa: B018  (counted here, kept there)
 
 
-def token_id(model: Opened, last: str) -> int:
-    """The id of a last token, or the error that `attomaton summary` gives."""
-    return find_last_token(model.vocabulary, model.lasts["last"], last)
-
-
 def last_token_record(
     model: Opened, subject: Subject, every: LastTokens | None = None
 ) -> LastTokenSummary:
@@ -150,7 +147,7 @@ def last_token_record(
 
     Without the others, from its own samples alone: at once, but right only where others do not matter.
     """
-    limit, last = model.limit(subject.last), token_id(model, subject.last)
+    limit, last = model.limit(subject.last), model.last_id(subject.last)
     return last_token_lens(limit, last, subject.top, subject.max_df, every)
 
 
@@ -207,16 +204,6 @@ def first_split(model: Opened, records: Records) -> str:
         if split == "articles" or len(found) > 1:
             return split
     return splits(model)[-1]
-
-
-def document_windows_of(model: Opened, documents: Documents, subject: Subject) -> DocumentWindows:
-    """The windows of one document, with what of the model they need."""
-    i = documents.find(subject.document)
-    # All that is needed of a large model.
-    limit = model.model.limit(documents.lasts(i), samples=False, weights=True)
-    if not len(limit.graph.last_tokens):
-        limit = model.whole
-    return document_windows(limit, documents, i, model.record.reading.context)
 
 
 def document_name(documents: Documents, i: int) -> str:

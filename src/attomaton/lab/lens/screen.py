@@ -1,11 +1,11 @@
 """The lens: what was learned, told to a person, of the whole model, one last token or one document."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from nicegui import ui
 
-from attomaton.errors import AttomatonError
-from attomaton.lab.jobs import FAILED, RUNNING, STOPPED, Job
+from attomaton.lab.jobs import RUNNING, STOPPED, Job
 from attomaton.lab.kit.page import ModelPage
 from attomaton.lab.kit.parts import icon_button, note
 from attomaton.lab.kit.parts import title as page_title
@@ -21,7 +21,6 @@ from attomaton.lab.lens.records import (
     page,
     page_name,
     text_path,
-    token_id,
 )
 from attomaton.lab.lens.tables import Cells, linked_cells, own_sections
 from attomaton.lab.lens.text import DocumentText
@@ -70,18 +69,16 @@ class LensPage(ModelPage):
                     f"lens {model.folder} {subject}", "Looking",
                     lambda job: self.records.make(model, subject, job.progress),
                 )  # fmt: skip
-                await in_thread(job.wait, PATIENCE)  # drawing twice takes longer than waiting
-                if job.state == RUNNING:
-                    await self._wait(job, subject)
-                    return
-                if job.state == FAILED:
-                    raise AttomatonError(job.error)
+                with self.place:
+                    # Drawing twice takes longer than waiting.
+                    if not await view.waited(job, partial(self._ended, subject), PATIENCE):
+                        return await self._meanwhile(job, subject)
             self._show(subject)
 
     def _there(self, subject: Subject) -> bool:
         """Whether the subject can be looked at now; an error where it never can."""
         if subject.last:
-            token_id(self.model, subject.last)
+            self.model.last_id(subject.last)
         if subject.document:
             text_path(self.model)
             if self.choices.documents is None:
@@ -89,19 +86,16 @@ class LensPage(ModelPage):
             self.choices.documents.find(subject.document)
         return True
 
-    async def _wait(self, job: Job, subject: Subject) -> None:
-        """Progress, and meanwhile what a last token's own samples say."""
+    def _ended(self, subject: Subject, job: Job) -> None:
+        if subject == self.choices.subject and self.records.find(self.model, subject):
+            self.place.clear()
+            self._show(subject)
+        elif job.state == STOPPED:
+            with self.place:
+                note("Stopped. Open the page again to go on.")
 
-        def ended(_: Job) -> None:
-            if subject == self.choices.subject and self.records.find(self.model, subject):
-                self.place.clear()
-                self._show(subject)
-            elif job.state == STOPPED:
-                with self.place:
-                    note("Stopped. Open the page again to go on.")
-
-        with self.place:
-            self.view.watch(job, ended)
+    async def _meanwhile(self, job: Job, subject: Subject) -> None:
+        """What a last token's own samples say, while the others are compared."""
         if subject.last:
             record = await in_thread(last_token_record, self.model, subject)
             if job.state == RUNNING and subject == self.choices.subject:
@@ -140,7 +134,8 @@ class LensPage(ModelPage):
 
     def _tables(self, record: Summary, chosen: Iterable[int]) -> None:
         """The tables: narrow ones side by side."""
-        every, cells = sections(record), linked_cells(record, self.choices.links())
+        every = sections(record)
+        cells = linked_cells(record, every, self.choices.links())
         beside = None
         for i in chosen:
             s = every[i]

@@ -7,10 +7,10 @@ from attomaton.lab.kit.table import Part
 from attomaton.lab.opened import Opened
 from attomaton.lab.view import View
 from attomaton.report.graphs import readable
+from attomaton.report.text.summary import Section
 from attomaton.report.words import give_or_take
 from attomaton.summaries.records import (
     DocumentSummary,
-    DocumentTerm,
     LastTokenSummary,
     Leading,
     ModelSummary,
@@ -26,29 +26,28 @@ class Links:
 
     def __init__(self, view: View, model: Opened, document: Callable[[int], str]):
         self.view, self.model, self.document_name = view, model, document
-        self._lasts = frozenset(model.lasts["last"].tolist())
         # A chosen size of tables goes along.
         self.kept = {k: view.get(k) for k in ("top", "max_df")}
 
-    def is_last(self, token: str | int) -> bool:
-        """Whether contexts of the model end in this token."""
-        return self.model.vocabulary.id_of(self.model.read(token)) in self._lasts
-
     def lens(self, token: str | int) -> str:
         """The lens on a last token; nowhere for a token that never is one."""
-        return self.view.link("/lens", None, last=token, **self.kept) if self.is_last(token) else ""
+        if not self.model.is_last(token):
+            return ""
+        return self.view.link("/lens", None, last=token, **self.kept)
 
     def graph(self, last: str | int, token: str | int | None = None) -> str:
         """The graph of a last token, and in it a token."""
-        return self.view.link("/graph", last=last, chosen=token) if self.is_last(last) else ""
+        return self.view.link("/graph", last=last, chosen=token) if self.model.is_last(last) else ""
 
     def token(self, token: str | int, last: str | int | None = None, after: str = "") -> Part:
         """A token seen after `last`; without one it is a last token itself."""
         place = self.graph(token) if last is None else self.graph(last, token)
         return Part(readable([token])[token], self.lens(token), place, after)
 
-    def term(self, row: DocumentTerm) -> Part:
-        """A term of a document: of two words, the second after the first."""
+    def term(self, row: Any, last: str | int | None) -> Part:
+        """A term after a last token, or of a document: of two words, the second after the first."""
+        if last is not None:
+            return Part(row.term, self.lens(row.token), self.graph(last, row.token))
         first, _, second = row.term.partition(" ")
         if row.words == 1:
             return self.token(row.term)
@@ -56,99 +55,63 @@ class Links:
             return Part(row.term)
         return Part(row.term, self.lens(second), self.graph(first, second))
 
+    def weighted(self, rows: Sequence[Next | Leading], last: str | int) -> list[Part]:
+        """Tokens with how often they came next, where they did."""
+
+        def often(weight: float) -> str:
+            whole = float(weight).is_integer()
+            return f" ({int(weight) if whole else weight:,})" if weight else ""
+
+        return [self.token(x.token, last, often(x.weight)) for x in rows]
+
     def document(self, number: int, text: str) -> Part:
         """A document of the same text."""
-        settings = {
-            "doc": self.document_name(number),
-            "split": self.view.get("split"),
-            **self.kept,
+        doc, split = self.document_name(number), self.view.get("split")
+        return Part(text, self.view.link("/lens", None, doc=doc, split=split, **self.kept))
+
+
+def linked_cells(record: Summary, tables: Sequence[Section], to: Links) -> list[Cells]:
+    """The cells with links of each table of a record: what its row names in columns that name something."""
+    own = record.last if isinstance(record, LastTokenSummary) else None
+    return [
+        {
+            (i, j): COLUMNS[name](to, row, getattr(row, "last", own))
+            for i, row in enumerate(rows)
+            for j, name in enumerate(table["header"])
+            if name in COLUMNS
         }
-        return Part(text, self.view.link("/lens", None, **settings))
-
-
-def linked_cells(record: Summary, links: Links) -> list[Cells]:
-    """The cells with links of each table of `report.summary_text.sections`, in its order."""
-    match record:
-        case ModelSummary():
-            tables = _model(record, links)
-        case LastTokenSummary():
-            tables = _last(record, links)
-        case DocumentSummary():
-            tables = _document(record, links)
-    return [
-        {(i, j): parts(row) for i, row in enumerate(rows) for j, parts in columns.items()}
-        for rows, columns in tables
+        for table, rows in zip(tables, _rows(record), strict=True)
     ]
 
 
-Columns = dict[int, Callable[[Any], Sequence[Part]]]  # of a row of the table
-Tables = list[tuple[Sequence[object], Columns]]
-NONE: tuple[Sequence[object], Columns] = ((), {})
+def _rows(r: Summary) -> list[Sequence[object]]:
+    """What the rows of each table tell of; nothing where they name no token and no document."""
+    if isinstance(r, ModelSummary):
+        return [(), (), (), r.priorities, r.token_priorities, r.components, r.last_tokens]
+    apart: tuple[Sequence[object], Sequence[object]]
+    apart = r.disagreement.text_over_attention, r.disagreement.attention_over_text
+    if isinstance(r, DocumentSummary):
+        return [(), (), r.terms, *apart, r.strongest_edges, r.similar]
+    edges = r.strongest_edges, r.outrank_it, r.outranked_by_it
+    return [(), r.levels, r.terms, *apart, *edges, r.similar.by_attention, r.similar.by_text]
 
 
-def _model(r: ModelSummary, to: Links) -> Tables:
-    last: Columns = {0: lambda row: [to.token(row.last)]}
-    return [
-        NONE,
-        NONE,
-        NONE,
-        (r.priorities, {**last, 1: lambda e: [to.token(e.winner, e.last)],
-                           2: lambda e: [to.token(e.loser, e.last)]}),
-        (r.token_priorities, {0: lambda e: [to.token(e.winner)], 1: lambda e: [to.token(e.loser)]}),
-        (r.components, {**last, 4: lambda c: [
-            to.token(m.token, c.last, f" ({m.log_pi:+.2f}{give_or_take(m.se)})") for m in c.members]}),
-        (r.last_tokens, {**last, 7: lambda row: _weighted(to, row.next, row.last)}),
-    ]  # fmt: skip
-
-
-def _last(r: LastTokenSummary, to: Links) -> Tables:
-    own = r.last
-    winner: Columns = {0: lambda e: [to.token(e.winner, own)]}
-    token: Columns = {0: lambda t: [to.token(t.token, own)]}
-    last: Columns = {0: lambda row: [to.token(row.last)]}
-    return [
-        NONE,
-        (r.levels, {5: lambda row: _weighted(to, row.leading or (), own)}),
-        (
-            r.terms,
-            {0: lambda t: [Part(t.term, to.lens(t.token), to.graph(own, t.token))]},
-        ),
-        (r.disagreement.text_over_attention, token),
-        (r.disagreement.attention_over_text, token),
-        (r.strongest_edges, {**winner, 1: lambda e: [to.token(e.loser, own)]}),
-        (r.outrank_it, winner),
-        (r.outranked_by_it, {0: lambda e: [to.token(e.loser, own)]}),
-        (r.similar.by_attention, last),
-        (r.similar.by_text, last),
-    ]
-
-
-def _document(r: DocumentSummary, to: Links) -> Tables:
-    token: Columns = {0: lambda t: [to.token(t.token)]}
-    edge: Columns = {
-        0: lambda e: [to.token(e.last)],
-        1: lambda e: [to.token(e.winner, e.last)],
-        2: lambda e: [to.token(e.loser, e.last)],
-    }
-    return [
-        NONE,
-        NONE,
-        (r.terms, {0: lambda t: [to.term(t)]}),
-        (r.disagreement.text_over_attention, token),
-        (r.disagreement.attention_over_text, token),
-        (r.strongest_edges, edge),
-        (r.similar, {1: lambda d: [to.document(d.document, d.title)]}),
-    ]
-
-
-def _weighted(to: Links, rows: Sequence[Next | Leading], last: str | int) -> list[Part]:
-    """Tokens with how often they came next, where they did."""
-
-    def often(weight: float) -> str:
-        whole = float(weight).is_integer()
-        return f" ({int(weight) if whole else weight:,})" if weight else ""
-
-    return [to.token(x.token, last, often(x.weight)) for x in rows]
+# Columns that lead somewhere: the parts of a cell, by its row and the last token that this is about.
+COLUMNS: dict[str, Callable[[Links, Any, Any], Sequence[Part]]] = {
+    "after": lambda to, row, last: [to.token(row.last)],
+    "last token": lambda to, row, last: [to.token(row.last)],
+    "winner": lambda to, row, last: [to.token(row.winner, last)],
+    "over": lambda to, row, last: [to.token(row.loser, last)],
+    "loser": lambda to, row, last: [to.token(row.loser, last)],
+    "token": lambda to, row, last: [to.token(row.token, last)],
+    "term": lambda to, row, last: [to.term(row, last)],
+    "title": lambda to, row, last: [to.document(row.document, row.title)],
+    "next": lambda to, row, last: to.weighted(row.next, last),
+    "leading": lambda to, row, last: to.weighted(row.leading or (), last),
+    "leading by log π": lambda to, row, last: [
+        to.token(m.token, last, f" ({m.log_pi:+.2f}{give_or_take(m.se)})") for m in row.members
+    ],
+}
 
 
 def own_sections(record: Summary) -> list[int]:

@@ -5,7 +5,7 @@ from nicegui import ui
 from attomaton.corpus.text import EOS
 from attomaton.lab.automaton.attention import LEGEND, LEGEND_LABEL, attended, share, verdict
 from attomaton.lab.kit.contexts import visible, write_context
-from attomaton.lab.kit.parts import abreast, card, icon_button, note, place
+from attomaton.lab.kit.parts import abreast, card, emptied, icon_button, note, place
 from attomaton.lab.kit.text import Text, Word, text_key
 from attomaton.lab.lens.records import ReadDocument
 from attomaton.lab.opened import Opened
@@ -74,13 +74,12 @@ class DocumentText:
     async def _next_wrong(self) -> None:
         """Go to the next wrong answer behind the word that is chosen, or from the first."""
         begin = self.at + self.text.chosen + 1 if self.text.chosen is not None else self.at
-        all_ = [*range(begin, len(self.words)), *range(begin)]
-        for i in all_:
-            if "wrong" in self.words[i].marks:
-                self.at = i // PAGE * PAGE
-                self._show(i - self.at)
-                await self._ask(i - self.at)
-                return
+        wrong = [i for i, word in enumerate(self.words) if "wrong" in word.marks]
+        if wrong:
+            i = next((i for i in wrong if i >= begin), wrong[0])
+            self.at = i // PAGE * PAGE
+            self._show(i - self.at)
+            await self._ask(i - self.at)
 
     async def _ask(self, place: int) -> None:
         i = self.at + place
@@ -97,8 +96,7 @@ class DocumentText:
         automaton = await in_thread(self.model.automaton, words[-1])
         explained = await in_thread(automaton.explain, words)
         came = self.model.read(str(read.word))
-        self.below.clear()
-        with self.below:
+        with emptied(self.below):
             Text("What stands before it, with attention on it", attended(explained, words, came))
             ui.label(verdict(explained, came)).classes("lead")
             text_key(LEGEND | LEGEND_LABEL)

@@ -1,7 +1,6 @@
 """The figures of the story: what each step computes from the example, and how it is drawn."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -36,15 +35,6 @@ QUERY, WATCHED = "bell", "espresso"  # the last token and the class whose attent
 RADII = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0)
 STEPS, UNTIL = 20_000, 1e5
 RATES = (1.0, 10.0)  # of the decoder
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A run on the example: steps, the loss over its floor, and the cosine with the predicted direction."""
-
-    step: Sequence[int]
-    loss: Sequence[float]
-    cosine: Sequence[float]
 
 
 class Cafe:
@@ -83,8 +73,8 @@ class Cafe:
         """How attention moves after the bell, for each learning rate of the decoder."""
         return simulate(self.classes, "reduced", eta_y=np.array(RATES), eta_z=1.0, until=UNTIL)
 
-    def train(self, job: Job) -> Trained:
-        """Train the layer on the example, from zero."""
+    def train(self, job: Job) -> Picture:
+        """Train the layer on the example, from zero; what falls as it goes on is drawn."""
         from attomaton.mechanics.experiment.train import train
 
         limit = self.automaton.limit
@@ -94,15 +84,23 @@ class Cafe:
             progress=job.progress,
         )  # fmt: skip
         kept = run.steps > 0
-        over = np.maximum(run.records["loss"][0] - floor, 1e-12)
-        return Trained(
-            run.steps[kept].tolist(),
-            over[kept].tolist(),
-            run.records["cosine_outside"][0][kept].tolist(),
+        over = np.maximum(run.records["loss"][0] - floor, 1e-12)[kept].tolist()
+        step, cosine = run.steps[kept].tolist(), run.records["cosine_outside"][0][kept].tolist()
+        away = [max(1 - c, 1e-12) for c in cosine]
+        return Picture(
+            x=Axis("step", log=True),
+            y=Axis(log=True),
+            series=[
+                _line(step, over, "loss over L*", "$blue"),
+                _line(step, away, "1 − cosine", "$vermilion"),
+            ],
+            header=["step", "loss over L*", "cosine"],
+            rows=list(zip(step, over, cosine, strict=True)),
+            legend=Legend(),
         )
 
 
-def bars(shares: dict[Label, float], note: str = "") -> Picture:
+def bars(shares: dict[Label, float]) -> Picture:
     """Shares of tokens as bars."""
     names = [visible(x) for x in shares]
     values = [round(p, 6) for p in shares.values()]
@@ -114,23 +112,6 @@ def bars(shares: dict[Label, float], note: str = "") -> Picture:
         rows=list(zip(names, values, strict=True)),
         hover=ROW,
         margins=Margins(8, 24, 8, 26, labels=True),
-        note=note,
-    )
-
-
-def courses(found: Trained) -> Picture:
-    """Loss over its floor and the cosine over 1, falling as training goes on."""
-    away = [max(1 - c, 1e-12) for c in found.cosine]
-    return Picture(
-        x=Axis("step", log=True),
-        y=Axis(log=True),
-        series=[
-            _line(found.step, found.loss, "loss over L*", "$blue"),
-            _line(found.step, away, "1 − cosine", "$vermilion"),
-        ],
-        header=["step", "loss over L*", "cosine"],
-        rows=list(zip(found.step, found.loss, found.cosine, strict=True)),
-        legend=Legend(),
     )
 
 
@@ -139,43 +120,43 @@ def scan(run: Dynamics) -> Picture:
     classes = run.classes
     n = classes.names[len(classes.names) - classes.K :].index(f"next {WATCHED}")
     tokens = np.flatnonzero(classes.P[n])
-    t = np.asarray(run.t, float)
-    keep = t > 0
-    return Picture(
-        x=Axis("time t", log=True),
-        y=Axis("attention", low=0, high=1, gap=34),
-        series=[
-            _line(t[keep], run.attention[0, keep, n, x], classes.names[x], colour)
-            for x, colour in zip(tokens, COLOURS[:5], strict=False)
-        ],
-        header=["t", *(classes.names[x] for x in tokens)],
-        rows=[
-            [float(t[i]), *(float(run.attention[0, i, n, x]) for x in tokens)]
-            for i in np.flatnonzero(keep)
-        ],
-        legend=Legend(),
-        margins=Margins(40, 16, 34, 26, labels=True),
-    )
+    names = [classes.names[x] for x in tokens]
+    lines = zip(names, run.attention[0][:, n, tokens].T, strict=True)
+    return _over_time(run, Axis("attention", low=0, high=1, gap=34), dict(lines), names)
 
 
 def snap(run: Dynamics) -> Picture:
     """How spread attention is over time, for two learning rates of the decoder: it falls, then freezes."""
-    t = np.asarray(run.t, float)
-    keep = t > 0
     spread = [_entropy(run.attention[r]) for r in range(len(RATES))]
+    names = [f"entropy at {rate:g}" for rate in RATES]
+    lines = {f"decoder learns at {rate:g}": s for rate, s in zip(RATES, spread, strict=True)}
+    start = Mark("at the start", y=float(spread[0][0]))
+    return _over_time(run, Axis("entropy of attention", low=0, gap=34), lines, names, [start])
+
+
+def _over_time(
+    run: Dynamics,
+    y: Axis,
+    lines: Mapping[str, Float[np.ndarray, " times"]],
+    columns: Sequence[str],
+    marks: Sequence[Mark] = (),
+) -> Picture:
+    """Lines over time by their names, those for which there is a colour, the first with marks; a column for each."""
+    t = np.asarray(run.t, float)
+    table = np.column_stack([t, *lines.values()])[t > 0]
+    drawn = zip(lines, table.T[1:], COLOURS[:5], strict=False)
     return Picture(
         x=Axis("time t", log=True),
-        y=Axis("entropy of attention", low=0, gap=34),
+        y=y,
         series=[
-            _line(t[keep], s[keep], f"decoder learns at {rate:g}", colour,
-                  marks=[Mark("at the start", y=float(s[0]))] if not r else ())
-            for r, (rate, s, colour) in enumerate(zip(RATES, spread, COLOURS, strict=False))
+            _line(table[:, 0], line, name, colour, marks=() if i else marks)
+            for i, (name, line, colour) in enumerate(drawn)
         ],
-        header=["t", *(f"entropy at {rate:g}" for rate in RATES)],
-        rows=[[float(t[i]), *(float(s[i]) for s in spread)] for i in np.flatnonzero(keep)],
+        header=["t", *columns],
+        rows=table.tolist(),
         legend=Legend(),
         margins=Margins(40, 16, 34, 26, labels=True),
-    )  # fmt: skip
+    )
 
 
 def _line(x: Iterable[float], y: Iterable[float], name: str, colour: str, **more: Any) -> Series:

@@ -16,10 +16,10 @@ from attomaton.lab.kit.cache import Shared
 from attomaton.lab.kit.charts import Canvas, Picture
 from attomaton.lab.kit.contexts import first_context, read_context, visible, write_context
 from attomaton.lab.kit.formulas import explained
-from attomaton.lab.kit.parts import abreast, button, card, chip, note, place
+from attomaton.lab.kit.parts import abreast, button, card, chip, note, place, tokens_field
 from attomaton.lab.opened import Opened
 from attomaton.lab.shelf import EXAMPLE
-from attomaton.lab.story.figures import ASKED, RADII, TIED, Cafe, bars, courses, scan, snap
+from attomaton.lab.story.figures import ASKED, RADII, TIED, Cafe, bars, scan, snap
 from attomaton.lab.view import View, in_thread
 from attomaton.mechanics.theory.automaton import Explanation, unknown_note
 from attomaton.report.words import percent
@@ -50,10 +50,8 @@ async def ask(view: View, model: Opened) -> None:
         found, _ = first_context(await in_thread(model.limit, last), last)
         words = found[-MOST:]
     with card("What comes next?", "ask"):
-        field = ui.input(
-            "a sentence: tokens between spaces", value=write_context(words, model.vocabulary)
-        )
-        field.props('outlined dense input-class="mono" autocomplete="off"').classes("w-full")
+        text = write_context(words, model.vocabulary)
+        field = tokens_field("a sentence: tokens between spaces", text)
         wrong = place()
         shown = place()
 
@@ -132,7 +130,6 @@ class Story:
         self.view, self.cafe = view, CAFE.of(view.lab)
         asked = view.number("step", 1)
         self.at = int(asked) if 1 <= asked <= len(STEPS) else 1
-        self.chart: Canvas | None = None
 
     async def build(self) -> None:
         """The card with the steps."""
@@ -144,9 +141,7 @@ class Story:
                 .props('role="group" aria-label="Steps of the story"')
             ):
                 self.buttons = [
-                    ui.button(f"{i} · {step.name}", on_click=partial(self.open, i)).props(
-                        "flat no-caps dense"
-                    )
+                    ui.button(f"{i} · {step.name}", on_click=partial(self.open, i))
                     for i, step in enumerate(STEPS, 1)
                 ]
             self.body = ui.element("div").classes("story-body").props('aria-live="polite"')
@@ -168,7 +163,7 @@ class Story:
         step = STEPS[self.at - 1]
         for i, one in enumerate(self.buttons, 1):
             here = i == self.at
-            one.props(f"aria-current={'step' if here else 'false'}")
+            one.props(f"no-caps dense aria-current={'step' if here else 'false'}")
             one.props("unelevated" if here else "flat", remove="flat" if here else "unelevated")
             one.classes(**{"add" if here else "remove": "here"})
         self.back.set_enabled(self.at > 1)
@@ -185,8 +180,7 @@ class Story:
 
     def canvas(self, picture: Picture, label: str) -> Canvas:
         """A chart of a step."""
-        self.chart = Canvas(picture, label).style("height: 16rem; width: 100%")
-        return self.chart
+        return Canvas(picture, label).style("height: 16rem; width: 100%")
 
     # What the steps draw
 
@@ -235,7 +229,7 @@ class Story:
         jobs = self.view.lab.jobs
         before = jobs.find(TRAIN)
         if before is not None and before.state == DONE:
-            self.canvas(courses(before.result), "loss over its floor and 1 − cosine, by step")
+            self.canvas(before.result, "loss over its floor and 1 − cosine, by step")
             return
         if not self.view.lab.allow_run:
             note("This lab is read only, so nothing can be trained in it.")
