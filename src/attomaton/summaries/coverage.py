@@ -20,8 +20,7 @@ from attomaton.mechanics.theory.finite import finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.information import Interval, luce_errors, mean_interval
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import sum_by
-from attomaton.summaries.rank import heaviest
+from attomaton.numerics import heaviest, sum_by
 
 UNRELATED = "never compared"
 NO_SAMPLE = "never the last token of a sample"
@@ -330,9 +329,8 @@ def _cover(
         judges = part.known or judges
         if asked is not None and part.known is not None:
             graph, samples = part.known
-            here = np.isin(
-                _known_ids(graph.vocabulary, asked.new)[asked.new.last[left]], graph.last_tokens
-            )
+            known = graph.vocabulary.ids_of(asked.new.vocabulary.labels)
+            here = np.isin(known[asked.new.last[left]], graph.last_tokens)
             told += _judge(graph, samples, asked.new, left[here], top)
             left = left[~here]
     # What ends in no last token of any part.
@@ -530,17 +528,11 @@ class _Open(NamedTuple):
     only: Float[np.ndarray, " n"]  # the weight where nothing else does
 
 
-def _known_ids(vocabulary: Vocabulary, new: Windows) -> Int[np.ndarray, " new_tokens"]:
-    """The ids of the tokens of new windows in another vocabulary, −1 for what it does not hold."""
-    ids = (vocabulary.id_of(x) if x in vocabulary else None for x in new.vocabulary.labels)
-    return np.array([-1 if i is None else i for i in ids])
-
-
 def _judge(
     graph: PriorityGraph, samples: Samples, new: Windows, rows: Int[np.ndarray, " rows"], top: int
 ) -> list[NewContexts]:
     """New contexts judged by a graph, block after block, and what would decide most of those that are open."""
-    words, known = new.vocabulary, _known_ids(graph.vocabulary, new)
+    words, known = new.vocabulary, graph.vocabulary.ids_of(new.vocabulary.labels)
     reach, head = evidence.Reach(graph), _heads(graph, samples)
 
     def token(i: int) -> Label:

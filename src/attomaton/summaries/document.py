@@ -21,12 +21,11 @@ from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import ragged_indices, row_pointer, sum_by
+from attomaton.numerics import heaviest, ragged_indices, row_pointer, sum_by
 from attomaton.summaries.outcomes import OUTCOMES, Outcomes, outcomes
-from attomaton.summaries.rank import disagreement, heaviest, places
+from attomaton.summaries.rank import compared, places
 from attomaton.summaries.records import (
     DecidedOn,
-    DocumentDisagreement,
     DocumentPoint,
     DocumentSummary,
     DocumentTerm,
@@ -35,7 +34,6 @@ from attomaton.summaries.records import (
 )
 
 SHARED = 5  # terms named of what two documents share
-POINTS = 200  # words kept for a picture, from either end of the comparison
 
 
 def document_lens(
@@ -68,16 +66,12 @@ def document_lens(
     }
     columns["priority_place"] = places(columns["svm_score"])
 
-    def rows(chosen: Int[np.ndarray, " chosen"] | list[int]) -> list[DocumentPoint]:
+    def rows(chosen: list[int]) -> list[DocumentPoint]:
         return [
-            DocumentPoint(documents.vocabulary[word[c]], **_entries(columns, int(c)))
-            for c in chosen
+            DocumentPoint(documents.vocabulary[word[c]], **_entries(columns, c)) for c in chosen
         ]
 
-    apart = disagreement(columns["tfidf_place"], columns["priority_place"], top)
-    shown = np.union1d(
-        heaviest(columns["tfidf"], POINTS), heaviest(-columns["priority_place"], POINTS)
-    )
+    apart, points = compared(columns, top, rows)
     return DocumentSummary(
         subject="document",
         document=i,
@@ -90,12 +84,10 @@ def document_lens(
         levels=windows.levels(),
         max_df=max_df,
         terms=_terms(documents, weights, windows, i, top),
-        disagreement=DocumentDisagreement(
-            apart.rank_correlation, rows(apart.text_over_attention), rows(apart.attention_over_text)
-        ),
+        disagreement=apart,
         strongest_edges=windows.edges(top),
         similar=_similar(documents, weights, i, top),
-        points=rows(shown),
+        points=points,
     )
 
 

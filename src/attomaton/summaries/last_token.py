@@ -20,13 +20,12 @@ from attomaton.corpus.terms import MAX_DF, idf
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import UsageError, nearest
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import row_pointer, sum_by
+from attomaton.numerics import heaviest, row_pointer, sum_by
 from attomaton.summaries.model import KINDS, edge_record, following, last_token_kinds
 from attomaton.summaries.outcomes import outcomes
-from attomaton.summaries.rank import disagreement, heaviest, places
+from attomaton.summaries.rank import compared, places
 from attomaton.summaries.records import (
     Edge,
-    LastTokenDisagreement,
     LastTokenPoint,
     LastTokenSummary,
     LastTokenTerm,
@@ -38,7 +37,6 @@ from attomaton.summaries.records import (
 )
 
 LEADING = 6  # tokens named of a level
-POINTS = 200  # tokens kept for a picture, from either end of the comparison
 
 
 def last_token_lens(
@@ -57,10 +55,7 @@ def last_token_lens(
         raise UsageError(f"{word[last]!r} is never a last token in this model, so it has no graph.")
     every = LastTokens.of(limit) if every is None else every
     lens = _Lens(limit, last, every, every.text(max_df))
-    apart = disagreement(lens.columns["tfidf_place"], lens.columns["priority_place"], top)
-    shown = np.union1d(
-        heaviest(lens.columns["tfidf"], POINTS), heaviest(-lens.columns["priority_place"], POINTS)
-    )
+    apart, points = compared(lens.columns, top, lens.rows)
     own, part = lens.own, graph.edges_of(last)
     edges = np.arange(part.start, part.stop)
     itself = graph.pair(last, last)
@@ -79,16 +74,12 @@ def last_token_lens(
         levels=lens.levels(),
         max_df=max_df,
         terms=lens.terms(top),
-        disagreement=LastTokenDisagreement(
-            apart.rank_correlation,
-            lens.rows(apart.text_over_attention),
-            lens.rows(apart.attention_over_text),
-        ),
+        disagreement=apart,
         strongest_edges=_edges(limit, edges, top),
         outrank_it=_edges(limit, edges[graph.edge_to[edges] == itself], top),
         outranked_by_it=_edges(limit, edges[graph.edge_from[edges] == itself], top),
         similar=_similar(every, lens.row, lens.weights, word, top),
-        points=lens.rows(shown),
+        points=points,
     )
 
 

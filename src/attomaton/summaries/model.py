@@ -11,9 +11,8 @@ from attomaton.mechanics.theory.automaton import samples_behind
 from attomaton.mechanics.theory.evidence import contrary_bound
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import sum_by
+from attomaton.numerics import heaviest, sum_by
 from attomaton.summaries.outcomes import Outcomes, outcomes
-from attomaton.summaries.rank import heaviest
 from attomaton.summaries.records import (
     Component,
     Edge,
