@@ -14,7 +14,6 @@ from attomaton.predictor.bags import Bags, bagged
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.ngrams import Best, first_places
 from attomaton.predictor.reasons import Reasons
-from attomaton.predictor.stage.gate import holds
 
 SOME = 1 << 13  # contexts at a time
 EXPLAINED = 1 << 11  # contexts at a time that are explained
@@ -131,7 +130,7 @@ def _explained(
     ids, left = np.concatenate(rows), np.cumsum(length) - length
     bags = bagged(ids, left, length, np.full(len(words), -1), np.ones(len(words)))
     seen = predictor.seen(bags, 2 + SPARE)
-    found, scores = seen.mixture, predictor.scores(bags, seen)
+    found = seen.mixture
     owner, token, p = bags.owner, bags.token, found.share
     if backoff:
         row, other, q = _elsewhere(predictor, bags, found.best, 2)
@@ -139,16 +138,20 @@ def _explained(
         p = np.concatenate([found.gate[bags.owner] * p, found.rest[row] * q])
     two = first_places(owner, token, p, len(bags), 2)
     behind = predictor.behind(bags, seen, two.token)
-    at = np.stack([holds(bags, two.token[:, k]) for k in (0, 1)], axis=1).tolist()
+    firsts: list[list[Label]] = []
+    for mine, context, token, p in zip(rows, words, two.token.tolist(), two.p, strict=True):
+        new = dict(zip(mine.tolist(), context, strict=True))
+        some = token[: 2 if p[1] > 0 else 1]
+        firsts.append([predictor.vocabulary[x] if x < K else new[x] for x in some])
+    place = bags.place(np.repeat(np.arange(len(bags)), 2), two.token.ravel())
+    held = [j for j in np.flatnonzero(place >= 0).tolist() if j % 2 < len(firsts[j // 2])]
+    named = [firsts[j // 2][j % 2] for j in held]
+    terms_at = dict(zip(held, predictor.terms(bags, seen, place[held], named), strict=True))
     order = predictor.order_outside(bags)
     gate_terms = {name: value.tolist() for name, value in seen.gate.items()} if backoff else {}
     for i, context in enumerate(words):
-        many = 2 if two.p[i, 1] > 0 else 1
-        new = dict(zip(rows[i].tolist(), context, strict=True))
-        first = [predictor.vocabulary[x] if x < K else new[x] for x in two.token[i, :many].tolist()]
-        terms = [
-            None if j < 0 else scores.term(j, x) for j, x in zip(at[i][:many], first, strict=True)
-        ]
+        first = firsts[i]
+        terms = [terms_at.get(2 * i + k) for k in range(len(first))]
         gate, chance = float(found.gate[i]) if backoff else None, two.p[i].tolist()
         against = (
             behind.contrast(i, first, chance, terms, gate, context) if len(first) > 1 else None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
@@ -74,10 +74,14 @@ def leave_each_out(
     measured = ask_each(found, asked, predictor.tuned, stage.tables)
     cluster = clusters_of(asked)[0][asked.realizable]
     weight = asked.weight[asked.realizable]
-    return [
-        _worth(name, found[name], m, measured[WHOLE], weight, cluster)
-        for name, m in measured.items()
-    ]
+    table, whole = [], measured[WHOLE]
+    for name, m in measured.items():
+        loss, top1 = (mean_and_error(v, weight, cluster)[0] for v in (m.loss, m.top1))
+        more = mean_and_error(m.loss - whole.loss, weight, cluster)
+        more_hits = mean_and_error(m.top1 - whole.top1, weight, cluster)
+        weights = sum(map(len, found[name].values()))
+        table.append(Worth(name, weights, loss, *more, top1, *more_hits))
+    return table
 
 
 def control(
@@ -158,20 +162,6 @@ def ask_each(
                 z = z + added_up(cells[group], weights[group])
             parts[name].append(measure(bags, bags.shares(z)))
     return {name: joined(some) for name, some in parts.items()}
-
-
-def _worth(
-    name: str,
-    weights: Weights,
-    mine: Measured,
-    whole: Measured,
-    weight: Float[np.ndarray, " windows"],
-    cluster: Int[np.ndarray, " windows"],
-) -> Worth:
-    loss, top1 = (mean_and_error(v, weight, cluster)[0] for v in (mine.loss, mine.top1))
-    more = mean_and_error(mine.loss - whole.loss, weight, cluster)
-    more_hits = mean_and_error(mine.top1 - whole.top1, weight, cluster)
-    return Worth(name, sum(len(w) for w in weights.values()), loss, *more, top1, *more_hits)
 
 
 def _thinned(windows: Windows, most: int) -> Windows:

@@ -7,7 +7,7 @@ windows lose more than one standard error without it. Then all of them fit the w
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,29 +62,24 @@ class StageRecord:
     """
 
     reason: str
-    groups: Mapping[str, float]
-    weights: int
-    slope: float
-    order: int
-    fitted: int
-    judged_on: int
-    tuned_loss: float
-    stage_loss: float
-    trials: Sequence[Trial]
-    gradient: float
-    gate_gradient: float
-    tolerance: float
+    groups: Mapping[str, float] = field(default_factory=dict)
+    weights: int = 0
+    slope: float = 1.0
+    order: int = 0
+    fitted: int = 0
+    judged_on: int = 0
+    tuned_loss: float = 0.0
+    stage_loss: float = 0.0
+    trials: Sequence[Trial] = ()
+    gradient: float = 0.0
+    gate_gradient: float = 0.0
+    tolerance: float = TIGHT
     not_tried: Sequence[str] = ()
 
 
 def make_now(name: str, make: Callable[[], Arrays]) -> Arrays:
     """What is asked for, made and not kept."""
     return make()
-
-
-def no_stage(reason: str) -> StageRecord:
-    """The record of a tuning without a stage."""
-    return StageRecord(reason, {}, 0, 1.0, 0, 0, 0, 0.0, 0.0, (), 0.0, 0.0, TIGHT)
 
 
 # Windows
@@ -336,7 +331,7 @@ def fit_stage(
     tuned_loss, stage_loss, gain, error = found["judged"].tolist()
     if gain <= error:
         reason = f"no group of terms pays: {gain:.2g} nats, with an error of {error:.2g}"
-        return None, replace(no_stage(reason), trials=trials, not_tried=left)
+        return None, StageRecord(reason, trials=trials, not_tried=left)
     progress(0, 1, "stage: weights")
     solved = keep(
         budget.named("stage-weights"),
