@@ -70,11 +70,6 @@ class Bags:
         """How many tokens each context has."""
         return np.add.reduceat(self.count, self.start[:-1])
 
-    @cached_property
-    def ago(self) -> Int[np.ndarray, " tokens"]:
-        """How long ago each token of `context` stood; the last one of a context, 1 step."""
-        return np.repeat(np.cumsum(self.length), self.length) - np.arange(len(self.context))
-
     def recent(self, tokens: int | None = None) -> Int[np.ndarray, "bags places"]:
         """The contexts backwards, the last token first, −1 where there are no more: as many places as asked, or all."""
         back = np.arange(int(self.length.max()) if tokens is None else tokens)

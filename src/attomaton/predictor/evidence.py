@@ -8,6 +8,7 @@ from jaxtyping import Int
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
+from attomaton.predictor.ngrams import token_back
 from attomaton.predictor.reasons import Reasons
 
 NGRAMS, LEARNED = "n-grams", "learned"
@@ -74,16 +75,10 @@ def after(
 ) -> Int[np.ndarray, " windows"]:
     """The windows that end with this history and go on with this token."""
     id_of = train.vocabulary.id_of
-    ids = [None if x is None else id_of(x) for x in history]
-    y = id_of(token)
-    if y is None or any(i is None and x is not None for i, x in zip(ids, history, strict=True)):
+    ids, y = [-1 if x is None else id_of(x) for x in history], id_of(token)
+    if None in (y, *ids):
         return np.zeros(0, dtype=np.int64)
     at = np.flatnonzero(train.label == y)
     for back, x in enumerate(reversed(ids)):
-        length = train.length[at]
-        if x is None:
-            at = at[length == back]
-        else:
-            at = at[length > back]
-            at = at[train.ids[train.left[at] + train.length[at] - 1 - back] == x]
+        at = at[token_back(train, at, back) == x]
     return at

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -180,13 +181,10 @@ def order_after(predictor: Predictor, last: Label, top: int = 20) -> Order:
 # The stage
 
 
-def _groups(told: Mapping[str, object], stage: ConvexStage) -> tuple[Group, ...]:
+def _groups(told: Mapping[str, Any], stage: ConvexStage) -> tuple[Group, ...]:
     """Every group with the last trial that left it out."""
-    found = {}
-    trials: object = told.get("trials") or ()
-    for trial in trials:  # type: ignore[attr-defined]
-        if trial["price"] is None:
-            found[trial["group"]] = (-trial["gain"], trial["error"])
+    trials = told.get("trials") or ()
+    found = {x["group"]: (-x["gain"], x["error"]) for x in trials if x["price"] is None}
     return tuple(
         Group(name, name in stage.weight, len(stage.weight.get(name, ())), *found[name])
         for name in GROUPS

@@ -87,25 +87,24 @@ def _elsewhere(
     predictor: Predictor, bags: Bags, best: Best, top: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The likeliest tokens that each bag does not hold, at least so many (`best`: the first choices): bag, token, p."""
-    row, token, q = _absent(bags, best, np.arange(len(bags)))
+    row, token, q = not_held(bags, best, np.arange(len(bags)))
     short = np.flatnonzero((np.bincount(row, minlength=len(bags)) < top) & (best.token[:, -1] >= 0))
     if len(short):
         more = predictor.first_outside(bags, top + int(np.diff(bags.start).max()), short)
         kept = ~np.isin(row, short)
-        again = _absent(bags, more, short)
+        again = not_held(bags, more, short)
         row, token, q = (
             np.concatenate([x[kept], y]) for x, y in zip((row, token, q), again, strict=True)
         )
     return row, token, q
 
 
-def _absent(
+def not_held(
     bags: Bags, best: Best, rows: Int[np.ndarray, " rows"]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The tokens among the first choices for these bags that they do not hold: bag, token and p."""
     at, place = np.nonzero(best.token >= 0)
-    token = best.token[at, place]
-    absent = ~bags.hold(rows[at], token)
+    absent = ~bags.hold(rows[at], best.token[at, place])
     at, place = at[absent], place[absent]
     return rows[at], best.token[at, place], best.p[at, place]
 

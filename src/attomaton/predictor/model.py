@@ -124,11 +124,10 @@ class Predictor(Shown):
     stage: ConvexStage | None = None
 
     def _in_short(self) -> str:
-        prior = "+".join(self.prior.features) or "zero"
         groups = "" if self.stage is None else f", stage {'+'.join(self.stage.weight) or SCORE}"
         return (
             f"{counted(len(self.vocabulary), 'token')}, {counted(len(self.corrections.key), 'pair')}, "
-            f"theta {self.theta:g}, prior {prior}{groups}"
+            f"theta {self.theta:g}, prior {self.prior.name}{groups}"
         )
 
     def tuned(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
@@ -165,9 +164,7 @@ class Predictor(Shown):
         """The first choices, after these bags (all of them without `rows`), of the n-grams that speak outside."""
         if self.stage is None:
             last = bags.last if rows is None else bags.last[rows]
-            lasts, which = np.unique(last, return_inverse=True)
-            best = self.baselines.ngrams.best_bigrams(lasts, places)
-            return Best(best.token[which], best.p[which])
+            return self.baselines.ngrams.best_bigrams(last, places)
         histories = self.stage.tables.histories(bags)
         return self.stage.tables.ngrams.best(histories if rows is None else histories[rows], places)
 

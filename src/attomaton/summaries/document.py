@@ -210,8 +210,7 @@ class DocumentWindows:
         known = self.limit.graph.vocabulary
         if self.documents.vocabulary.labels == known.labels:
             return np.arange(len(known))
-        ids = [known.id_of(known.read(str(x))) for x in self.documents.vocabulary]
-        return np.array([-1 if x is None else x for x in ids])
+        return known.ids_of([known.read(str(x)) for x in self.documents.vocabulary])
 
     @cached_property
     def pair(self) -> Int[np.ndarray, " entries"]:

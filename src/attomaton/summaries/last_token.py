@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array, hstack, vstack
 
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, idf
@@ -103,18 +103,10 @@ class Text:
 
     def row(self, i: int) -> tuple[Int[np.ndarray, " there"], Float[np.ndarray, " there"]]:
         """The terms of one document that weigh something, and their weights; term K + x is the last token, then x."""
-        K = self.words.shape[1]
-        (w, x), (v, y) = (
-            (part.indices[at].astype(np.int64), part.data[at])
-            for part in (self.words, self.pairs)
-            for at in [slice(*part.indptr[i : i + 2])]
-        )
-        order = np.argsort(w[x > 0])
-        second = np.argsort(v)
-        return (
-            np.concatenate([w[x > 0][order], K + v[second]]),
-            np.concatenate([x[x > 0][order], y[second]]),
-        )
+        both = hstack([self.words[[i]], self.pairs[[i]]], format="csr")
+        both.sort_indices()
+        there = both.data > 0
+        return both.indices[there].astype(np.int64), both.data[there]
 
     def cosines(self, i: int) -> Float[np.ndarray, " lasts"]:
         """The cosine of one document with every other one."""
@@ -202,47 +194,25 @@ class LastTokens:
         return _like(self.svm, np.ones(len(self.svm.data)))
 
 
-@dataclass(frozen=True, eq=False)
 class _Lens:
     """One last token's part of a limit, with the TF-IDF of its document; tokens by place in its graph."""
 
-    limit: Limit
-    last: int
-    every: LastTokens
-    weights: Text
-
-    @cached_property
-    def counts(self) -> Float[np.ndarray, " terms"]:
-        """How often each term is in its document: words, then the last token with each of them behind it."""
-        every = self.every
-        return np.concatenate([x[[self.row]].toarray()[0] for x in (every.words, every.labels)])
-
-    @cached_property
-    def pairs(self) -> slice:
-        return self.limit.graph.pairs_of(self.last)
-
-    @cached_property
-    def row(self) -> int:
-        return int(np.searchsorted(self.every.lasts, self.last))
-
-    @cached_property
-    def token(self) -> Int[np.ndarray, " tokens"]:
-        return self.limit.graph.pair_token[self.pairs]
-
-    @cached_property
-    def component(self) -> Int[np.ndarray, " tokens"]:
-        return self.limit.graph.component[self.pairs]
-
-    @cached_property
-    def own(self) -> Samples:
-        lo, hi = np.searchsorted(self.limit.samples.last, [self.last, self.last + 1])
-        return self.limit.samples.take(np.arange(lo, hi))
-
-    @cached_property
-    def label_weight(self) -> Float[np.ndarray, " tokens"]:
-        """How often each token came next."""
-        place = np.searchsorted(self.token, self.own.label)
-        return sum_by(place, self.own.weight, len(self.token))
+    def __init__(self, limit: Limit, last: int, every: LastTokens, weights: Text):
+        self.limit, self.last, self.weights = limit, last, weights
+        self.row = int(np.searchsorted(every.lasts, last))
+        lo, hi = np.searchsorted(limit.samples.last, [last, last + 1])
+        self.own = limit.samples.take(np.arange(lo, hi))
+        self.pairs = limit.graph.pairs_of(last)
+        self.token: Int[np.ndarray, " tokens"] = limit.graph.pair_token[self.pairs]
+        self.component: Int[np.ndarray, " tokens"] = limit.graph.component[self.pairs]
+        # How often each term is in its document: words, then the last token with each of them behind it
+        self.counts: Float[np.ndarray, " terms"] = np.concatenate(
+            [x[[self.row]].toarray()[0] for x in (every.words, every.labels)]
+        )
+        # How often each token came next
+        self.label_weight: Float[np.ndarray, " tokens"] = sum_by(
+            np.searchsorted(self.token, self.own.label), self.own.weight, len(self.token)
+        )
 
     @cached_property
     def columns(self) -> dict[str, np.ndarray]:

@@ -62,7 +62,11 @@ def model_summary(limit: Limit, top: int = 20) -> ModelSummary:
         ],
         predictions=result.predictions(samples.weight, samples.set_aside.weight),
         levels=level_table(graph, label_weight),
-        priorities=_strict_edges(limit, top),
+        priorities=[
+            edge_record(limit, int(e))
+            for e in heaviest(np.where(graph.strict, graph.edge_weight, 0.0), top)
+            if graph.strict[e]
+        ],
         token_priorities=_token_priorities(graph, top),
         components=[
             component_record(limit, int(c), label_weight)
@@ -149,14 +153,6 @@ def edge_record(limit: Limit, edge: int) -> Edge:
         float(limit.svm.score[a] - limit.svm.score[b]),
         contrary_bound(int(limit.samples.rows[behind].sum())) if strict and len(behind) else None,
     )
-
-
-def _strict_edges(limit: Limit, top: int) -> list[Edge]:
-    """The edges between components with the most samples behind them."""
-    graph = limit.graph
-    strict = graph.strict
-    best = heaviest(np.where(strict, graph.edge_weight, 0.0), top)
-    return [edge_record(limit, int(e)) for e in best if strict[e]]
 
 
 def _token_priorities(graph: PriorityGraph, top: int) -> list[TokenPriority]:
