@@ -42,11 +42,11 @@ from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.ngrams import Best, NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
 from attomaton.predictor.reasons import Behind, Reasons, Term, taken_as
-from attomaton.predictor.stage.gate import added
+from attomaton.predictor.stage.gate import added, window_features
 from attomaton.predictor.stage.gate import reach as reach_of
 from attomaton.predictor.stage.looking import Look
 from attomaton.predictor.stage.model import SCORE, ConvexStage
-from attomaton.predictor.stage.reasons import facts_behind
+from attomaton.predictor.stage.reasons import FactsBehind
 from attomaton.predictor.stage.terms import ngram_steps
 
 STAGE_FILE = "stage.safetensors"
@@ -154,7 +154,8 @@ class Predictor(Shown):
         look = self.stage.look(bags, self.tuned(bags))
         terms = self.stage.terms(look)
         log_odds = np.asarray(sum(terms.values()))
-        gate = self.stage.gate_terms(look, log_odds, best, self.gate)
+        features = window_features(look, log_odds, self.stage.tables, best, self.gate)
+        gate = self.stage.gate.terms(features)
         g, r = added(gate), reach_of(look, len(self.vocabulary))
         return Seen(Mixture(bags.shares(log_odds), g, r, best), terms, look, gate)
 
@@ -319,7 +320,7 @@ class Predictor(Shown):
         steps = ngram_steps(tables.ngrams.of_each_order(histories, row, x), row)
         orders = (f"{n}-gram" for n in range(1, len(steps)))
         names = (*orders, "lower orders where a history is new")
-        return Behind(two, names, steps, facts_behind(bags, row, x, tables))
+        return Behind(two, names, steps, FactsBehind(bags, row, x, tables))
 
     def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
         """Tokens of a context that training never saw, with the nearest it did (looked up for the first few)."""

@@ -251,20 +251,13 @@ def cover(
         for rows in parts:
             samples = data.samples(rows) if isinstance(data, Windows) else data
             graph = build_graph(samples)
-            log_pi = finite_component(graph, samples).log_pi
-            yield _Fitted(graph, samples, log_pi, _known(rows, samples, graph))
-
-    def _known(
-        rows: Int[np.ndarray, " rows"] | None, samples: Samples, graph: PriorityGraph
-    ) -> tuple[PriorityGraph, Samples] | None:
-        """What judges new contexts: all of a part, or what is left of it where some were set apart."""
-        if first is None or not isinstance(data, Windows):
-            return graph, samples
-        left = first if rows is None else rows[np.isin(rows, first, assume_unique=True)]
-        if not len(left):
-            return None
-        earlier = data.samples(left)
-        return build_graph(earlier), earlier
+            # All of a part judges new contexts, or what is left of it where some were set apart.
+            known: tuple[PriorityGraph, Samples] | None = graph, samples
+            if first is not None and isinstance(data, Windows):
+                left = first if rows is None else rows[np.isin(rows, first, assume_unique=True)]
+                earlier = data.samples(left) if len(left) else None
+                known = None if earlier is None else (build_graph(earlier), earlier)
+            yield _Fitted(graph, samples, finite_component(graph, samples).log_pi, known)
 
     return _cover(fitted(), asked, clusters, top, len(parts), progress)
 
@@ -355,13 +348,8 @@ def _last_part(
 class _Piece(NamedTuple):
     """What there is to tell of some last tokens."""
 
-    samples: int
     weight: float
     last_tokens: list[LastToken]
-    tokens: int
-    came_next: int
-    orders: int
-    on_one: int
     support: Int[np.ndarray, " steps"]
     apart: list[Apart]
     fragile: list[Order]
@@ -400,13 +388,8 @@ def _piece(
     split = np.flatnonzero(groups > 1)
     split = split[heaviest(counts[0][split], top)]
     return _Piece(
-        int(samples.rows.sum()),
         samples.total_weight,
         [LastToken(word[q], *map(int, row)) for q, row in zip(lasts, zip(*counts, strict=True), strict=True)],
-        len(graph.pair_last),
-        int((group >= 0).sum()),
-        len(strict),
-        len(alone),
         np.diff(np.searchsorted(np.sort(rows[strict]), [*STEPS, np.inf])),
         [_apart(graph, group, weight, int(lasts[i]), int(counts[0][i])) for i in split],
         _fragile(graph, alone, rows, weight, top),
@@ -423,14 +406,13 @@ def _told(
     table = pa.concat_tables([x.odds for x in pieces]).unify_dictionaries()
     support = np.sum([x.support for x in pieces], axis=0)
     lasts = sorted((row for x in pieces for row in x.last_tokens), key=lambda row: -row.samples)
+    names = ("samples", "tokens", "came_next", "orders", "on_one")
+    samples, *counts = (sum(getattr(row, name) for row in lasts) for name in names)
     return Coverage(
         "coverage",
-        sum(x.samples for x in pieces),
+        samples,
         lasts,
-        sum(x.tokens for x in pieces),
-        sum(x.came_next for x in pieces),
-        sum(x.orders for x in pieces),
-        sum(x.on_one for x in pieces),
+        *counts,
         [Support(n, int(m), evidence.contrary_bound(n)) for n, m in zip(STEPS, support, strict=True)],
         sorted((a for x in pieces for a in x.apart), key=lambda a: -a.samples)[:top],
         sorted((o for x in pieces for o in x.fragile), key=lambda o: -o.elsewhere)[:top],

@@ -20,7 +20,7 @@ from attomaton.corpus.terms import MAX_DF, idf
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import UsageError, nearest
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import heaviest, row_pointer, sum_by
+from attomaton.numerics import heaviest, sum_by
 from attomaton.summaries.model import KINDS, edge_record, following, last_token_kinds
 from attomaton.summaries.outcomes import outcomes
 from attomaton.summaries.rank import compared, places
@@ -291,10 +291,8 @@ class _Lens:
         word, size = self.limit.graph.vocabulary, self.limit.graph.component_size
         level, column = self.columns["level"], self.columns
         order = np.lexsort((-self.label_weight, -column["log_pi"], column["priority_place"], level))
-        start = row_pointer(np.bincount(level))
         rows = []
-        for i in range(len(start) - 1):
-            members = order[start[i] : start[i + 1]]
+        for i, members in enumerate(np.split(order, np.cumsum(np.bincount(level))[:-1])):
             component = np.unique(self.component[members])
             rows.append(
                 Level(

@@ -12,7 +12,7 @@ from attomaton.mechanics.theory.evidence import contrary_bound
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import heaviest, sum_by
-from attomaton.summaries.outcomes import Outcomes, outcomes
+from attomaton.summaries.outcomes import outcomes
 from attomaton.summaries.records import (
     Component,
     Edge,
@@ -47,6 +47,24 @@ def model_summary(limit: Limit, top: int = 20) -> ModelSummary:
     kind = last_token_kinds(graph)
     at = np.searchsorted(graph.last_tokens, samples.last)
     weight = sum_by(at, samples.weight, len(kind))
+    hard = sum_by(at, samples.weight * (result.kind == 0), len(kind))
+
+    def last_row(k: int) -> LastTokenRow:
+        """A last token with its size, its kind and what follows it."""
+        pairs = graph.pairs_of(int(graph.last_tokens[k]))
+        component = graph.component[pairs]
+        return LastTokenRow(
+            last=graph.vocabulary[graph.last_tokens[k]],
+            weight=float(weight[k]),
+            share=float(weight[k] / weight.sum()),
+            kind=KINDS[kind[k]],
+            tokens=len(component),
+            components=int(component.max() - component.min()) + 1,
+            levels=int(graph.level[component].max()) + 1,
+            hard_share=float(hard[k] / weight[k]),
+            next=following(graph.vocabulary, graph.pair_token[pairs], label_weight[pairs]),
+        )
+
     return ModelSummary(
         subject="model",
         counts=limit.summary(),
@@ -73,7 +91,7 @@ def model_summary(limit: Limit, top: int = 20) -> ModelSummary:
             for c in heaviest(np.where(graph.component_size > 1, graph.component_size, 0), top)
             if graph.component_size[c] > 1
         ],
-        last_tokens=_last_tokens(limit, result, at, weight, kind, label_weight, top),
+        last_tokens=[last_row(int(k)) for k in heaviest(weight, top)],
     )
 
 
@@ -183,35 +201,3 @@ def _token_priorities(graph: PriorityGraph, top: int) -> list[TokenPriority]:
         )
         for r in range(len(best))
     ]
-
-
-def _last_tokens(
-    limit: Limit,
-    result: Outcomes,
-    at: Int[np.ndarray, " samples"],
-    weight: Float[np.ndarray, " lasts"],
-    kind: Int[np.ndarray, " lasts"],
-    label_weight: Float[np.ndarray, " pairs"],
-    top: int,
-) -> list[LastTokenRow]:
-    """The last tokens with the most samples, each with its size, its kind and what follows it."""
-    graph = limit.graph
-    hard = sum_by(at, limit.samples.weight * (result.kind == 0), len(weight))
-    rows = []
-    for k in heaviest(weight, top):
-        pairs = graph.pairs_of(int(graph.last_tokens[k]))
-        component = graph.component[pairs]
-        rows.append(
-            LastTokenRow(
-                last=graph.vocabulary[graph.last_tokens[k]],
-                weight=float(weight[k]),
-                share=float(weight[k] / weight.sum()),
-                kind=KINDS[kind[k]],
-                tokens=len(component),
-                components=int(component.max() - component.min()) + 1,
-                levels=int(graph.level[component].max()) + 1,
-                hard_share=float(hard[k] / weight[k]),
-                next=following(graph.vocabulary, graph.pair_token[pairs], label_weight[pairs]),
-            )
-        )
-    return rows

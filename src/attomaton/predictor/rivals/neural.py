@@ -112,12 +112,12 @@ def fit_neural(
             """How much of the training is over after so many windows: 1 at its end."""
             return max((time.perf_counter() - begin) / seconds, seen / windows)
 
-        best, trained = _train(net, RATE[kind], train, valid, rng, gone, progress)
+        best, seen, loss = _train(net, RATE[kind], train, valid, rng, gone, progress)
     net.load_state_dict(best)
     net.eval()
     table, bias = (x.detach().cpu().numpy() for x in (net.embed.weight[: K + 1], net.bias))
-    spent = time.perf_counter() - begin
-    return Neural(net, table, bias, Trained(spent, trained.epochs, trained.valid_loss))
+    trained = Trained(time.perf_counter() - begin, seen / _cover(train), loss)
+    return Neural(net, table, bias, trained)
 
 
 def _network(kind: str, K: int, longest: int) -> Any:
@@ -226,14 +226,14 @@ def _train(
     rng: np.random.Generator,
     over: Callable[[int], float],
     progress: Progress,
-) -> tuple[Any, Trained]:
+) -> tuple[Any, int, float]:
     """Adam until nothing is gained on validation windows or, after so many windows, training is `over` (1 or more).
 
     Judged, and given back, is a running average of the weights: the last steps of a short training jump about.
     """
     import torch
 
-    K, begin = len(train.vocabulary), time.perf_counter()
+    K = len(train.vocabulary)
     frequency = np.bincount(train.label, minlength=K) + 1.0
     sampler = _Sampler(K, frequency / frequency.sum(), rng) if K > FEW else None
     optimiser = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
@@ -264,7 +264,7 @@ def _train(
                 best, state, waited = value, _copy(average), 0
             if gone >= 1 or waited >= PATIENCE:
                 break
-    return state, Trained(time.perf_counter() - begin, seen / _cover(train), best)
+    return state, seen, best
 
 
 def _cover(windows: Windows) -> float:

@@ -94,7 +94,10 @@ def control(
     """The stage of a predictor fitted and asked on labels drawn from its tuned scores, then on shuffled ones."""
     stage = predictor.stage
     assert stage is not None, "there is no stage to try"
-    valid, asked = (_thinned(aligned(w, predictor.vocabulary), most) for w in (valid, asked))
+    valid, asked = (aligned(w, predictor.vocabulary) for w in (valid, asked))
+    valid, asked = (
+        some_windows(w, thinned(np.flatnonzero(w.realizable), most)) for w in (valid, asked)
+    )
     prices = {name: float(predictor.record["stage"]["groups"][name]) for name in stage.weight}
     start = {SCORE: np.ones(1), **{name: np.zeros(len(w)) for name, w in stage.weight.items()}}
     cluster = clusters_of(asked)[0]
@@ -162,7 +165,3 @@ def ask_each(
                 z = z + added_up(cells[group], weights[group])
             parts[name].append(measure(bags, bags.shares(z)))
     return {name: joined(some) for name, some in parts.items()}
-
-
-def _thinned(windows: Windows, most: int) -> Windows:
-    return some_windows(windows, thinned(np.flatnonzero(windows.realizable), most))

@@ -85,18 +85,18 @@ def make_now(name: str, make: Callable[[], Arrays]) -> Arrays:
 # Windows
 
 
-def cut_by_time(windows: Windows, earlier: float = EARLIER) -> int:
+def cut_by_time(windows: Windows) -> int:
     """How many windows come first: about this share of those that hold their label, and whole sequences."""
     held = np.flatnonzero(windows.realizable)
     if not len(held):
         return len(windows)
-    cut = int(held[min(int(earlier * len(held)), len(held) - 1)])
+    cut = int(held[min(int(EARLIER * len(held)), len(held) - 1)])
     if windows.starts is None:
         return cut
     sequence = windows.sequence_of(windows.source)
     whole = int(np.searchsorted(sequence, sequence[cut]))  # where its sequence begins
     # A single long sequence is cut in the middle.
-    return whole if whole > earlier / 2 * len(windows) else cut
+    return whole if whole > EARLIER / 2 * len(windows) else cut
 
 
 def some_windows(windows: Windows, rows: Int[np.ndarray, " rows"] | slice) -> Windows:
@@ -129,9 +129,7 @@ class Design:
         ).astype(np.int32)
         value = np.concatenate([self.cells[name].value for name in names], axis=1)
         n, cells = at.shape
-        pointer = np.arange(n + 1, dtype=np.int64) * cells
-        if n * cells < 1 << 31:
-            pointer = pointer.astype(np.int32)
+        pointer = np.arange(n + 1) * cells
         return csr_array((value.ravel(), at.ravel(), pointer), shape=(n, int(first[-1])))
 
     def problem(self, groups: Groups) -> Problem:
@@ -248,7 +246,7 @@ def by_group(
 
 
 def choose_groups(
-    judge: _Judge, groups: Groups, progress: Progress = quiet, budget: Budget | None = None
+    judge: _Judge, groups: Groups, progress: Progress, budget: Budget
 ) -> tuple[dict[str, float], list[Trial], list[str]]:
     """The groups that pay, each at its best price: by turns, the others as they are; and those not tried.
 
@@ -270,7 +268,7 @@ def choose_groups(
         return worth
 
     for i, name in enumerate(groups):
-        if budget is not None and budget.over():
+        if budget.over():
             break
         left.remove(name)
         progress(i, len(groups), f"stage: {name}")
