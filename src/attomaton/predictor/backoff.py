@@ -20,7 +20,6 @@ from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.windows import Windows
 from attomaton.predictor.bags import Bags, blocks
-from attomaton.predictor.counts import looked_up
 from attomaton.predictor.ngrams import Best, NGrams
 
 SMOOTHING = 20.0  # windows that the overall share is worth
@@ -64,7 +63,8 @@ class Gate:
 
     def share_after(self, last: Int[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
         """g_q of these last tokens."""
-        return looked_up(self.inside, last, self.overall)
+        inside = np.append(self.inside, self.overall)
+        return inside[np.where((last >= 0) & (last < len(self.inside)), last, len(self.inside))]
 
     def of(self, bags: Bags, r: Float[np.ndarray, " bags"]) -> Float[np.ndarray, " bags"]:
         """g of these bags, whose tokens hold r of p₂."""

@@ -138,9 +138,9 @@ def _explained(
     two = first_places(owner, token, p, len(bags), 2)
     behind = predictor.behind(bags, seen, two.token)
     firsts: list[list[Label]] = []
-    for mine, context, token, p in zip(rows, words, two.token.tolist(), two.p, strict=True):
-        new = dict(zip(mine.tolist(), context, strict=True))
-        some = token[: 2 if p[1] > 0 else 1]
+    for i, context in enumerate(words):
+        new = dict(zip(rows[i].tolist(), context, strict=True))
+        some = two.token[i, : 2 if two.p[i, 1] > 0 else 1].tolist()
         firsts.append([predictor.vocabulary[x] if x < K else new[x] for x in some])
     place = bags.place(np.repeat(np.arange(len(bags)), 2), two.token.ravel())
     held = [j for j in np.flatnonzero(place >= 0).tolist() if j % 2 < len(firsts[j // 2])]
