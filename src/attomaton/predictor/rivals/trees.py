@@ -121,7 +121,10 @@ class Sight:
         """The numbers of candidates, and the probability the n-gram gives them."""
         ngrams = self.ngrams
         last, token = recent[:, 0][found.owner], found.token
-        p = ngrams.probabilities(recent, found.owner, token)
+        history = np.full((len(recent), max(ngrams.order - 1, 1)), -1)
+        length = min(history.shape[1], recent.shape[1])
+        history[:, :length] = recent[:, :length]
+        p = ngrams.probabilities(history, found.owner, token)
         two = min(2, len(p))
         columns = [
             found.many, np.bincount(found.owner)[found.owner], token == last, *np.log(p[:two]),
