@@ -16,8 +16,9 @@ from attomaton.errors import UsageError
 from attomaton.mechanics.synthetic import draw_samples
 from attomaton.mechanics.theory.automaton import Automaton
 from attomaton.mechanics.theory.limit import solve_limit
+from attomaton.numerics import BLOCK, heaviest
 from attomaton.summaries.outcomes import OUTCOMES, outcomes
-from attomaton.summaries.rank import BLOCK, disagreement, heaviest, places
+from attomaton.summaries.rank import disagreement, places
 
 
 def model_summary(*arguments, **options):

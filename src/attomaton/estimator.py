@@ -7,7 +7,7 @@ for the exact end point of training one self-attention layer on them; no step of
 import inspect
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -41,7 +41,7 @@ from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.theory.automaton import Automaton, Explanation
 from attomaton.mechanics.theory.information import Interval
 from attomaton.mechanics.theory.limit import Limit, solve_limit
-from attomaton.mechanics.theory.many import answer_many
+from attomaton.mechanics.theory.many import Answers, answer_many
 
 RandomState = int | np.random.Generator | np.random.RandomState | None | Any
 SET_ASIDE = ("warn", "error", "ignore")
@@ -56,6 +56,7 @@ class UnknownTokenWarning(UserWarning):
     """Contexts hold tokens that training never saw, or end in one that it never saw as a last token."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NextTokenClassifier(Parameters):
     """What one self-attention layer predicts next, in the limit of training on the given samples.
 
@@ -79,26 +80,17 @@ class NextTokenClassifier(Parameters):
     ['tea']
     """
 
-    classes_: Shaped[np.ndarray, " classes"]
-    limit_: Limit
-    loss_floor_: float
-    n_features_in_: int
-
     # Constructors in the manner of scikit-learn store and `fit` judges: hence `| Any` once more.
-    def __init__(
-        self,
-        *,
-        radius: float | Any = np.inf,
-        embeddings: Float[np.ndarray, "vocab width"] | Any | None = None,
-        dimension: int | Any | None = None,
-        set_aside: str | Any = "warn",
-        random_state: RandomState = None,
-    ):
-        self.radius = radius
-        self.embeddings = embeddings
-        self.dimension = dimension
-        self.set_aside = set_aside
-        self.random_state = random_state
+    radius: float | Any = np.inf
+    embeddings: Float[np.ndarray, "vocab width"] | Any | None = None
+    dimension: int | Any | None = None
+    set_aside: str | Any = "warn"
+    random_state: RandomState = None
+
+    classes_: Shaped[np.ndarray, " classes"] = field(init=False)
+    limit_: Limit = field(init=False)
+    loss_floor_: float = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def fit(
         self, X: Contexts, y: NextTokens, sample_weight: Weights | None = None
@@ -160,10 +152,10 @@ class NextTokenClassifier(Parameters):
         known tokens of the context, and uniform where there is none. An `UnknownTokenWarning` counts both.
         """
         self._check_fitted()
-        n, row, column, p = self._mix(X)
-        answer = np.zeros((n, len(self.classes_)))
-        answer[np.bincount(row, minlength=n) == 0] = 1 / len(self.classes_)
-        answer[row, column] = p
+        mixed = self._mix(X)
+        answer = np.zeros((len(mixed), len(self.classes_)))
+        answer[np.diff(mixed.start) == 0] = 1 / len(self.classes_)
+        answer[mixed.owner, mixed.token] = mixed.p
         return answer
 
     def has_answer(self, X: Contexts) -> Bool[np.ndarray, " n"]:
@@ -310,22 +302,16 @@ class NextTokenClassifier(Parameters):
 
     def _best(self, X: Contexts) -> Int[np.ndarray, " n"]:
         """The predicted class of each context: `argmax` of a `predict_proba` never written out."""
-        n, row, column, p = self._mix(X)
-        order = np.lexsort((column, -p, row))
+        mixed = self._mix(X)
+        row = mixed.owner
+        order = np.lexsort((mixed.token, -mixed.p, row))
         first = order[np.flatnonzero(np.diff(row[order], prepend=-1))]
-        best = np.zeros(n, np.int64)  # a uniform row has its first maximum at 0
-        best[row[first]] = column[first]
+        best = np.zeros(len(mixed), np.int64)  # a uniform row has its first maximum at 0
+        best[row[first]] = mixed.token[first]
         return best
 
-    def _mix(
-        self, X: Contexts
-    ) -> tuple[
-        int,
-        Int[np.ndarray, " entries"],
-        Int[np.ndarray, " entries"],
-        Float[np.ndarray, " entries"],
-    ]:
-        """`Automaton.predict_proba` for many contexts at once: how many, then (row, class, mass).
+    def _mix(self, X: Contexts) -> Answers:
+        """`Automaton.predict_proba` for many contexts at once.
 
         Entries are sorted by row, then class. A row without a known token has none.
         """
@@ -340,8 +326,7 @@ class NextTokenClassifier(Parameters):
         limit = self.limit_
         ids = limit.graph.vocabulary.ids_of(tokens)
         self._warn(tokens, ids, length, ~self._learned(ids[np.cumsum(length) - 1]))
-        answers = answer_many(limit, ids, length, radius, in_order=False)
-        return len(length), answers.owner, answers.token, answers.p
+        return answer_many(limit, ids, length, radius, in_order=False)
 
 
 class _InOrderOfClasses(Automaton):

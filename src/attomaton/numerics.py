@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 
 from attomaton.base.lazily import jax
 
+BLOCK = 1024  # numbers of which the largest is found first
+
 
 def ragged_indices(
     start: Int[np.ndarray, " rows"], length: Int[np.ndarray, " rows"]
@@ -65,7 +67,7 @@ def _sorted_with_places(
     bits = len(key).bit_length()
     if not len(key) or key.min() < 0 or int(key.max()).bit_length() + bits > 62:
         return None
-    packed = np.sort(key.astype(np.int64) << bits | np.arange(len(key)))
+    packed = np.sort(key.astype(np.int64, copy=False) << bits | np.arange(len(key)))
     return packed >> bits, packed & ((1 << bits) - 1)
 
 
@@ -106,16 +108,28 @@ def order_by(*keys: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
     >>> order_by(np.array([1, 0, 1]), np.array([5, 7, 4])).tolist()
     [1, 2, 0]
     """
-    n = len(keys[0])
     width = [int(key.max(initial=0)).bit_length() for key in keys]
-    bits = n.bit_length()
-    if sum(width) + bits > 62 or any(key.min(initial=0) < 0 for key in keys):
+    if sum(width) > 62 or any(key.min(initial=0) < 0 for key in keys):
         return np.lexsort(keys[::-1])
-    packed = np.zeros(n, np.int64)
+    packed = np.zeros(len(keys[0]), np.int64)
     for key, wide in zip(keys, width, strict=True):
         packed = packed << wide | key
-    packed = np.sort(packed << bits | np.arange(n))
-    return packed & ((1 << bits) - 1)
+    return stable_order(packed)
+
+
+def heaviest(
+    weight: Float[np.ndarray, " n"] | Int[np.ndarray, " n"], top: int
+) -> Int[np.ndarray, " most"]:
+    """The places of the `top` largest numbers, largest first, the earlier one among equals.
+
+    >>> heaviest(np.array([1, 3, 2, 3]), 3).tolist()
+    [1, 3, 2]
+    """
+    # The `top` largest of the blocks' maxima are as many numbers as wanted: nothing below them is needed.
+    block = np.maximum.reduceat(weight, np.arange(0, len(weight), BLOCK)) if len(weight) else weight
+    least = np.sort(block)[-top] if 0 < top <= len(block) else -np.inf
+    there = np.flatnonzero(weight >= least)
+    return there[np.argsort(-weight[there], kind="stable")][:top]
 
 
 def scramble(x: np.ndarray) -> np.ndarray:

@@ -30,14 +30,19 @@ def test_bags_by_a_plain_loop(text):
             assert getattr(alone, name).tolist() == getattr(bags, name)[part].tolist()
 
 
+def _ago(bags):
+    """How long ago each token of the contexts stood; the last one of a context, 1 step."""
+    return np.repeat(np.cumsum(bags.length), bags.length) - np.arange(len(bags.context))
+
+
 def test_what_holds_at_the_places_of_a_token(text):
     windows = text(tokens=60)
     bags = bags_of(windows, np.arange(len(windows)))
-    assert (bags.over_places(np.minimum, bags.ago) == bags.distance).all()
+    assert (bags.over_places(np.minimum, _ago(bags)) == bags.distance).all()
     assert (bags.over_places(np.add, np.ones(len(bags.context))) == bags.count).all()
     assert (bags.context[bags.order] == np.repeat(bags.token, bags.count)).all()
     alone = bag_of(bags.context[:6])
-    assert (alone.over_places(np.minimum, alone.ago) == alone.distance).all()
+    assert (alone.over_places(np.minimum, _ago(alone)) == alone.distance).all()
 
 
 def test_a_context_of_one_token_has_nothing_before_it():

@@ -15,6 +15,7 @@ from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.corpus.windows import Windows
 from attomaton.errors import DataError, counted
 from attomaton.numerics import ragged_indices, ragged_softmax, row_pointer
+from attomaton.predictor.counts import places_in
 
 BLOCK = 1 << 15  # windows scored at a time: bounds the memory of scoring
 FEW = 5  # tokens that are named where none is known
@@ -57,10 +58,7 @@ class Bags:
     @cached_property
     def label_at(self) -> Int[np.ndarray, " bags"]:
         """The incidence that holds each label, −1 where the label is absent from its context."""
-        at = np.full(len(self), -1)
-        hit = np.flatnonzero(self.is_label)
-        at[self.owner[hit]] = hit
-        return at
+        return self.place(np.arange(len(self)), self.label)
 
     @property
     def query(self) -> Int[np.ndarray, " incidences"]:
@@ -71,11 +69,6 @@ class Bags:
     def length(self) -> Int[np.ndarray, " bags"]:
         """How many tokens each context has."""
         return np.add.reduceat(self.count, self.start[:-1])
-
-    @cached_property
-    def ago(self) -> Int[np.ndarray, " tokens"]:
-        """How long ago each token of `context` stood; the last one of a context, 1 step."""
-        return np.repeat(np.cumsum(self.length), self.length) - np.arange(len(self.context))
 
     def recent(self, tokens: int | None = None) -> Int[np.ndarray, "bags places"]:
         """The contexts backwards, the last token first, −1 where there are no more: as many places as asked, or all."""
@@ -94,11 +87,15 @@ class Bags:
         self, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
     ) -> Bool[np.ndarray, " n"]:
         """Whether bag `row` holds `token`."""
-        size = 1 + max(int(self.token.max()), int(token.max(initial=0)))
-        key = self.owner * size + self.token  # ascending
-        wanted = row * size + token
-        at = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-        return (key[at] == wanted) & (token >= 0)
+        return self.place(row, token) >= 0
+
+    def place(
+        self, row: Int[np.ndarray, " n"], token: Int[np.ndarray, " n"]
+    ) -> Int[np.ndarray, " n"]:
+        """The incidence of `token` in bag `row`, −1 where the bag does not hold it."""
+        size = 1 + max(int(self.token.max(initial=0)), int(token.max(initial=0)))
+        keys = self.owner * size + self.token  # ascending
+        return np.where(token >= 0, places_in(keys, row * size + token), -1)
 
     def sums(self, value: Float[np.ndarray, " incidences"]) -> Float[np.ndarray, " bags"]:
         """The sum over each bag."""
@@ -163,7 +160,7 @@ def aligned(windows: Windows, vocabulary: Vocabulary) -> Windows:
         return windows
     new = [x for x in windows.vocabulary.labels if x not in vocabulary]
     together = Vocabulary([*vocabulary.labels, *new])
-    move = np.array([together.id_of(x) for x in windows.vocabulary.labels], dtype=np.int64)
+    move = together.ids_of(windows.vocabulary.labels)
     return replace(windows, vocabulary=together, ids=move[windows.ids], label=move[windows.label])
 
 
@@ -186,10 +183,4 @@ def aligned_where_known(windows: Windows, vocabulary: Vocabulary) -> Windows:
 
 def bag_of(ids: Int[np.ndarray, " tokens"]) -> Bags:
     """One context as a bag, its label unknown (−1)."""
-    token, count = np.unique(ids, return_counts=True)
-    distance = len(ids) - np.array([np.flatnonzero(ids == x)[-1] for x in token])
-    before = ids[-2] if len(ids) > 1 else -1
-    return Bags(
-        np.array([0, len(token)]), token, count, distance, ids[-1:], np.array([before]),
-        np.array([-1]), np.ones(1), ids, np.argsort(ids, kind="stable"),
-    )  # fmt: skip
+    return bagged(ids, np.array([0]), np.array([len(ids)]), np.array([-1]), np.ones(1))

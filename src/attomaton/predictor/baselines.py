@@ -16,6 +16,7 @@ validation windows.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -64,13 +65,9 @@ class Baselines:
         p = self.ngrams.unigram(bags.token) if self.frequency else 1.0
         return np.log(count + self.mu * p * bags.count**self.theta)
 
-    def mixed_bigram(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
-        """log of p₂(x | q)'s and m's shares, mixed."""
-        return _mixed(bags, self.ngram_shares(bags, 2), self.mix[0])
-
-    def mixed_trigram(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
-        """log of p₃(x | b, q)'s and m's shares, mixed."""
-        return _mixed(bags, self.ngram_shares(bags, 3), self.mix[1])
+    def mixed(self, bags: Bags, order: int) -> Float[np.ndarray, " incidences"]:
+        """log of p₂(x | q)'s or p₃(x | b, q)'s and m's shares, mixed."""
+        return _mixed(bags, self.ngram_shares(bags, order), self.mix[order - 2])
 
     def ngram_shares(self, bags: Bags, order: int) -> Float[np.ndarray, " incidences"]:
         """p₂ or p₃ made shares of each context."""
@@ -89,8 +86,8 @@ class Baselines:
             "most recent": self.most_recent,
             "bigram": self.bigram,
             "bigram, smoothed": self.smoothed_bigram,
-            "bigram, mixed": self.mixed_bigram,
-            "trigram, mixed": self.mixed_trigram,
+            "bigram, mixed": partial(self.mixed, order=2),
+            "trigram, mixed": partial(self.mixed, order=3),
         }
 
     def settings(self) -> dict[str, Any]:

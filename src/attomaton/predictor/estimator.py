@@ -1,6 +1,7 @@
 """The predictor for practitioners: fit / predict / score / explain on data frames and lists, nothing to choose."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from attomaton.predictor.scoring import score_predictor
 from attomaton.predictor.tune import tune
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NextTokenPredictor(Parameters):
     """The tuned predictor (`tune`) with scikit-learn's manners.
 
@@ -53,35 +55,22 @@ class NextTokenPredictor(Parameters):
     ['tea', 'soup']
     """
 
-    predictor_: Predictor
-    classes_: Shaped[np.ndarray, " classes"]
-    said_: tuple[str, ...]
-    given_: bool  # contexts were given as such, so a table holds one a row
+    context: int | Any = 20
+    sequence: str | Any | None = None
+    item: str | Any | None = None
+    order: str | Any | None = None
+    dates: str | Any | None = None
+    backoff: bool | Any = True
+    metric: str | Any = "nats"
+    minutes: float | Any | None = None
+    history: bool | Any | None = None
+    grid: Mapping[str, Any] | Any | None = None
 
-    def __init__(
-        self,
-        *,
-        context: int | Any = 20,
-        sequence: str | Any | None = None,
-        item: str | Any | None = None,
-        order: str | Any | None = None,
-        dates: str | Any | None = None,
-        backoff: bool | Any = True,
-        metric: str | Any = "nats",
-        minutes: float | Any | None = None,
-        history: bool | Any | None = None,
-        grid: Mapping[str, Any] | Any | None = None,
-    ):
-        self.context = context
-        self.sequence = sequence
-        self.item = item
-        self.order = order
-        self.dates = dates
-        self.backoff = backoff
-        self.metric = metric
-        self.minutes = minutes
-        self.history = history
-        self.grid = grid
+    predictor_: Predictor = field(init=False)
+    classes_: Shaped[np.ndarray, " classes"] = field(init=False)
+    said_: tuple[str, ...] = field(init=False)
+    # Contexts were given as such, so a table holds one a row
+    given_: bool = field(init=False)
 
     def fit(
         self, X: Any, y: NextTokens | None = None, validate: Any | None = None
@@ -131,12 +120,10 @@ class NextTokenPredictor(Parameters):
         What a row lacks of 1 belongs to words that training never saw.
         """
         predictor, contexts = self._fitted, self._contexts(X)
-        answer = np.zeros((len(contexts), len(self.classes_)))
+        answer = np.empty((len(contexts), len(self.classes_)))
         for row, context in zip(answer, contexts, strict=True):
-            for token, p in predictor.predict_proba(context, self.backoff).items():
-                at = None if token is None else predictor.vocabulary.id_of(token)
-                if at is not None:
-                    row[at] = p
+            p = predictor.predict_proba(context, self.backoff)
+            row[:] = [p.get(x, 0.0) for x in predictor.vocabulary.labels]
         return answer
 
     def score(self, X: Any, y: NextTokens | None = None) -> float:

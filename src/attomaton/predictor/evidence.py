@@ -8,6 +8,7 @@ from jaxtyping import Int
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
+from attomaton.predictor.ngrams import token_back
 from attomaton.predictor.reasons import Reasons
 
 NGRAMS, LEARNED = "n-grams", "learned"
@@ -43,30 +44,27 @@ def behind(reasons: Reasons, train: Windows, most: int = 3) -> tuple[Behind, ...
     tokens = [reasons.prediction] if c is None else [c.winner, c.runner_up]
     inside = {t.token for t in reasons.terms}
     facts = {} if c is None else {f.token: f for f in c.facts}
-    found = []
+    word, found = train.vocabulary, []
+
+    def told(kind: str, token: Label, history: tuple[Label | None, ...]) -> Behind:
+        at = after(train, history, token)
+        if kind == LEARNED:
+            at = at[train.realizable[at]]
+        rows = tuple(
+            Row(train.place(i), tuple(word[x] for x in train.context(i)), token)
+            for i in at[:most].tolist()
+        )
+        return Behind(kind, token, history, float(train.weight[at].sum()), rows)
+
     for token in tokens:
         history: tuple[Label | None, ...] = (reasons.context[-1],)
         if token in facts:
             seen = [g.history for g in facts[token].grams if g.times > 0 and g.history]
             history = seen[-1] if seen else history
-        found.append(_behind(NGRAMS, token, history, train, most))
+        found.append(told(NGRAMS, token, history))
         if token in inside:
-            found.append(_behind(LEARNED, token, (reasons.context[-1],), train, most))
+            found.append(told(LEARNED, token, (reasons.context[-1],)))
     return tuple(found)
-
-
-def _behind(
-    kind: str, token: Label, history: tuple[Label | None, ...], train: Windows, most: int
-) -> Behind:
-    at = after(train, history, token)
-    if kind == LEARNED:
-        at = at[train.realizable[at]]
-    word = train.vocabulary
-    rows = tuple(
-        Row(train.place(i), tuple(word[x] for x in train.context(i)), token)
-        for i in at[:most].tolist()
-    )
-    return Behind(kind, token, history, float(train.weight[at].sum()), rows)
 
 
 def after(
@@ -74,16 +72,10 @@ def after(
 ) -> Int[np.ndarray, " windows"]:
     """The windows that end with this history and go on with this token."""
     id_of = train.vocabulary.id_of
-    ids = [None if x is None else id_of(x) for x in history]
-    y = id_of(token)
-    if y is None or any(i is None and x is not None for i, x in zip(ids, history, strict=True)):
+    ids, y = [-1 if x is None else id_of(x) for x in history], id_of(token)
+    if None in (y, *ids):
         return np.zeros(0, dtype=np.int64)
     at = np.flatnonzero(train.label == y)
     for back, x in enumerate(reversed(ids)):
-        length = train.length[at]
-        if x is None:
-            at = at[length == back]
-        else:
-            at = at[length > back]
-            at = at[train.ids[train.left[at] + train.length[at] - 1 - back] == x]
+        at = at[token_back(train, at, back) == x]
     return at

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import DataError
@@ -181,13 +181,10 @@ def order_after(predictor: Predictor, last: Label, top: int = 20) -> Order:
 # The stage
 
 
-def _groups(told: Mapping[str, object], stage: ConvexStage) -> tuple[Group, ...]:
+def _groups(told: Mapping[str, Any], stage: ConvexStage) -> tuple[Group, ...]:
     """Every group with the last trial that left it out."""
-    found = {}
-    trials: object = told.get("trials") or ()
-    for trial in trials:  # type: ignore[attr-defined]
-        if trial["price"] is None:
-            found[trial["group"]] = (-trial["gain"], trial["error"])
+    trials = told.get("trials") or ()
+    found = {x["group"]: (-x["gain"], x["error"]) for x in trials if x["price"] is None}
     return tuple(
         Group(name, name in stage.weight, len(stage.weight.get(name, ())), *found[name])
         for name in GROUPS
@@ -235,12 +232,11 @@ def _telling(predictor: Predictor, top: int) -> tuple[Telling, ...]:
     key, times = ngrams.three.key, ngrams.three.count
     if not len(key):
         return ()
-    of = _totals(key // K, times)
+    history = np.cumsum(np.diff(key // K, prepend=-1) != 0) - 1  # those of one stand together
+    of = np.bincount(history, times)[history]
     pair = key % (K * K)
-    after, of_last = ngrams.two.of(pair), _totals(ngrams.two.key // K, ngrams.two.count)
-    total = np.zeros(K)
-    total[ngrams.two.key // K] = of_last
-    last = pair // K
+    after, last = ngrams.two.of(pair), pair // K
+    total = np.bincount(ngrams.two.key // K, ngrams.two.count, K)
     gain = times * (np.log(times / of) - np.log(np.maximum(after, times) / total[last]))
     gain[of < LEAST_WINDOWS] = 0.0
     return tuple(
@@ -251,13 +247,6 @@ def _telling(predictor: Predictor, top: int) -> tuple[Telling, ...]:
         for i in np.argsort(-gain, kind="stable")[:top]
         if gain[i] > 0
     )  # fmt: skip
-
-
-def _totals(group: np.ndarray, count: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The total of each one's group; groups stand together."""
-    first = np.concatenate([[True], group[1:] != group[:-1]])
-    at = np.flatnonzero(first)
-    return np.add.reduceat(count, at)[np.cumsum(first) - 1]
 
 
 def _strongest(predictor: Predictor, top: int) -> tuple[Pair, ...]:

@@ -14,7 +14,6 @@ from attomaton.predictor.bags import Bags, bagged
 from attomaton.predictor.model import Predictor
 from attomaton.predictor.ngrams import Best, first_places
 from attomaton.predictor.reasons import Reasons
-from attomaton.predictor.stage.gate import holds
 
 SOME = 1 << 13  # contexts at a time
 EXPLAINED = 1 << 11  # contexts at a time that are explained
@@ -88,25 +87,24 @@ def _elsewhere(
     predictor: Predictor, bags: Bags, best: Best, top: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The likeliest tokens that each bag does not hold, at least so many (`best`: the first choices): bag, token, p."""
-    row, token, q = _absent(bags, best, np.arange(len(bags)))
+    row, token, q = not_held(bags, best, np.arange(len(bags)))
     short = np.flatnonzero((np.bincount(row, minlength=len(bags)) < top) & (best.token[:, -1] >= 0))
     if len(short):
         more = predictor.first_outside(bags, top + int(np.diff(bags.start).max()), short)
         kept = ~np.isin(row, short)
-        again = _absent(bags, more, short)
+        again = not_held(bags, more, short)
         row, token, q = (
             np.concatenate([x[kept], y]) for x, y in zip((row, token, q), again, strict=True)
         )
     return row, token, q
 
 
-def _absent(
+def not_held(
     bags: Bags, best: Best, rows: Int[np.ndarray, " rows"]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The tokens among the first choices for these bags that they do not hold: bag, token and p."""
     at, place = np.nonzero(best.token >= 0)
-    token = best.token[at, place]
-    absent = ~bags.hold(rows[at], token)
+    absent = ~bags.hold(rows[at], best.token[at, place])
     at, place = at[absent], place[absent]
     return rows[at], best.token[at, place], best.p[at, place]
 
@@ -131,7 +129,7 @@ def _explained(
     ids, left = np.concatenate(rows), np.cumsum(length) - length
     bags = bagged(ids, left, length, np.full(len(words), -1), np.ones(len(words)))
     seen = predictor.seen(bags, 2 + SPARE)
-    found, scores = seen.mixture, predictor.scores(bags, seen)
+    found = seen.mixture
     owner, token, p = bags.owner, bags.token, found.share
     if backoff:
         row, other, q = _elsewhere(predictor, bags, found.best, 2)
@@ -139,16 +137,20 @@ def _explained(
         p = np.concatenate([found.gate[bags.owner] * p, found.rest[row] * q])
     two = first_places(owner, token, p, len(bags), 2)
     behind = predictor.behind(bags, seen, two.token)
-    at = np.stack([holds(bags, two.token[:, k]) for k in (0, 1)], axis=1).tolist()
+    firsts: list[list[Label]] = []
+    for i, context in enumerate(words):
+        new = dict(zip(rows[i].tolist(), context, strict=True))
+        some = two.token[i, : 2 if two.p[i, 1] > 0 else 1].tolist()
+        firsts.append([predictor.vocabulary[x] if x < K else new[x] for x in some])
+    place = bags.place(np.repeat(np.arange(len(bags)), 2), two.token.ravel())
+    held = [j for j in np.flatnonzero(place >= 0).tolist() if j % 2 < len(firsts[j // 2])]
+    named = [firsts[j // 2][j % 2] for j in held]
+    terms_at = dict(zip(held, predictor.terms(bags, seen, place[held], named), strict=True))
     order = predictor.order_outside(bags)
     gate_terms = {name: value.tolist() for name, value in seen.gate.items()} if backoff else {}
     for i, context in enumerate(words):
-        many = 2 if two.p[i, 1] > 0 else 1
-        new = dict(zip(rows[i].tolist(), context, strict=True))
-        first = [predictor.vocabulary[x] if x < K else new[x] for x in two.token[i, :many].tolist()]
-        terms = [
-            None if j < 0 else scores.term(j, x) for j, x in zip(at[i][:many], first, strict=True)
-        ]
+        first = firsts[i]
+        terms = [terms_at.get(2 * i + k) for k in range(len(first))]
         gate, chance = float(found.gate[i]) if backoff else None, two.p[i].tolist()
         against = (
             behind.contrast(i, first, chance, terms, gate, context) if len(first) > 1 else None

@@ -34,19 +34,19 @@ from attomaton.disk.records import absent, as_record
 from attomaton.disk.storage import check_folder, check_place, new_folder
 from attomaton.errors import DataError, counted, whole_number
 from attomaton.mechanics.theory.automaton import NOT_A_TOKEN, SUGGESTED, Unknown, expect_generator
-from attomaton.numerics import rising, row_pointer
+from attomaton.numerics import heaviest, rising, row_pointer
 from attomaton.predictor.backoff import FAR, Gate, Mixture, reach
 from attomaton.predictor.bags import Bags, bag_of
 from attomaton.predictor.baselines import Baselines
 from attomaton.predictor.counts import Counts, pair_key
 from attomaton.predictor.ngrams import Best, NGrams
 from attomaton.predictor.priors import Bigram, Feature, Kin, Main, Odds, Prior, parse_prior
-from attomaton.predictor.reasons import Behind, Reasons, Scores, taken_as
-from attomaton.predictor.stage.gate import added
+from attomaton.predictor.reasons import Behind, Reasons, Term, taken_as
+from attomaton.predictor.stage.gate import added, window_features
 from attomaton.predictor.stage.gate import reach as reach_of
 from attomaton.predictor.stage.looking import Look
 from attomaton.predictor.stage.model import SCORE, ConvexStage
-from attomaton.predictor.stage.reasons import facts_behind
+from attomaton.predictor.stage.reasons import FactsBehind
 from attomaton.predictor.stage.terms import ngram_steps
 
 STAGE_FILE = "stage.safetensors"
@@ -124,11 +124,10 @@ class Predictor(Shown):
     stage: ConvexStage | None = None
 
     def _in_short(self) -> str:
-        prior = "+".join(self.prior.features) or "zero"
         groups = "" if self.stage is None else f", stage {'+'.join(self.stage.weight) or SCORE}"
         return (
             f"{counted(len(self.vocabulary), 'token')}, {counted(len(self.corrections.key), 'pair')}, "
-            f"theta {self.theta:g}, prior {prior}{groups}"
+            f"theta {self.theta:g}, prior {self.prior.name}{groups}"
         )
 
     def tuned(self, bags: Bags) -> Float[np.ndarray, " incidences"]:
@@ -155,7 +154,8 @@ class Predictor(Shown):
         look = self.stage.look(bags, self.tuned(bags))
         terms = self.stage.terms(look)
         log_odds = np.asarray(sum(terms.values()))
-        gate = self.stage.gate_terms(look, log_odds, best, self.gate)
+        features = window_features(look, log_odds, self.stage.tables, best, self.gate)
+        gate = self.stage.gate.terms(features)
         g, r = added(gate), reach_of(look, len(self.vocabulary))
         return Seen(Mixture(bags.shares(log_odds), g, r, best), terms, look, gate)
 
@@ -165,9 +165,7 @@ class Predictor(Shown):
         """The first choices, after these bags (all of them without `rows`), of the n-grams that speak outside."""
         if self.stage is None:
             last = bags.last if rows is None else bags.last[rows]
-            lasts, which = np.unique(last, return_inverse=True)
-            best = self.baselines.ngrams.best_bigrams(lasts, places)
-            return Best(best.token[which], best.p[which])
+            return self.baselines.ngrams.best_bigrams(last, places)
         histories = self.stage.tables.histories(bags)
         return self.stage.tables.ngrams.best(histories if rows is None else histories[rows], places)
 
@@ -246,40 +244,29 @@ class Predictor(Shown):
         """
         bags, words = self._bag(context)
         seen = self.seen(bags)
-        found, scores = seen.mixture, self.scores(bags, seen)
+        found, context = seen.mixture, self.looked_at(context)
         spread = self._spread(found, bags) if backoff else np.zeros(len(self.vocabulary) + 1)
         p = self._first_two(found, bags, words, spread, backoff)
-        first = list(p)
-        others: list[tuple[Label | None, float]] = []
-        for i in _largest(spread, outside):
-            others.append(
-                (self.vocabulary[i] if i < len(self.vocabulary) else None, float(spread[i]))
-            )
-        terms = {word: scores.term(i, word) for i, word in enumerate(words)}
+        first, named = list(p), [*self.vocabulary.labels, None]
+        terms = dict(zip(words, self.terms(bags, seen, np.arange(len(words)), words), strict=True))
         gate = float(found.gate[0]) if backoff else None
         against = None
         if len(first) > 1:
             at = dict(zip(words, bags.token.tolist(), strict=True))
             ids = np.array([at.get(x, self.vocabulary.id_of(x)) for x in first])
             behind = self.behind(bags, seen, ids[None])
-            against = behind.contrast(
-                0,
-                first,
-                list(p.values()),
-                [terms.get(x) for x in first],
-                gate,
-                self.looked_at(context),
-            )
+            own = [terms.get(x) for x in first]
+            against = behind.contrast(0, first, list(p.values()), own, gate, context)
         unknown = self.unknown(context)
         return Reasons(
-            tuple(self.looked_at(context)),
+            tuple(context),
             first[0],
             p[first[0]],
             first[0] in words,
             backoff,
             gate,
             tuple(sorted(terms.values(), key=lambda term: -term.p)),
-            tuple(others),
+            tuple((named[i], float(spread[i])) for i in _largest(spread, outside)),
             unknown,
             taken_as(unknown),
             self.order_outside(bags)[0],
@@ -303,28 +290,37 @@ class Predictor(Shown):
         word = dict(zip(bags.token.tolist(), words, strict=True))
         return {(word[i] if i in word else self.vocabulary[i]): float(p[i]) for i in _largest(p, 2)}
 
-    def scores(self, bags: Bags, seen: "Seen") -> Scores:
-        """Every term of every token of these bags."""
-        key = pair_key(len(self.vocabulary), bags.query, bags.token)
-        return Scores(
-            bags.count, self.theta * np.log(bags.count), self.prior.terms(bags.query, bags.token),
-            self.corrections.of(key), self.corrections.place(key) >= 0, seen.mixture.share,
-            1.0 if self.stage is None else self.stage.slope,
-            {name: value for name, value in seen.terms.items() if name != SCORE},
-        )  # fmt: skip
+    def terms(
+        self, bags: Bags, seen: "Seen", at: Int[np.ndarray, " n"], words: Sequence[Label]
+    ) -> list[Term]:
+        """The terms of some incidences, whose tokens are these words."""
+        q, x, count = bags.query[at], bags.token[at], bags.count[at]
+        key, prior = pair_key(len(self.vocabulary), q, x), self.prior.terms(q, x)
+        count_term, learned = self.theta * np.log(count), self.corrections.of(key)
+        known, share = self.corrections.place(key) >= 0, seen.mixture.share[at]
+        stage = {name: value[at] for name, value in seen.terms.items() if name != SCORE}
+        return [
+            Term(
+                word, int(count[i]), float(count_term[i]),
+                {name: float(value[i]) for name, value in prior.items()}, float(learned[i]),
+                bool(known[i]), float(share[i]), 1.0 if self.stage is None else self.stage.slope,
+                {name: float(value[i]) for name, value in stage.items()},
+            )
+            for i, word in enumerate(words)
+        ]  # fmt: skip
 
     def behind(self, bags: Bags, seen: "Seen", two: Int[np.ndarray, "bags 2"]) -> Behind:
         """What stands behind the log-odds of two tokens, given by id, after each of these bags."""
         row, x = np.repeat(np.arange(len(bags)), 2), two.ravel()
         if self.stage is None or seen.look is None:
             steps = np.log(self.baselines.ngrams.bigram(bags.last[row], x))[None]
-            return Behind(two, bags, ("2-gram",), steps, None)
+            return Behind(two, ("2-gram",), steps, None)
         tables = self.stage.tables
         histories = tables.histories(bags)
         steps = ngram_steps(tables.ngrams.of_each_order(histories, row, x), row)
         orders = (f"{n}-gram" for n in range(1, len(steps)))
         names = (*orders, "lower orders where a history is new")
-        return Behind(two, bags, names, steps, facts_behind(bags, row, x, tables))
+        return Behind(two, names, steps, FactsBehind(bags, row, x, tables))
 
     def unknown(self, context: Sequence[Label]) -> tuple[Unknown, ...]:
         """Tokens of a context that training never saw, with the nearest it did (looked up for the first few)."""
@@ -354,13 +350,10 @@ class Predictor(Shown):
     def ids_of(self, labels: Sequence[Label]) -> Int[np.ndarray, " tokens"]:
         """The tokens of a context as ids; words never seen get ids behind the vocabulary, in their order."""
         new: dict[Label, int] = {}
-        ids = []
-        for x in labels:
-            found = self.vocabulary.id_of(x)
-            ids.append(
-                new.setdefault(x, len(self.vocabulary) + len(new)) if found is None else found
-            )
-        return np.array(ids)
+        ids = self.vocabulary.ids_of(labels)
+        for i in np.flatnonzero(ids < 0).tolist():
+            ids[i] = new.setdefault(labels[i], len(self.vocabulary) + len(new))
+        return ids
 
     # On disk
 
@@ -456,13 +449,7 @@ class Predictor(Shown):
 
 def _largest(values: Float[np.ndarray, " n"], many: int) -> list[int]:
     """The places of the largest positive values, of equals the first."""
-    if len(values) > many > 0:
-        least = np.partition(values, len(values) - many)[len(values) - many]
-        at = np.flatnonzero(values >= least)
-    else:
-        at = np.arange(len(values))
-    at = at[values[at] > 0]
-    return [int(i) for i in at[np.argsort(-values[at], kind="stable")[:many]]]
+    return [i for i in heaviest(values, many).tolist() if values[i] > 0]
 
 
 def _feature_arrays(prior: Prior) -> dict[str, np.ndarray]:

@@ -88,20 +88,25 @@ class NGrams:
 
         They are among its continuations and the most frequent tokens: all others share p₁'s order.
         """
+        q, which = np.unique(q, return_inverse=True)
         known = np.where((q >= 0) & (q < self.K), q, -1).astype(np.int64)
         common = np.argsort(-self.one, kind="stable")[:places]
         owner, token = _candidates(self.K, self.two, known, np.tile(common, (len(q), 1)))
-        return first_places(owner, token, self.bigram(q[owner], token), len(q), places)
+        best = first_places(owner, token, self.bigram(q[owner], token), len(q), places)
+        return Best(best.token[which], best.p[which])
 
     def best_trigrams(
         self, b: Int[np.ndarray, " histories"], q: Int[np.ndarray, " histories"], places: int
     ) -> Best:
         """The `places` most probable tokens after each (b, q): continuations, and the best after q alone."""
-        history = pair_key(self.K, b, q)
-        lasts, which = np.unique(q, return_inverse=True)
-        common = self.best_bigrams(lasts, places).token[which]
-        owner, token = _candidates(self.K, self.three, history, common)
-        return first_places(owner, token, self.trigram(b[owner], q[owner], token), len(q), places)
+        both = b.astype(np.int64) * (int(q.max(initial=0)) + 1) + q
+        _, first, which = np.unique(both, return_index=True, return_inverse=True)
+        b, q = b[first], q[first]
+        common = self.best_bigrams(q, places).token
+        owner, token = _candidates(self.K, self.three, pair_key(self.K, b, q), common)
+        p = self.trigram(b[owner], q[owner], token)
+        best = first_places(owner, token, p, len(q), places)
+        return Best(best.token[which], best.p[which])
 
 
 def _candidates(
@@ -131,6 +136,13 @@ def token_before(windows: Windows) -> Int[np.ndarray, " windows"]:
     """The token before the last one of each context, −1 where there is none."""
     end = windows.left + windows.length - 1
     return np.where(windows.length > 1, windows.ids[np.maximum(end - 1, 0)], -1)
+
+
+def token_back(windows: Windows, rows: Int[np.ndarray, " n"], back: int) -> Int[np.ndarray, " n"]:
+    """The token so far before the last one of each of these windows, −1 where there is none."""
+    length = windows.length[rows].astype(np.int64)
+    at = windows.left[rows] + np.maximum(length - 1 - back, 0)
+    return np.where(length > back, windows.ids[at], -1).astype(np.int64)
 
 
 def _discounted(

@@ -1,15 +1,14 @@
 """Why a predictor answers as it does: every term of its scores, and the first token beside the second."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.automaton import Unknown, naming
-from attomaton.predictor.bags import Bags
 from attomaton.predictor.stage.model import SCORE
 from attomaton.predictor.stage.reasons import BRANCH, WITHIN, Contrast, Facts, FactsBehind, Share
 
@@ -78,29 +77,6 @@ class Reasons:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """Every term of every token of some bags, a column each; see `Term`."""
-
-    count: Int[np.ndarray, " incidences"]
-    count_term: Float[np.ndarray, " incidences"]
-    prior: Mapping[str, Float[np.ndarray, " incidences"]]
-    learned: Float[np.ndarray, " incidences"]
-    seen: Bool[np.ndarray, " incidences"]
-    share: Float[np.ndarray, " incidences"]
-    slope: float
-    stage: Mapping[str, Float[np.ndarray, " incidences"]]
-
-    def term(self, i: int, word: Label) -> Term:
-        """The terms of one incidence, whose token is this word."""
-        return Term(
-            word, int(self.count[i]), float(self.count_term[i]),
-            {name: float(value[i]) for name, value in self.prior.items()}, float(self.learned[i]),
-            bool(self.seen[i]), float(self.share[i]), self.slope,
-            {name: float(value[i]) for name, value in self.stage.items()},
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
 class Behind:
     """What stands behind the log-odds of two tokens after each of some bags.
 
@@ -109,7 +85,6 @@ class Behind:
     """
 
     two: Int[np.ndarray, "bags 2"]
-    bags: Bags
     names: tuple[str, ...]
     steps: Float[np.ndarray, "steps twice_as_many"]
     facts: FactsBehind | None

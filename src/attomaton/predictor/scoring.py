@@ -21,9 +21,10 @@ from attomaton.mechanics.theory.limit import Limit, expect_limit
 from attomaton.mechanics.theory.many import mixing_scores
 from attomaton.predictor.bags import Bags, aligned, aligned_where_known, blocks
 from attomaton.predictor.baselines import fit_baselines
+from attomaton.predictor.many import not_held
 from attomaton.predictor.measured import RANKS, LeftOut, Measured, joined, measure, ranked
 from attomaton.predictor.model import Predictor
-from attomaton.predictor.ngrams import Best, NGrams
+from attomaton.predictor.ngrams import Best
 from attomaton.predictor.rivals.named import Field, fit_field
 from attomaton.predictor.rivals.neural import SECONDS, Trained
 
@@ -71,26 +72,16 @@ def over_vocabulary(windows: Windows, predictor: Predictor) -> dict[str, Measure
     rows = np.arange(len(windows))
     found: dict[str, list[Measured]] = {"predictor": [], "bigram": [], "trigram": []}
     for bags in blocks(windows, rows):
-        lasts, which = np.unique(bags.last, return_inverse=True)
         # Enough of them that RANKS remain when all tokens of a context are taken out.
-        best = ngrams.best_bigrams(lasts, RANKS + int(np.diff(bags.start).max()))
-        best = Best(best.token[which], best.p[which])
+        best = ngrams.best_bigrams(bags.last, RANKS + int(np.diff(bags.start).max()))
         found["predictor"].append(_backed_off(bags, predictor, best.token.shape[1]))
         p = ngrams.bigram(bags.last, bags.label)
         found["bigram"].append(_against_best(bags, p, best))
         p = ngrams.trigram(bags.before, bags.last, bags.label)
-        found["trigram"].append(_against_best(bags, p, _best_trigrams(bags, ngrams)))
+        found["trigram"].append(
+            _against_best(bags, p, ngrams.best_trigrams(bags.before, bags.last, RANKS))
+        )
     return {name: joined(parts) for name, parts in found.items()}
-
-
-def _best_trigrams(bags: Bags, ngrams: NGrams) -> Best:
-    _, first, which = np.unique(
-        bags.before.astype(np.int64) * (int(bags.last.max()) + 1) + bags.last,
-        return_index=True,
-        return_inverse=True,
-    )
-    best = ngrams.best_trigrams(bags.before[first], bags.last[first], RANKS)
-    return Best(best.token[which], best.p[which])
 
 
 def _against_best(bags: Bags, p: Float[np.ndarray, " bags"], best: Best) -> Measured:
@@ -110,11 +101,9 @@ def _backed_off(bags: Bags, predictor: Predictor, places: int) -> Measured:
     above = bags.sums(
         _comes_before(inside, bags.token, mine[bags.owner], bags.label[bags.owner]).astype(float)
     )
-    row, place = np.nonzero(best.token >= 0)
-    absent = ~bags.hold(row, best.token[row, place])
-    row, place = row[absent], place[absent]
-    rival = rest[row] * best.p[row, place]
-    beats = _comes_before(rival, best.token[row, place], mine[row], bags.label[row])
+    row, token, p = not_held(bags, best, np.arange(len(bags)))
+    rival = rest[row] * p
+    beats = _comes_before(rival, token, mine[row], bags.label[row])
     above = above + np.bincount(row, beats, len(bags))
     # A word never seen and absent from the context is expected only as "some new word": never a hit.
     nameable = there | (bags.label < K)

@@ -25,15 +25,15 @@ from attomaton.predictor.budget import FIT, STAGE, Budget
 from attomaton.predictor.counts import Counts
 from attomaton.predictor.fit import LOOSE, TIGHT, Fitted, Judged, Setting, Work, judge
 from attomaton.predictor.model import Predictor
-from attomaton.predictor.priors import Feature, Kin, fit_prior, measure_features, parse_prior
+from attomaton.predictor.priors import Kin, fit_prior, measure_features, parse_prior
 from attomaton.predictor.scoring import clusters_of
 from attomaton.predictor.stage.fit import (
     Keep,
+    StageRecord,
     cut_by_time,
     enough,
     fit_stage,
     make_now,
-    no_stage,
     some_windows,
 )
 from attomaton.predictor.stages import Over, fitting, in_turn, judging
@@ -99,8 +99,7 @@ def tune(
     >>> tune(seen, held_out, priors=["zero"], lambdas=[1.0], thetas=[0.5, 1.0], widen=0).theta
     1.0
     """
-    _check(priors, lambdas, thetas, widen)
-    one_of("metric", metric, tuple(METRICS))
+    _check(priors, lambdas, thetas, widen, metric)
     budget, better = Budget(minutes), METRICS[metric]
     valid = aligned_where_known(valid, train.vocabulary)
     for name, windows in (("training", train), ("validation", valid)):
@@ -124,26 +123,36 @@ def tune(
     progress(1, 1, "counts")
 
     middle = sorted(thetas)[len(thetas) // 2]
-    first = [Setting(p, middle, lam) for p in range(len(fitted)) for lam in lambdas]
-    grid: dict[Setting, Judged] = {}
-    some = parts[::EXPLORE]
-    rich = [len(names) for names in wanted.values()]
-    for name, few in budget.batches("priors", first, len(some), lambda s: rich[s.prior]):
-        grid |= _judged(work, few, over(judging(name, few), work, some, progress))
+
+    def tried(
+        kind: str, settings: list[Setting], some: Sequence[np.ndarray], worth: Callable[[Setting], float],
+        must: bool = True,
+    ) -> dict[Setting, Judged]:  # fmt: skip
+        """What there was time for of these settings, judged on some parts."""
+        found: dict[Setting, Judged] = {}
+        for name, few in budget.batches(kind, settings, len(some), worth, must):
+            found |= _judged(work, few, over(judging(name, few), work, some, progress))
+        return found
+
+    grid = tried(
+        "priors",
+        [Setting(p, middle, lam) for p in range(len(fitted)) for lam in lambdas],
+        parts[::EXPLORE],
+        lambda s: len(fitted[s.prior].features),
+    )
     prior = _best(grid, better).prior
-    second = [Setting(prior, theta, lam) for theta in thetas for lam in lambdas]
-    final: dict[Setting, Judged] = {}
-    for name, few in budget.batches("grid", second, len(parts), lambda s: -abs(s.theta - middle)):
-        final |= _judged(work, few, over(judging(name, few), work, parts, progress))
+    final = tried(
+        "grid",
+        [Setting(prior, theta, lam) for theta in thetas for lam in lambdas],
+        parts,
+        lambda s: -abs(s.theta - middle),
+    )
     widened = 0
     while widened < widen and (more := _beyond(final, better)):
-        widened, before = widened + 1, len(final)
-        tried = budget.batches(f"wider{widened}", more, len(parts), lambda s: 0.0, must=False)
-        for name, few in tried:
-            final |= _judged(work, few, over(judging(name, few), work, parts, progress))
-        if len(final) == before:  # no time for any of them
-            widened -= 1
+        found = tried(f"wider{widened + 1}", more, parts, lambda s: 0.0, must=False)
+        if not found:  # no time for any of them
             break
+        final, widened = final | found, widened + 1
     chosen = _best(final, better)
     answers: list[Fitted] = over(fitting("fit", chosen), work, parts, progress)
     residual = max(a.residual for a in answers)
@@ -194,31 +203,16 @@ def tune(
     made = Predictor(
         train.vocabulary, chosen.theta, fitted[prior], corrections, baselines, gate, record
     )
-    if without:
-        record["stage"] = plain(no_stage(without))
-        return made
-    return _staged(made, train, valid, cut, features.get("kin"), keep, progress, budget)
-
-
-def _staged(
-    made: Predictor,
-    train: Windows,
-    valid: Windows,
-    cut: int,
-    kin: Feature | None,
-    keep: Keep,
-    progress: Progress,
-    budget: Budget,
-) -> Predictor:
-    """The predictor with a stage on top, where it pays."""
-    kin = measure_features(train, ["kin"])["kin"] if kin is None else kin
-    assert isinstance(kin, Kin)
-    cluster, _ = clusters_of(valid)
-    stage, told = fit_stage(
-        train, valid, cut, made.tuned, made.gate, kin, cluster, keep, progress, budget
-    )
-    made.record["stage"] = plain(told)
-    return replace(made, stage=stage)
+    told = StageRecord(without)
+    if not without:
+        kin = features.get("kin") or measure_features(train, ["kin"])["kin"]
+        assert isinstance(kin, Kin)
+        on_top, told = fit_stage(
+            train, valid, cut, made.tuned, gate, kin, clusters_of(valid)[0], keep, progress, budget
+        )
+        made = replace(made, stage=on_top)
+    record["stage"] = plain(told)
+    return made
 
 
 def pieces_in(parts: int, widened: int = 0) -> int:
@@ -323,7 +317,11 @@ def _rows(grid: dict[Setting, Judged], names: list[str]) -> list[dict[str, str |
 
 
 def _check(
-    priors: Sequence[str], lambdas: Sequence[float], thetas: Sequence[float], widen: int
+    priors: Sequence[str],
+    lambdas: Sequence[float],
+    thetas: Sequence[float],
+    widen: int,
+    metric: str,
 ) -> None:
     for name, values in (("priors", priors), ("lambdas", lambdas), ("thetas", thetas)):
         if not len(values):
@@ -335,3 +333,4 @@ def _check(
         raise UsageError(f"{name}: {value:g} must be finite and {least}.")
     if widen < 0:
         raise UsageError(f"widen must be 0 or more, not {widen}.")
+    one_of("metric", metric, tuple(METRICS))

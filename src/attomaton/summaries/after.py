@@ -6,8 +6,7 @@ import numpy as np
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import sum_by
-from attomaton.summaries.rank import heaviest
+from attomaton.numerics import heaviest, sum_by
 
 NEXTS = 3  # labels that are named
 FEW = 2  # tokens named of those it outranks, is outranked by, is tied with

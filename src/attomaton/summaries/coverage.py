@@ -20,8 +20,7 @@ from attomaton.mechanics.theory.finite import finite_component
 from attomaton.mechanics.theory.graph import PriorityGraph, build_graph
 from attomaton.mechanics.theory.information import Interval, luce_errors, mean_interval
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import sum_by
-from attomaton.summaries.rank import heaviest
+from attomaton.numerics import heaviest, sum_by
 
 UNRELATED = "never compared"
 NO_SAMPLE = "never the last token of a sample"
@@ -252,20 +251,13 @@ def cover(
         for rows in parts:
             samples = data.samples(rows) if isinstance(data, Windows) else data
             graph = build_graph(samples)
-            log_pi = finite_component(graph, samples).log_pi
-            yield _Fitted(graph, samples, log_pi, _known(rows, samples, graph))
-
-    def _known(
-        rows: Int[np.ndarray, " rows"] | None, samples: Samples, graph: PriorityGraph
-    ) -> tuple[PriorityGraph, Samples] | None:
-        """What judges new contexts: all of a part, or what is left of it where some were set apart."""
-        if first is None or not isinstance(data, Windows):
-            return graph, samples
-        left = first if rows is None else rows[np.isin(rows, first, assume_unique=True)]
-        if not len(left):
-            return None
-        earlier = data.samples(left)
-        return build_graph(earlier), earlier
+            # All of a part judges new contexts, or what is left of it where some were set apart.
+            known: tuple[PriorityGraph, Samples] | None = graph, samples
+            if first is not None and isinstance(data, Windows):
+                left = first if rows is None else rows[np.isin(rows, first, assume_unique=True)]
+                earlier = data.samples(left) if len(left) else None
+                known = None if earlier is None else (build_graph(earlier), earlier)
+            yield _Fitted(graph, samples, finite_component(graph, samples).log_pi, known)
 
     return _cover(fitted(), asked, clusters, top, len(parts), progress)
 
@@ -326,13 +318,12 @@ def _cover(
     progress(0, total, "")
     for i, part in enumerate(parts):
         progress(i, total, f"part {i + 1} of {total}")
-        pieces.append(_piece(part.graph, part.samples, part.log_pi, windows, top))
+        pieces.append(_piece(part, windows, top))
         judges = part.known or judges
         if asked is not None and part.known is not None:
             graph, samples = part.known
-            here = np.isin(
-                _known_ids(graph.vocabulary, asked.new)[asked.new.last[left]], graph.last_tokens
-            )
+            known = graph.vocabulary.ids_of(asked.new.vocabulary.labels)
+            here = np.isin(known[asked.new.last[left]], graph.last_tokens)
             told += _judge(graph, samples, asked.new, left[here], top)
             left = left[~here]
     # What ends in no last token of any part.
@@ -357,13 +348,8 @@ def _last_part(
 class _Piece(NamedTuple):
     """What there is to tell of some last tokens."""
 
-    samples: int
     weight: float
     last_tokens: list[LastToken]
-    tokens: int
-    came_next: int
-    orders: int
-    on_one: int
     support: Int[np.ndarray, " steps"]
     apart: list[Apart]
     fragile: list[Order]
@@ -372,14 +358,9 @@ class _Piece(NamedTuple):
     odds: Any  # the table of log-odds
 
 
-def _piece(
-    graph: PriorityGraph,
-    samples: Samples,
-    log_pi: Float[np.ndarray, " pairs"],
-    windows: Windows | None,
-    top: int,
-) -> _Piece:
-    errors = luce_errors(graph, samples, log_pi, windows)
+def _piece(part: _Fitted, windows: Windows | None, top: int) -> _Piece:
+    graph, samples, word = part.graph, part.samples, part.graph.vocabulary
+    errors = luce_errors(graph, samples, part.log_pi, windows)
     rows = evidence.edge_rows(graph, samples)
     strict = np.flatnonzero(graph.strict)
     alone = evidence.resting_on_one(graph, rows)
@@ -398,20 +379,36 @@ def _piece(
         per_last(graph.pair_last[graph.edge_from[strict]]),
         per_last(graph.pair_last[graph.edge_from[alone]]),
     )  # fmt: skip
-    word = graph.vocabulary
     split = np.flatnonzero(groups > 1)
     split = split[heaviest(counts[0][split], top)]
+
+    def apart(i: int) -> Apart:
+        """The groups after one last token, the largest first."""
+        pairs, names = graph.pairs_of(int(lasts[i])), []
+        of = group[pairs]
+        size = np.bincount(of[of >= 0])
+        for g in np.argsort(-size, kind="stable"):
+            at = pairs.start + np.flatnonzero(of == g)
+            at = at[heaviest(weight[at], NAMED)]
+            names.append([word[x] for x in graph.pair_token[at]])
+        return Apart(word[lasts[i]], int(counts[0][i]), names, np.sort(size)[::-1].tolist())
+
+    def order(e: int) -> Order:
+        """An order on one sample."""
+        a, b = graph.edge_from[e], graph.edge_to[e]
+        winner, loser, last = (word[x] for x in (*graph.pair_token[[a, b]], graph.pair_last[a]))
+        row = Row([*(x for x in (winner, loser) if x != last), last], loser)
+        n = int(rows[e])
+        return Order(last, winner, loser, n, evidence.contrary_bound(n), row, float(weight[b]))
+
+    # First those whose loser came next most often elsewhere: the contrary is likeliest there.
+    fragile = alone[heaviest(weight[graph.edge_to[alone]], top)]
     return _Piece(
-        int(samples.rows.sum()),
         samples.total_weight,
         [LastToken(word[q], *map(int, row)) for q, row in zip(lasts, zip(*counts, strict=True), strict=True)],
-        len(graph.pair_last),
-        int((group >= 0).sum()),
-        len(strict),
-        len(alone),
         np.diff(np.searchsorted(np.sort(rows[strict]), [*STEPS, np.inf])),
-        [_apart(graph, group, weight, int(lasts[i]), int(counts[0][i])) for i in split],
-        _fragile(graph, alone, rows, weight, top),
+        [apart(i) for i in split.tolist()],
+        [order(e) for e in fragile.tolist()],
         len(errors.items),
         errors.loss_floor,
         errors.odds_table(),
@@ -425,14 +422,18 @@ def _told(
     table = pa.concat_tables([x.odds for x in pieces]).unify_dictionaries()
     support = np.sum([x.support for x in pieces], axis=0)
     lasts = sorted((row for x in pieces for row in x.last_tokens), key=lambda row: -row.samples)
+    names = ("samples", "tokens", "came_next", "orders", "on_one")
+    samples, tokens, came_next, orders, on_one = (
+        sum(getattr(row, name) for row in lasts) for name in names
+    )
     return Coverage(
         "coverage",
-        sum(x.samples for x in pieces),
+        samples,
         lasts,
-        sum(x.tokens for x in pieces),
-        sum(x.came_next for x in pieces),
-        sum(x.orders for x in pieces),
-        sum(x.on_one for x in pieces),
+        tokens,
+        came_next,
+        orders,
+        on_one,
         [Support(n, int(m), evidence.contrary_bound(n)) for n, m in zip(STEPS, support, strict=True)],
         sorted((a for x in pieces for a in x.apart), key=lambda a: -a.samples)[:top],
         sorted((o for x in pieces for o in x.fragile), key=lambda o: -o.elsewhere)[:top],
@@ -451,44 +452,6 @@ def _floor(pieces: Sequence[_Piece]) -> Interval:
         (x.weight * x.loss_floor.se) ** 2 + x.weight * x.loss_floor.value**2 for x in pieces
     )
     return mean_interval(mean, float(np.sqrt(max(0.0, squares - total * mean**2))) / total)
-
-
-def _apart(
-    graph: PriorityGraph,
-    group: Int[np.ndarray, " pairs"],
-    weight: Float[np.ndarray, " pairs"],
-    last: int,
-    samples: int,
-) -> Apart:
-    """The groups after one last token, the largest first."""
-    part = graph.pairs_of(last)
-    of, names = group[part], []
-    size = np.bincount(of[of >= 0])
-    for g in np.argsort(-size, kind="stable"):
-        at = part.start + np.flatnonzero(of == g)
-        at = at[heaviest(weight[at], NAMED)]
-        names.append([graph.vocabulary[x] for x in graph.pair_token[at]])
-    return Apart(graph.vocabulary[last], samples, names, np.sort(size)[::-1].tolist())
-
-
-def _fragile(
-    graph: PriorityGraph,
-    alone: Int[np.ndarray, " alone"],
-    rows: Int[np.ndarray, " edges"],
-    weight: Float[np.ndarray, " pairs"],
-    top: int,
-) -> list[Order]:
-    """Orders on one sample, those first whose loser came next most often elsewhere: the contrary is likeliest there."""
-    found = []
-    for e in alone[heaviest(weight[graph.edge_to[alone]], top)]:
-        pairs = graph.edge_from[e], graph.edge_to[e]
-        winner, loser = (graph.vocabulary[graph.pair_token[p]] for p in pairs)
-        last = graph.vocabulary[graph.pair_last[pairs[0]]]
-        row = Row([*(x for x in (winner, loser) if x != last), last], loser)
-        n, elsewhere = int(rows[e]), float(weight[pairs[1]])
-        bound = evidence.contrary_bound(n)
-        found.append(Order(last, winner, loser, n, bound, row, elsewhere))
-    return found
 
 
 def _soft(table: Any, tied: int, floor: Interval, windows: Windows | None, top: int) -> Soft:
@@ -530,17 +493,11 @@ class _Open(NamedTuple):
     only: Float[np.ndarray, " n"]  # the weight where nothing else does
 
 
-def _known_ids(vocabulary: Vocabulary, new: Windows) -> Int[np.ndarray, " new_tokens"]:
-    """The ids of the tokens of new windows in another vocabulary, −1 for what it does not hold."""
-    ids = (vocabulary.id_of(x) if x in vocabulary else None for x in new.vocabulary.labels)
-    return np.array([-1 if i is None else i for i in ids])
-
-
 def _judge(
     graph: PriorityGraph, samples: Samples, new: Windows, rows: Int[np.ndarray, " rows"], top: int
 ) -> list[NewContexts]:
     """New contexts judged by a graph, block after block, and what would decide most of those that are open."""
-    words, known = new.vocabulary, _known_ids(graph.vocabulary, new)
+    words, known = new.vocabulary, graph.vocabulary.ids_of(new.vocabulary.labels)
     reach, head = evidence.Reach(graph), _heads(graph, samples)
 
     def token(i: int) -> Label:

@@ -9,24 +9,21 @@ over the document's windows that hold the word; for a two-word term "a b", over 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.documents import Documents
-from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, TermWeights, tfidf
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import UsageError
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import ragged_indices, row_pointer, sum_by
-from attomaton.summaries.outcomes import OUTCOMES, Outcomes, outcomes
-from attomaton.summaries.rank import disagreement, heaviest, places
+from attomaton.numerics import heaviest, ragged_indices, row_pointer, sum_by
+from attomaton.summaries.outcomes import OUTCOMES, outcomes
+from attomaton.summaries.rank import compared, places
 from attomaton.summaries.records import (
     DecidedOn,
-    DocumentDisagreement,
     DocumentPoint,
     DocumentSummary,
     DocumentTerm,
@@ -35,7 +32,6 @@ from attomaton.summaries.records import (
 )
 
 SHARED = 5  # terms named of what two documents share
-POINTS = 200  # words kept for a picture, from either end of the comparison
 
 
 def document_lens(
@@ -68,16 +64,12 @@ def document_lens(
     }
     columns["priority_place"] = places(columns["svm_score"])
 
-    def rows(chosen: Int[np.ndarray, " chosen"] | list[int]) -> list[DocumentPoint]:
+    def rows(chosen: list[int]) -> list[DocumentPoint]:
         return [
-            DocumentPoint(documents.vocabulary[word[c]], **_entries(columns, int(c)))
-            for c in chosen
+            DocumentPoint(documents.vocabulary[word[c]], **_entries(columns, c)) for c in chosen
         ]
 
-    apart = disagreement(columns["tfidf_place"], columns["priority_place"], top)
-    shown = np.union1d(
-        heaviest(columns["tfidf"], POINTS), heaviest(-columns["priority_place"], POINTS)
-    )
+    apart, points = compared(columns, top, rows)
     return DocumentSummary(
         subject="document",
         document=i,
@@ -90,12 +82,10 @@ def document_lens(
         levels=windows.levels(),
         max_df=max_df,
         terms=_terms(documents, weights, windows, i, top),
-        disagreement=DocumentDisagreement(
-            apart.rank_correlation, rows(apart.text_over_attention), rows(apart.attention_over_text)
-        ),
+        disagreement=apart,
         strongest_edges=windows.edges(top),
         similar=_similar(documents, weights, i, top),
-        points=rows(shown),
+        points=points,
     )
 
 
@@ -121,7 +111,9 @@ def document_windows(
     """The windows of one document of a text, for `document_lens` and `document_text`."""
     if not 0 <= i < len(documents):
         raise UsageError(f"document {i}: there are 0 … {len(documents) - 1}.")
-    return DocumentWindows(limit, documents, i, context or longest_context(limit.samples))
+    if not context:  # the most tokens a sample holds, repeats included
+        context = int(np.add.reduceat(limit.samples.count, limit.samples.start[:-1]).max())
+    return DocumentWindows(limit, documents, i, context)
 
 
 def document_text(windows: "DocumentWindows") -> list[ReadWord]:
@@ -151,103 +143,49 @@ def window_words(windows: "DocumentWindows", place: int) -> list[Label]:
     return [documents.vocabulary[x] for x in documents.ids[max(at - windows.context, edge) : at]]
 
 
-def longest_context(samples: Samples) -> int:
-    """The most tokens a sample holds, repeats included."""
-    return int(np.add.reduceat(samples.count, samples.start[:-1]).max())
-
-
-@dataclass(frozen=True, eq=False)
 class DocumentWindows:
     """The windows of one document as bags, words by their ids in the text, and what becomes of them."""
 
-    limit: Limit
-    documents: Documents
-    i: int
-    context: int
+    def __init__(self, limit: Limit, documents: Documents, i: int, context: int):
+        self.limit, self.documents, self.i, self.context = limit, documents, i, context
+        graph, words, V = limit.graph, documents.vocabulary, len(documents.vocabulary)
+        begin, end = documents.start[i : i + 2]
+        edge = begin if documents.apart else 0
+        # As in a fit, a stream begins with a full context, a document with one word.
+        first = begin + 1 if documents.apart else max(begin, context)
+        self.position: Int[np.ndarray, " windows"] = np.arange(first, max(first, end))
+        self.label: Int[np.ndarray, " windows"] = documents.ids[self.position]
+        self.last: Int[np.ndarray, " windows"] = documents.ids[self.position - 1]
 
-    @cached_property
-    def position(self) -> Int[np.ndarray, " windows"]:
-        """Where the labels stand: as in a fit, a stream begins with a full context, a document with one word."""
-        begin, end = self.documents.start[self.i : self.i + 2]
-        first = begin + 1 if self.documents.apart else max(begin, self.context)
-        return np.arange(first, max(first, end))
-
-    @cached_property
-    def _bags(self) -> tuple[np.ndarray, np.ndarray]:
-        V = len(self.documents.vocabulary)
-        edge = self.documents.start[self.i] if self.documents.apart else 0
-        left = np.maximum(self.position - self.context, edge)
+        # Entries are the distinct words of each window.
+        left = np.maximum(self.position - context, edge)
         row = np.repeat(np.arange(len(left)), self.position - left)
-        inside = ragged_indices(left, self.position - left)
-        return np.unique(row * V + self.documents.ids[inside], return_counts=True)
+        inside = documents.ids[ragged_indices(left, self.position - left)]
+        entry, count = np.unique(row * V + inside, return_counts=True)
+        self.owner: Int[np.ndarray, " entries"] = entry // V
+        self.word: Int[np.ndarray, " entries"] = entry % V
+        self.held: Int[np.ndarray, " held"] = np.unique(self.word)
 
-    @cached_property
-    def owner(self) -> Int[np.ndarray, " entries"]:
-        """The window of each entry."""
-        return self._bags[0] // len(self.documents.vocabulary)
-
-    @cached_property
-    def word(self) -> Int[np.ndarray, " entries"]:
-        """The word of each entry, by its id in the text."""
-        return self._bags[0] % len(self.documents.vocabulary)
-
-    @cached_property
-    def label(self) -> Int[np.ndarray, " windows"]:
-        """The word that comes next."""
-        return self.documents.ids[self.position]
-
-    @cached_property
-    def last(self) -> Int[np.ndarray, " windows"]:
-        """The last word of each."""
-        return self.documents.ids[self.position - 1]
-
-    @cached_property
-    def known(self) -> Bool[np.ndarray, " windows"]:
-        """Whether the model ever saw the last token of a window as one: without, there is no answer."""
+        # The model's ids, −1 where it knows none; without a known last token there is no answer.
+        known = graph.vocabulary
+        self.model_id: Int[np.ndarray, " vocabulary"] = (
+            np.arange(len(known))
+            if words.labels == known.labels
+            else known.ids_of([known.read(str(x)) for x in words])
+        )
         ids = self.model_id[self.last]
-        return (ids >= 0) & np.isin(ids, self.limit.graph.last_tokens)
+        self.known: Bool[np.ndarray, " windows"] = (ids >= 0) & np.isin(ids, graph.last_tokens)
 
-    @cached_property
-    def held(self) -> Int[np.ndarray, " held"]:
-        """The words that some window holds."""
-        return np.unique(self.word)
-
-    @cached_property
-    def model_id(self) -> Int[np.ndarray, " vocabulary"]:
-        """The model's id of each word of the text, −1 where it knows none."""
-        known = self.limit.graph.vocabulary
-        if self.documents.vocabulary.labels == known.labels:
-            return np.arange(len(known))
-        ids = [known.id_of(known.read(str(x))) for x in self.documents.vocabulary]
-        return np.array([-1 if x is None else x for x in ids])
-
-    @cached_property
-    def pair(self) -> Int[np.ndarray, " entries"]:
-        """The pair of each entry in the model's graph, −1 where it knows none."""
-        last, token = self.model_id[self.last][self.owner], self.model_id[self.word]
-        return self.limit.graph.pairs(last, token)
-
-    def _scores(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " entries"]:
-        last, token = self.model_id[self.last][self.owner], self.model_id[self.word]
-        return self.limit.scores(coefficient, last, token)
-
-    @cached_property
-    def svm(self) -> Float[np.ndarray, " entries"]:
-        """The score of each entry in W_svm."""
-        return self._scores(self.limit.svm.coefficient)
-
-    @cached_property
-    def result(self) -> Outcomes:
-        """What becomes of each."""
+        # Scores and levels for the last token of the window; −1 where a word was never seen with it.
+        last, token = ids[self.owner], self.model_id[self.word]
+        self.svm: Float[np.ndarray, " entries"] = limit.scores(limit.svm.coefficient, last, token)
+        finite = limit.scores(limit.finite.coefficient, last, token)
+        pair = graph.pairs(last, token)
+        self.level: Int[np.ndarray, " entries"] = np.where(
+            pair >= 0, graph.level[graph.component[pair]], -1
+        )
         start = row_pointer(np.bincount(self.owner, minlength=len(self.label)))
-        finite = self._scores(self.limit.finite.coefficient)
-        return outcomes(start, self.word, self._bags[1], self.label, self.svm, finite)
-
-    @cached_property
-    def level(self) -> Int[np.ndarray, " entries"]:
-        """The level of each word for the last token of its window, −1 where they were never seen together."""
-        graph = self.limit.graph
-        return np.where(self.pair >= 0, graph.level[graph.component[self.pair]], -1)
+        self.result = outcomes(start, self.word, count, self.label, self.svm, finite)
 
     def columns(self, key: Int[np.ndarray, " entries"], size: int) -> dict[str, np.ndarray]:
         """Means over the entries of each key 0 … size − 1 (−1: no key); NaN for a key without entries."""

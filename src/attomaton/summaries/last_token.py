@@ -13,20 +13,19 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array, hstack, vstack
 
 from attomaton.corpus.samples import Samples
 from attomaton.corpus.terms import MAX_DF, idf
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import UsageError, nearest
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import row_pointer, sum_by
+from attomaton.numerics import heaviest, sum_by
 from attomaton.summaries.model import KINDS, edge_record, following, last_token_kinds
 from attomaton.summaries.outcomes import outcomes
-from attomaton.summaries.rank import disagreement, heaviest, places
+from attomaton.summaries.rank import compared, places
 from attomaton.summaries.records import (
     Edge,
-    LastTokenDisagreement,
     LastTokenPoint,
     LastTokenSummary,
     LastTokenTerm,
@@ -38,7 +37,6 @@ from attomaton.summaries.records import (
 )
 
 LEADING = 6  # tokens named of a level
-POINTS = 200  # tokens kept for a picture, from either end of the comparison
 
 
 def last_token_lens(
@@ -57,10 +55,7 @@ def last_token_lens(
         raise UsageError(f"{word[last]!r} is never a last token in this model, so it has no graph.")
     every = LastTokens.of(limit) if every is None else every
     lens = _Lens(limit, last, every, every.text(max_df))
-    apart = disagreement(lens.columns["tfidf_place"], lens.columns["priority_place"], top)
-    shown = np.union1d(
-        heaviest(lens.columns["tfidf"], POINTS), heaviest(-lens.columns["priority_place"], POINTS)
-    )
+    apart, points = compared(lens.columns, top, lens.rows)
     own, part = lens.own, graph.edges_of(last)
     edges = np.arange(part.start, part.stop)
     itself = graph.pair(last, last)
@@ -79,16 +74,12 @@ def last_token_lens(
         levels=lens.levels(),
         max_df=max_df,
         terms=lens.terms(top),
-        disagreement=LastTokenDisagreement(
-            apart.rank_correlation,
-            lens.rows(apart.text_over_attention),
-            lens.rows(apart.attention_over_text),
-        ),
+        disagreement=apart,
         strongest_edges=_edges(limit, edges, top),
         outrank_it=_edges(limit, edges[graph.edge_to[edges] == itself], top),
         outranked_by_it=_edges(limit, edges[graph.edge_from[edges] == itself], top),
         similar=_similar(every, lens.row, lens.weights, word, top),
-        points=lens.rows(shown),
+        points=points,
     )
 
 
@@ -112,18 +103,10 @@ class Text:
 
     def row(self, i: int) -> tuple[Int[np.ndarray, " there"], Float[np.ndarray, " there"]]:
         """The terms of one document that weigh something, and their weights; term K + x is the last token, then x."""
-        K = self.words.shape[1]
-        (w, x), (v, y) = (
-            (part.indices[at].astype(np.int64), part.data[at])
-            for part in (self.words, self.pairs)
-            for at in [slice(*part.indptr[i : i + 2])]
-        )
-        order = np.argsort(w[x > 0])
-        second = np.argsort(v)
-        return (
-            np.concatenate([w[x > 0][order], K + v[second]]),
-            np.concatenate([x[x > 0][order], y[second]]),
-        )
+        both = hstack([self.words[[i]], self.pairs[[i]]], format="csr")
+        both.sort_indices()
+        there = both.data > 0
+        return both.indices[there].astype(np.int64), both.data[there]
 
     def cosines(self, i: int) -> Float[np.ndarray, " lasts"]:
         """The cosine of one document with every other one."""
@@ -211,47 +194,25 @@ class LastTokens:
         return _like(self.svm, np.ones(len(self.svm.data)))
 
 
-@dataclass(frozen=True, eq=False)
 class _Lens:
     """One last token's part of a limit, with the TF-IDF of its document; tokens by place in its graph."""
 
-    limit: Limit
-    last: int
-    every: LastTokens
-    weights: Text
-
-    @cached_property
-    def counts(self) -> Float[np.ndarray, " terms"]:
-        """How often each term is in its document: words, then the last token with each of them behind it."""
-        every = self.every
-        return np.concatenate([x[[self.row]].toarray()[0] for x in (every.words, every.labels)])
-
-    @cached_property
-    def pairs(self) -> slice:
-        return self.limit.graph.pairs_of(self.last)
-
-    @cached_property
-    def row(self) -> int:
-        return int(np.searchsorted(self.every.lasts, self.last))
-
-    @cached_property
-    def token(self) -> Int[np.ndarray, " tokens"]:
-        return self.limit.graph.pair_token[self.pairs]
-
-    @cached_property
-    def component(self) -> Int[np.ndarray, " tokens"]:
-        return self.limit.graph.component[self.pairs]
-
-    @cached_property
-    def own(self) -> Samples:
-        lo, hi = np.searchsorted(self.limit.samples.last, [self.last, self.last + 1])
-        return self.limit.samples.take(np.arange(lo, hi))
-
-    @cached_property
-    def label_weight(self) -> Float[np.ndarray, " tokens"]:
-        """How often each token came next."""
-        place = np.searchsorted(self.token, self.own.label)
-        return sum_by(place, self.own.weight, len(self.token))
+    def __init__(self, limit: Limit, last: int, every: LastTokens, weights: Text):
+        self.limit, self.last, self.weights = limit, last, weights
+        self.row = int(np.searchsorted(every.lasts, last))
+        lo, hi = np.searchsorted(limit.samples.last, [last, last + 1])
+        self.own = limit.samples.take(np.arange(lo, hi))
+        self.pairs = limit.graph.pairs_of(last)
+        self.token: Int[np.ndarray, " tokens"] = limit.graph.pair_token[self.pairs]
+        self.component: Int[np.ndarray, " tokens"] = limit.graph.component[self.pairs]
+        # How often each term is in its document: words, then the last token with each of them behind it
+        self.counts: Float[np.ndarray, " terms"] = np.concatenate(
+            [x[[self.row]].toarray()[0] for x in (every.words, every.labels)]
+        )
+        # How often each token came next
+        self.label_weight: Float[np.ndarray, " tokens"] = sum_by(
+            np.searchsorted(self.token, self.own.label), self.own.weight, len(self.token)
+        )
 
     @cached_property
     def columns(self) -> dict[str, np.ndarray]:
@@ -330,10 +291,8 @@ class _Lens:
         word, size = self.limit.graph.vocabulary, self.limit.graph.component_size
         level, column = self.columns["level"], self.columns
         order = np.lexsort((-self.label_weight, -column["log_pi"], column["priority_place"], level))
-        start = row_pointer(np.bincount(level))
         rows = []
-        for i in range(len(start) - 1):
-            members = order[start[i] : start[i + 1]]
+        for i, members in enumerate(np.split(order, np.cumsum(np.bincount(level))[:-1])):
             component = np.unique(self.component[members])
             rows.append(
                 Level(

@@ -11,9 +11,8 @@ from attomaton.mechanics.theory.automaton import samples_behind
 from attomaton.mechanics.theory.evidence import contrary_bound
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.limit import Limit
-from attomaton.numerics import sum_by
-from attomaton.summaries.outcomes import Outcomes, outcomes
-from attomaton.summaries.rank import heaviest
+from attomaton.numerics import heaviest, sum_by
+from attomaton.summaries.outcomes import outcomes
 from attomaton.summaries.records import (
     Component,
     Edge,
@@ -48,6 +47,24 @@ def model_summary(limit: Limit, top: int = 20) -> ModelSummary:
     kind = last_token_kinds(graph)
     at = np.searchsorted(graph.last_tokens, samples.last)
     weight = sum_by(at, samples.weight, len(kind))
+    hard = sum_by(at, samples.weight * (result.kind == 0), len(kind))
+
+    def last_row(k: int) -> LastTokenRow:
+        """A last token with its size, its kind and what follows it."""
+        pairs = graph.pairs_of(int(graph.last_tokens[k]))
+        component = graph.component[pairs]
+        return LastTokenRow(
+            last=graph.vocabulary[graph.last_tokens[k]],
+            weight=float(weight[k]),
+            share=float(weight[k] / weight.sum()),
+            kind=KINDS[kind[k]],
+            tokens=len(component),
+            components=int(component.max() - component.min()) + 1,
+            levels=int(graph.level[component].max()) + 1,
+            hard_share=float(hard[k] / weight[k]),
+            next=following(graph.vocabulary, graph.pair_token[pairs], label_weight[pairs]),
+        )
+
     return ModelSummary(
         subject="model",
         counts=limit.summary(),
@@ -63,14 +80,18 @@ def model_summary(limit: Limit, top: int = 20) -> ModelSummary:
         ],
         predictions=result.predictions(samples.weight, samples.set_aside.weight),
         levels=level_table(graph, label_weight),
-        priorities=_strict_edges(limit, top),
+        priorities=[
+            edge_record(limit, int(e))
+            for e in heaviest(np.where(graph.strict, graph.edge_weight, 0.0), top)
+            if graph.strict[e]
+        ],
         token_priorities=_token_priorities(graph, top),
         components=[
             component_record(limit, int(c), label_weight)
             for c in heaviest(np.where(graph.component_size > 1, graph.component_size, 0), top)
             if graph.component_size[c] > 1
         ],
-        last_tokens=_last_tokens(limit, result, at, weight, kind, label_weight, top),
+        last_tokens=[last_row(int(k)) for k in heaviest(weight, top)],
     )
 
 
@@ -152,14 +173,6 @@ def edge_record(limit: Limit, edge: int) -> Edge:
     )
 
 
-def _strict_edges(limit: Limit, top: int) -> list[Edge]:
-    """The edges between components with the most samples behind them."""
-    graph = limit.graph
-    strict = graph.strict
-    best = heaviest(np.where(strict, graph.edge_weight, 0.0), top)
-    return [edge_record(limit, int(e)) for e in best if strict[e]]
-
-
 def _token_priorities(graph: PriorityGraph, top: int) -> list[TokenPriority]:
     """Tokens i over j whatever the last token: the weight of strict edges i → j added over last tokens.
 
@@ -188,35 +201,3 @@ def _token_priorities(graph: PriorityGraph, top: int) -> list[TokenPriority]:
         )
         for r in range(len(best))
     ]
-
-
-def _last_tokens(
-    limit: Limit,
-    result: Outcomes,
-    at: Int[np.ndarray, " samples"],
-    weight: Float[np.ndarray, " lasts"],
-    kind: Int[np.ndarray, " lasts"],
-    label_weight: Float[np.ndarray, " pairs"],
-    top: int,
-) -> list[LastTokenRow]:
-    """The last tokens with the most samples, each with its size, its kind and what follows it."""
-    graph = limit.graph
-    hard = sum_by(at, limit.samples.weight * (result.kind == 0), len(weight))
-    rows = []
-    for k in heaviest(weight, top):
-        pairs = graph.pairs_of(int(graph.last_tokens[k]))
-        component = graph.component[pairs]
-        rows.append(
-            LastTokenRow(
-                last=graph.vocabulary[graph.last_tokens[k]],
-                weight=float(weight[k]),
-                share=float(weight[k] / weight.sum()),
-                kind=KINDS[kind[k]],
-                tokens=len(component),
-                components=int(component.max() - component.min()) + 1,
-                levels=int(graph.level[component].max()) + 1,
-                hard_share=float(hard[k] / weight[k]),
-                next=following(graph.vocabulary, graph.pair_token[pairs], label_weight[pairs]),
-            )
-        )
-    return rows

@@ -1,29 +1,16 @@
 """Ordering things for a table: the heaviest first, and where two orders disagree."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from attomaton.mechanics.theory.many import TIE
-from attomaton.numerics import cosine
+from attomaton.numerics import cosine, heaviest
+from attomaton.summaries.records import Disagreement
 
-BLOCK = 1024
-
-
-def heaviest(
-    weight: Float[np.ndarray, " n"] | Int[np.ndarray, " n"], top: int
-) -> Int[np.ndarray, " most"]:
-    """The places of the `top` largest numbers, largest first, the earlier one among equals.
-
-    >>> heaviest(np.array([1, 3, 2, 3]), 3).tolist()
-    [1, 3, 2]
-    """
-    # The `top` largest of the blocks' maxima are as many numbers as wanted: nothing below them is needed.
-    block = np.maximum.reduceat(weight, np.arange(0, len(weight), BLOCK)) if len(weight) else weight
-    least = np.sort(block)[-top] if 0 < top <= len(block) else -np.inf
-    there = np.flatnonzero(weight >= least)
-    return there[np.argsort(-weight[there], kind="stable")][:top]
+POINTS = 200  # things kept for a picture, from either end of the comparison
 
 
 def places(*keys: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -40,24 +27,30 @@ def places(*keys: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return (end - (size - 1) / 2)[group.ravel()]
 
 
-class Apart(NamedTuple):
-    """Where two orders differ: indices, the widest difference first, of what the first-named has in its better half."""
-
-    rank_correlation: float
-    text_over_attention: list[int]
-    attention_over_text: list[int]
-
-
 def disagreement(
-    text: Float[np.ndarray, " n"], attention: Float[np.ndarray, " n"], top: int
-) -> Apart:
-    """Where two orders of the same things differ, given their places: rank correlation, both extremes."""
+    text: Float[np.ndarray, " n"],
+    attention: Float[np.ndarray, " n"],
+    top: int,
+    rows: Callable[[list[int]], list[Any]] = list,
+) -> Disagreement:
+    """Where two orders of the same things differ, given their places: rank correlation, both extremes as `rows`."""
     middle = (len(text) + 1) / 2
 
-    def ahead(high: np.ndarray, low: np.ndarray) -> list[int]:
+    def ahead(high: np.ndarray, low: np.ndarray) -> list[Any]:
         lead = np.where(high <= middle, low - high, 0.0)
-        return [int(i) for i in heaviest(lead, top) if lead[i] > 0]
+        return rows([int(i) for i in heaviest(lead, top) if lead[i] > 0])
 
-    return Apart(
+    return Disagreement(
         cosine(text - middle, attention - middle), ahead(text, attention), ahead(attention, text)
     )
+
+
+def compared(
+    columns: Mapping[str, np.ndarray], top: int, rows: Callable[[list[int]], list[Any]]
+) -> tuple[Disagreement, list[Any]]:
+    """Where TF-IDF and attention disagree about the rows of a table, and those at either end, for a picture."""
+    shown = np.union1d(
+        heaviest(columns["tfidf"], POINTS), heaviest(-columns["priority_place"], POINTS)
+    )
+    apart = disagreement(columns["tfidf_place"], columns["priority_place"], top, rows)
+    return apart, rows(shown.tolist())

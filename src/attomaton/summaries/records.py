@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.disk.records import absent
 from attomaton.mechanics.theory.limit import Summary as LimitSummary
+
+Point = TypeVar("Point")
 
 # How windows end
 
@@ -222,21 +224,12 @@ class DocumentTerm:
 
 
 @dataclass(frozen=True)
-class LastTokenDisagreement:
-    """Where TF-IDF and attention order the tokens of a last token unlike."""
+class Disagreement(Generic[Point]):
+    """Where two orders differ: the widest difference first, of what the first-named has in its better half."""
 
     rank_correlation: float
-    text_over_attention: Sequence[LastTokenPoint]
-    attention_over_text: Sequence[LastTokenPoint]
-
-
-@dataclass(frozen=True)
-class DocumentDisagreement:
-    """Where TF-IDF and attention order the words of a document unlike."""
-
-    rank_correlation: float
-    text_over_attention: Sequence[DocumentPoint]
-    attention_over_text: Sequence[DocumentPoint]
+    text_over_attention: Sequence[Point]
+    attention_over_text: Sequence[Point]
 
 
 # What is alike
@@ -335,7 +328,7 @@ class LastTokenSummary:
     levels: Sequence[Level]
     max_df: float
     terms: Sequence[LastTokenTerm]
-    disagreement: LastTokenDisagreement
+    disagreement: Disagreement[LastTokenPoint]
     strongest_edges: Sequence[Edge]
     outrank_it: Sequence[Edge]
     outranked_by_it: Sequence[Edge]
@@ -367,7 +360,7 @@ class DocumentSummary:
     levels: Sequence[DecidedOn]
     max_df: float
     terms: Sequence[DocumentTerm]
-    disagreement: DocumentDisagreement
+    disagreement: Disagreement[DocumentPoint]
     strongest_edges: Sequence[ShownEdge]
     similar: Sequence[SimilarDocument]
     points: Sequence[DocumentPoint]

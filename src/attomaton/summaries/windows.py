@@ -5,6 +5,7 @@ A fit keeps bags, which have no order; the words of a window stand in the corpus
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -115,13 +116,8 @@ def edge_windows(
         return []
     q, y, x = ids
     rows = np.flatnonzero((windows.label == y) & (windows.last == q) & windows.realizable)
-    found = []
-    for i in rows.tolist():
-        if (windows.context(i) == x).any():
-            found.append(window(windows, i))
-            if len(found) == most:
-                break
-    return found
+    held = (i for i in rows.tolist() if (windows.context(i) == x).any())
+    return [window(windows, i) for i in islice(held, most)]
 
 
 def telling_sample(limit: Limit, last: int) -> int | None:

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from attomaton.corpus.windows import Windows
 from attomaton.numerics import ragged_indices, row_pointer
 from attomaton.predictor.kneser_ney import KneserNey, histories_of
+from attomaton.predictor.ngrams import token_back
 from attomaton.predictor.rivals.spreads import Layer, Sparse, layer_of
 
 LONGEST = 64  # tokens of a context that rivals look back on
@@ -101,7 +102,8 @@ class Suffixes:
         low, high = begin.copy(), end.copy()
         while (open_ := low < high).any():
             middle = (low + high) // 2
-            less = open_ & (_token(self.windows, self.order[np.where(open_, middle, 0)], back) < token)  # fmt: skip
+            there = self.order[np.where(open_, middle, 0)]
+            less = open_ & (token_back(self.windows, there, back) < token)
             low = np.where(less, middle + 1, low)
             high = np.where(open_ & ~less, middle, high)
         return low
@@ -162,7 +164,7 @@ def sort_suffixes(windows: Windows, base: Float[np.ndarray, " vocab_and_one"]) -
         slot, group = slot[unsettled], group[unsettled]
         if not len(slot):
             break
-        key = group * (K + 1) + _token(windows, order[slot], back) + 1
+        key = group * (K + 1) + token_back(windows, order[slot], back) + 1
         by = np.argsort(key, kind="stable")
         order[slot], key = order[slot[by]], key[by]
         group = slot[np.searchsorted(key, key)]
@@ -170,10 +172,3 @@ def sort_suffixes(windows: Windows, base: Float[np.ndarray, " vocab_and_one"]) -
         ended = key % (K + 1) == 0
         slot, group = slot[~ended], group[~ended]
     return Suffixes(windows, order, base)
-
-
-def _token(windows: Windows, rows: Int[np.ndarray, " n"], back: int) -> Int[np.ndarray, " n"]:
-    """The token so far before the last one of each window, −1 where there is none."""
-    length = windows.length[rows].astype(np.int64)
-    at = windows.left[rows] + np.maximum(length - 1 - back, 0)
-    return np.where(length > back, windows.ids[at], -1).astype(np.int64)

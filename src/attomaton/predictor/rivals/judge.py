@@ -5,7 +5,7 @@ are two sets of weights, both fitted on validation windows: one over the whole v
 tokens of the context where the label is one of them. So both questions are answered as well as a rival can.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -109,12 +109,42 @@ class _ListedChunk:
 _Chunk = _DenseChunk | _ListedChunk
 
 
-class _Block(NamedTuple):
-    """What was gathered of a block: its rows that hold their label as bags, each component's shares of their tokens."""
+class _Block:
+    """Some windows and what each component says about them; those that hold their label as bags."""
 
-    holding: Int[np.ndarray, " bags"]
-    bags: Bags | None
-    shares: Mapping[str, Shares]
+    def __init__(self, components: Mapping[str, Component], windows: Windows, rows: Rows):
+        self.windows, self.rows = windows, rows
+        self.spreads = {name: one.on(windows, rows) for name, one in components.items()}
+        self.holding: Int[np.ndarray, " bags"] = np.flatnonzero(windows.realizable[rows])
+        self.bags = bags_of(windows, rows[self.holding]) if len(self.holding) else None
+        self._p: dict[str, list[np.ndarray]] = {name: [] for name in components}
+
+    def chunks(self) -> Iterator[tuple[_Chunk, Rows]]:
+        """A few rows at a time, with their labels; what is said of their contexts' tokens is kept on the way."""
+        bags = self.bags
+        owner = np.zeros(0, dtype=np.int64) if bags is None else self.holding[bags.owner]
+        for chunk in _chunks(self.spreads, len(self.rows), len(self.windows.vocabulary) + 1):
+            yield chunk, self.windows.label[self.rows[chunk.rows]]
+            if bags is not None:
+                at = slice(*np.searchsorted(owner, [chunk.rows.start, chunk.rows.stop]))
+                for name, parts in self._p.items():
+                    parts.append(chunk.at(name, owner[at] - chunk.rows.start, bags.token[at]))
+
+    def shares(self, bags: Bags) -> dict[str, Shares]:
+        """What each component gives to the tokens of contexts as shares of them, once all chunks were seen.
+
+        They are even where there is nothing. A component that has another model for this question answers itself
+        (`among`).
+        """
+        found, even = {}, 1.0 / np.diff(bags.start)[bags.owner]
+        for name, parts in self._p.items():
+            if (own := getattr(self.spreads[name], "among", None)) is not None:
+                found[name] = own(bags)
+                continue
+            p = np.concatenate(parts)
+            total = bags.sums(p)[bags.owner]
+            found[name] = np.where(total > 0, p / np.where(total > 0, total, 1.0), even)
+        return found
 
 
 def judge(
@@ -129,21 +159,19 @@ def judge(
     for begin in range(0, len(windows), BLOCK):
         progress(begin, len(windows), "windows asked of the baselines")
         rows = np.arange(begin, min(begin + BLOCK, len(windows)))
-        spreads = {name: one.on(windows, rows) for name, one in components.items()}
-        buckets = {rival.name: _bucket(rival.parts, components, spreads) for rival in rivals}
-
-        def see(chunk: _Chunk, rows: np.ndarray = rows, buckets: dict = buckets) -> None:
-            label = windows.label[rows[chunk.rows]]
+        block = _Block(components, windows, rows)
+        state = {name: spread.bucket for name, spread in block.spreads.items()}
+        buckets = {rival.name: _joint(rival.parts, components, state) for rival in rivals}
+        for chunk, label in block.chunks():
             for rival in rivals:
                 weight = rival.whole.value[buckets[rival.name][chunk.rows]]
                 whole[rival.name].append(chunk.against(weight, rival.parts, label))
-
-        block = _gather(spreads, windows, rows, see)
         if block.bags is None:
             continue
+        shares = block.shares(block.bags)
         for rival in rivals:
             weight = rival.inside.value[buckets[rival.name][block.holding]][block.bags.owner]
-            p = sum(weight[:, i] * block.shares[name] for i, name in enumerate(rival.parts))
+            p = sum(weight[:, i] * shares[name] for i, name in enumerate(rival.parts))
             inside[rival.name].append(measure(block.bags, np.asarray(p)))
     progress(len(windows), len(windows), "windows asked of the baselines")
     return Judged(*({name: joined(parts) for name, parts in x.items()} for x in (inside, whole)))
@@ -158,62 +186,43 @@ def fit_rivals(
     """Mixtures of these components, their weights fitted on (up to `MOST`, evenly spread) validation windows."""
     asked = thinned(np.arange(len(valid)), MOST)
     # A component that stands alone has weight 1 and need not be asked.
-    mixing = {part for parts in recipes.values() if len(parts) > 1 for part in parts}
-    given = _given({x: components[x] for x in components if x in mixing}, valid, asked, progress)
-    weight = valid.weight[asked]
+    mixing = {x: components[x] for parts in recipes.values() if len(parts) > 1 for x in parts}
+    # What each gave to the labels: over the vocabulary, and in the contexts (of the rows `held`) that hold them
+    p: dict[str, list[np.ndarray]] = {name: [] for name in mixing}
+    p_in: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in mixing}
+    state: dict[str, list[np.ndarray]] = {name: [] for name in mixing}
+    held = [np.zeros(0, dtype=np.int64)]
+    for begin in range(0, len(asked) if mixing else 0, BLOCK):
+        progress(begin, len(asked), "validation windows")
+        block = _Block(mixing, valid, asked[begin : begin + BLOCK])
+        for chunk, label in block.chunks():
+            for name in mixing:
+                p[name].append(chunk.at(name, np.arange(len(label)), label))
+        held.append(begin + block.holding)
+        for name, spread in block.spreads.items():
+            state[name].append(spread.bucket)
+        if block.bags is not None:
+            for name, share in block.shares(block.bags).items():
+                p_in[name].append(share[block.bags.label_at])
+    whole, inside, states = (
+        {name: np.concatenate(v) for name, v in x.items()} for x in (p, p_in, state)
+    )
+    weight, holding = valid.weight[asked], np.concatenate(held)
     rivals = []
     for name, parts in recipes.items():
-        sizes = [components[x].buckets for x in parts]
-        many = int(np.prod(sizes))
+        many = int(np.prod([components[x].buckets for x in parts]))
         if len(parts) == 1:
             alone = Weights(np.ones((many, 1)), 0.0)
             rivals.append(Rival(name, tuple(parts), alone, alone))
             continue
-        bucket = _joint([given.bucket[x] for x in parts], sizes)
-        p, p_in = (np.stack([x[y] for y in parts], axis=1) for x in (given.whole, given.inside))
-        whole = fit_weights(p, weight, bucket, many)
-        inside = fit_weights(p_in, weight[given.holding], bucket[given.holding], many)
-        rivals.append(Rival(name, tuple(parts), whole, inside))
+        bucket = _joint(parts, components, states)
+        of_all, of_held = (np.stack([x[y] for y in parts], axis=1) for x in (whole, inside))
+        both = (
+            fit_weights(of_all, weight, bucket, many),
+            fit_weights(of_held, weight[holding], bucket[holding], many),
+        )
+        rivals.append(Rival(name, tuple(parts), *both))
     return rivals
-
-
-class _Given(NamedTuple):
-    """The probabilities that components gave to labels, over the vocabulary and (rows `holding`) in the context."""
-
-    whole: dict[str, Float[np.ndarray, " rows"]]
-    inside: dict[str, Float[np.ndarray, " held"]]
-    bucket: dict[str, Rows]
-    holding: Int[np.ndarray, " held"]
-
-
-def _given(
-    components: Mapping[str, Component], windows: Windows, asked: Rows, progress: Progress
-) -> _Given:
-    p: dict[str, list[np.ndarray]] = {name: [] for name in components}
-    p_in: dict[str, list[np.ndarray]] = {name: [] for name in components}
-    state: dict[str, list[np.ndarray]] = {name: [] for name in components}
-    held = [np.zeros(0, dtype=np.int64)]
-    for begin in range(0, len(asked) if components else 0, BLOCK):
-        progress(begin, len(asked), "validation windows")
-        rows = asked[begin : begin + BLOCK]
-        spreads = {name: one.on(windows, rows) for name, one in components.items()}
-
-        def see(chunk: _Chunk, rows: np.ndarray = rows) -> None:
-            label = windows.label[rows[chunk.rows]]
-            for name in components:
-                p[name].append(chunk.at(name, np.arange(len(label)), label))
-
-        block = _gather(spreads, windows, rows, see)
-        held.append(begin + block.holding)
-        for name, spread in spreads.items():
-            state[name].append(spread.bucket)
-            if block.bags is not None:
-                p_in[name].append(block.shares[name][block.bags.label_at])
-    whole, inside = (
-        {name: np.concatenate([np.zeros(0), *v]) for name, v in x.items()} for x in (p, p_in)
-    )
-    bucket = {name: np.concatenate(v) for name, v in state.items()}
-    return _Given(whole, inside, bucket, np.concatenate(held))
 
 
 def mixed(weight: Mix, dense: Sequence[Dense]) -> Dense:
@@ -241,27 +250,6 @@ def against_all(p: Dense, label: Rows) -> Measured:
     return ranked(mine, np.where(label < K, above, RANKS), known.max(axis=1))
 
 
-def _gather(
-    spreads: Mapping[str, Spread], windows: Windows, rows: Rows, see: Callable[[_Chunk], None]
-) -> _Block:
-    """Chunks of all rows, for whoever wants to `see` them; keep the shares of contexts' tokens."""
-    holding = np.flatnonzero(windows.realizable[rows])
-    bags = bags_of(windows, rows[holding]) if len(holding) else None
-    owner = np.zeros(0, dtype=np.int64) if bags is None else holding[bags.owner]
-    raw: dict[str, list[np.ndarray]] = {name: [] for name in spreads}
-    for chunk in _chunks(spreads, len(rows), len(windows.vocabulary) + 1):
-        see(chunk)
-        if bags is not None:
-            begin, end = chunk.rows.start, chunk.rows.stop
-            at = slice(*np.searchsorted(owner, [begin, end]))
-            for name in spreads:
-                raw[name].append(chunk.at(name, owner[at] - begin, bags.token[at]))
-    shares = {} if bags is None else {
-        name: _shares(bags, spreads[name], np.concatenate(parts)) for name, parts in raw.items()
-    }  # fmt: skip
-    return _Block(holding, bags, shares)
-
-
 def _chunks(spreads: Mapping[str, Spread], rows: int, cells: int) -> Iterator[_Chunk]:
     """A few rows at a time: listed where all spreads can be, and share a base; else dense, so many `cells` each."""
     can = {name: x for name, x in spreads.items() if isinstance(x, Listable)}
@@ -285,24 +273,9 @@ def _chunks(spreads: Mapping[str, Spread], rows: int, cells: int) -> Iterator[_C
         yield _ListedChunk(slice(begin, end), base, there, on)
 
 
-def _shares(bags: Bags, spread: Spread, p: Shares) -> Shares:
-    """Probabilities made shares of each context; even ones where there are none.
-
-    A component that has another model for this question answers itself (`among`).
-    """
-    if (own := getattr(spread, "among", None)) is not None:
-        return own(bags)
-    total = bags.sums(p)[bags.owner]
-    even = 1.0 / np.diff(bags.start)[bags.owner]
-    return np.where(total > 0, p / np.where(total > 0, total, 1.0), even)
-
-
-def _bucket(
-    parts: Sequence[str], components: Mapping[str, Component], spreads: Mapping[str, Spread]
+def _joint(
+    parts: Sequence[str], components: Mapping[str, Component], state: Mapping[str, Rows]
 ) -> Rows:
-    return _joint([spreads[x].bucket for x in parts], [components[x].buckets for x in parts])
-
-
-def _joint(state: Sequence[Rows], sizes: Sequence[int]) -> Rows:
     """One number for the states of several components."""
-    return np.ravel_multi_index([np.asarray(x, dtype=np.int64) for x in state], sizes)
+    sizes = [components[name].buckets for name in parts]
+    return np.ravel_multi_index([np.asarray(state[x], dtype=np.int64) for x in parts], sizes)

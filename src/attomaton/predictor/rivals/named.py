@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
@@ -11,7 +11,7 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
 from attomaton.errors import UsageError, one_of
 from attomaton.predictor.bags import aligned, thinned
-from attomaton.predictor.kneser_ney import KneserNey, fit_kneser_ney
+from attomaton.predictor.kneser_ney import fit_kneser_ney
 from attomaton.predictor.measured import LeftOut
 from attomaton.predictor.rivals.copying import Induction, fit_cache
 from attomaton.predictor.rivals.counting import NGram, sort_suffixes
@@ -136,49 +136,25 @@ def fit_field(
     kinds, left_out = chosen(names, train, valid)
     valid = aligned(valid, train.vocabulary)
     need = list(dict.fromkeys(part for kind in kinds for part in kind.parts))
-    shelf = _Shelf(train, valid, seconds, epochs, progress)
+    ngrams = cache(lambda: fit_kneser_ney(train))  # counted once, when they are needed
+    base = cache(lambda: NGram(ngrams()).unigram)
+    fits: dict[str, Callable[[], Component]] = {
+        "ngram": lambda: NGram(ngrams()),
+        "bigram": lambda: NGram(ngrams().cut(min(2, ngrams().order))),
+        "unigram": lambda: Base(base()),
+        "suffix": lambda: sort_suffixes(train, base()),
+        "induction": lambda: Induction(base()),
+        "cache": lambda: fit_cache(valid, thinned(np.arange(len(valid)), MOST), base()),
+        "items": lambda: fit_items(train, base()),
+        "sessions": lambda: fit_sessions(train, base()),
+        "trees": lambda: fit_trees(train, valid, ngrams(), False, progress),
+        "trees-order": lambda: fit_trees(train, valid, ngrams(), True, progress),
+        "gru": lambda: fit_neural("gru", train, valid, seconds, epochs, progress),
+        "transformer": lambda: fit_neural("transformer", train, valid, seconds, epochs, progress),
+    }
     components = {}
     for i, part in enumerate(need):
         progress(i, len(need), f"fitting: {part}")
-        components[part] = shelf.fit(part)
+        components[part] = fits[part]()
     rivals = fit_rivals({kind.title: kind.parts for kind in kinds}, components, valid, progress)
     return Field(rivals, components, left_out)
-
-
-@dataclass(frozen=True, eq=False)
-class _Shelf:
-    """How each component is fitted; the n-grams are counted once."""
-
-    train: Windows
-    valid: Windows
-    seconds: float
-    epochs: float
-    progress: Progress
-
-    @cached_property
-    def ngrams(self) -> KneserNey:
-        return fit_kneser_ney(self.train)
-
-    def fit(self, part: str) -> Component:
-        base = NGram(self.ngrams).unigram
-        fits: dict[str, Callable[[], Component]] = {
-            "ngram": lambda: NGram(self.ngrams),
-            "bigram": lambda: NGram(self.ngrams.cut(min(2, self.ngrams.order))),
-            "unigram": lambda: Base(base),
-            "suffix": lambda: sort_suffixes(self.train, base),
-            "induction": lambda: Induction(base),
-            "cache": lambda: fit_cache(self.valid, thinned(np.arange(len(self.valid)), MOST), base),
-            "items": lambda: fit_items(self.train, base),
-            "sessions": lambda: fit_sessions(self.train, base),
-            "trees": lambda: self._trees(order=False),
-            "trees-order": lambda: self._trees(order=True),
-            "gru": lambda: self._network("gru"),
-            "transformer": lambda: self._network("transformer"),
-        }
-        return fits[part]()
-
-    def _trees(self, order: bool) -> Component:
-        return fit_trees(self.train, self.valid, self.ngrams, order, self.progress)
-
-    def _network(self, kind: str) -> Component:
-        return fit_neural(kind, self.train, self.valid, self.seconds, self.epochs, self.progress)

@@ -8,6 +8,7 @@
 Both are made shares of the vocabulary, and the base where nothing is near.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,11 +44,24 @@ def incidence(windows: Windows, K: int) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
+class Neighbours:
+    """What is near a context: scores of all items from the weights of its own."""
+
+    scores: Callable[[Any], Float[np.ndarray, "rows vocab"]]  # of contexts × items, sparse
+    base: Float[np.ndarray, " vocab_and_one"]
+    buckets: int = 1
+
+    def on(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> "_Scores":
+        """Shares by likeness to the items of the context."""
+        return _Scores(_context_weights(windows, rows, len(self.base) - 1), self)
+
+
+@dataclass(frozen=True, eq=False)
 class _Scores:
     """Scores of blocks of contexts, made shares."""
 
     weights: Any  # contexts × items, sparse
-    owner: "ItemNeighbours | SessionNeighbours"
+    owner: Neighbours
 
     @cached_property
     def bucket(self) -> Int[np.ndarray, " rows"]:
@@ -80,24 +94,7 @@ def _context_weights(windows: Windows, rows: Int[np.ndarray, " rows"], K: int) -
     return csr_array((value, (row[first], item[first])), shape=(len(rows), K))
 
 
-@dataclass(frozen=True, eq=False)
-class ItemNeighbours:
-    """The nearest items of each item."""
-
-    nearest: Any  # items × items, sparse: sim(i, x)
-    base: Float[np.ndarray, " vocab_and_one"]
-    buckets: int = 1
-
-    def scores(self, weights: Any) -> Float[np.ndarray, "rows vocab"]:
-        """Σ_i weight_i sim(i, x)."""
-        return (weights @ self.nearest).toarray().astype(np.float64)
-
-    def on(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> _Scores:
-        """Shares by likeness to the items of the context."""
-        return _Scores(_context_weights(windows, rows, len(self.base) - 1), self)
-
-
-def fit_items(windows: Windows, base: Float[np.ndarray, " vocab_and_one"]) -> ItemNeighbours:
+def fit_items(windows: Windows, base: Float[np.ndarray, " vocab_and_one"]) -> Neighbours:
     """The nearest items by the cosine of the sets of sequences that hold them."""
     from scipy.sparse import diags_array, vstack
 
@@ -106,7 +103,13 @@ def fit_items(windows: Windows, base: Float[np.ndarray, " vocab_and_one"]) -> It
     unit = holds @ diags_array((1.0 / np.sqrt(many)).astype(np.float32))
     items = unit.T.tocsr()
     kept = [_largest(items[a : a + 512] @ unit, NEAREST) for a in range(0, items.shape[0], 512)]
-    return ItemNeighbours(vstack(kept).tocsr(), base)
+    nearest = vstack(kept).tocsr()
+
+    def scores(weights: Any) -> Float[np.ndarray, "rows vocab"]:
+        """Σ_i weight_i sim(i, x)."""
+        return (weights @ nearest).toarray().astype(np.float64)
+
+    return Neighbours(scores, base)
 
 
 def _largest(rows: Any, most: int) -> Any:
@@ -121,35 +124,20 @@ def _largest(rows: Any, most: int) -> Any:
     return csr_array((rows.data[kept], (row[kept], rows.indices[kept])), shape=rows.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class SessionNeighbours:
-    """The latest sequences of training, as sets of items."""
+def fit_sessions(windows: Windows, base: Float[np.ndarray, " vocab_and_one"]) -> Neighbours:
+    """The latest sequences, those without an item left out."""
+    from scipy.sparse import diags_array
 
-    holds: Any  # sequences × items, sparse
-    base: Float[np.ndarray, " vocab_and_one"]
-    buckets: int = 1
+    holds = incidence(windows, len(base) - 1)[-SESSIONS:]
+    many = np.maximum(np.asarray(holds.sum(axis=1)).ravel(), 1.0)
+    unit = (diags_array((1.0 / np.sqrt(many)).astype(np.float32)) @ holds).T.tocsr()
 
-    def scores(self, weights: Any) -> Float[np.ndarray, "rows vocab"]:
+    def scores(weights: Any) -> Float[np.ndarray, "rows vocab"]:
         """Σ over the nearest sequences of their cosine with the context, on the items they hold."""
-        near = (weights @ self._unit).toarray()  # the context's own length only scales its row
+        near = (weights @ unit).toarray()  # the context's own length only scales its row
         if near.shape[1] > NEAREST:
             least = np.partition(near, -NEAREST, axis=1)[:, -NEAREST, None]
             near = np.where(near >= np.maximum(least, 1e-12), near, 0.0)
-        return np.asarray(near @ self.holds, dtype=np.float64)
+        return np.asarray(near @ holds, dtype=np.float64)
 
-    @cached_property
-    def _unit(self) -> Any:
-        from scipy.sparse import diags_array
-
-        many = np.maximum(np.asarray(self.holds.sum(axis=1)).ravel(), 1.0)
-        return (diags_array((1.0 / np.sqrt(many)).astype(np.float32)) @ self.holds).T.tocsr()
-
-    def on(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> _Scores:
-        """Shares by what the sequences most like the context hold."""
-        return _Scores(_context_weights(windows, rows, len(self.base) - 1), self)
-
-
-def fit_sessions(windows: Windows, base: Float[np.ndarray, " vocab_and_one"]) -> SessionNeighbours:
-    """The latest sequences, those without an item left out."""
-    holds = incidence(windows, len(base) - 1)
-    return SessionNeighbours(holds[-SESSIONS:], base)
+    return Neighbours(scores, base)

@@ -10,7 +10,7 @@ were not drawn; judged is the whole one.
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -106,13 +106,18 @@ def fit_neural(
         torch.manual_seed(0)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         net = _network(kind, K, min(LONGEST, int(train.length.max()))).to(device)
-        limits = _Limits(begin, seconds, epochs * _cover(train))
-        best, trained = _train(net, RATE[kind], train, valid, rng, limits, progress)
+        windows = epochs * _cover(train)
+
+        def gone(seen: int) -> float:
+            """How much of the training is over after so many windows: 1 at its end."""
+            return max((time.perf_counter() - begin) / seconds, seen / windows)
+
+        best, seen, loss = _train(net, RATE[kind], train, valid, rng, gone, progress)
     net.load_state_dict(best)
     net.eval()
     table, bias = (x.detach().cpu().numpy() for x in (net.embed.weight[: K + 1], net.bias))
-    spent = time.perf_counter() - begin
-    return Neural(net, table, bias, Trained(spent, trained.epochs, trained.valid_loss))
+    trained = Trained(time.perf_counter() - begin, seen / _cover(train), loss)
+    return Neural(net, table, bias, trained)
 
 
 def _network(kind: str, K: int, longest: int) -> Any:
@@ -213,35 +218,22 @@ def _batches(windows: Windows, rng: np.random.Generator) -> Iterator[Int[np.ndar
         yield rows[begin : begin + BATCH]
 
 
-@dataclass(frozen=True)
-class _Limits:
-    """When training is over: so many seconds after it began, or so many windows on."""
-
-    begin: float
-    seconds: float
-    windows: float
-
-    def gone(self, seen: int) -> float:
-        """How much of it is over: 1 at its end."""
-        return max((time.perf_counter() - self.begin) / self.seconds, seen / self.windows)
-
-
 def _train(
     net: Any,
     rate: float,
     train: Windows,
     valid: Windows,
     rng: np.random.Generator,
-    limits: _Limits,
+    over: Callable[[int], float],
     progress: Progress,
-) -> tuple[Any, Trained]:
-    """Adam until nothing is gained on validation windows or a limit is reached.
+) -> tuple[Any, int, float]:
+    """Adam until nothing is gained on validation windows or, after so many windows, training is `over` (1 or more).
 
     Judged, and given back, is a running average of the weights: the last steps of a short training jump about.
     """
     import torch
 
-    K, begin = len(train.vocabulary), time.perf_counter()
+    K = len(train.vocabulary)
     frequency = np.bincount(train.label, minlength=K) + 1.0
     sampler = _Sampler(K, frequency / frequency.sum(), rng) if K > FEW else None
     optimiser = torch.optim.Adam(net.parameters(), lr=rate, fused=True)
@@ -250,7 +242,7 @@ def _train(
     best, state, waited, seen, looks = math.inf, _copy(average), 0, 0, 0
     batches = (rows for _ in itertools.count() for rows in _batches(train, rng))
     for step, rows in enumerate(batches):
-        gone = limits.gone(seen)
+        gone = over(seen)
         # Rises at first (attention needs that), falls in the second half.
         falls = max(0.02, 2 * (1 - gone))
         optimiser.param_groups[0]["lr"] = rate * min(1.0, 0.1 + 20 * gone, falls)
@@ -263,7 +255,7 @@ def _train(
         with torch.no_grad():
             for mean, new in zip(average.parameters(), net.parameters(), strict=True):
                 mean.lerp_(new, max(1 - MEMORY, 9 / (10 + step)))
-        gone = limits.gone(seen)
+        gone = over(seen)
         if gone * CHECKS >= looks + 1:
             value, looks = _valid_loss(average, valid, asked, K), int(gone * CHECKS)
             progress(int(100 * gone), 100, f"% of the training, valid {value:.3f} nats")
@@ -272,7 +264,7 @@ def _train(
                 best, state, waited = value, _copy(average), 0
             if gone >= 1 or waited >= PATIENCE:
                 break
-    return state, Trained(time.perf_counter() - begin, seen / _cover(train), best)
+    return state, seen, best
 
 
 def _cover(windows: Windows) -> float:

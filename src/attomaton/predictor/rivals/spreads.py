@@ -48,10 +48,8 @@ class Component(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Some tokens of each of some rows: `row` and `token`, in ascending order; `rows` times `size` is all there are."""
+    """Some tokens of each of some rows: `row` and `token`, in ascending order."""
 
-    rows: int
-    size: int
     row: Int[np.ndarray, " listed"]
     token: Int[np.ndarray, " listed"]
     _there: Bool[np.ndarray, " all"]
@@ -73,7 +71,7 @@ def listing(
     listed = np.flatnonzero(there)
     place = np.empty(rows * size, dtype=np.int32)
     place[listed] = np.arange(len(listed))
-    return Listing(rows, size, *np.divmod(listed, size), there, place)
+    return Listing(*np.divmod(listed, size), there, place)
 
 
 class Listed(NamedTuple):

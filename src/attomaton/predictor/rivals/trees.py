@@ -89,11 +89,6 @@ class Sight:
     features: Mapping[str, Feature]
     order: bool
 
-    @property
-    def spread(self) -> NGram:
-        """The n-gram that speaks for tokens outside."""
-        return NGram(self.ngrams)
-
     def inside(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> Candidates:
         """The tokens of contexts."""
         recent = _contexts(windows, rows)
@@ -158,7 +153,7 @@ class Trees:
 
     def on(self, windows: Windows, rows: Int[np.ndarray, " rows"]) -> "Answers":
         """Scores of all candidates, made shares."""
-        spread = self.sight.spread.on(windows, rows)
+        spread = NGram(self.sight.ngrams).on(windows, rows)
         found = self.sight.everywhere(windows, rows)
         start = found.start(len(rows))
         p = ragged_softmax(self.everywhere.predict(found.number), start)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.windows import Windows
@@ -74,10 +74,14 @@ def leave_each_out(
     measured = ask_each(found, asked, predictor.tuned, stage.tables)
     cluster = clusters_of(asked)[0][asked.realizable]
     weight = asked.weight[asked.realizable]
-    return [
-        _worth(name, found[name], m, measured[WHOLE], weight, cluster)
-        for name, m in measured.items()
-    ]
+    table, whole = [], measured[WHOLE]
+    for name, m in measured.items():
+        loss, top1 = (mean_and_error(v, weight, cluster)[0] for v in (m.loss, m.top1))
+        more = mean_and_error(m.loss - whole.loss, weight, cluster)
+        more_hits = mean_and_error(m.top1 - whole.top1, weight, cluster)
+        weights = sum(map(len, found[name].values()))
+        table.append(Worth(name, weights, loss, *more, top1, *more_hits))
+    return table
 
 
 def control(
@@ -90,7 +94,10 @@ def control(
     """The stage of a predictor fitted and asked on labels drawn from its tuned scores, then on shuffled ones."""
     stage = predictor.stage
     assert stage is not None, "there is no stage to try"
-    valid, asked = (_thinned(aligned(w, predictor.vocabulary), most) for w in (valid, asked))
+    valid, asked = (aligned(w, predictor.vocabulary) for w in (valid, asked))
+    valid, asked = (
+        some_windows(w, thinned(np.flatnonzero(w.realizable), most)) for w in (valid, asked)
+    )
     prices = {name: float(predictor.record["stage"]["groups"][name]) for name in stage.weight}
     start = {SCORE: np.ones(1), **{name: np.zeros(len(w)) for name, w in stage.weight.items()}}
     cluster = clusters_of(asked)[0]
@@ -158,21 +165,3 @@ def ask_each(
                 z = z + added_up(cells[group], weights[group])
             parts[name].append(measure(bags, bags.shares(z)))
     return {name: joined(some) for name, some in parts.items()}
-
-
-def _worth(
-    name: str,
-    weights: Weights,
-    mine: Measured,
-    whole: Measured,
-    weight: Float[np.ndarray, " windows"],
-    cluster: Int[np.ndarray, " windows"],
-) -> Worth:
-    loss, top1 = (mean_and_error(v, weight, cluster)[0] for v in (mine.loss, mine.top1))
-    more = mean_and_error(mine.loss - whole.loss, weight, cluster)
-    more_hits = mean_and_error(mine.top1 - whole.top1, weight, cluster)
-    return Worth(name, sum(len(w) for w in weights.values()), loss, *more, top1, *more_hits)
-
-
-def _thinned(windows: Windows, most: int) -> Windows:
-    return some_windows(windows, thinned(np.flatnonzero(windows.realizable), most))

@@ -7,7 +7,7 @@ windows lose more than one standard error without it. Then all of them fit the w
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,18 +62,18 @@ class StageRecord:
     """
 
     reason: str
-    groups: Mapping[str, float]
-    weights: int
-    slope: float
-    order: int
-    fitted: int
-    judged_on: int
-    tuned_loss: float
-    stage_loss: float
-    trials: Sequence[Trial]
-    gradient: float
-    gate_gradient: float
-    tolerance: float
+    groups: Mapping[str, float] = field(default_factory=dict)
+    weights: int = 0
+    slope: float = 1.0
+    order: int = 0
+    fitted: int = 0
+    judged_on: int = 0
+    tuned_loss: float = 0.0
+    stage_loss: float = 0.0
+    trials: Sequence[Trial] = ()
+    gradient: float = 0.0
+    gate_gradient: float = 0.0
+    tolerance: float = TIGHT
     not_tried: Sequence[str] = ()
 
 
@@ -82,26 +82,21 @@ def make_now(name: str, make: Callable[[], Arrays]) -> Arrays:
     return make()
 
 
-def no_stage(reason: str) -> StageRecord:
-    """The record of a tuning without a stage."""
-    return StageRecord(reason, {}, 0, 1.0, 0, 0, 0, 0.0, 0.0, (), 0.0, 0.0, TIGHT)
-
-
 # Windows
 
 
-def cut_by_time(windows: Windows, earlier: float = EARLIER) -> int:
+def cut_by_time(windows: Windows) -> int:
     """How many windows come first: about this share of those that hold their label, and whole sequences."""
     held = np.flatnonzero(windows.realizable)
     if not len(held):
         return len(windows)
-    cut = int(held[min(int(earlier * len(held)), len(held) - 1)])
+    cut = int(held[min(int(EARLIER * len(held)), len(held) - 1)])
     if windows.starts is None:
         return cut
     sequence = windows.sequence_of(windows.source)
     whole = int(np.searchsorted(sequence, sequence[cut]))  # where its sequence begins
     # A single long sequence is cut in the middle.
-    return whole if whole > earlier / 2 * len(windows) else cut
+    return whole if whole > EARLIER / 2 * len(windows) else cut
 
 
 def some_windows(windows: Windows, rows: Int[np.ndarray, " rows"] | slice) -> Windows:
@@ -134,9 +129,7 @@ class Design:
         ).astype(np.int32)
         value = np.concatenate([self.cells[name].value for name in names], axis=1)
         n, cells = at.shape
-        pointer = np.arange(n + 1, dtype=np.int64) * cells
-        if n * cells < 1 << 31:
-            pointer = pointer.astype(np.int32)
+        pointer = np.arange(n + 1) * cells
         return csr_array((value.ravel(), at.ravel(), pointer), shape=(n, int(first[-1])))
 
     def problem(self, groups: Groups) -> Problem:
@@ -253,7 +246,7 @@ def by_group(
 
 
 def choose_groups(
-    judge: _Judge, groups: Groups, progress: Progress = quiet, budget: Budget | None = None
+    judge: _Judge, groups: Groups, progress: Progress, budget: Budget
 ) -> tuple[dict[str, float], list[Trial], list[str]]:
     """The groups that pay, each at its best price: by turns, the others as they are; and those not tried.
 
@@ -275,7 +268,7 @@ def choose_groups(
         return worth
 
     for i, name in enumerate(groups):
-        if budget is not None and budget.over():
+        if budget.over():
             break
         left.remove(name)
         progress(i, len(groups), f"stage: {name}")
@@ -336,7 +329,7 @@ def fit_stage(
     tuned_loss, stage_loss, gain, error = found["judged"].tolist()
     if gain <= error:
         reason = f"no group of terms pays: {gain:.2g} nats, with an error of {error:.2g}"
-        return None, replace(no_stage(reason), trials=trials, not_tried=left)
+        return None, StageRecord(reason, trials=trials, not_tried=left)
     progress(0, 1, "stage: weights")
     solved = keep(
         budget.named("stage-weights"),

@@ -10,23 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from attomaton.predictor.backoff import EDGE, Gate, logit, squashed
-from attomaton.predictor.bags import Bags, bag_of
+from attomaton.predictor.bags import bag_of
 from attomaton.predictor.ngrams import Best
 from attomaton.predictor.stage.logit import Minimum, logistic
 from attomaton.predictor.stage.looking import FREQUENCIES, LONGEST_MATCH, Look, Tables, look_at
 
 RIDGE = 1e-4  # on features of spread 1
-
-
-def holds(bags: Bags, token: Int[np.ndarray, " bags"]) -> Int[np.ndarray, " bags"]:
-    """The incidence of one token in each bag, −1 where the bag does not hold it."""
-    found = np.full(len(bags), -1)
-    at = np.flatnonzero(bags.token == token[bags.owner])
-    found[bags.owner[at]] = at
-    return found
 
 
 def reach(look: Look, K: int) -> Float[np.ndarray, " bags"]:
@@ -52,7 +44,7 @@ def window_features(
     top = np.maximum.reduceat(log_odds, head)
     evidence = top + np.log(bags.sums(np.exp(log_odds - top[bags.owner])))
     sure = best.p[:, 0]
-    inside = holds(bags, best.token[:, 0]) >= 0
+    inside = bags.hold(np.arange(len(bags)), best.token[:, 0])
     match = np.maximum.reduceat(look.match, head)
     rarity = tables.frequency[tables.known(bags.last)]
     found: dict[str, np.ndarray] = {
@@ -117,10 +109,6 @@ class WindowGate:
             name: scale[i] * (np.clip(value, self.least[i], self.largest[i]) - self.mean[i])
             for i, (name, value) in enumerate(features.items())
         }
-
-    def of(self, features: dict[str, Float[np.ndarray, " bags"]]) -> Float[np.ndarray, " bags"]:
-        """g of windows with these features."""
-        return added(self.terms(features))
 
 
 def added(terms: Mapping[str, Float[np.ndarray, " bags"]]) -> Float[np.ndarray, " bags"]:

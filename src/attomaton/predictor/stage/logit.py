@@ -19,6 +19,7 @@ from attomaton.errors import SolverError
 STEPS = 60
 CONJUGATE = 400  # conjugate gradients in one Newton step
 SHORTEST = 1e-8  # of a Newton step
+EXACT = 1e-9  # residual of a logistic regression
 
 
 class Minimum(NamedTuple):
@@ -137,7 +138,6 @@ def logistic(
     share: Float[np.ndarray, " rows"],
     ridge: float,
     start: Float[np.ndarray, " features"] | None = None,
-    tolerance: float = 1e-9,
 ) -> Minimum:
     """Newton's method for a logistic regression with a ridge; `share` adds up to 1."""
     w = np.zeros(F.shape[1]) if start is None else start
@@ -152,11 +152,11 @@ def logistic(
         p = 0.5 * (1.0 + np.tanh(0.5 * (F @ w)))
         slope = (share * (p - hit)) @ F + ridge * w
         residual = float(np.abs(slope).max() / scale)
-        if residual <= tolerance:
+        if residual <= EXACT:
             return Minimum(w, loss, residual, steps)
         bent = (F.T * (share * p * (1 - p))) @ F + ridge * np.eye(len(w))
         step, length = np.linalg.solve(bent, slope), 1.0
         while (new := value(w - length * step)) > loss + 1e-13 and length > SHORTEST:
             length /= 2
         w, loss = w - length * step, new
-    raise SolverError(f"the gate ended with a residual of {residual:.2g}; {tolerance:g} is needed.")
+    raise SolverError(f"the gate ended with a residual of {residual:.2g}; {EXACT:g} is needed.")

@@ -9,12 +9,11 @@ from jaxtyping import Float
 
 from attomaton.disk.formats import AGAIN, expect_arrays
 from attomaton.errors import DataError
-from attomaton.predictor.backoff import FAR, Gate
+from attomaton.predictor.backoff import FAR
 from attomaton.predictor.bags import Bags
 from attomaton.predictor.kneser_ney import KneserNey
-from attomaton.predictor.ngrams import Best
 from attomaton.predictor.priors import Kin
-from attomaton.predictor.stage.gate import WindowGate, feature_names, reach, window_features
+from attomaton.predictor.stage.gate import WindowGate, feature_names
 from attomaton.predictor.stage.looking import Look, Tables, look_at
 from attomaton.predictor.stage.terms import GROUPS, Cells
 
@@ -45,19 +44,6 @@ class ConvexStage:
     def log_odds(self, look: Look) -> Float[np.ndarray, " incidences"]:
         """The sum of all terms; its softmax is the distribution inside a context."""
         return np.asarray(sum(self.terms(look).values()))
-
-    def branch(
-        self, look: Look, log_odds: Float[np.ndarray, " incidences"], best: Best, by_last: Gate
-    ) -> tuple[Float[np.ndarray, " bags"], Float[np.ndarray, " bags"]]:
-        """g and r of every window."""
-        features = window_features(look, log_odds, self.tables, best, by_last)
-        return self.gate.of(features), reach(look, self.tables.K)
-
-    def gate_terms(
-        self, look: Look, log_odds: Float[np.ndarray, " incidences"], best: Best, by_last: Gate
-    ) -> dict[str, Float[np.ndarray, " bags"]]:
-        """What each feature adds to logit g of every window."""
-        return self.gate.terms(window_features(look, log_odds, self.tables, best, by_last))
 
     # On disk
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.numerics import row_pointer
@@ -75,20 +75,22 @@ class Contrast:
     facts: tuple[Facts, ...]  # of the winner, of the runner-up; none without a stage
 
 
-@dataclass(frozen=True, eq=False)
 class FactsBehind:
-    """What the facts about some tokens after some bags are taken from.
+    """What the facts about the tokens x, each after the bag `row`, are taken from."""
 
-    `match` is what `looking.matches` says of every place, `begin` where each context begins among them; `times` and
-    `of` are windows of training, by order and token asked about.
-    """
-
-    tables: Tables
-    begin: Int[np.ndarray, " bags_and_one"]
-    ids: Int[np.ndarray, " tokens"]
-    match: Int[np.ndarray, " tokens"]
-    times: Float[np.ndarray, "orders asked"]
-    of_all: Float[np.ndarray, "orders asked"]
+    def __init__(
+        self,
+        bags: Bags,
+        row: Int[np.ndarray, " asked"],
+        x: Int[np.ndarray, " asked"],
+        tables: Tables,
+    ):
+        self.tables, self.ids, self.begin = tables, bags.context, row_pointer(bags.length)
+        recent = bags.recent()
+        # What `matches` says of every place, the contexts laid end to end
+        self.match: Int[np.ndarray, " tokens"] = matches(recent)[:, ::-1][recent[:, ::-1] >= 0]
+        # Windows of training, by order and token asked about
+        self.times, self.of_all = tables.ngrams.counts(tables.histories(bags), row, x)
 
     def of(self, token: Label, x: int, bag: int, asked: int, words: Sequence[Label]) -> Facts:
         """The facts about one token (its id is x) after a bag, whose context is given in words."""
@@ -118,17 +120,6 @@ class FactsBehind:
             token, int(T - places[-1]) if len(places) else None, len(places),
             tuple(words[T - matched :]) if matched else (), at, alike, cosine, grams,
         )  # fmt: skip
-
-
-def facts_behind(
-    bags: Bags, row: Int[np.ndarray, " asked"], x: Int[np.ndarray, " asked"], tables: Tables
-) -> FactsBehind:
-    """What the facts about the tokens x, each after the bag `row`, are taken from."""
-    recent = bags.recent()
-    match = matches(recent)[:, ::-1][recent[:, ::-1] >= 0]
-    histories = bags.recent(max(tables.ngrams.order - 1, 1))
-    times, of_all = tables.ngrams.counts(histories, row, x)
-    return FactsBehind(tables, row_pointer(bags.length), bags.context, match, times, of_all)
 
 
 def _cosines(kin: Kin, x: Int[np.ndarray, " n"], last: int) -> np.ndarray:
