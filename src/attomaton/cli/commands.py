@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 import typer.core
@@ -66,7 +66,12 @@ def _engine(
 
 def _shared(name: str, kind: Any, help: str) -> inspect.Parameter:
     """An option that several commands have; None where it is not given."""
-    form = Annotated[kind | None, option(help)]
+    return _optional(name, kind, option(help))
+
+
+def _optional(name: str, kind: Any, what: Any) -> inspect.Parameter:
+    """An option that need not be given."""
+    form = Annotated[kind | None, what]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=form)
 
 
@@ -132,6 +137,18 @@ class Command(typer.core.TyperCommand):
                 formatter.write_dl(list(self.rows()))
 
 
+def listing(title: str, names: Callable[[], Sequence[tuple[str, str]]]) -> type[Command]:
+    """A command whose help lists, under this title, names that it takes and what they are."""
+
+    class Listing(Command):
+        heading = title
+
+        def rows(self) -> Sequence[tuple[str, str]]:
+            return names()
+
+    return Listing
+
+
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
@@ -145,38 +162,47 @@ def command(
     """Make a function a command of the program, listed in this group of its help.
 
     A parameter `reading` stands for the options that say how a file is read, `engine` for those that say where work
-    runs.
+    runs, and `**given: Unpack[Table]` for those of a table: the function gets the ones that were given.
     """
 
     def add(function: Function) -> Function:
         register = app.command(cls=cls, rich_help_panel=group, epilog=epilog)
-        register(_spread(function))
-        return function
+        return register(_spread(function))
 
     return add
 
 
-def _spread(function: Callable[..., None]) -> Callable[..., None]:
-    """The same function with an option for each that a shared parameter stands for."""
+def _spread(function: Function) -> Function:
+    """The same function with an option for each that another parameter stands for."""
     parameters = inspect.signature(function).parameters
     shared = {name: _SHARED[name] for name in parameters if name in _SHARED}
-    if not shared:
+    tables = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
+    if not shared and not tables:
         return function
     own = [
         p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for name, p in parameters.items()
-        if name not in shared
+        if name not in shared and p not in tables
+    ]
+    passed = [
+        _optional(name, *get_args(form))
+        for table in tables
+        for name, form in get_type_hints(*get_args(table.annotation), include_extras=True).items()
     ]
     last = [p for p in own if p.name in ("force", "json")]  # as in every command
-    spread = [p for p in own if p not in last]
+    spread = [p for p in own if p.default is p.empty] + passed
+    spread += [p for p in own if p.default is not p.empty and p not in last]
     spread += [option for options, _ in shared.values() for option in options] + last
 
     @wraps(function)
     def call(**given: Any) -> None:
         for name, (options, make) in shared.items():
             given[name] = make(**{option.name: given.pop(option.name) for option in options})
+        for one in passed:  # in the order of the table, whatever was typed first
+            if (value := given.pop(one.name)) is not None:
+                given[one.name] = value
         function(**given)
 
     call.__signature__ = inspect.Signature(spread)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in spread}
-    return call
+    return call  # type: ignore[return-value]

@@ -125,21 +125,21 @@ def synth(
 
         log = draw_sessions(rng, n, T, K)
         write_sessions(log, out, context)
-        record = {"written": str(out), "kind": kind, "events": len(log.item), "seed": seed}
-        emit(record, f"{record['events']} events in {out}", json)
-        return
-    from attomaton.corpus.readers import write_jsonl
-    from attomaton.mechanics.synthetic import draw_samples, planted_samples
-
-    if context is not None:
-        raise UsageError("--context is for --kind sessions; the others have --length.")
-    if kind == "planted":
-        drawn = planted_samples(rng, K, n, T, levels, repeats=repeats).samples
+        what, many = "events", len(log.item)
     else:
-        drawn = draw_samples(rng, K, n, T, kind=kind, repeats=repeats)
-    write_jsonl(drawn, out)
-    record = {"written": str(out), "kind": kind, "samples": int(drawn.rows.sum()), "seed": seed}
-    emit(record, f"{record['samples']} samples in {out}", json)
+        from attomaton.corpus.readers import write_jsonl
+        from attomaton.mechanics.synthetic import draw_samples, planted_samples
+
+        if context is not None:
+            raise UsageError("--context is for --kind sessions; the others have --length.")
+        if kind == "planted":
+            drawn = planted_samples(rng, K, n, T, levels, repeats=repeats).samples
+        else:
+            drawn = draw_samples(rng, K, n, T, kind=kind, repeats=repeats)
+        write_jsonl(drawn, out)
+        what, many = "samples", int(drawn.rows.sum())
+    record = {"written": str(out), "kind": kind, what: many, "seed": seed}
+    emit(record, f"{many} {what} in {out}", json)
 
 
 @command(group)

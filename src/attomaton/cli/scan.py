@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attomaton.cli.commands import EngineOptions, command
-from attomaton.cli.console import emit, progress_bar, say, say_replaced
+from attomaton.cli.console import emit, progress_bar, say
 from attomaton.cli.options import Force, Json, RunFolder, argument, option, said
 
 app = typer.Typer()
@@ -66,7 +66,6 @@ def dynamics(
             force=force,
             **options,
         )
-    say_replaced(summary["replaced"])
     rows = [
         [name, r["status"][0], float(r["entropy"].mean()), float(r["common_attention"].mean()),
          float(r["phases"][0]["transition"])]
@@ -109,7 +108,6 @@ def sweep(
             out, settings, classes.split(","), level,
             progress, say, where, force,
         )  # fmt: skip
-    say_replaced(summary.replaced)
     text = (
         f"{summary.cells} cells, {summary.rows} rows in {out / 'results.parquet'} "
         f"({summary.skipped_pieces} of {summary.pieces} pieces were there already)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.commands import Command, EngineOptions, command
+from attomaton.cli.commands import EngineOptions, command, listing
 from attomaton.cli.console import emit, progress_bar, say_replaced
 from attomaton.cli.options import Force, Json, RunFolder, argument, option
 from attomaton.errors import UsageError, cut, visible
@@ -18,26 +18,6 @@ if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
 app = typer.Typer()
-
-
-class Claims(Command):
-    """A command whose help lists all claims."""
-
-    heading = "Claims"
-
-    def rows(self) -> Sequence[tuple[str, str]]:
-        """Every claim and its title."""
-        return _registered("Claim", "_figure")
-
-
-class Presets(Command):
-    """A command whose help lists the published experiments."""
-
-    heading = "Presets"
-
-    def rows(self) -> Sequence[tuple[str, str]]:
-        """Every published experiment and its title."""
-        return _registered("_figure")
 
 
 def _registered(*makers: str) -> list[tuple[str, str]]:
@@ -53,7 +33,7 @@ def _registered(*makers: str) -> list[tuple[str, str]]:
     ]
 
 
-@command(app, "Check", cls=Claims)
+@command(app, "Check", cls=listing("Claims", lambda: _registered("Claim", "_figure")))
 def verify(
     reading: "Reading",
     plain_engine: EngineOptions,
@@ -88,7 +68,6 @@ def verify(
     large = not quick and (wanted is None or len(wanted) > 1)
     with plain_engine.open(large) as where, progress_bar("verifying") as progress:
         summary = verify_run(wanted, quick, place, progress, data, reading, where, force)
-    say_replaced(summary["replaced"])
     rows = [
         [r["claim"], r["paper"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r["figures"]),
          round(r["seconds"], 1)]
@@ -115,7 +94,7 @@ def _figures(figures: dict[str, str]) -> str:
     return cut("; ".join(f"{k} {v}" for k, v in figures.items()), 70)
 
 
-@command(app, "Check", cls=Presets)
+@command(app, "Check", cls=listing("Presets", lambda: _registered("_figure")))
 def reproduce(
     preset: Annotated[
         str | None, argument("A published experiment, e.g. mechanics-global.")
@@ -160,7 +139,6 @@ def reproduce(
     place = out or unfinished_run(preset, asked) or run_folder(preset, asked)
     with progress_bar(preset) as progress:
         summary = reproduce_run(preset, place, seeds, quick, progress, force, said)
-    say_replaced(summary["replaced"])
     emit(summary, reproduction_text(summary), json)
     if summary["verdict"] not in ("holds", "not applicable"):
         raise typer.Exit(4)
