@@ -325,54 +325,48 @@ class Divided:
 
     def solve(self) -> dict[int, SolvedPart]:
         """Their records, once the bags of all shards are there."""
-        left = [job for job in self.jobs if finished_part(self.work, job.part.number) is None]
-        self._round(
-            "graph", merge_graph, left, lambda job: [None],
-            lambda job, _: job.file("graph").is_file(), lambda job, _: job,
-        )  # fmt: skip
-        self._round(
-            "ties", cut_to_ties, left, lambda job: [None, *job.shards],
-            lambda job, s: job.file("svm" if s is None else "ties", s).is_file(),
-            lambda job, s: (job, s),
-        )  # fmt: skip
-        self._fit(left)
-        records = {job.part.number: self._records(job) for job in left}
-        self._round(
-            "edges", write_edges, left, lambda job: list(job.shards),
-            lambda job, s: job.file("written.json", s).is_file(),
-            lambda job, s: (job, s, records[job.part.number]),
-        )  # fmt: skip
-        for job in left:
-            self._finish(job, records[job.part.number])
         found = {}
         for job in self.jobs:
-            record = finished_part(self.work, job.part.number)
-            assert record is not None
-            found[job.part.number] = record
+            if (record := finished_part(self.work, job.part.number)) is not None:
+                found[job.part.number] = record
+        left = [job for job in self.jobs if job.part.number not in found]
+        self._round("graph", merge_graph, [(job, None, job, job.file("graph")) for job in left])
+        ties = [
+            (job, s, (job, s), job.file("svm" if s is None else "ties", s))
+            for job in left
+            for s in (None, *job.shards)
+        ]
+        self._round("ties", cut_to_ties, ties)
+        self._fit(left)
+        records = {job.part.number: self._records(job) for job in left}
+        edges = [
+            (job, s, (job, s, records[job.part.number]), job.file("written.json", s))
+            for job in left
+            for s in job.shards
+        ]
+        self._round("edges", write_edges, edges)
+        for job in left:
+            found[job.part.number] = self._finish(job, records[job.part.number])
         return found
 
     def _round(
         self,
         name: str,
         work: Callable[[Any], Any],
-        jobs: Sequence[Job],
-        shards: Callable[[Job], Sequence[int | None]],
-        there: Callable[[Job, Any], bool],
-        payload: Callable[[Job, Any], Any],
+        asked: Sequence[tuple[Job, int | None, Any, Path]],
     ) -> None:
-        """Do one kind of work on some shards of every job."""
-        asked = [(job, s) for job in jobs for s in shards(job)]
+        """Do one kind of work: of each job some shards, what the work is given, and the file that it leaves."""
         pieces = [
             Piece(
                 f"part {job.part.number} {name}" + ("" if s is None else f" {s}"),
-                payload(job, s),
+                payload,
                 int(PROCESS + BYTES * min(job.most, job.part.incidences)),
             )
-            for job, s in asked
+            for job, s, payload, _ in asked
         ]
-        of = dict(zip((piece.name for piece in pieces), asked, strict=True))
+        files = {piece.name: file for piece, (*_, file) in zip(pieces, asked, strict=True)}
         do_pieces(
-            work, pieces, lambda piece: True if there(*of[piece.name]) else None, ledger=self.work,
+            work, pieces, lambda piece: files[piece.name].is_file() or None, ledger=self.work,
             engine=self.engine, progress=self.progress,
             words=lambda done: f"divided last tokens, {name}: {done} of {len(pieces)}",
         )  # fmt: skip
@@ -400,22 +394,20 @@ class Divided:
                 (job, c, float(weights[c]) * scale, scale) for c in sorted(some[few:].tolist())
             ]
         do_pieces(
-            fit_gathered, pieces,
-            lambda piece: True if piece.payload[0].file("luce").is_file() else None,
+            fit_gathered, pieces, lambda piece: piece.payload[0].file("luce").is_file() or None,
             ledger=self.work, engine=self.engine,
         )  # fmt: skip
-        lines = Ledger(self.work)
-        names = [f"part {job.part.number} luce {component}" for job, component, *_ in large]
-        left = []
-        for name, (job, component, weight, scale) in zip(names, large, strict=True):
+        lines, left = Ledger(self.work), []
+        for job, component, weight, scale in large:
+            name = f"part {job.part.number} luce {component}"
             if job.file(f"luce-{component}").is_file():
                 lines.found(name)
             else:
                 left.append((name, partial(self._fit_in_sums, job, component, weight, scale)))
         for first in range(0, len(left), TOGETHER):
-            some_names, fits = zip(*left[first : first + TOGETHER], strict=True)
+            names, fits = zip(*left[first : first + TOGETHER], strict=True)
             for number in summed_together(self.engine, fits, self.progress):
-                lines.done(some_names[number])
+                lines.done(names[number])
 
     def _ties(
         self, job: Job
@@ -475,7 +467,7 @@ class Divided:
             )
         _save_fit(job.file(f"luce-{component}"), items, found)
 
-    def _finish(self, job: Job, records: list[ShardRecord]) -> None:
+    def _finish(self, job: Job, records: list[ShardRecord]) -> SolvedPart:
         """Write the pairs of a last token, and its record."""
         graph, parts = _graph(job), job.corpus[1]
         found = [read_arrays(path) for path in sorted(job.folder.glob("luce*"))]
@@ -508,11 +500,10 @@ class Divided:
             distinct_samples=sum(x.samples for x in records), edges=sum(x.edges for x in edges),
         )  # fmt: skip
         last = job.part.first_last
-        write_pairs(
-            self.work, limit,
-            SolvedPart(job.part.number, last, last, weight, summary, shards=len(records)),
-        )  # fmt: skip
+        record = SolvedPart(job.part.number, last, last, weight, summary, shards=len(records))
+        write_pairs(self.work, limit, record)
         shutil.rmtree(job.folder, ignore_errors=True)
+        return record
 
 
 @dataclass(frozen=True)
@@ -577,16 +568,11 @@ def summed_together(
                 return
             rounds += 1
             progress(0, 1, f"divided last tokens, {active} Luce fits: round {rounds}")
-            owner = [number for number in sorted(wanted) for _ in wanted[number].tasks]
-            tasks = [
-                (wanted[number], task) for number in sorted(wanted) for task in wanted[number].tasks
-            ]
-            run = engine.run(
-                in_round,
-                [Task(i, (r.work, r.x, t.payload), t.bytes) for i, (r, t) in enumerate(tasks)],
-            )
+            each = [(number, r, t) for number, r in sorted(wanted.items()) for t in r.tasks]
+            tasks = [Task(i, (r.work, r.x, t.payload), t.bytes) for i, (_, r, t) in enumerate(each)]
             sums: dict[int, Any] = {}
-            for number, result in zip(owner, in_order(run), strict=True):
+            run = in_order(engine.run(in_round, tasks))
+            for (number, *_), result in zip(each, run, strict=True):
                 add = wanted[number].add
                 sums[number] = add(sums[number], result) if number in sums else result
             for number in wanted:

@@ -229,11 +229,10 @@ def _solved(
         )  # fmt: skip
         for name, took in (item for _, times in answers for item in times.items()):
             seconds[name] = seconds.get(name, 0.0) + took
-        with _timed("divided", seconds):
-            divided = Divided(work, jobs, engine, progress).solve() if jobs else {}
-    if not jobs:
-        del seconds["divided"]
-    records = {record.part: record for record, _ in answers if record is not None} | divided
+        records = {record.part: record for record, _ in answers if record is not None}
+        if jobs:
+            with _timed("divided", seconds):
+                records |= Divided(work, jobs, engine, progress).solve()
     return [records[p.number] for p in parts.parts], resumed
 
 
