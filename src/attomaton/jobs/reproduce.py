@@ -75,17 +75,14 @@ def reproduce_run(
         raise UsageError(f"{name} has no quick version; these have: {known}.")
     config = _asked(name, seeds, quick, said)
     place = check_place(out, "run", force=force)
-    if not figure.kept:
-        with new_folder(place, "reproduce") as work:
-            with _ready_to_draw():
-                result = _result(figure, config)
-            summary = _leave(claim, config, result, work, out)
-        return {**summary, "replaced": place.replaced}
-    with resumed_folder(place, "reproduce", config.flat) as work:
-        kept = Checkpoint(work / "checkpoints")
-        short = {"quick": quick} if claim.long else {}
-        with _ready_to_draw(), _several(figure) as several:
-            result = _result(figure, config, checkpoint=kept, progress=progress, **short, **several)
+    folder = resumed_folder(place, "reproduce", config.flat)
+    with folder if figure.kept else new_folder(place, "reproduce") as work:
+        with _ready_to_draw(), _several(figure) as options:
+            if figure.kept:
+                options |= {"checkpoint": Checkpoint(work / "checkpoints"), "progress": progress}
+            if claim.long:
+                options["quick"] = quick
+            result = _result(figure, config, **options)
         summary = _leave(claim, config, result, work, out)
     return {**summary, "replaced": place.replaced}
 
@@ -159,13 +156,11 @@ def _asked(name: str, seeds: int | None, quick: bool, said: Settings | None = No
 
 
 @dataclass(frozen=True)
-class _Verdict:
-    verdict: str
+class _Told:
+    """What is read of a run's summary."""
 
-
-@dataclass(frozen=True)
-class _Preset:
     preset: str
+    verdict: str
 
 
 def _finished(folder: Path, config: _Asked) -> Result | None:
@@ -174,7 +169,7 @@ def _finished(folder: Path, config: _Asked) -> Result | None:
         check_folder(folder, "run")
         same = (folder / "config.toml").read_text(encoding="utf-8") == to_toml(config.flat)
         summary = read_json(folder / "summary.json")
-        as_record(_Verdict, summary, folder / "summary.json")
+        as_record(_Told, summary, folder / "summary.json")
         return summary if same and read_json(folder / "env.json") == environment() else None
     except (DataError, OSError):
         return None  # it is made anew, or the place is refused with its reason
@@ -273,7 +268,7 @@ def draw_run(folder: Path | str) -> list[Path]:
 def run_figure(folder: Path | str) -> tuple[str, Any]:
     """The preset of a long preset's run folder, and its figure."""
     folder = check_folder(folder, "run")
-    preset = read_record(folder / "summary.json", _Preset).preset
+    preset = read_record(folder / "summary.json", _Told).preset
     (claim, _), result = find_preset(preset), read_json(folder / "result.json")
     try:
         figure = _drawing(claim.name, result)

@@ -104,13 +104,12 @@ def sweep_run(
         Ledger(out).note("resumed" if read_ledger(out) else "started", command=command())
         clear_torn(out)
         announce(_plan(cells, pieces, [p for p in pieces if not _there(out, p)]))
-        folder = os.path.abspath(out / "pieces")
         _, skipped = do_pieces(
             do_piece,
-            [WorkPiece(p.name, (folder, p), int(1e6 * memory_needed([p]))) for p in pieces],
-            lambda piece: _there(out, piece.payload[1]) or None,
-            ledger=out, engine=engine, failed=lambda fine: not fine, progress=progress,
-            words=lambda done: "pieces",
+            [WorkPiece(p.name, p, int(1e6 * memory_needed([p]))) for p in pieces],
+            lambda piece: _there(out, piece.payload) or None,
+            ledger=out, engine=engine, common=(Path(os.path.abspath(out / "pieces")),),
+            failed=lambda fine: not fine, progress=progress, words=lambda done: "pieces",
         )  # fmt: skip
         failed = [f for p in pieces if not _there(out, p) for f in piece_failure(out, p)]
         rows = _collect(out, cells, pieces)
@@ -183,9 +182,8 @@ def memory_needed(pieces: Sequence[Piece]) -> float:
     return need
 
 
-def do_piece(task: tuple[str, Piece]) -> bool:
+def do_piece(folder: Path, piece: Piece) -> bool:
     """Run one piece, wherever this is, and write its rows, or its error; whether it could run."""
-    folder, piece = Path(task[0]), task[1]
     failure = folder / f"{piece.name}.json"
     failure.unlink(missing_ok=True)
     try:
