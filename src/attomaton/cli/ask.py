@@ -71,9 +71,7 @@ class Contexts(TypedDict, total=False):
     """What is asked about: a context that is typed, or many in a file."""
 
     tokens: Tokens
-    file: Annotated[
-        Path, option("Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line.")
-    ]
+    file: Annotated[Path, "Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line."]
     out: Annotated[
         Path,
         option(
@@ -82,9 +80,9 @@ class Contexts(TypedDict, total=False):
             "--out",
         ),
     ]
-    column: Annotated[str, option("With --file: column of the contexts (tokens).")]
+    column: Annotated[str, "With --file: column of the contexts (tokens)."]
     format: Annotated[
-        str, option("With --file: text, jsonl, csv, tsv or parquet (default: as its suffix).")
+        str, "With --file: text, jsonl, csv, tsv or parquet (default: as its suffix)."
     ]
     intervals: Annotated[
         bool,

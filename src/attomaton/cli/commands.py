@@ -64,35 +64,30 @@ def _engine(
     return EngineOptions(engine, workers, address, None if memory is None else int(memory * 1e9))
 
 
-def _shared(name: str, kind: Any, help: str) -> inspect.Parameter:
-    """An option that several commands have; None where it is not given."""
-    return _optional(name, kind, option(help))
-
-
-def _optional(name: str, kind: Any, what: Any) -> inspect.Parameter:
-    """An option that need not be given."""
-    form = Annotated[kind | None, what]
+def _optional(name: str, kind: Any, said: Any) -> inspect.Parameter:
+    """An option that is None where it is not given; what is said of it is its help, or all of an option."""
+    form = Annotated[kind | None, option(said) if isinstance(said, str) else said]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=form)
 
 
 # Parameters of a command that stand for several options: the options, and what makes one value of them.
 _READING = (
-    _shared("context", int, "Context length: tokens before each label (text and event logs)."),
-    _shared("format", str, "Read as text, jsonl, csv, tsv, parquet, xes, spmf or events, whatever the suffix."),
-    *(_shared(role, str, "Column of an event log.") for role in ("sequence", "item", "order")),
-    _shared("dates", str, "What 2/3/2024 is in an event log: day-first or month-first."),
-    _shared("delimiter", str, "What separates the values of a .csv or .tsv file: ';', '|', tab, space."),
-    _shared("split", str, "Documents of a text: stream (default; the whole file), lines, paragraphs."),
-    _shared("tokenizer", str,
+    _optional("context", int, "Context length: tokens before each label (text and event logs)."),
+    _optional("format", str, "Read as text, jsonl, csv, tsv, parquet, xes, spmf or events, whatever the suffix."),
+    *(_optional(role, str, "Column of an event log.") for role in ("sequence", "item", "order")),
+    _optional("dates", str, "What 2/3/2024 is in an event log: day-first or month-first."),
+    _optional("delimiter", str, "What separates the values of a .csv or .tsv file: ';', '|', tab, space."),
+    _optional("split", str, "Documents of a text: stream (default; the whole file), lines, paragraphs."),
+    _optional("tokenizer", str,
             "Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json."),
 )  # fmt: skip
 _ENGINE = (
-    _shared("engine", str,
+    _optional("engine", str,
             "Where the work runs: local, processes or ray (default: processes if large, else local)."),
-    _shared("workers", int, "Processes, or workers of a local Ray cluster (default: all cores)."),
-    _shared("address", str, "Address of a running Ray cluster (default: start one)."),
+    _optional("workers", int, "Processes, or workers of a local Ray cluster (default: all cores)."),
+    _optional("address", str, "Address of a running Ray cluster (default: start one)."),
 )  # fmt: skip
-_MEMORY = _shared(
+_MEMORY = _optional(
     "memory", float, "Worker memory in GB: what all work that runs at a time may take together."
 )
 _SHARED: dict[str, tuple[tuple[inspect.Parameter, ...], Callable[..., Any]]] = {

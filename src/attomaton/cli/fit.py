@@ -37,7 +37,7 @@ class Vectors(TypedDict, total=False):
 
     embeddings: EmbeddingsFile
     vocabulary: VocabularyFile
-    dimension: Annotated[int, option("Draw unit vectors in so many dimensions as embeddings.")]
+    dimension: Annotated[int, "Draw unit vectors in so many dimensions as embeddings."]
 
 
 @command(app, "Learn")
@@ -212,23 +212,17 @@ def _dimensions_text(found: "Dimensions") -> str:
 class TrainingOptions(Vectors, total=False):
     """What `train_run` is told of the training."""
 
-    init: Annotated[str, option("zeros (default), uniform, or a .npy file with W(0).")]
+    init: Annotated[str, "zeros (default), uniform, or a .npy file with W(0)."]
     optimizer: Annotated[
         str,
-        option(
-            "gd (default), ngd, polyak, sgd, adam, sign, spectral, muon, or mirror:p with p > 1 (mirror:1.5, "
-            "mirror:3)."
-        ),
+        "gd (default), ngd, polyak, sgd, adam, sign, spectral, muon, or mirror:p with p > 1 (mirror:1.5, "
+        "mirror:3).",
     ]
     lr: Annotated[
         float,
-        option(
-            "Step size (default: 1 for gd, 0.1 for sgd, 0.01 for the others; polyak finds its own)."
-        ),
+        "Step size (default: 1 for gd, 0.1 for sgd, 0.01 for the others; polyak finds its own).",
     ]
-    schedule: Annotated[
-        str, option("Step sizes: constant (default), or inverse-sqrt (lr/√t at step t).")
-    ]
+    schedule: Annotated[str, "Step sizes: constant (default), or inverse-sqrt (lr/√t at step t)."]
     factorised: Annotated[
         bool,
         option(
@@ -236,36 +230,28 @@ class TrainingOptions(Vectors, total=False):
             "--factorised",
         ),
     ]
-    rank: Annotated[int, option("Columns of keys and queries (default: as many as W has).")]
-    init_scale: Annotated[
-        float, option("Factorised: size of the start's normal entries (default: 0.01).")
-    ]
-    eps: Annotated[
-        float, option("Added to √v by adam (default: 1e-08; may be 0), to ‖g‖ by ngd (0).")
-    ]
-    beta1: Annotated[float, option("Momentum of adam (default: 0.9) and muon (0.95).")]
-    beta2: Annotated[float, option("How long adam remembers squared gradients (default: 0.999).")]
-    steps: Annotated[int, option("Number of steps (default: 4000).")]
+    rank: Annotated[int, "Columns of keys and queries (default: as many as W has)."]
+    init_scale: Annotated[float, "Factorised: size of the start's normal entries (default: 0.01)."]
+    eps: Annotated[float, "Added to √v by adam (default: 1e-08; may be 0), to ‖g‖ by ngd (0)."]
+    beta1: Annotated[float, "Momentum of adam (default: 0.9) and muon (0.95)."]
+    beta2: Annotated[float, "How long adam remembers squared gradients (default: 0.999)."]
+    steps: Annotated[int, "Number of steps (default: 4000)."]
     every: Annotated[
-        str, option("Steps between records, or log: evenly on a log axis (default: 100 records).")
+        str, "Steps between records, or log: evenly on a log axis (default: 100 records)."
     ]
-    head: Annotated[
-        str, option("identity (default), tied (C = E) or general (drawn, Assumption 3).")
-    ]
+    head: Annotated[str, "identity (default), tied (C = E) or general (drawn, Assumption 3)."]
     loss: Annotated[
         str,
-        option(
-            "log (default); squared or cross-entropy of softmax(C f); squared-score or logistic-score of c_y·f."
-        ),
+        "log (default); squared or cross-entropy of softmax(C f); squared-score or logistic-score of c_y·f.",
     ]
-    batch_size: Annotated[int, option("Mini-batch (sgd, adam; default: all samples).")]
-    seeds: Annotated[int, option("Runs side by side, each from its own random start (default: 1).")]
-    seed: Annotated[int, option("Random seed (default: 0).")]
+    batch_size: Annotated[int, "Mini-batch (sgd, adam; default: all samples)."]
+    seeds: Annotated[int, "Runs side by side, each from its own random start (default: 1)."]
+    seed: Annotated[int, "Random seed (default: 0)."]
     snapshots: Annotated[
-        float, option("Megabytes of scores to keep on the way (default: 8; 0 keeps none).")
+        float, "Megabytes of scores to keep on the way (default: 8; 0 keeps none)."
     ]
     snapshots_of: Annotated[
-        str, option("Last tokens to keep first, between spaces (default: the heaviest).")
+        str, "Last tokens to keep first, between spaces (default: the heaviest)."
     ]
 
 

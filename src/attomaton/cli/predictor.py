@@ -25,7 +25,7 @@ class Choices(TypedDict, total=False):
     """What `tune_run` is told of how settings are chosen."""
 
     validate: Annotated[
-        Path, option("What to choose settings on, of the same kind (default: some of the data).")
+        Path, "What to choose settings on, of the same kind (default: some of the data)."
     ]
     history: Annotated[
         bool,
@@ -37,17 +37,13 @@ class Choices(TypedDict, total=False):
     ]
     metric: Annotated[
         str,
-        option("What decides: nats (default), top1, mrr in the context; all: nats of all windows."),
+        "What decides: nats (default), top1, mrr in the context; all: nats of all windows.",
     ]
-    minutes: Annotated[float, option("Try no more settings after so many minutes.")]
-    priors: Annotated[
-        str, option("zero, or of main, bigram, kin, odds joined by +; several with commas.")
-    ]
-    lambdas: Annotated[str, option("Penalties (λ), in units of one window; several with commas.")]
-    thetas: Annotated[str, option("Exponents of the counts; several with commas.")]
-    widen: Annotated[
-        int, option("How often the grid grows where the best lies at its edge (default: 4).")
-    ]
+    minutes: Annotated[float, "Try no more settings after so many minutes."]
+    priors: Annotated[str, "zero, or of main, bigram, kin, odds joined by +; several with commas."]
+    lambdas: Annotated[str, "Penalties (λ), in units of one window; several with commas."]
+    thetas: Annotated[str, "Exponents of the counts; several with commas."]
+    widen: Annotated[int, "How often the grid grows where the best lies at its edge (default: 4)."]
 
 
 @command(app, "Learn")
@@ -228,22 +224,16 @@ def _baselines() -> list[tuple[str, str]]:
 class Beside(TypedDict, total=False):
     """What `score_run` is told of other models and data."""
 
-    baselines: Annotated[
-        str, option("Also fit these baselines: all, or names with commas (see below).")
-    ]
-    limit: Annotated[Path, option("A limit (`attomaton fit`) to score beside a predictor.")]
-    data: Annotated[Path, option("Training data, for the baselines (default: as recorded).")]
+    baselines: Annotated[str, "Also fit these baselines: all, or names with commas (see below)."]
+    limit: Annotated[Path, "A limit (`attomaton fit`) to score beside a predictor."]
+    data: Annotated[Path, "Training data, for the baselines (default: as recorded)."]
     validate: Annotated[
-        Path, option("Validation data, for the baselines (default: as a predictor recorded).")
+        Path, "Validation data, for the baselines (default: as a predictor recorded)."
     ]
-    seconds: Annotated[
-        float, option("Time to train each network among the baselines (default: 180).")
-    ]
+    seconds: Annotated[float, "Time to train each network among the baselines (default: 180)."]
     history: Annotated[
         list[Path],
-        option(
-            "Earlier data that sequences of the same name go on from, the earliest first; may be repeated."
-        ),
+        "Earlier data that sequences of the same name go on from, the earliest first; may be repeated.",
     ]
 
 
@@ -311,23 +301,24 @@ def _csv(result: "Scores") -> str:
     from attomaton.report.text.spreadsheets import csv_text
 
     columns = [x.name for x in fields(ScoreRow) if x.name != "reliability"]
-    tables = {"label in the context": result.realizable, "all windows": result.all}
     about = ("windows", "clusters", "clustered_by")
     rows = [
         [name, *(getattr(table, x) for x in about), *(getattr(row, x) for x in columns)]
-        for name, table in tables.items()
-        if table is not None
+        for name, table in _tables(result)
         for row in table.rows
     ]
     return csv_text(["table", *about, *columns], rows)
 
 
+def _tables(result: "Scores", more: str = "") -> "list[tuple[str, ScoreTable]]":
+    """The tables that there are, by name; `more` is said of that of all windows."""
+    both = {"label in the context": result.realizable, f"all windows{more}": result.all}
+    return [(name, table) for name, table in both.items() if table is not None]
+
+
 def _headed(result: "Scores") -> "list[tuple[str, ScoreTable]]":
-    titles = {
-        "label in the context": result.realizable,
-        "all windows, whole vocabulary": result.all,
-    }
-    return [(f"{x} ({table.windows:,})", table) for x, table in titles.items() if table is not None]
+    tables = _tables(result, ", whole vocabulary")
+    return [(f"{name} ({table.windows:,})", table) for name, table in tables]
 
 
 def _text(heading: str, result: "ScoreTable") -> str:

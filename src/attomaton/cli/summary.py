@@ -17,8 +17,7 @@ from attomaton.errors import DataError, UsageError
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
     from attomaton.folders.model import ModelFolder
-    from attomaton.mechanics.theory.limit import Limit
-    from attomaton.summaries.records import DocumentSummary, LastTokenSummary, Summary
+    from attomaton.summaries.records import DocumentSummary, Summary
 
 app = typer.Typer()
 
@@ -78,7 +77,11 @@ def summary(
             path, split, record = _document(opened, document, data, split, top, max_df)
             head |= {"data": str(path), "split": split}
         elif last is not None:
-            record = _last_token(opened.limit(), last, top, max_df)
+            from attomaton.summaries import find_last_token, last_token_lens
+
+            limit = opened.limit()
+            token = find_last_token(limit.graph.vocabulary, limit.graph.last_tokens, last)
+            record = last_token_lens(limit, token, top, max_df)
         else:
             from attomaton.summaries import model_summary
 
@@ -91,13 +94,6 @@ def summary(
     told = {**head, **plain(record), "reading": how, "in_words": in_words(record)}
     emit(told, summary_text(record), json)
     say_written(*written)
-
-
-def _last_token(limit: "Limit", last: str, top: int, max_df: float) -> "LastTokenSummary":
-    from attomaton.summaries import find_last_token, last_token_lens
-
-    token = find_last_token(limit.graph.vocabulary, limit.graph.last_tokens, last)
-    return last_token_lens(limit, token, top, max_df)
 
 
 def _document(
@@ -167,26 +163,21 @@ def coverage(
         check_file(out, (".csv", ".parquet"), (source, new))
     check_pictures((source, new), figure, html)
     with progress_bar("coverage") as progress:
-        if source.is_dir():
-            model = ModelFolder(source)
+        model = ModelFolder(source) if source.is_dir() else None
+        if model is not None:
             reading = reading.over(model.record.reading)
-            judged = None if new is None else read_windows(new, reading)
-            if clustered:
-                again = read_windows(_data_of(model), reading, model.vocabulary)
-                found, odds = cover(
-                    model.limit(), judged, windows=again, top=top, progress=progress
-                )
-            else:
-                total = len(model.record.parts)
-                found, odds = cover_parts(
-                    model.limits(), judged, top=top, total=total, progress=progress
-                )
         elif clustered:
             raise UsageError(f"{source}: --clustered is for a model; of data it is the rule.")
+        judged = None if new is None else read_windows(new, reading)
+        how: Any = {"top": top, "progress": progress}
+        if model is None:
+            found, odds = cover(read_windows(source, reading), judged, **how)
+        elif clustered:
+            again = read_windows(_data_of(model), reading, model.vocabulary)
+            found, odds = cover(model.limit(), judged, windows=again, **how)
         else:
-            judged = None if new is None else read_windows(new, reading)
-            windows = read_windows(source, reading)
-            found, odds = cover(windows, judged, top=top, progress=progress)
+            total = len(model.record.parts)
+            found, odds = cover_parts(model.limits(), judged, total=total, **how)
         if out is not None:
             _write(odds, out)
         page = partial(coverage_page, found, top)
@@ -194,7 +185,7 @@ def coverage(
     told = {"source": str(source), "new_contexts": None if new is None else str(new)}
     text = coverage_text(found, top)
     if bootstrap is not None:
-        data = _data_of(ModelFolder(source)) if source.is_dir() else source
+        data = source if model is None else _data_of(model)
         resampled, words = drawn_again(data, reading, bootstrap)
         told, text = {**told, "bootstrap": plain(resampled)}, f"{text}\n\n{words}"
     emit({**told, **plain(found), "in_words": in_words(found)}, text, json)

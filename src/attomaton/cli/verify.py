@@ -68,25 +68,24 @@ def verify(
     large = not quick and (wanted is None or len(wanted) > 1)
     with plain_engine.open(large) as where, progress_bar("verifying") as progress:
         summary = verify_run(wanted, quick, place, progress, data, reading, where, force)
+    claims = summary["claims"]
     rows = [
         [r["claim"], r["paper"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r["figures"]),
          round(r["seconds"], 1)]
-        for r in summary["claims"]
+        for r in claims
         if r["verdict"] not in ("not applicable", "skipped")
     ]  # fmt: skip
     header = ["claim", "paper", "title", "verdict", "control", "key figures", "s"]
-    lines = [table(header, rows)] if rows else []
-    for broken in summary["broken_assumptions"]:
-        lines.append(f"{', '.join(broken['claims'])}: {broken['what']}")
-    skipped = [r for r in summary["claims"] if r["verdict"] == "skipped"]
-    lines += [f"{r['claim']}: skipped, {r['reason']}" for r in skipped]
-    failed = [r for r in summary["claims"] if "error" in r]
-    lines += [f"{r['claim']}: {r['error'].strip().splitlines()[-1]}" for r in failed]
     counts = ", ".join(f"{n} {name}" for name, n in summary["counts"].items() if n)
-    lines.append(f"{counts} in {summary['seconds']:.0f} s; report in {place / 'report.html'}")
+    lines = [
+        *([table(header, rows)] if rows else []),
+        *(f"{', '.join(x['claims'])}: {x['what']}" for x in summary["broken_assumptions"]),
+        *(f"{r['claim']}: skipped, {r['reason']}" for r in claims if r["verdict"] == "skipped"),
+        *(f"{r['claim']}: {r['error'].strip().splitlines()[-1]}" for r in claims if "error" in r),
+        f"{counts} in {summary['seconds']:.0f} s; report in {place / 'report.html'}",
+    ]
     emit(summary, "\n".join(lines), json)
-    code = {"holds": 0, "fails": 4, "not applicable": 3}[summary["verdict"]]
-    if code:
+    if code := {"holds": 0, "fails": 4, "not applicable": 3}[summary["verdict"]]:
         raise typer.Exit(code)
 
 

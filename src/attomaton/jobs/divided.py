@@ -114,6 +114,11 @@ PIECE, PIECES = 1 << 21, 64
 PROCESS, BYTES, ENTRY = 150e6, 90, 60
 
 
+def memory_of(incidences: int) -> int:
+    """Bytes that solving so many incidences takes."""
+    return int(PROCESS + BYTES * incidences)
+
+
 @dataclass(frozen=True)
 class ShardRecord:
     """What was counted of a shard: samples, distinct ones, their weights, its first and final label."""
@@ -224,9 +229,9 @@ def fit_gathered(task: tuple[Job, list[int], float]) -> None:
     _save_fit(job.file("luce"), items, Found(theta, float(look.loss.sum()), slope, off))
 
 
-def look_dense(theta: Float[np.ndarray, " size"], task: "Component") -> Dense:
-    """What one piece adds to a careful step of one component."""
-    return dense_sums(task.choices(len(theta)), theta)
+def look(sums: Callable[..., Any], theta: Float[np.ndarray, " size"], task: "Component") -> Any:
+    """What one piece adds to sums over the choices of one component."""
+    return sums(task.choices(len(theta)), theta)
 
 
 def look_sparse(theta: Float[np.ndarray, " size"], task: "Component") -> Sparse:
@@ -253,12 +258,7 @@ def push_sparse(way: Float[np.ndarray, " size"], task: "Component") -> Float[np.
     return hessian_product(ties, rows, half, way)
 
 
-def look_bound(theta: Float[np.ndarray, " size"], task: "Component") -> Any:
-    """What one piece adds to the bound of one component's error."""
-    return bound_sums(task.choices(len(theta)), theta)
-
-
-def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> EdgeRecord:
+def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> None:
     """Write those edges of a shard that no earlier one has the labels of, with their multipliers."""
     job, shard, records = task
     graph, mine, own = _graph(job), records[shard], _edges(job, shard)
@@ -280,7 +280,6 @@ def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> EdgeRecord:
     write_shard_edges(Path(job.work), job.part.number, shard, columns)
     record = EdgeRecord(len(own.label), worst_margin(graph, svm["score"], own))
     write_whole(job.file("written.json", shard), lambda path: write_json(path, record))
-    return record
 
 
 @dataclass(frozen=True)
@@ -360,7 +359,7 @@ class Divided:
             Piece(
                 f"part {job.part.number} {name}" + ("" if s is None else f" {s}"),
                 payload,
-                int(PROCESS + BYTES * min(job.most, job.part.incidences)),
+                memory_of(min(job.most, job.part.incidences)),
             )
             for job, s, payload, _ in asked
         ]
@@ -387,8 +386,8 @@ class Divided:
             some = some[np.argsort(entries[some], kind="stable")]
             few = int(np.searchsorted(np.cumsum(entries[some]), job.most, "right"))
             scale = self._scale(job)
-            size = int(PROCESS + BYTES * entries[some[:few]].sum())
             task = (job, sorted(some[:few].tolist()), scale)
+            size = memory_of(int(entries[some[:few]].sum()))
             pieces.append(Piece(f"part {job.part.number} luce", task, size))
             large += [
                 (job, c, float(weights[c]) * scale, scale) for c in sorted(some[few:].tolist())
@@ -450,12 +449,12 @@ class Divided:
             return lambda x: ask(Round(work, tasks, x, add))
 
         if len(items) <= CAREFUL:
-            dense = summed(look_dense, Dense.plus)
+            dense = summed(partial(look, dense_sums), Dense.plus)
             found = careful_fit(dense, weight, begin, keep)
         else:
             sums = Sums(
                 summed(look_sparse, Sparse.plus), summed(push_sparse, np.add),
-                summed(look_bound, lambda a, b: a.plus(b)),
+                summed(partial(look, bound_sums), lambda a, b: a.plus(b)),
             )  # fmt: skip
             found = newton_fit(sums, weight, begin, keep)
         if not (found.gradient <= CERTIFIED and found.error <= KNOWN):

@@ -49,7 +49,7 @@ from attomaton.folders.model import (
     write_head,
     write_part,
 )
-from attomaton.jobs.divided import BYTES, PROCESS, SHARD_SIZE, Divided, Job, shard_bags
+from attomaton.jobs.divided import SHARD_SIZE, Divided, Job, memory_of, shard_bags
 from attomaton.jobs.embeddings import Source, embeddings_source, input_files
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.mechanics.data import Embeddings, check_embeddings
@@ -203,13 +203,16 @@ def _solved(
     place = os.path.abspath(work)
     jobs = [Job(place, p, most) for p in parts.parts if p.shards]
     pieces = [
-        Piece(f"part {p.number}", (place, p.number, None), _bytes(p.incidences), p.incidences)
+        Piece(f"part {p.number}", (place, p.number, None), memory_of(p.incidences), p.incidences)
         for p in parts.parts
         if not p.shards
     ]
     pieces += [
         Piece(
-            f"part {job.part.number} shard {s}", (place, job, s), _bytes(x.incidences), x.incidences
+            f"part {job.part.number} shard {s}",
+            (place, job, s),
+            memory_of(x.incidences),
+            x.incidences,
         )
         for job in jobs
         for s, x in enumerate(job.part.shards)
@@ -234,10 +237,6 @@ def _solved(
             with _timed("divided", seconds):
                 records |= Divided(work, jobs, engine, progress).solve()
     return [records[p.number] for p in parts.parts], resumed
-
-
-def _bytes(incidences: int) -> int:
-    return int(PROCESS + BYTES * incidences)
 
 
 def solve_part(

@@ -26,7 +26,6 @@ from attomaton.disk.storage import (
 from attomaton.engine.choose import open_engine
 from attomaton.engine.tasks import Task
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest, whole_number
-from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.report.figures.canvas import save, style
 from attomaton.report.figures.published import DRAWINGS
 from attomaton.results import Verdict
@@ -99,36 +98,22 @@ def reproduce_all(
     `seeds` goes to those that have seeds, `quick` to those that have a quick version. One that is there already, with
     the same settings and versions, is taken as it is unless `force` says otherwise.
     """
-    presets = [
-        (name, out / name, seeds if figure.seeds else None, quick and claim.long, force)
-        for name, (claim, figure) in ((name, find_preset(name)) for name in figures())
-    ]
-
-    def load(piece: Piece) -> Result | None:
-        name, folder, draws, quick, force = piece.payload
-        ended = None if force else _finished(folder, _asked(name, draws, quick))
-        return None if ended is None else _row(name, True, ended)
-
-    rows, _ = do_pieces(
-        _reproduced, [Piece(asked[0], asked) for asked in presets], load, progress=progress
-    )
+    known = figures()
+    rows: list[Result] = []
+    for name, claim in known.items():
+        progress(len(rows), len(known), name)
+        draws, short = seeds if find_preset(name)[1].seeds else None, quick and claim.long
+        ended = None if force else _finished(out / name, _asked(name, draws, short))
+        row = {"preset": name, "title": claim.title, "found": ended is not None}
+        try:
+            if ended is None:
+                ended = reproduce_run(name, out / name, draws, short, force=force)
+        except AttomatonError as error:
+            rows.append({**row, "verdict": "error", "replaced": None, "error": str(error)})
+        else:
+            rows.append({**row, "verdict": ended["verdict"], "replaced": ended.get("replaced")})
     good = all(row["verdict"] == "holds" for row in rows)
     return {"presets": rows, "verdict": "holds" if good else "fails", "run": str(out)}
-
-
-def _reproduced(asked: tuple[str, Path, int | None, bool, bool]) -> Result:
-    """One preset, or the error it ended in."""
-    name, folder, draws, quick, force = asked
-    try:
-        return _row(name, False, reproduce_run(name, folder, draws, quick, force=force))
-    except AttomatonError as error:
-        ended = _row(name, False, {"verdict": "error"})
-        return {**ended, "error": str(error)}
-
-
-def _row(name: str, found: bool, ended: Result) -> Result:
-    head = {"preset": name, "title": find_preset(name)[0].title, "found": found}
-    return {**head, "verdict": ended["verdict"], "replaced": ended.get("replaced")}
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from attomaton.disk.spool import DASH
 from attomaton.disk.storage import Checkpoint, check_place, resumed_folder, write_whole
 from attomaton.engine.tasks import Engine
 from attomaton.errors import DataError, UsageError
-from attomaton.jobs.fit import BYTES, PROCESS
+from attomaton.jobs.divided import BYTES, PROCESS
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.predictor.fit import Work
 from attomaton.predictor.stages import Columns, Form, Stage, do_part
