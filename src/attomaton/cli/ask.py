@@ -60,10 +60,7 @@ Backoff = Annotated[
 
 KeysAndQueries = Annotated[
     Path | None,
-    option(
-        "Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
-        "--run",
-    ),
+    "Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
 ]
 
 
@@ -99,10 +96,10 @@ def predict(
     engine: EngineOptions,
     radius: Annotated[
         float | None,
-        option("Limit: norm of W along W_svm (default: infinite, the end of training)."),
+        "Limit: norm of W along W_svm (default: infinite, the end of training).",
     ] = None,
-    top: Annotated[int, option("How many tokens to show.")] = 10,
-    sample: Annotated[int, option("Also draw a continuation of this length.")] = 0,
+    top: Annotated[int, "How many tokens to show."] = 10,
+    sample: Annotated[int, "Also draw a continuation of this length."] = 0,
     seed: Annotated[
         int | None, option("Random seed of the continuation (default: 0).", min=0)
     ] = None,
@@ -242,10 +239,8 @@ def explain(
     engine: EngineOptions,
     evidence: Annotated[
         int | None,
-        option(
-            "Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
-            "(predictor, whose data are read again; default: none)."
-        ),
+        "Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
+        "(predictor, whose data are read again; default: none).",
     ] = None,
     figure: Figure = None,
     backoff: Backoff = None,
@@ -305,7 +300,7 @@ def graph(
     last: Annotated[str, option("The last token whose graph to show.", callback=token_typed)],
     format: Annotated[
         str | None,
-        option("text, json, graphml, dot, svg or png (default: as the file's suffix).", "--format"),
+        "text, json, graphml, dot, svg or png (default: as the file's suffix).",
     ] = None,
     out: Annotated[Path | None, option("File to write.", "-o", "--out")] = None,
     json: Json = False,
@@ -404,16 +399,16 @@ def simulate(
     trajectory: Annotated[
         bool, option("Also list the tokens that the first one draws.", "--trajectory")
     ] = False,
-    trajectories: Annotated[int, option("How many to draw.")] = 100,
-    steps: Annotated[int, option("Tokens drawn by each.")] = 1000,
+    trajectories: Annotated[int, "How many to draw."] = 100,
+    steps: Annotated[int, "Tokens drawn by each."] = 1000,
     window: Annotated[
         int | None,
-        option("Keep the last N tokens as the context (default: it grows with every draw)."),
+        "Keep the last N tokens as the context (default: it grows with every draw).",
     ] = None,
     threshold: Annotated[
-        float, option("Share of the context with which one token has taken all of it.")
+        float, "Share of the context with which one token has taken all of it."
     ] = 0.95,
-    seed: Annotated[int, option("Random seed.")] = 0,
+    seed: Annotated[int, "Random seed."] = 0,
     figure: Figure = None,
     json: Json = False,
 ) -> None:
@@ -451,7 +446,7 @@ def mix(
     a: Corpus,
     b: Corpus,
     reading: "Reading",
-    top: Annotated[int, option("How many orders and last tokens to list.")] = 10,
+    top: Annotated[int, "How many orders and last tokens to list."] = 10,
     figure: Figure = None,
     html: Html = None,
     json: Json = False,
@@ -484,8 +479,8 @@ def bootstrap(
     data: Data,
     reading: "Reading",
     engine: EngineOptions,
-    resamples: Annotated[int, option("How many resamples.")] = 200,
-    seed: Annotated[int, option("Random seed.")] = 0,
+    resamples: Annotated[int, "How many resamples."] = 200,
+    seed: Annotated[int, "Random seed."] = 0,
     out: RunFolder = None,
     force: Force = False,
     json: Json = False,

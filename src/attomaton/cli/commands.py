@@ -64,30 +64,32 @@ def _engine(
     return EngineOptions(engine, workers, address, None if memory is None else int(memory * 1e9))
 
 
-def _optional(name: str, kind: Any, said: Any) -> inspect.Parameter:
-    """An option that is None where it is not given; what is said of it is its help, or all of an option."""
-    form = Annotated[kind | None, option(said) if isinstance(said, str) else said]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=form)
+def _option(name: str, kind: Any, said: Any, default: Any = None) -> inspect.Parameter:
+    """An option; what is said of it is its help, or all of an option or argument."""
+    if default is None:
+        kind = kind | None
+    form = Annotated[kind, option(said) if isinstance(said, str) else said]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
 # Parameters of a command that stand for several options: the options, and what makes one value of them.
 _READING = (
-    _optional("context", int, "Context length: tokens before each label (text and event logs)."),
-    _optional("format", str, "Read as text, jsonl, csv, tsv, parquet, xes, spmf or events, whatever the suffix."),
-    *(_optional(role, str, "Column of an event log.") for role in ("sequence", "item", "order")),
-    _optional("dates", str, "What 2/3/2024 is in an event log: day-first or month-first."),
-    _optional("delimiter", str, "What separates the values of a .csv or .tsv file: ';', '|', tab, space."),
-    _optional("split", str, "Documents of a text: stream (default; the whole file), lines, paragraphs."),
-    _optional("tokenizer", str,
+    _option("context", int, "Context length: tokens before each label (text and event logs)."),
+    _option("format", str, "Read as text, jsonl, csv, tsv, parquet, xes, spmf or events, whatever the suffix."),
+    *(_option(role, str, "Column of an event log.") for role in ("sequence", "item", "order")),
+    _option("dates", str, "What 2/3/2024 is in an event log: day-first or month-first."),
+    _option("delimiter", str, "What separates the values of a .csv or .tsv file: ';', '|', tab, space."),
+    _option("split", str, "Documents of a text: stream (default; the whole file), lines, paragraphs."),
+    _option("tokenizer", str,
             "Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json."),
 )  # fmt: skip
 _ENGINE = (
-    _optional("engine", str,
+    _option("engine", str,
             "Where the work runs: local, processes or ray (default: processes if large, else local)."),
-    _optional("workers", int, "Processes, or workers of a local Ray cluster (default: all cores)."),
-    _optional("address", str, "Address of a running Ray cluster (default: start one)."),
+    _option("workers", int, "Processes, or workers of a local Ray cluster (default: all cores)."),
+    _option("address", str, "Address of a running Ray cluster (default: start one)."),
 )  # fmt: skip
-_MEMORY = _optional(
+_MEMORY = _option(
     "memory", float, "Worker memory in GB: what all work that runs at a time may take together."
 )
 _SHARED: dict[str, tuple[tuple[inspect.Parameter, ...], Callable[..., Any]]] = {
@@ -156,8 +158,9 @@ def command(
 ) -> Callable[[Function], Function]:
     """Make a function a command of the program, listed in this group of its help.
 
-    A parameter `reading` stands for the options that say how a file is read, `engine` for those that say where work
-    runs, and `**given: Unpack[Table]` for those of a table: the function gets the ones that were given.
+    The text beside the kind of a parameter is the help of an option. A parameter `reading` stands for the options that
+    say how a file is read, `engine` for those that say where work runs, and `**given: Unpack[Table]` for those of a
+    table: the function gets the ones that were given.
     """
 
     def add(function: Function) -> Function:
@@ -168,19 +171,17 @@ def command(
 
 
 def _spread(function: Function) -> Function:
-    """The same function with an option for each that another parameter stands for."""
+    """The same function with all its options as the library wants them, those that another parameter stands for too."""
     parameters = inspect.signature(function).parameters
     shared = {name: _SHARED[name] for name in parameters if name in _SHARED}
     tables = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
-    if not shared and not tables:
-        return function
     own = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        _option(name, *get_args(p.annotation), p.default)
         for name, p in parameters.items()
         if name not in shared and p not in tables
     ]
     passed = [
-        _optional(name, *get_args(form))
+        _option(name, *get_args(form))
         for table in tables
         for name, form in get_type_hints(*get_args(table.annotation), include_extras=True).items()
     ]

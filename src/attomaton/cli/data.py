@@ -86,7 +86,7 @@ def synth(
         Path, option("JSONL file to write (sessions: also an event log).", "-o", "--out")
     ],
     kind: Annotated[
-        str, option("general, acyclic, cyclic, fully-cyclic, planted or sessions.")
+        str, "general, acyclic, cyclic, fully-cyclic, planted or sessions."
     ] = "general",
     vocab: Annotated[
         int | None, option("Number of tokens (6; sessions: 24).", "-K", "--vocab")
@@ -97,11 +97,9 @@ def synth(
     length: Annotated[
         int | None, option("Tokens per context (4), or events (50).", "-T", "--length")
     ] = None,
-    context: Annotated[
-        int | None, option("Events before each label, for sessions as JSONL.")
-    ] = None,
-    levels: Annotated[int, option("Priority groups (planted).")] = 3,
-    repeats: Annotated[bool, option("Let tokens repeat in a context.")] = False,
+    context: Annotated[int | None, "Events before each label, for sessions as JSONL."] = None,
+    levels: Annotated[int, "Priority groups (planted)."] = 3,
+    repeats: Annotated[bool, "Let tokens repeat in a context."] = False,
     seed: Annotated[int, option("Random seed.", min=0)] = 0,
     force: Annotated[bool, option("Replace a file that is there.", "--force")] = False,
     json: Json = False,
@@ -151,7 +149,7 @@ def classes(
         int | None, option("Labels, the most frequent (default: 20).", "--classes")
     ] = None,
     tokens: Annotated[
-        int | None, option("Tokens of their contexts, the most frequent (default: 200).")
+        int | None, "Tokens of their contexts, the most frequent (default: 200)."
     ] = None,
     force: Annotated[bool, option("Replace a file that is there.", "--force")] = False,
     json: Json = False,

@@ -18,17 +18,11 @@ app = typer.Typer()
 
 EmbeddingsFile = Annotated[
     Path | None,
-    option(
-        "Vectors of tokens, a matrix: FILE.npy or FILE.safetensors[:NAME]; tokens are integers naming its rows.",
-        "--embeddings",
-    ),
+    "Vectors of tokens, a matrix: FILE.npy or FILE.safetensors[:NAME]; tokens are integers naming its rows.",
 ]
 VocabularyFile = Annotated[
     Path | None,
-    option(
-        "Tokens that the rows of --embeddings stand for: one per line, or a JSON list or table.",
-        "--vocabulary",
-    ),
+    "Tokens that the rows of --embeddings stand for: one per line, or a JSON list or table.",
 ]
 
 
@@ -63,8 +57,8 @@ def fit(
     out: Annotated[Path, option("Folder for the model.", "-o", "--out")],
     reading: "Reading",
     engine: EngineOptions,
-    seed: Annotated[int | None, option("Random seed of --dimension (default: 0).")] = None,
-    dense: Annotated[bool, option("Also write W_svm and W_fin as matrices.")] = False,
+    seed: Annotated[int | None, "Random seed of --dimension (default: 0)."] = None,
+    dense: Annotated[bool, "Also write W_svm and W_fin as matrices."] = False,
     estimate: Annotated[
         bool, option("Estimate time, memory and disk, then stop.", "--estimate")
     ] = False,
@@ -144,10 +138,8 @@ def dimensions(
         str | None,
         option("Dimensions, with commas (default: 2,4,8,… until all is strict, up to 128).", "--d"),
     ] = None,
-    draws: Annotated[
-        int | None, option("Draws of the vectors in each dimension (default: 3).")
-    ] = None,
-    seed: Annotated[int, option("Random seed of the first draw.")] = 0,
+    draws: Annotated[int | None, "Draws of the vectors in each dimension (default: 3)."] = None,
+    seed: Annotated[int, "Random seed of the first draw."] = 0,
     embeddings: EmbeddingsFile = None,
     vocabulary: VocabularyFile = None,
     out: RunFolder = None,

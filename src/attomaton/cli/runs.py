@@ -37,14 +37,10 @@ Roots = Annotated[list[Path] | None, argument("Folders to look through (default:
 @command(group)
 def ls(
     roots: Roots = None,
-    kind: Annotated[
-        str | None, option("Only these: model, run, sweep, verification or predictor.")
-    ] = None,
+    kind: Annotated[str | None, "Only these: model, run, sweep, verification or predictor."] = None,
     state: Annotated[
         str | None,
-        option(
-            "Only these: finished, diverged, interrupted, running, unreadable or other-version."
-        ),
+        "Only these: finished, diverged, interrupted, running, unreadable or other-version.",
     ] = None,
     json: Json = False,
 ) -> None:

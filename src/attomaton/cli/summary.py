@@ -28,19 +28,11 @@ def summary(
     last: Annotated[
         str | None, option("Put one last token under the lens.", callback=token_typed)
     ] = None,
-    document: Annotated[
-        str | None, option("Put one document under the lens: its number or title.")
-    ] = None,
-    data: Annotated[
-        Path | None, option("The text with the documents (default: the fitted one).")
-    ] = None,
-    split: Annotated[
-        str | None, option("Documents: articles (default), paragraphs or lines.")
-    ] = None,
-    top: Annotated[int, option("Rows of each table.")] = 20,
-    max_df: Annotated[
-        float, option("Leave out terms in more than this share of the documents.")
-    ] = 0.5,
+    document: Annotated[str | None, "Put one document under the lens: its number or title."] = None,
+    data: Annotated[Path | None, "The text with the documents (default: the fitted one)."] = None,
+    split: Annotated[str | None, "Documents: articles (default), paragraphs or lines."] = None,
+    top: Annotated[int, "Rows of each table."] = 20,
+    max_df: Annotated[float, "Leave out terms in more than this share of the documents."] = 0.5,
     html: Html = None,
     figure: Figure = None,
     json: Json = False,
@@ -128,16 +120,16 @@ def coverage(
     source: Annotated[Path, argument("Data file, or folder written by `attomaton fit`.")],
     reading: "Reading",
     new: Annotated[
-        Path | None, option("File of new contexts to judge (default: the last tenth of the data).")
+        Path | None, "File of new contexts to judge (default: the last tenth of the data)."
     ] = None,
     clustered: Annotated[
         bool, option("Of a model: read its data again, for errors by sequence.", "--clustered")
     ] = False,
     bootstrap: Annotated[
         int | None,
-        option("Also draw the sequences again so many times, as `attomaton bootstrap` does."),
+        "Also draw the sequences again so many times, as `attomaton bootstrap` does.",
     ] = None,
-    top: Annotated[int, option("Rows of each table.")] = 20,
+    top: Annotated[int, "Rows of each table."] = 20,
     out: Annotated[
         Path | None, option("Also write all log-odds: a .csv or .parquet file.", "-o", "--out")
     ] = None,
@@ -219,10 +211,8 @@ def _write(odds: Any, out: Path) -> None:
 @command(app, "Training")
 def compare(
     runs: Annotated[list[Path], argument("Folders written by `attomaton train`.")],
-    data: Annotated[
-        Path | None, option("The data or model (default: what they were trained on).")
-    ] = None,
-    top: Annotated[int, option("Rows of each table.")] = 10,
+    data: Annotated[Path | None, "The data or model (default: what they were trained on)."] = None,
+    top: Annotated[int, "Rows of each table."] = 10,
     html: Html = None,
     figure: Figure = None,
     json: Json = False,

@@ -37,15 +37,13 @@ def _registered(*makers: str) -> list[tuple[str, str]]:
 def verify(
     reading: "Reading",
     plain_engine: EngineOptions,
-    only: Annotated[
-        str | None, option("Claims, several with commas: T1,S3,scan-snap-fig6.")
-    ] = None,
+    only: Annotated[str | None, "Claims, several with commas: T1,S3,scan-snap-fig6."] = None,
     quick: Annotated[
         bool, option("Small problems (a few minutes), or all of them.", "--quick/--full")
     ] = True,
     data: Annotated[
         Path | None,
-        option("Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name."),
+        "Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name.",
     ] = None,
     out: RunFolder = None,
     force: Force = False,
@@ -100,7 +98,7 @@ def reproduce(
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     every: Annotated[bool, option("All of them, each into a folder of its own.", "--all")] = False,
-    seeds: Annotated[int | None, option("Draws (default: as published).")] = None,
+    seeds: Annotated[int | None, "Draws (default: as published)."] = None,
     settings: Annotated[
         list[str] | None,
         option("Other settings: K=20 d=8 n=40 lr=0.05 head=tied. Not judged.", "--set"),
