@@ -68,8 +68,8 @@ def verify(
         summary = verify_run(wanted, quick, place, progress, data, reading, where, force)
     claims = summary["claims"]
     rows = [
-        [r["claim"], r["paper"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r["figures"]),
-         round(r["seconds"], 1)]
+        [r["claim"], r["paper"], cut(r["title"], 46), r["verdict"], r["control"],
+         cut("; ".join(f"{k} {v}" for k, v in r["figures"].items()), 70), round(r["seconds"], 1)]
         for r in claims
         if r["verdict"] not in ("not applicable", "skipped")
     ]  # fmt: skip
@@ -85,10 +85,6 @@ def verify(
     emit(summary, "\n".join(lines), json)
     if code := {"holds": 0, "fails": 4, "not applicable": 3}[summary["verdict"]]:
         raise typer.Exit(code)
-
-
-def _figures(figures: dict[str, str]) -> str:
-    return cut("; ".join(f"{k} {v}" for k, v in figures.items()), 70)
 
 
 @command(app, "Check", cls=listing("Presets", lambda: _registered("_figure")))

@@ -14,13 +14,12 @@ from attomaton.disk.records import read_record
 from attomaton.disk.storage import check_folder, is_folder, read_mark
 from attomaton.errors import DataError, UsageError, counted
 from attomaton.folders.model import ModelFolder
-from attomaton.jobs.embeddings import embeddings_source
+from attomaton.jobs.embeddings import VECTORS, embeddings_source
 from attomaton.jobs.train import data_fingerprint, limit_to_reach
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.limit import Limit
 
 MOST = 12  # layers side by side; each seed of a run is one
-VECTORS = ("embeddings", "vocabulary", "dimension")  # options that say where vectors come from
 
 
 @dataclass(frozen=True)

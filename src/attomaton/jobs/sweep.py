@@ -103,7 +103,11 @@ def sweep_run(
         seal(out, "sweep.json")  # until it has ended the rest comes and goes
         Ledger(out).note("resumed" if read_ledger(out) else "started", command=command())
         clear_torn(out)
-        announce(_plan(cells, pieces, [p for p in pieces if not _there(out, p)]))
+        left = [p for p in pieces if not _there(out, p)]
+        there = len(pieces) - len(left)
+        done = f", {there} of them already done" if there else ""
+        memory = f"at most about {memory_needed(left):.0f} MB at a time"
+        announce(f"{len(cells)} cells in {len(pieces)} pieces{done}; {memory}")
         _, skipped = do_pieces(
             do_piece,
             [WorkPiece(p.name, p, int(1e6 * memory_needed([p]))) for p in pieces],
@@ -155,12 +159,6 @@ def _check_same(out: Path, config: Grid) -> None:
         raise UsageError(
             f"{out}: holds another sweep; choose another folder, or say --force to replace it."
         )
-
-
-def _plan(cells: Sequence[Any], pieces: Sequence[Piece], todo: Sequence[Piece]) -> str:
-    """What is about to happen, memory included."""
-    done = f", {len(pieces) - len(todo)} of them already done" if len(todo) < len(pieces) else ""
-    return f"{len(cells)} cells in {len(pieces)} pieces{done}; at most about {memory_needed(todo):.0f} MB at a time"
 
 
 def memory_needed(pieces: Sequence[Piece]) -> float:

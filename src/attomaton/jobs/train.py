@@ -53,7 +53,7 @@ from attomaton.disk.storage import (
 from attomaton.errors import DataError, UsageError, number, whole_number
 from attomaton.folders.model import ModelFolder
 from attomaton.folders.run import kept_of, write_snapshots
-from attomaton.jobs.embeddings import embeddings_source, input_files
+from attomaton.jobs.embeddings import VECTORS, embeddings_source, input_files
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.experiment.arguments import (
     INITS,
@@ -176,9 +176,7 @@ def train_run(
     ends = ends_of(limit, limit_norm(settings.optimizer, settings.factorised))
     config = {
         "data": data_name(data),
-        "embeddings": embeddings,
-        "vocabulary": vocabulary,
-        "dimension": dimension,
+        **dict(zip(VECTORS, asked_for, strict=True)),
         "init": settings.init,
         "snapshots": float(snapshots),
         "snapshots_of": snapshots_of,
@@ -283,8 +281,7 @@ def limit_to_reach(
         K = len(windows.vocabulary)
         limit = solve_limit(windows.samples(), source.embeddings(K))
         return limit, reading.done(windows), source.words(K)
-    options = ("embeddings", "vocabulary", "dimension")
-    more = [name for name, x in zip(options, asked_for, strict=True) if x is not None]
+    more = [name for name, x in zip(VECTORS, asked_for, strict=True) if x is not None]
     named = [f"--{name}" for name in (*reading.given, *more)]
     if named:
         raise UsageError(
