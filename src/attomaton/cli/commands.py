@@ -64,7 +64,7 @@ def _engine(
     return EngineOptions(engine, workers, address, None if memory is None else int(memory * 1e9))
 
 
-def _option(name: str, kind: Any, said: Any, default: Any = None) -> inspect.Parameter:
+def _option(name: str, kind: Any, said: Any, *, default: Any = None) -> inspect.Parameter:
     """An option; what is said of it is its help, or all of an option or argument."""
     if default is None:
         kind = kind | None
@@ -176,14 +176,14 @@ def _spread(function: Function) -> Function:
     shared = {name: _SHARED[name] for name in parameters if name in _SHARED}
     tables = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
     own = [
-        _option(name, *get_args(p.annotation), p.default)
+        _option(name, *get_args(p.annotation), default=p.default)
         for name, p in parameters.items()
         if name not in shared and p not in tables
     ]
     passed = [
         _option(name, *get_args(form))
         for table in tables
-        for name, form in get_type_hints(*get_args(table.annotation), include_extras=True).items()
+        for name, form in get_type_hints(get_args(table.annotation)[0], include_extras=True).items()
     ]
     last = [p for p in own if p.name in ("force", "json")]  # as in every command
     spread = [p for p in own if p.default is p.empty] + passed

@@ -71,8 +71,8 @@ def emit(record: object, text: str, as_json: bool) -> None:
 
     Before it, where the record says so, which earlier folder the result took the place of.
     """
-    is_table = isinstance(record, dict)
-    say_replaced(record.get("replaced") if is_table else getattr(record, "replaced", None))
+    old = record.get("replaced") if isinstance(record, dict) else getattr(record, "replaced", None)
+    say_replaced(old)
     _put(_json(record) if as_json else _plain(text))
 
 
