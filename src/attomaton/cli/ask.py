@@ -56,8 +56,6 @@ Backoff = Annotated[
         "--backoff/--no-backoff",
     ),
 ]
-
-
 KeysAndQueries = Annotated[
     Path | None,
     "Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
@@ -95,8 +93,7 @@ def predict(
     model: Fitted,
     engine: EngineOptions,
     radius: Annotated[
-        float | None,
-        "Limit: norm of W along W_svm (default: infinite, the end of training).",
+        float | None, "Limit: norm of W along W_svm (default: infinite, the end of training)."
     ] = None,
     top: Annotated[int, "How many tokens to show."] = 10,
     sample: Annotated[int, "Also draw a continuation of this length."] = 0,
@@ -299,8 +296,7 @@ def graph(
     model: Fitted,
     last: Annotated[str, option("The last token whose graph to show.", callback=token_typed)],
     format: Annotated[
-        str | None,
-        "text, json, graphml, dot, svg or png (default: as the file's suffix).",
+        str | None, "text, json, graphml, dot, svg or png (default: as the file's suffix)."
     ] = None,
     out: Annotated[Path | None, option("File to write.", "-o", "--out")] = None,
     json: Json = False,
@@ -402,8 +398,7 @@ def simulate(
     trajectories: Annotated[int, "How many to draw."] = 100,
     steps: Annotated[int, "Tokens drawn by each."] = 1000,
     window: Annotated[
-        int | None,
-        "Keep the last N tokens as the context (default: it grows with every draw).",
+        int | None, "Keep the last N tokens as the context (default: it grows with every draw)."
     ] = None,
     threshold: Annotated[
         float, "Share of the context with which one token has taken all of it."

@@ -28,8 +28,7 @@ def lab(
     port: Annotated[int | None, "Port (default: 8765, or a free one)."] = None,
     browser: Annotated[bool, "Open a browser window."] = True,
     workspace: Annotated[
-        Path | None,
-        "Folder for pasted data and runs started in the page (default: runs/lab).",
+        Path | None, "Folder for pasted data and runs started in the page (default: runs/lab)."
     ] = None,
     host: Annotated[str, "Address to listen on."] = "127.0.0.1",
     allow_run: Annotated[

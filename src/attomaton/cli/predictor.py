@@ -36,8 +36,7 @@ class Choices(TypedDict, total=False):
         ),
     ]
     metric: Annotated[
-        str,
-        "What decides: nats (default), top1, mrr in the context; all: nats of all windows.",
+        str, "What decides: nats (default), top1, mrr in the context; all: nats of all windows."
     ]
     minutes: Annotated[float, "Try no more settings after so many minutes."]
     priors: Annotated[str, "zero, or of main, bigram, kin, odds joined by +; several with commas."]

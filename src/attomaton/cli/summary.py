@@ -126,8 +126,7 @@ def coverage(
         bool, option("Of a model: read its data again, for errors by sequence.", "--clustered")
     ] = False,
     bootstrap: Annotated[
-        int | None,
-        "Also draw the sequences again so many times, as `attomaton bootstrap` does.",
+        int | None, "Also draw the sequences again so many times, as `attomaton bootstrap` does."
     ] = None,
     top: Annotated[int, "Rows of each table."] = 20,
     out: Annotated[

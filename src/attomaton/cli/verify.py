@@ -42,8 +42,7 @@ def verify(
         bool, option("Small problems (a few minutes), or all of them.", "--quick/--full")
     ] = True,
     data: Annotated[
-        Path | None,
-        "Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name.",
+        Path | None, "Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name."
     ] = None,
     out: RunFolder = None,
     force: Force = False,

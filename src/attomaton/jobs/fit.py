@@ -202,21 +202,16 @@ def _solved(
     """The records of all parts, solved now or before, and how many were there."""
     place = os.path.abspath(work)
     jobs = [Job(place, p, most) for p in parts.parts if p.shards]
-    pieces = [
-        Piece(f"part {p.number}", (place, p.number, None), memory_of(p.incidences), p.incidences)
-        for p in parts.parts
-        if not p.shards
+    whole = [p for p in parts.parts if not p.shards]
+    asked: list[tuple[str, int | Job, int | None, int]] = [
+        *((f"part {p.number}", p.number, None, p.incidences) for p in whole),
+        *(
+            (f"part {job.part.number} shard {s}", job, s, x.incidences)
+            for job in jobs
+            for s, x in enumerate(job.part.shards)
+        ),
     ]
-    pieces += [
-        Piece(
-            f"part {job.part.number} shard {s}",
-            (place, job, s),
-            memory_of(x.incidences),
-            x.incidences,
-        )
-        for job in jobs
-        for s, x in enumerate(job.part.shards)
-    ]
+    pieces = [Piece(name, (place, part, s), memory_of(n), n) for name, part, s, n in asked]
 
     def load(piece: Piece) -> tuple[SolvedPart | None, dict[str, float]] | None:
         _, part, shard = piece.payload
