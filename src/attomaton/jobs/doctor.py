@@ -48,7 +48,7 @@ def examine() -> DoctorReport:
     return DoctorReport(all(c.ok for c in checks), environment(), checks)
 
 
-def _answer(check: str, off: np.ndarray, where: str = "") -> Check:
+def _answer(check: str, off: np.ndarray | float, where: str = "") -> Check:
     """Whether a worked answer came out, by how far what was found is off."""
     error = float(np.abs(off).max())
     return Check(check, error < 1e-9, f"error {error:.1e}{where}")
