@@ -1,19 +1,25 @@
-"""The commands that ask a model: what comes next, why, and who outranks whom."""
+"""The commands that ask a model: what comes next, why, who outranks whom; and what would change.
+
+The context may be fed its own draws, corpora mixed, data drawn again.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
 from attomaton.cli import predictor
-from attomaton.cli.commands import EngineOptions, command, is_large
+from attomaton.cli.commands import LARGE, EngineOptions, command, is_large
 from attomaton.cli.console import emit, progress_bar, put_file, say
 from attomaton.cli.options import (
+    Data,
     Force,
     Json,
+    Model,
+    RunFolder,
     argument,
     at_least,
     option,
@@ -21,10 +27,12 @@ from attomaton.cli.options import (
     token_typed,
     tokens_typed,
 )
-from attomaton.cli.pictures import Figure, check_pictures, write_pictures
+from attomaton.cli.pictures import Figure, Html, check_pictures, write_pictures
 from attomaton.errors import UNKNOWN_TOKENS, DataError, UsageError, counted
 
 if TYPE_CHECKING:
+    from attomaton.corpus.reading import Reading
+    from attomaton.jobs.bootstrap import Bootstrap
     from attomaton.mechanics.theory.automaton import Unknown
     from attomaton.mechanics.theory.inference import Inference
     from attomaton.mechanics.theory.prediction import Prediction
@@ -39,34 +47,8 @@ UNKNOWN = (
 )
 
 Fitted = Annotated[Path, argument("Folder written by `attomaton fit` or `attomaton tune`.")]
+Corpus = Annotated[Path, argument("A data file, or a folder written by `attomaton fit`.")]
 Tokens = Annotated[list[str], argument("The context, last token last.", callback=tokens_typed)]
-TokensOrFile = Annotated[
-    list[str] | None, argument("The context, last token last.", callback=tokens_typed)
-]
-File = Annotated[
-    Path | None,
-    option("Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line.", "--file"),
-]
-Out = Annotated[
-    Path | None,
-    option(
-        "With --file: .jsonl, .csv or .parquet to write (default: JSONL, printed).", "-o", "--out"
-    ),
-]
-FileColumn = Annotated[
-    str | None, option("With --file: column of the contexts (tokens).", "--column")
-]
-Intervals = Annotated[
-    bool | None,
-    option(
-        "With --file: 95 % intervals of odds, for which the samples behind a limit are read (default: yes).",
-        "--intervals/--no-intervals",
-    ),
-]
-FileFormat = Annotated[
-    str | None,
-    option("With --file: text, jsonl, csv, tsv or parquet (default: as its suffix).", "--format"),
-]
 Backoff = Annotated[
     bool | None,
     option(
@@ -74,33 +56,47 @@ Backoff = Annotated[
         "--backoff/--no-backoff",
     ),
 ]
-
-
 KeysAndQueries = Annotated[
     Path | None,
-    option(
-        "Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
-        "--run",
-    ),
+    "Limit: a run of `attomaton train --factorised` on it, to infer orders that its data leave open.",
 ]
+
+
+class Contexts(TypedDict, total=False):
+    """What is asked about: a context that is typed, or many in a file."""
+
+    tokens: Tokens
+    file: Annotated[Path, "Contexts instead of one: JSONL, CSV, TSV, Parquet, or text, one a line."]
+    out: Annotated[
+        Path,
+        option(
+            "With --file: .jsonl, .csv or .parquet to write (default: JSONL, printed).",
+            "-o",
+            "--out",
+        ),
+    ]
+    column: Annotated[str, "With --file: column of the contexts (tokens)."]
+    format: Annotated[
+        str, "With --file: text, jsonl, csv, tsv or parquet (default: as its suffix)."
+    ]
+    intervals: Annotated[
+        bool,
+        option(
+            "With --file: 95 % intervals of odds, for which the samples behind a limit are read (default: yes).",
+            "--intervals/--no-intervals",
+        ),
+    ]
 
 
 @command(app, "Ask", epilog=UNKNOWN)
 def predict(
     model: Fitted,
     engine: EngineOptions,
-    tokens: TokensOrFile = None,
-    file: File = None,
-    out: Out = None,
-    column: FileColumn = None,
-    format: FileFormat = None,
-    intervals: Intervals = None,
     radius: Annotated[
-        float | None,
-        option("Limit: norm of W along W_svm (default: infinite, the end of training)."),
+        float | None, "Limit: norm of W along W_svm (default: infinite, the end of training)."
     ] = None,
-    top: Annotated[int, option("How many tokens to show.")] = 10,
-    sample: Annotated[int, option("Also draw a continuation of this length.")] = 0,
+    top: Annotated[int, "How many tokens to show."] = 10,
+    sample: Annotated[int, "Also draw a continuation of this length."] = 0,
     seed: Annotated[
         int | None, option("Random seed of the continuation (default: 0).", min=0)
     ] = None,
@@ -108,6 +104,7 @@ def predict(
     run: KeysAndQueries = None,
     force: Force = False,
     json: Json = False,
+    **contexts: Unpack[Contexts],
 ) -> None:
     """Predict the next token of a context, with probabilities.
 
@@ -122,17 +119,15 @@ def predict(
         raise UsageError(f"--sample {sample}: at most {MOST_DRAWN:,} tokens are drawn at a time.")
     if seed is not None and not sample:
         raise UsageError("--seed goes with --sample: nothing else is drawn.")
-    if file is not None:
-        if sample or tokens or run is not None:
+    if "file" in contexts:
+        if sample or contexts.get("tokens") or run is not None:
             raise UsageError(
                 "--file asks about its own contexts: without TOKENS, --sample and --run."
             )
-        asked = said(top=top, radius=radius, backoff=backoff, intervals=intervals)
-        _file_answered(
-            model, file, out, asked, engine, json, force=force, column=column, format=format
-        )
+        asked = said(top=top, radius=radius, backoff=backoff)
+        _file_answered(model, contexts, asked, engine, force, json)
         return
-    tokens = _one_context(tokens, out=out, column=column, format=format, intervals=intervals)
+    tokens = _one_context(contexts)
     if is_folder(model, "predictor"):
         refuse_options("a predictor", radius=radius, run=run)
         found = predictor.predicted(model, tokens, top, backoff is not False, sample, seed or 0)
@@ -177,37 +172,47 @@ def _inferred(model: Path, run: Path | None, tokens: list[str]) -> "Inference | 
     return infer(limit, run_factors(run, limit, folder.record.embeddings), words)
 
 
-def _one_context(tokens: list[str] | None, **files: object) -> list[str]:
+def _one_context(contexts: Contexts) -> list[str]:
     """The context that was typed; options of files say nothing about it."""
-    if not tokens:
+    if not (tokens := contexts.get("tokens")):
         raise UsageError("name the tokens of a context, last token last, or --file FILE for many.")
-    if named := [f"--{name}" for name, value in files.items() if value is not None]:
+    if named := [f"--{name}" for name in contexts if name != "tokens"]:
         raise UsageError(f"{', '.join(named)}: goes with --file.")
     return tokens
 
 
 def _file_answered(
     model: Path,
-    file: Path,
-    out: Path | None,
+    contexts: Contexts,
     asked: dict[str, Any],
     engine: EngineOptions,
+    force: bool,
     json: bool,
-    **how: Any,
 ) -> None:
     """Answer the contexts of a file, say how many, and end with the exit code for what was found."""
     from attomaton.disk.storage import is_folder
     from attomaton.jobs.answer import Asked, answer_file
 
+    file, out = contexts["file"], contexts.get("out")
+    intervals = said(intervals=contexts.get("intervals"))
     if is_folder(model, "predictor"):
-        refuse_options("a predictor", radius=asked.get("radius"), intervals=asked.get("intervals"))
+        refuse_options("a predictor", radius=asked.get("radius"), **intervals)
     else:
         refuse_options("a limit", backoff=asked.get("backoff"))
     if json and out is None:
         raise UsageError("--json tells the counts, and the answers are printed: name a file, -o.")
     with engine.open(is_large(file)) as where, progress_bar("answering") as progress:
         done = answer_file(
-            model, file, out, Asked(**asked), engine=where, put=put_file, progress=progress, **how
+            model,
+            file,
+            out,
+            Asked(**asked, **intervals),
+            format=contexts.get("format"),
+            column=contexts.get("column"),
+            engine=where,
+            force=force,
+            put=put_file,
+            progress=progress,
         )
     n = done.counts
     text = (
@@ -229,24 +234,17 @@ def _file_answered(
 def explain(
     model: Fitted,
     engine: EngineOptions,
-    tokens: TokensOrFile = None,
-    file: File = None,
-    out: Out = None,
-    column: FileColumn = None,
-    format: FileFormat = None,
-    intervals: Intervals = None,
     evidence: Annotated[
         int | None,
-        option(
-            "Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
-            "(predictor, whose data are read again; default: none)."
-        ),
+        "Training data shown behind it: samples of each edge (limit; default: 3), windows of each count "
+        "(predictor, whose data are read again; default: none).",
     ] = None,
     figure: Figure = None,
     backoff: Backoff = None,
     run: KeysAndQueries = None,
     force: Force = False,
     json: Json = False,
+    **contexts: Unpack[Contexts],
 ) -> None:
     """Explain why a token comes next, and why the others lost."""
     from attomaton.disk.formats import plain
@@ -254,17 +252,14 @@ def explain(
     from attomaton.report.figures.training import prediction_figure
     from attomaton.report.text.terminal import explanation_text
 
-    if file is not None:
-        if tokens or (evidence, figure, run) != (None, None, None):
+    if "file" in contexts:
+        if contexts.get("tokens") or (evidence, figure, run) != (None, None, None):
             raise UsageError(
                 "--file asks about its own contexts: without TOKENS, --evidence, --figure and --run."
             )
-        asked = said(explain=True, backoff=backoff, intervals=intervals)
-        _file_answered(
-            model, file, out, asked, engine, json, force=force, column=column, format=format
-        )
+        _file_answered(model, contexts, said(explain=True, backoff=backoff), engine, force, json)
         return
-    tokens = _one_context(tokens, out=out, column=column, format=format, intervals=intervals)
+    tokens = _one_context(contexts)
     check_pictures((model,), figure)
     if is_folder(model, "predictor"):
         refuse_options("a predictor", run=run)
@@ -272,11 +267,16 @@ def explain(
         from attomaton.report.figures.reasons import reasons_figure
         from attomaton.report.text.reasons import evidence_text, reasons_text, whys
 
-        reasons = predictor.explained(model, tokens, backoff is not False)
+        by, context = predictor.opened(model, tokens)
+        reasons = by.explain(context, backoff is not False)
         write_pictures(lambda: reasons_figure(reasons), figure)
         record, text = {**reasons.record(), "why": plain(whys(reasons))}, reasons_text(reasons)
         if evidence:
-            rows = predictor.evidence_of(model, reasons, evidence)
+            from attomaton.jobs.score import training_windows
+            from attomaton.predictor.evidence import behind
+
+            with progress_bar("evidence"):
+                rows = behind(reasons, training_windows(model, by), evidence)
             record, text = {**record, "evidence": plain(rows)}, f"{text}\n\n{evidence_text(rows)}"
         emit(record, text, json)
         mark_unknown(reasons.unknown)
@@ -296,8 +296,7 @@ def graph(
     model: Fitted,
     last: Annotated[str, option("The last token whose graph to show.", callback=token_typed)],
     format: Annotated[
-        str | None,
-        option("text, json, graphml, dot, svg or png (default: as the file's suffix).", "--format"),
+        str | None, "text, json, graphml, dot, svg or png (default: as the file's suffix)."
     ] = None,
     out: Annotated[Path | None, option("File to write.", "-o", "--out")] = None,
     json: Json = False,
@@ -332,16 +331,16 @@ def graph(
         if out is None:
             raise UsageError(f"--format {format} needs a file: -o FILE.{format}")
         canvas.write(priority.priority_figure(view), out)
-        emit({"written": str(out)}, f"written: {out}", json)
-        return
-    text = graph_text(view) if format == "text" else EXPORTS[format](view)
-    if out is None and format != "text" and not json:
-        put_file(text)
-    elif out is None:
-        emit(plain(view), text, json)
     else:
+        text = graph_text(view) if format == "text" else EXPORTS[format](view)
+        if out is None:
+            if format == "text" or json:
+                emit(plain(view), text, json)
+            else:
+                put_file(text)
+            return
         write_whole(out, lambda path: write_text(path, text))
-        emit({"written": str(out)}, f"written: {out}", json)
+    emit({"written": str(out)}, f"written: {out}", json)
 
 
 def _graph_format(said: str | None, out: Path | None, known: tuple[str, ...]) -> str:
@@ -387,3 +386,127 @@ def mark_unknown(unknown: "Sequence[Unknown]") -> None:
     """End with an exit code of its own where an answer is about tokens the model does not know."""
     if unknown:
         raise typer.Exit(UNKNOWN_TOKENS)
+
+
+@command(app, "Ask", epilog=UNKNOWN)
+def simulate(
+    model: Model,
+    tokens: Tokens,
+    trajectory: Annotated[
+        bool, option("Also list the tokens that the first one draws.", "--trajectory")
+    ] = False,
+    trajectories: Annotated[int, "How many to draw."] = 100,
+    steps: Annotated[int, "Tokens drawn by each."] = 1000,
+    window: Annotated[
+        int | None, "Keep the last N tokens as the context (default: it grows with every draw)."
+    ] = None,
+    threshold: Annotated[
+        float, "Share of the context with which one token has taken all of it."
+    ] = 0.95,
+    seed: Annotated[int, "Random seed."] = 0,
+    figure: Figure = None,
+    json: Json = False,
+) -> None:
+    """Feed a context its own draws until one token takes all.
+
+    Many times at once: each token drawn is appended and becomes the last. Shares over time, when they collapse, how
+    fast, and what theory says of it.
+    """
+    from attomaton.mechanics.theory.automaton import unknown_note
+    from attomaton.mechanics.theory.trajectories import draw_trajectories
+    from attomaton.report.figures.trajectories import trajectories_figure
+    from attomaton.report.text.stability import trajectories_text
+    from attomaton.summaries.trajectories import trajectory_summary
+
+    check_pictures((model,), figure)
+    for name, value in (("--trajectories", trajectories), ("--steps", steps)):
+        if not 1 <= value <= MOST_DRAWN:
+            raise UsageError(f"{name} {value}: 1 to {MOST_DRAWN:,} are drawn at a time.")
+    # What is drawn stands in the prompt already: the model is opened for its tokens alone.
+    automaton, words = opened(model, tokens, after=tokens)
+    unknown = automaton.unknown(words)
+    with progress_bar("drawing") as progress:
+        run = draw_trajectories(
+            automaton, words, trajectories=trajectories, steps=steps, window=window,
+            threshold=threshold, seed=seed, progress=progress,
+        )  # fmt: skip
+    found = trajectory_summary(run, words, seed, unknown, unknown_note(unknown, True))
+    write_pictures(lambda: trajectories_figure(found), figure)
+    emit(found, trajectories_text(found, trajectory), json)
+    mark_unknown(unknown)
+
+
+@command(app, "Ask")
+def mix(
+    a: Corpus,
+    b: Corpus,
+    reading: "Reading",
+    top: Annotated[int, "How many orders and last tokens to list."] = 10,
+    figure: Figure = None,
+    html: Html = None,
+    json: Json = False,
+) -> None:
+    """Mix two corpora: which orders survive, which turn into ties.
+
+    An order turns into a tie where the other corpus adds a path back; the path is shown, with the samples behind it.
+    """
+    from attomaton.jobs.mix import mixed_corpora
+    from attomaton.report.figures.mixture import mixture_figure
+    from attomaton.report.html.page import page
+    from attomaton.report.text.stability import mix_sections, mix_text
+
+    at_least("--top", top, 0)
+    check_pictures((a, b), figure, html)
+    with progress_bar("mixing"):
+        found = mixed_corpora(a, b, reading=reading, top=top)
+
+    def mixed_page(svg: str | None, footer: str) -> str:
+        first, *rest = mix_sections(found)
+        picture = {} if svg is None else {"svg": svg}
+        return page("Two corpora mixed", [first, picture, *rest], footer)
+
+    write_pictures(lambda: mixture_figure(found), figure, html, mixed_page)
+    emit(found, mix_text(found), json)
+
+
+@command(app, "Ask")
+def bootstrap(
+    data: Data,
+    reading: "Reading",
+    engine: EngineOptions,
+    resamples: Annotated[int, "How many resamples."] = 200,
+    seed: Annotated[int, "Random seed."] = 0,
+    out: RunFolder = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Draw sequences again, and count what comes out the same.
+
+    How often each order, tie, component and answer does. Whole sequences are drawn with replacement, since windows of
+    one are not independent. Resumable.
+    """
+    with engine.open(is_large(data, LARGE / 4)) as where:
+        found, text = drawn_again(data, reading, resamples, seed, out, engine=where, force=force)
+    emit(found, text, json)
+
+
+def drawn_again(
+    data: Path | str,
+    reading: "Reading",
+    resamples: int,
+    seed: int = 0,
+    out: Path | None = None,
+    **how: Any,
+) -> "tuple[Bootstrap, str]":
+    """A bootstrap of data, in a run folder of its own unless another is named, and what a person reads of it."""
+    from attomaton.disk.provenance import run_folder, unfinished_run
+    from attomaton.jobs.bootstrap import bootstrap_run
+    from attomaton.report.text.stability import stability_text
+
+    asked = {"data": str(data), "resamples": resamples, "seed": seed}
+    place = out or unfinished_run("bootstrap", asked) or run_folder("bootstrap", asked)
+    with progress_bar("bootstrap") as progress:
+        found = bootstrap_run(
+            data, place, resamples=resamples, seed=seed, reading=reading, progress=progress, **how
+        )
+    return found, f"{stability_text(found.stability)}\nrun in {found.run}"

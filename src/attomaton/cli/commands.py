@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 import typer.core
@@ -64,30 +64,32 @@ def _engine(
     return EngineOptions(engine, workers, address, None if memory is None else int(memory * 1e9))
 
 
-def _shared(name: str, kind: Any, help: str) -> inspect.Parameter:
-    """An option that several commands have; None where it is not given."""
-    form = Annotated[kind | None, option(help)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=form)
+def _option(name: str, kind: Any, said: Any, *, default: Any = None) -> inspect.Parameter:
+    """An option; what is said of it is its help, or all of an option or argument."""
+    if default is None:
+        kind = kind | None
+    form = Annotated[kind, option(said) if isinstance(said, str) else said]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
 # Parameters of a command that stand for several options: the options, and what makes one value of them.
 _READING = (
-    _shared("context", int, "Context length: tokens before each label (text and event logs)."),
-    _shared("format", str, "Read as text, jsonl, csv, tsv, parquet, xes, spmf or events, whatever the suffix."),
-    *(_shared(role, str, "Column of an event log.") for role in ("sequence", "item", "order")),
-    _shared("dates", str, "What 2/3/2024 is in an event log: day-first or month-first."),
-    _shared("delimiter", str, "What separates the values of a .csv or .tsv file: ';', '|', tab, space."),
-    _shared("split", str, "Documents of a text: stream (default; the whole file), lines, paragraphs."),
-    _shared("tokenizer", str,
+    _option("context", int, "Context length: tokens before each label (text and event logs)."),
+    _option("format", str, "Read as text, jsonl, csv, tsv, parquet, xes, spmf or events, whatever the suffix."),
+    *(_option(role, str, "Column of an event log.") for role in ("sequence", "item", "order")),
+    _option("dates", str, "What 2/3/2024 is in an event log: day-first or month-first."),
+    _option("delimiter", str, "What separates the values of a .csv or .tsv file: ';', '|', tab, space."),
+    _option("split", str, "Documents of a text: stream (default; the whole file), lines, paragraphs."),
+    _option("tokenizer", str,
             "Tokens of a text: words (default), lower, chars, or a Hugging Face tokenizers FILE.json."),
 )  # fmt: skip
 _ENGINE = (
-    _shared("engine", str,
+    _option("engine", str,
             "Where the work runs: local, processes or ray (default: processes if large, else local)."),
-    _shared("workers", int, "Processes, or workers of a local Ray cluster (default: all cores)."),
-    _shared("address", str, "Address of a running Ray cluster (default: start one)."),
+    _option("workers", int, "Processes, or workers of a local Ray cluster (default: all cores)."),
+    _option("address", str, "Address of a running Ray cluster (default: start one)."),
 )  # fmt: skip
-_MEMORY = _shared(
+_MEMORY = _option(
     "memory", float, "Worker memory in GB: what all work that runs at a time may take together."
 )
 _SHARED: dict[str, tuple[tuple[inspect.Parameter, ...], Callable[..., Any]]] = {
@@ -132,6 +134,18 @@ class Command(typer.core.TyperCommand):
                 formatter.write_dl(list(self.rows()))
 
 
+def listing(title: str, names: Callable[[], Sequence[tuple[str, str]]]) -> type[Command]:
+    """A command whose help lists, under this title, names that it takes and what they are."""
+
+    class Listing(Command):
+        heading = title
+
+        def rows(self) -> Sequence[tuple[str, str]]:
+            return names()
+
+    return Listing
+
+
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
@@ -144,39 +158,47 @@ def command(
 ) -> Callable[[Function], Function]:
     """Make a function a command of the program, listed in this group of its help.
 
-    A parameter `reading` stands for the options that say how a file is read, `engine` for those that say where work
-    runs.
+    The text beside the kind of a parameter is the help of an option. A parameter `reading` stands for the options that
+    say how a file is read, `engine` for those that say where work runs, and `**given: Unpack[Table]` for those of a
+    table: the function gets the ones that were given.
     """
 
     def add(function: Function) -> Function:
         register = app.command(cls=cls, rich_help_panel=group, epilog=epilog)
-        register(_spread(function))
-        return function
+        return register(_spread(function))
 
     return add
 
 
-def _spread(function: Callable[..., None]) -> Callable[..., None]:
-    """The same function with an option for each that a shared parameter stands for."""
+def _spread(function: Function) -> Function:
+    """The same function with all its options as the library wants them, those that another parameter stands for too."""
     parameters = inspect.signature(function).parameters
     shared = {name: _SHARED[name] for name in parameters if name in _SHARED}
-    if not shared:
-        return function
+    tables = [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
     own = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        _option(name, *get_args(p.annotation), default=p.default)
         for name, p in parameters.items()
-        if name not in shared
+        if name not in shared and p not in tables
+    ]
+    passed = [
+        _option(name, *get_args(form))
+        for table in tables
+        for name, form in get_type_hints(get_args(table.annotation)[0], include_extras=True).items()
     ]
     last = [p for p in own if p.name in ("force", "json")]  # as in every command
-    spread = [p for p in own if p not in last]
+    spread = [p for p in own if p.default is p.empty] + passed
+    spread += [p for p in own if p.default is not p.empty and p not in last]
     spread += [option for options, _ in shared.values() for option in options] + last
 
     @wraps(function)
     def call(**given: Any) -> None:
         for name, (options, make) in shared.items():
             given[name] = make(**{option.name: given.pop(option.name) for option in options})
+        for one in passed:  # in the order of the table, whatever was typed first
+            if (value := given.pop(one.name)) is not None:
+                given[one.name] = value
         function(**given)
 
     call.__signature__ = inspect.Signature(spread)  # type: ignore[attr-defined]
     call.__annotations__ = {option.name: option.annotation for option in spread}
-    return call
+    return call  # type: ignore[return-value]

@@ -67,7 +67,12 @@ def _stand_in(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def emit(record: object, text: str, as_json: bool) -> None:
-    """The result of a command, for a program (a record, or what is made of them) or for a person."""
+    """The result of a command, for a program (a record, or what is made of them) or for a person.
+
+    Before it, where the record says so, which earlier folder the result took the place of.
+    """
+    old = record.get("replaced") if isinstance(record, dict) else getattr(record, "replaced", None)
+    say_replaced(old)
     _put(_json(record) if as_json else _plain(text))
 
 

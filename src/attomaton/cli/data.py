@@ -86,7 +86,7 @@ def synth(
         Path, option("JSONL file to write (sessions: also an event log).", "-o", "--out")
     ],
     kind: Annotated[
-        str, option("general, acyclic, cyclic, fully-cyclic, planted or sessions.")
+        str, "general, acyclic, cyclic, fully-cyclic, planted or sessions."
     ] = "general",
     vocab: Annotated[
         int | None, option("Number of tokens (6; sessions: 24).", "-K", "--vocab")
@@ -97,11 +97,9 @@ def synth(
     length: Annotated[
         int | None, option("Tokens per context (4), or events (50).", "-T", "--length")
     ] = None,
-    context: Annotated[
-        int | None, option("Events before each label, for sessions as JSONL.")
-    ] = None,
-    levels: Annotated[int, option("Priority groups (planted).")] = 3,
-    repeats: Annotated[bool, option("Let tokens repeat in a context.")] = False,
+    context: Annotated[int | None, "Events before each label, for sessions as JSONL."] = None,
+    levels: Annotated[int, "Priority groups (planted)."] = 3,
+    repeats: Annotated[bool, "Let tokens repeat in a context."] = False,
     seed: Annotated[int, option("Random seed.", min=0)] = 0,
     force: Annotated[bool, option("Replace a file that is there.", "--force")] = False,
     json: Json = False,
@@ -125,21 +123,21 @@ def synth(
 
         log = draw_sessions(rng, n, T, K)
         write_sessions(log, out, context)
-        record = {"written": str(out), "kind": kind, "events": len(log.item), "seed": seed}
-        emit(record, f"{record['events']} events in {out}", json)
-        return
-    from attomaton.corpus.readers import write_jsonl
-    from attomaton.mechanics.synthetic import draw_samples, planted_samples
-
-    if context is not None:
-        raise UsageError("--context is for --kind sessions; the others have --length.")
-    if kind == "planted":
-        drawn = planted_samples(rng, K, n, T, levels, repeats=repeats).samples
+        what, many = "events", len(log.item)
     else:
-        drawn = draw_samples(rng, K, n, T, kind=kind, repeats=repeats)
-    write_jsonl(drawn, out)
-    record = {"written": str(out), "kind": kind, "samples": int(drawn.rows.sum()), "seed": seed}
-    emit(record, f"{record['samples']} samples in {out}", json)
+        from attomaton.corpus.readers import write_jsonl
+        from attomaton.mechanics.synthetic import draw_samples, planted_samples
+
+        if context is not None:
+            raise UsageError("--context is for --kind sessions; the others have --length.")
+        if kind == "planted":
+            drawn = planted_samples(rng, K, n, T, levels, repeats=repeats).samples
+        else:
+            drawn = draw_samples(rng, K, n, T, kind=kind, repeats=repeats)
+        write_jsonl(drawn, out)
+        what, many = "samples", int(drawn.rows.sum())
+    record = {"written": str(out), "kind": kind, what: many, "seed": seed}
+    emit(record, f"{many} {what} in {out}", json)
 
 
 @command(group)
@@ -151,7 +149,7 @@ def classes(
         int | None, option("Labels, the most frequent (default: 20).", "--classes")
     ] = None,
     tokens: Annotated[
-        int | None, option("Tokens of their contexts, the most frequent (default: 200).")
+        int | None, "Tokens of their contexts, the most frequent (default: 200)."
     ] = None,
     force: Annotated[bool, option("Replace a file that is there.", "--force")] = False,
     json: Json = False,

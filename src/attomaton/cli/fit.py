@@ -1,22 +1,13 @@
 """The commands that learn from a data set: the exact limit of training, training itself, and both on embedded data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
 from attomaton.cli.commands import EngineOptions, command, is_large
-from attomaton.cli.console import emit, progress_bar, say, say_replaced
-from attomaton.cli.options import (
-    Data,
-    Force,
-    Json,
-    RunFolder,
-    argument,
-    option,
-    said,
-    whole_numbers,
-)
+from attomaton.cli.console import emit, progress_bar, say
+from attomaton.cli.options import Data, Force, Json, RunFolder, argument, option, whole_numbers
 from attomaton.errors import AttomatonError, UsageError
 
 if TYPE_CHECKING:
@@ -27,21 +18,20 @@ app = typer.Typer()
 
 EmbeddingsFile = Annotated[
     Path | None,
-    option(
-        "Vectors of tokens, a matrix: FILE.npy or FILE.safetensors[:NAME]; tokens are integers naming its rows.",
-        "--embeddings",
-    ),
+    "Vectors of tokens, a matrix: FILE.npy or FILE.safetensors[:NAME]; tokens are integers naming its rows.",
 ]
 VocabularyFile = Annotated[
     Path | None,
-    option(
-        "Tokens that the rows of --embeddings stand for: one per line, or a JSON list or table.",
-        "--vocabulary",
-    ),
+    "Tokens that the rows of --embeddings stand for: one per line, or a JSON list or table.",
 ]
-Dimension = Annotated[
-    int | None, option("Draw unit vectors in so many dimensions as embeddings.", "--dimension")
-]
+
+
+class Vectors(TypedDict, total=False):
+    """Where the vectors of tokens come from."""
+
+    embeddings: EmbeddingsFile
+    vocabulary: VocabularyFile
+    dimension: Annotated[int, "Draw unit vectors in so many dimensions as embeddings."]
 
 
 @command(app, "Learn")
@@ -58,7 +48,6 @@ def demo(
 
     with progress_bar("training") as progress:
         summary, text = demo_run(out, progress, force)
-    say_replaced(summary["replaced"])
     emit(summary, text, json)
 
 
@@ -68,11 +57,8 @@ def fit(
     out: Annotated[Path, option("Folder for the model.", "-o", "--out")],
     reading: "Reading",
     engine: EngineOptions,
-    embeddings: EmbeddingsFile = None,
-    vocabulary: VocabularyFile = None,
-    dimension: Dimension = None,
-    seed: Annotated[int | None, option("Random seed of --dimension (default: 0).")] = None,
-    dense: Annotated[bool, option("Also write W_svm and W_fin as matrices.")] = False,
+    seed: Annotated[int | None, "Random seed of --dimension (default: 0)."] = None,
+    dense: Annotated[bool, "Also write W_svm and W_fin as matrices."] = False,
     estimate: Annotated[
         bool, option("Estimate time, memory and disk, then stop.", "--estimate")
     ] = False,
@@ -86,6 +72,7 @@ def fit(
     ] = None,
     force: Force = False,
     json: Json = False,
+    **vectors: Unpack[Vectors],
 ) -> None:
     """Compute the exact limit of training on a data set.
 
@@ -96,9 +83,9 @@ def fit(
     from attomaton.jobs.fit import fit_run
     from attomaton.report.text.terminal import fit_text
 
-    if seed is not None and dimension is None:
+    if seed is not None and "dimension" not in vectors:
         raise UsageError("--seed goes with --dimension: nothing else is drawn.")
-    embedded = embeddings is not None or dimension is not None
+    embedded = "embeddings" in vectors or "dimension" in vectors
     large = is_large(data) and not embedded  # which makes one piece of the work
     if estimate and embedded:
         raise UsageError(
@@ -129,9 +116,7 @@ def fit(
         summary = fit_run(
             data,
             out,
-            embeddings=embeddings,
-            vocabulary=vocabulary,
-            dimension=dimension,
+            **vectors,
             seed=seed,
             dense=dense,
             engine=where,
@@ -140,7 +125,6 @@ def fit(
             reading=reading,
             shard_size=shard_size,
         )
-    say_replaced(summary["replaced"])
     text = f"{fit_text(summary)}\nmodel in {out} ({summary['seconds']['total']:.1f} s)"
     emit(summary, text, json)
 
@@ -154,10 +138,8 @@ def dimensions(
         str | None,
         option("Dimensions, with commas (default: 2,4,8,… until all is strict, up to 128).", "--d"),
     ] = None,
-    draws: Annotated[
-        int | None, option("Draws of the vectors in each dimension (default: 3).")
-    ] = None,
-    seed: Annotated[int, option("Random seed of the first draw.")] = 0,
+    draws: Annotated[int | None, "Draws of the vectors in each dimension (default: 3)."] = None,
+    seed: Annotated[int, "Random seed of the first draw."] = 0,
     embeddings: EmbeddingsFile = None,
     vocabulary: VocabularyFile = None,
     out: RunFolder = None,
@@ -186,7 +168,6 @@ def dimensions(
             data, place, d=sizes, draws=draws, seed=seed, embeddings=embeddings,
             vocabulary=vocabulary, reading=reading, engine=where, progress=progress, force=force,
         )  # fmt: skip
-    say_replaced(found.replaced)
     emit(found, _dimensions_text(found), json)
 
 
@@ -220,112 +201,75 @@ def _dimensions_text(found: "Dimensions") -> str:
     )
 
 
+class TrainingOptions(Vectors, total=False):
+    """What `train_run` is told of the training."""
+
+    init: Annotated[str, "zeros (default), uniform, or a .npy file with W(0)."]
+    optimizer: Annotated[
+        str,
+        "gd (default), ngd, polyak, sgd, adam, sign, spectral, muon, or mirror:p with p > 1 (mirror:1.5, "
+        "mirror:3).",
+    ]
+    lr: Annotated[
+        float,
+        "Step size (default: 1 for gd, 0.1 for sgd, 0.01 for the others; polyak finds its own).",
+    ]
+    schedule: Annotated[str, "Step sizes: constant (default), or inverse-sqrt (lr/√t at step t)."]
+    factorised: Annotated[
+        bool,
+        option(
+            "Train keys and queries, W = K Qᵀ, from a small start (gd, ngd, polyak, sgd).",
+            "--factorised",
+        ),
+    ]
+    rank: Annotated[int, "Columns of keys and queries (default: as many as W has)."]
+    init_scale: Annotated[float, "Factorised: size of the start's normal entries (default: 0.01)."]
+    eps: Annotated[float, "Added to √v by adam (default: 1e-08; may be 0), to ‖g‖ by ngd (0)."]
+    beta1: Annotated[float, "Momentum of adam (default: 0.9) and muon (0.95)."]
+    beta2: Annotated[float, "How long adam remembers squared gradients (default: 0.999)."]
+    steps: Annotated[int, "Number of steps (default: 4000)."]
+    every: Annotated[
+        str, "Steps between records, or log: evenly on a log axis (default: 100 records)."
+    ]
+    head: Annotated[str, "identity (default), tied (C = E) or general (drawn, Assumption 3)."]
+    loss: Annotated[
+        str,
+        "log (default); squared or cross-entropy of softmax(C f); squared-score or logistic-score of c_y·f.",
+    ]
+    batch_size: Annotated[int, "Mini-batch (sgd, adam; default: all samples)."]
+    seeds: Annotated[int, "Runs side by side, each from its own random start (default: 1)."]
+    seed: Annotated[int, "Random seed (default: 0)."]
+    snapshots: Annotated[
+        float, "Megabytes of scores to keep on the way (default: 8; 0 keeps none)."
+    ]
+    snapshots_of: Annotated[
+        str, "Last tokens to keep first, between spaces (default: the heaviest)."
+    ]
+
+
 @command(app, "Training")
 def train(
     data: Annotated[Path, argument("A data file, or a folder written by `attomaton fit`.")],
     out: Annotated[Path, option("Folder for the run.", "-o", "--out")],
     reading: "Reading",
-    embeddings: EmbeddingsFile = None,
-    vocabulary: VocabularyFile = None,
-    dimension: Dimension = None,
-    init: Annotated[
-        str | None, option("zeros (default), uniform, or a .npy file with W(0).")
-    ] = None,
-    optimizer: Annotated[
-        str | None,
-        option(
-            "gd (default), ngd, polyak, sgd, adam, sign, spectral, muon, or mirror:p with p > 1 (mirror:1.5, "
-            "mirror:3)."
-        ),
-    ] = None,
-    lr: Annotated[
-        float | None,
-        option(
-            "Step size (default: 1 for gd, 0.1 for sgd, 0.01 for the others; polyak finds its own)."
-        ),
-    ] = None,
-    schedule: Annotated[
-        str | None, option("Step sizes: constant (default), or inverse-sqrt (lr/√t at step t).")
-    ] = None,
-    factorised: Annotated[
-        bool | None,
-        option(
-            "Train keys and queries, W = K Qᵀ, from a small start (gd, ngd, polyak, sgd).",
-            "--factorised",
-        ),
-    ] = None,
-    rank: Annotated[
-        int | None, option("Columns of keys and queries (default: as many as W has).")
-    ] = None,
-    init_scale: Annotated[
-        float | None, option("Factorised: size of the start's normal entries (default: 0.01).")
-    ] = None,
-    eps: Annotated[
-        float | None, option("Added to √v by adam (default: 1e-08; may be 0), to ‖g‖ by ngd (0).")
-    ] = None,
-    beta1: Annotated[
-        float | None, option("Momentum of adam (default: 0.9) and muon (0.95).")
-    ] = None,
-    beta2: Annotated[
-        float | None, option("How long adam remembers squared gradients (default: 0.999).")
-    ] = None,
-    steps: Annotated[int | None, option("Number of steps (default: 4000).")] = None,
-    every: Annotated[
-        str | None,
-        option("Steps between records, or log: evenly on a log axis (default: 100 records)."),
-    ] = None,
-    head: Annotated[
-        str | None, option("identity (default), tied (C = E) or general (drawn, Assumption 3).")
-    ] = None,
-    loss: Annotated[
-        str | None,
-        option(
-            "log (default); squared or cross-entropy of softmax(C f); squared-score or logistic-score of c_y·f."
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int | None, option("Mini-batch (sgd, adam; default: all samples).")
-    ] = None,
-    seeds: Annotated[
-        int | None, option("Runs side by side, each from its own random start (default: 1).")
-    ] = None,
-    seed: Annotated[int | None, option("Random seed (default: 0).")] = None,
-    snapshots: Annotated[
-        float | None, option("Megabytes of scores to keep on the way (default: 8; 0 keeps none).")
-    ] = None,
-    snapshots_of: Annotated[
-        str | None, option("Last tokens to keep first, between spaces (default: the heaviest).")
-    ] = None,
     force: Force = False,
     json: Json = False,
+    **options: Unpack[TrainingOptions],
 ) -> None:
     """Train the real layer and measure how far it is from its limit."""
     from attomaton.jobs.train import train_run
     from attomaton.report.text.terminal import table
     from attomaton.report.text.training import limit_words
 
-    spacing = int(every) if every is not None and every.isdigit() else every
-    if rank is not None and not factorised:
-        raise UsageError("--rank is of --factorised: give both, or none.")
-    given = said(
-        init=init, optimizer=optimizer, lr=lr, steps=steps, every=spacing, head=head, loss=loss,
-        batch_size=batch_size, seeds=seeds, seed=seed, schedule=schedule, eps=eps, beta1=beta1, beta2=beta2,
-        factorised=(rank if rank is not None else True) if factorised else None, init_scale=init_scale,
-        snapshots=snapshots, snapshots_of=snapshots_of,
-    )  # fmt: skip
+    given: dict[str, Any] = {**options}
+    if options.get("every", "").isdigit():
+        given["every"] = int(options["every"])
+    if "rank" in given:
+        if "factorised" not in given:
+            raise UsageError("--rank is of --factorised: give both, or none.")
+        given["factorised"] = given.pop("rank")
     with progress_bar("training") as progress:
-        summary = train_run(
-            data,
-            out,
-            embeddings=embeddings,
-            vocabulary=vocabulary,
-            dimension=dimension,
-            progress=progress,
-            reading=reading,
-            force=force,
-            **given,
-        )
-    say_replaced(summary["replaced"])
+        summary = train_run(data, out, reading=reading, progress=progress, force=force, **given)
     names, settings = list(summary["final"][0]), summary["settings"]
     rate = f" (lr {settings['lr']:g})" if "lr" in settings else ""
     if "factorised" in settings:

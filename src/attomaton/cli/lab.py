@@ -25,13 +25,12 @@ def lab(
         Path | None,
         argument("A model, a run or a data file to open (default: the embedded example)."),
     ] = None,
-    port: Annotated[int | None, option("Port (default: 8765, or a free one).")] = None,
-    browser: Annotated[bool, option("Open a browser window.")] = True,
+    port: Annotated[int | None, "Port (default: 8765, or a free one)."] = None,
+    browser: Annotated[bool, "Open a browser window."] = True,
     workspace: Annotated[
-        Path | None,
-        option("Folder for pasted data and runs started in the page (default: runs/lab)."),
+        Path | None, "Folder for pasted data and runs started in the page (default: runs/lab)."
     ] = None,
-    host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, "Address to listen on."] = "127.0.0.1",
     allow_run: Annotated[
         bool, option("Let pages start work even when others can reach the lab.", "--allow-run")
     ] = False,

@@ -9,21 +9,7 @@ import typer
 import typer.core
 
 from attomaton.base.caches import keep_compiled
-from attomaton.cli import (
-    ask,
-    compare,
-    coverage,
-    data,
-    fit,
-    lab,
-    predictor,
-    probe,
-    runs,
-    scan,
-    stability,
-    summary,
-    verify,
-)
+from attomaton.cli import ask, data, fit, lab, predictor, probe, runs, scan, summary, verify
 from attomaton.cli.console import fail, prepare_streams, reader_gone
 from attomaton.cli.options import option
 from attomaton.errors import AttomatonError, UsageError, visible
@@ -98,21 +84,7 @@ def _root(
     """What a self-attention layer learns from next-token prediction, exactly, on your data."""
 
 
-for part in (
-    data,
-    fit,
-    predictor,
-    ask,
-    stability,
-    summary,
-    coverage,
-    compare,
-    scan,
-    verify,
-    probe,
-    runs,
-    lab,
-):
+for part in (data, fit, predictor, ask, summary, scan, verify, probe, runs, lab):
     app.registered_commands += part.app.registered_commands
     app.registered_groups += part.app.registered_groups
 runs.program = app

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.console import say
-from attomaton.cli.options import option
 
-Figure = Annotated[Path | None, option("Also draw it: an .svg or .png file.", "--figure")]
-Html = Annotated[Path | None, option("Also write one page: an .html file.", "--html")]
+Figure = Annotated[Path | None, "Also draw it: an .svg or .png file."]
+Html = Annotated[Path | None, "Also write one page: an .html file."]
 
 
 def check_pictures(

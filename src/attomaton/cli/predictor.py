@@ -1,26 +1,48 @@
 """The commands of the predictor: tune one, score one against the baselines."""
 
-from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
-from attomaton.cli.commands import LARGE, Command, EngineOptions, command, is_large
-from attomaton.cli.console import emit, progress_bar, say_replaced
-from attomaton.cli.options import Force, Json, argument, option, said
+from attomaton.cli.commands import LARGE, EngineOptions, command, is_large, listing
+from attomaton.cli.console import emit, progress_bar
+from attomaton.cli.options import Force, Json, argument, option
 from attomaton.cli.pictures import Figure, check_pictures, write_pictures
 from attomaton.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
     from attomaton.mechanics.theory.prediction import Prediction
-    from attomaton.predictor.evidence import Behind
-    from attomaton.predictor.reasons import Reasons
+    from attomaton.predictor.model import Predictor
     from attomaton.predictor.scoring import Scores, ScoreTable
 
 app = typer.Typer()
+
+
+class Choices(TypedDict, total=False):
+    """What `tune_run` is told of how settings are chosen."""
+
+    validate: Annotated[
+        Path, "What to choose settings on, of the same kind (default: some of the data)."
+    ]
+    history: Annotated[
+        bool,
+        option(
+            "Let contexts to validate on reach back into the data, by the names of sequences "
+            "(default: where their order says that they go on).",
+            "--history/--no-history",
+        ),
+    ]
+    metric: Annotated[
+        str, "What decides: nats (default), top1, mrr in the context; all: nats of all windows."
+    ]
+    minutes: Annotated[float, "Try no more settings after so many minutes."]
+    priors: Annotated[str, "zero, or of main, bigram, kin, odds joined by +; several with commas."]
+    lambdas: Annotated[str, "Penalties (λ), in units of one window; several with commas."]
+    thetas: Annotated[str, "Exponents of the counts; several with commas."]
+    widen: Annotated[int, "How often the grid grows where the best lies at its edge (default: 4)."]
 
 
 @command(app, "Learn")
@@ -29,33 +51,6 @@ def tune(
     out: Annotated[Path, option("Folder for the predictor.", "-o", "--out")],
     reading: "Reading",
     engine: EngineOptions,
-    validate: Annotated[
-        Path | None,
-        option("What to choose settings on, of the same kind (default: some of the data)."),
-    ] = None,
-    history: Annotated[
-        bool | None,
-        option(
-            "Let contexts to validate on reach back into the data, by the names of sequences "
-            "(default: where their order says that they go on).",
-            "--history/--no-history",
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        option("What decides: nats (default), top1, mrr in the context; all: nats of all windows."),
-    ] = None,
-    minutes: Annotated[float | None, option("Try no more settings after so many minutes.")] = None,
-    priors: Annotated[
-        str | None, option("zero, or of main, bigram, kin, odds joined by +; several with commas.")
-    ] = None,
-    lambdas: Annotated[
-        str | None, option("Penalties (λ), in units of one window; several with commas.")
-    ] = None,
-    thetas: Annotated[str | None, option("Exponents of the counts; several with commas.")] = None,
-    widen: Annotated[
-        int | None, option("How often the grid grows where the best lies at its edge (default: 4).")
-    ] = None,
     stage: Annotated[
         bool,
         option(
@@ -64,6 +59,7 @@ def tune(
     ] = True,
     force: Force = False,
     json: Json = False,
+    **choices: Unpack[Choices],
 ) -> None:
     """Fit a predictor for unseen text.
 
@@ -73,28 +69,23 @@ def tune(
     from attomaton.jobs.tune import tune_run
     from attomaton.report.text.terminal import table
 
-    grid = said(
-        priors=None if priors is None else [x for x in priors.split(",") if x],
-        lambdas=_numbers("lambdas", lambdas),
-        thetas=_numbers("thetas", thetas),
-        widen=widen,
-        metric=metric,
-        minutes=minutes,
-        history=history,
-    )
+    asked: dict[str, Any] = {"validate": None, **choices}
+    if "priors" in asked:
+        asked["priors"] = [x for x in asked["priors"].split(",") if x]
+    for name in ("lambdas", "thetas"):
+        if name in asked:
+            asked[name] = _numbers(name, asked[name])
     with engine.open(is_large(data, LARGE / 4)) as where, progress_bar("tuning") as progress:
         record = tune_run(
             data,
-            validate,
-            out,
+            out=out,
             reading=reading,
             engine=where,
             stage=stage,
             force=force,
             progress=progress,
-            **grid,
+            **asked,
         )
-    say_replaced(record["replaced"])
     chosen, found = record["chosen"], record["resumed_pieces"]
     resumed = f"; {found} of {record['pieces']} pieces were there" if found else ""
     rows = [
@@ -163,18 +154,24 @@ def _not_tried(record: dict[str, Any]) -> str:
     return f"not tried in {record['grid']['minutes']:g} minutes: {most}\n"
 
 
+def opened(folder: Path, tokens: list[str]) -> "tuple[Predictor, list[Any]]":
+    """A predictor, and command-line words as its token labels."""
+    from attomaton.predictor.model import Predictor
+
+    predictor = Predictor.open(folder)
+    return predictor, [predictor.vocabulary.read(token) for token in tokens]
+
+
 def predicted(
     folder: Path, tokens: list[str], top: int, backoff: bool, sample: int, seed: int
 ) -> "Prediction":
     """What `attomaton predict` answers with a predictor: the likeliest, and those of the context it does not know."""
     from attomaton.mechanics.theory.prediction import Prediction, falling
     from attomaton.numerics import named_rng
-    from attomaton.predictor.model import Predictor
     from attomaton.predictor.reasons import taken_as
     from attomaton.report.text.reasons import main_reason
 
-    predictor = Predictor.open(folder)
-    words = [predictor.vocabulary.read(token) for token in tokens]
+    predictor, words = opened(folder, tokens)
     shares = falling(predictor.predict_proba(words, backoff))
     unknown = predictor.unknown(words)
     new = {x.token for x in unknown}
@@ -195,33 +192,13 @@ def predicted(
     )
 
 
-def explained(folder: Path, tokens: list[str], backoff: bool) -> "Reasons":
-    """What `attomaton explain` answers with a predictor: the branch that answered, every term of every score."""
-    from attomaton.predictor.model import Predictor
-
-    predictor = Predictor.open(folder)
-    words = [predictor.vocabulary.read(token) for token in tokens]
-    return predictor.explain(words, backoff)
-
-
-def evidence_of(folder: Path, reasons: "Reasons", most: int) -> "tuple[Behind, ...]":
-    """The training windows behind an answer; the data are read again."""
-    from attomaton.jobs.score import training_windows
-    from attomaton.predictor.evidence import behind
-    from attomaton.predictor.model import Predictor
-
-    with progress_bar("evidence"):
-        return behind(reasons, training_windows(folder, Predictor.open(folder)), most)
-
-
 def show_order(folder: Path, last: str, json: bool) -> None:
     """What `attomaton graph` shows of a predictor: the order it learned after one last token."""
     from attomaton.predictor.learned import order_after
-    from attomaton.predictor.model import Predictor
     from attomaton.report.text.learned import order_text
 
-    predictor = Predictor.open(folder)
-    found = order_after(predictor, predictor.vocabulary.read(last))
+    predictor, (token,) = opened(folder, [last])
+    found = order_after(predictor, token)
     emit(found, order_text(found), json)
 
 
@@ -229,59 +206,47 @@ def show_learned(folder: Path, top: int, json: bool) -> None:
     """What `attomaton summary` tells of a predictor: what was learned, in words and tables."""
     from attomaton.disk.formats import plain
     from attomaton.predictor.learned import learned
-    from attomaton.predictor.model import Predictor
     from attomaton.report.text.learned import learned_text, learned_words
 
     with progress_bar("summary"):
-        found = learned(Predictor.open(folder), top)
+        found = learned(opened(folder, [])[0], top)
     emit({**plain(found), "in_words": learned_words(found)}, learned_text(found), json)
 
 
-class ScoreCommand(Command):
-    """`score`, whose help lists the baselines."""
+def _baselines() -> list[tuple[str, str]]:
+    """Every baseline by name, and what it is."""
+    from attomaton.predictor.rivals.named import KINDS
 
-    heading = "Baselines"
-
-    def rows(self) -> Sequence[tuple[str, str]]:
-        """Every baseline by name."""
-        from attomaton.predictor.rivals.named import KINDS
-
-        needs = {kind.name: f" (extra: {kind.extra})" if kind.extra else "" for kind in KINDS}
-        return [(kind.name, kind.words + needs[kind.name]) for kind in KINDS]
+    return [(x.name, x.words + (f" (extra: {x.extra})" if x.extra else "")) for x in KINDS]
 
 
-@command(app, "Ask", cls=ScoreCommand)
+class Beside(TypedDict, total=False):
+    """What `score_run` is told of other models and data."""
+
+    baselines: Annotated[str, "Also fit these baselines: all, or names with commas (see below)."]
+    limit: Annotated[Path, "A limit (`attomaton fit`) to score beside a predictor."]
+    data: Annotated[Path, "Training data, for the baselines (default: as recorded)."]
+    validate: Annotated[
+        Path, "Validation data, for the baselines (default: as a predictor recorded)."
+    ]
+    seconds: Annotated[float, "Time to train each network among the baselines (default: 180)."]
+    history: Annotated[
+        list[Path],
+        "Earlier data that sequences of the same name go on from, the earliest first; may be repeated.",
+    ]
+
+
+@command(app, "Ask", cls=listing("Baselines", _baselines))
 def score(
     model: Annotated[Path, argument("Folder written by `attomaton tune` or `attomaton fit`.")],
     file: Annotated[Path, argument("Data to score on, unseen in training.")],
     reading: "Reading",
-    baselines: Annotated[
-        str | None, option("Also fit these baselines: all, or names with commas (see below).")
-    ] = None,
-    limit: Annotated[
-        Path | None, option("A limit (`attomaton fit`) to score beside a predictor.")
-    ] = None,
-    data: Annotated[
-        Path | None, option("Training data, for the baselines (default: as recorded).")
-    ] = None,
-    validate: Annotated[
-        Path | None,
-        option("Validation data, for the baselines (default: as a predictor recorded)."),
-    ] = None,
-    seconds: Annotated[
-        float | None, option("Time to train each network among the baselines (default: 180).")
-    ] = None,
-    history: Annotated[
-        list[Path] | None,
-        option(
-            "Earlier data that sequences of the same name go on from, the earliest first; may be repeated."
-        ),
-    ] = None,
     out: Annotated[
         Path | None, option("Also write the tables: a .csv file.", "-o", "--out")
     ] = None,
     figure: Figure = None,
     json: Json = False,
+    **beside: Unpack[Beside],
 ) -> None:
     """Score a model on unseen data, beside baselines.
 
@@ -290,18 +255,17 @@ def score(
     """
     from attomaton.disk.storage import check_file
 
-    check_pictures((model, limit), figure)
+    inputs = (model, beside.get("limit"))
+    check_pictures(inputs, figure)
     if out is not None:
-        check_file(out, (".csv",), (model, limit))
+        check_file(out, (".csv",), inputs)
     from attomaton.jobs.score import score_run
     from attomaton.report.figures.scores import scores_figure
 
-    names = [x for x in (baselines or "").split(",") if x]
+    names = [x for x in beside.get("baselines", "").split(",") if x]
+    asked: Any = {**beside, "baselines": names}
     with progress_bar("scoring") as progress:
-        result = score_run(
-            model, file, reading=reading, limit=limit, data=data, validate=validate,
-            baselines=names, history=history or (), progress=progress, **said(seconds=seconds),
-        )  # fmt: skip
+        result = score_run(model, file, reading=reading, progress=progress, **asked)
     if out is not None:
         from attomaton.disk.formats import write_text
         from attomaton.disk.storage import write_whole
@@ -336,23 +300,24 @@ def _csv(result: "Scores") -> str:
     from attomaton.report.text.spreadsheets import csv_text
 
     columns = [x.name for x in fields(ScoreRow) if x.name != "reliability"]
-    tables = {"label in the context": result.realizable, "all windows": result.all}
     about = ("windows", "clusters", "clustered_by")
     rows = [
         [name, *(getattr(table, x) for x in about), *(getattr(row, x) for x in columns)]
-        for name, table in tables.items()
-        if table is not None
+        for name, table in _tables(result)
         for row in table.rows
     ]
     return csv_text(["table", *about, *columns], rows)
 
 
+def _tables(result: "Scores", more: str = "") -> "list[tuple[str, ScoreTable]]":
+    """The tables that there are, by name; `more` is said of that of all windows."""
+    both = {"label in the context": result.realizable, f"all windows{more}": result.all}
+    return [(name, table) for name, table in both.items() if table is not None]
+
+
 def _headed(result: "Scores") -> "list[tuple[str, ScoreTable]]":
-    titles = {
-        "label in the context": result.realizable,
-        "all windows, whole vocabulary": result.all,
-    }
-    return [(f"{x} ({table.windows:,})", table) for x, table in titles.items() if table is not None]
+    tables = _tables(result, ", whole vocabulary")
+    return [(f"{name} ({table.windows:,})", table) for name, table in tables]
 
 
 def _text(heading: str, result: "ScoreTable") -> str:
@@ -388,8 +353,8 @@ def _more(more: float, error: float) -> str:
     return f"{more:+.4f}" if isnan(error) else f"{more:+.4f} ± {error:.4f}"
 
 
-def _numbers(name: str, text: str | None) -> list[float] | None:
+def _numbers(name: str, text: str) -> list[float]:
     try:
-        return None if text is None else [float(x) for x in text.split(",") if x]
+        return [float(x) for x in text.split(",") if x]
     except ValueError:
         raise UsageError(f"--{name} {text}: expected numbers with commas between them.") from None

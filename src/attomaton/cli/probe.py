@@ -18,18 +18,16 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 # Options of both commands.
-Text = Annotated[
-    Path | None, option("Corpus it was trained on: a data file, or a data set by name.", "--text")
-]
-Contexts = Annotated[int, option("Contexts to look at the heads on.")]
-LastTokens = Annotated[int, option("Last tokens whose graphs are solved, the most frequent ones.")]
-Seed = Annotated[int, option("What is drawn.")]
-Precision = Annotated[str, option("Numbers of the model: float32 or float64.")]
+Text = Annotated[Path | None, "Corpus it was trained on: a data file, or a data set by name."]
+Contexts = Annotated[int, "Contexts to look at the heads on."]
+LastTokens = Annotated[int, "Last tokens whose graphs are solved, the most frequent ones."]
+Seed = Annotated[int, "What is drawn."]
+Precision = Annotated[str, "Numbers of the model: float32 or float64."]
 Out = Annotated[
     Path | None,
     option("Also leave a folder to look at: record, page, heads on texts.", "-o", "--out"),
 ]
-Top = Annotated[int, option("Rows of each table.")]
+Top = Annotated[int, "Rows of each table."]
 
 
 @command(app, "Check")
@@ -42,7 +40,7 @@ def probe(
     ],
     reading: "Reading",
     text: Text = None,
-    pairs: Annotated[int, option("Strict orders, and ties, to ask about.")] = 2000,
+    pairs: Annotated[int, "Strict orders, and ties, to ask about."] = 2000,
     contexts: Contexts = 200,
     last_tokens: LastTokens = 100,
     seed: Seed = 0,
@@ -100,7 +98,7 @@ def snap(
     ],
     reading: "Reading",
     text: Text = None,
-    pairs: Annotated[int, option("Strict orders to ask about.")] = 1000,
+    pairs: Annotated[int, "Strict orders to ask about."] = 1000,
     contexts: Contexts = 200,
     last_tokens: LastTokens = 100,
     seed: Seed = 0,

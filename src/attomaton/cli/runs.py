@@ -5,7 +5,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,14 +37,10 @@ Roots = Annotated[list[Path] | None, argument("Folders to look through (default:
 @command(group)
 def ls(
     roots: Roots = None,
-    kind: Annotated[
-        str | None, option("Only these: model, run, sweep, verification or predictor.")
-    ] = None,
+    kind: Annotated[str | None, "Only these: model, run, sweep, verification or predictor."] = None,
     state: Annotated[
         str | None,
-        option(
-            "Only these: finished, diverged, interrupted, running, unreadable or other-version."
-        ),
+        "Only these: finished, diverged, interrupted, running, unreadable or other-version.",
     ] = None,
     json: Json = False,
 ) -> None:
@@ -66,16 +62,15 @@ def ls(
         for f in scan(places)
         if (kind is None or f.kind == kind) and (state is None or f.state == state)
     ]
-    records = [{**plain(_offered(f)), "shown": _shown(f.path, places)} for f in found]
+    records = [plain(_offered(f)) for f in found]
     under = ", ".join(map(str, places))
     sought = " ".join(word for word in (state, kind or "folder") if word)
     text = f"{under}: no {sought}{'' if kind else ' of attomaton'} here."
     if records:
         total = size_text(sum(f.bytes for f in found))
         width = shutil.get_terminal_size((160, 24)).columns
-        text = f"{under}: {counted(len(found), 'folder')}, {total}\n{list_text(records, width)}"
-    for record in records:
-        record.pop("shown")
+        rows = _shown(records, places)
+        text = f"{under}: {counted(len(found), 'folder')}, {total}\n{list_text(rows, width)}"
     emit({"roots": [str(p) for p in places], "folders": records}, text, json)
 
 
@@ -87,10 +82,14 @@ def _places(roots: list[Path] | None) -> list[Path]:
     return roots or [HOME]
 
 
-def _shown(path: Path, roots: list[Path]) -> str:
-    """A folder by its path below the root; with several roots, or as the root itself, by the whole."""
-    whole = len(roots) > 1 or path == roots[0] or not path.is_relative_to(roots[0])
-    return str(path if whole else path.relative_to(roots[0]))
+def _shown(records: list[dict[str, Any]], roots: list[Path]) -> list[dict[str, Any]]:
+    """Folders by their paths below the root; with several roots, or as the root itself, by the whole."""
+    root, rows = roots[0], []
+    for record in records:
+        path = Path(record["path"])
+        whole = len(roots) > 1 or path == root or not path.is_relative_to(root)
+        rows.append({**record, "shown": str(path if whole else path.relative_to(root))})
+    return rows
 
 
 @command(group)
@@ -183,19 +182,12 @@ def check(roots: Roots = None, json: Json = False) -> None:
     places = _places(roots)
     with progress_bar("checking") as progress:
         folders = checked(places, progress)
-    found, rows = [], []
-    for f, verdict, reasons in folders:
-        record = {
-            "path": str(f.path),
-            "kind": f.kind,
-            "bytes": f.bytes,
-            "verdict": verdict,
-            "reasons": reasons,
-        }
-        found.append(record)
-        rows.append({**record, "shown": _shown(f.path, places)})
+    found: list[dict[str, Any]] = [
+        dict(path=str(f.path), kind=f.kind, bytes=f.bytes, verdict=verdict, reasons=reasons)
+        for f, verdict, reasons in folders
+    ]
     nothing = f"{', '.join(map(str, places))}: no folder of attomaton here."
-    emit({"folders": found}, check_text(rows) if rows else nothing, json)
+    emit({"folders": found}, check_text(_shown(found, places)) if found else nothing, json)
     if any(record["verdict"] in (CHANGED, "unreadable") for record in found):
         raise typer.Exit(3)
 

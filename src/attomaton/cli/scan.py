@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attomaton.cli.commands import EngineOptions, command
-from attomaton.cli.console import emit, progress_bar, say, say_replaced
+from attomaton.cli.console import emit, progress_bar, say
 from attomaton.cli.options import Force, Json, RunFolder, argument, option, said
 
 app = typer.Typer()
@@ -21,22 +21,22 @@ MANY = 64  # cells of a sweep that are worth the start of processes
 @command(app, "Scan and snap")
 def dynamics(
     classes: Classes,
-    level: Annotated[str, option("sampled, limit, reduced, or several with commas.")] = "limit",
-    eta_y: Annotated[float, option("Learning rate of the decoder Y.")] = 1.0,
-    eta_z: Annotated[float, option("Learning rate of the attention Z.")] = 1.0,
-    until: Annotated[float | None, option("Last time (limit, reduced; default: 1e6).")] = None,
-    steps: Annotated[int | None, option("Steps (sampled, default: 100; limit in steps).")] = None,
+    level: Annotated[str, "sampled, limit, reduced, or several with commas."] = "limit",
+    eta_y: Annotated[float, "Learning rate of the decoder Y."] = 1.0,
+    eta_z: Annotated[float, "Learning rate of the attention Z."] = 1.0,
+    until: Annotated[float | None, "Last time (limit, reduced; default: 1e6)."] = None,
+    steps: Annotated[int | None, "Steps (sampled, default: 100; limit in steps)."] = None,
     T: Annotated[
         int | None, option("Sequence length (sampled; default: 128).", "-T", "--length")
     ] = None,
-    batch: Annotated[int | None, option("Mini-batch (sampled; default: 128).")] = None,
-    optimizer: Annotated[str | None, option("sgd (default), momentum or adam (sampled).")] = None,
-    start: Annotated[str | None, option("zero (default) or uniform (sampled, limit).")] = None,
+    batch: Annotated[int | None, "Mini-batch (sampled; default: 128)."] = None,
+    optimizer: Annotated[str | None, "sgd (default), momentum or adam (sampled)."] = None,
+    start: Annotated[str | None, "zero (default) or uniform (sampled, limit)."] = None,
     mixing: Annotated[
-        str | None, option("Decoder of the reduced level: inverse (default), weak or memory.")
+        str | None, "Decoder of the reduced level: inverse (default), weak or memory."
     ] = None,
-    seeds: Annotated[int | None, option("Runs side by side (sampled, limit; default: 1).")] = None,
-    seed: Annotated[int | None, option("Random seed (sampled, limit; default: 0).")] = None,
+    seeds: Annotated[int | None, "Runs side by side (sampled, limit; default: 1)."] = None,
+    seed: Annotated[int | None, "Random seed (sampled, limit; default: 0)."] = None,
     out: RunFolder = None,
     force: Force = False,
     json: Json = False,
@@ -66,7 +66,6 @@ def dynamics(
             force=force,
             **options,
         )
-    say_replaced(summary["replaced"])
     rows = [
         [name, r["status"][0], float(r["entropy"].mean()), float(r["common_attention"].mean()),
          float(r["phases"][0]["transition"])]
@@ -91,7 +90,7 @@ def sweep(
     grid: Annotated[list[str], argument("Settings: eta_z=0.5,1,2 ratio=1,2 seeds=10 …")],
     out: Annotated[Path, option("Sweep folder; name the same one to resume.", "-o", "--out")],
     engine: EngineOptions,
-    level: Annotated[str, option("sampled, limit or reduced.")] = "sampled",
+    level: Annotated[str, "sampled, limit or reduced."] = "sampled",
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -109,7 +108,6 @@ def sweep(
             out, settings, classes.split(","), level,
             progress, say, where, force,
         )  # fmt: skip
-    say_replaced(summary.replaced)
     text = (
         f"{summary.cells} cells, {summary.rows} rows in {out / 'results.parquet'} "
         f"({summary.skipped_pieces} of {summary.pieces} pieces were there already)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.commands import Command, EngineOptions, command
+from attomaton.cli.commands import EngineOptions, command, listing
 from attomaton.cli.console import emit, progress_bar, say_replaced
 from attomaton.cli.options import Force, Json, RunFolder, argument, option
 from attomaton.errors import UsageError, cut, visible
@@ -18,26 +18,6 @@ if TYPE_CHECKING:
     from attomaton.corpus.reading import Reading
 
 app = typer.Typer()
-
-
-class Claims(Command):
-    """A command whose help lists all claims."""
-
-    heading = "Claims"
-
-    def rows(self) -> Sequence[tuple[str, str]]:
-        """Every claim and its title."""
-        return _registered("Claim", "_figure")
-
-
-class Presets(Command):
-    """A command whose help lists the published experiments."""
-
-    heading = "Presets"
-
-    def rows(self) -> Sequence[tuple[str, str]]:
-        """Every published experiment and its title."""
-        return _registered("_figure")
 
 
 def _registered(*makers: str) -> list[tuple[str, str]]:
@@ -53,19 +33,16 @@ def _registered(*makers: str) -> list[tuple[str, str]]:
     ]
 
 
-@command(app, "Check", cls=Claims)
+@command(app, "Check", cls=listing("Claims", lambda: _registered("Claim", "_figure")))
 def verify(
     reading: "Reading",
     plain_engine: EngineOptions,
-    only: Annotated[
-        str | None, option("Claims, several with commas: T1,S3,scan-snap-fig6.")
-    ] = None,
+    only: Annotated[str | None, "Claims, several with commas: T1,S3,scan-snap-fig6."] = None,
     quick: Annotated[
         bool, option("Small problems (a few minutes), or all of them.", "--quick/--full")
     ] = True,
     data: Annotated[
-        Path | None,
-        option("Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name."),
+        Path | None, "Your data instead: JSONL, text, CSV, TSV, Parquet, or a data set by name."
     ] = None,
     out: RunFolder = None,
     force: Force = False,
@@ -88,41 +65,35 @@ def verify(
     large = not quick and (wanted is None or len(wanted) > 1)
     with plain_engine.open(large) as where, progress_bar("verifying") as progress:
         summary = verify_run(wanted, quick, place, progress, data, reading, where, force)
-    say_replaced(summary["replaced"])
+    claims = summary["claims"]
     rows = [
-        [r["claim"], r["paper"], cut(r["title"], 46), r["verdict"], r["control"], _figures(r["figures"]),
-         round(r["seconds"], 1)]
-        for r in summary["claims"]
+        [r["claim"], r["paper"], cut(r["title"], 46), r["verdict"], r["control"],
+         cut("; ".join(f"{k} {v}" for k, v in r["figures"].items()), 70), round(r["seconds"], 1)]
+        for r in claims
         if r["verdict"] not in ("not applicable", "skipped")
     ]  # fmt: skip
     header = ["claim", "paper", "title", "verdict", "control", "key figures", "s"]
-    lines = [table(header, rows)] if rows else []
-    for broken in summary["broken_assumptions"]:
-        lines.append(f"{', '.join(broken['claims'])}: {broken['what']}")
-    skipped = [r for r in summary["claims"] if r["verdict"] == "skipped"]
-    lines += [f"{r['claim']}: skipped, {r['reason']}" for r in skipped]
-    failed = [r for r in summary["claims"] if "error" in r]
-    lines += [f"{r['claim']}: {r['error'].strip().splitlines()[-1]}" for r in failed]
     counts = ", ".join(f"{n} {name}" for name, n in summary["counts"].items() if n)
-    lines.append(f"{counts} in {summary['seconds']:.0f} s; report in {place / 'report.html'}")
+    lines = [
+        *([table(header, rows)] if rows else []),
+        *(f"{', '.join(x['claims'])}: {x['what']}" for x in summary["broken_assumptions"]),
+        *(f"{r['claim']}: skipped, {r['reason']}" for r in claims if r["verdict"] == "skipped"),
+        *(f"{r['claim']}: {r['error'].strip().splitlines()[-1]}" for r in claims if "error" in r),
+        f"{counts} in {summary['seconds']:.0f} s; report in {place / 'report.html'}",
+    ]
     emit(summary, "\n".join(lines), json)
-    code = {"holds": 0, "fails": 4, "not applicable": 3}[summary["verdict"]]
-    if code:
+    if code := {"holds": 0, "fails": 4, "not applicable": 3}[summary["verdict"]]:
         raise typer.Exit(code)
 
 
-def _figures(figures: dict[str, str]) -> str:
-    return cut("; ".join(f"{k} {v}" for k, v in figures.items()), 70)
-
-
-@command(app, "Check", cls=Presets)
+@command(app, "Check", cls=listing("Presets", lambda: _registered("_figure")))
 def reproduce(
     preset: Annotated[
         str | None, argument("A published experiment, e.g. mechanics-global.")
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     every: Annotated[bool, option("All of them, each into a folder of its own.", "--all")] = False,
-    seeds: Annotated[int | None, option("Draws (default: as published).")] = None,
+    seeds: Annotated[int | None, "Draws (default: as published)."] = None,
     settings: Annotated[
         list[str] | None,
         option("Other settings: K=20 d=8 n=40 lr=0.05 head=tied. Not judged.", "--set"),
@@ -160,7 +131,6 @@ def reproduce(
     place = out or unfinished_run(preset, asked) or run_folder(preset, asked)
     with progress_bar(preset) as progress:
         summary = reproduce_run(preset, place, seeds, quick, progress, force, said)
-    say_replaced(summary["replaced"])
     emit(summary, reproduction_text(summary), json)
     if summary["verdict"] not in ("holds", "not applicable"):
         raise typer.Exit(4)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from math import inf, isinf
+from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -79,9 +80,7 @@ class Tally:
     invalid: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
-        )
+        return Tally(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)

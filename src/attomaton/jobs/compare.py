@@ -14,7 +14,7 @@ from attomaton.disk.records import read_record
 from attomaton.disk.storage import check_folder, is_folder, read_mark
 from attomaton.errors import DataError, UsageError, counted
 from attomaton.folders.model import ModelFolder
-from attomaton.jobs.embeddings import embeddings_source
+from attomaton.jobs.embeddings import VECTORS, embeddings_source
 from attomaton.jobs.train import data_fingerprint, limit_to_reach
 from attomaton.mechanics.data import Embeddings
 from attomaton.mechanics.theory.limit import Limit
@@ -42,14 +42,10 @@ class _Run:
         return str(self.config.get("data"))
 
     def vectors(self, K: int) -> Embeddings | None:
-        """The vectors it was trained with; None for one-hot tokens."""
-        named = {x: self.config.get(x) for x in ("embeddings", "vocabulary", "dimension", "seed")}
-        own = embeddings_source(**named).embeddings(K)
-        return (
-            ModelFolder(self.data).embeddings
-            if own is None and is_folder(self.data, "model")
-            else own
-        )
+        """The vectors it was trained with; None for one-hot tokens. Those of a model cannot be others than its own."""
+        if is_folder(self.data, "model"):
+            return ModelFolder(self.data).embeddings
+        return embeddings_source(*map(self.config.get, (*VECTORS, "seed"))).embeddings(K)
 
 
 def compare_runs(
@@ -65,19 +61,16 @@ def compare_runs(
     read = [_read(Path(x)) for x in runs]
     _check_one_data_set(read)
     first = read[0]
-    config = first.config if data is None else {**first.config, "data": str(data)}
-    model = is_folder(config["data"], "model")
-    reading: Any = {name: config.get(name) for name in OPTIONS if not model}
-    named = (
-        (None,) * 3
-        if model
-        else tuple(config.get(x) for x in ("embeddings", "vocabulary", "dimension"))
-    )
-    limit = limit_to_reach(config["data"], named, int(config.get("seed", 0)), Reading(**reading))[0]  # type: ignore[arg-type]
+    place = first.data if data is None else str(data)
+    # A model knows how its data were read, and its vectors.
+    said: Any = {} if is_folder(place, "model") else first.config
+    reading = Reading(**{name: said.get(name) for name in OPTIONS})
+    vectors: Any = tuple(map(said.get, VECTORS))
+    limit = limit_to_reach(place, vectors, int(first.config.get("seed", 0)), reading)[0]
     found = data_fingerprint(limit.samples)
     if found != first.told.data_fingerprint:
         raise DataError(
-            f"{config['data']}: is not what {first.path} was trained on: data {found[:12]} here, "
+            f"{place}: is not what {first.path} was trained on: data {found[:12]} here, "
             f"{str(first.told.data_fingerprint)[:12]} there. Name the same data with --data."
         )
     layers = [layer for run in read for layer in _layers(run, limit)]
@@ -85,7 +78,7 @@ def compare_runs(
         raise UsageError(
             f"compare: {counted(len(layers), 'layer')} (each seed of a run is one), and {MOST} are the most."
         )
-    return compare(limit, layers, str(config["data"]), top)
+    return compare(limit, layers, place, top)
 
 
 def _read(path: Path) -> _Run:
@@ -121,17 +114,19 @@ def _layers(run: _Run, limit: Limit) -> list[Trained]:
     seeds = len(run.told.status)
     if "learned" not in state or not {"scores", "W"} & set(state):
         raise DataError(f"{path}: holds no trained parameters; {AGAIN}.")
-    table = run.vectors(len(graph.vocabulary)) if "scores" not in state else None
-    if table is not None and not table.independent and not _same(table, limit.embeddings):
-        raise UsageError(
-            f"{run.path}: its vectors of tokens depend on each other, which ties other tokens than in the first run; "
-            "compare runs with the same vectors."
-        )
-    params = np.atleast_2d(state["scores"]) if "scores" in state else state["W"]
-    params = params[None] if params.ndim == 2 and "scores" not in state else params
     learned = np.atleast_2d(state["learned"])
-    if "scores" not in state:
-        params = np.stack([_scores(limit, table, W) for W in params])
+    if "scores" in state:
+        params = np.atleast_2d(state["scores"])
+    else:
+        table, own = run.vectors(len(graph.vocabulary)), limit.embeddings
+        same = table is None or (own is not None and np.array_equal(table.E, own.E))
+        if table is not None and not table.independent and not same:
+            raise UsageError(
+                f"{run.path}: its vectors of tokens depend on each other, which ties other tokens than in the first "
+                "run; compare runs with the same vectors."
+            )
+        W = state["W"]
+        params = np.stack([_scores(limit, table, x) for x in (W[None] if W.ndim == 2 else W)])
     strict = int(graph.strict.sum())
     if params.shape != (seeds, len(graph.pair_last)) or learned.shape != (seeds, strict):
         raise DataError(f"{path}: its arrays do not fit the data; {AGAIN}.")
@@ -142,10 +137,6 @@ def _layers(run: _Run, limit: Limit) -> list[Trained]:
         )
         for i in range(seeds)
     ]  # fmt: skip
-
-
-def _same(a: Embeddings, b: Embeddings | None) -> bool:
-    return b is not None and np.array_equal(a.E, b.E)
 
 
 def _scores(limit: Limit, table: Embeddings | None, W: np.ndarray) -> np.ndarray:

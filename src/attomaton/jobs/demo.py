@@ -72,12 +72,11 @@ def demo_run(
 
 
 def _training_text(records: dict[str, np.ndarray]) -> str:
-    marks = [i for i in range(len(records["steps"])) if i % 12 == 0]
+    seeds, n = records["loss"].shape
     rows = [
         [int(records["steps"][i]), *(float(records[name][:, i].mean()) for name in SHOWN)]
-        for i in [*marks, len(records["steps"]) - 1]
+        for i in [*range(0, n, 12), n - 1]
     ]
-    seeds = len(records["loss"])
     return f"mean over {seeds} random starts, gradient descent\n" + table(["step", *SHOWN], rows)
 
 
@@ -105,6 +104,9 @@ def _draw(
 def _page(text: dict[str, str], views: list[GraphView], pictures: dict[str, str]) -> str:
     from attomaton.report.html.page import page
 
+    def picture(name: str) -> dict[str, Any]:
+        return {"svg": pictures[name]} if pictures else {}
+
     sections: list[dict[str, Any]] = [
         {
             "heading": "What the layer will learn",
@@ -115,29 +117,21 @@ def _page(text: dict[str, str], views: list[GraphView], pictures: dict[str, str]
             "code": text["limit"],
         },
         *(
-            {
-                "heading": f"After “{x.last}”",
-                "svg": pictures.get(f"graph-{i}"),
-                "code": graph_text(x),
-            }
+            {"heading": f"After “{x.last}”", **picture(f"graph-{i}"), "code": graph_text(x)}
             for i, x in enumerate(views)
         ),
         {
             "heading": "Training approaches it",
             "text": "The real layer, trained by gradient descent from five random starts, measured "
             "against the limit that theory computed without it.",
-            "svg": pictures.get("training"),
+            **picture("training"),
             "code": text["training"],
         },
         {
             "heading": "A prediction explained",
-            "svg": pictures.get("prediction"),
+            **picture("prediction"),
             "code": text["explanation"],
         },
     ]
     footer = f"attomaton {environment()['attomaton']} · {command()}"
-    return page(
-        "What self-attention learns from a café counter",
-        [{k: v for k, v in section.items() if v is not None} for section in sections],
-        footer,
-    )
+    return page("What self-attention learns from a café counter", sections, footer)

@@ -132,12 +132,13 @@ def dimensions_run(
         (work / "pieces").mkdir(exist_ok=True)
         end, points, resumed = asked.solved(work, asked_for)
         rows = _rows(points)
+        left_out = {x.d: x.left_out for x in points if x.left_out is not None}
         summary = Dimensions(
             data_name(data), reading.done(windows), asked.words, len(samples.vocabulary),
             int(samples.rows.sum()), asked.differences, rows, end, _all_strict(rows, end),
             rule_of_thumb(asked.differences),
-            _left_out(points), time.perf_counter() - begin, peak_memory_mb(), str(out), resumed,
-            place.replaced,
+            tuple(LeftOut(d, why) for d, why in left_out.items()),
+            time.perf_counter() - begin, peak_memory_mb(), str(out), resumed, place.replaced,
         )  # fmt: skip
         told = {**config, "data": data_name(data), "embeddings": embeddings, **reading.given}
         provenance(work, {k: v for k, v in told.items() if k != "versions"}, summary)
@@ -278,11 +279,6 @@ def _all_strict(rows: Sequence[Dimension], end: Retrieval) -> int | None:
             break
         found = row.d
     return found
-
-
-def _left_out(points: Sequence[Point]) -> tuple[LeftOut, ...]:
-    why = {point.d: point.left_out for point in points if point.left_out is not None}
-    return tuple(LeftOut(d, text) for d, text in why.items())
 
 
 def _columns(points: Sequence[Point], seed: int) -> dict[str, list[Any]]:

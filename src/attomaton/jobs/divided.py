@@ -114,6 +114,11 @@ PIECE, PIECES = 1 << 21, 64
 PROCESS, BYTES, ENTRY = 150e6, 90, 60
 
 
+def memory_of(incidences: int) -> int:
+    """Bytes that solving so many incidences takes."""
+    return int(PROCESS + BYTES * incidences)
+
+
 @dataclass(frozen=True)
 class ShardRecord:
     """What was counted of a shard: samples, distinct ones, their weights, its first and final label."""
@@ -224,9 +229,9 @@ def fit_gathered(task: tuple[Job, list[int], float]) -> None:
     _save_fit(job.file("luce"), items, Found(theta, float(look.loss.sum()), slope, off))
 
 
-def look_dense(theta: Float[np.ndarray, " size"], task: "Component") -> Dense:
-    """What one piece adds to a careful step of one component."""
-    return dense_sums(task.choices(len(theta)), theta)
+def look(sums: Callable[..., Any], theta: Float[np.ndarray, " size"], task: "Component") -> Any:
+    """What one piece adds to sums over the choices of one component."""
+    return sums(task.choices(len(theta)), theta)
 
 
 def look_sparse(theta: Float[np.ndarray, " size"], task: "Component") -> Sparse:
@@ -253,12 +258,7 @@ def push_sparse(way: Float[np.ndarray, " size"], task: "Component") -> Float[np.
     return hessian_product(ties, rows, half, way)
 
 
-def look_bound(theta: Float[np.ndarray, " size"], task: "Component") -> Any:
-    """What one piece adds to the bound of one component's error."""
-    return bound_sums(task.choices(len(theta)), theta)
-
-
-def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> EdgeRecord:
+def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> None:
     """Write those edges of a shard that no earlier one has the labels of, with their multipliers."""
     job, shard, records = task
     graph, mine, own = _graph(job), records[shard], _edges(job, shard)
@@ -280,7 +280,6 @@ def write_edges(task: tuple[Job, int, list[ShardRecord]]) -> EdgeRecord:
     write_shard_edges(Path(job.work), job.part.number, shard, columns)
     record = EdgeRecord(len(own.label), worst_margin(graph, svm["score"], own))
     write_whole(job.file("written.json", shard), lambda path: write_json(path, record))
-    return record
 
 
 @dataclass(frozen=True)
@@ -325,54 +324,48 @@ class Divided:
 
     def solve(self) -> dict[int, SolvedPart]:
         """Their records, once the bags of all shards are there."""
-        left = [job for job in self.jobs if finished_part(self.work, job.part.number) is None]
-        self._round(
-            "graph", merge_graph, left, lambda job: [None],
-            lambda job, _: job.file("graph").is_file(), lambda job, _: job,
-        )  # fmt: skip
-        self._round(
-            "ties", cut_to_ties, left, lambda job: [None, *job.shards],
-            lambda job, s: job.file("svm" if s is None else "ties", s).is_file(),
-            lambda job, s: (job, s),
-        )  # fmt: skip
-        self._fit(left)
-        records = {job.part.number: self._records(job) for job in left}
-        self._round(
-            "edges", write_edges, left, lambda job: list(job.shards),
-            lambda job, s: job.file("written.json", s).is_file(),
-            lambda job, s: (job, s, records[job.part.number]),
-        )  # fmt: skip
-        for job in left:
-            self._finish(job, records[job.part.number])
         found = {}
         for job in self.jobs:
-            record = finished_part(self.work, job.part.number)
-            assert record is not None
-            found[job.part.number] = record
+            if (record := finished_part(self.work, job.part.number)) is not None:
+                found[job.part.number] = record
+        left = [job for job in self.jobs if job.part.number not in found]
+        self._round("graph", merge_graph, [(job, None, job, job.file("graph")) for job in left])
+        ties = [
+            (job, s, (job, s), job.file("svm" if s is None else "ties", s))
+            for job in left
+            for s in (None, *job.shards)
+        ]
+        self._round("ties", cut_to_ties, ties)
+        self._fit(left)
+        records = {job.part.number: self._records(job) for job in left}
+        edges = [
+            (job, s, (job, s, records[job.part.number]), job.file("written.json", s))
+            for job in left
+            for s in job.shards
+        ]
+        self._round("edges", write_edges, edges)
+        for job in left:
+            found[job.part.number] = self._finish(job, records[job.part.number])
         return found
 
     def _round(
         self,
         name: str,
         work: Callable[[Any], Any],
-        jobs: Sequence[Job],
-        shards: Callable[[Job], Sequence[int | None]],
-        there: Callable[[Job, Any], bool],
-        payload: Callable[[Job, Any], Any],
+        asked: Sequence[tuple[Job, int | None, Any, Path]],
     ) -> None:
-        """Do one kind of work on some shards of every job."""
-        asked = [(job, s) for job in jobs for s in shards(job)]
+        """Do one kind of work: of each job some shards, what the work is given, and the file that it leaves."""
         pieces = [
             Piece(
                 f"part {job.part.number} {name}" + ("" if s is None else f" {s}"),
-                payload(job, s),
-                int(PROCESS + BYTES * min(job.most, job.part.incidences)),
+                payload,
+                memory_of(min(job.most, job.part.incidences)),
             )
-            for job, s in asked
+            for job, s, payload, _ in asked
         ]
-        of = dict(zip((piece.name for piece in pieces), asked, strict=True))
+        files = {piece.name: file for piece, (*_, file) in zip(pieces, asked, strict=True)}
         do_pieces(
-            work, pieces, lambda piece: True if there(*of[piece.name]) else None, ledger=self.work,
+            work, pieces, lambda piece: files[piece.name].is_file() or None, ledger=self.work,
             engine=self.engine, progress=self.progress,
             words=lambda done: f"divided last tokens, {name}: {done} of {len(pieces)}",
         )  # fmt: skip
@@ -393,29 +386,27 @@ class Divided:
             some = some[np.argsort(entries[some], kind="stable")]
             few = int(np.searchsorted(np.cumsum(entries[some]), job.most, "right"))
             scale = self._scale(job)
-            size = int(PROCESS + BYTES * entries[some[:few]].sum())
             task = (job, sorted(some[:few].tolist()), scale)
+            size = memory_of(int(entries[some[:few]].sum()))
             pieces.append(Piece(f"part {job.part.number} luce", task, size))
             large += [
                 (job, c, float(weights[c]) * scale, scale) for c in sorted(some[few:].tolist())
             ]
         do_pieces(
-            fit_gathered, pieces,
-            lambda piece: True if piece.payload[0].file("luce").is_file() else None,
+            fit_gathered, pieces, lambda piece: piece.payload[0].file("luce").is_file() or None,
             ledger=self.work, engine=self.engine,
         )  # fmt: skip
-        lines = Ledger(self.work)
-        names = [f"part {job.part.number} luce {component}" for job, component, *_ in large]
-        left = []
-        for name, (job, component, weight, scale) in zip(names, large, strict=True):
+        lines, left = Ledger(self.work), []
+        for job, component, weight, scale in large:
+            name = f"part {job.part.number} luce {component}"
             if job.file(f"luce-{component}").is_file():
                 lines.found(name)
             else:
                 left.append((name, partial(self._fit_in_sums, job, component, weight, scale)))
         for first in range(0, len(left), TOGETHER):
-            some_names, fits = zip(*left[first : first + TOGETHER], strict=True)
+            names, fits = zip(*left[first : first + TOGETHER], strict=True)
             for number in summed_together(self.engine, fits, self.progress):
-                lines.done(some_names[number])
+                lines.done(names[number])
 
     def _ties(
         self, job: Job
@@ -458,12 +449,12 @@ class Divided:
             return lambda x: ask(Round(work, tasks, x, add))
 
         if len(items) <= CAREFUL:
-            dense = summed(look_dense, Dense.plus)
+            dense = summed(partial(look, dense_sums), Dense.plus)
             found = careful_fit(dense, weight, begin, keep)
         else:
             sums = Sums(
                 summed(look_sparse, Sparse.plus), summed(push_sparse, np.add),
-                summed(look_bound, lambda a, b: a.plus(b)),
+                summed(partial(look, bound_sums), lambda a, b: a.plus(b)),
             )  # fmt: skip
             found = newton_fit(sums, weight, begin, keep)
         if not (found.gradient <= CERTIFIED and found.error <= KNOWN):
@@ -475,7 +466,7 @@ class Divided:
             )
         _save_fit(job.file(f"luce-{component}"), items, found)
 
-    def _finish(self, job: Job, records: list[ShardRecord]) -> None:
+    def _finish(self, job: Job, records: list[ShardRecord]) -> SolvedPart:
         """Write the pairs of a last token, and its record."""
         graph, parts = _graph(job), job.corpus[1]
         found = [read_arrays(path) for path in sorted(job.folder.glob("luce*"))]
@@ -508,11 +499,10 @@ class Divided:
             distinct_samples=sum(x.samples for x in records), edges=sum(x.edges for x in edges),
         )  # fmt: skip
         last = job.part.first_last
-        write_pairs(
-            self.work, limit,
-            SolvedPart(job.part.number, last, last, weight, summary, shards=len(records)),
-        )  # fmt: skip
+        record = SolvedPart(job.part.number, last, last, weight, summary, shards=len(records))
+        write_pairs(self.work, limit, record)
         shutil.rmtree(job.folder, ignore_errors=True)
+        return record
 
 
 @dataclass(frozen=True)
@@ -577,16 +567,11 @@ def summed_together(
                 return
             rounds += 1
             progress(0, 1, f"divided last tokens, {active} Luce fits: round {rounds}")
-            owner = [number for number in sorted(wanted) for _ in wanted[number].tasks]
-            tasks = [
-                (wanted[number], task) for number in sorted(wanted) for task in wanted[number].tasks
-            ]
-            run = engine.run(
-                in_round,
-                [Task(i, (r.work, r.x, t.payload), t.bytes) for i, (r, t) in enumerate(tasks)],
-            )
+            each = [(number, r, t) for number, r in sorted(wanted.items()) for t in r.tasks]
+            tasks = [Task(i, (r.work, r.x, t.payload), t.bytes) for i, (_, r, t) in enumerate(each)]
             sums: dict[int, Any] = {}
-            for number, result in zip(owner, in_order(run), strict=True):
+            run = in_order(engine.run(in_round, tasks))
+            for (number, *_), result in zip(each, run, strict=True):
                 add = wanted[number].add
                 sums[number] = add(sums[number], result) if number in sums else result
             for number in wanted:

@@ -33,30 +33,25 @@ class DoctorReport:
 
 def examine() -> DoctorReport:
     """Versions, devices and three worked answers, each as a check that is ok or not."""
-    checks = [_hard(), _soft(), _device(), *map(_optional, OPTIONAL)]
+    from attomaton.mechanics.experiment.train import train
+
+    chain = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
+    wins, odds = samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1]), np.log(3) / 2
+    limit, run = solve_limit(wins), train(wins, lr=1.0, steps=400)
+    where = ", ".join(str(d) for d in jax.devices())
+    checks = [
+        _answer("Graph-SVM of a chain", chain.svm.score - [1, 0, -1]),
+        _answer("Luce fit of three wins to one", limit.finite.log_pi[0] - odds),
+        _answer("training on this device", run.params[0, 0] - odds, f" on {where}"),
+        *map(_optional, OPTIONAL),
+    ]
     return DoctorReport(all(c.ok for c in checks), environment(), checks)
 
 
-def _hard() -> Check:
-    limit = solve_limit(samples_from_sequences([[0, 1, 2], [1, 2]], [0, 1]))
-    error = float(np.abs(limit.svm.score - [1, 0, -1]).max())
-    return Check("Graph-SVM of a chain", error < 1e-9, f"error {error:.1e}")
-
-
-def _soft() -> Check:
-    limit = solve_limit(samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1]))
-    error = float(abs(limit.finite.log_pi[0] - np.log(3) / 2))
-    return Check("Luce fit of three wins to one", error < 1e-9, f"error {error:.1e}")
-
-
-def _device() -> Check:
-
-    from attomaton.mechanics.experiment.train import train
-
-    run = train(samples_from_sequences([[0, 1]] * 4, [0, 0, 0, 1]), lr=1.0, steps=400)
-    error = float(abs(run.params[0, 0] - np.log(3) / 2))
-    where = ", ".join(str(d) for d in jax.devices())
-    return Check("training on this device", error < 1e-9, f"error {error:.1e} on {where}")
+def _answer(check: str, off: np.ndarray | float, where: str = "") -> Check:
+    """Whether a worked answer came out, by how far what was found is off."""
+    error = float(np.abs(off).max())
+    return Check(check, error < 1e-9, f"error {error:.1e}{where}")
 
 
 def _optional(package: str) -> Check:

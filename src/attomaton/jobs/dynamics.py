@@ -61,16 +61,11 @@ def dynamics_run(
     classes = find_classes(name)
     for level in levels:
         check_options(level, {})
-    unused = [k for k in options if not any(k in OPTIONS.get(level, {}) for level in levels)]
-    if unused:
-        where = {k: [level for level in OPTIONS if k in OPTIONS[level]] for k in unused}
-        said = "; ".join(
-            f"{k} is for {' and '.join(found) or 'no level'}" for k, found in where.items()
-        )
+    where = {k: [level for level in OPTIONS if k in OPTIONS[level]] for k in options}
+    if unused := [k for k in options if not {*where[k]} & {*levels}]:
+        said = "; ".join(f"{k} is for {' and '.join(where[k]) or 'no level'}" for k in unused)
         raise UsageError(f"level {', '.join(levels)} does not take {', '.join(unused)}: {said}.")
-    given = {
-        level: {k: v for k, v in options.items() if k in OPTIONS.get(level, {})} for level in levels
-    }
+    given = {level: {k: v for k, v in options.items() if level in where[k]} for level in levels}
     settings = {level: settings_of(level, own) for level, own in given.items()}
     # The folder first: a place that cannot be written is said before the work, not after it.
     place = check_place(out, "run", (name,), force)

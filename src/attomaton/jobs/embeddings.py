@@ -11,6 +11,7 @@ from attomaton.errors import DataError, UsageError, whole_number
 from attomaton.mechanics.data import Embeddings, check_embeddings
 
 WIDEST = 100_000  # dimensions that may be asked for
+VECTORS = ("embeddings", "vocabulary", "dimension")  # options that say where vectors come from
 
 
 @dataclass(frozen=True, eq=False)

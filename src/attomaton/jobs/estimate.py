@@ -88,19 +88,10 @@ def estimate_fit(
         raise UsageError(
             f"{data}: only of a plain text and its --context can be said what it takes."
         )
-    many = 1 if engine == "local" else workers or available_cores()
-    split, tokenizer = reading.splitting, reading.tokenising
-    return _extrapolated(
-        _slices(path, split, tokenizer, context), path.stat().st_size, many, memory,
-        SHARD_SIZE if shard_size is None else shard_size,
-    )  # fmt: skip
-
-
-def _extrapolated(
-    slices: list["_Slice"], size: int, workers: int, memory: int | None, most: int
-) -> Estimate:
-    """The costs of some slices of a text, for all of it."""
-    looked = sum(x.bytes for x in slices)
+    workers = 1 if engine == "local" else workers or available_cores()
+    most = SHARD_SIZE if shard_size is None else shard_size
+    slices = _slices(path, reading.splitting, reading.tokenising, context)
+    size, looked = path.stat().st_size, sum(x.bytes for x in slices)
     more = size / looked
     begin = time.perf_counter()
     for x in slices:

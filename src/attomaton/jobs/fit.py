@@ -49,7 +49,7 @@ from attomaton.folders.model import (
     write_head,
     write_part,
 )
-from attomaton.jobs.divided import BYTES, PROCESS, SHARD_SIZE, Divided, Job, shard_bags
+from attomaton.jobs.divided import SHARD_SIZE, Divided, Job, memory_of, shard_bags
 from attomaton.jobs.embeddings import Source, embeddings_source, input_files
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.mechanics.data import Embeddings, check_embeddings
@@ -202,18 +202,16 @@ def _solved(
     """The records of all parts, solved now or before, and how many were there."""
     place = os.path.abspath(work)
     jobs = [Job(place, p, most) for p in parts.parts if p.shards]
-    pieces = [
-        Piece(f"part {p.number}", (place, p.number, None), _bytes(p.incidences), p.incidences)
-        for p in parts.parts
-        if not p.shards
+    whole = [p for p in parts.parts if not p.shards]
+    asked: list[tuple[str, int | Job, int | None, int]] = [
+        *((f"part {p.number}", p.number, None, p.incidences) for p in whole),
+        *(
+            (f"part {job.part.number} shard {s}", job, s, x.incidences)
+            for job in jobs
+            for s, x in enumerate(job.part.shards)
+        ),
     ]
-    pieces += [
-        Piece(
-            f"part {job.part.number} shard {s}", (place, job, s), _bytes(x.incidences), x.incidences
-        )
-        for job in jobs
-        for s, x in enumerate(job.part.shards)
-    ]
+    pieces = [Piece(name, (place, part, s), memory_of(n), n) for name, part, s, n in asked]
 
     def load(piece: Piece) -> tuple[SolvedPart | None, dict[str, float]] | None:
         _, part, shard = piece.payload
@@ -229,16 +227,11 @@ def _solved(
         )  # fmt: skip
         for name, took in (item for _, times in answers for item in times.items()):
             seconds[name] = seconds.get(name, 0.0) + took
-        with _timed("divided", seconds):
-            divided = Divided(work, jobs, engine, progress).solve() if jobs else {}
-    if not jobs:
-        del seconds["divided"]
-    records = {record.part: record for record, _ in answers if record is not None} | divided
+        records = {record.part: record for record, _ in answers if record is not None}
+        if jobs:
+            with _timed("divided", seconds):
+                records |= Divided(work, jobs, engine, progress).solve()
     return [records[p.number] for p in parts.parts], resumed
-
-
-def _bytes(incidences: int) -> int:
-    return int(PROCESS + BYTES * incidences)
 
 
 def solve_part(

@@ -32,7 +32,7 @@ def do_pieces(
     pieces: Sequence[Piece],
     load: Callable[[Piece], Answer | None],
     *,
-    ledger: Path | None = None,
+    ledger: Path,
     engine: Engine | None = None,
     common: Sequence[Any] = (),
     save: Callable[[Piece, Answer], object] | None = None,
@@ -47,13 +47,12 @@ def do_pieces(
     tried again by the next process. `progress` is told `words` (of how many pieces are there), or without them the
     name of the piece that comes next.
     """
-    lines = None if ledger is None else Ledger(ledger)
+    lines = Ledger(ledger)
     answers: dict[int, Answer] = {}
     for number, piece in enumerate(pieces):
         if (found := load(piece)) is not None:
             answers[number] = found
-            if lines is not None:
-                lines.found(piece.name)
+            lines.found(piece.name)
     there, total = len(answers), sum(piece.size for piece in pieces)
 
     def tell() -> None:
@@ -70,8 +69,7 @@ def do_pieces(
         fine, name = not failed(answer), pieces[number].name
         if fine and save is not None:
             save(pieces[number], answer)
-        if lines is not None:
-            lines.done(name) if fine else lines.note("failed", piece=name)
+        lines.done(name) if fine else lines.note("failed", piece=name)
         answers[number] = answer
         tell()
     return [answers[number] for number in range(len(pieces))], there

@@ -26,7 +26,6 @@ from attomaton.disk.storage import (
 from attomaton.engine.choose import open_engine
 from attomaton.engine.tasks import Task
 from attomaton.errors import AttomatonError, DataError, UsageError, nearest, whole_number
-from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.report.figures.canvas import save, style
 from attomaton.report.figures.published import DRAWINGS
 from attomaton.results import Verdict
@@ -75,17 +74,14 @@ def reproduce_run(
         raise UsageError(f"{name} has no quick version; these have: {known}.")
     config = _asked(name, seeds, quick, said)
     place = check_place(out, "run", force=force)
-    if not figure.kept:
-        with new_folder(place, "reproduce") as work:
-            with _ready_to_draw():
-                result = _result(figure, config)
-            summary = _leave(claim, config, result, work, out)
-        return {**summary, "replaced": place.replaced}
-    with resumed_folder(place, "reproduce", config.flat) as work:
-        kept = Checkpoint(work / "checkpoints")
-        short = {"quick": quick} if claim.long else {}
-        with _ready_to_draw(), _several(figure) as several:
-            result = _result(figure, config, checkpoint=kept, progress=progress, **short, **several)
+    folder = resumed_folder(place, "reproduce", config.flat)
+    with folder if figure.kept else new_folder(place, "reproduce") as work:
+        with _ready_to_draw(), _several(figure) as options:
+            if figure.kept:
+                options |= {"checkpoint": Checkpoint(work / "checkpoints"), "progress": progress}
+            if claim.long:
+                options["quick"] = quick
+            result = _result(figure, config, **options)
         summary = _leave(claim, config, result, work, out)
     return {**summary, "replaced": place.replaced}
 
@@ -102,36 +98,22 @@ def reproduce_all(
     `seeds` goes to those that have seeds, `quick` to those that have a quick version. One that is there already, with
     the same settings and versions, is taken as it is unless `force` says otherwise.
     """
-    presets = [
-        (name, out / name, seeds if figure.seeds else None, quick and claim.long, force)
-        for name, (claim, figure) in ((name, find_preset(name)) for name in figures())
-    ]
-
-    def load(piece: Piece) -> Result | None:
-        name, folder, draws, quick, force = piece.payload
-        ended = None if force else _finished(folder, _asked(name, draws, quick))
-        return None if ended is None else _row(name, True, ended)
-
-    rows, _ = do_pieces(
-        _reproduced, [Piece(asked[0], asked) for asked in presets], load, progress=progress
-    )
+    known = figures()
+    rows: list[Result] = []
+    for name, claim in known.items():
+        progress(len(rows), len(known), name)
+        draws, short = seeds if find_preset(name)[1].seeds else None, quick and claim.long
+        ended = None if force else _finished(out / name, _asked(name, draws, short))
+        row = {"preset": name, "title": claim.title, "found": ended is not None}
+        try:
+            if ended is None:
+                ended = reproduce_run(name, out / name, draws, short, force=force)
+        except AttomatonError as error:
+            rows.append({**row, "verdict": "error", "replaced": None, "error": str(error)})
+        else:
+            rows.append({**row, "verdict": ended["verdict"], "replaced": ended.get("replaced")})
     good = all(row["verdict"] == "holds" for row in rows)
     return {"presets": rows, "verdict": "holds" if good else "fails", "run": str(out)}
-
-
-def _reproduced(asked: tuple[str, Path, int | None, bool, bool]) -> Result:
-    """One preset, or the error it ended in."""
-    name, folder, draws, quick, force = asked
-    try:
-        return _row(name, False, reproduce_run(name, folder, draws, quick, force=force))
-    except AttomatonError as error:
-        ended = _row(name, False, {"verdict": "error"})
-        return {**ended, "error": str(error)}
-
-
-def _row(name: str, found: bool, ended: Result) -> Result:
-    head = {"preset": name, "title": find_preset(name)[0].title, "found": found}
-    return {**head, "verdict": ended["verdict"], "replaced": ended.get("replaced")}
 
 
 @dataclass(frozen=True)
@@ -159,13 +141,11 @@ def _asked(name: str, seeds: int | None, quick: bool, said: Settings | None = No
 
 
 @dataclass(frozen=True)
-class _Verdict:
-    verdict: str
+class _Told:
+    """What is read of a run's summary."""
 
-
-@dataclass(frozen=True)
-class _Preset:
     preset: str
+    verdict: str
 
 
 def _finished(folder: Path, config: _Asked) -> Result | None:
@@ -174,7 +154,7 @@ def _finished(folder: Path, config: _Asked) -> Result | None:
         check_folder(folder, "run")
         same = (folder / "config.toml").read_text(encoding="utf-8") == to_toml(config.flat)
         summary = read_json(folder / "summary.json")
-        as_record(_Verdict, summary, folder / "summary.json")
+        as_record(_Told, summary, folder / "summary.json")
         return summary if same and read_json(folder / "env.json") == environment() else None
     except (DataError, OSError):
         return None  # it is made anew, or the place is refused with its reason
@@ -273,7 +253,7 @@ def draw_run(folder: Path | str) -> list[Path]:
 def run_figure(folder: Path | str) -> tuple[str, Any]:
     """The preset of a long preset's run folder, and its figure."""
     folder = check_folder(folder, "run")
-    preset = read_record(folder / "summary.json", _Preset).preset
+    preset = read_record(folder / "summary.json", _Told).preset
     (claim, _), result = find_preset(preset), read_json(folder / "result.json")
     try:
         figure = _drawing(claim.name, result)

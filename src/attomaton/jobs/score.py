@@ -42,39 +42,21 @@ def score_run(
     check_names(baselines)  # before anything is read
     if not 1.0 <= seconds < float("inf"):
         raise UsageError(f"seconds must be at least 1, not {seconds:g}.")
-    if is_folder(model, "predictor"):
-        return _score_predictor(
-            model, file, reading, limit, data, validate, baselines, history, seconds, progress
-        )
-    if limit is not None:
-        raise UsageError("--limit goes with a predictor; this model is a limit itself.")
-    opened = ModelFolder(model)
-    known = opened.record
-    how = reading.over(known.reading)
-    if baselines and validate is None:
-        raise UsageError(
-            "--baselines are mixed on validation data, and a limit has none; say --validate."
-        )
-    if data is None and (baselines or Path(known.data or "").is_file()):
-        data = _recorded(known.data, "--data", model)
-    train = None if data is None else read_windows(data, how)
-    valid = None if validate is None else read_windows(validate, how)
-    windows = _going_on(read_windows(file, how), history, how)
-    return score_limit(opened.limit(), windows, train, valid, baselines, progress, seconds)
-
-
-def _score_predictor(
-    model: Path,
-    file: Path,
-    reading: Reading,
-    limit: Path | None,
-    data: Path | None,
-    validate: Path | None,
-    baselines: Sequence[str],
-    history: Sequence[Path],
-    seconds: float,
-    progress: Progress,
-) -> Scores:
+    if not is_folder(model, "predictor"):
+        if limit is not None:
+            raise UsageError("--limit goes with a predictor; this model is a limit itself.")
+        opened = ModelFolder(model)
+        how = reading.over(opened.record.reading)
+        if baselines and validate is None:
+            raise UsageError(
+                "--baselines are mixed on validation data, and a limit has none; say --validate."
+            )
+        recorded = opened.record.data
+        if data is None and (baselines or Path(recorded or "").is_file()):
+            data = _recorded(recorded, "--data", model)
+        train, valid = (None if x is None else read_windows(x, how) for x in (data, validate))
+        windows = _going_on(read_windows(file, how), history, how)
+        return score_limit(opened.limit(), windows, train, valid, baselines, progress, seconds)
     if not baselines and (data is not None or validate is not None):
         raise UsageError(
             "a predictor keeps its simple baselines; --data and --validate are for --baselines and for limits."

@@ -103,14 +103,17 @@ def sweep_run(
         seal(out, "sweep.json")  # until it has ended the rest comes and goes
         Ledger(out).note("resumed" if read_ledger(out) else "started", command=command())
         clear_torn(out)
-        announce(_plan(cells, pieces, [p for p in pieces if not _there(out, p)]))
-        folder = os.path.abspath(out / "pieces")
+        left = [p for p in pieces if not _there(out, p)]
+        there = len(pieces) - len(left)
+        done = f", {there} of them already done" if there else ""
+        memory = f"at most about {memory_needed(left):.0f} MB at a time"
+        announce(f"{len(cells)} cells in {len(pieces)} pieces{done}; {memory}")
         _, skipped = do_pieces(
             do_piece,
-            [WorkPiece(p.name, (folder, p), int(1e6 * memory_needed([p]))) for p in pieces],
-            lambda piece: _there(out, piece.payload[1]) or None,
-            ledger=out, engine=engine, failed=lambda fine: not fine, progress=progress,
-            words=lambda done: "pieces",
+            [WorkPiece(p.name, p, int(1e6 * memory_needed([p]))) for p in pieces],
+            lambda piece: _there(out, piece.payload) or None,
+            ledger=out, engine=engine, common=(Path(os.path.abspath(out / "pieces")),),
+            failed=lambda fine: not fine, progress=progress, words=lambda done: "pieces",
         )  # fmt: skip
         failed = [f for p in pieces if not _there(out, p) for f in piece_failure(out, p)]
         rows = _collect(out, cells, pieces)
@@ -158,12 +161,6 @@ def _check_same(out: Path, config: Grid) -> None:
         )
 
 
-def _plan(cells: Sequence[Any], pieces: Sequence[Piece], todo: Sequence[Piece]) -> str:
-    """What is about to happen, memory included."""
-    done = f", {len(pieces) - len(todo)} of them already done" if len(todo) < len(pieces) else ""
-    return f"{len(cells)} cells in {len(pieces)} pieces{done}; at most about {memory_needed(todo):.0f} MB at a time"
-
-
 def memory_needed(pieces: Sequence[Piece]) -> float:
     """Megabytes the largest of these pieces needs, about."""
     need = 0.0
@@ -183,9 +180,8 @@ def memory_needed(pieces: Sequence[Piece]) -> float:
     return need
 
 
-def do_piece(task: tuple[str, Piece]) -> bool:
+def do_piece(folder: Path, piece: Piece) -> bool:
     """Run one piece, wherever this is, and write its rows, or its error; whether it could run."""
-    folder, piece = Path(task[0]), task[1]
     failure = folder / f"{piece.name}.json"
     failure.unlink(missing_ok=True)
     try:

@@ -53,7 +53,7 @@ from attomaton.disk.storage import (
 from attomaton.errors import DataError, UsageError, number, whole_number
 from attomaton.folders.model import ModelFolder
 from attomaton.folders.run import kept_of, write_snapshots
-from attomaton.jobs.embeddings import embeddings_source, input_files
+from attomaton.jobs.embeddings import VECTORS, embeddings_source, input_files
 from attomaton.mechanics.data import Embeddings, check_embeddings
 from attomaton.mechanics.experiment.arguments import (
     INITS,
@@ -157,7 +157,9 @@ def train_run(
     inputs = input_files(embeddings, init)
     place = check_place(out, "run", (data, vocabulary, reading.tokenizer, *inputs), force)
     settings = resolved(init=init, **options)
-    room = _bytes(snapshots)
+    room = number("snapshots", snapshots, least=0)
+    if room > LARGEST_MB:
+        raise UsageError(f"snapshots={room:g}: {LARGEST_MB:,} MB are the most.")
     asked_for = (embeddings, vocabulary, dimension)
     limit, how, vectors = limit_to_reach(data, asked_for, settings.seed, reading)
     wanted = _last_tokens(limit, snapshots_of)
@@ -174,9 +176,7 @@ def train_run(
     ends = ends_of(limit, limit_norm(settings.optimizer, settings.factorised))
     config = {
         "data": data_name(data),
-        "embeddings": None if embeddings is None else str(embeddings),
-        "vocabulary": None if vocabulary is None else str(vocabulary),
-        "dimension": dimension,
+        **dict(zip(VECTORS, asked_for, strict=True)),
         "init": settings.init,
         "snapshots": float(snapshots),
         "snapshots_of": snapshots_of,
@@ -189,8 +189,8 @@ def train_run(
     with work_folder(place, "train", asked) as work:
         kept, ledger = _Kept(work / "checkpoint.safetensors"), Ledger(work)
         run = train_beside_theory(
-            limit, ends=ends, init=start, progress=progress, checkpoint=kept, snapshots=room,
-            snapshots_of=wanted,
+            limit, ends=ends, init=start, progress=progress, checkpoint=kept,
+            snapshots=round(room * 1e6), snapshots_of=wanted,
             watch=None if watch is None else lambda steps, x: watch(steps, _with_gap(x, limit)),
             **options,
         )  # fmt: skip
@@ -219,13 +219,6 @@ def train_run(
     return {**summary, "resumed_at_step": kept.found, "replaced": replaced}
 
 
-def _bytes(snapshots: float | int) -> int:
-    found = number("snapshots", snapshots, least=0)
-    if found > LARGEST_MB:
-        raise UsageError(f"snapshots={found:g}: {LARGEST_MB:,} MB are the most.")
-    return round(found * 1e6)
-
-
 def _last_tokens(limit: Limit, text: str | None) -> list[int]:
     """Last tokens as they are typed: one that has spaces in it, or several between spaces."""
     if not text:
@@ -247,7 +240,8 @@ def run_factors(
 ) -> Float[np.ndarray, "starts 2 width rank"]:
     """Keys and queries of a run on the samples of this limit, whose `embeddings` are these, in words."""
     folder = check_folder(run, "run")
-    arrays = read_arrays(folder / "state.safetensors", ["keys", "queries"])
+    state = folder / "state.safetensors"
+    arrays = read_arrays(state, ["keys", "queries"])
     if "keys" not in arrays:
         raise UsageError(
             f"{run}: no run of `attomaton train --factorised`. W itself learns each last token apart from the others: "
@@ -260,11 +254,9 @@ def run_factors(
             f"{run} was trained on other data, or other embeddings, than this model has. Train on the model itself: "
             "attomaton train MODEL --factorised."
         )
-    rank, width = arrays["keys"].shape[-1], arrays["keys"].shape[-2]
-    shape = (None,) * (arrays["keys"].ndim - 2) + (width, rank)
-    expect_arrays(
-        folder / "state.safetensors", arrays, {x: ("f", shape) for x in ("keys", "queries")}
-    )
+    *seeds, width, rank = arrays["keys"].shape
+    shape = (*(None for _ in seeds), width, rank)
+    expect_arrays(state, arrays, {x: ("f", shape) for x in ("keys", "queries")})
     return np.stack([arrays["keys"], arrays["queries"]], axis=-3).reshape(-1, 2, width, rank)
 
 
@@ -289,8 +281,7 @@ def limit_to_reach(
         K = len(windows.vocabulary)
         limit = solve_limit(windows.samples(), source.embeddings(K))
         return limit, reading.done(windows), source.words(K)
-    options = ("embeddings", "vocabulary", "dimension")
-    more = [name for name, x in zip(options, asked_for, strict=True) if x is not None]
+    more = [name for name, x in zip(VECTORS, asked_for, strict=True) if x is not None]
     named = [f"--{name}" for name in (*reading.given, *more)]
     if named:
         raise UsageError(

@@ -26,18 +26,16 @@ from attomaton.disk.formats import (
     damaged,
     expect_arrays,
     plain,
-    read_checkpoint,
     read_table,
-    write_arrays,
     write_columns,
 )
 from attomaton.disk.ledger import Ledger, command
 from attomaton.disk.provenance import environment
 from attomaton.disk.spool import DASH
-from attomaton.disk.storage import check_place, resumed_folder, write_whole
+from attomaton.disk.storage import Checkpoint, check_place, resumed_folder, write_whole
 from attomaton.engine.tasks import Engine
 from attomaton.errors import DataError, UsageError
-from attomaton.jobs.fit import BYTES, PROCESS
+from attomaton.jobs.divided import BYTES, PROCESS
 from attomaton.jobs.pieces import Piece, do_pieces
 from attomaton.predictor.fit import Work
 from attomaton.predictor.stages import Columns, Form, Stage, do_part
@@ -167,12 +165,12 @@ class _Stages:
 
     def keep(self, name: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """What an earlier process kept under this name, or what is made now, kept."""
-        path, lines = self.folder / f"{name}.safetensors", Ledger(self.folder.parent)
-        if path.is_file():
+        kept, lines = Checkpoint(self.folder), Ledger(self.folder.parent)
+        if (found := kept.load(name)) is not None:
             lines.found(name)
-            return read_checkpoint(path)
+            return found
         made = make()
-        write_whole(path, lambda place: write_arrays(place, made))
+        kept.save(name, made)
         lines.done(name)
         return made
 
