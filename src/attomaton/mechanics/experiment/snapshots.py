@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from attomaton.base.lazily import jnp
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.experiment.arguments import log_steps
 from attomaton.numerics import sum_by
 
 if TYPE_CHECKING:
@@ -79,13 +80,9 @@ def snapshot_steps(steps: int, most: int = SNAPSHOTS) -> Int[np.ndarray, " snaps
     while enough - fewest > 1:
         middle = (fewest + enough) // 2
         fewest, enough = (
-            (middle, enough) if len(_spaced(steps, middle)) <= most else (fewest, middle)
+            (middle, enough) if len(log_steps(steps, middle)) <= most else (fewest, middle)
         )
-    return _spaced(steps, fewest)
-
-
-def _spaced(steps: int, points: int) -> Int[np.ndarray, " distinct"]:
-    return np.unique(np.append(0, np.geomspace(1, steps, points).round().astype(np.int64)))
+    return log_steps(steps, fewest)
 
 
 def watched(samples: Samples, steps: int, room: int, wanted: Sequence[int] = ()) -> Watched:

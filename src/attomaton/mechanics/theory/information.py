@@ -16,7 +16,7 @@ the others among themselves (delta method); so the interval of a share stays bet
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -63,6 +63,10 @@ class Interval:
     se: float
     low: float
     high: float
+
+    def put_on(self, share: Any) -> Any:
+        """The record of a share with `low` and `high` filled in, where they are known."""
+        return replace(share, low=self.low, high=self.high) if np.isfinite(self.se) else share
 
 
 class Block(NamedTuple):
