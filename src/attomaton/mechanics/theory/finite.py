@@ -319,7 +319,7 @@ def luce_fit(choices: Choices) -> Fit:
     error = np.full(groups, np.inf)
     for group in np.flatnonzero(size > DENSE):
         part, items = choices.restrict(np.arange(groups) == group)
-        error[group] = _large_error(part, theta[items])
+        error[group] = Flows.of(part, theta[items]).bound()
     careful = (size <= DENSE) | (~(error <= SURE) & (size <= CAREFUL))
     part, items = choices.restrict(careful)
     theta[items], error[careful] = _settle(part, theta[items])
@@ -336,11 +336,6 @@ def relative_rounding(
     longest = np.zeros(len(part.group_weight))
     np.maximum.at(longest, part.group_of_choice, np.diff(part.start))
     return EPS * (16 + largest + longest)
-
-
-def _large_error(part: Choices, theta: Float[np.ndarray, " items"]) -> float:
-    """The bound of one group that is too large to eliminate."""
-    return Flows.of(part, theta).bound()
 
 
 class Flows(NamedTuple):

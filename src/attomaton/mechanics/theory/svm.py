@@ -320,14 +320,12 @@ def _polish_batch(
             return
         part, weight, carried = rows[edges][:, nodes], size[nodes], multiplier[edges] > near
         exact = _potential(part, weight, part @ u[nodes] - 1.0 < near)
-        flow, rows_carried = (
-            np.where(carried, multiplier[edges], 0.0),
-            part[np.flatnonzero(carried)],
-        )
+        flow = np.where(carried, multiplier[edges], 0.0)
+        carrying = part[np.flatnonzero(carried)]
         for _ in range(2):  # the second time against the rounding of the first
             # The smallest change on the carrying edges that brings every component's balance to 0
             rest = weight * exact - part.T @ flow
-            flow[carried] += rows_carried @ _solve_laplacian(rows_carried, rest)[0]
+            flow[carried] += carrying @ _solve_laplacian(carrying, rest)[0]
         fault, most = np.zeros(block.max() + 1), np.ones(block.max() + 1)
         np.maximum.at(most, edge_block[edges], flow)
         left = np.abs(weight * exact - part.T @ flow) / weight
