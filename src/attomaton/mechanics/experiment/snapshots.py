@@ -99,12 +99,9 @@ def watched(samples: Samples, steps: int, room: int, wanted: Sequence[int] = ())
     else:
         one = heaviest[0]
         marks = snapshot_steps(steps, max(FEWEST, room // (SIZE * int(size[one]))))
-        own = sum_by(
-            pair,
-            (samples.token == samples.label[samples.sample_of]) * samples.weight[samples.sample_of],
-            len(key),
-        )
-        seen = sum_by(pair, samples.weight[samples.sample_of], len(key))
+        owner = samples.sample_of
+        came = (samples.token == samples.label[owner]) * samples.weight[owner]
+        own, seen = (sum_by(pair, x, len(key)) for x in (came, samples.weight[owner]))
         places = np.arange(first[one], first[one] + size[one])
         order = places[np.lexsort((-seen[places], -own[places]))]
         kept = np.sort(order[: max(1, room // (SIZE * len(marks)))])

@@ -455,11 +455,10 @@ def luce_errors(
     theta = log_pi[items]
     look = luce_loss(choices, theta).loss
     if windows is None:
-        return StandardErrors(
-            graph, items, choices, theta, None, _mean(look, cyclic.weight, samples.total_weight)
-        )
-    sequence = windows.sequence_of(cyclic.source)
-    floor = _clustered_mean(look, sequence, samples.weight, windows.sequence_of(samples.source))
+        sequence, floor = None, _mean(look, cyclic.weight, samples.total_weight)
+    else:
+        sequence = windows.sequence_of(cyclic.source)
+        floor = _clustered_mean(look, sequence, samples.weight, windows.sequence_of(samples.source))
     return StandardErrors(graph, items, choices, theta, sequence, floor)
 
 
