@@ -251,7 +251,11 @@ def train(
     batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
     seed = whole_number("seed", seed)
     many = not isinstance(data, Samples)
-    sets = list_of(data, "data", "samples, or a list of them,") if many else [data]
+    sets = (
+        [data]
+        if isinstance(data, Samples)
+        else list_of(data, "data", "samples, or a list of them,")
+    )
     if not sets:
         raise UsageError("data: an empty sequence; give at least one data set.")
     for one in sets:
