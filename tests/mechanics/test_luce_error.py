@@ -201,7 +201,7 @@ def test_the_bound_of_large_components_holds(monkeypatch):
             exact = exact_scores(choices, group, theta)
             for off in (0.0, 1e-12, 1e-8, 1e-4):
                 moved = theta[items] + off * rng.standard_normal(len(items))
-                bound = finite._large_error(part, moved)
+                bound = finite.Flows.of(part, moved).bound()
                 true = spread(moved, dict(zip(range(len(items)), exact.values(), strict=True)))
                 assert true <= bound
                 useful += bool(bound <= 1e3 * max(true, 1e-12))

@@ -33,7 +33,7 @@ def test_a_last_token_that_ties_all_tokens_leaves_w():
     assert known.left.shape == (2, 2)
     assert known.right.shape == (2, 1)
     assert abs(vectors[2] @ known.right[:, 0]) < 1e-12
-    inner = Rows(known.narrowed(rows.space), rows.above, rows.below, rows.strict)
+    inner = known.narrowed(rows)
     assert np.array_equal(lengths(inner) < 1e-9, known.tied)
 
 

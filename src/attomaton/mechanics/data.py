@@ -114,10 +114,8 @@ def check_embeddings(E: object, K: int | None = None) -> Embeddings:
             f"embeddings: expected a matrix of numbers (tokens × width), got shape {E.shape}, "
             f"type {E.dtype}."
         )
-    if K is not None and len(E) != K:
-        raise DataError(
-            f"embeddings: {len(E)} rows for a vocabulary of {K} tokens; one each is needed."
-        )
+    if K is not None:
+        expect_rows(E, K)
     E = E.astype(np.float64)
     wrong = np.argwhere(~np.isfinite(E))
     if len(wrong):
@@ -134,6 +132,14 @@ def check_embeddings(E: object, K: int | None = None) -> Embeddings:
         cure = "Divide all rows by one number s; W is then s² times as large, and nothing else changes."
         raise DataError(listed(heading, faults, cure))
     return Embeddings(E)
+
+
+def expect_rows(E: np.ndarray, K: int) -> None:
+    """Refuse a matrix that has not one row for each of K tokens."""
+    if len(E) != K:
+        raise DataError(
+            f"embeddings: {len(E)} rows for a vocabulary of {K} tokens; one each is needed."
+        )
 
 
 def check_head(

@@ -371,8 +371,7 @@ def head_tables(
         )
     E = [np.eye(len(s.vocabulary)) for s in sets] if tables is None else [x.E for x in tables]
     if isinstance(head, str):
-        names = [np.random.SeedSequence([seed, crc32(b"head"), i]) for i in range(len(sets))]
-        rngs = map(np.random.default_rng, names)
+        rngs = (np.random.default_rng([seed, crc32(b"head"), i]) for i in range(len(sets)))
         return [general_head(rng, table) for rng, table in zip(rngs, E, strict=True)]
     given = _for_each("head", head, sets)
     return [
@@ -421,8 +420,7 @@ def first_parameters(
         _check_memory(max(widths), rank, 8 * B * rows)
     shapes, reach = shapes * (B // len(sets)), reach * (B // len(sets))
     if isinstance(init, str):
-        names = [np.random.SeedSequence([seed, crc32(b"init"), i]) for i in range(B)]
-        rngs = [np.random.default_rng(name) for name in names]
+        rngs = [np.random.default_rng([seed, crc32(b"init"), i]) for i in range(B)]
         if scale is not None:
             return [scale * rng.standard_normal(s) for rng, s in zip(rngs, shapes, strict=True)]
         one_of("init", init, INITS)
@@ -512,5 +510,10 @@ def spacing(steps: int, every: int | str | Any | None = None) -> int | str:
 def record_steps(steps: int, every: int | str) -> Int[np.ndarray, " records"]:
     """Steps 0, every, 2·every, …, or evenly on a logarithmic axis; and always the last one."""
     if isinstance(every, str):
-        return np.unique(np.append(0, np.geomspace(1, steps, RECORDS).round().astype(np.int64)))
+        return log_steps(steps, RECORDS)
     return np.unique(np.append(np.arange(0, steps, every), steps))
+
+
+def log_steps(steps: int, points: int) -> Int[np.ndarray, " distinct"]:
+    """Step 0, and up to so many from 1 to the last, evenly on a logarithmic axis."""
+    return np.unique(np.append(0, np.geomspace(1, steps, points).round().astype(np.int64)))

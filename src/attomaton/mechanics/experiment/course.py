@@ -62,7 +62,63 @@ def run_course(
     `snapshots` are steps to stop at besides those of the records.
     """
     with _between_steps() as interrupt:
-        return _course(plan, state, fixed, marks, progress, watch, checkpoint, interrupt, snapshots)
+        watched = any(x is not None for x in (progress, watch, checkpoint))
+        # What is followed is looked at early, too, wherever the records lie.
+        looked = marks
+        if plan.follow is not None:
+            looked = np.union1d(marks, record_steps(int(marks[-1]), "log"))
+        if snapshots is not None:
+            looked = np.union1d(looked, snapshots)
+        stops, size = _chunks(looked, watched)
+        chunks = _asked(stops, size, marks)
+        begin = perf_counter()
+        fixed = jax.device_put(fixed)
+        program = compiled_program(build, plan, (state, *fixed, chunks[0]))
+        compiled = perf_counter()
+        parts: list[dict[str, np.ndarray]] = []
+        interrupted = False
+        saved = None if checkpoint is None else checkpoint.load()
+        if saved is not None:
+            seen_in = fixed[0][2]
+            wide = (
+                None
+                if seen_in is None
+                else len(seen_in.token if seen_in.pair is None else seen_in.pair)
+            )
+            state, parts = unpacked(saved, state, size, wide)
+        kept = perf_counter()
+        try:
+            for first in range(len(parts) * size, len(stops), size):
+                after, values = program(state, *fixed, chunks[first // size])
+                values = {name: np.asarray(value) for name, value in values.items()}
+                if SNAPSHOT in values:  # of the first seed alone
+                    values[SNAPSHOT] = values[SNAPSHOT][:1]
+                state = after
+                parts.append(values)
+                interrupt()
+                if watch is not None:
+                    watch(*joined(parts, stops, marks))
+                if progress is not None:
+                    done = min(first + size, len(stops)) - 1
+                    said = f"loss {values['loss'][:, -1].mean():.6g}"
+                    progress(int(stops[done]), int(stops[-1]), said)
+                if checkpoint is not None and perf_counter() - kept > KEEP_EVERY:
+                    checkpoint.save(_packed(jax.device_get(state), parts))
+                    kept = perf_counter()
+        except KeyboardInterrupt:
+            if not parts:
+                raise
+            interrupted = True
+            if checkpoint is not None:
+                checkpoint.save(_packed(jax.device_get(state), parts))
+        state = jax.device_get(state)
+        seconds = {"compile": compiled - begin, "run": perf_counter() - compiled}
+        steps, records = joined(parts, stops, marks)
+        stops = stops[: sum(x["loss"].shape[1] for x in parts)]
+        seen = [p[SNAPSHOT][0] for p in parts if snapshots is not None]
+        return Course(
+            state, steps, records, seconds, interrupted, stops, np.concatenate(seen)[: len(stops)] if seen else None
+        )  # fmt: skip
 
 
 @contextmanager
@@ -91,78 +147,6 @@ def _between_steps() -> Iterator[Callable[[], None]]:
     interrupt()  # one that came after the last step
 
 
-def _course(
-    plan: Plan,
-    state: State,
-    fixed: tuple,
-    marks: np.ndarray,
-    progress: Progress | None,
-    watch: Watch | None,
-    checkpoint: Checkpoint | None,
-    interrupt: Callable[[], None],
-    snapshots: np.ndarray | None,
-) -> Course:
-    watched = any(x is not None for x in (progress, watch, checkpoint))
-    # What is followed is looked at early, too, wherever the records lie.
-    looked = marks
-    if plan.follow is not None:
-        looked = np.union1d(marks, record_steps(int(marks[-1]), "log"))
-    if snapshots is not None:
-        looked = np.union1d(looked, snapshots)
-    stops, size = _chunks(looked, watched)
-    chunks = _asked(stops, size, marks)
-    begin = perf_counter()
-    fixed = jax.device_put(fixed)
-    program = compiled_program(build, plan, (state, *fixed, chunks[0]))
-    compiled = perf_counter()
-    parts: list[dict[str, np.ndarray]] = []
-    interrupted = False
-    saved = None if checkpoint is None else checkpoint.load()
-    if saved is not None:
-        seen_in = fixed[0][2]
-        wide = (
-            None
-            if seen_in is None
-            else len(seen_in.token if seen_in.pair is None else seen_in.pair)
-        )
-        state, parts = unpacked(saved, state, size, wide)
-    kept = perf_counter()
-    try:
-        for first in range(len(parts) * size, len(stops), size):
-            after, values = program(state, *fixed, chunks[first // size])
-            values = {name: np.asarray(value) for name, value in values.items()}
-            if SNAPSHOT in values:  # of the first seed alone
-                values[SNAPSHOT] = values[SNAPSHOT][:1]
-            state = after
-            parts.append(values)
-            interrupt()
-            if watch is not None:
-                watch(*joined(parts, stops, marks))
-            if progress is not None:
-                done = min(first + size, len(stops)) - 1
-                said = f"loss {values['loss'][:, -1].mean():.6g}"
-                progress(int(stops[done]), int(stops[-1]), said)
-            if checkpoint is not None and perf_counter() - kept > KEEP_EVERY:
-                checkpoint.save(_packed(jax.device_get(state), parts))
-                kept = perf_counter()
-    except KeyboardInterrupt:
-        if not parts:
-            raise
-        interrupted = True
-        if checkpoint is not None:
-            checkpoint.save(_packed(jax.device_get(state), parts))
-    state = jax.device_get(state)
-    seconds = {"compile": compiled - begin, "run": perf_counter() - compiled}
-    steps, records = joined(parts, stops, marks)
-    seen = None
-    if snapshots is not None:
-        seen = np.concatenate([p[SNAPSHOT][0] for p in parts])[: len(stops)]
-    return Course(
-        state, steps, records, seconds, interrupted,
-        stops[: sum(x["loss"].shape[1] for x in parts)], seen,
-    )  # fmt: skip
-
-
 def joined(
     parts: list[Arrays], stops: np.ndarray, marks: np.ndarray
 ) -> tuple[Int[np.ndarray, " records"], Arrays]:
@@ -176,12 +160,15 @@ def joined(
 
 def _packed(state: State, parts: list[dict[str, np.ndarray]]) -> Arrays:
     """State and records as named arrays; every chunk's records have the same width."""
-    records = {f"record/{k}": np.stack([p[k] for p in parts]) for k in parts[0]}
-    moments = {f"moment/{i}": np.asarray(m) for i, m in enumerate(state.moments)}
+    return _named(state) | {f"record/{k}": np.stack([p[k] for p in parts]) for k in parts[0]}
+
+
+def _named(state: State) -> Arrays:
+    """A state as named arrays."""
     named = {name: np.asarray(getattr(state, name)) for name in ("params", "step", "failed")}
     if not isinstance(state.followed, tuple):
         named["followed"] = np.asarray(state.followed)
-    return {**named, **moments, **records}
+    return named | {f"moment/{i}": np.asarray(m) for i, m in enumerate(state.moments)}
 
 
 def unpacked(
@@ -191,28 +178,22 @@ def unpacked(
 
     `seen` is how many scores a snapshot holds, None where none are kept.
     """
-    wanted = {"params": first.params, "step": first.step, "failed": first.failed}
-    wanted |= {f"moment/{i}": m for i, m in enumerate(first.moments)}
-    if not isinstance(first.followed, tuple):
-        wanted["followed"] = first.followed
+    wanted = _named(first)
     fits = [
         name in saved and saved[name].shape == x.shape and saved[name].dtype == x.dtype
         for name, x in wanted.items()
     ]
-    kept = f"record/{SNAPSHOT}"  # of one seed, where they are kept at all
-    shapes = {v.shape[:3] for k, v in saved.items() if k.startswith("record/") and k != kept}
-    whole = len(shapes) == 1 and "record/loss" in saved
-    whole = whole and (kept in saved) == (seen is not None)
-    if whole and kept in saved:
-        whole = saved[kept].shape == (min(shapes)[0], 1, size, seen)
-    if not all(fits) or not whole or min(shapes)[1:] != (len(first.step), size):
+    records = {k.removeprefix("record/"): v for k, v in saved.items() if k.startswith("record/")}
+    chunks = records["loss"].shape[:1] if "loss" in records else ()
+    shapes = dict.fromkeys({"loss", *records} - {SNAPSHOT}, (*chunks, len(first.step), size))
+    if seen is not None:  # of one seed
+        shapes[SNAPSHOT] = (*chunks, 1, size, seen)
+    if not all(fits) or shapes != {k: v.shape for k, v in records.items()}:
         raise DataError(
             "the checkpoint does not fit this run: it is damaged. Run the same again to start anew."
         )
     moments = tuple(saved[f"moment/{i}"] for i in range(len(first.moments)))
-    records = {k.removeprefix("record/"): v for k, v in saved.items() if k.startswith("record/")}
-    chunks = len(next(iter(records.values())))
-    parts = [{k: v[i] for k, v in records.items()} for i in range(chunks)]
+    parts = [{k: v[i] for k, v in records.items()} for i in range(*chunks)]
     followed = saved["followed"] if "followed" in wanted else ()
     return State(saved["params"], moments, saved["step"], saved["failed"], followed), parts
 

@@ -24,8 +24,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from attomaton.corpus.samples import Samples
-from attomaton.errors import DataError, UsageError
-from attomaton.mechanics.data import Embeddings
+from attomaton.errors import UsageError
+from attomaton.mechanics.data import Embeddings, expect_rows
 from attomaton.mechanics.experiment.arguments import SCORE_LOSSES
 from attomaton.numerics import ragged_softmax
 
@@ -214,7 +214,10 @@ def loss_value(
     params: Float[Array, "*shape"], problem: Problem, head: str = "identity", loss: str = "log"
 ) -> Float[Array, ""]:
     """The training loss L, the weighted mean of the samples' losses."""
-    return _mean_loss(logits(params, problem), problem, head, loss)
+    z = logits(params, problem)
+    if loss == "log":
+        return problem.bags.weight @ _log_loss(z, problem.bags)
+    return _choice_loss(jax.nn.softmax(z, axis=-1), problem, head, loss)
 
 
 def loss_and_gradient(
@@ -224,7 +227,8 @@ def loss_and_gradient(
     problem = spread(problem)
     z = logits(params, problem)
     if loss == "log":
-        value, residual = _mean_loss(z, problem, head, loss), log_residual(z, problem.bags)
+        value = problem.bags.weight @ _log_loss(z, problem.bags)
+        residual = log_residual(z, problem.bags)
     else:
         a = jax.nn.softmax(z, axis=-1)
         value, v = jax.value_and_grad(_choice_loss)(a, problem, head, loss)
@@ -258,15 +262,6 @@ def softmax_residual(
     top = jnp.take_along_axis(v, a.argmax(-1, keepdims=True), axis=-1)
     v = jnp.where(a > 0, v - top, 0.0)
     return a * (v - (a * v).sum(-1, keepdims=True))
-
-
-def _mean_loss(
-    z: Float[Array, "samples slots"], problem: Problem, head: str, loss: str
-) -> Float[Array, ""]:
-    """The weighted mean of one loss per sample, from the samples' logits."""
-    if loss == "log":
-        return problem.bags.weight @ _log_loss(z, problem.bags)
-    return _choice_loss(jax.nn.softmax(z, axis=-1), problem, head, loss)
 
 
 def _choice_loss(
@@ -369,11 +364,7 @@ def attention_of(
             raise UsageError(
                 f"W: expected shape {shape} for embeddings of width {E.E.shape[1]}, got {params.shape}."
             )
-        if len(E.E) != len(samples.vocabulary):
-            raise DataError(
-                f"embeddings: {len(E.E)} rows for a vocabulary of {len(samples.vocabulary)} tokens; "
-                "one each is needed."
-            )
+        expect_rows(E.E, len(samples.vocabulary))
         lasts, which = np.unique(samples.last, return_inverse=True)
         query = E.queries[lasts] @ params.T
         z = np.einsum("id,id->i", E.keys[samples.token], query[which[owner]])

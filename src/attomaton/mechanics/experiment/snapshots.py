@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from attomaton.base.lazily import jnp
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.experiment.arguments import log_steps
 from attomaton.numerics import sum_by
 
 if TYPE_CHECKING:
@@ -79,13 +80,9 @@ def snapshot_steps(steps: int, most: int = SNAPSHOTS) -> Int[np.ndarray, " snaps
     while enough - fewest > 1:
         middle = (fewest + enough) // 2
         fewest, enough = (
-            (middle, enough) if len(_spaced(steps, middle)) <= most else (fewest, middle)
+            (middle, enough) if len(log_steps(steps, middle)) <= most else (fewest, middle)
         )
-    return _spaced(steps, fewest)
-
-
-def _spaced(steps: int, points: int) -> Int[np.ndarray, " distinct"]:
-    return np.unique(np.append(0, np.geomspace(1, steps, points).round().astype(np.int64)))
+    return log_steps(steps, fewest)
 
 
 def watched(samples: Samples, steps: int, room: int, wanted: Sequence[int] = ()) -> Watched:
@@ -102,12 +99,9 @@ def watched(samples: Samples, steps: int, room: int, wanted: Sequence[int] = ())
     else:
         one = heaviest[0]
         marks = snapshot_steps(steps, max(FEWEST, room // (SIZE * int(size[one]))))
-        own = sum_by(
-            pair,
-            (samples.token == samples.label[samples.sample_of]) * samples.weight[samples.sample_of],
-            len(key),
-        )
-        seen = sum_by(pair, samples.weight[samples.sample_of], len(key))
+        owner = samples.sample_of
+        came = (samples.token == samples.label[owner]) * samples.weight[owner]
+        own, seen = (sum_by(pair, x, len(key)) for x in (came, samples.weight[owner]))
         places = np.arange(first[one], first[one] + size[one])
         order = places[np.lexsort((-seen[places], -own[places]))]
         kept = np.sort(order[: max(1, room // (SIZE * len(marks)))])

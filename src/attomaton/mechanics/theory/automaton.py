@@ -51,6 +51,7 @@ from attomaton.numerics import ragged_softmax, sorted_unique
 NO_ANSWER = "Nothing was learned about contexts that end in the last token: there is no prediction."
 SUGGESTED = 5  # unknown tokens of a context for which the nearest known one is looked up
 REMEMBERED = 10_000  # such tokens, with what is nearest to them
+NOT_ASKED = {"inference", "tie", "low", "high", "contrary"}  # where they are None
 TIES = 5  # retrieved tokens whose tie with the predicted one is looked for
 
 
@@ -182,21 +183,12 @@ class Explanation(Tabular):
 
     def record(self) -> dict[str, Any]:
         """All of it as plain data, tables instead of dictionaries keyed by token."""
-        record = asdict(self)
+        record = asdict(self, dict_factory=_told)
         record["unknown"] = list(record["unknown"])
-        _leave_out_none(record, "inference")
         record["soft_to_hard"] = [
             {"radius": radius, "probability": [{"token": k, "p": v} for k, v in p.items()]}
             for radius, p in self.soft_to_hard
         ]
-        for fate in record["fates"]:
-            _leave_out_none(fate, "tie", "low", "high")
-            for edge in fate["path"]:
-                _leave_out_none(edge, "tie", "contrary")
-                for sample in edge["evidence"]:
-                    sample["tokens"] = [
-                        {"token": k, "count": m} for k, m in sample["tokens"].items()
-                    ]
         return record
 
 
@@ -275,16 +267,11 @@ class Automaton(Shown):
         >>> automaton.predict_many([["cake", "soup", "bell"], ["tea", "tex"]]).to_arrow().to_pylist()[1]["unknown"]
         ['tex']
         """
-        if not ids:
-            given = contexts if hasattr(contexts, "__len__") else list(contexts)
-            return self.predict_flat(*read_contexts(given)[:2], radius)
-        rows = whole_rows(contexts, len(self.limit.graph.vocabulary))
-        return self.predict_ids(rows.ravel(), np.full(len(rows), rows.shape[1]), radius)
-
-    def predict_flat(
-        self, tokens: Sequence[Label], length: Int[np.ndarray, " contexts"], radius: float = np.inf
-    ) -> Answers:
-        """The same for contexts that lie end to end, none of them empty."""
+        if ids:
+            rows = whole_rows(contexts, len(self.limit.graph.vocabulary))
+            return self.predict_ids(rows.ravel(), np.full(len(rows), rows.shape[1]), radius)
+        given = contexts if hasattr(contexts, "__len__") else list(contexts)
+        tokens, length = read_contexts(given)[:2]
         flat, outside = self.limit.graph.vocabulary.ids_of(tokens), dict[int, dict[Label, None]]()
         owner = np.repeat(np.arange(len(length)), length)
         for i in np.flatnonzero(flat < 0).tolist():
@@ -385,9 +372,7 @@ class Automaton(Shown):
                 reason, share = NEVER_TOGETHER, None
             values = int(seen.count[i]), share, reason, float(seen.svm[i]), float(seen.finite[i])
             fate = Fate(word, *values, path, bool(seen.pairs[i] >= 0), ties.get(i))
-            if word in sure and np.isfinite(sure[word].se):
-                fate = replace(fate, low=sure[word].low, high=sure[word].high)
-            fates.append(fate)
+            fates.append(sure[word].put_on(fate) if word in sure else fate)
         order = sorted(range(len(words)), key=lambda i: (-p[i], -seen.svm[i]))
         radii = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0]) * max(self.limit.svm.norm, 1.0)
         return Explanation(
@@ -438,6 +423,7 @@ class Automaton(Shown):
         last = np.full(len(known), -1 if q is None else q)
         pairs_of = limit.graph.pairs_of(-1 if q is None else q)
         known_last = pairs_of.stop > pairs_of.start
+        pairs = limit.graph.pairs(last, tokens)
         return _Seen(
             words,
             {x: m for x, m in counted.items() if x not in vocabulary},
@@ -447,9 +433,8 @@ class Automaton(Shown):
             known_last or (coupled(limit) and q is not None),
             tokens,
             np.array([counted[x] for x in known], np.int64),
-            limit.graph.pairs(last, tokens),
-            limit.scores(limit.svm.coefficient, last, tokens),
-            limit.scores(limit.finite.coefficient, last, tokens),
+            pairs,
+            *(limit.scores(x.coefficient, last, tokens, pairs) for x in (limit.svm, limit.finite)),
         )
 
     def _mix(self, seen: "_Seen", radius: float) -> Float[np.ndarray, " known"]:
@@ -549,10 +534,12 @@ def whole_rows(rows: object, K: int) -> Int[np.ndarray, "rows width"]:
     return found.astype(np.int64)
 
 
-def _leave_out_none(record: dict[str, Any], *names: str) -> None:
-    for name in names:
-        if record[name] is None:
-            del record[name]
+def _told(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A part of an explanation as plain data: what was not asked for is left out, counted tokens are a table."""
+    record = {k: v for k, v in items if v is not None or k not in NOT_ASKED}
+    if "source" in record:
+        record["tokens"] = [{"token": k, "count": m} for k, m in record["tokens"].items()]
+    return record
 
 
 def expect_generator(rng: object) -> None:

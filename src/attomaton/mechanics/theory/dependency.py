@@ -8,6 +8,7 @@ small linear program finds factors, a basic solution, so that they are few. It i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,10 @@ from jaxtyping import Float, Int
 
 from attomaton.corpus.vocabulary import Label
 from attomaton.errors import visible
+from attomaton.mechanics.theory.extremes import Rows
 from attomaton.mechanics.theory.limit import Limit
+from attomaton.mechanics.theory.matrices import Matrices
+from attomaton.mechanics.theory.normal import factors
 
 EXACT = 1e-9  # residual of a sum, in units of the longest difference, that counts as nothing
 # Distance from the span of the ties, in units of a difference, at which it lies inside
@@ -79,7 +83,7 @@ class Dependency:
             return f"{head}: a cycle"
         if len(terms) > NAMED:
             return f"{head} by the embeddings, {within}"
-        why = _relation(terms) if len(lasts) == 1 else _relation_of_pairs(terms)
+        why = _relation(terms) if len(lasts) == 1 else f"{' + '.join(map(_product, terms))} = 0"
         return f"{head}, because {why} {within}"
 
 
@@ -104,12 +108,8 @@ def _relation(terms: Sequence[Difference]) -> str:
     return " = ".join(side or "0" for side in sides)
 
 
-def _relation_of_pairs(terms: Sequence[Difference]) -> str:
-    sums = (
-        _times(t.factor, f"(e_{visible(t.winner)} − e_{visible(t.loser)}) e_{visible(t.last)}ᵀ")
-        for t in terms
-    )
-    return f"{' + '.join(sums)} = 0"
+def _product(t: Difference) -> str:
+    return _times(t.factor, f"(e_{visible(t.winner)} − e_{visible(t.loser)}) e_{visible(t.last)}ᵀ")
 
 
 def _times(factor: float, what: str) -> str:
@@ -134,32 +134,29 @@ class TieFinder:
         graph, pairs = self.graph, [self.graph.pair(self.last, x) for x in (i, j)]
         if None not in pairs:
             return graph.tied(self.last, i, j)
-        target = np.outer(self.E[self.last], self.E[i] - self.E[j])
+        target = np.outer(self.E[i] - self.E[j], self.E[self.last])
         return i == j or self._distance(target) <= SPANNED * float(np.linalg.norm(target))
 
     def _distance(self, target: Float[np.ndarray, "rank rank"]) -> float:
         """From the span of the ties, by least squares; matrices are never written out for the differences."""
-        from scipy.sparse import csr_array
         from scipy.sparse.linalg import LinearOperator, lsqr
 
-        graph, E, n, width = self.graph, self.E, len(self.edge), self.E.shape[1]
-        ends = (graph.edge_from[self.edge], graph.edge_to[self.edge])
-        last, (up, down) = graph.pair_last[ends[0]], (graph.pair_token[x] for x in ends)
-        K = len(E)
-
-        def add(factor: Float[np.ndarray, " ties"]) -> Float[np.ndarray, " numbers"]:
-            factor = factor.ravel()
-            M = csr_array(
-                (np.concatenate([factor, -factor]), (np.tile(last, 2), np.concatenate([up, down]))), shape=(K, K)
-            )  # fmt: skip
-            return np.asarray(E.T @ (M @ E)).ravel()
-
-        def ask(W: Float[np.ndarray, " numbers"]) -> Float[np.ndarray, " ties"]:
-            S = E @ W.reshape(width, width)
-            return np.einsum("nd,nd->n", S[last], E[up] - E[down])
-
-        whole = LinearOperator((width * width, n), matvec=add, rmatvec=ask, dtype=np.float64)
+        rows = self._rows
+        whole = LinearOperator(
+            (target.size, len(self.edge)),
+            matvec=lambda factor: rows.back(factor.ravel()).ravel(),
+            rmatvec=lambda W: rows.of_w(W.reshape(target.shape)),
+            dtype=np.float64,
+        )
         return float(lsqr(whole, target.ravel(), atol=1e-12, btol=1e-12, iter_lim=STEPS)[3])
+
+    @cached_property
+    def _rows(self) -> Rows:
+        """The tied differences."""
+        graph = self.graph
+        lasts, last = np.unique(graph.pair_last, return_inverse=True)
+        space = Matrices(self.E[graph.pair_token], self.E[lasts], last, 1.0)
+        return Rows(space, graph.edge_from[self.edge], graph.edge_to[self.edge], 0)
 
     def why(self, one: int, other: int) -> Dependency | None:
         """Why they tie; None where they do not."""
@@ -198,16 +195,14 @@ class TieFinder:
         nothing = float(np.linalg.norm(above) * np.linalg.norm(query)) / scale
         if nothing <= EXACT:
             return (), nothing
-        a, b = graph.edge_from[self.edge], graph.edge_to[self.edge]
-        key = E[graph.pair_token[a]] - E[graph.pair_token[b]]
-        own = np.flatnonzero(graph.pair_last[a] == q)
+        key, last = factors(self._rows)
+        own = np.flatnonzero(graph.pair_last[self._rows.above] == q)
         found = self._solved(own, key[own], above)
         if found is not None:
             return found
         # The same two tokens after other last tokens whose vectors add up to this one's.
         sign = np.sign(key @ above)
         same = np.flatnonzero(np.linalg.norm(key - sign[:, None] * above, axis=1) <= EXACT)
-        last = E[graph.pair_last[a]]
         found = self._solved(same, sign[same, None] * last[same], query)
         if found is not None:
             return found

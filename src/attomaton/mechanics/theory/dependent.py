@@ -28,11 +28,12 @@ from attomaton.mechanics.theory.finite import (
     Choices,
     FiniteComponent,
     Look,
+    centred_in,
     cyclic_choices,
     luce_loss,
 )
 from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
-from attomaton.mechanics.theory.matrices import centred_in, newton
+from attomaton.mechanics.theory.matrices import newton
 from attomaton.mechanics.theory.svm import GraphSVM, certified, solve_whitened, tighten
 from attomaton.numerics import shortened, unit_scale
 
@@ -312,22 +313,16 @@ class _Rows:
     def step(
         self, choices: Choices, look: Look, gradient: Float[np.ndarray, " ties"], sharp: float
     ) -> tuple[Float[np.ndarray, " ties"], float]:
-        return _newton(_hessian(choices, look.p, self.F), gradient)
+        from scipy.linalg import cho_factor, cho_solve
 
-
-def _newton(
-    hessian: Float[np.ndarray, "ties ties"], gradient: Float[np.ndarray, " ties"]
-) -> tuple[Float[np.ndarray, " ties"], float]:
-    """Newton's step, and 0, or ∞ where curvature is not known in all directions."""
-    from scipy.linalg import cho_factor, cho_solve
-
-    try:
-        factor = cho_factor(hessian)
-    except np.linalg.LinAlgError:
-        return np.linalg.lstsq(hessian, gradient, rcond=None)[0], np.inf
-    pivot = np.square(np.diag(factor[0]))
-    known = pivot.min(initial=1.0) > CURVED * pivot.max(initial=1.0)
-    return cho_solve(factor, gradient), 0.0 if known else np.inf
+        hessian = _hessian(choices, look.p, self.F)
+        try:
+            factor = cho_factor(hessian)
+        except np.linalg.LinAlgError:
+            return np.linalg.lstsq(hessian, gradient, rcond=None)[0], np.inf
+        pivot = np.square(np.diag(factor[0]))
+        known = pivot.min(initial=1.0) > CURVED * pivot.max(initial=1.0)
+        return cho_solve(factor, gradient), 0.0 if known else np.inf
 
 
 def _hessian(

@@ -30,22 +30,16 @@ from attomaton.mechanics.theory.finite import (
     LONGEST_STEP,
     SETTLED,
     Choices,
+    Flows,
     as_choices,
     conjugate_gradients,
     distance,
     luce_loss,
-    pairwise_sums,
     relative_rounding,
     square_root,
 )
-from attomaton.mechanics.theory.graph import PriorityGraph, regrouped
-from attomaton.mechanics.theory.laplacian import (
-    EPS,
-    balance,
-    newton_step,
-    spanning_forest,
-    tree_bound,
-)
+from attomaton.mechanics.theory.graph import PriorityGraph, connected, regrouped
+from attomaton.mechanics.theory.laplacian import EPS, balance, newton_step, spanning_forest
 from attomaton.numerics import (
     inner,
     ragged_indices,
@@ -149,14 +143,10 @@ def _condensed(
     group: Int[np.ndarray, " vocab"], held: list[Int[np.ndarray, " _"]]
 ) -> tuple[Int[np.ndarray, " vocab"], list[Int[np.ndarray, " _"]]]:
     """Groups joined where edges lead from one to another and back, and the edges that are left."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     K = len(group)
     key = sorted_unique(np.concatenate(held))
     ends = (key // K, key % K)
-    graph = csr_array((np.ones(len(key), bool), ends), shape=(K, K))
-    strong = connected_components(graph, directed=True, connection="strong")[1]
+    strong = connected(*ends, K)
     # A component is called by the first of its tokens.
     first = np.full(K, K)
     np.minimum.at(first, strong, np.arange(K))
@@ -505,17 +495,8 @@ def bound_sums(choices: Iterable[Choices], theta: Float[np.ndarray, " size"]) ->
     s = len(theta)
     found = Bound(np.zeros(s), np.zeros(s), 0.0, (), ())
     for part in choices:
-        p = luce_loss(part, theta).p
-        won = p[part.winner_at]
-        p[part.winner_at] = 0.0
-        enters = pairwise_sums(part.item, part.entry_weight * p, s)
-        leaves = pairwise_sums(part.winner, part.weight * np.add.reduceat(p, part.start[:-1]), s)
-        losers = np.flatnonzero(p > 0)
-        of = part.choice_of[losers]
-        edge = part.item[losers] * s + part.winner[of]
-        conductance = part.weight[of] * p[losers] * won[of]
-        noise = float(relative_rounding(part, theta)[0]) + 64 * EPS
-        found = found.plus(Bound(enters, leaves, noise, (edge,), (conductance,)))
+        enters, leaves, noise, one, other, conductance = Flows.of(part, theta)
+        found = found.plus(Bound(enters, leaves, noise, (one * s + other,), (conductance,)))
     return found.forest()
 
 
@@ -554,13 +535,9 @@ def newton_fit(sums: Sums, weight: float, begin: Keep, keep: Callable[[Keep], No
                 break
         steps += 1
         keep(Keep(theta, steps, arrived))
-    bound = sums.bound(theta)
-    edge, conductance = np.concatenate(bound.edges), np.concatenate(bound.conductances)
-    off = tree_bound(
-        edge // len(theta), edge % len(theta), conductance, bound.enters - bound.leaves,
-        bound.noise * (bound.enters + bound.leaves),
-    )  # fmt: skip
-    error = 2 * off if 4 * off < np.log(2) else np.inf
+    enters, leaves, noise, edges, conductances = sums.bound(theta)
+    ends = divmod(np.concatenate(edges), len(theta))
+    error = Flows(enters, leaves, noise, *ends, np.concatenate(conductances)).bound()
     slope = float(np.abs(look.gradient).max()) / weight
     return Found(theta, look.loss, slope, error + 4 * EPS * float(np.abs(theta).max()))
 

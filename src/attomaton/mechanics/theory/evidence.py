@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attomaton.corpus.samples import Samples
-from attomaton.mechanics.theory.graph import PriorityGraph
+from attomaton.mechanics.theory.graph import PriorityGraph, connected
 from attomaton.numerics import ragged_indices, row_pointer, sorted_unique, sum_by
 
 LEVEL = 0.95
@@ -54,17 +54,12 @@ def seen_together(graph: PriorityGraph, samples: Samples) -> Int[np.ndarray, " p
     >>> seen_together(build_graph(samples), samples).tolist()  # of a, b, q and c
     [0, 0, -1, 1]
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     came = np.flatnonzero(label_weight(graph, samples) > 0)
     number = np.full(len(graph.pair_last), -1)
     number[came] = np.arange(len(came))
     a, b = number[graph.edge_from], number[graph.edge_to]
     both = (a >= 0) & (b >= 0)
-    n = len(came)
-    joined = csr_array((np.ones(both.sum(), bool), (a[both], b[both])), shape=(n, n))
-    group = connected_components(joined, directed=False)[1]
+    group = connected(a[both], b[both], len(came), directed=False)
     # By first appearance: pairs are sorted by last token, so numbers begin anew with each.
     head = np.unique(group, return_index=True)[1]
     rank = np.empty(len(head), np.int64)

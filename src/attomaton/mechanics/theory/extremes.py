@@ -28,13 +28,14 @@ from attomaton.mechanics.theory.finite import (
     CERTIFIED,
     KNOWN,
     FiniteComponent,
+    centred_in,
     cyclic_choices,
     luce_loss,
 )
-from attomaton.mechanics.theory.graph import PriorityGraph, build_graph, regrouped
-from attomaton.mechanics.theory.matrices import Matrices, centred_in, conjugate_gradients, newton
+from attomaton.mechanics.theory.graph import PriorityGraph, build_graph, connected, regrouped
+from attomaton.mechanics.theory.matrices import Matrices, conjugate_gradients, newton
 from attomaton.mechanics.theory.svm import GraphSVM, certified
-from attomaton.numerics import sum_by, unit_scale
+from attomaton.numerics import row_pointer, sum_by, unit_scale
 
 LARGEST_ODDS = 40.0  # nats: beyond them a tie cannot be told from a strict difference by a fit
 SMALL = 10**6  # numbers of all differences written out
@@ -51,14 +52,8 @@ def all_tied(
     pairs, width = len(graph.pair_last), embeddings.E.shape[1]
     if len(graph.edge_from) < 2 * _coordinates(graph, width) or pairs * width > MOST_NUMBERS:
         return None  # fewer differences than that hardly ever tie everything
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    edges = coo_array(
-        (np.ones(len(graph.edge_from)), (graph.edge_from, graph.edge_to)), shape=(pairs, pairs)
-    )
-    count, group = connected_components(edges, directed=False)
-    if count != len(graph.last_tokens):
+    group = connected(graph.edge_from, graph.edge_to, pairs, directed=False)
+    if int(group.max()) + 1 != len(graph.last_tokens):
         return None
     tied = regrouped(graph, group)
     finite = soft(Matrices.of(graph, embeddings), tied, samples, LARGEST_ODDS)
@@ -153,6 +148,22 @@ class Rows:
         other, first = inside(graph)
         above, below = np.append(head[a], other), np.append(head[b], first)
         return cls(space, above, below, len(a))
+
+    @property
+    def last(self) -> Int[np.ndarray, " rows"]:
+        """The last token of every row."""
+        return self.space.last[self.above]
+
+    def by_last(self) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, " lasts_and_one"]]:
+        """The rows in the order of their last tokens, and where those of each begin."""
+        many = np.bincount(self.last, minlength=len(self.space.query))
+        return np.argsort(self.last, kind="stable"), row_pointer(many)
+
+    def keys(
+        self, some: Int[np.ndarray, " some"] | slice = slice(None)
+    ) -> Float[np.ndarray, "some keys"]:
+        """e_y − e_x of some rows."""
+        return self.space.key[self.above[some]] - self.space.key[self.below[some]]
 
     def of_w(self, W: np.ndarray) -> Float[np.ndarray, " rows"]:
         """⟨W, δ⟩ of every row."""

@@ -319,7 +319,7 @@ def luce_fit(choices: Choices) -> Fit:
     error = np.full(groups, np.inf)
     for group in np.flatnonzero(size > DENSE):
         part, items = choices.restrict(np.arange(groups) == group)
-        error[group] = _large_error(part, theta[items])
+        error[group] = Flows.of(part, theta[items]).bound()
     careful = (size <= DENSE) | (~(error <= SURE) & (size <= CAREFUL))
     part, items = choices.restrict(careful)
     theta[items], error[careful] = _settle(part, theta[items])
@@ -338,24 +338,39 @@ def relative_rounding(
     return EPS * (16 + largest + longest)
 
 
-def _large_error(part: Choices, theta: Float[np.ndarray, " items"]) -> float:
-    """The bound of one group that is too large to eliminate."""
-    p = luce_loss(part, theta).p
-    won = p[part.winner_at]
-    p[part.winner_at] = 0.0
-    enters = part.entry_weight * p
-    leaves = part.weight * np.add.reduceat(p, part.start[:-1])
-    # Sorted by item, sums are added up pairwise: their rounding does not grow with their length.
-    enters, leaves = (
-        pairwise_sums(part.item, enters, len(theta)),
-        pairwise_sums(part.winner, leaves, len(theta)),
-    )
-    noise = (relative_rounding(part, theta)[0] + 64 * EPS) * (enters + leaves)
-    losers = np.flatnonzero(p > 0)
-    of = part.choice_of[losers]
-    conductance = part.weight[of] * p[losers] * won[of]
-    bound = tree_bound(part.item[losers], part.winner[of], conductance, enters - leaves, noise)
-    return 2 * bound if 4 * bound < np.log(2) else np.inf
+class Flows(NamedTuple):
+    """Of one large group: what enters and leaves each item, give or take a share of `noise`, and edges between them."""
+
+    enters: Float[np.ndarray, " size"]
+    leaves: Float[np.ndarray, " size"]
+    noise: float
+    one: Int[np.ndarray, " edges"]
+    other: Int[np.ndarray, " edges"]
+    conductance: Float[np.ndarray, " edges"]
+
+    @classmethod
+    def of(cls, part: Choices, theta: Float[np.ndarray, " size"]) -> "Flows":
+        """Those of choices at θ, an edge from each loser to its winner."""
+        p = luce_loss(part, theta).p
+        won = p[part.winner_at]
+        p[part.winner_at] = 0.0
+        lost = np.add.reduceat(p, part.start[:-1])
+        # Sorted by item, sums are added up pairwise: their rounding does not grow with their length.
+        enters = pairwise_sums(part.item, part.entry_weight * p, len(theta))
+        leaves = pairwise_sums(part.winner, part.weight * lost, len(theta))
+        noise = float(relative_rounding(part, theta)[0]) + 64 * EPS
+        losers = np.flatnonzero(p > 0)
+        of = part.choice_of[losers]
+        conductance = part.weight[of] * p[losers] * won[of]
+        return cls(enters, leaves, noise, part.item[losers], part.winner[of], conductance)
+
+    def bound(self) -> float:
+        """A bound on the error of any difference; infinite where it is too large to hold."""
+        moved = self.enters + self.leaves
+        off = tree_bound(
+            self.one, self.other, self.conductance, self.enters - self.leaves, self.noise * moved
+        )
+        return 2 * off if 4 * off < np.log(2) else np.inf
 
 
 def pairwise_sums(
@@ -648,15 +663,14 @@ class FiniteSubspace:
 
     def coefficients(self, value: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
         """The member whose score differences inside components are those of `value`."""
-        group = np.unique(self.graph.component[self.items], return_inverse=True)[1]
-        inside = value[self.items]
-        answer = np.zeros_like(value)
         if not self.coupled:
-            mean = np.bincount(group, inside) / np.bincount(group) if len(group) else inside
-            answer[self.items] = inside - mean[group]
-        elif len(self.items):
+            return centred_in(self.graph, value)
+        answer = np.zeros_like(value)
+        if len(self.items):
             # Scores H M match `value` up to one constant c per component, and M sums to 0 in each.
             assert self.embeddings is not None
+            group = np.unique(self.graph.component[self.items], return_inverse=True)[1]
+            inside = value[self.items]
             B = (group[:, None] == np.arange(group.max() + 1)).astype(float)
             try:
                 X = np.linalg.solve(self._gram, np.column_stack([inside, B]))
@@ -674,21 +688,19 @@ class FiniteSubspace:
 
     @cached_property
     def _gram(self) -> Float[np.ndarray, "items items"]:
+        return self._products(self.items)
+
+    def _products(self, pairs: Int[np.ndarray, " n"] | slice) -> Float[np.ndarray, "n items"]:
+        """Inner products of the matrices e_x e_kᵀ of some pairs with those of the tied ones."""
         assert self.embeddings is not None
-        G = self.embeddings.gram
-        q, x = self.graph.pair_last[self.items], self.graph.pair_token[self.items]
-        return G[np.ix_(q, q)] * G[np.ix_(x, x)]
+        G, q, x = self.embeddings.gram, self.graph.pair_last, self.graph.pair_token
+        return G[np.ix_(q[pairs], q[self.items])] * G[np.ix_(x[pairs], x[self.items])]
 
     def scores(self, coefficient: Float[np.ndarray, " pairs"]) -> Float[np.ndarray, " pairs"]:
         """The scores of a member on all observed pairs."""
         if not self.coupled:
             return coefficient
-        assert self.embeddings is not None
-        G, items, graph = self.embeddings.gram, self.items, self.graph
-        return (
-            G[np.ix_(graph.pair_last, graph.pair_last[items])]
-            * G[np.ix_(graph.pair_token, graph.pair_token[items])]
-        ) @ coefficient[items]
+        return self._products(slice(None)) @ coefficient[self.items]
 
     @cached_property
     def basis(self) -> Float[np.ndarray, "directions key_width query_width"]:
@@ -732,6 +744,14 @@ class FiniteSubspace:
     def part(self, params: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """The part inside S_fin of W, or without embeddings of the scores of the pairs."""
         return self.coefficients(params) if self.embeddings is None else self.project(params)
+
+
+def centred_in(
+    graph: PriorityGraph, score: Float[np.ndarray, " pairs"]
+) -> Float[np.ndarray, " pairs"]:
+    """Scores with mean 0 in each component, 0 where a pair is tied with nothing: log π of every pair."""
+    mean = np.bincount(graph.component, score) / graph.component_size
+    return np.where(graph.cyclic, score - mean[graph.component], 0.0)
 
 
 def active_subspace(graph: PriorityGraph, embeddings: Embeddings | None = None) -> FiniteSubspace:

@@ -107,14 +107,10 @@ class PriorityGraph(Tabular):
         return _levels(*self.dag[::-1], len(self.level))
 
     def _in_short(self) -> str:
-        return ", ".join(
-            [
-                counted(len(self.last_tokens), "last token"),
-                counted(len(self.pair_last), "pair"),
-                counted(len(self.edge_from), "edge"),
-                counted(len(self.level), "component"),
-            ]
-        )
+        parts = {
+            "last token": self.last_tokens, "pair": self.pair_last, "edge": self.edge_from, "component": self.level,
+        }  # fmt: skip
+        return ", ".join(counted(len(numbers), noun) for noun, numbers in parts.items())
 
     def to_arrow(self) -> Any:
         """One row for each edge of each graph, in words, as a `pyarrow.Table`."""
@@ -296,15 +292,9 @@ class PriorityGraph(Tabular):
 
     def linear_components(self, last: int) -> Int[np.ndarray, " components"]:
         """The components, numbered within this last token, that no cycles join but dependent embeddings."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import connected_components
-
-        nodes, edges = self.pairs_of(last), self.edges_of(last)
-        n = nodes.stop - nodes.start
-        ends = (self.edge_from[edges] - nodes.start, self.edge_to[edges] - nodes.start)
-        joined = csr_array((np.ones(len(ends[0]), bool), ends), shape=(n, n))
-        cycle = connected_components(joined, directed=True, connection="strong")[1]
-        parts = np.unique(np.stack([self.component_number[nodes], cycle]), axis=1)[0]
+        own = self.only(last)
+        cycle = connected(own.edge_from, own.edge_to, len(own.component))
+        parts = np.unique(np.stack([own.component, cycle]), axis=1)[0]
         return np.unique(parts[1:][parts[1:] == parts[:-1]])
 
     def priority_order(self, last: int) -> list[int]:
@@ -335,9 +325,6 @@ def build_graph(samples: Samples) -> PriorityGraph:
     >>> graph.priority_order(2), graph.outranks(2, 0, 2)
     ([0, 1, 2], True)
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     expect_samples(samples)
     K = len(samples.vocabulary)
     owner = samples.sample_of
@@ -348,38 +335,35 @@ def build_graph(samples: Samples) -> PriorityGraph:
     edge, which = unique_inverse(start * np.int64(len(key)) + end)
     weight = sum_by(which, samples.weight[owner[~own]], len(edge))
     edge_from, edge_to = edge // len(key), edge % len(key)
-    matrix = csr_array((np.ones(len(edge), bool), (edge_from, edge_to)), shape=(len(key), len(key)))
-    count, component = connected_components(matrix, directed=True, connection="strong")
-    pair_last = key // K
-    component, level = _numbered(pair_last, edge_from, edge_to, component, count)
-    return PriorityGraph(
-        samples.vocabulary, pair_last, key % K, edge_from, edge_to, weight, component, level
+    alone = np.arange(len(key))
+    graph = PriorityGraph(
+        samples.vocabulary, key // K, key % K, edge_from, edge_to, weight, alone, 0 * alone
     )
+    return regrouped(graph, connected(edge_from, edge_to, len(key)))
+
+
+def connected(
+    a: Int[np.ndarray, " edges"], b: Int[np.ndarray, " edges"], nodes: int, *, directed: bool = True
+) -> Int[np.ndarray, " nodes"]:
+    """The part of each node that distinct edges a → b make of so many: strongly connected ones, where `directed`."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    edges = csr_array((np.ones(len(a), bool), (a, b)), shape=(nodes, nodes))
+    return connected_components(edges, directed=directed, connection="strong")[1]
 
 
 def regrouped(graph: PriorityGraph, group: Int[np.ndarray, " pairs"]) -> PriorityGraph:
     """The same pairs and edges with other components: pairs of one group, which no edges leave and enter again."""
     count = int(group.max(initial=-1)) + 1
-    component, level = _numbered(graph.pair_last, graph.edge_from, graph.edge_to, group, count)
-    return replace(graph, component=component, level=level)
-
-
-def _numbered(
-    pair_last: Int[np.ndarray, " pairs"],
-    edge_from: Int[np.ndarray, " edges"],
-    edge_to: Int[np.ndarray, " edges"],
-    component: Int[np.ndarray, " pairs"],
-    count: int,
-) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " components"]]:
-    """Components numbered by (last token, level, first token), and their levels."""
-    level = _levels(component[edge_from], component[edge_to], count)
+    level = _levels(group[graph.edge_from], group[graph.edge_to], count)
     # A pair's index already sorts by both ends.
     head = np.empty(count, np.int64)
-    head[component[::-1]] = np.arange(len(component))[::-1]  # of several the first, so written last
-    order = order_by(pair_last[head], level, head)
+    head[group[::-1]] = np.arange(len(group))[::-1]  # of several the first, so written last
+    order = order_by(graph.pair_last[head], level, head)
     rank = np.empty(count, np.int64)
     rank[order] = np.arange(count)
-    return rank[component], level[order]
+    return replace(graph, component=rank[group], level=level[order])
 
 
 def _levels(

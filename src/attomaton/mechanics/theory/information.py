@@ -16,7 +16,7 @@ the others among themselves (delta method); so the interval of a share stays bet
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -63,6 +63,10 @@ class Interval:
     se: float
     low: float
     high: float
+
+    def put_on(self, share: Any) -> Any:
+        """The record of a share with `low` and `high` filled in, where they are known."""
+        return replace(share, low=self.low, high=self.high) if np.isfinite(self.se) else share
 
 
 class Block(NamedTuple):
@@ -451,11 +455,10 @@ def luce_errors(
     theta = log_pi[items]
     look = luce_loss(choices, theta).loss
     if windows is None:
-        return StandardErrors(
-            graph, items, choices, theta, None, _mean(look, cyclic.weight, samples.total_weight)
-        )
-    sequence = windows.sequence_of(cyclic.source)
-    floor = _clustered_mean(look, sequence, samples.weight, windows.sequence_of(samples.source))
+        sequence, floor = None, _mean(look, cyclic.weight, samples.total_weight)
+    else:
+        sequence = windows.sequence_of(cyclic.source)
+        floor = _clustered_mean(look, sequence, samples.weight, windows.sequence_of(samples.source))
     return StandardErrors(graph, items, choices, theta, sequence, floor)
 
 

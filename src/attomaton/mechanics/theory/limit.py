@@ -15,8 +15,8 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.samples import Samples, expect_samples
 from attomaton.corpus.vocabulary import Label
 from attomaton.corpus.windows import Windows
-from attomaton.errors import DataError, SolverError, UsageError, counted
-from attomaton.mechanics.data import Embeddings, check_embeddings
+from attomaton.errors import SolverError, UsageError, counted
+from attomaton.mechanics.data import Embeddings, check_embeddings, expect_rows
 from attomaton.mechanics.theory.decoder import decoder_samples
 from attomaton.mechanics.theory.dependent import (
     dependent_finite,
@@ -152,18 +152,18 @@ class Limit(Tabular):
         coefficient: Float[np.ndarray, " pairs"],
         last: Int[np.ndarray, " n"],
         token: Int[np.ndarray, " n"],
+        pair: Int[np.ndarray, " n"] | None = None,
     ) -> Float[np.ndarray, " n"]:
-        """e_xᵀ W e_q for many last tokens q and tokens x, seen together or not.
+        """e_xᵀ W e_q for many last tokens q and tokens x, seen together or not; `pair` is where they were looked up.
 
         −1 stands for a token outside the vocabulary: its vector is unknown to W, so its score is 0. With
         orthonormal embeddings the same holds for tokens never seen together.
         """
         graph, K = self.graph, len(self.graph.vocabulary)
         if self.embeddings is None or self.embeddings.orthonormal:
-            pair = graph.pairs(last, token)
-            score = np.zeros(len(pair))
-            score[pair >= 0] = coefficient[pair[pair >= 0]]
-            return score
+            pair = graph.pairs(last, token) if pair is None else pair
+            seen = pair >= 0
+            return np.where(seen, coefficient[pair], 0.0) if seen.any() else np.zeros(len(pair))
         from scipy.sparse import csr_array
 
         keys, queries = self.embeddings.keys, self.embeddings.queries
@@ -326,11 +326,8 @@ def solve_limit(
     norm = check_norm(norm)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
         embeddings = check_embeddings(embeddings, len(samples.vocabulary))
-    if embeddings is not None and len(embeddings.E) != len(samples.vocabulary):
-        raise DataError(
-            f"embeddings: {len(embeddings.E)} rows for a vocabulary of {len(samples.vocabulary)} "
-            "tokens; one each is needed."
-        )
+    if embeddings is not None:
+        expect_rows(embeddings.E, len(samples.vocabulary))
 
     def timed(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         stage(name, None)

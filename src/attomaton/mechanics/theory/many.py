@@ -205,8 +205,8 @@ class Answers(Tabular):
             {
                 "prediction": _masked(word(self.of_best(self.token, 0)), none),
                 "probability": pa.array(self.probability, mask=none),
-                "retrieval": _masked(_named(("hard", "soft", ""), kinds), none),
-                "status": _named(VERDICTS, self.verdict),
+                "retrieval": _masked(words_at(("hard", "soft", ""), kinds), none),
+                "status": words_at(VERDICTS, self.verdict),
                 "known_last": self.known_last,
                 "unseen": pa.LargeListArray.from_arrays(
                     row_pointer(np.bincount(self.owner[unseen], minlength=len(self))),
@@ -222,7 +222,8 @@ class Answers(Tabular):
         )
 
 
-def _named(names: Sequence[str], which: Int[np.ndarray, " rows"]) -> Any:
+def words_at(names: Sequence[str], which: Int[np.ndarray, " rows"]) -> Any:
+    """Names by their places, as an Arrow column."""
     return pa.DictionaryArray.from_arrays(pa.array(which, pa.int8()), pa.array(names))
 
 
@@ -279,15 +280,9 @@ def answer_many(
     row, token, count, pair = row[back], token[back], count[back], pair[back]
     size = np.bincount(row, minlength=n)
     start = row_pointer(size)
-    if coupled(limit):
-        svm, finite = (
-            limit.scores(x.coefficient, last[row], token) for x in (limit.svm, limit.finite)
-        )
-    else:
-        svm, finite = (
-            np.where(pair >= 0, x.coefficient[pair], 0.0) if len(x.coefficient) else np.zeros(len(pair))
-            for x in (limit.svm, limit.finite)
-        )  # fmt: skip
+    svm, finite = (
+        limit.scores(x.coefficient, last[row], token, pair) for x in (limit.svm, limit.finite)
+    )
     some = row_pointer(size[size > 0])
     p = np.zeros(0)
     if len(row):

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attomaton.mechanics.data import Embeddings
-from attomaton.mechanics.theory.finite import Choices, Look, luce_loss
+from attomaton.mechanics.theory.finite import Choices, Look, centred_in, luce_loss
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.numerics import row_pointer, sum_by
 
@@ -172,14 +172,6 @@ class Matrices:
                 break  # what is left lies outside their span
             found = new
         return found
-
-
-def centred_in(
-    graph: PriorityGraph, score: Float[np.ndarray, " pairs"]
-) -> Float[np.ndarray, " pairs"]:
-    """Scores with mean 0 in each component, 0 where a pair is tied with nothing: log π of every pair."""
-    mean = np.bincount(graph.component, score) / graph.component_size
-    return np.where(graph.cyclic, score - mean[graph.component], 0.0)
 
 
 def conjugate_gradients(

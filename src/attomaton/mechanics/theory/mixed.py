@@ -56,7 +56,7 @@ def mixed(
 
 def _all_ties(rows: Rows, known: Known, progress: Progress) -> Known:
     """Those that are known and all others."""
-    inner = replace(rows, space=known.narrowed(rows.space))
+    inner = known.narrowed(rows)
     tied = known.tied.copy()
     some = np.flatnonzero(lengths(inner) > SAME)
     tied[some] = split(taken(inner, some), progress)[1]
@@ -73,7 +73,7 @@ def _solved(
     if (known.tied != (graph.component[rows.above] == graph.component[rows.below])).any():
         raise SolverError("ties of the embeddings: others lie in their span.")
     rows = Rows.of(graph, space)
-    inner = replace(rows, space=known.narrowed(space))
+    inner = known.narrowed(rows)
     # Ties between what is 0 anyway say nothing of W.
     ties = np.flatnonzero((lengths(inner) > SAME) & (np.arange(len(rows.above)) >= rows.strict))
     part, span = taken(inner, np.arange(rows.strict)), Span(taken(inner, ties))

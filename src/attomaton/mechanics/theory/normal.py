@@ -16,12 +16,14 @@ from attomaton.errors import SolverError
 from attomaton.mechanics.theory.dependent import SAME
 from attomaton.mechanics.theory.extremes import Rows
 from attomaton.mechanics.theory.matrices import conjugate_gradients
-from attomaton.numerics import row_pointer
 
 SHARP, PRODUCTS = 1e-9, 60  # residual of a linear system, relative, and products for it
 TOGETHER = 1024  # rows written out at a time
 FEW = 20  # products, beyond which a factor in single precision is given up
-RIDGES = {np.float32: (1e-6,), np.float64: (1e-15, 1e-13, 1e-11, 1e-9)}  # of a factor, relative
+# Of a factor, relative: the one of single precision, then those of double
+RIDGES: tuple[tuple[type[np.floating], float], ...] = (
+    (np.float32, 1e-6), (np.float64, 1e-15), (np.float64, 1e-13), (np.float64, 1e-11), (np.float64, 1e-9),
+)  # fmt: skip
 
 Solve = Callable[[Float[np.ndarray, "keys queries"]], Float[np.ndarray, "keys queries"]]
 
@@ -47,9 +49,7 @@ class System:
         span: "Span | None" = None,
     ):
         space = rows.space
-        last = space.last[rows.above]
-        self.rows, self.order = rows, np.argsort(last, kind="stable")
-        self.start = row_pointer(np.bincount(last, minlength=len(space.query)))
+        self.rows, (self.order, self.start) = rows, rows.by_last()
         self.key, self.query = (_Half(x.shape[1]) for x in (space.key, space.query))
         self.kind, self.sharp, self.span = kind, sharp, span
         self.squares = space.query[:, self.query.row] * space.query[:, self.query.column]
@@ -83,17 +83,13 @@ class System:
         """What almost solves the system: its factor, with as small a ridge as it takes."""
         own = (x.place.diagonal() for x in (self.key, self.query))
         top = float((M[next(own)] @ self.squares[:, next(own)]).max()) + shift
-        while True:
-            for ridge in RIDGES[self.kind]:
-                factor = self.factor(M / top, shift / top + ridge)
-                if factor is not None:
-                    break
-            else:
-                if self.kind is np.float64:
-                    raise SolverError("a linear system is too close to singular.")
-                self.kind = np.float64
-                continue
-            break
+        for kind, ridge in RIDGES[self.kind is np.float64 :]:
+            self.kind = kind
+            factor = self.factor(M / top, shift / top + ridge)
+            if factor is not None:
+                break
+        else:
+            raise SolverError("a linear system is too close to singular.")
 
         def near(R: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, "keys queries"]:
             size = float(np.linalg.norm(R)) or 1.0  # single precision has a small range
@@ -105,10 +101,8 @@ class System:
 
     def by_last(self, weight: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "half lasts"]:
         """The lower halves of Σ weight (e_y − e_x)(e_y − e_x)ᵀ over the rows of each last token, one in each column."""
-        rows, half = self.rows, self.key
-        found = np.zeros((len(half.row), len(self.squares)))
-        key = rows.space.key[rows.above[self.order]] - rows.space.key[rows.below[self.order]]
-        weight = weight[self.order, None]
+        half, found = self.key, np.zeros((len(self.key.row), len(self.squares)))
+        key, weight = self.rows.keys(self.order), weight[self.order, None]
         for q, (first, end) in enumerate(pairwise(self.start.tolist())):
             if end > first:
                 part = key[first:end]
@@ -204,5 +198,4 @@ class Span:
 
 def factors(rows: Rows) -> tuple[Float[np.ndarray, "rows keys"], Float[np.ndarray, "rows queries"]]:
     """The two vectors whose outer product a difference is."""
-    space = rows.space
-    return space.key[rows.above] - space.key[rows.below], space.query[space.last[rows.above]]
+    return rows.keys(), rows.space.query[rows.last]

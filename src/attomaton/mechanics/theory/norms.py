@@ -26,6 +26,7 @@ from attomaton.base.face import Shown
 from attomaton.corpus.samples import Samples
 from attomaton.errors import SolverError, UsageError, number, one_of
 from attomaton.mechanics.data import Embeddings
+from attomaton.mechanics.theory.dependent import inside
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.svm import balance, divergence, incidence, merged_nodes, violation
 from attomaton.results import KKT
@@ -378,12 +379,9 @@ def _conic(
 
 def _differences(graph: PriorityGraph) -> tuple[Sparse, Sparse]:
     """DAG edges, and pairs of a component against its first, as differences of rows of the pairs."""
-    a, b = graph.dag
-    P = len(graph.pair_last)
+    (a, b), P = graph.dag, len(graph.pair_last)
     head = np.unique(graph.component, return_index=True)[1]
-    first = head[graph.component]
-    other = np.flatnonzero(first != np.arange(P))
-    return incidence(head[a], head[b], P), incidence(other, first[other], P)
+    return incidence(head[a], head[b], P), incidence(*inside(graph), P)
 
 
 def _by_components(graph: PriorityGraph, norm: Norm) -> tuple[Scores, Scores, Multipliers]:

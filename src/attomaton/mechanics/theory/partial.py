@@ -18,8 +18,7 @@ from attomaton.mechanics.theory.dependent import ALIKE, SAME, strict_rows
 from attomaton.mechanics.theory.extremes import Rows
 from attomaton.mechanics.theory.graph import PriorityGraph
 from attomaton.mechanics.theory.interior import split
-from attomaton.mechanics.theory.matrices import Matrices, conjugate_gradients
-from attomaton.numerics import row_pointer
+from attomaton.mechanics.theory.matrices import conjugate_gradients
 
 FREQUENT = 4  # of the dimensions, one for each frequent token
 FEWEST = 8  # frequent tokens
@@ -34,9 +33,10 @@ class Known:
     left: Float[np.ndarray, "width keys"]
     right: Float[np.ndarray, "width queries"]
 
-    def narrowed(self, space: Matrices) -> Matrices:
-        """The pairs in coordinates of these bases."""
-        return replace(space, key=space.key @ self.left, query=space.query @ self.right)
+    def narrowed(self, rows: Rows) -> Rows:
+        """The rows in coordinates of these bases."""
+        key, query = rows.space.key @ self.left, rows.space.query @ self.right
+        return replace(rows, space=replace(rows.space, key=key, query=query))
 
     def widened(self, W: Float[np.ndarray, "keys queries"]) -> Float[np.ndarray, "width width"]:
         """A W of those coordinates as one of all."""
@@ -45,10 +45,8 @@ class Known:
 
 def lengths(rows: Rows) -> Float[np.ndarray, " rows"]:
     """‖δ‖ of every row."""
-    space = rows.space
-    key = space.key[rows.above] - space.key[rows.below]
-    query = np.linalg.norm(space.query, axis=1)
-    return np.linalg.norm(key, axis=1) * query[space.last[rows.above]]
+    query = np.linalg.norm(rows.space.query, axis=1)
+    return np.linalg.norm(rows.keys(), axis=1) * query[rows.last]
 
 
 def partial_ties(graph: PriorityGraph, rows: Rows) -> Known:
@@ -68,11 +66,9 @@ def partial_ties(graph: PriorityGraph, rows: Rows) -> Known:
 
 def _of_last_tokens(rows: Rows, known: Known) -> Known:
     """What every last token ties by itself; a query that ties all keys leaves the basis."""
-    space = known.narrowed(rows.space)
-    order = np.argsort(space.last[rows.above], kind="stable")
-    start = row_pointer(np.bincount(space.last[rows.above], minlength=len(space.query)))
-    key = space.key[rows.above] - space.key[rows.below]
-    here = np.linalg.norm(space.query, axis=1) > SAME
+    inner = known.narrowed(rows)
+    order, start = inner.by_last()
+    key, here = inner.keys(), np.linalg.norm(inner.space.query, axis=1) > SAME
     tied, full = known.tied.copy(), []
     for q, (first, end) in enumerate(pairwise(start.tolist())):
         some = order[first:end]
@@ -86,7 +82,7 @@ def _of_last_tokens(rows: Rows, known: Known) -> Known:
     if not full:
         return replace(known, tied=tied)
     # All others after the same queries, and queries between them, are tied with them: seen when asked again.
-    right = known.right @ _rest(space.query[full].T)
+    right = known.right @ _rest(inner.space.query[full].T)
     return replace(known, tied=tied, right=right)
 
 
@@ -98,12 +94,12 @@ def _among_frequent(graph: PriorityGraph, rows: Rows, known: Known) -> Known:
     many = max(FEWEST, len(known.left) // FREQUENT)
     frequent = np.zeros(len(count), bool)
     frequent[np.argsort(-count, kind="stable")[:many]] = True
-    inner = Rows(known.narrowed(rows.space), rows.above, rows.below, rows.strict)
+    inner = known.narrowed(rows)
     some = np.flatnonzero(frequent[a] & frequent[b] & (lengths(inner) > SAME))
     if not len(some):
         return known
     part = taken(inner, some)
-    apart = part.space.key[part.above] - part.space.key[part.below]
+    apart = part.keys()
     keys = _span(apart.T)
     part = replace(part, space=replace(part.space, key=part.space.key @ keys))
     own = split(part)[1]

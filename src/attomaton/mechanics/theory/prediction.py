@@ -1,8 +1,8 @@
 """The next token of a context as one record, whatever model was asked; those of many as a table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import isinf, isnan
+from dataclasses import dataclass
+from math import isinf
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,14 @@ from attomaton.mechanics.theory.automaton import (
     unknown_note,
 )
 from attomaton.mechanics.theory.inference import Inference
-from attomaton.mechanics.theory.information import Interval, SoftErrors
-from attomaton.mechanics.theory.many import NEVER_LAST, NOT_A_TOKEN, REASONS, Answers
+from attomaton.mechanics.theory.information import SoftErrors
+from attomaton.mechanics.theory.many import (
+    NEVER_LAST,
+    NOT_A_TOKEN,
+    REASONS,
+    Answers,
+    words_at,
+)
 from attomaton.numerics import row_pointer
 from attomaton.results import absent
 
@@ -66,7 +72,7 @@ def limit_prediction(automaton: Automaton, words: Sequence[Label], radius: float
     shares = falling(p)
     if isinf(radius):  # on the way there, odds are those of no fit
         sure = automaton.intervals(words)
-        shares = [_sure(x, sure.get(x.token)) if x.token is not None else x for x in shares]
+        shares = [sure[x.token].put_on(x) if x.token in sure else x for x in shares]
     unknown = automaton.unknown(words)
     return Prediction(
         context=words,
@@ -78,13 +84,6 @@ def limit_prediction(automaton: Automaton, words: Sequence[Label], radius: float
         unseen=p.unseen,
         note=unknown_note(unknown, bool(shares)),
     )
-
-
-def _sure(share: Share, interval: Interval | None) -> Share:
-    """A share with its interval, where that is known."""
-    if interval is None or isnan(interval.se):
-        return share
-    return replace(share, low=interval.low, high=interval.high)
 
 
 def falling(p: Mapping[Label, float] | Mapping[Label | None, float]) -> list[Share]:
@@ -133,18 +132,13 @@ def answer_table(
     lists = _lists(texts, np.array([i for i, _ in named], np.int64), len(answers))
     table = table.set_column(table.column_names.index("unknown"), "unknown", lists)
     if answers.reason is None:
-        notes = {i: unknown_note(x, bool(answers.answered[i])) for i, x in unknown.items()}
-        return table.append_column("note", pa.array(_each([""] * len(answers), notes), pa.string()))
+        notes = [""] * len(answers)
+        for i, x in unknown.items():
+            notes[i] = unknown_note(x, bool(answers.answered[i]))
+        return table.append_column("note", pa.array(notes, pa.string()))
     table = table.append_column("why", _whys(automaton, answers, ends))
     table = table.append_column("reasons", _reasons(answers))
     return table.append_column("note", pa.array(_notes(automaton, answers, unknown), pa.string()))
-
-
-def _each(texts: list[str], others: Mapping[int, str]) -> list[str]:
-    """Texts, some of which are others."""
-    for i, text in others.items():
-        texts[i] = text
-    return texts
 
 
 def _lists(values: Mapping[str, Any], row: Int[np.ndarray, " n"], rows: int) -> Any:
@@ -206,15 +200,10 @@ def _notes(
     # Where nothing is unknown, few things are said.
     plain = [automaton.note(many >= 0, (), many, ()) for many in (-1, 0, 1, 2)]
     said = [plain[i] for i in np.where(answered, 1 + np.minimum(parts, 2), 0).tolist()]
-    return _each(
-        said,
-        {
-            i: automaton.note(
-                bool(answered[i]), unknown.get(i, ()), int(parts[i]), strange.get(i, ())
-            )
-            for i in {*unknown, *strange}
-        },
-    )
+    for i in {*unknown, *strange}:
+        about = unknown.get(i, ()), int(parts[i]), strange.get(i, ())
+        said[i] = automaton.note(bool(answered[i]), *about)
+    return said
 
 
 def _reasons(answers: Answers) -> Any:
@@ -227,8 +216,6 @@ def _reasons(answers: Answers) -> Any:
         "token": word.dictionary_decode(),
         "count": answers.count[order],
         "probability": pa.array(p[order], mask=~answers.answered[owner[order]]),
-        "reason": pa.DictionaryArray.from_arrays(
-            pa.array(answers.reason[order], pa.int8()), pa.array(REASONS)
-        ).dictionary_decode(),
+        "reason": words_at(REASONS, answers.reason[order]).dictionary_decode(),
     }
     return _lists(values, owner[order], len(answers))

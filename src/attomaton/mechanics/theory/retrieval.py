@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import Limit
@@ -101,7 +100,9 @@ def retrieval(limit: Limit) -> Retrieval:
     label = graph.pairs(samples.last, samples.label)[samples.sample_of]
     kept = graph.component[pair] == graph.component[label]
     alone = np.add.reduceat(kept, samples.start[:-1], dtype=np.int64) == 1
-    mass = np.exp(_shares(limit, pair, kept))
+    score = np.where(kept, np.log(samples.count) + limit.finite.score[pair], -np.inf)
+    most = np.maximum.reduceat(score, samples.start[:-1])[samples.sample_of]
+    mass = np.exp(score - most)  # of what is kept, 1 for the largest of a sample
     own = build_graph(samples).component
     inside = np.add.reduceat(mass * (own[pair] == own[label]), samples.start[:-1])
     return Retrieval(
@@ -116,10 +117,3 @@ def retrieval(limit: Limit) -> Retrieval:
         max(limit.svm.certificate.worst, limit.finite.gradient),
         limit.finite.error,
     )
-
-
-def _shares(limit: Limit, pair: np.ndarray, kept: np.ndarray) -> Float[np.ndarray, " entries"]:
-    """log m_x + e_xᵀ W_fin e_q of what is kept, the largest of a sample 0; −∞ of the rest."""
-    samples = limit.samples
-    score = np.where(kept, np.log(samples.count) + limit.finite.score[pair], -np.inf)
-    return score - np.maximum.reduceat(score, samples.start[:-1])[samples.sample_of]

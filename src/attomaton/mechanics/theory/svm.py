@@ -321,8 +321,11 @@ def _polish_batch(
         part, weight, carried = rows[edges][:, nodes], size[nodes], multiplier[edges] > near
         exact = _potential(part, weight, part @ u[nodes] - 1.0 < near)
         flow = np.where(carried, multiplier[edges], 0.0)
+        carrying = part[np.flatnonzero(carried)]
         for _ in range(2):  # the second time against the rounding of the first
-            flow += _flow(part, carried, weight * exact - part.T @ flow)
+            # The smallest change on the carrying edges that brings every component's balance to 0
+            rest = weight * exact - part.T @ flow
+            flow[carried] += carrying @ _solve_laplacian(carrying, rest)[0]
         fault, most = np.zeros(block.max() + 1), np.ones(block.max() + 1)
         np.maximum.at(most, edge_block[edges], flow)
         left = np.abs(weight * exact - part.T @ flow) / weight
@@ -340,44 +343,30 @@ def _potential(
     A: Sparse, size: Int[np.ndarray, " components"], active: Bool[np.ndarray, " dag_edges"]
 ) -> Float[np.ndarray, " components"]:
     """Scores with margin 1 on every active edge and weighted mean 0 on every group they connect."""
-    from scipy.sparse.csgraph import connected_components
-
     rows = A[np.flatnonzero(active)]
-    count, group = connected_components(rows.T @ rows, directed=False)
+    p, group = _solve_laplacian(rows, rows.T @ np.ones(rows.shape[0]))
     # Margins of 1 make whole numbers of the differences: rounding them takes the solver's own rounding away.
-    p = np.rint(_solve_laplacian(rows, group, rows.T @ np.ones(rows.shape[0])))
-    mean = sum_by(group, size * p, count) / np.bincount(group, size, count)
+    p = np.rint(p)
+    mean = np.bincount(group, size * p) / np.bincount(group, size)
     return p - mean[group]
 
 
-def _flow(
-    A: Sparse,
-    carried: Bool[np.ndarray, " dag_edges"],
-    balance: Float[np.ndarray, " components"],
-) -> Float[np.ndarray, " dag_edges"]:
-    """The smallest change on the carrying edges that brings every component's balance to 0."""
-    from scipy.sparse.csgraph import connected_components
-
-    rows = A[np.flatnonzero(carried)]
-    group = connected_components(rows.T @ rows, directed=False)[1]
-    change = np.zeros(len(carried))
-    change[carried] = rows @ _solve_laplacian(rows, group, balance)
-    return change
-
-
 def _solve_laplacian(
-    rows: Sparse, group: Int[np.ndarray, " components"], right: Float[np.ndarray, " components"]
-) -> Float[np.ndarray, " components"]:
-    """x with AᵀA x = right on every group, x = 0 at its first member."""
+    rows: Sparse, right: Float[np.ndarray, " components"]
+) -> tuple[Float[np.ndarray, " components"], Int[np.ndarray, " components"]]:
+    """x with AᵀA x = right on every group that rows connect, x = 0 at its first member; and these groups."""
     from scipy.sparse import csc_matrix, diags
+    from scipy.sparse.csgraph import connected_components
     from scipy.sparse.linalg import splu
 
+    square = rows.T @ rows
+    group = connected_components(square, directed=False)[1]
     ground = np.zeros(len(group))
     ground[np.unique(group, return_index=True)[1]] = 1.0
-    L = csc_matrix(rows.T @ rows + diags(ground))
+    L = csc_matrix(square + diags(ground))
     factor = splu(L)
     x = factor.solve(right)
-    return x + factor.solve(right - L @ x)
+    return x + factor.solve(right - L @ x), group
 
 
 def tighten(solver: Any, unit: float = 1.0) -> None:
