@@ -1,8 +1,9 @@
 """Event logs: tables with one event a row, read as one sequence of items for each user, session or case."""
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,10 @@ def windows_from_events(
     if vocabulary is None:
         vocabulary = Vocabulary(log.labels)
     else:
-        ids = _known_ids(vocabulary, log.labels, ids, log.row)
+        ids = vocabulary.ids_of(log.labels).astype(np.int32)[ids]
+        if len(strange := np.flatnonzero(ids < 0)):
+            places = ((log.labels[log.ids[i]], f"row {log.row[i] + 1}") for i in strange)
+            raise DataError(unknown_tokens([outside(x, at, vocabulary) for x, at in places]))
     windows = windows_from_streams(
         vocabulary, ids, row_pointer(log.length), reading.window, partial=True
     )
@@ -152,21 +156,6 @@ def _by_first_event(
     return place
 
 
-def _known_ids(
-    vocabulary: Vocabulary,
-    labels: list[Label],
-    code: Int[np.ndarray, " events"],
-    row: Int[np.ndarray, " events"],
-) -> Int[np.ndarray, " events"]:
-    """Ids in a given vocabulary of the items `labels[code]`, which stand at the file's rows `row`."""
-    known = [vocabulary.id_of(label) for label in labels]
-    strange = np.flatnonzero(np.array([i is None for i in known])[code])
-    if len(strange):
-        places = [(labels[code[i]], f"row {row[i] + 1}") for i in strange]
-        raise DataError(unknown_tokens([outside(x, place, vocabulary) for x, place in places]))
-    return np.array(known, dtype=np.int32)[code]
-
-
 @dataclass(frozen=True)
 class Columns:
     """The name of the column that plays each role, and which of them nobody said."""
@@ -177,31 +166,35 @@ class Columns:
 
 def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns, Ordering | None]:
     """The columns an event log needs, which of them plays which role, and the order without any."""
-    from pyarrow import csv
-
     chosen: list[Columns] = []
 
     def choose(found: list[str]) -> Collection[str]:
         chosen.append(column_names(reading.columns, found))
         return chosen[-1].name.values()
 
+    look: Callable[[], Any]
     if format == "parquet":
         table, names = parquet_table(path, choose)
-        name = chosen[-1].name
-        return table, chosen[-1], as_in_the_file(names, lambda: first_rows(path, SAMPLE), name)
-    if format == "xes":
+        look = partial(first_rows, path, SAMPLE)
+    elif format == "xes":
         table, names = xes_table(path, choose)
-        name = chosen[-1].name
-        ordering = as_in_the_file(names, lambda: table.slice(0, 0), name)
+        look = partial(table.slice, 0, 0)
     else:
-        delimiter = reading.separator(format)
-        parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        parse = csv_options(reading, format)
         table, names = csv_table(path, parse, choose)
-        name = chosen[-1].name
-        ordering = as_in_the_file(names, lambda: first_lines(path, parse, SAMPLE), name)
-    column = table.schema.get_field_index(name["item"])
-    items = _integers(table.column(column))
-    return table.set_column(column, name["item"], items), chosen[-1], ordering
+        look = partial(first_lines, path, parse, SAMPLE)
+    found = chosen[-1]
+    if format != "parquet":  # which knows what is a number
+        column = table.schema.get_field_index(found.name["item"])
+        table = table.set_column(column, found.name["item"], _integers(table.column(column)))
+    return table, found, as_in_the_file(names, look, found.name)
+
+
+def csv_options(reading: Reading, format: str) -> Any:
+    """How a table in text is cut."""
+    from pyarrow import csv
+
+    return csv.ParseOptions(delimiter=reading.separator(format), newlines_in_values=True)
 
 
 def first_lines(path: Path, parse: Any, rows: int) -> Any:

@@ -115,13 +115,9 @@ def _windows(
     if vocabulary is None:
         vocabulary, ids = encode(events)
     else:
-        unknown = [
-            outside(x, f"line {line}", vocabulary)
-            for x, line in zip(events, lines, strict=True)
-            if x not in vocabulary
-        ]
-        if unknown:
-            raise DataError(unknown_tokens(unknown))
         ids = vocabulary.ids_of(events)
+        if len(strange := np.flatnonzero(ids < 0)):
+            places = ((events[i], f"line {lines[i]}") for i in strange)
+            raise DataError(unknown_tokens([outside(x, at, vocabulary) for x, at in places]))
     windows = windows_from_streams(vocabulary, ids, np.array(ends), context, partial=True)
     return replace(windows, noun="line", numbers=np.array(lines))

@@ -92,27 +92,26 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
     """
     if pa.types.is_temporal(column.type):
         return Ranked("times", str(column.type), _rank(column), _moments(column))
-    if any(
-        f(column.type) for f in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    ):
-        return Ranked("numbers", "", _rank(column), _floats(column))
-    if not _is_text(column):
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    if _is_text(column):
+        number = _numbers(column, name)
+    elif any(fits(column.type) for fits in kinds):
+        number = column
+    else:
         raise DataError(
             f"column {name!r} holds {column.type}, so it gives no order; name another --order."
         )
-    number = _numbers(column, name)
     if number is not None:
         return Ranked("numbers", "", _rank(number), _floats(number))
     readings = read_times(column, name, dates)
-    if len(readings) == 2:
-        one, two = ((t, _places(t, group)) for t in readings)
-        if not np.array_equal(one[1], two[1]):
-            raise _ambiguous(readings, column, name)
-        return Ranked(
-            "times", f"{one[0].form} or {two[0].form}, in the same order", _rank_of(one[0])
-        )
     if readings:
-        return Ranked("times", readings[0].form, _rank_of(readings[0]), _seconds(readings[0]))
+        rank = np.unique(readings[0].key, return_inverse=True)[1]
+        if len(readings) == 1:
+            return Ranked("times", readings[0].form, rank, readings[0].seconds)
+        if not np.array_equal(*(np.lexsort((t.key, group)) for t in readings)):
+            raise _ambiguous(readings, column, name)
+        one, two = (t.form for t in readings)
+        return Ranked("times", f"{one} or {two}, in the same order", rank)
     if _is_code(column):
         return Ranked("codes", "", _rank(column))
     some = [f"row {i + 1}: {visible(repr(column[i].as_py()))}" for i in range(min(3, len(column)))]
@@ -174,10 +173,7 @@ def holds_times(sample: Any, name: str) -> bool:
     column = sample.column(name)
     if pa.types.is_temporal(column.type):
         return True
-    if not _is_text(column):
-        return False
-    column = column.combine_chunks()
-    return looks_like_times(column.drop_null())
+    return _is_text(column) and looks_like_times(column.combine_chunks().drop_null())
 
 
 def _is_text(column: Any) -> bool:
@@ -224,18 +220,6 @@ def _moments(column: Any) -> Float[np.ndarray, " rows"] | None:
     zone = column.type.tz if pa.types.is_timestamp(column.type) else None
     fine = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
     return np.asarray(fine.to_numpy(zero_copy_only=False)) / 1e6
-
-
-def _seconds(times: Times) -> Float[np.ndarray, " rows"]:
-    return times.key / {"ns": 1e9, "us": 1e6}[times.unit]
-
-
-def _rank_of(times: Times) -> Int[np.ndarray, " rows"]:
-    return np.unique(times.key, return_inverse=True)[1]
-
-
-def _places(times: Times, group: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
-    return np.lexsort((times.key, group))
 
 
 def _ambiguous(readings: list[Times], column: Any, name: str) -> DataError:

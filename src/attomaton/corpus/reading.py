@@ -10,7 +10,6 @@ Which option goes with which format:
 
 import os
 from dataclasses import dataclass, fields
-from numbers import Integral
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -20,7 +19,7 @@ from attomaton.corpus.ordering import Ordering
 from attomaton.corpus.text import SPLITS
 from attomaton.corpus.times import DATES
 from attomaton.disk.records import absent
-from attomaton.errors import UsageError, one_of
+from attomaton.errors import UsageError, one_of, whole_number
 
 SPELLED = {"tab": "\t", "\\t": "\t", "space": " "}  # delimiters that are awkward to type
 
@@ -73,17 +72,14 @@ class Reading:
 
     def __post_init__(self) -> None:
         """Refuse what a program may pass by mistake and a command line cannot."""
-        tokenizer, context = self.tokenizer, self.context
-        if isinstance(tokenizer, os.PathLike):
-            object.__setattr__(self, "tokenizer", os.fspath(tokenizer))
+        if isinstance(self.tokenizer, os.PathLike):
+            object.__setattr__(self, "tokenizer", os.fspath(self.tokenizer))
         for name in OPTIONS[1:]:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise UsageError(f"{name}={value!r:.60}: a word is needed.")
-        if context is not None:
-            if isinstance(context, bool) or not isinstance(context, Integral):
-                raise UsageError(f"context={context!r:.60}: a whole number is needed.")
-            object.__setattr__(self, "context", int(context))
+        if self.context is not None:
+            object.__setattr__(self, "context", whole_number("context", self.context))
 
     def __repr__(self) -> str:
         """Python code that reads a file the same way.

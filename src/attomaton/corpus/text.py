@@ -23,6 +23,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from attomaton.corpus.files import about
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
@@ -90,14 +91,10 @@ def no_words(path: Path) -> DataError:
 def read_stream(path: Path | str) -> tuple[Vocabulary, np.ndarray]:
     """The words of a plain text as one stream: the vocabulary by first appearance, and the ids."""
     path, into = Path(path), _Ids(None)
-    try:
+    with about(path):
         _add_stream(into, path, named_tokeniser("words"))
-    except DataError as fault:
-        raise DataError(f"{path}: {fault}") from None
-    except OSError as fault:
-        raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    if into.blank:
-        raise DataError(f"{path}: no words: the file is empty.")
+        if into.blank:
+            raise DataError("no words: the file is empty.")
     return into.known(), np.frombuffer(into.ids, dtype=np.int32)
 
 
