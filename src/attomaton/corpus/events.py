@@ -110,8 +110,10 @@ def events_of(
             place = _by_first_event(group, by.rank, names)
             names = names.take(pa.array(np.argsort(place)))
             group = place[group]
-            span = _spans(by.place, group)
             at = np.lexsort((by.rank, group))  # stable: ties keep the file's order
+            if by.place is not None:
+                end = np.cumsum(np.bincount(group))
+                span = by.place[at][np.stack([np.append(0, end[:-1]), end - 1], axis=1)]
             ordering = described(by, columns["order"], name["order"], at, group)
         else:
             at = np.argsort(group, kind="stable")
@@ -130,18 +132,6 @@ def _unreadable(fault: Exception) -> DataError:
     if isinstance(fault, DataError):
         return fault
     return DataError(f"cannot be read as an event log: {fault}")
-
-
-def _spans(
-    place: Float[np.ndarray, " rows"] | None, group: Int[np.ndarray, " rows"]
-) -> Float[np.ndarray, "groups 2"] | None:
-    """The first and the last place of each sequence."""
-    if place is None:
-        return None
-    span = np.array([np.inf, -np.inf]) * np.ones((int(group.max()) + 1, 1))
-    np.minimum.at(span[:, 0], group, place)
-    np.maximum.at(span[:, 1], group, place)
-    return span
 
 
 def _by_first_event(

@@ -87,7 +87,9 @@ def look_at_file(path: str | os.PathLike[str], given: Reading = AS_NAMED) -> Loo
     reading = _with(given, found)
     kind = format_of(path, reading.format)
     if kind in SEPARATED and reading.delimiter is None:
-        found += _delimiter(path, kind)
+        if (other := delimiter_of(path, SEPARATED[kind])) is not None:
+            why = "it cuts every row into as many values as the header"
+            found.append(Guess("delimiter", "tab" if other == "\t" else other, why))
         reading = _with(given, found)
     table = _table(path, kind, reading) if kind in LOGS else None
     columns: tuple[Column, ...] = ()
@@ -123,14 +125,6 @@ def _format(path: Path, given: Reading) -> tuple[Guess, ...]:
     found = binary_format(head) or text_format(text, complete) or ""
     found = "csv" if found.startswith("table") else found
     return (Guess("format", found, f"it holds {_HELD[found]}"),) if found in _HELD else ()
-
-
-def _delimiter(path: Path, kind: str) -> list[Guess]:
-    other = delimiter_of(path, SEPARATED[kind])
-    if other is None:
-        return []
-    mark = "tab" if other == "\t" else other
-    return [Guess("delimiter", mark, "it cuts every row into as many values as the header")]
 
 
 # Columns

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from attomaton.base.lazily import pa, pc
 from attomaton.corpus.guesses import bare
-from attomaton.corpus.times import DATES, Times, examples, looks_like_times, read_times
+from attomaton.corpus.times import DATES, examples, looks_like_times, read_times
 from attomaton.corpus.vocabulary import INTEGER
 from attomaton.errors import DataError, counted, listed, visible
 
@@ -102,15 +102,18 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
             f"column {name!r} holds {column.type}, so it gives no order; name another --order."
         )
     if number is not None:
-        return Ranked("numbers", "", _rank(number), _floats(number))
+        place = number.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return Ranked("numbers", "", _rank(number), np.asarray(place))
     readings = read_times(column, name, dates)
     if readings:
         rank = np.unique(readings[0].key, return_inverse=True)[1]
         if len(readings) == 1:
             return Ranked("times", readings[0].form, rank, readings[0].seconds)
-        if not np.array_equal(*(np.lexsort((t.key, group)) for t in readings)):
-            raise _ambiguous(readings, column, name)
         one, two = (t.form for t in readings)
+        if not np.array_equal(*(np.lexsort((t.key, group)) for t in readings)):
+            heading = f"column {name!r} can be read as {one} and as {two}, which order the rows differently:"
+            cure = f"Say which it is: --dates {DATES[0]} or --dates {DATES[1]}."
+            raise DataError(listed(heading, list(examples(readings, column)), cure))
         return Ranked("times", f"{one} or {two}, in the same order", rank)
     if _is_code(column):
         return Ranked("codes", "", _rank(column))
@@ -209,10 +212,6 @@ def _rank(column: Any) -> Int[np.ndarray, " rows"]:
     return pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
 
 
-def _floats(column: Any) -> Float[np.ndarray, " rows"]:
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-
-
 def _moments(column: Any) -> Float[np.ndarray, " rows"] | None:
     """Seconds since 1970 of timestamps and dates; None of times of day and of durations."""
     if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
@@ -220,12 +219,3 @@ def _moments(column: Any) -> Float[np.ndarray, " rows"] | None:
     zone = column.type.tz if pa.types.is_timestamp(column.type) else None
     fine = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
     return np.asarray(fine.to_numpy(zero_copy_only=False)) / 1e6
-
-
-def _ambiguous(readings: list[Times], column: Any, name: str) -> DataError:
-    one, two = (t.form for t in readings)
-    heading = (
-        f"column {name!r} can be read as {one} and as {two}, which order the rows differently:"
-    )
-    cure = f"Say which it is: --dates {DATES[0]} or --dates {DATES[1]}."
-    return DataError(listed(heading, list(examples(readings, column)), cure))

@@ -431,29 +431,24 @@ def _bags_of(
     vocabulary: Vocabulary,
     parts: Parts,
 ) -> Samples:
-    columns = {name: np.concatenate([x[name] for x in found]) for name, _ in _COLUMNS}
-    ids, length = np.concatenate([x["ids"] for x in found]), columns["length"]
+    names = ("length", "label", "weight", "source", "ids")
+    length, label, weight, source, ids = (
+        np.concatenate([x[name] for x in found]) for name in names
+    )
     if length.sum() != len(ids):
         raise DataError(f"{folder}: part {number} holds other windows than its table says; {AGAIN}")
-    _check_windows(folder, number, columns, ids, len(vocabulary))
-    return collect_bags(
-        vocabulary, ids, row_pointer(length)[:-1], length, columns["label"], columns["weight"],
-        columns["source"], parts.set_aside, parts.tokens, parts.windows,
-    )  # fmt: skip
-
-
-def _check_windows(
-    folder: Path, number: int, columns: dict[str, np.ndarray], ids: np.ndarray, K: int
-) -> None:
-    """Refuse windows that nobody wrote: ids outside the vocabulary, labels outside their context, odd weights."""
-    length, label, weight = (columns[name] for name in ("length", "label", "weight"))
-    fine = len(length) and (length > 0).all() and ids.min() >= 0 and ids.max() < K
+    # Ids outside the vocabulary, labels outside their context, odd weights: windows that nobody wrote.
+    fine = len(length) and (length > 0).all() and ids.min() >= 0 and ids.max() < len(vocabulary)
     fine = fine and bool((np.isfinite(weight) & (weight > 0)).all())
     if fine:
         row = np.repeat(np.arange(len(length)), length)
         fine = np.bincount(row[ids == label[row]], minlength=len(length)).all()
     if not fine:
         raise DataError(f"{folder}: part {number} holds windows that cannot be; {AGAIN}")
+    return collect_bags(
+        vocabulary, ids, row_pointer(length)[:-1], length, label, weight, source, parts.set_aside,
+        parts.tokens, parts.windows,
+    )  # fmt: skip
 
 
 def _slice(folder: Path, run: int, slots: slice, place: str = RUNS) -> dict[str, np.ndarray]:

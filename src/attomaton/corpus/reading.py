@@ -182,8 +182,9 @@ class Reading:
 
     def _check_delimiter(self, path: Path, kind: str) -> None:
         if kind not in SEPARATED:
+            what = f"a {path.suffix.lower()} file" if path.suffix else f"what holds {kind}"
             raise UsageError(
-                f"{path}: --delimiter says what separates the values of a table in lines, and {_called(path, kind)} "
+                f"{path}: --delimiter says what separates the values of a table in lines, and {what} "
                 "is none. For such a table under another name, say --format csv as well."
             )
         mark = self.separator(kind)
@@ -192,10 +193,6 @@ class Reading:
                 f"--delimiter {self.delimiter!r}: one character is needed, neither letter, digit nor quote, "
                 f"or {' or '.join(SPELLED)}."
             )
-
-
-def _called(path: Path, kind: str) -> str:
-    return f"a {path.suffix.lower()} file" if path.suffix else f"what holds {kind}"
 
 
 OPTIONS = tuple(one.name for one in fields(Reading))

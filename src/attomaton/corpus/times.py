@@ -82,8 +82,8 @@ def read_times(column: Any, name: str, dates: str | None = None) -> list[Times]:
     if 2 * like.sum() < len(like):
         return []
     if not like.all():
-        rest = f"most are times written {_said(layout)}"
-        raise _unlike(column, name, np.flatnonzero(~like), rest)
+        said = layout.replace("A", "D").replace("B", "M") or "HH:MM"
+        raise _unlike(column, name, np.flatnonzero(~like), f"most are times written {said}")
     parts = pc.extract_regex(column, _FORMS[layout])
     found = {field.name: parts.field(field.name) for field in parts.type}
     clock, form = _clock(found, column, name)
@@ -110,10 +110,6 @@ def read_times(column: Any, name: str, dates: str | None = None) -> list[Times]:
         said, _, wrong = min(read, key=lambda x: int(x[2].sum()))
         raise _unlike(column, name, np.flatnonzero(wrong), f"read as {said}")
     return [_joined(said, days, clock) for said, days in fine]
-
-
-def _said(layout: str) -> str:
-    return layout.replace("A", "D").replace("B", "M") or "HH:MM"
 
 
 def _unlike(column: Any, name: str, rows: Int[np.ndarray, " faults"], rest: str) -> DataError:

@@ -10,14 +10,14 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from attomaton.disk.kinds import KINDS
 from attomaton.disk.ledger import LEDGER
 from attomaton.disk.manifest import MANIFEST, listed_names
-from attomaton.errors import AttomatonError, visible
+from attomaton.errors import AttomatonError, UsageError, visible
 
 KIND_FILE = "attomaton.json"  # marks a folder as ours and says what it holds
 LOCK_FILE = ".lock"
@@ -159,6 +159,15 @@ def status_of(path: Path) -> os.stat_result | None:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+@contextmanager
+def refused(path: Path, said: str = "cannot write there") -> Iterator[None]:
+    """A block that looks at a place or writes there: what the system refuses is said of that place."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path}: {said} ({error.strerror}).") from error
 
 
 def is_ours_to_empty(folder: Path) -> bool:

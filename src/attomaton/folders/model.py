@@ -484,8 +484,8 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
 def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
     """The ids of those labels the vocabulary holds, ascending."""
     given = (x if x in vocabulary or not isinstance(x, str) else vocabulary.read(x) for x in labels)
-    ids = [vocabulary.id_of(x) for x in given]
-    return np.array(sorted({i for i in ids if i is not None}), np.int64)
+    ids = vocabulary.ids_of(list(given))
+    return np.unique(ids[ids >= 0])
 
 
 def _check_ids(

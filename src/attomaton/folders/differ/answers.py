@@ -90,8 +90,7 @@ def _compared(samples: Samples, x: Limit, y: Limit, most: int) -> Answers:
 def _scored(samples: Samples, limit: Limit) -> _Scores:
     """The bags through one model, in whose vocabulary tokens are looked up by name; those it does not know lose."""
     own = limit.graph.vocabulary
-    found = [own.id_of(word) for word in samples.vocabulary]
-    ids = np.array([-1 if i is None else i for i in found], np.int64)
+    ids = own.ids_of(samples.vocabulary.labels)
     last, token = ids[samples.last], ids[samples.token]
     each = np.repeat(last, samples.size)
     svm = limit.scores(limit.svm.coefficient, each, token)

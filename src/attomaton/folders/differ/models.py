@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.corpus.vocabulary import Label
+from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.disk.formats import read_json
 from attomaton.folders.differ.answers import Answers, answers_difference
 from attomaton.folders.model import ModelFolder
@@ -77,8 +77,7 @@ def model_difference(a: Path, b: Path, most: int = 5) -> Graphs:
     """The graphs of model `b` against those of model `a`; the first few differences of each sort in words."""
     labels = [read_json(folder / "vocabulary.json") for folder in (a, b)]
     words = list(dict.fromkeys([*labels[0], *labels[1]]))
-    K, id_of = len(words), {word: i for i, word in enumerate(words)}
-    ids = [np.array([id_of[word] for word in own], np.int64) for own in labels]
+    K, ids = len(words), [Vocabulary(words).ids_of(own) for own in labels]
     x, y = _read(a, ids[0], K), _read(b, ids[1], K)
     in_x, in_y = _edge_keys(x, y, K)
     both, p, q = np.intersect1d(in_x, in_y, assume_unique=True, return_indices=True)
