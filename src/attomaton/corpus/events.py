@@ -36,27 +36,23 @@ def read_events(
             "an event log is read more than once, and a pipe cannot be; save it as a file."
         )
     try:
-        table, columns, ordering = _read_table(path, format, reading)
+        table, columns = _read_table(path, format, reading)
     except (ValueError, KeyError, pa.ArrowException) as fault:
         hint = other_delimiter(path, reading.separator(format)) if format in SEPARATED else ""
         raise DataError(f"{_unreadable(fault)}{hint}") from None
-    windows = windows_from_events(table, columns, reading, vocabulary, ordering)
+    windows = windows_from_events(table, columns, reading, vocabulary)
     return replace(windows, noun="event") if format == "xes" else windows
 
 
 def windows_from_events(
-    table: Any,
-    found: "Columns",
-    reading: Reading,
-    vocabulary: Vocabulary | None,
-    ordering: Ordering | None = None,
+    table: Any, found: "Columns", reading: Reading, vocabulary: Vocabulary | None
 ) -> Windows:
     """The windows of an Arrow table with one event a row; `found` says which column plays each role.
 
     Sequences come in the order of their first events, those that begin together by name, so that the rows of a log may
-    stand in any order; without an order column, as the table has them (`ordering` says so).
+    stand in any order; without an order column, as the table has them (`found.ordering` says so).
     """
-    log = events_of(table, found, reading, ordering)
+    log = events_of(table, found, reading)
     if log.length.max() < 2:
         raise DataError(
             "every sequence is a single event, so no event has a context. "
@@ -92,11 +88,9 @@ class Events:
     ordering: Ordering | None
 
 
-def events_of(
-    table: Any, found: "Columns", reading: Reading, ordering: Ordering | None = None
-) -> Events:
+def events_of(table: Any, found: "Columns", reading: Reading) -> Events:
     """The events of an Arrow table, put in order."""
-    name = found.name
+    name, ordering = found.name, found.ordering
     try:
         if not table.num_rows:
             raise DataError("no events: the file has no rows.")
@@ -107,9 +101,11 @@ def events_of(
         span = None
         if "order" in columns:
             by = ranked(columns["order"], name["order"], reading.dates, group)
-            place = _by_first_event(group, by.rank, names)
-            names = names.take(pa.array(np.argsort(place)))
-            group = place[group]
+            # Sequences come by their first event, then by name.
+            begin = np.full(len(names), len(group) + 1)
+            np.minimum.at(begin, group, by.rank)
+            order = np.lexsort((pc.rank(names, tiebreaker="first").to_numpy(), begin))
+            names, group = names.take(pa.array(order)), np.argsort(order)[group]
             at = np.lexsort((by.rank, group))  # stable: ties keep the file's order
             if by.place is not None:
                 end = np.cumsum(np.bincount(group))
@@ -134,28 +130,17 @@ def _unreadable(fault: Exception) -> DataError:
     return DataError(f"cannot be read as an event log: {fault}")
 
 
-def _by_first_event(
-    group: Int[np.ndarray, " rows"], rank: Int[np.ndarray, " rows"], names: Any
-) -> Int[np.ndarray, " groups"]:
-    """The place of each sequence among all: by its first event, then by name."""
-    begin = np.full(len(names), len(rank) + 1)
-    np.minimum.at(begin, group, rank)
-    by_name = pc.rank(names, tiebreaker="first").to_numpy()
-    place = np.empty(len(names), np.int64)
-    place[np.lexsort((by_name, begin))] = np.arange(len(names))
-    return place
-
-
 @dataclass(frozen=True)
 class Columns:
-    """The name of the column that plays each role, and which of them nobody said."""
+    """The name of the column that plays each role, which of them nobody said, and the order where none plays that."""
 
     name: dict[str, str]
     guesses: tuple[Guess, ...] = ()
+    ordering: Ordering | None = None
 
 
-def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns, Ordering | None]:
-    """The columns an event log needs, which of them plays which role, and the order without any."""
+def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns]:
+    """The columns an event log needs, and which of them plays which role."""
     chosen: list[Columns] = []
 
     def choose(found: list[str]) -> Collection[str]:
@@ -175,9 +160,12 @@ def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns
         look = partial(first_lines, path, parse, SAMPLE)
     found = chosen[-1]
     if format != "parquet":  # which knows what is a number
-        column = table.schema.get_field_index(found.name["item"])
-        table = table.set_column(column, found.name["item"], _integers(table.column(column)))
-    return table, found, as_in_the_file(names, look, found.name)
+        place = table.schema.get_field_index(found.name["item"])
+        items = table.column(place)
+        whole = pc.all(pc.match_substring_regex(items, INTEGER), min_count=1)
+        if whole.as_py():
+            table = table.set_column(place, found.name["item"], items.cast(pa.int64()))
+    return table, replace(found, ordering=as_in_the_file(names, look, found.name))
 
 
 def csv_options(reading: Reading, format: str) -> Any:
@@ -262,11 +250,3 @@ def _plain(column: Any) -> Any:
     if str(column.type) in ("binary", "large_binary", "binary_view", "string_view"):
         column = column.cast(pa.large_string())
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
-def _integers(column: Any) -> Any:
-    """A text column as integers where it holds nothing else."""
-    if column.null_count == len(column):
-        return column
-    integral = pc.all(pc.match_substring_regex(column, INTEGER)).as_py()
-    return column.cast(pa.int64()) if integral else column

@@ -182,17 +182,13 @@ def text_format(text: str, complete: bool) -> str | None:
 def _json_format(text: str, lines: list[str], complete: bool) -> str | None:
     """What a text is that begins as JSON does, broken or not; None for words after all."""
     rows = 5 * sum(_json_type(line) is dict for line in lines) >= 4 * len(lines) > 0
-    if rows or (len(lines) > 1 and 2 * sum(map(_is_like_object, lines)) > len(lines)):
+    objects = sum(bool(_JSON.match(x)) and x.rstrip().endswith(("}", "},")) for x in lines)
+    if rows or (len(lines) > 1 and 2 * objects > len(lines)):
         return "jsonl"  # where rows are broken, their reader names every line
     if not complete or _json_type(text) is not None:
         return "JSON"
     like = 2 * sum(line.lstrip()[0] in '{}[]"' for line in lines) > len(lines)
     return "broken JSON" if like else None
-
-
-def _is_like_object(line: str) -> bool:
-    """Whether a line is meant as an object, broken or not."""
-    return bool(_JSON.match(line)) and line.rstrip().endswith(("}", "},"))
 
 
 def _json_type(text: str) -> type | None:

@@ -69,13 +69,8 @@ def add_text(
 ) -> Read:
     """All tokens of a text, or of a range of its bytes; with a `file`, ids go there as 32-bit integers."""
     into = _Ids(vocabulary, file)
-    if split == "stream":
-        _add_stream(into, path, tokeniser, span)
-        end = [into.count]
-    elif split == "lines":
-        end = list(_add_lines(into, path, tokeniser, span))
-    else:
-        end = list(_add_paragraphs(into, path, tokeniser, span))
+    add = {"stream": _add_stream, "lines": _add_lines, "paragraphs": _add_paragraphs}[split]
+    end = list(add(into, path, tokeniser, span))
     if file is not None:
         into.flush()
     ids = np.frombuffer(into.ids, dtype=np.int32)
@@ -90,15 +85,15 @@ def no_words(path: Path) -> DataError:
 
 def read_stream(path: Path | str) -> tuple[Vocabulary, np.ndarray]:
     """The words of a plain text as one stream: the vocabulary by first appearance, and the ids."""
-    path, into = Path(path), _Ids(None)
-    with about(path):
-        _add_stream(into, path, named_tokeniser("words"))
-        if into.blank:
+    with about(path := Path(path)):
+        read = add_text(path, None, "stream", named_tokeniser("words"))
+        if read.blank:
             raise DataError("no words: the file is empty.")
-    return into.known(), np.frombuffer(into.ids, dtype=np.int32)
+    return read.vocabulary, read.ids
 
 
-def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span = None) -> None:
+def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span) -> Iterator[int]:
+    """Where the one stream ends."""
     for text in whole(decoded(path, span), tokeniser.cut):
         into.blank = into.blank and (not text or text.isspace())
         for i, tokens in enumerate(tokeniser.tokens(text.split("\n"))):
@@ -106,6 +101,7 @@ def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span = Non
                 into.add_line_end()
                 into.line += 1
             into.add(tokens)
+    yield into.count
 
 
 def _add_lines(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span) -> Iterator[int]:

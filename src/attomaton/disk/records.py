@@ -65,9 +65,8 @@ def _made(form: Any, value: Any, place: str, wrong: list[str]) -> Any:  # noqa: 
         return _listed(origin, inner, value, place, wrong)
     if origin in _TABLES and isinstance(value, Mapping):
         return {str(k): _made(inner[1], v, f"{place}.{k}", wrong) for k, v in value.items()}
-    if form is float and type(value) in (int, float):
-        return float(value)
-    if form is float and value in ("inf", "-inf"):  # as `plain` writes them
+    # As `plain` writes them, infinite ones are words.
+    if form is float and (type(value) in (int, float) or value in ("inf", "-inf")):
         return float(value)
     if form is Path and type(value) is str:
         return Path(value)

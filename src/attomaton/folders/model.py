@@ -413,8 +413,35 @@ class ModelFolder:
 
     def samples(self, wanted: np.ndarray | Part | None) -> Samples:
         """The samples of all last tokens, of those wanted or of a part."""
-        rows = self.rows("samples", SAMPLES, wanted)
-        return _samples(self.folder, self.vocabulary, rows, self.record.summary)
+        columns, summary = self.rows("samples", SAMPLES, wanted), self.record.summary
+        place, K = self.folder / "samples", len(self.vocabulary)
+        if not {"tokens.length", "counts.length"} <= set(columns):
+            raise DataError(f"{place}: tokens and counts are not lists; {AGAIN}.")
+        tokens, length = columns["tokens"], columns["tokens.length"]
+        bags = {"token": tokens, "count": columns["counts"], "length": length}
+        _check_ids(place, columns, ("last", "label"), K)
+        _check_ids(place, bags, ("token",), K)
+        _check_ids(place, bags, ("count", "length"), None, least=1)
+        _check_ids(place, columns, ("rows",), None, least=1)
+        _check_ids(place, columns, ("source",), None)
+        head = columns["last"].astype(np.int64) * K + columns["label"]
+        if not np.array_equal(length, columns["counts.length"]) or (np.diff(head) < 0).any():
+            raise DataError(f"{place}: its columns do not fit together; {AGAIN}.")
+        start = row_pointer(length)
+        own = start.searchsorted(
+            np.flatnonzero(tokens == np.repeat(columns["label"], length)), "right"
+        )
+        ascending = tokens[1:] > tokens[:-1]
+        ascending[start[1:-1] - 1] = True  # from one bag to the next
+        if not np.array_equal(own, np.arange(1, len(length) + 1)) or not ascending.all():
+            raise DataError(f"{place}: tokens are not distinct with the label among them; {AGAIN}.")
+        if columns["weight"].dtype.kind != "f" or (columns["weight"] <= 0).any():
+            raise DataError(f"{place}: column 'weight' holds more than positive numbers; {AGAIN}.")
+        return Samples(
+            self.vocabulary, columns["last"], columns["label"], columns["weight"], start,
+            tokens, columns["counts"], columns["rows"], columns["source"],
+            SetAside(summary.dropped, float(summary.dropped)), summary.tokens, summary.windows,
+        )  # fmt: skip
 
     def _limit(
         self, wanted: np.ndarray | Part | None, samples: bool = True, weights: bool = True
@@ -557,32 +584,3 @@ def _carriers(graph: PriorityGraph) -> np.ndarray:
     between = between[order_by(a[between], b[between])]
     a, b = a[between], b[between]
     return between[(np.diff(a, prepend=-1) != 0) | (np.diff(b, prepend=-1) != 0)]
-
-
-def _samples(folder: Path, vocabulary: Vocabulary, columns: Columns, summary: Summary) -> Samples:
-    place, K = folder / "samples", len(vocabulary)
-    if not {"tokens.length", "counts.length"} <= set(columns):
-        raise DataError(f"{place}: tokens and counts are not lists; {AGAIN}.")
-    tokens, length = columns["tokens"], columns["tokens.length"]
-    bags = {"token": tokens, "count": columns["counts"], "length": length}
-    _check_ids(place, columns, ("last", "label"), K)
-    _check_ids(place, bags, ("token",), K)
-    _check_ids(place, bags, ("count", "length"), None, least=1)
-    _check_ids(place, columns, ("rows",), None, least=1)
-    _check_ids(place, columns, ("source",), None)
-    head = columns["last"].astype(np.int64) * K + columns["label"]
-    if not np.array_equal(length, columns["counts.length"]) or (np.diff(head) < 0).any():
-        raise DataError(f"{place}: its columns do not fit together; {AGAIN}.")
-    start = row_pointer(length)
-    own = start.searchsorted(np.flatnonzero(tokens == np.repeat(columns["label"], length)), "right")
-    ascending = tokens[1:] > tokens[:-1]
-    ascending[start[1:-1] - 1] = True  # from one bag to the next
-    if not np.array_equal(own, np.arange(1, len(length) + 1)) or not ascending.all():
-        raise DataError(f"{place}: tokens are not distinct with the label among them; {AGAIN}.")
-    if columns["weight"].dtype.kind != "f" or (columns["weight"] <= 0).any():
-        raise DataError(f"{place}: column 'weight' holds more than positive numbers; {AGAIN}.")
-    return Samples(
-        vocabulary, columns["last"], columns["label"], columns["weight"], start,
-        tokens, columns["counts"], columns["rows"], columns["source"],
-        SetAside(summary.dropped, float(summary.dropped)), summary.tokens, summary.windows,
-    )  # fmt: skip
