@@ -44,9 +44,8 @@ from attomaton.disk.storage import write_whole
 
 SHARD = 1 << 22  # bytes of text in a shard
 MOST = 512  # shards of a text; beyond that they grow
-LARGEST = (
-    1 << 27
-)  # bytes of the largest shard; beyond that they are more, and their runs are merged into `MOST`
+# Bytes of the largest shard; beyond that they are more, and their runs are merged into `MOST`
+LARGEST = 1 << 27
 
 # Calls a function of a module for each of some plain tasks, anywhere and in any order: the number and result of each.
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[tuple[int, Any]]]
@@ -322,9 +321,8 @@ def shard_windows(shards: TextShards, number: int) -> Windows:
         many = np.diff(start) >= 2
     else:
         left = np.zeros(len(own), np.int64)
-        many = np.full(
-            int(number == 0), sum(shards.tokens) > shards.context
-        )  # one stream, told once
+        # One stream, told once
+        many = np.full(int(number == 0), sum(shards.tokens) > shards.context)
     left = np.maximum(left, position - shards.context)
     seen = np.full(shards.vocabulary, -1, np.int64)
     previous = previous_places(near, seen, before)[len(tail) :]

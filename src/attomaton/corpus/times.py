@@ -91,16 +91,14 @@ def read_times(column: Any, name: str, dates: str | None = None) -> list[Times]:
     if "a" not in found:
         ways = [(layout, found.get("day"), _month(found))]
     else:
+        spelled = [
+            (layout.replace("A", "D").replace("B", "M"), found["a"], found["b"]),
+            (layout.replace("A", "M").replace("B", "D"), found["b"], found["a"]),
+        ]
         if order is None and "." in layout:
             order = True  # nobody writes the month first with dots
-        ways = [
-            (layout.replace("A", a).replace("B", b), found[day], _whole(found[month]))
-            for day_first, a, b, day, month in (
-                (True, "D", "M", "a", "b"),
-                (False, "M", "D", "b", "a"),
-            )
-            if order in (None, day_first)
-        ]
+        spelled = spelled if order is None else [spelled[0 if order else 1]]
+        ways = [(said, day, _whole(month)) for said, day, month in spelled]
     if not layout:
         return [Times(form.strip(), clock)]
     read = [

@@ -122,9 +122,7 @@ def own_files(folder: Path, kind: str) -> list[str]:
         if entry.is_file(follow_symlinks=False)
         and name in names
         and name not in (*UNLISTED, MANIFEST)
-        and not _TORN.fullmatch(name)
-        and not _TORN_BEFORE.fullmatch(name)
-        and not _TORN_ARRAYS.fullmatch(name)
+        and not any(torn.fullmatch(name) for torn in (_TORN, _TORN_BEFORE, _TORN_ARRAYS))
     ]
 
 

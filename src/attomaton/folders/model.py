@@ -340,9 +340,7 @@ class ModelFolder:
         counts = {}
         for name, many in (("pairs", "tokens"), ("edges", "edges")):
             rows = self.rows(name, ("last",))["last"]
-            key = last.astype(
-                rows.dtype
-            )  # of one kind: else all rows would be copied for the search
+            key = last.astype(rows.dtype)  # else all rows would be copied for the search
             counts[many] = np.searchsorted(rows, key, "right") - np.searchsorted(rows, key)
         return {
             "last": last,
