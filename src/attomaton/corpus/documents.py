@@ -109,12 +109,8 @@ def read_documents(
     one_of("split", split, SPLITS[1:] if apart else SPLITS)
     path = data_file(path)
     if format_of(path, reading.format) != "text":
-        raise UsageError(
-            shown(
-                path,
-                f"{path}: documents are parts of a plain text, not of {path.suffix or 'this'}.",
-            )
-        )
+        said = f"{path}: documents are parts of a plain text, not of {path.suffix or 'this'}."
+        raise UsageError(shown(path, said))
     try:
         with unchanged(path):
             check_content(path, reading.format)

@@ -84,9 +84,8 @@ class Parts:
     def read(path: Path) -> "Parts":
         """The table that lies at a path."""
         found = read_record(path, Parts)
-        if found.runs < 1 or [p.number for p in found.parts] != list(
-            range(max(len(found.parts), 1))
-        ):
+        numbers = [p.number for p in found.parts]
+        if found.runs < 1 or not numbers or numbers != list(range(len(numbers))):
             raise DataError(f"{path}: no runs, or parts that are not numbered from 0; {AGAIN}")
         return found
 

@@ -227,10 +227,9 @@ def decoded(path: Path, span: Span = None) -> Iterator[str]:
             except UnicodeDecodeError as fault:
                 # The decoder may have kept bytes back: count from the end of what it has seen.
                 at = len(raw) - len(fault.object) + fault.start
-                byte = (
-                    f"byte 0x{fault.object[fault.start]:02x} at {past.place(raw, at, path, begin)}"
-                )
-                raise DataError(f"not UTF-8 text: {byte}. Save it as UTF-8.") from None
+                byte, place = fault.object[fault.start], past.place(raw, at, path, begin)
+                said = f"not UTF-8 text: byte 0x{byte:02x} at {place}. Save it as UTF-8."
+                raise DataError(said) from None
             if 0 in raw:
                 place = past.place(raw, raw.index(0), path, begin)
                 raise DataError(f"not text: a zero byte at {place}.")

@@ -92,8 +92,11 @@ class Windows(Tabular):
     def set_aside(self) -> SetAside:
         """The account of windows whose label is absent from their context, the first few in words."""
         bad = np.flatnonzero(~self.realizable)
-        examples = tuple(self._in_words(int(i)) for i in bad[:5])
-        return SetAside(len(bad), float(self.weight[bad].sum()), examples)
+        words, examples = self.vocabulary, []
+        for i in bad[:5].tolist():
+            tokens = [words[x] for x in self.context(i)]
+            examples.append(f"{self.place(i)}: label {words[self.label[i]]!r}, tokens {tokens}")
+        return SetAside(len(bad), float(self.weight[bad].sum()), tuple(examples))
 
     def _in_short(self) -> str:
         outside = int((~self.realizable).sum())
@@ -135,10 +138,6 @@ class Windows(Tabular):
         ([1, 3], [0, 1])
         """
         return source if self.starts is None else np.searchsorted(self.starts, source, "right") - 1
-
-    def _in_words(self, i: int) -> str:
-        words = [self.vocabulary[x] for x in self.context(i)]
-        return f"{self.place(i)}: label {self.vocabulary[self.label[i]]!r}, tokens {words}"
 
     def samples(self, rows: Int[np.ndarray, " rows"] | None = None, merge: bool = True) -> Samples:
         """The realizable windows, or the given ones, as bags: merged, or one for each window, sorted alike."""
