@@ -264,13 +264,9 @@ def collect_bags(
 
 def joined(several: Sequence[Samples]) -> Samples:
     """Samples of one vocabulary one after the other, nothing merged."""
-
-    def all_of(name: str) -> Any:
-        return np.concatenate([getattr(s, name) for s in several])
-
-    names = ("last", "label", "weight", "token", "count", "rows", "source")
-    columns = {name: all_of(name) for name in names}
-    return replace(several[0], start=row_pointer(all_of("size")), **columns)
+    names = ("last", "label", "weight", "token", "count", "rows", "source", "size")
+    columns: dict[str, Any] = {x: np.concatenate([getattr(s, x) for s in several]) for x in names}
+    return replace(several[0], start=row_pointer(columns.pop("size")), **columns)
 
 
 def merge_samples(s: Samples) -> Samples:

@@ -84,11 +84,6 @@ class TextShards:
     merging: bool = False  # whether their runs are merged afterwards
 
     @property
-    def numbers(self) -> range:
-        """The shards."""
-        return range(len(self.tokens))
-
-    @property
     def place(self) -> str:
         """Where their runs are written."""
         return "shards" if self.merging else RUNS
@@ -140,27 +135,22 @@ def read_shards(
     shards = TextShards(
         str(folder), tokens, len(words), context, partial, merging=len(tokens) > MOST
     )
-    total = sum(tokens)
-    tallies = _in_order(
-        run(tally_shard, [(shards, i) for i in shards.numbers]), lambda x: x.tokens, progress, total
-    )
+    total, tasks = sum(tokens), [(shards, i) for i in range(len(tokens))]
+    tallies = _in_order(run(tally_shard, tasks), lambda x: x.tokens, progress, total)
 
     def keys(heavy: Sequence[tuple[int, int]]) -> Iterable[list[KeyTally]]:
-        tasks = [(shards, i, heavy) for i in shards.numbers]
-        return (tally for _, tally in run(tally_heavy, tasks))
+        return (tally for _, tally in run(tally_heavy, [(*task, heavy) for task in tasks]))
 
     slots, parts = cut_into_parts(tallies, words, "position", size, most, keys)
     slots.write(folder / "slots.safetensors")
-    for _ in _in_order(
-        run(sort_shard, [(shards, i) for i in shards.numbers]), int, progress, 2 * total
-    ):
+    for _ in _in_order(run(sort_shard, tasks), int, progress, 2 * total):
         pass
     if not shards.merging:
         return words, parts
     # Neighbours together, as evenly as may be: a part has a piece in every run.
     groups = np.array_split(np.arange(len(tokens)), MOST)
-    tasks = [(str(folder), i, group.tolist()) for i, group in enumerate(groups)]
-    for _ in run(merge_group, tasks):
+    merging = [(str(folder), i, group.tolist()) for i, group in enumerate(groups)]
+    for _ in run(merge_group, merging):
         progress(0, 1, "reading: merging what was sorted")
     return words, replace(parts, runs=len(groups))
 

@@ -261,8 +261,7 @@ def read_sweep(folder: Path | str) -> Sweep:
     grid, classes, level = asked.grid, asked.classes, asked.level
     cells = cells_of(grid, classes, level)
     pieces = pieces_of(cells, level)
-    tables = list(piece_tables(out, pieces))
-    rows = [Row(**row) for table in tables for row in table.to_pylist()]
+    rows = [Row(**row) for table in piece_tables(out, pieces) for row in table.to_pylist()]
     rows.sort(key=lambda row: (row.cell, row.seed))
     failed = {
         failure.cell: failure.error
