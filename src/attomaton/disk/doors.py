@@ -24,10 +24,8 @@ GROWTH = 16  # how many times its own size a larger one may take
 UNPACKED = 100
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # what is unpacked, by its first bytes
 PATIENCE = 60.0  # seconds that a pipe may be without anyone who writes to it
-# By the letter that `ls -l` begins with
-_KINDS = {"l": "a link", "d": "a folder", "p": "a pipe", "s": "a socket"} | dict.fromkeys(
-    "cb", "a device"
-)
+# By the letters that `ls -l` has for them
+_KINDS = {"l": "a link", "d": "a folder", "p": "a pipe", "s": "a socket"}
 
 
 @contextmanager
@@ -76,7 +74,8 @@ def check_plain(path: Path, mode: int) -> None:
 
 def kind_of(mode: int) -> str:
     """What something is that is not a plain file, in words."""
-    return _KINDS.get(stat.filemode(mode)[0], "not a file")
+    letter = stat.filemode(mode)[0]
+    return "a device" if letter in "bc" else _KINDS.get(letter, "not a file")
 
 
 @contextmanager
