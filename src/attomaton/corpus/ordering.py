@@ -110,12 +110,15 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
         if len(readings) == 1:
             return Ranked("times", readings[0].form, rank, readings[0].seconds)
         one, two = (t.form for t in readings)
-        if not np.array_equal(*(np.lexsort((t.key, group)) for t in readings)):
+        places = [np.lexsort((t.key, group)) for t in readings]
+        if not np.array_equal(places[0], places[1]):
             heading = f"column {name!r} can be read as {one} and as {two}, which order the rows differently:"
             cure = f"Say which it is: --dates {DATES[0]} or --dates {DATES[1]}."
             raise DataError(listed(heading, list(examples(readings, column)), cure))
         return Ranked("times", f"{one} or {two}, in the same order", rank)
-    if _is_code(column):
+    # Where values differ in the digits of one number of fixed width only, text sorts as these numbers do.
+    shapes = pc.unique(pc.replace_substring_regex(column, "[0-9]", "0")).to_pylist()
+    if len(shapes) == 1 and re.fullmatch("[^0]*0+[^0]*", shapes[0]):
         return Ranked("codes", "", _rank(column))
     some = [f"row {i + 1}: {visible(repr(column[i].as_py()))}" for i in range(min(3, len(column)))]
     raise DataError(
@@ -200,12 +203,6 @@ def _numbers(column: Any, name: str) -> Any:
             f"row {row + 1} has {visible(repr(column[row].as_py()))}. Mend it or name another --order."
         )
     return None
-
-
-def _is_code(column: Any) -> bool:
-    """Whether values differ in the digits of one number of fixed width only: such text sorts as its numbers do."""
-    shape = pc.replace_substring_regex(column, "[0-9]", "0")
-    return len(pc.unique(shape)) == 1 and bool(re.fullmatch("[^0]*0+[^0]*", shape[0].as_py()))
 
 
 def _rank(column: Any) -> Int[np.ndarray, " rows"]:

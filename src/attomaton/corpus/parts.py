@@ -432,18 +432,20 @@ def _bags_of(
     )
     if length.sum() != len(ids):
         raise DataError(f"{named} holds other windows than its table says; {AGAIN}")
-    # Ids outside the vocabulary, labels outside their context, odd weights: windows that nobody wrote.
     fine = len(length) and (length > 0).all() and ids.min() >= 0 and ids.max() < len(vocabulary)
     fine = fine and bool((np.isfinite(weight) & (weight > 0)).all())
-    if fine:
-        row = np.repeat(np.arange(len(length)), length)
-        fine = np.bincount(row[ids == label[row]], minlength=len(length)).all()
-    if not fine:
+    if not fine or not _labels_inside(ids, length, label):
         raise DataError(f"{named} holds windows that cannot be; {AGAIN}")
     return collect_bags(
         vocabulary, ids, row_pointer(length)[:-1], length, label, weight, source, parts.set_aside,
         parts.tokens, parts.windows,
     )  # fmt: skip
+
+
+def _labels_inside(ids: np.ndarray, length: np.ndarray, label: np.ndarray) -> bool:
+    """Whether every label occurs in its context."""
+    row = np.repeat(np.arange(len(length)), length)
+    return bool(np.bincount(row[ids == label[row]], minlength=len(length)).all())
 
 
 def _between(cuts: Int[np.ndarray, " cuts"], end: int) -> list[tuple[int, int]]:

@@ -242,8 +242,26 @@ def collect_bags(
     merge: bool = True,
 ) -> Samples:
     """Bags of the contexts `ids[left : left + length]`, merged where identical unless told otherwise."""
-    last, K, end = ids[left + length - 1], len(vocabulary), np.cumsum(length)
-    found = []  # some rows at a time, their distinct tokens: how many, which (ascending), how often
+    last = ids[left + length - 1]
+    size, token, count = _bags(ids, left, length, len(vocabulary))
+    bags = Samples(
+        vocabulary, last.astype(np.int32), label.astype(np.int32), weight, row_pointer(size), token,
+        count, np.ones(len(label), np.int64), source.astype(np.int64), aside, tokens, windows,
+    )  # fmt: skip
+    return merge_samples(bags) if merge else bags.take(np.lexsort((source, label, last)))
+
+
+def _bags(
+    ids: Int[np.ndarray, " tokens"],
+    left: Int[np.ndarray, " rows"],
+    length: Int[np.ndarray, " rows"],
+    K: int,
+) -> tuple[
+    Int[np.ndarray, " rows"], Int[np.ndarray, " incidences"], Int[np.ndarray, " incidences"]
+]:
+    """Distinct tokens per row: how many, which (ascending), how often."""
+    sizes, tokens, counts = [], [], []
+    end = np.cumsum(length)
     cuts = np.searchsorted(end, np.arange(CHUNK, end[-1], CHUNK))
     for rows in np.split(np.arange(len(length)), np.unique(cuts)):
         if not len(rows):
@@ -251,15 +269,10 @@ def collect_bags(
         row = np.repeat(np.arange(len(rows)), length[rows])
         key = np.sort(row * K + ids[ragged_indices(left[rows], length[rows])])
         first = np.flatnonzero(np.diff(key, prepend=-1))
-        size = np.bincount(key[first] // K, minlength=len(rows))
-        count = np.diff(first, append=len(key)).astype(np.int32)
-        found.append((size, (key[first] % K).astype(np.int32), count))
-    size, token, count = map(np.concatenate, zip(*found, strict=True))
-    bags = Samples(
-        vocabulary, last.astype(np.int32), label.astype(np.int32), weight, row_pointer(size), token,
-        count, np.ones(len(label), np.int64), source.astype(np.int64), aside, tokens, windows,
-    )  # fmt: skip
-    return merge_samples(bags) if merge else bags.take(np.lexsort((source, label, last)))
+        sizes.append(np.bincount(key[first] // K, minlength=len(rows)))
+        tokens.append((key[first] % K).astype(np.int32))
+        counts.append(np.diff(first, append=len(key)).astype(np.int32))
+    return np.concatenate(sizes), np.concatenate(tokens), np.concatenate(counts)
 
 
 def joined(several: Sequence[Samples]) -> Samples:

@@ -249,7 +249,16 @@ def read_rows(
         table = pa.concat_tables(tables)
     except pa.ArrowException as error:
         raise DataError(f"{paths[0].parent}: its files do not fit together; {AGAIN}.") from error
-    return {k: v for name in names for k, v in _to_numpy(name, table[name].combine_chunks())}
+    found = {}
+    for name in names:
+        column = table[name].combine_chunks()
+        if pa.types.is_large_list(column.type):
+            # By hand: `flatten` and `value_lengths` would load all of Arrow's compute functions.
+            at = column.offsets.to_numpy()
+            column = column.values.slice(at[0], at[-1] - at[0])
+            found[f"{name}.length"] = np.diff(at)
+        found[name] = column.to_numpy(zero_copy_only=False)
+    return found
 
 
 def read_table(path: Path) -> Any:
@@ -300,16 +309,6 @@ def _check_column(path: Path, name: str, column: Any) -> None:
             raise DataError(f"{path}: column {name!r} has empty places; {AGAIN}.")
         if pa.types.is_floating(kind) and not np.isfinite(values.to_numpy()).all():
             raise DataError(f"{path}: column {name!r} holds numbers that are not finite; {AGAIN}.")
-
-
-def _to_numpy(name: str, column: Any) -> Iterator[tuple[str, np.ndarray]]:
-    if pa.types.is_large_list(column.type):
-        # By hand: `flatten` and `value_lengths` would load all of Arrow's compute functions.
-        at = column.offsets.to_numpy()
-        yield name, column.values.slice(at[0], at[-1] - at[0]).to_numpy()
-        yield f"{name}.length", np.diff(at)
-    else:
-        yield name, column.to_numpy(zero_copy_only=False)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

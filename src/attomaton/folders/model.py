@@ -120,7 +120,11 @@ def save_model(
     expect_limit(limit)
     with new_folder(check_place(folder, "model", force=force), "fit") as work:
         part = write_part(work, 0, limit)
-        write_head(work, limit.graph.vocabulary, [part], record or {}, _arrays(limit, dense))
+        arrays = {} if limit.embeddings is None else {"E": limit.embeddings.E}
+        if dense:
+            arrays["W_svm"] = limit.dense(limit.svm.coefficient)
+            arrays["W_fin"] = limit.dense(limit.finite.coefficient)
+        write_head(work, limit.graph.vocabulary, [part], record or {}, arrays)
         _part_record(work, 0).unlink()
 
 
@@ -235,14 +239,6 @@ def dense_matrices(
         matrix: dense_matrix(K, embeddings, pairs["last"], pairs["token"], pairs[name])
         for matrix, name in zip(("W_svm", "W_fin"), names, strict=True)
     }
-
-
-def _arrays(limit: Limit, dense: bool) -> dict[str, np.ndarray]:
-    arrays = {} if limit.embeddings is None else {"E": limit.embeddings.E}
-    if dense:
-        arrays["W_svm"] = limit.dense(limit.svm.coefficient)
-        arrays["W_fin"] = limit.dense(limit.finite.coefficient)
-    return arrays
 
 
 def _sample_columns(samples: Samples) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,8 @@ def read_snapshots(folder: Path | str) -> Snapshots | None:
     )
     shape = len(arrays["steps"]), len(arrays["last"])
     expect_arrays(path, arrays, {"token": ("i", shape[1:]), "scores": ("f", shape)})
-    return Snapshots(*(arrays[name] for name in ARRAYS), *arrays["totals"].tolist())
+    kept: list[Any] = [arrays[name] for name in ARRAYS]
+    return Snapshots(*kept, *arrays["totals"].tolist())
 
 
 def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:
