@@ -432,6 +432,7 @@ def _bags_of(
     )
     if length.sum() != len(ids):
         raise DataError(f"{named} holds other windows than its table says; {AGAIN}")
+    # Ids outside the vocabulary, odd weights, labels outside their context: windows that nobody wrote.
     fine = len(length) and (length > 0).all() and ids.min() >= 0 and ids.max() < len(vocabulary)
     fine = fine and bool((np.isfinite(weight) & (weight > 0)).all())
     if not fine or not _labels_inside(ids, length, label):

@@ -185,7 +185,8 @@ def read_shard(work: Path, number: int, shard: int, vocabulary: Vocabulary) -> S
 
 def write_shard_edges(work: Path, number: int, shard: int, values: Sequence[np.ndarray]) -> None:
     """Write the edges of one shard of a divided part, column by column (`EDGES`)."""
-    columns = dict(zip(EDGES, (*_narrow(*values[:3]), *values[3:]), strict=True))
+    ends = (x.astype(np.int32) for x in values[:3])
+    columns = dict(zip(EDGES, (*ends, *values[3:]), strict=True))
     _write_table(work, "edges", _file(number, shard), columns)
 
 
@@ -254,9 +255,12 @@ def _sample_columns(samples: Samples) -> dict[str, Any]:
 
 def _pair_columns(limit: Limit) -> Columns:
     graph, svm, finite = limit.graph, limit.svm, limit.finite
-    level = graph.level[graph.component]
-    ids = _narrow(graph.pair_last, graph.pair_token, graph.component_number, level)
-    columns = dict(zip(PAIRS, (*ids, svm.score, finite.log_pi), strict=True))
+    values = (
+        graph.pair_last.astype(np.int32), graph.pair_token.astype(np.int32),
+        graph.component_number.astype(np.int32),
+        graph.level[graph.component].astype(np.int32), svm.score, finite.log_pi,
+    )  # fmt: skip
+    columns = dict(zip(PAIRS, values, strict=True))
     if limit.embeddings is not None and not limit.embeddings.orthonormal:
         more = (svm.coefficient, finite.coefficient, finite.score)
         columns |= dict(zip(COUPLED, more, strict=True))
@@ -267,14 +271,12 @@ def _edge_columns(limit: Limit) -> Columns:
     graph = limit.graph
     multiplier = np.zeros(len(graph.edge_from))
     multiplier[_carriers(graph)] = limit.svm.multiplier
-    last, token = graph.pair_last, graph.pair_token
-    ends = _narrow(last[graph.edge_from], token[graph.edge_from], token[graph.edge_to])
-    return dict(zip(EDGES, (*ends, graph.edge_weight, multiplier), strict=True))
-
-
-def _narrow(*ids: np.ndarray) -> list[np.ndarray]:
-    """Whole numbers in the width they have on disk."""
-    return [x.astype(np.int32) for x in ids]
+    values = (
+        graph.pair_last[graph.edge_from].astype(np.int32),
+        graph.pair_token[graph.edge_from].astype(np.int32),
+        graph.pair_token[graph.edge_to].astype(np.int32), graph.edge_weight, multiplier,
+    )  # fmt: skip
+    return dict(zip(EDGES, values, strict=True))
 
 
 class ModelFolder:
