@@ -33,8 +33,7 @@ def dataset_files(name: str) -> dict[str, Path]:
     mine, cache = os.environ.get("ATTOMATON_DATA"), cache_folder() / "datasets" / name
     folders = [Path(mine) / name, cache] if mine else [cache]
     for folder in folders:
-        files = _files_in(folder)
-        if files:
+        if files := _files_in(folder):
             return files
     looked = [str(folder) for folder in folders]
     if not mine:

@@ -151,7 +151,7 @@ def check_content(path: Path, said: str | None = None) -> None:
     if found is not None and found != kind:
         raise DataError(_about_binary(path, found, kind))
     if kind == "text" and said is None and (what := text_format(text, complete)):
-        raise DataError(_about_text(path, what))
+        raise DataError(_about_text(what))
 
 
 def binary_format(head: bytes) -> str | None:
@@ -231,19 +231,17 @@ def _about_binary(path: Path, found: str, kind: str) -> str:
     return f"a file of {found}, not {_names(kind)}. Export the data as .jsonl, .csv, .parquet or plain text."
 
 
-def _about_text(path: Path, what: str) -> str:
-    as_words = "To read it as words all the same, say --format text."
-    if what in ("jsonl", "csv", "tsv"):
-        return f"holds {_LOOKS[what]}, not plain text. Name it .{what}, or say --format {what}. {as_words}"
-    if what in ("JSON", "broken JSON"):
-        return (
-            f"holds {what},"
-            ' not plain text. Write one object {"tokens": […], "next": …} a line into a .jsonl '
-            f"file. {as_words}"
-        )
-    if what.startswith("table"):
-        return f"holds a {what}, not plain text. Say --format csv --delimiter ';'. {as_words}"
-    return f"holds {what}, not plain text. Export its content as text or as .csv. {as_words}"
+def _about_text(what: str) -> str:
+    held, cure = what, "Export its content as text or as .csv."
+    if what in _LOOKS:
+        held, cure = _LOOKS[what], f"Name it .{what}, or say --format {what}."
+    elif "JSON" in what:
+        cure = 'Write one object {"tokens": […], "next": …} a line into a .jsonl file.'
+    elif what.startswith("table"):
+        held, cure = f"a {what}", "Say --format csv --delimiter ';'."
+    return (
+        f"holds {held}, not plain text. {cure} To read it as words all the same, say --format text."
+    )
 
 
 def other_delimiter(path: Path, delimiter: str) -> str:

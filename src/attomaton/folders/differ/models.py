@@ -146,11 +146,8 @@ def _components(g: _Graphs, key: Int[np.ndarray, " edges"]) -> Int[np.ndarray, "
 
 def _sets(a: np.ndarray, b: np.ndarray, words: list[Label], most: int) -> dict[str, Found]:
     """What only `b` holds, and what only `a` holds."""
-    gained, lost = np.setdiff1d(b, a), np.setdiff1d(a, b)
-    return {
-        name: Found(len(ids), [words[i] for i in ids[:most]])
-        for name, ids in (("gained", gained), ("lost", lost))
-    }
+    only = {"gained": np.setdiff1d(b, a), "lost": np.setdiff1d(a, b)}
+    return {k: Found(len(ids), [words[i] for i in ids[:most]]) for k, ids in only.items()}
 
 
 def _edges(g: _Graphs, chosen: Bool[np.ndarray, " edges"], words: list[Label], most: int) -> Found:
