@@ -33,9 +33,8 @@ class Parameters:
             value = getattr(self, name)
             if repr(value) != repr(parameter.default):
                 array = isinstance(value, np.ndarray)
-                shown.append(
-                    f"{name}={f'<array of shape {value.shape}>' if array else repr(value)}"
-                )
+                said = f"<array of shape {value.shape}>" if array else repr(value)
+                shown.append(f"{name}={said}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     @classmethod

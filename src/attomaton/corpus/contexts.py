@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Int
 
 from attomaton.base.lazily import pa, pq
-from attomaton.corpus.files import changed, check_content, format_of, identity
+from attomaton.corpus.files import SEPARATED, about, check_content, format_of, unchanged
 from attomaton.corpus.tables import LONGEST, MOST_ROWS
 from attomaton.corpus.vocabulary import Label, Vocabulary, as_spelled, is_text, label_fault
 from attomaton.disk.doors import data_stream, is_packed, opened
@@ -132,35 +132,24 @@ def context_rows(
         raise DataError(shown(path, said))
     if column is not None and kind in ("jsonl", "text"):
         raise UsageError(f"--column: {kind} has no columns.")
-    before = identity(path)
-    try:
+    with about(path), unchanged(path):
         check_content(path, format)
         if kind == "parquet":
             yield from _parquet(path, column)
-        else:
-            with data_stream(path) as raw:
-                texts = _texts(raw, path, kind, column)
-                yield from _json_lines(raw, path) if kind == "jsonl" else texts
-    except DataError as fault:
-        said = str(fault)
-        said = said if said.startswith(f"{path}:") else f"{path}: {said}"
-        raise DataError(shown(path, said)) from None
-    except OSError as fault:
-        raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    if before is not None and identity(path) != before:
-        raise DataError(f"{path}: {changed()}")
+            return
+        total = path.stat().st_size if path.is_file() and not is_packed(path) else 0
+        with data_stream(path) as raw:
+            texts = _texts(raw, total, kind, column)
+            yield from _json_lines(raw, total) if kind == "jsonl" else texts
 
 
-def _texts(raw: io.BufferedReader, path: Path, kind: str, column: str | None) -> Iterator[Rows]:
+def _texts(raw: io.BufferedReader, total: int, kind: str, column: str | None) -> Iterator[Rows]:
     """Rows of lines or of separated values. Bytes that are no UTF-8 make a bad row, not a bad file."""
-    total = path.stat().st_size if path.is_file() and not is_packed(path) else 0
-    newline = "" if kind in ("csv", "tsv") else None
+    newline = "" if kind in SEPARATED else None
     first, held, letters, faults = 1, list[str](), 0, dict[int, str]()
     with io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline) as text:
-        lines = _bounded(text)
-        for cell, fault in (
-            lines if kind == "text" else _cells(text, "," if kind == "csv" else "\t", column)
-        ):
+        lines = _bounded(text) if kind == "text" else _cells(text, SEPARATED[kind], column)
+        for cell, fault in lines:
             if fault:
                 faults[len(held)] = fault
             held.append(cell)
@@ -172,9 +161,8 @@ def _texts(raw: io.BufferedReader, path: Path, kind: str, column: str | None) ->
         yield Rows(False, first, held, faults, total, total)
 
 
-def _json_lines(raw: io.BufferedReader, path: Path) -> Iterator[Rows]:
+def _json_lines(raw: io.BufferedReader, total: int) -> Iterator[Rows]:
     """Rows of lines of JSON, in bytes, without their ends and without blank ones."""
-    total = path.stat().st_size if path.is_file() and not is_packed(path) else 0
     first, held, many = 1, list[bytes](), 0
     for text in chain(_blocks(raw), [None]):
         if text is not None:

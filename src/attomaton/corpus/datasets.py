@@ -9,10 +9,9 @@ A name stands for three files, `train`, `valid` and `test`, looked for in
 """
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from attomaton.base.caches import cache_folder, is_on
 from attomaton.disk.spool import DASH, NAME, standard_input
@@ -34,8 +33,7 @@ def dataset_files(name: str) -> dict[str, Path]:
     mine, cache = os.environ.get("ATTOMATON_DATA"), cache_folder() / "datasets" / name
     folders = [Path(mine) / name, cache] if mine else [cache]
     for folder in folders:
-        files = _files_in(folder)
-        if files:
+        if files := _files_in(folder):
             return files
     looked = [str(folder) for folder in folders]
     if not mine:
@@ -112,25 +110,22 @@ def _download(name: str, folder: Path, looked: list[str]) -> None:
     except Exception as fault:  # network, disk, hub: the library has its own family for each
         looked.append(f"{HUB} on the Hugging Face hub: {type(fault).__name__}: {fault}")
         raise DataError(_nowhere(name, looked)) from fault
-    work = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder.parent))
-        for split, theirs in SPLITS.items():
-            batches = splits[theirs].iter(batch_size=1000)
-            with (work / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as file:
-                file.writelines(_lines(row for batch in batches for row in batch["text"]))
-        work.chmod(0o755)
-        try:
-            work.rename(folder)
-        except OSError:
-            if not _files_in(folder):  # another process was faster: its files are the same
-                raise
+        with TemporaryDirectory("", f".{name}.", folder.parent, ignore_cleanup_errors=True) as made:
+            work = Path(made)
+            for split, theirs in SPLITS.items():
+                batches = splits[theirs].iter(batch_size=1000)
+                with (work / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as file:
+                    file.writelines(_lines(row for batch in batches for row in batch["text"]))
+            work.chmod(0o755)
+            try:
+                work.rename(folder)
+            except OSError:
+                if not _files_in(folder):  # another process was faster: its files are the same
+                    raise
     except OSError as fault:
         raise DataError(f"{folder}: cannot be written: {fault.strerror or fault}") from fault
-    finally:
-        if work is not None:
-            shutil.rmtree(work, ignore_errors=True)
 
 
 def _lines(rows: Iterable[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from scipy.sparse import csr_array
 
 from attomaton.corpus.datasets import data_file
-from attomaton.corpus.files import check_content, format_of, unchanged
+from attomaton.corpus.files import about, check_content, format_of, unchanged
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.text import EOS, decoded
 from attomaton.corpus.tokenisers import named_tokeniser
@@ -109,22 +109,16 @@ def read_documents(
     one_of("split", split, SPLITS[1:] if apart else SPLITS)
     path = data_file(path)
     if format_of(path, reading.format) != "text":
-        raise UsageError(
-            shown(
-                path,
-                f"{path}: documents are parts of a plain text, not of {path.suffix or 'this'}.",
-            )
-        )
-    try:
-        with unchanged(path):
-            check_content(path, reading.format)
-            lines = "".join(decoded(path)).split("\n")
-    except DataError as fault:
-        raise DataError(shown(path, f"{path}: {fault}")) from None
-    except OSError as fault:
-        raise DataError(
-            f"{path}: cannot be read: {fault.strerror or fault}. Name the text by --data FILE."
-        ) from None
+        said = f"{path}: documents are parts of a plain text, not of {path.suffix or 'this'}."
+        raise UsageError(shown(path, said))
+    with about(path):
+        try:
+            with unchanged(path):
+                check_content(path, reading.format)
+                lines = "".join(decoded(path)).split("\n")
+        except OSError as fault:
+            why = fault.strerror or fault
+            raise DataError(f"cannot be read: {why}. Name the text by --data FILE.") from None
     heads = _heads(lines, split)
     if not heads:
         cure = " Use --split paragraphs or lines." if split == "articles" else ""

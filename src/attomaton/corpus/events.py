@@ -1,8 +1,9 @@
 """Event logs: tables with one event a row, read as one sequence of items for each user, session or case."""
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,27 +36,23 @@ def read_events(
             "an event log is read more than once, and a pipe cannot be; save it as a file."
         )
     try:
-        table, columns, ordering = _read_table(path, format, reading)
+        table, columns = _read_table(path, format, reading)
     except (ValueError, KeyError, pa.ArrowException) as fault:
         hint = other_delimiter(path, reading.separator(format)) if format in SEPARATED else ""
         raise DataError(f"{_unreadable(fault)}{hint}") from None
-    windows = windows_from_events(table, columns, reading, vocabulary, ordering)
+    windows = windows_from_events(table, columns, reading, vocabulary)
     return replace(windows, noun="event") if format == "xes" else windows
 
 
 def windows_from_events(
-    table: Any,
-    found: "Columns",
-    reading: Reading,
-    vocabulary: Vocabulary | None,
-    ordering: Ordering | None = None,
+    table: Any, found: "Columns", reading: Reading, vocabulary: Vocabulary | None
 ) -> Windows:
     """The windows of an Arrow table with one event a row; `found` says which column plays each role.
 
     Sequences come in the order of their first events, those that begin together by name, so that the rows of a log may
-    stand in any order; without an order column, as the table has them (`ordering` says so).
+    stand in any order; without an order column, as the table has them (`found.ordering` says so).
     """
-    log = events_of(table, found, reading, ordering)
+    log = events_of(table, found, reading)
     if log.length.max() < 2:
         raise DataError(
             "every sequence is a single event, so no event has a context. "
@@ -65,7 +62,10 @@ def windows_from_events(
     if vocabulary is None:
         vocabulary = Vocabulary(log.labels)
     else:
-        ids = _known_ids(vocabulary, log.labels, ids, log.row)
+        ids = vocabulary.ids_of(log.labels).astype(np.int32)[ids]
+        if len(strange := np.flatnonzero(ids < 0)):
+            places = ((log.labels[log.ids[i]], f"row {log.row[i] + 1}") for i in strange)
+            raise DataError(unknown_tokens([outside(x, at, vocabulary) for x, at in places]))
     windows = windows_from_streams(
         vocabulary, ids, row_pointer(log.length), reading.window, partial=True
     )
@@ -88,11 +88,9 @@ class Events:
     ordering: Ordering | None
 
 
-def events_of(
-    table: Any, found: "Columns", reading: Reading, ordering: Ordering | None = None
-) -> Events:
+def events_of(table: Any, found: "Columns", reading: Reading) -> Events:
     """The events of an Arrow table, put in order."""
-    name = found.name
+    name, ordering = found.name, found.ordering
     try:
         if not table.num_rows:
             raise DataError("no events: the file has no rows.")
@@ -103,11 +101,15 @@ def events_of(
         span = None
         if "order" in columns:
             by = ranked(columns["order"], name["order"], reading.dates, group)
-            place = _by_first_event(group, by.rank, names)
-            names = names.take(pa.array(np.argsort(place)))
-            group = place[group]
-            span = _spans(by.place, group)
+            # Sequences come by their first event, then by name.
+            begin = np.full(len(names), len(group) + 1)
+            np.minimum.at(begin, group, by.rank)
+            order = np.lexsort((pc.rank(names, tiebreaker="first").to_numpy(), begin))
+            names, group = names.take(pa.array(order)), np.argsort(order)[group]
             at = np.lexsort((by.rank, group))  # stable: ties keep the file's order
+            if by.place is not None:
+                end = np.cumsum(np.bincount(group))
+                span = by.place[at][np.stack([np.append(0, end[:-1]), end - 1], axis=1)]
             ordering = described(by, columns["order"], name["order"], at, group)
         else:
             at = np.argsort(group, kind="stable")
@@ -128,80 +130,49 @@ def _unreadable(fault: Exception) -> DataError:
     return DataError(f"cannot be read as an event log: {fault}")
 
 
-def _spans(
-    place: Float[np.ndarray, " rows"] | None, group: Int[np.ndarray, " rows"]
-) -> Float[np.ndarray, "groups 2"] | None:
-    """The first and the last place of each sequence."""
-    if place is None:
-        return None
-    span = np.array([np.inf, -np.inf]) * np.ones((int(group.max()) + 1, 1))
-    np.minimum.at(span[:, 0], group, place)
-    np.maximum.at(span[:, 1], group, place)
-    return span
-
-
-def _by_first_event(
-    group: Int[np.ndarray, " rows"], rank: Int[np.ndarray, " rows"], names: Any
-) -> Int[np.ndarray, " groups"]:
-    """The place of each sequence among all: by its first event, then by name."""
-    begin = np.full(len(names), len(rank) + 1)
-    np.minimum.at(begin, group, rank)
-    by_name = pc.rank(names, tiebreaker="first").to_numpy()
-    place = np.empty(len(names), np.int64)
-    place[np.lexsort((by_name, begin))] = np.arange(len(names))
-    return place
-
-
-def _known_ids(
-    vocabulary: Vocabulary,
-    labels: list[Label],
-    code: Int[np.ndarray, " events"],
-    row: Int[np.ndarray, " events"],
-) -> Int[np.ndarray, " events"]:
-    """Ids in a given vocabulary of the items `labels[code]`, which stand at the file's rows `row`."""
-    known = [vocabulary.id_of(label) for label in labels]
-    strange = np.flatnonzero(np.array([i is None for i in known])[code])
-    if len(strange):
-        places = [(labels[code[i]], f"row {row[i] + 1}") for i in strange]
-        raise DataError(unknown_tokens([outside(x, place, vocabulary) for x, place in places]))
-    return np.array(known, dtype=np.int32)[code]
-
-
 @dataclass(frozen=True)
 class Columns:
-    """The name of the column that plays each role, and which of them nobody said."""
+    """The name of the column that plays each role, which of them nobody said, and the order where none plays that."""
 
     name: dict[str, str]
     guesses: tuple[Guess, ...] = ()
+    ordering: Ordering | None = None
 
 
-def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns, Ordering | None]:
-    """The columns an event log needs, which of them plays which role, and the order without any."""
-    from pyarrow import csv
-
+def _read_table(path: Path, format: str, reading: Reading) -> tuple[Any, Columns]:
+    """The columns an event log needs, and which of them plays which role."""
     chosen: list[Columns] = []
 
     def choose(found: list[str]) -> Collection[str]:
         chosen.append(column_names(reading.columns, found))
         return chosen[-1].name.values()
 
+    look: Callable[[], Any]
     if format == "parquet":
         table, names = parquet_table(path, choose)
-        name = chosen[-1].name
-        return table, chosen[-1], as_in_the_file(names, lambda: first_rows(path, SAMPLE), name)
-    if format == "xes":
+        look = partial(first_rows, path, SAMPLE)
+    elif format == "xes":
         table, names = xes_table(path, choose)
-        name = chosen[-1].name
-        ordering = as_in_the_file(names, lambda: table.slice(0, 0), name)
+        look = partial(table.slice, 0, 0)
     else:
-        delimiter = reading.separator(format)
-        parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        parse = csv_options(reading, format)
         table, names = csv_table(path, parse, choose)
-        name = chosen[-1].name
-        ordering = as_in_the_file(names, lambda: first_lines(path, parse, SAMPLE), name)
-    column = table.schema.get_field_index(name["item"])
-    items = _integers(table.column(column))
-    return table.set_column(column, name["item"], items), chosen[-1], ordering
+        look = partial(first_lines, path, parse, SAMPLE)
+    found = chosen[-1]
+    if format != "parquet":  # which knows what is a number
+        place = table.schema.get_field_index(found.name["item"])
+        items = table.column(place)
+        whole = pc.all(pc.match_substring_regex(items, INTEGER), min_count=1)
+        if whole.as_py():
+            table = table.set_column(place, found.name["item"], items.cast(pa.int64()))
+    return table, replace(found, ordering=as_in_the_file(names, look, found.name))
+
+
+def csv_options(reading: Reading, format: str) -> Any:
+    """How a table in text is cut."""
+    from pyarrow import csv
+
+    return csv.ParseOptions(delimiter=reading.separator(format), newlines_in_values=True)
 
 
 def first_lines(path: Path, parse: Any, rows: int) -> Any:
@@ -279,11 +250,3 @@ def _plain(column: Any) -> Any:
     if str(column.type) in ("binary", "large_binary", "binary_view", "string_view"):
         column = column.cast(pa.large_string())
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
-def _integers(column: Any) -> Any:
-    """A text column as integers where it holds nothing else."""
-    if column.null_count == len(column):
-        return column
-    integral = pc.all(pc.match_substring_regex(column, INTEGER)).as_py()
-    return column.cast(pa.int64()) if integral else column

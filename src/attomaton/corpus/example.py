@@ -14,7 +14,7 @@ A row of `example.jsonl` lists what waits at the counter; its last token is what
 In two rows the waiter turns to something that was not waiting; such rows are set aside.
 """
 
-from importlib.resources import as_file, files
+from pathlib import Path
 
 from attomaton.corpus.readers import read_samples
 from attomaton.corpus.samples import Samples
@@ -27,5 +27,4 @@ def example_samples() -> Samples:
     >>> int(s.rows.sum()), s.set_aside.rows, len(s.vocabulary)
     (39, 2, 12)
     """
-    with as_file(files("attomaton.corpus") / "example.jsonl") as path:
-        return read_samples(path)
+    return read_samples(Path(__file__).with_name("example.jsonl"))

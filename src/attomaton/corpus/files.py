@@ -7,6 +7,7 @@ first bytes, JSON, XML, HTML and tables named like a text by their first lines. 
 """
 
 import csv
+import errno
 import json
 import os
 import re
@@ -18,8 +19,8 @@ from pathlib import Path
 
 from attomaton.corpus.guesses import Guess
 from attomaton.disk.doors import data_stream, packing
-from attomaton.disk.spool import is_spooled
-from attomaton.errors import DataError, one_of
+from attomaton.disk.spool import is_spooled, shown
+from attomaton.errors import DataError, UsageError, one_of
 
 SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".xes": "xes",
@@ -88,11 +89,9 @@ def _found(path: Path) -> tuple[str, str]:
     if kind is not None or not path.is_file():
         return kind or "text", ""
     try:
-        with data_stream(path) as stream:
-            head = stream.read(LOOK)
+        head, text, complete = beginning(path)
     except (OSError, ValueError):
         return "text", ""  # reading it says what is wrong
-    text, complete = head.decode("utf-8-sig", "replace"), len(head) < LOOK
     if _XES.match(text):
         return "xes", "it begins as an XES log does"
     if is_spmf(whole_lines(text, complete)):
@@ -111,6 +110,13 @@ def is_spmf(lines: list[str]) -> bool:
     """
     rows = [line.strip() for line in lines if not _NOTE.match(line.lstrip())]
     return bool(rows) and all(map(_SPMF.fullmatch, rows[:LINES]))
+
+
+def beginning(path: Path) -> tuple[bytes, str, bool]:
+    """How a file begins, unpacked: its first bytes, the same as text, and whether that is all of it."""
+    with data_stream(path) as stream:
+        head = stream.read(LOOK)
+    return head, head.decode("utf-8-sig", "replace"), len(head) < LOOK
 
 
 def whole_lines(text: str, complete: bool) -> list[str]:
@@ -140,16 +146,12 @@ def check_content(path: Path, said: str | None = None) -> None:
         head = file.read(4)
         if kind == "parquet" and packing(head):
             raise DataError(_about_binary(path, str(packing(head)), kind))
-    with data_stream(path) as stream:
-        head = stream.read(LOOK)
+    head, text, complete = beginning(path)
     found = binary_format(head)
     if found is not None and found != kind:
         raise DataError(_about_binary(path, found, kind))
-    if kind == "text" and said is None:
-        text = head.decode("utf-8-sig", "replace")
-        complete = len(head) < LOOK
-        if what := text_format(text, complete):
-            raise DataError(_about_text(path, what))
+    if kind == "text" and said is None and (what := text_format(text, complete)):
+        raise DataError(_about_text(what))
 
 
 def binary_format(head: bytes) -> str | None:
@@ -180,17 +182,13 @@ def text_format(text: str, complete: bool) -> str | None:
 def _json_format(text: str, lines: list[str], complete: bool) -> str | None:
     """What a text is that begins as JSON does, broken or not; None for words after all."""
     rows = 5 * sum(_json_type(line) is dict for line in lines) >= 4 * len(lines) > 0
-    if rows or (len(lines) > 1 and 2 * sum(map(_is_like_object, lines)) > len(lines)):
+    objects = sum(bool(_JSON.match(x)) and x.rstrip().endswith(("}", "},")) for x in lines)
+    if rows or (len(lines) > 1 and 2 * objects > len(lines)):
         return "jsonl"  # where rows are broken, their reader names every line
     if not complete or _json_type(text) is not None:
         return "JSON"
     like = 2 * sum(line.lstrip()[0] in '{}[]"' for line in lines) > len(lines)
     return "broken JSON" if like else None
-
-
-def _is_like_object(line: str) -> bool:
-    """Whether a line is meant as an object, broken or not."""
-    return bool(_JSON.match(line)) and line.rstrip().endswith(("}", "},"))
 
 
 def _json_type(text: str) -> type | None:
@@ -233,19 +231,17 @@ def _about_binary(path: Path, found: str, kind: str) -> str:
     return f"a file of {found}, not {_names(kind)}. Export the data as .jsonl, .csv, .parquet or plain text."
 
 
-def _about_text(path: Path, what: str) -> str:
-    as_words = "To read it as words all the same, say --format text."
-    if what in ("jsonl", "csv", "tsv"):
-        return f"holds {_LOOKS[what]}, not plain text. Name it .{what}, or say --format {what}. {as_words}"
-    if what in ("JSON", "broken JSON"):
-        return (
-            f"holds {what},"
-            ' not plain text. Write one object {"tokens": […], "next": …} a line into a .jsonl '
-            f"file. {as_words}"
-        )
-    if what.startswith("table"):
-        return f"holds a {what}, not plain text. Say --format csv --delimiter ';'. {as_words}"
-    return f"holds {what}, not plain text. Export its content as text or as .csv. {as_words}"
+def _about_text(what: str) -> str:
+    held, cure = what, "Export its content as text or as .csv."
+    if what in _LOOKS:
+        held, cure = _LOOKS[what], f"Name it .{what}, or say --format {what}."
+    elif "JSON" in what:
+        cure = 'Write one object {"tokens": […], "next": …} a line into a .jsonl file.'
+    elif what.startswith("table"):
+        held, cure = f"a {what}", "Say --format csv --delimiter ';'."
+    return (
+        f"holds {held}, not plain text. {cure} To read it as words all the same, say --format text."
+    )
 
 
 def other_delimiter(path: Path, delimiter: str) -> str:
@@ -259,9 +255,7 @@ def other_delimiter(path: Path, delimiter: str) -> str:
 
 def delimiter_of(path: Path, delimiter: str) -> str | None:
     """What separates the values of a table, where it is plainly not `delimiter`."""
-    with data_stream(path) as stream:
-        head = stream.read(LOOK)
-    lines = whole_lines(head.decode("utf-8-sig", "replace"), len(head) < LOOK)[:LINES]
+    lines = whole_lines(*beginning(path)[1:])[:LINES]
     for other in (";", "\t", ",", "|"):
         if other != delimiter and _width(lines, other) > max(1, _width(lines, delimiter)):
             return other
@@ -281,7 +275,27 @@ def _names(kind: str) -> str:
     return "plain text" if kind == "text" else kind
 
 
-# A file that stays as it is
+# Errors while a file is read
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a full disk says, or a user's share of it
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Errors about a file's content begin with its name."""
+    try:
+        yield
+    except UsageError as fault:
+        raise UsageError(shown(path, str(fault))) from None
+    except DataError as fault:
+        named = str(fault).startswith(f"{path}:")
+        raise DataError(shown(path, str(fault) if named else f"{path}: {fault}")) from None
+    except MemoryError:
+        raise DataError(shown(path, f"{path}: there is not enough memory to read it.")) from None
+    except OSError as fault:
+        if fault.errno in FULL:
+            raise  # what is written on the way has no room; the file itself is fine
+        raise DataError(shown(path, f"{path}: cannot be read: {fault.strerror or fault}")) from None
 
 
 @contextmanager

@@ -21,10 +21,10 @@ from attomaton.corpus.samples import (
     plain_label,
     read_context,
 )
-from attomaton.corpus.vocabulary import Label, Vocabulary, encode
+from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.corpus.windows import (
     Windows,
-    known_ids,
+    encode_rows,
     windows_from_sequences,
     windows_from_streams,
 )
@@ -131,12 +131,8 @@ def read_weights(weight: Weights | None, n: int) -> Float[np.ndarray, " n"] | No
     w = numbers_of(weight, "sample_weight")
     if w.shape != (n,):
         raise DataError(f"sample_weight has shape {w.shape}; ({n},), one per sample, is needed.")
-    wrong = np.flatnonzero(~(np.isfinite(w) & (w > 0)))
-    if len(wrong):
-        heading = "sample_weight must be positive and finite, neither negative nor zero:"
-        faults = [f"sample {i}: weight {w[i]:g}" for i in wrong]
-        raise DataError(listed(heading, faults, "Drop these samples or mend their weights."))
-    check_weights(w)
+    heading = "sample_weight must be positive and finite, neither negative nor zero:"
+    check_weights(w, heading, "Drop these samples or mend their weights.")
     return w
 
 
@@ -223,12 +219,8 @@ def as_windows(
         return windows_from_events(table, names, reading, vocabulary)
     given = list_of(data, "data", 'a list of sequences such as [["a", "b"], ["b", "a"]]')
     rows = [read_context(row, f"sequence {i}") for i, row in enumerate(given)]
-    if vocabulary is None:
-        vocabulary, ids = encode(chain.from_iterable(rows))
-    else:
-        ids = known_ids(vocabulary, rows)
-    start = row_pointer(np.array([len(row) for row in rows], dtype=np.int64))
-    return windows_from_streams(vocabulary, ids, start, context, partial=True)
+    vocabulary, ids, length = encode_rows(rows, vocabulary)
+    return windows_from_streams(vocabulary, ids, row_pointer(length), context, partial=True)
 
 
 def is_table(data: Any) -> bool:

@@ -41,12 +41,11 @@ def inspect_windows(windows: Windows, most: int = 20) -> Inspection:
     """Counts of documents, samples and tokens, context lengths, and the `most` frequent tokens."""
     samples = windows.samples()
     K = len(samples.vocabulary)
-    rows = samples.rows[samples.sample_of]
-    occurrences = np.bincount(samples.token, samples.count * rows, K).astype(int)
-    as_last = np.bincount(samples.last, samples.rows, K).astype(int)
-    as_label = np.bincount(samples.label, samples.rows, K).astype(int)
+    each = samples.count * samples.rows[samples.sample_of]
+    in_roles = ((samples.token, each), (samples.last, samples.rows), (samples.label, samples.rows))
+    counts = np.stack([np.bincount(token, rows, K) for token, rows in in_roles], axis=1).astype(int)
     length = np.add.reduceat(samples.count, samples.start[:-1])
-    order = np.argsort(-occurrences, kind="stable")[:most]
+    order = np.argsort(-counts[:, 0], kind="stable")[:most]
     return Inspection(
         samples=int(samples.rows.sum()),
         distinct_samples=len(samples),
@@ -59,12 +58,7 @@ def inspect_windows(windows: Windows, most: int = 20) -> Inspection:
         too_short=windows.too_short,
         windows=samples.windows,
         set_aside=samples.set_aside,
-        tokens=tuple(
-            TokenCount(
-                samples.vocabulary[t], int(occurrences[t]), int(as_last[t]), int(as_label[t])
-            )
-            for t in order
-        ),
+        tokens=tuple(TokenCount(samples.vocabulary[t], *counts[t].tolist()) for t in order),
     )
 
 

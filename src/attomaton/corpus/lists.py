@@ -38,7 +38,7 @@ def read_spmf(path: Path, context: int, vocabulary: Vocabulary | None) -> Window
     faults: list[str] = []
     events, lines, ends = list[int](), list[int](), [0]
     for number, line in _lines(path):
-        if line[0] in "#%":
+        if not line or line[0] in "#%":
             continue
         if line[0] == "@":
             if found := _NAME.fullmatch(line):
@@ -83,7 +83,7 @@ def _items(words: list[str]) -> tuple[list[int], str]:
 def read_event_lines(path: Path, context: int, vocabulary: Vocabulary | None) -> Windows:
     """The windows of a log with one event a line; blank lines end a sequence."""
     events, lines, ends, held = list[Label](), list[int](), [0], 0
-    for number, line in _lines(path, blank=True):
+    for number, line in _lines(path):
         if line:
             events.append(line if vocabulary is None else as_label(line, vocabulary))
             lines.append(number)
@@ -97,11 +97,9 @@ def read_event_lines(path: Path, context: int, vocabulary: Vocabulary | None) ->
     return _windows(path, events, lines, ends, context, vocabulary)
 
 
-def _lines(path: Path, blank: bool = False) -> Iterator[tuple[int, str]]:
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers, without white space around them."""
-    for number, line in enumerate(chain.from_iterable(line_blocks(path)), 1):
-        if blank or line.strip():
-            yield number, line.strip()
+    return enumerate(map(str.strip, chain.from_iterable(line_blocks(path))), 1)
 
 
 def _windows(
@@ -115,13 +113,9 @@ def _windows(
     if vocabulary is None:
         vocabulary, ids = encode(events)
     else:
-        unknown = [
-            outside(x, f"line {line}", vocabulary)
-            for x, line in zip(events, lines, strict=True)
-            if x not in vocabulary
-        ]
-        if unknown:
-            raise DataError(unknown_tokens(unknown))
         ids = vocabulary.ids_of(events)
+        if len(strange := np.flatnonzero(ids < 0)):
+            places = ((events[i], f"line {lines[i]}") for i in strange)
+            raise DataError(unknown_tokens([outside(x, at, vocabulary) for x, at in places]))
     windows = windows_from_streams(vocabulary, ids, np.array(ends), context, partial=True)
     return replace(windows, noun="line", numbers=np.array(lines))

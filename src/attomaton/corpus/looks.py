@@ -6,18 +6,18 @@ looks (`attomaton data inspect`, the lab) shows the guesses first, and they can 
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attomaton.base.lazily import pa, pc
-from attomaton.corpus.events import first_lines
+from attomaton.corpus.events import csv_options, first_lines
 from attomaton.corpus.files import (
     LOGS,
-    LOOK,
     SEPARATED,
     SUFFIXES,
+    beginning,
     binary_format,
     delimiter_of,
     format_of,
@@ -31,7 +31,6 @@ from attomaton.corpus.ordering import USUAL, holds_times, likely
 from attomaton.corpus.reading import AS_NAMED, Reading
 from attomaton.corpus.tables import first_rows
 from attomaton.corpus.xes import xes_table
-from attomaton.disk.doors import data_stream
 
 ROWS = 20_000  # of a table that are looked at
 CONTEXT = 8  # events or words before a label, until somebody says otherwise
@@ -39,6 +38,12 @@ SOME = 3  # values of a column that are shown
 NEAR = 0.8  # how like a usual name a mistyped one has to be
 RUNS = 0.5  # share of rows that repeat the one before: the rows of a sequence stand together
 WRAPPED = 120  # characters a line has at most where lines are wrapped
+_HELD = {  # what a file of a format is seen to hold
+    "parquet": "Parquet",
+    "jsonl": "one JSON object a line",
+    "csv": "rows under a header",
+    "tsv": "rows with tabs",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,9 @@ def look_at_file(path: str | os.PathLike[str], given: Reading = AS_NAMED) -> Loo
     reading = _with(given, found)
     kind = format_of(path, reading.format)
     if kind in SEPARATED and reading.delimiter is None:
-        found += _delimiter(path, kind)
+        if (other := delimiter_of(path, SEPARATED[kind])) is not None:
+            why = "it cuts every row into as many values as the header"
+            found.append(Guess("delimiter", "tab" if other == "\t" else other, why))
         reading = _with(given, found)
     table = _table(path, kind, reading) if kind in LOGS else None
     columns: tuple[Column, ...] = ()
@@ -114,27 +121,10 @@ def _format(path: Path, given: Reading) -> tuple[Guess, ...]:
     known = guessed_format(path, None)
     if known and known[0].value != "text":
         return known
-    with data_stream(path) as stream:
-        head = stream.read(LOOK)
-    if binary_format(head) == "parquet":
-        return (Guess("format", "parquet", "it holds Parquet"),)
-    found = text_format(head.decode("utf-8-sig", "replace"), len(head) < LOOK) or ""
-    if found.startswith("table"):
-        found = "csv"
-    looks = {
-        "jsonl": "one JSON object a line",
-        "csv": "rows under a header",
-        "tsv": "rows with tabs",
-    }
-    return (Guess("format", found, f"it holds {looks[found]}"),) if found in looks else ()
-
-
-def _delimiter(path: Path, kind: str) -> list[Guess]:
-    other = delimiter_of(path, SEPARATED[kind])
-    if other is None:
-        return []
-    mark = "tab" if other == "\t" else other
-    return [Guess("delimiter", mark, "it cuts every row into as many values as the header")]
+    head, text, complete = beginning(path)
+    found = binary_format(head) or text_format(text, complete) or ""
+    found = "csv" if found.startswith("table") else found
+    return (Guess("format", found, f"it holds {_HELD[found]}"),) if found in _HELD else ()
 
 
 # Columns
@@ -142,15 +132,12 @@ def _delimiter(path: Path, kind: str) -> list[Guess]:
 
 def _table(path: Path, kind: str, reading: Reading) -> Any:
     """The first rows of a table; None where it cannot be read, and reading it says what is wrong."""
-    from pyarrow import csv
-
     try:
         if kind == "xes":
             return _xes_sample(path)
         if kind == "parquet":
             return first_rows(path, ROWS)
-        parse = csv.ParseOptions(delimiter=reading.separator(kind), newlines_in_values=True)
-        return first_lines(path, parse, ROWS)
+        return first_lines(path, csv_options(reading, kind), ROWS)
     except (ValueError, KeyError, pa.ArrowException):
         return None
 
@@ -193,19 +180,14 @@ def _roles(reading: Reading, columns: tuple[Column, ...], table: Any) -> list[Gu
     """Which column is the sequence, which the item, which the order: by names that say so, then by what they hold."""
     asked = reading.columns
     names = [c.name for c in columns]
-    rows = table.num_rows
     found = {g.option: g for g in family_columns(asked, names)}
     found |= {r: Guess(r, r, "") for r in asked if asked[r] is None and r in names}
     for role in ("sequence", "item", "order"):
         if asked[role] is None and role not in found:
             taken = {x for x in asked.values() if x} | {g.value for g in found.values()}
             free = [c for c in columns if c.name not in taken and names.count(c.name) == 1]
-            guess = _by_name(role, free) or _BY_CONTENT[role](free, rows)
-            if guess is None and role == "order" and "sequence" in (known := {**asked, **found}):
-                sequence = known["sequence"]
-                named = sequence.value if isinstance(sequence, Guess) else sequence
-                guess = _counter(free, table, named)
-            if guess is not None:
+            sequence = found["sequence"].value if "sequence" in found else asked["sequence"]
+            if guess := _by_name(role, free) or _by_content(role, free, table, sequence):
                 found[role] = guess
     return [g for r in asked if (g := found.get(r)) is not None and g.value != r]
 
@@ -226,15 +208,20 @@ def _by_name(role: str, free: list[Column]) -> Guess | None:
     return None
 
 
+def _by_content(role: str, free: list[Column], table: Any, sequence: str | None) -> Guess | None:
+    if role == "order":
+        return _order(free, table, sequence)
+    return (_sequence if role == "sequence" else _item)(free, table.num_rows)
+
+
 def _sequence(free: list[Column], rows: int) -> Guess | None:
     some = [c for c in free if c.kind != "times" and 1 < c.distinct < rows]
     together = [c for c in some if c.runs >= RUNS]
-    if together:
-        best = max(together, key=lambda c: c.distinct)
-        return Guess("sequence", best.name, "rows of one value stand together")
-    if len(some) < 2:
+    if not together and len(some) < 2:
         return None
-    best = max(some, key=lambda c: c.distinct)
+    best = max(together or some, key=lambda c: c.distinct)
+    if together:
+        return Guess("sequence", best.name, "rows of one value stand together")
     return Guess("sequence", best.name, "its values repeat, and it has the most of them")
 
 
@@ -247,13 +234,10 @@ def _item(free: list[Column], rows: int) -> Guess | None:
     return Guess("item", best.name, f"its {best.distinct:,} values come again and again")
 
 
-def _order(free: list[Column], rows: int) -> Guess | None:
-    timed = [c for c in free if c.kind == "times"]
-    return Guess("order", timed[0].name, "it holds times") if timed else None
-
-
-def _counter(free: list[Column], table: Any, sequence: str | None) -> Guess | None:
-    """A column that numbers the events of each sequence: no number twice in one, but in several of them."""
+def _order(free: list[Column], table: Any, sequence: str | None) -> Guess | None:
+    """A column of times, or one that numbers the events of each sequence: none twice in one, but in several of them."""
+    if timed := [c for c in free if c.kind == "times"]:
+        return Guess("order", timed[0].name, "it holds times")
     for column in free if sequence in table.column_names else []:
         if column.kind == "numbers" and 1 < column.distinct < table.num_rows:
             pairs = table.group_by([sequence, column.name]).aggregate([])
@@ -262,22 +246,14 @@ def _counter(free: list[Column], table: Any, sequence: str | None) -> Guess | No
     return None
 
 
-_BY_CONTENT: dict[str, Callable[[list[Column], int], Guess | None]] = {
-    "sequence": _sequence,
-    "item": _item,
-    "order": _order,
-}
-
-
 # Text
 
 
 def _split(path: Path) -> list[Guess]:
     """What the documents of a text seem to be; none where it reads on from line to line."""
-    with data_stream(path) as stream:
-        head = stream.read(LOOK)
-    text = head.decode("utf-8-sig", "replace").replace("\r\n", "\n")
-    lines = whole_lines(text, len(head) < LOOK)
+    _, text, complete = beginning(path)
+    text = text.replace("\r\n", "\n")
+    lines = whole_lines(text, complete)
     if len(lines) < 4:
         return []
     blank = text.count("\n\n")

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from attomaton.base.lazily import pa, pc
 from attomaton.corpus.guesses import bare
-from attomaton.corpus.times import DATES, Times, examples, looks_like_times, read_times
+from attomaton.corpus.times import DATES, examples, looks_like_times, read_times
 from attomaton.corpus.vocabulary import INTEGER
 from attomaton.errors import DataError, counted, listed, visible
 
@@ -92,28 +92,33 @@ def ranked(column: Any, name: str, dates: str | None, group: Int[np.ndarray, " r
     """
     if pa.types.is_temporal(column.type):
         return Ranked("times", str(column.type), _rank(column), _moments(column))
-    if any(
-        f(column.type) for f in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    ):
-        return Ranked("numbers", "", _rank(column), _floats(column))
-    if not _is_text(column):
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    if _is_text(column):
+        number = _numbers(column, name)
+    elif any(fits(column.type) for fits in kinds):
+        number = column
+    else:
         raise DataError(
             f"column {name!r} holds {column.type}, so it gives no order; name another --order."
         )
-    number = _numbers(column, name)
     if number is not None:
-        return Ranked("numbers", "", _rank(number), _floats(number))
+        place = number.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return Ranked("numbers", "", _rank(number), np.asarray(place))
     readings = read_times(column, name, dates)
-    if len(readings) == 2:
-        one, two = ((t, _places(t, group)) for t in readings)
-        if not np.array_equal(one[1], two[1]):
-            raise _ambiguous(readings, column, name)
-        return Ranked(
-            "times", f"{one[0].form} or {two[0].form}, in the same order", _rank_of(one[0])
-        )
     if readings:
-        return Ranked("times", readings[0].form, _rank_of(readings[0]), _seconds(readings[0]))
-    if _is_code(column):
+        rank = np.unique(readings[0].key, return_inverse=True)[1]
+        if len(readings) == 1:
+            return Ranked("times", readings[0].form, rank, readings[0].seconds)
+        one, two = (t.form for t in readings)
+        places = [np.lexsort((t.key, group)) for t in readings]
+        if not np.array_equal(places[0], places[1]):
+            heading = f"column {name!r} can be read as {one} and as {two}, which order the rows differently:"
+            cure = f"Say which it is: --dates {DATES[0]} or --dates {DATES[1]}."
+            raise DataError(listed(heading, list(examples(readings, column)), cure))
+        return Ranked("times", f"{one} or {two}, in the same order", rank)
+    # Where values differ in the digits of one number of fixed width only, text sorts as these numbers do.
+    shapes = pc.unique(pc.replace_substring_regex(column, "[0-9]", "0")).to_pylist()
+    if len(shapes) == 1 and re.fullmatch("[^0]*0+[^0]*", shapes[0]):
         return Ranked("codes", "", _rank(column))
     some = [f"row {i + 1}: {visible(repr(column[i].as_py()))}" for i in range(min(3, len(column)))]
     raise DataError(
@@ -174,10 +179,7 @@ def holds_times(sample: Any, name: str) -> bool:
     column = sample.column(name)
     if pa.types.is_temporal(column.type):
         return True
-    if not _is_text(column):
-        return False
-    column = column.combine_chunks()
-    return looks_like_times(column.drop_null())
+    return _is_text(column) and looks_like_times(column.combine_chunks().drop_null())
 
 
 def _is_text(column: Any) -> bool:
@@ -203,18 +205,8 @@ def _numbers(column: Any, name: str) -> Any:
     return None
 
 
-def _is_code(column: Any) -> bool:
-    """Whether values differ in the digits of one number of fixed width only: such text sorts as its numbers do."""
-    shape = pc.replace_substring_regex(column, "[0-9]", "0")
-    return len(pc.unique(shape)) == 1 and bool(re.fullmatch("[^0]*0+[^0]*", shape[0].as_py()))
-
-
 def _rank(column: Any) -> Int[np.ndarray, " rows"]:
     return pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
-
-
-def _floats(column: Any) -> Float[np.ndarray, " rows"]:
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def _moments(column: Any) -> Float[np.ndarray, " rows"] | None:
@@ -224,24 +216,3 @@ def _moments(column: Any) -> Float[np.ndarray, " rows"] | None:
     zone = column.type.tz if pa.types.is_timestamp(column.type) else None
     fine = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
     return np.asarray(fine.to_numpy(zero_copy_only=False)) / 1e6
-
-
-def _seconds(times: Times) -> Float[np.ndarray, " rows"]:
-    return times.key / {"ns": 1e9, "us": 1e6}[times.unit]
-
-
-def _rank_of(times: Times) -> Int[np.ndarray, " rows"]:
-    return np.unique(times.key, return_inverse=True)[1]
-
-
-def _places(times: Times, group: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
-    return np.lexsort((times.key, group))
-
-
-def _ambiguous(readings: list[Times], column: Any, name: str) -> DataError:
-    one, two = (t.form for t in readings)
-    heading = (
-        f"column {name!r} can be read as {one} and as {two}, which order the rows differently:"
-    )
-    cure = f"Say which it is: --dates {DATES[0]} or --dates {DATES[1]}."
-    return DataError(listed(heading, list(examples(readings, column)), cure))

@@ -84,9 +84,8 @@ class Parts:
     def read(path: Path) -> "Parts":
         """The table that lies at a path."""
         found = read_record(path, Parts)
-        if found.runs < 1 or [p.number for p in found.parts] != list(
-            range(max(len(found.parts), 1))
-        ):
+        numbers = [p.number for p in found.parts]
+        if found.runs < 1 or not numbers or numbers != list(range(len(numbers))):
             raise DataError(f"{path}: no runs, or parts that are not numbered from 0; {AGAIN}")
         return found
 
@@ -352,15 +351,14 @@ def write_run(folder: Path, number: int, shard: Windows, slots: Slots, place: st
                 ids = shard.ids[ragged_indices(shard.left[some], shard.length[some])]
                 file.write(np.ascontiguousarray(ids, "<i4").data)
 
-    write_whole(_run(folder, number, place), write)
-    write_whole(_places(folder, number, place), lambda path: _save(path, at))
+    _write(_run(folder, number, place), write, at)
 
 
 def merge_runs(folder: Path, number: int, place: str, several: Sequence[int]) -> None:
     """Write several runs that follow each other as one: every part is then in fewer pieces."""
     (folder / RUNS).mkdir(exist_ok=True)
-    read = [read_matrix(_places(folder, run, place), "places") for run in several]
-    places = np.stack(read).astype(np.int64)
+    runs = [_run(folder, run, place) for run in several]
+    places = np.stack([read_matrix(_places(run), "places") for run in runs]).astype(np.int64)
     at = places.sum(axis=0)
     rows, slots = int(at[0, -1]), at.shape[1] - 1
     # As many slots at a time as fit; of each run they are read in one go.
@@ -369,7 +367,7 @@ def merge_runs(folder: Path, number: int, place: str, several: Sequence[int]) ->
     def write(path: Path) -> None:
         with path.open("r+b") as file:
             for a, b in _between(cuts, slots):
-                found = [_slice(folder, run, slice(a, b), place) for run in several]
+                found = [_slice(run, a, b) for run in runs]
                 slot = np.concatenate(
                     [np.repeat(np.arange(a, b), np.diff(x[0, a : b + 1])) for x in places]
                 )
@@ -385,18 +383,23 @@ def merge_runs(folder: Path, number: int, place: str, several: Sequence[int]) ->
                 file.seek(begin + 4 * int(at[1, a]))
                 file.write(ids[ragged_indices(first[order], length[order].astype(np.int64))].data)
 
-    write_whole(_run(folder, number), write)
-    write_whole(_places(folder, number), lambda path: _save(path, at))
+    _write(_run(folder, number), write, at)
 
 
-def _save(path: Path, at: np.ndarray) -> None:
-    with path.open("wb") as file:  # NumPy would add a suffix to a name
-        np.save(file, at)
+def _write(run: Path, write: Callable[[Path], None], at: np.ndarray) -> None:
+    """Write a run, and when it is there, where its slots begin."""
+
+    def save(path: Path) -> None:
+        with path.open("wb") as file:  # NumPy would add a suffix to a name
+            np.save(file, at)
+
+    write_whole(run, write)
+    write_whole(_places(run), save)
 
 
 def has_run(folder: Path, number: int, place: str = RUNS) -> bool:
     """Whether a shard's run is there, complete."""
-    return _places(folder, number, place).is_file()
+    return _places(_run(folder, number, place)).is_file()
 
 
 def read_part(
@@ -405,75 +408,68 @@ def read_part(
     """The samples of one part, or of one of its shards, out of all runs."""
     part, slot = parts.parts[number], parts.slot(number, shard)
     table: Part | Shard = part if shard is None else part.shards[shard]
-    found = [_slice(folder, run, slice(slot, slot + 1)) for run in range(parts.runs)]
-    sizes = [len(x["ids"]) for x in found]
+    found = [_slice(_run(folder, run), slot, slot + 1) for run in range(parts.runs)]
+    sizes, named = [len(x["ids"]) for x in found], f"{folder}: part {number}"
     if sum(len(x["length"]) for x in found) != table.windows or sum(sizes) != table.incidences:
-        raise DataError(f"{folder}: part {number} holds other windows than its table says; {AGAIN}")
+        raise DataError(f"{named} holds other windows than its table says; {AGAIN}")
     # A shard becomes bags bit by bit: those that come again and again are never all there.
     cuts = np.flatnonzero(np.diff(row_pointer(np.array(sizes))[:-1] // MERGED)) + 1
     groups = [found] if shard is None else [found[a:b] for a, b in _between(cuts, len(found))]
     bags = [
-        _bags_of(folder, number, group, vocabulary, parts)
+        _bags_of(named, group, vocabulary, parts)
         for group in groups
         if any(len(x["length"]) for x in group)
     ]
     return bags[0] if len(bags) == 1 else merge_samples(joined(bags))
 
 
+def _bags_of(
+    named: str, found: list[dict[str, np.ndarray]], vocabulary: Vocabulary, parts: Parts
+) -> Samples:
+    length, label, weight, source, ids = (
+        np.concatenate([x[name] for x in found])
+        for name in ("length", "label", "weight", "source", "ids")
+    )
+    if length.sum() != len(ids):
+        raise DataError(f"{named} holds other windows than its table says; {AGAIN}")
+    # Ids outside the vocabulary, odd weights, labels outside their context: windows that nobody wrote.
+    fine = len(length) and (length > 0).all() and ids.min() >= 0 and ids.max() < len(vocabulary)
+    fine = fine and bool((np.isfinite(weight) & (weight > 0)).all())
+    if not fine or not _labels_inside(ids, length, label):
+        raise DataError(f"{named} holds windows that cannot be; {AGAIN}")
+    return collect_bags(
+        vocabulary, ids, row_pointer(length)[:-1], length, label, weight, source, parts.set_aside,
+        parts.tokens, parts.windows,
+    )  # fmt: skip
+
+
+def _labels_inside(ids: np.ndarray, length: np.ndarray, label: np.ndarray) -> bool:
+    """Whether every label occurs in its context."""
+    row = np.repeat(np.arange(len(length)), length)
+    return bool(np.bincount(row[ids == label[row]], minlength=len(length)).all())
+
+
 def _between(cuts: Int[np.ndarray, " cuts"], end: int) -> list[tuple[int, int]]:
     return list(zip([0, *cuts.tolist()], [*cuts.tolist(), end], strict=True))
 
 
-def _bags_of(
-    folder: Path,
-    number: int,
-    found: list[dict[str, np.ndarray]],
-    vocabulary: Vocabulary,
-    parts: Parts,
-) -> Samples:
-    columns = {name: np.concatenate([x[name] for x in found]) for name, _ in _COLUMNS}
-    ids, length = np.concatenate([x["ids"] for x in found]), columns["length"]
-    if length.sum() != len(ids):
-        raise DataError(f"{folder}: part {number} holds other windows than its table says; {AGAIN}")
-    _check_windows(folder, number, columns, ids, len(vocabulary))
-    return collect_bags(
-        vocabulary, ids, row_pointer(length)[:-1], length, columns["label"], columns["weight"],
-        columns["source"], parts.set_aside, parts.tokens, parts.windows,
-    )  # fmt: skip
-
-
-def _check_windows(
-    folder: Path, number: int, columns: dict[str, np.ndarray], ids: np.ndarray, K: int
-) -> None:
-    """Refuse windows that nobody wrote: ids outside the vocabulary, labels outside their context, odd weights."""
-    length, label, weight = (columns[name] for name in ("length", "label", "weight"))
-    fine = len(length) and (length > 0).all() and ids.min() >= 0 and ids.max() < K
-    fine = fine and bool((np.isfinite(weight) & (weight > 0)).all())
-    if fine:
-        row = np.repeat(np.arange(len(length)), length)
-        fine = np.bincount(row[ids == label[row]], minlength=len(length)).all()
-    if not fine:
-        raise DataError(f"{folder}: part {number} holds windows that cannot be; {AGAIN}")
-
-
-def _slice(folder: Path, run: int, slots: slice, place: str = RUNS) -> dict[str, np.ndarray]:
+def _slice(path: Path, begin: int, behind: int) -> dict[str, np.ndarray]:
     """The columns and ids of some slots in one run."""
-    path = _run(folder, run, place)
     try:
-        at = read_matrix(_places(folder, run, place), "places").astype(np.int64)
+        at = read_matrix(_places(path), "places").astype(np.int64)
         if at.ndim != 2 or len(at) != 2 or (at < 0).any() or (np.diff(at) < 0).any():
             raise ValueError("its places are out of order")
-        (windows, ids), (low, first), (high, end) = at[:, -1], at[:, slots.start], at[:, slots.stop]
+        (windows, ids), (low, first), (high, end) = at[:, -1], at[:, begin], at[:, behind]
         if path.stat().st_size != windows * ROW_BYTES + 4 * ids:
             raise DataError(f"{path}: has another length than its table says; {AGAIN}")
-        columns, begin = {}, 0
+        columns, column = {}, 0
         with path.open("rb") as file:
             for name, kind in _COLUMNS:
                 width = np.dtype(kind).itemsize
-                file.seek(begin + width * low)
+                file.seek(column + width * low)
                 columns[name] = np.fromfile(file, kind, high - low)
-                begin += width * windows
-            file.seek(begin + 4 * first)
+                column += width * windows
+            file.seek(column + 4 * first)
             columns["ids"] = np.fromfile(file, "<i4", end - first)
         return columns
     except (OSError, ValueError, EOFError, IndexError) as error:
@@ -484,5 +480,5 @@ def _run(folder: Path, number: int, place: str = RUNS) -> Path:
     return folder / place / f"{number:05d}.run"
 
 
-def _places(folder: Path, number: int, place: str = RUNS) -> Path:
-    return folder / place / f"{number:05d}.at.npy"
+def _places(run: Path) -> Path:
+    return run.with_suffix(".at.npy")

@@ -3,13 +3,11 @@
 Everything a file can get wrong is said at once, with its line or row, before any sample is built.
 """
 
-import errno
 import json
 import logging
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -20,7 +18,7 @@ import numpy as np
 from attomaton.base.progress import Progress, quiet
 from attomaton.corpus.datasets import DATASETS, data_file
 from attomaton.corpus.events import read_events
-from attomaton.corpus.files import LOGS, format_of, guessed_format, unchanged
+from attomaton.corpus.files import LOGS, about, format_of, guessed_format, unchanged
 from attomaton.corpus.guesses import tell
 from attomaton.corpus.lists import read_event_lines, read_spmf
 from attomaton.corpus.ordering import announce
@@ -43,7 +41,7 @@ from attomaton.corpus.windows import PART, Windows, nothing_left, windows_from_s
 from attomaton.disk.doors import check_memory, is_packed
 from attomaton.disk.spool import shown
 from attomaton.disk.storage import check_file, write_whole
-from attomaton.errors import DataError, UsageError, counted, listed, nearest
+from attomaton.errors import DataError, counted, listed, nearest
 
 ROW, VALUE = 500, 72  # bytes a row takes once it is read, and each value in it
 CHECKED = 1 << 12  # rows after which they are added up
@@ -76,7 +74,7 @@ def read_windows(
     """
     reading = replace(reading, **options) if options else reading
     path = data_file(path)
-    with _about(path):
+    with about(path):
         _check_exists(path)
         with unchanged(path):
             kind = reading.check(path)
@@ -131,7 +129,7 @@ def read_parts(
         return windows.vocabulary, _some(
             replace(parts, ordering=windows.ordering, guesses=windows.guesses), path
         )
-    with _about(path), unchanged(path):
+    with about(path), unchanged(path):
         reading.check(path)
         words, parts = read_shards(path, folder, reading, vocabulary, size, most, run, progress)
         guesses = guessed_format(path, reading.format)
@@ -143,27 +141,6 @@ def _some(parts: Parts, path: Path) -> Parts:
     if not parts.parts:
         raise nothing_left(shown(path, str(path)), parts.windows, parts.set_aside)
     return parts
-
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a full disk says, or a user's share of it
-
-
-@contextmanager
-def _about(path: Path) -> Iterator[None]:
-    """Errors about a file's content begin with its name."""
-    try:
-        yield
-    except UsageError as fault:
-        raise UsageError(shown(path, str(fault))) from None
-    except DataError as fault:
-        named = str(fault).startswith(f"{path}:")
-        raise DataError(shown(path, str(fault) if named else f"{path}: {fault}")) from None
-    except MemoryError:
-        raise DataError(shown(path, f"{path}: there is not enough memory to read it.")) from None
-    except OSError as fault:
-        if fault.errno in FULL:
-            raise  # what is written on the way has no room; the file itself is fine
-        raise DataError(shown(path, f"{path}: cannot be read: {fault.strerror or fault}")) from None
 
 
 def read_samples(
@@ -264,17 +241,16 @@ def _read_rows(path: Path, vocabulary: Vocabulary | None) -> Windows:
         except (ValueError, RecursionError) as fault:  # absurdly long numbers, absurd nesting
             faults.append(f"line {number}: broken JSON ({fault})")
             continue
-        wrong = [f"line {number}: {fault}" for fault in _row_faults(row)]
-        if vocabulary is not None and not wrong:
-            tokens = dict.fromkeys([*row["tokens"], row["next"]])
-            place = f"line {number}"
-            unknown += [outside(x, place, vocabulary) for x in tokens if x not in vocabulary]
-        faults += wrong
-        if not wrong:
+        if wrong := [f"line {number}: {fault}" for fault in _row_faults(row)]:
+            faults += wrong
+        else:
             contexts.append(row["tokens"])
             nexts.append(row["next"])
             weights.append(float(row.get("weight", 1)))
             lines.append(number)
+            if vocabulary is not None:
+                tokens, place = dict.fromkeys([*row["tokens"], row["next"]]), f"line {number}"
+                unknown += [outside(x, place, vocabulary) for x in tokens if x not in vocabulary]
         held += ROW + VALUE * line.count(",") + 2 * len(line)
         if not number % CHECKED:
             check_memory(path, held)

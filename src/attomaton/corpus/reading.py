@@ -10,30 +10,19 @@ Which option goes with which format:
 
 import os
 from dataclasses import dataclass, fields
-from numbers import Integral
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from attomaton.corpus.files import EVENTS, LOGS, SEPARATED, check_content, format_of
 from attomaton.corpus.guesses import Guess
 from attomaton.corpus.ordering import Ordering
+from attomaton.corpus.parts import Parts
 from attomaton.corpus.text import SPLITS
 from attomaton.corpus.times import DATES
+from attomaton.corpus.windows import Windows
 from attomaton.disk.records import absent
-from attomaton.errors import UsageError, one_of
+from attomaton.errors import UsageError, one_of, whole_number
 
 SPELLED = {"tab": "\t", "\\t": "\t", "space": " "}  # delimiters that are awkward to type
-
-
-@runtime_checkable
-class Found(Protocol):
-    """What was found out while a file was read."""
-
-    @property
-    def ordering(self) -> Ordering | None: ...  # noqa: D102
-
-    @property
-    def guesses(self) -> tuple[Guess, ...]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,17 +62,14 @@ class Reading:
 
     def __post_init__(self) -> None:
         """Refuse what a program may pass by mistake and a command line cannot."""
-        tokenizer, context = self.tokenizer, self.context
-        if isinstance(tokenizer, os.PathLike):
-            object.__setattr__(self, "tokenizer", os.fspath(tokenizer))
+        if isinstance(self.tokenizer, os.PathLike):
+            object.__setattr__(self, "tokenizer", os.fspath(self.tokenizer))
         for name in OPTIONS[1:]:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise UsageError(f"{name}={value!r:.60}: a word is needed.")
-        if context is not None:
-            if isinstance(context, bool) or not isinstance(context, Integral):
-                raise UsageError(f"context={context!r:.60}: a whole number is needed.")
-            object.__setattr__(self, "context", int(context))
+        if self.context is not None:
+            object.__setattr__(self, "context", whole_number("context", self.context))
 
     def __repr__(self) -> str:
         """Python code that reads a file the same way.
@@ -133,7 +119,7 @@ class Reading:
         own = self.given
         return Reading(**{x: getattr(self if x in own else other, x) for x in OPTIONS})
 
-    def done(self, found: "Found") -> "ReadAs":
+    def done(self, found: Windows | Parts) -> "ReadAs":
         """What is kept of a file that was read so: these options, its rows' order, and what was guessed."""
         return ReadAs(
             **{x: getattr(self, x) for x in OPTIONS},
@@ -186,8 +172,9 @@ class Reading:
 
     def _check_delimiter(self, path: Path, kind: str) -> None:
         if kind not in SEPARATED:
+            what = f"a {path.suffix.lower()} file" if path.suffix else f"what holds {kind}"
             raise UsageError(
-                f"{path}: --delimiter says what separates the values of a table in lines, and {_called(path, kind)} "
+                f"{path}: --delimiter says what separates the values of a table in lines, and {what} "
                 "is none. For such a table under another name, say --format csv as well."
             )
         mark = self.separator(kind)
@@ -196,10 +183,6 @@ class Reading:
                 f"--delimiter {self.delimiter!r}: one character is needed, neither letter, digit nor quote, "
                 f"or {' or '.join(SPELLED)}."
             )
-
-
-def _called(path: Path, kind: str) -> str:
-    return f"a {path.suffix.lower()} file" if path.suffix else f"what holds {kind}"
 
 
 OPTIONS = tuple(one.name for one in fields(Reading))

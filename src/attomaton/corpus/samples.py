@@ -88,19 +88,15 @@ class Samples(Tabular):
         return unique_inverse(key)
 
     def _in_short(self) -> str:
-        rows, here = int(self.rows.sum()), len(self)
-        aside = f", {self.set_aside.rows:,} set aside" if self.set_aside.rows else ""
-        return (
-            ", ".join(
-                [
-                    counted(rows, "sample"),
-                    *([f"{here:,} distinct"] if here < rows else []),
-                    counted(len(self.vocabulary), "token"),
-                    counted(len(np.unique(self.last)), "last token"),
-                ]
-            )
-            + aside
-        )
+        rows, here, aside = int(self.rows.sum()), len(self), self.set_aside.rows
+        found = [
+            counted(rows, "sample"),
+            f"{here:,} distinct" if here < rows else "",
+            counted(len(self.vocabulary), "token"),
+            counted(len(np.unique(self.last)), "last token"),
+            f"{aside:,} set aside" if aside else "",
+        ]
+        return ", ".join(filter(None, found))
 
     def to_arrow(self) -> Any:
         """One row for each distinct sample, its tokens in words, as a `pyarrow.Table`."""
@@ -133,16 +129,20 @@ class Samples(Tabular):
         return replace(self, **own, start=start, token=self.token[at], count=self.count[at])
 
 
-def check_weights(weight: Float[np.ndarray, " n"]) -> None:
-    """Refuse weights whose sums or ratios no number holds; each is named by its sample."""
-    faults = [
-        f"sample {i}: weight {weight[i]:g}"
-        for i in np.flatnonzero(~((weight >= LIGHTEST) & (weight <= HEAVIEST)))
-    ]
-    if faults:
-        heading = f"Weights must lie between {LIGHTEST:g} and {HEAVIEST:g}; sums and ratios of others overflow:"
-        cure = "Rescale all weights by one factor (only their ratios matter) or drop these samples."
-        raise DataError(listed(heading, faults, cure))
+def check_weights(
+    weight: Float[np.ndarray, " n"],
+    heading: str = "Weights must be positive and finite:",
+    cure: str = "Drop or mend these samples.",
+) -> None:
+    """Refuse weights that are not positive, in these words, and those whose sums or ratios no number holds."""
+    between = f"Weights must lie between {LIGHTEST:g} and {HEAVIEST:g}; sums and ratios of others overflow:"
+    rescale = "Rescale all weights by one factor (only their ratios matter) or drop these samples."
+    for fine, said, mend in (
+        (np.isfinite(weight) & (weight > 0), heading, cure),
+        ((weight >= LIGHTEST) & (weight <= HEAVIEST), between, rescale),
+    ):
+        if faults := [f"sample {i}: weight {weight[i]:g}" for i in np.flatnonzero(~fine)]:
+            raise DataError(listed(said, faults, mend))
 
 
 def plain_label(x: object) -> Label:
@@ -277,13 +277,9 @@ def _bags(
 
 def joined(several: Sequence[Samples]) -> Samples:
     """Samples of one vocabulary one after the other, nothing merged."""
-
-    def all_of(name: str) -> Any:
-        return np.concatenate([getattr(s, name) for s in several])
-
-    names = ("last", "label", "weight", "token", "count", "rows", "source")
-    columns = {name: all_of(name) for name in names}
-    return replace(several[0], start=row_pointer(all_of("size")), **columns)
+    names = ("last", "label", "weight", "token", "count", "rows", "source", "size")
+    columns: dict[str, Any] = {x: np.concatenate([getattr(s, x) for s in several]) for x in names}
+    return replace(several[0], start=row_pointer(columns.pop("size")), **columns)
 
 
 def merge_samples(s: Samples) -> Samples:

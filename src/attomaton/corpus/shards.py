@@ -44,9 +44,8 @@ from attomaton.disk.storage import write_whole
 
 SHARD = 1 << 22  # bytes of text in a shard
 MOST = 512  # shards of a text; beyond that they grow
-LARGEST = (
-    1 << 27
-)  # bytes of the largest shard; beyond that they are more, and their runs are merged into `MOST`
+# Bytes of the largest shard; beyond that they are more, and their runs are merged into `MOST`
+LARGEST = 1 << 27
 
 # Calls a function of a module for each of some plain tasks, anywhere and in any order: the number and result of each.
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[tuple[int, Any]]]
@@ -83,11 +82,6 @@ class TextShards:
     partial: bool  # windows of documents, which may be shorter than the context
 
     merging: bool = False  # whether their runs are merged afterwards
-
-    @property
-    def numbers(self) -> range:
-        """The shards."""
-        return range(len(self.tokens))
 
     @property
     def place(self) -> str:
@@ -141,27 +135,22 @@ def read_shards(
     shards = TextShards(
         str(folder), tokens, len(words), context, partial, merging=len(tokens) > MOST
     )
-    total = sum(tokens)
-    tallies = _in_order(
-        run(tally_shard, [(shards, i) for i in shards.numbers]), lambda x: x.tokens, progress, total
-    )
+    total, tasks = sum(tokens), [(shards, i) for i in range(len(tokens))]
+    tallies = _in_order(run(tally_shard, tasks), lambda x: x.tokens, progress, total)
 
     def keys(heavy: Sequence[tuple[int, int]]) -> Iterable[list[KeyTally]]:
-        tasks = [(shards, i, heavy) for i in shards.numbers]
-        return (tally for _, tally in run(tally_heavy, tasks))
+        return (tally for _, tally in run(tally_heavy, [(*task, heavy) for task in tasks]))
 
     slots, parts = cut_into_parts(tallies, words, "position", size, most, keys)
     slots.write(folder / "slots.safetensors")
-    for _ in _in_order(
-        run(sort_shard, [(shards, i) for i in shards.numbers]), int, progress, 2 * total
-    ):
+    for _ in _in_order(run(sort_shard, tasks), int, progress, 2 * total):
         pass
     if not shards.merging:
         return words, parts
     # Neighbours together, as evenly as may be: a part has a piece in every run.
     groups = np.array_split(np.arange(len(tokens)), MOST)
-    tasks = [(str(folder), i, group.tolist()) for i, group in enumerate(groups)]
-    for _ in run(merge_group, tasks):
+    merging = [(str(folder), i, group.tolist()) for i, group in enumerate(groups)]
+    for _ in run(merge_group, merging):
         progress(0, 1, "reading: merging what was sorted")
     return words, replace(parts, runs=len(groups))
 
@@ -322,9 +311,8 @@ def shard_windows(shards: TextShards, number: int) -> Windows:
         many = np.diff(start) >= 2
     else:
         left = np.zeros(len(own), np.int64)
-        many = np.full(
-            int(number == 0), sum(shards.tokens) > shards.context
-        )  # one stream, told once
+        # One stream, told once
+        many = np.full(int(number == 0), sum(shards.tokens) > shards.context)
     left = np.maximum(left, position - shards.context)
     seen = np.full(shards.vocabulary, -1, np.int64)
     previous = previous_places(near, seen, before)[len(tail) :]

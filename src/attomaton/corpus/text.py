@@ -23,6 +23,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from attomaton.corpus.files import about
 from attomaton.corpus.tokenisers import Tokeniser, after_line_end, named_tokeniser
 from attomaton.corpus.vocabulary import INTEGER, Label, Vocabulary, outside, unknown_tokens
 from attomaton.corpus.windows import Windows, windows_from_streams
@@ -68,13 +69,8 @@ def add_text(
 ) -> Read:
     """All tokens of a text, or of a range of its bytes; with a `file`, ids go there as 32-bit integers."""
     into = _Ids(vocabulary, file)
-    if split == "stream":
-        _add_stream(into, path, tokeniser, span)
-        end = [into.count]
-    elif split == "lines":
-        end = list(_add_lines(into, path, tokeniser, span))
-    else:
-        end = list(_add_paragraphs(into, path, tokeniser, span))
+    add = {"stream": _add_stream, "lines": _add_lines, "paragraphs": _add_paragraphs}[split]
+    end = list(add(into, path, tokeniser, span))
     if file is not None:
         into.flush()
     ids = np.frombuffer(into.ids, dtype=np.int32)
@@ -89,19 +85,15 @@ def no_words(path: Path) -> DataError:
 
 def read_stream(path: Path | str) -> tuple[Vocabulary, np.ndarray]:
     """The words of a plain text as one stream: the vocabulary by first appearance, and the ids."""
-    path, into = Path(path), _Ids(None)
-    try:
-        _add_stream(into, path, named_tokeniser("words"))
-    except DataError as fault:
-        raise DataError(f"{path}: {fault}") from None
-    except OSError as fault:
-        raise DataError(f"{path}: cannot be read: {fault.strerror or fault}") from None
-    if into.blank:
-        raise DataError(f"{path}: no words: the file is empty.")
-    return into.known(), np.frombuffer(into.ids, dtype=np.int32)
+    with about(path := Path(path)):
+        read = add_text(path, None, "stream", named_tokeniser("words"))
+        if read.blank:
+            raise DataError("no words: the file is empty.")
+    return read.vocabulary, read.ids
 
 
-def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span = None) -> None:
+def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span) -> Iterator[int]:
+    """Where the one stream ends."""
     for text in whole(decoded(path, span), tokeniser.cut):
         into.blank = into.blank and (not text or text.isspace())
         for i, tokens in enumerate(tokeniser.tokens(text.split("\n"))):
@@ -109,6 +101,7 @@ def _add_stream(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span = Non
                 into.add_line_end()
                 into.line += 1
             into.add(tokens)
+    yield into.count
 
 
 def _add_lines(into: "_Ids", path: Path, tokeniser: Tokeniser, span: Span) -> Iterator[int]:
@@ -234,10 +227,9 @@ def decoded(path: Path, span: Span = None) -> Iterator[str]:
             except UnicodeDecodeError as fault:
                 # The decoder may have kept bytes back: count from the end of what it has seen.
                 at = len(raw) - len(fault.object) + fault.start
-                byte = (
-                    f"byte 0x{fault.object[fault.start]:02x} at {past.place(raw, at, path, begin)}"
-                )
-                raise DataError(f"not UTF-8 text: {byte}. Save it as UTF-8.") from None
+                byte, place = fault.object[fault.start], past.place(raw, at, path, begin)
+                said = f"not UTF-8 text: byte 0x{byte:02x} at {place}. Save it as UTF-8."
+                raise DataError(said) from None
             if 0 in raw:
                 place = past.place(raw, raw.index(0), path, begin)
                 raise DataError(f"not text: a zero byte at {place}.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from attomaton.base.lazily import pa, pc
 from attomaton.errors import DataError, counted, listed, visible
@@ -60,6 +60,11 @@ class Times:
     key: Int[np.ndarray, " rows"]  # in `unit` since 1970, in Greenwich
     unit: str = "ns"
 
+    @property
+    def seconds(self) -> Float[np.ndarray, " rows"]:
+        """Since 1970."""
+        return self.key / {"ns": 1e9, "us": 1e6}[self.unit]
+
 
 def read_times(column: Any, name: str, dates: str | None = None) -> list[Times]:
     """The ways to read a text column as times: none where it is something else, two where day and month may swap.
@@ -77,8 +82,8 @@ def read_times(column: Any, name: str, dates: str | None = None) -> list[Times]:
     if 2 * like.sum() < len(like):
         return []
     if not like.all():
-        rest = f"most are times written {_said(layout)}"
-        raise _unlike(column, name, np.flatnonzero(~like), rest)
+        said = layout.replace("A", "D").replace("B", "M") or "HH:MM"
+        raise _unlike(column, name, np.flatnonzero(~like), f"most are times written {said}")
     parts = pc.extract_regex(column, _FORMS[layout])
     found = {field.name: parts.field(field.name) for field in parts.type}
     clock, form = _clock(found, column, name)
@@ -105,10 +110,6 @@ def read_times(column: Any, name: str, dates: str | None = None) -> list[Times]:
         said, _, wrong = min(read, key=lambda x: int(x[2].sum()))
         raise _unlike(column, name, np.flatnonzero(wrong), f"read as {said}")
     return [_joined(said, days, clock) for said, days in fine]
-
-
-def _said(layout: str) -> str:
-    return layout.replace("A", "D").replace("B", "M") or "HH:MM"
 
 
 def _unlike(column: Any, name: str, rows: Int[np.ndarray, " faults"], rest: str) -> DataError:
@@ -151,43 +152,38 @@ def _days(
 
 def _clock(found: dict[str, Any], column: Any, name: str) -> tuple[Int[np.ndarray, " rows"], str]:
     """Nanoseconds since midnight in Greenwich, and how the time of day is written."""
+    there = {field: pc.not_equal(found[field], "").to_numpy(zero_copy_only=False)
+             for field in ("hour", "zone", "half", "second") if field in found}  # fmt: skip
     for field, rest in (("hour", "others have a time of day"), ("zone", "others have a zone"),
                         ("half", "others have AM or PM")):  # fmt: skip
-        if field in found:
-            there = pc.not_equal(found[field], "").to_numpy(zero_copy_only=False)
-            if there.any() and not there.all():
-                raise _unlike(column, name, np.flatnonzero(~there), rest)
+        if field in there and there[field].any() and not there[field].all():
+            raise _unlike(column, name, np.flatnonzero(~there[field]), rest)
+    written = {field for field in there if there[field].any()}
     hour, minute, second = (_whole(found[x]) for x in ("hour", "minute", "second"))
     # Nine digits of a fraction are nanoseconds; what is finer is cut off.
     padded = pc.utf8_slice_codeunits(pc.utf8_rpad(found["fraction"], 9, "0"), 0, 9)
     fraction = _whole(padded)
     wrong = (minute > 59) | (second > 60)  # 60: a leap second
-    half = found.get("half")
-    timed = bool(pc.any(pc.not_equal(found["hour"], "")).as_py())
-    in_halves = half is not None and bool(pc.any(pc.not_equal(half, "")).as_py())
-    if half is not None and in_halves:
+    if "half" in written:
         wrong |= (hour < 1) | (hour > 12)
-        late = pc.equal(pc.utf8_lower(half), "p").to_numpy(zero_copy_only=False)
+        late = pc.equal(pc.utf8_lower(found["half"]), "p").to_numpy(zero_copy_only=False)
         hour = hour % 12 + 12 * late
     else:
         wrong |= hour > 23
     if wrong.any():
         raise _unlike(column, name, np.flatnonzero(wrong), "no clock shows these")
     seconds = hour * 3600 + minute * 60 + second - _offsets(found["zone"])
-    with_seconds = bool(pc.any(pc.not_equal(found["second"], "")).as_py())
-    zoned = bool(pc.any(pc.not_equal(found["zone"], "")).as_py())
-    form = (" HH:MM:SS" if with_seconds else " HH:MM") if timed else ""
-    form += " AM/PM" if in_halves else ""
-    form += ", zones taken into account" if zoned else ""
+    form = (" HH:MM:SS" if "second" in written else " HH:MM") if "hour" in written else ""
+    form += " AM/PM" if "half" in written else ""
+    form += ", zones taken into account" if "zone" in written else ""
     return seconds * 10**9 + fraction, form
 
 
 def _offsets(zone: Any) -> Int[np.ndarray, " rows"]:
     """Seconds that a zone's clocks are ahead of Greenwich; 0 where there is none."""
     coded = zone.dictionary_encode()
-    return np.array(list(map(_offset, coded.dictionary.to_pylist())), dtype=np.int64)[
-        coded.indices.to_numpy()
-    ]
+    offsets = np.array([_offset(x) for x in coded.dictionary.to_pylist()], dtype=np.int64)
+    return offsets[coded.indices.to_numpy()]
 
 
 def _offset(zone: str) -> int:

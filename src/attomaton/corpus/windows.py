@@ -8,6 +8,7 @@ token, so a *part* (all windows of some last tokens) can be solved, written and 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -91,8 +92,11 @@ class Windows(Tabular):
     def set_aside(self) -> SetAside:
         """The account of windows whose label is absent from their context, the first few in words."""
         bad = np.flatnonzero(~self.realizable)
-        examples = tuple(self._in_words(int(i)) for i in bad[:5])
-        return SetAside(len(bad), float(self.weight[bad].sum()), examples)
+        words, examples = self.vocabulary, []
+        for i in bad[:5].tolist():
+            tokens = [words[x] for x in self.context(i)]
+            examples.append(f"{self.place(i)}: label {words[self.label[i]]!r}, tokens {tokens}")
+        return SetAside(len(bad), float(self.weight[bad].sum()), tuple(examples))
 
     def _in_short(self) -> str:
         outside = int((~self.realizable).sum())
@@ -134,10 +138,6 @@ class Windows(Tabular):
         ([1, 3], [0, 1])
         """
         return source if self.starts is None else np.searchsorted(self.starts, source, "right") - 1
-
-    def _in_words(self, i: int) -> str:
-        words = [self.vocabulary[x] for x in self.context(i)]
-        return f"{self.place(i)}: label {self.vocabulary[self.label[i]]!r}, tokens {words}"
 
     def samples(self, rows: Int[np.ndarray, " rows"] | None = None, merge: bool = True) -> Samples:
         """The realizable windows, or the given ones, as bags: merged, or one for each window, sorted alike."""
@@ -244,12 +244,6 @@ def windows_from_ids(
     if weight.shape != length.shape:
         found = f"{weight.size} weights" if weight.ndim == 1 else f"weights of shape {weight.shape}"
         raise DataError(f"{len(length)} samples but {found}; one each is needed.")
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight > 0)))
-    if len(wrong):
-        faults = [f"sample {i}: weight {weight[i]:g}" for i in wrong]
-        raise DataError(
-            listed("Weights must be positive and finite:", faults, "Drop or mend these samples.")
-        )
     check_weights(weight)
     row = np.repeat(np.arange(len(length)), length)
     realizable = np.bincount(row[ids == label[row]], minlength=len(length)) > 0
@@ -280,30 +274,25 @@ def windows_from_sequences(
     empty = [f"sequence {i}" for i, row in enumerate(rows) if not row]
     if empty:
         raise DataError(listed("Sequences without a token:", empty, "Drop them or fill them."))
-    flat = [x for row in rows for x in row]
+    vocabulary, ids, length = encode_rows(rows, vocabulary, nexts)
+    weight = None if weights is None else numbers_of(weights, "weights")
+    end = int(length.sum())
+    return windows_from_ids(vocabulary, ids[:end], length, ids[end:], weight)
+
+
+def encode_rows(
+    rows: list[list[Label]], vocabulary: Vocabulary | None, nexts: Sequence[Label] = ()
+) -> tuple[Vocabulary, Int[np.ndarray, " tokens_and_labels"], Int[np.ndarray, " rows"]]:
+    """Ids of contexts, then of labels, by first appearance or in a vocabulary that must hold all; the lengths."""
+    length = np.array([len(row) for row in rows], dtype=np.int64)
     if vocabulary is None:
-        vocabulary, ids = encode([*flat, *nexts])
-    else:
-        ids = known_ids(vocabulary, rows, nexts)
-    return windows_from_ids(
-        vocabulary,
-        ids[: len(flat)],
-        np.array([len(row) for row in rows], dtype=np.int64),
-        ids[len(flat) :],
-        None if weights is None else numbers_of(weights, "weights"),
-    )
-
-
-def known_ids(
-    vocabulary: Vocabulary, rows: list[list[Label]], nexts: Sequence[Label] = ()
-) -> Int[np.ndarray, " tokens_and_labels"]:
-    """Ids of contexts, then of labels, all of which the vocabulary must hold."""
+        return *encode(chain(*rows, nexts)), length
     places = [(i, x) for i, row in enumerate(rows) for x in row] + list(enumerate(nexts))
     unknown = [f"sequence {i}: {x!r}" for i, x in places if x not in vocabulary]
     if unknown:
         heading = f"{len(unknown)} tokens are outside the vocabulary of {len(vocabulary)}:"
         raise DataError(listed(heading, unknown, "Name only tokens of the vocabulary."))
-    return np.array([vocabulary.id_of(x) for _, x in places], dtype=np.int64)
+    return vocabulary, np.array([vocabulary.id_of(x) for _, x in places], dtype=np.int64), length
 
 
 def samples_from_sequences(

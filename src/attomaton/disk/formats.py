@@ -123,17 +123,25 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, to_json(value) + "\n")
 
 
+@contextmanager
+def _read_as(path: Path, kind: str) -> Iterator[None]:
+    """A block that reads a file of this kind: whatever it stumbles over is told as damage."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as {kind} ({error}); {AGAIN}.") from error
+
+
 def read_json(path: Path) -> Any:
     """Read one record; a broken file is named."""
     text = read_text(path, "JSON")
     check_values(path, text)
-    try:
-        with enough_memory(path):
-            value = json.loads(text)
+    with _read_as(path, "JSON"), enough_memory(path):
+        value = json.loads(text)
         if _HALF.search(text):  # half a character can never be written again
             json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: cannot be read as JSON ({error}); {AGAIN}.") from error
     _check_plain(path, value)
     return value
 
@@ -154,11 +162,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def read_text(path: Path, kind: str = "text") -> str:
     """All of a small file in a folder of ours, as text."""
-    with opened(path, MOST_BYTES) as file:
-        try:
-            return file.read().decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: cannot be read as {kind} ({error}); {AGAIN}.") from error
+    with opened(path, MOST_BYTES) as file, _read_as(path, kind):
+        return file.read().decode("utf-8")
 
 
 def check_values(path: Path, text: str) -> None:
@@ -244,53 +249,52 @@ def read_rows(
         table = pa.concat_tables(tables)
     except pa.ArrowException as error:
         raise DataError(f"{paths[0].parent}: its files do not fit together; {AGAIN}.") from error
-    return {k: v for name in names for k, v in _to_numpy(name, table[name].combine_chunks())}
+    found = {}
+    for name in names:
+        column = table[name].combine_chunks()
+        if pa.types.is_large_list(column.type):
+            # By hand: `flatten` and `value_lengths` would load all of Arrow's compute functions.
+            at = column.offsets.to_numpy()
+            column = column.values.slice(at[0], at[-1] - at[0])
+            found[f"{name}.length"] = np.diff(at)
+        found[name] = column.to_numpy(zero_copy_only=False)
+    return found
 
 
 def read_table(path: Path) -> Any:
     """All of a Parquet file, as a table of Arrow whose texts and lists are sound."""
-    try:
-        with opened(path) as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
-            _check_size(path, file)
-            check_pages(path, raw.fileno(), read_footer(path, raw.fileno()))
-            table = file.read(use_threads=False)
-            table.validate(full=True)
-            return table
-    except DataError:
-        raise
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({error}); {AGAIN}.") from error
+    with _read_as(path, "Parquet"), opened(path) as raw, _parquet(path, raw) as file:
+        check_pages(path, raw.fileno(), read_footer(path, raw.fileno()))
+        table = file.read(use_threads=False)
+        table.validate(full=True)
+        return table
 
 
 def _read_groups(
     path: Path, names: Sequence[str], key: str, wanted: np.ndarray | None, taken: Taken
 ) -> Any:
     """The named columns of those groups of rows that may hold a wanted key."""
-    try:
-        with opened(path) as raw:
-            content = pa.BufferReader(pa.py_buffer(mmap(raw.fileno(), 0, prot=PROT_READ)))
-            with pq.ParquetFile(content, page_checksum_verification=True) as file:
-                _check_size(path, file)
-                found = file.schema_arrow.names
-                missing = sorted(name for name in {*names, key} if found.count(name) != 1)
-                if missing:
-                    raise DataError(f"{path}: lacks the columns {missing}; {AGAIN}.")
-                footer = read_footer(path, raw.fileno())
-                groups = list(range(len(footer.groups)))
-                if wanted is not None:
-                    groups = footer.groups_with(key, wanted)
-                columns = list(dict.fromkeys([*names, key]))
-                check_pages(path, raw.fileno(), footer, groups, columns, taken=taken)
-                return file.read_row_groups(groups, columns=columns, use_threads=False)
-    except DataError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({error}); {AGAIN}.") from error
+    with _read_as(path, "Parquet"), opened(path) as raw:
+        content = pa.BufferReader(pa.py_buffer(mmap(raw.fileno(), 0, prot=PROT_READ)))
+        with _parquet(path, content) as file:
+            found, columns = file.schema_arrow.names, list(dict.fromkeys([*names, key]))
+            if missing := sorted(name for name in columns if found.count(name) != 1):
+                raise DataError(f"{path}: lacks the columns {missing}; {AGAIN}.")
+            footer = read_footer(path, raw.fileno())
+            groups = list(range(len(footer.groups)))
+            if wanted is not None:
+                groups = footer.groups_with(key, wanted)
+            check_pages(path, raw.fileno(), footer, groups, columns, taken=taken)
+            return file.read_row_groups(groups, columns=columns, use_threads=False)
 
 
-def _check_size(path: Path, file: Any) -> None:
-    if not 0 <= file.metadata.num_rows <= MOST_ROWS:
-        raise DataError(f"{path}: claims to hold {file.metadata.num_rows:,} rows; {AGAIN}.")
+@contextmanager
+def _parquet(path: Path, content: Any) -> Iterator[Any]:
+    """A Parquet file whose pages are checked as they are read, and which claims no absurd number of rows."""
+    with pq.ParquetFile(content, page_checksum_verification=True) as file:
+        if not 0 <= file.metadata.num_rows <= MOST_ROWS:
+            raise DataError(f"{path}: claims to hold {file.metadata.num_rows:,} rows; {AGAIN}.")
+        yield file
 
 
 def _check_column(path: Path, name: str, column: Any) -> None:
@@ -305,16 +309,6 @@ def _check_column(path: Path, name: str, column: Any) -> None:
             raise DataError(f"{path}: column {name!r} has empty places; {AGAIN}.")
         if pa.types.is_floating(kind) and not np.isfinite(values.to_numpy()).all():
             raise DataError(f"{path}: column {name!r} holds numbers that are not finite; {AGAIN}.")
-
-
-def _to_numpy(name: str, column: Any) -> Iterator[tuple[str, np.ndarray]]:
-    if pa.types.is_large_list(column.type):
-        # By hand: `flatten` and `value_lengths` would load all of Arrow's compute functions.
-        at = column.offsets.to_numpy()
-        yield name, column.values.slice(at[0], at[-1] - at[0]).to_numpy()
-        yield f"{name}.length", np.diff(at)
-    else:
-        yield name, column.to_numpy(zero_copy_only=False)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -341,17 +335,12 @@ def read_arrays(
     """
     if names is not None and not os.path.lexists(path):
         return {}
-    with opened(path) as file:
-        try:
-            places = array_places(file)
-            arrays = {}
-            for name, (dtype, shape, begin) in places.items():
-                if names is None or name in names:
-                    file.seek(begin)
-                    flat = np.fromfile(file, dtype, math.prod(shape))
-                    arrays[name] = flat.reshape(shape)
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise DataError(f"{path}: cannot be read as safetensors ({error}); {AGAIN}.") from error
+    with opened(path) as file, _read_as(path, "safetensors"):
+        arrays = {
+            name: read_floats(file, place)
+            for name, place in array_places(file).items()
+            if names is None or name in names
+        }
     for name, value in arrays.items() if finite else ():
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise DataError(f"{path}: array {name!r} holds values that are not finite.")
@@ -361,16 +350,11 @@ def read_arrays(
 def mapped_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a safetensors file of our own work, each read where and when it is looked at."""
     arrays = {}
-    with opened(path) as file:
-        try:
-            for name, (dtype, shape, begin) in array_places(file).items():
-                some = math.prod(shape)  # nothing cannot be mapped
-                found = (
-                    np.memmap(file, dtype, "r", begin, shape) if some else np.zeros(shape, dtype)
-                )
-                arrays[name] = found.view(np.ndarray)
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise DataError(f"{path}: cannot be read as safetensors ({error}); {AGAIN}.") from error
+    with opened(path) as file, _read_as(path, "safetensors"):
+        for name, (dtype, shape, begin) in array_places(file).items():
+            some = math.prod(shape)  # nothing cannot be mapped
+            found = np.memmap(file, dtype, "r", begin, shape) if some else np.zeros(shape, dtype)
+            arrays[name] = found.view(np.ndarray)
     return arrays
 
 
@@ -500,10 +484,9 @@ def _npy_matrix(path: Path, file: io.BufferedReader) -> np.ndarray:
 
 def _safetensors_matrix(path: Path, file: BinaryIO, name: str | None) -> np.ndarray:
     """The array of this name, or the one matrix there is."""
-    places = array_places(file, WITH_BFLOAT)
     matrices = {
         x: (dtype, shape, begin)
-        for x, (dtype, shape, begin) in places.items()
+        for x, (dtype, shape, begin) in array_places(file, WITH_BFLOAT).items()
         if len(shape) == 2 and dtype.kind in "fiuV" and min(shape)
     }
     if name is None and len(matrices) == 1:

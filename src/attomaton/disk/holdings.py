@@ -10,14 +10,14 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from attomaton.disk.kinds import KINDS
 from attomaton.disk.ledger import LEDGER
 from attomaton.disk.manifest import MANIFEST, listed_names
-from attomaton.errors import AttomatonError, visible
+from attomaton.errors import AttomatonError, UsageError, visible
 
 KIND_FILE = "attomaton.json"  # marks a folder as ours and says what it holds
 LOCK_FILE = ".lock"
@@ -122,9 +122,7 @@ def own_files(folder: Path, kind: str) -> list[str]:
         if entry.is_file(follow_symlinks=False)
         and name in names
         and name not in (*UNLISTED, MANIFEST)
-        and not _TORN.fullmatch(name)
-        and not _TORN_BEFORE.fullmatch(name)
-        and not _TORN_ARRAYS.fullmatch(name)
+        and not any(torn.fullmatch(name) for torn in (_TORN, _TORN_BEFORE, _TORN_ARRAYS))
     ]
 
 
@@ -159,6 +157,15 @@ def status_of(path: Path) -> os.stat_result | None:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+@contextmanager
+def refused(path: Path, said: str = "cannot write there") -> Iterator[None]:
+    """A block that looks at a place or writes there: what the system refuses is said of that place."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path}: {said} ({error.strerror}).") from error
 
 
 def is_ours_to_empty(folder: Path) -> bool:

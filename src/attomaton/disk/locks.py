@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attomaton.disk.holdings import LOCK_FILE, is_ours_to_empty, open_folder, status_of
+from attomaton.disk.holdings import LOCK_FILE, is_ours_to_empty, open_folder, refused, status_of
 from attomaton.errors import UsageError
 
 _held: dict[Path, None] = {}  # by this process, in the order they were taken up
@@ -59,10 +59,8 @@ def only_one(work: Path, path: Path, make: bool = False) -> Iterator[None]:
 
 def _locked(work: Path, path: Path, make: bool) -> int:
     while True:
-        try:
+        with refused(path):
             handle = _open_lock(work, make)
-        except OSError as error:
-            raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
         taken, now = take(handle), status_of(work / LOCK_FILE)
         # Whoever held it before may have moved or deleted the folder with its lock; without locks nobody is kept out.
         if taken is None or (taken and now is not None and os.path.samestat(now, os.fstat(handle))):

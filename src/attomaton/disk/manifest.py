@@ -43,7 +43,11 @@ def write_manifest(
     """Write to a file what a folder holds: all but names and patterns in `unlisted`, or the files named alone."""
     passed = {path for pattern in (MANIFEST, *unlisted) for path in folder.glob(pattern)}
     files = [folder / name for name in names] or _files(folder, passed)
-    write_json(file, Manifest(tuple(_entry(folder, path) for path in files)))
+    entries = (
+        Entry(path.relative_to(folder).as_posix(), path.stat().st_size, _digest(path))
+        for path in files
+    )
+    write_json(file, Manifest(tuple(entries)))
 
 
 def check_manifest(folder: Path, contents: bool = True) -> None:
@@ -111,18 +115,19 @@ def listed_names(folder: Path) -> list[str]:
 def changes(folder: Path) -> list[str]:
     """Every file of a folder that is missing or not as it was written, each with what happened to it."""
     found = [(folder / entry.name, entry) for entry in _entries(folder)]
-    return [
-        f"{e.name} {_what(path)}{_now(path)}" for path, e in found if not _as_written(path, e, True)
-    ]
+    return [f"{e.name} {_what(path)}" for path, e in found if not _as_written(path, e, True)]
 
 
 def _check(path: Path, entry: Entry, contents: bool = True) -> None:
     if not _as_written(path, entry, contents and path.suffix != OWN_CHECKSUMS):
-        raise DataError(f"{path}: {_what(path)} since it was written{_now(path)}; {AGAIN}.")
+        raise DataError(f"{path}: {_what(path, ' since it was written')}; {AGAIN}.")
 
 
 def _as_written(path: Path, entry: Entry, contents: bool) -> bool:
-    return _size(path) == entry.bytes and (not contents or _digest(path) == entry.sha256)
+    seen = _status(path)
+    if seen is None or not stat.S_ISREG(seen.st_mode) or seen.st_size != entry.bytes:
+        return False
+    return not contents or _digest(path) == entry.sha256
 
 
 def _files(folder: Path, passed: set[Path]) -> list[Path]:
@@ -133,11 +138,6 @@ def _files(folder: Path, passed: set[Path]) -> list[Path]:
     return found
 
 
-def _entry(folder: Path, path: Path) -> Entry:
-    name = path.relative_to(folder).as_posix()
-    return Entry(name, path.stat().st_size, _digest(path))
-
-
 def _entries(folder: Path) -> tuple[Entry, ...]:
     path = folder / MANIFEST
     files = read_record(path, Manifest).files
@@ -146,22 +146,10 @@ def _entries(folder: Path) -> tuple[Entry, ...]:
         if name.is_absolute() or ".." in name.parts or "\0" in entry.name:
             raise DataError(f"{path}: names a file outside its folder; {AGAIN}.")
     above = {parent for entry in files for parent in PurePosixPath(entry.name).parents}
-    for link in sorted(inner for inner in above if _is_link(folder / inner)):
+    for link in sorted(inner for inner in above if os.path.islink(folder / inner)):
         if link.name:  # the folder itself may be reached by a link
             raise DataError(f"{folder / link}: a link, where a folder is needed; {AGAIN}.")
     return files
-
-
-def _is_link(path: Path) -> bool:
-    """Whether a link lies there; a name that no file can have is none."""
-    seen = _status(path)
-    return seen is not None and stat.S_ISLNK(seen.st_mode)
-
-
-def _size(path: Path) -> int | None:
-    """Bytes of a file; None where there is none, or something that is not a plain file."""
-    seen = _status(path)
-    return seen.st_size if seen is not None and stat.S_ISREG(seen.st_mode) else None
 
 
 def _digest(path: Path) -> str:
@@ -172,11 +160,10 @@ def _digest(path: Path) -> str:
             raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
-def _what(path: Path) -> str:
-    return "was changed" if os.path.lexists(path) else "is missing"
-
-
-def _now(path: Path) -> str:
-    """What lies in the place of a file, where it is no file."""
+def _what(path: Path, since: str = "") -> str:
+    """What happened to a file, and what lies in its place where that is no file."""
     seen = _status(path)
-    return "" if seen is None or stat.S_ISREG(seen.st_mode) else f" (now {kind_of(seen.st_mode)})"
+    if seen is None:
+        return f"is missing{since}"
+    now = "" if stat.S_ISREG(seen.st_mode) else f" (now {kind_of(seen.st_mode)})"
+    return f"was changed{since}{now}"

@@ -284,10 +284,7 @@ def _within(block: bytes, at: int) -> int:
 
 
 def _number(block: bytes, at: int) -> tuple[int, int]:
-    n = block[at]
-    at += 1
-    if n > 127:
-        n, at = _varint(block, at - 1)
+    n, at = _varint(block, at)
     return (n >> 1) ^ -(n & 1), at
 
 

@@ -65,9 +65,8 @@ def _made(form: Any, value: Any, place: str, wrong: list[str]) -> Any:  # noqa: 
         return _listed(origin, inner, value, place, wrong)
     if origin in _TABLES and isinstance(value, Mapping):
         return {str(k): _made(inner[1], v, f"{place}.{k}", wrong) for k, v in value.items()}
-    if form is float and type(value) in (int, float):
-        return float(value)
-    if form is float and value in ("inf", "-inf"):  # as `plain` writes them
+    # As `plain` writes them, infinite ones are words.
+    if form is float and (type(value) in (int, float) or value in ("inf", "-inf")):
         return float(value)
     if form is Path and type(value) is str:
         return Path(value)
@@ -91,15 +90,13 @@ def _one_of(forms: Sequence[Any], value: Any, place: str, wrong: list[str]) -> A
 
 
 def _listed(origin: Any, inner: tuple, value: Any, place: str, wrong: list[str]) -> Any:
-    if origin is tuple and not (len(inner) == 2 and inner[1] is Ellipsis):  # one form for each
-        if len(inner) != len(value):
-            wrong.append(place)
-            return value
-        return tuple(
-            _made(form, x, f"{place}[{i}]", wrong)
-            for i, (form, x) in enumerate(zip(inner, value, strict=True))
-        )
-    found = (_made(inner[0], x, f"{place}[{i}]", wrong) for i, x in enumerate(value))
+    one_for_each = origin is tuple and not (len(inner) == 2 and inner[1] is Ellipsis)
+    forms = inner if one_for_each else inner[:1] * len(value)
+    if len(forms) != len(value):
+        wrong.append(place)
+        return value
+    pairs = enumerate(zip(forms, value, strict=True))
+    found = (_made(form, x, f"{place}[{i}]", wrong) for i, (form, x) in pairs)
     return list(found) if origin is list else tuple(found)
 
 

@@ -39,6 +39,7 @@ from attomaton.disk.holdings import (
     named,
     own_files,
     planted,
+    refused,
     status_of,
     strangers,
     torn_name,
@@ -103,13 +104,9 @@ def check_place(
     """
     path = Path(path)
     check_not_above(path)
-    for given in inputs:
-        if given is not None:
-            _check_apart(path, Path(given))
-    try:
+    _check_apart(path, inputs)
+    with refused(path, "cannot be looked at"):
         return _looked_at(path, kind, force, replacing)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be looked at ({error.strerror}).") from error
 
 
 def _looked_at(path: Path, kind: str | None, force: bool, replacing: bool) -> Place:
@@ -178,17 +175,18 @@ def check_not_above(path: Path) -> None:
                 raise UsageError(said)
 
 
-def _check_apart(path: Path, given: Path) -> None:
-    """Refuse to write where the input lies, in it, or around it."""
-    if not given.exists():
-        return  # reading it says so
-    if _inside(path, given):
-        same = path.exists() and path.samefile(given)
-        raise UsageError(
-            f"{path}: {'is' if same else 'lies inside'} the input {given}; choose another place."
-        )
-    if path.exists() and _inside(given, path):
-        raise UsageError(f"{path}: holds the input {given}; choose another place.")
+def _check_apart(path: Path, inputs: Sequence[str | os.PathLike[str] | None]) -> None:
+    """Refuse to write where an input lies, in it, or around it."""
+    for given in (Path(x) for x in inputs if x is not None):
+        if not given.exists():
+            continue  # reading it says so
+        if _inside(path, given):
+            same = path.exists() and path.samefile(given)
+            raise UsageError(
+                f"{path}: {'is' if same else 'lies inside'} the input {given}; choose another place."
+            )
+        if path.exists() and _inside(given, path):
+            raise UsageError(f"{path}: holds the input {given}; choose another place.")
 
 
 def _inside(inner: Path, outer: Path) -> bool:
@@ -234,11 +232,9 @@ def new_folder(path: Path | str | Place, maker: str, keep: bool = True) -> Itera
     """
     place = path if isinstance(path, Place) else check_place(path, made_by(maker).name)
     path = place.path
-    try:
+    with refused(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         work, held = _unfinished_folder(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
     try:
         yield work
         _move_into_place(work, place, maker, keep=keep)
@@ -320,10 +316,8 @@ def work_folder(path: Path | str | Place, maker: str, config: object) -> Iterato
     place = path if isinstance(path, Place) else check_place(path, None)
     path = place.path
     work = path.with_name(f".{path.name}.partial")
-    try:
+    with refused(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
     with only_one(work, path, make=True):
         if not _as_found(place):
             raise UsageError(
@@ -368,13 +362,14 @@ def _taken_up(work: Path, path: Path, wanted: dict[str, Any], force: bool) -> bo
     if resumed:
         if unnamed:
             write_whole(known, lambda file: write_json(file, wanted))
-        _unmark(work)  # a process may have been killed just before it gave the folder its name
+        # A process may have been killed just before it gave the folder its name: it is not finished any more. The mark
+        # goes first, since it vouches for the list.
+        for name in (KIND_FILE, MANIFEST):
+            (work / name).unlink(missing_ok=True)
         clear_torn(work, work=True)
         return True
-    try:
+    with refused(work, "cannot be emptied"):
         erase(work, keep_lock=True)
-    except OSError as error:
-        raise UsageError(f"{work}: cannot be emptied ({error.strerror}).") from error
     write_whole(known, lambda file: write_json(file, wanted))
     return False
 
@@ -440,7 +435,8 @@ def _move_into_place(
     if LOCK_FILE not in passing:
         (work / LOCK_FILE).unlink()  # before others can take it: a sweep has one where it lies
     work.chmod(0o755)
-    _sync(work)
+    for inner in (*work.rglob("*"), work):
+        _push(inner)
     path = place.path
     if _swapped_in(work, place):
         erase_matching(path, passing)
@@ -524,12 +520,6 @@ def _free(path: Path) -> Path:
     return next(p for name in names if not os.path.lexists(p := path.with_name(name)))
 
 
-def _unmark(folder: Path) -> None:
-    """Take away what says that a folder is finished; the mark first, since it vouches for the list."""
-    for name in (KIND_FILE, MANIFEST):
-        (folder / name).unlink(missing_ok=True)
-
-
 def _exchange(a: Path, b: Path) -> bool:
     """Let two folders swap their names in one act, so that there is no moment without one; False where none can.
 
@@ -568,14 +558,10 @@ def check_file(
         raise UsageError(
             f"{path}: is written as {' or '.join(suffixes)}; name a file that ends so."
         )
-    try:
+    with refused(path):
         status = status_of(path)
         there = path.parent.is_dir()
-        for given in inputs:
-            if given is not None:
-                _check_apart(path, Path(given))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write there ({error.strerror}).") from error
+        _check_apart(path, inputs)
     if not there:
         raise UsageError(f"{path}: there is no folder {path.parent}; make it first.")
     if status is not None and stat.S_ISLNK(status.st_mode):
@@ -681,13 +667,6 @@ def check_version(path: Path, kind: str) -> None:
             f"{path}: format version {version} is {'older' if older else 'newer'} than the version {ours} this "
             f"attomaton reads; {'make it again' if older else 'update attomaton'}."
         )
-
-
-def _sync(folder: Path) -> None:
-    """Push the folder and all it holds to the disk before it gets its name."""
-    for inner in folder.rglob("*"):
-        _push(inner)
-    _push(folder)
 
 
 def _push(path: Path) -> None:

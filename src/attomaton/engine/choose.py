@@ -1,9 +1,9 @@
 """An engine by name, as the command line gives it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
-from attomaton.engine.processes import available_cores
+from attomaton.engine.processes import Processes, available_cores
 from attomaton.engine.tasks import Engine, Here
 from attomaton.errors import UsageError, nearest
 
@@ -41,8 +41,6 @@ def open_engine(
         raise UsageError(f"an address belongs to the ray engine, not to {name}.")
     engine: Engine
     if name == "processes":
-        from attomaton.engine.processes import Processes
-
         engine = Processes(workers, memory)
     elif name == "ray":
         from attomaton.engine.cluster import Cluster
@@ -54,7 +52,5 @@ def open_engine(
                 "the local engine is one process: for more workers, --engine processes."
             )
         engine = Here()
-    try:
+    with closing(engine):
         yield engine
-    finally:
-        engine.close()

@@ -55,20 +55,18 @@ class Details(Folder):
 def details(path: Path) -> Details:
     """A folder of ours in full: what `look` says of it, its settings, versions, seconds, log and files."""
     folder, lines = look(path), _lines(path)
-    known = {f.name: getattr(folder, f.name) for f in fields(Folder) if f.init}
+    known: dict[str, Any] = {f.name: getattr(folder, f.name) for f in fields(Folder) if f.init}
     known |= {"log": _log(lines), "files": _files(path)}
     if folder.state in ("unreadable", "other-version"):
-        return Details(**known)
-    if is_work(path):
+        pass  # what it holds nobody knows
+    elif is_work(path):
         asked = read_asked(path)
-        settings = {k: v for k, v in asked.settings.items() if v is not None}
-        return Details(
-            **known, settings=settings, versions=asked.versions, begins_anew=_unlike(asked.versions)
-        )
-    if is_marked(path):
+        known["settings"] = {k: v for k, v in asked.settings.items() if v is not None}
+        known |= {"versions": asked.versions, "begins_anew": _unlike(asked.versions)}
+    elif is_marked(path):
         said = read_contents(path, folder.kind)
         took = _took(lines) if said.seconds is None else said.seconds
-        return Details(**known, settings=said.settings, versions=said.versions, seconds=took)
+        known |= {"settings": said.settings, "versions": said.versions, "seconds": took}
     return Details(**known)
 
 

@@ -37,11 +37,9 @@ def classes_of(folder: Path) -> SequenceClasses:
 def read_dynamics(folder: Path, level: str) -> Dynamics:
     """What one level recorded."""
     classes, config = classes_of(folder), read_toml(folder / "config.toml")
-    arrays = read_arrays(folder / f"{level}.safetensors", ("z", "t"))
-    expect_arrays(
-        folder / f"{level}.safetensors", arrays,
-        {"t": ("f", (None,)), "z": ("f", (None, len(arrays.get("t", ())), classes.K, classes.M))},
-    )  # fmt: skip
+    arrays = read_arrays(path := folder / f"{level}.safetensors", ("z", "t"))
+    shape_z = (None, len(arrays.get("t", ())), classes.K, classes.M)
+    expect_arrays(path, arrays, {"t": ("f", (None,)), "z": ("f", shape_z)})
     z, t = arrays["z"], arrays["t"]
     table, shape = read_table(folder / f"{level}.parquet"), (len(z), len(t), classes.K)
     told = read_json(folder / "status.json")

@@ -3,9 +3,8 @@
 A kind that is not named here is read as every run is, by what `disk.provenance` writes, and compared by its tables.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from attomaton.disk.kinds import KINDS
@@ -23,57 +22,44 @@ from attomaton.folders.differ.runs import Tables, Training, table_difference, tr
 from attomaton.folders.differ.sweeps import Cells, sweep_difference
 from attomaton.folders.unfinished import Asked, Done
 
-
-@dataclass(frozen=True)
-class Ways:
-    """How such folders are read when they are finished, how unfinished work is counted and how two are compared.
-
-    The latter two depend on the command that made them.
-    """
-
-    read: Callable[[Path], Contents] = run_contents
-    done: Mapping[str, Callable[[Path, Asked], Done]] = field(default_factory=dict)
-    differ: Mapping[str, Callable[[Path, Path], Graphs | Training | Cells]] = field(
-        default_factory=dict
-    )
-
-
-WAYS = {
-    "model": Ways(model_contents, {"fit": unfinished.parts_done}, {"fit": model_difference}),
-    "run": Ways(
-        done={
-            "train": unfinished.steps_done,
-            "reproduce": unfinished.states_done,
-            "dynamics": unfinished.levels_done,
-            "dimensions": unfinished.points_done,
-            "bootstrap": unfinished.resamples_done,
-        },
-        differ={"train": training_difference, "demo": training_difference},
-    ),
-    "sweep": Ways(sweep_contents, differ={"sweep": sweep_difference}),
-    "verification": Ways(done={"verify": unfinished.claims_done}),
-    "predictor": Ways(predictor_contents, {"tune": unfinished.pieces_done}),
+# How a finished folder is read, by its kind; by the command that made them, how unfinished work is counted and how two
+# folders are compared.
+READ: dict[str, Callable[[Path], Contents]] = {
+    "model": model_contents,
+    "sweep": sweep_contents,
+    "predictor": predictor_contents,
 }
-
-
-def ways(kind: str) -> Ways:
-    """What can be done with a folder of this kind."""
-    return WAYS.get(kind, Ways())
+DONE: dict[str | None, Callable[[Path, Asked], Done]] = {
+    "fit": unfinished.parts_done,
+    "train": unfinished.steps_done,
+    "reproduce": unfinished.states_done,
+    "dynamics": unfinished.levels_done,
+    "dimensions": unfinished.points_done,
+    "bootstrap": unfinished.resamples_done,
+    "verify": unfinished.claims_done,
+    "tune": unfinished.pieces_done,
+}
+DIFFER: dict[str | None, Callable[[Path, Path], Training | Cells]] = {
+    "train": training_difference,
+    "demo": training_difference,
+    "sweep": sweep_difference,
+}
 
 
 def read_contents(folder: Path, kind: str) -> Contents:
     """The contents of a folder of this kind; `DataError` where a file is missing or broken."""
     with _readable(f"{folder}"):
-        return ways(kind).read(folder)
+        return READ.get(kind, run_contents)(folder)
 
 
 def compared(
-    a: Path, b: Path, kind: str, maker: str | None, most: int = 5
+    a: Path, b: Path, maker: str | None, most: int = 5
 ) -> Graphs | Training | Cells | Tables:
     """What only their kind can tell of how two folders differ; of models, `most` changes of each sort in words."""
     with _readable(f"{a} or {b}"):
-        differ = ways(kind).differ.get(maker or "", table_difference)
-        return model_difference(a, b, most) if differ is model_difference else differ(a, b)
+        if maker == "fit":
+            return model_difference(a, b, most)
+        return DIFFER.get(maker, table_difference)(a, b)
 
 
 @contextmanager
@@ -94,5 +80,5 @@ def work_kind(asked: Asked) -> str:
 
 def work_done(work: Path, asked: Asked) -> Done | None:
     """What a work folder has of the whole."""
-    count = ways(work_kind(asked)).done.get(asked.maker or "")
+    count = DONE.get(asked.maker)
     return None if count is None else count(work, asked)

@@ -100,10 +100,9 @@ def find(path: Path) -> Path:
         path = path.resolve()
     if not path.name:
         raise DataError(f"{path}: is no folder of attomaton.")
-    work = path.with_name(f".{path.name}.partial")
-    if not path.exists() and is_work(work):
-        return work
     if not path.exists():
+        if is_work(work := path.with_name(f".{path.name}.partial")):
+            return work
         raise DataError(f"{path}: no such folder.")
     if not is_ours(path):
         raise DataError(

@@ -120,7 +120,11 @@ def save_model(
     expect_limit(limit)
     with new_folder(check_place(folder, "model", force=force), "fit") as work:
         part = write_part(work, 0, limit)
-        write_head(work, limit.graph.vocabulary, [part], record or {}, _arrays(limit, dense))
+        arrays = {} if limit.embeddings is None else {"E": limit.embeddings.E}
+        if dense:
+            arrays["W_svm"] = limit.dense(limit.svm.coefficient)
+            arrays["W_fin"] = limit.dense(limit.finite.coefficient)
+        write_head(work, limit.graph.vocabulary, [part], record or {}, arrays)
         _part_record(work, 0).unlink()
 
 
@@ -238,14 +242,6 @@ def dense_matrices(
     }
 
 
-def _arrays(limit: Limit, dense: bool) -> dict[str, np.ndarray]:
-    arrays = {} if limit.embeddings is None else {"E": limit.embeddings.E}
-    if dense:
-        arrays["W_svm"] = limit.dense(limit.svm.coefficient)
-        arrays["W_fin"] = limit.dense(limit.finite.coefficient)
-    return arrays
-
-
 def _sample_columns(samples: Samples) -> dict[str, Any]:
     import pyarrow as pa
 
@@ -340,9 +336,7 @@ class ModelFolder:
         counts = {}
         for name, many in (("pairs", "tokens"), ("edges", "edges")):
             rows = self.rows(name, ("last",))["last"]
-            key = last.astype(
-                rows.dtype
-            )  # of one kind: else all rows would be copied for the search
+            key = last.astype(rows.dtype)  # else all rows would be copied for the search
             counts[many] = np.searchsorted(rows, key, "right") - np.searchsorted(rows, key)
         return {
             "last": last,
@@ -413,8 +407,35 @@ class ModelFolder:
 
     def samples(self, wanted: np.ndarray | Part | None) -> Samples:
         """The samples of all last tokens, of those wanted or of a part."""
-        rows = self.rows("samples", SAMPLES, wanted)
-        return _samples(self.folder, self.vocabulary, rows, self.record.summary)
+        columns, summary = self.rows("samples", SAMPLES, wanted), self.record.summary
+        place, K = self.folder / "samples", len(self.vocabulary)
+        if not {"tokens.length", "counts.length"} <= set(columns):
+            raise DataError(f"{place}: tokens and counts are not lists; {AGAIN}.")
+        tokens, length = columns["tokens"], columns["tokens.length"]
+        bags = {"token": tokens, "count": columns["counts"], "length": length}
+        _check_ids(place, columns, ("last", "label"), K)
+        _check_ids(place, bags, ("token",), K)
+        _check_ids(place, bags, ("count", "length"), None, least=1)
+        _check_ids(place, columns, ("rows",), None, least=1)
+        _check_ids(place, columns, ("source",), None)
+        head = columns["last"].astype(np.int64) * K + columns["label"]
+        if not np.array_equal(length, columns["counts.length"]) or (np.diff(head) < 0).any():
+            raise DataError(f"{place}: its columns do not fit together; {AGAIN}.")
+        start = row_pointer(length)
+        own = start.searchsorted(
+            np.flatnonzero(tokens == np.repeat(columns["label"], length)), "right"
+        )
+        ascending = tokens[1:] > tokens[:-1]
+        ascending[start[1:-1] - 1] = True  # from one bag to the next
+        if not np.array_equal(own, np.arange(1, len(length) + 1)) or not ascending.all():
+            raise DataError(f"{place}: tokens are not distinct with the label among them; {AGAIN}.")
+        if columns["weight"].dtype.kind != "f" or (columns["weight"] <= 0).any():
+            raise DataError(f"{place}: column 'weight' holds more than positive numbers; {AGAIN}.")
+        return Samples(
+            self.vocabulary, columns["last"], columns["label"], columns["weight"], start,
+            tokens, columns["counts"], columns["rows"], columns["source"],
+            SetAside(summary.dropped, float(summary.dropped)), summary.tokens, summary.windows,
+        )  # fmt: skip
 
     def _limit(
         self, wanted: np.ndarray | Part | None, samples: bool = True, weights: bool = True
@@ -484,8 +505,8 @@ def open_model(folder: Path | str, lasts: Iterable[Label] | None = None) -> Limi
 def _known(vocabulary: Vocabulary, labels: Iterable[Label]) -> np.ndarray:
     """The ids of those labels the vocabulary holds, ascending."""
     given = (x if x in vocabulary or not isinstance(x, str) else vocabulary.read(x) for x in labels)
-    ids = [vocabulary.id_of(x) for x in given]
-    return np.array(sorted({i for i in ids if i is not None}), np.int64)
+    ids = vocabulary.ids_of(list(given))
+    return np.unique(ids[ids >= 0])
 
 
 def _check_ids(
@@ -557,32 +578,3 @@ def _carriers(graph: PriorityGraph) -> np.ndarray:
     between = between[order_by(a[between], b[between])]
     a, b = a[between], b[between]
     return between[(np.diff(a, prepend=-1) != 0) | (np.diff(b, prepend=-1) != 0)]
-
-
-def _samples(folder: Path, vocabulary: Vocabulary, columns: Columns, summary: Summary) -> Samples:
-    place, K = folder / "samples", len(vocabulary)
-    if not {"tokens.length", "counts.length"} <= set(columns):
-        raise DataError(f"{place}: tokens and counts are not lists; {AGAIN}.")
-    tokens, length = columns["tokens"], columns["tokens.length"]
-    bags = {"token": tokens, "count": columns["counts"], "length": length}
-    _check_ids(place, columns, ("last", "label"), K)
-    _check_ids(place, bags, ("token",), K)
-    _check_ids(place, bags, ("count", "length"), None, least=1)
-    _check_ids(place, columns, ("rows",), None, least=1)
-    _check_ids(place, columns, ("source",), None)
-    head = columns["last"].astype(np.int64) * K + columns["label"]
-    if not np.array_equal(length, columns["counts.length"]) or (np.diff(head) < 0).any():
-        raise DataError(f"{place}: its columns do not fit together; {AGAIN}.")
-    start = row_pointer(length)
-    own = start.searchsorted(np.flatnonzero(tokens == np.repeat(columns["label"], length)), "right")
-    ascending = tokens[1:] > tokens[:-1]
-    ascending[start[1:-1] - 1] = True  # from one bag to the next
-    if not np.array_equal(own, np.arange(1, len(length) + 1)) or not ascending.all():
-        raise DataError(f"{place}: tokens are not distinct with the label among them; {AGAIN}.")
-    if columns["weight"].dtype.kind != "f" or (columns["weight"] <= 0).any():
-        raise DataError(f"{place}: column 'weight' holds more than positive numbers; {AGAIN}.")
-    return Samples(
-        vocabulary, columns["last"], columns["label"], columns["weight"], start,
-        tokens, columns["counts"], columns["rows"], columns["source"],
-        SetAside(summary.dropped, float(summary.dropped)), summary.tokens, summary.windows,
-    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from attomaton.errors import DataError, counted
 from attomaton.mechanics.experiment.snapshots import Snapshots
 
 SNAPSHOTS = "snapshots.safetensors"
+ARRAYS = ("steps", "scores", "last", "token")  # of `Snapshots`, in its order
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,15 @@ def kept_of(found: Snapshots | None) -> Kept:
 def write_snapshots(folder: Path, found: Snapshots | None) -> None:
     """Write the snapshots of a run, where it kept any."""
     if found is not None:
-        totals = np.array([found.pairs, found.last_tokens])
-        arrays = {
-            "steps": found.steps,
-            "scores": found.scores,
-            "last": found.last,
-            "token": found.token,
-        }
-        write_arrays(folder / SNAPSHOTS, {**arrays, "totals": totals})
+        arrays = {name: getattr(found, name) for name in ARRAYS}
+        arrays["totals"] = np.array([found.pairs, found.last_tokens])
+        write_arrays(folder / SNAPSHOTS, arrays)
 
 
 def read_snapshots(folder: Path | str) -> Snapshots | None:
     """The snapshots of a run; None of one that kept none, as runs of earlier versions did."""
     path = Path(folder) / SNAPSHOTS
-    names = ("steps", "scores", "last", "token", "totals")
-    arrays = read_arrays(path, names)
+    arrays = read_arrays(path, (*ARRAYS, "totals"))
     if not arrays:
         return None
     expect_arrays(
@@ -74,10 +70,8 @@ def read_snapshots(folder: Path | str) -> Snapshots | None:
     )
     shape = len(arrays["steps"]), len(arrays["last"])
     expect_arrays(path, arrays, {"token": ("i", shape[1:]), "scores": ("f", shape)})
-    pairs, lasts = arrays["totals"].tolist()
-    return Snapshots(
-        arrays["steps"], arrays["scores"], arrays["last"], arrays["token"], pairs, lasts
-    )
+    kept: list[Any] = [arrays[name] for name in ARRAYS]
+    return Snapshots(*kept, *arrays["totals"].tolist())
 
 
 def read_metrics(folder: Path | str) -> dict[str, np.ndarray]:

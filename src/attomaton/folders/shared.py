@@ -68,13 +68,10 @@ def joined(
     steps = [Steps(*(_array(part, name) for name in Steps._fields)) for part in parts]
     errors = model.errors(limit)
     if intervals:
-        errors = replace(errors, whole=Covariances.joined([_tied(part) for part in parts]))
+        tied = ([_array(part, name) for name in TIED] for part in parts)
+        whole = Covariances.joined([Covariances(*own, (V,)) for *own, V in tied])
+        errors = replace(errors, whole=whole)
     return limit, Reach.joined(graph, steps), errors
-
-
-def _tied(part: Path) -> Covariances:
-    number, theta, group, first, start, V = (_array(part, name) for name in TIED)
-    return Covariances(number, theta, group, first, start, (V,))
 
 
 def _array(part: Path, name: str) -> np.ndarray:

@@ -118,10 +118,8 @@ def _check_value(name: str, value: Any, kind: type) -> None:
     """Refuse a value of another kind than the setting has, and numbers no run could take."""
     fits = type(value) is kind or (kind is float and type(value) is int)
     if not fits or (kind in (int, float) and not abs(value) <= LARGEST[kind]):
-        wanted = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}[
-            kind
-        ]
-        raise UsageError(f"{name}={_word(value)}: {wanted} is needed.")
+        wanted = {float: "a number", int: "a whole number", bool: "true or false", str: "a word"}
+        raise UsageError(f"{name}={_word(value)}: {wanted[kind]} is needed.")
 
 
 def pieces_of(cells: Sequence[Cell], level: str) -> list[Piece]:
@@ -263,8 +261,7 @@ def read_sweep(folder: Path | str) -> Sweep:
     grid, classes, level = asked.grid, asked.classes, asked.level
     cells = cells_of(grid, classes, level)
     pieces = pieces_of(cells, level)
-    tables = list(piece_tables(out, pieces))
-    rows = [Row(**row) for table in tables for row in table.to_pylist()]
+    rows = [Row(**row) for table in piece_tables(out, pieces) for row in table.to_pylist()]
     rows.sort(key=lambda row: (row.cell, row.seed))
     failed = {
         failure.cell: failure.error

@@ -60,7 +60,7 @@ class _Scores(NamedTuple):
 
 def _compared(samples: Samples, x: Limit, y: Limit, most: int) -> Answers:
     one, two = _scored(samples, x), _scored(samples, y)
-    head, size = samples.start[:-1], samples.size
+    head, end = samples.start[:-1], samples.start[1:]
     both = one.answered & two.answered
     unlike = both & np.logical_or.reduceat(one.kept != two.kept, head)
     first, second = (_likeliest(s.score, samples.start) for s in (one, two))
@@ -69,17 +69,13 @@ def _compared(samples: Samples, x: Limit, y: Limit, most: int) -> Answers:
     at = np.flatnonzero(unlike | other)
     at = at[np.lexsort((-samples.weight[at], ~other[at]))][:most]
     word = samples.vocabulary
-
-    def tokens(i: int) -> list[Label]:
-        part = samples.token[head[i] : head[i] + min(int(size[i]), SHOWN)]
-        return [word[t] for t in part]
-
     return Answers(
         len(samples), float(samples.weight[both & ~unlike].sum() / samples.weight.sum()),
         int(unlike.sum()), int(other.sum()), int((~both).sum()),
         [
             Answered(
-                word[samples.last[i]], tokens(i), float(samples.weight[i]),
+                word[samples.last[i]], [word[t] for t in samples.token[head[i] : end[i]][:SHOWN]],
+                float(samples.weight[i]),
                 word[samples.token[first[i]]], word[samples.token[second[i]]],
             )
             for i in at.tolist()
@@ -90,8 +86,7 @@ def _compared(samples: Samples, x: Limit, y: Limit, most: int) -> Answers:
 def _scored(samples: Samples, limit: Limit) -> _Scores:
     """The bags through one model, in whose vocabulary tokens are looked up by name; those it does not know lose."""
     own = limit.graph.vocabulary
-    found = [own.id_of(word) for word in samples.vocabulary]
-    ids = np.array([-1 if i is None else i for i in found], np.int64)
+    ids = own.ids_of(samples.vocabulary.labels)
     last, token = ids[samples.last], ids[samples.token]
     each = np.repeat(last, samples.size)
     svm = limit.scores(limit.svm.coefficient, each, token)

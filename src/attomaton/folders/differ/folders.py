@@ -71,7 +71,7 @@ def difference(a: Path, b: Path, most: int = 5) -> Difference:
     x, y = read_contents(a, one.kind), read_contents(b, two.kind)
     settings, versions = _unlike(x.settings, y.settings), _unlike(x.versions, y.versions)
     figures = _side_by_side(one.figures, two.figures)
-    more = compared(a, b, one.kind, one.maker, most)
+    more = compared(a, b, one.maker, most)
     alike = one.state == two.state and more.same and all(row.same for row in figures)
     return Difference(
         a, b, one.kind, one.maker, (x.command, y.command), (x.seconds, y.seconds), (one.state, two.state),

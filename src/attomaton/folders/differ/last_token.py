@@ -133,12 +133,8 @@ def _change(x: _One, y: _One, winner: Label, loser: Label) -> str:
 def top_tokens(found: AfterOne, most: int) -> tuple[Sequence[Token], Sequence[Edge]]:
     """The tokens of the heaviest changes and those that came next most often; the edges between, changes first."""
     changed = [x for e in found.edges if e.change != SAME for x in (e.winner, e.loser)]
-    often = [t.token for t in found.tokens]
-    kept = set(list(dict.fromkeys(changed))[: most // 2])
-    for word in often:
-        if len(kept) >= most:
-            break
-        kept.add(word)
+    first = [*dict.fromkeys(changed)][: most // 2]
+    kept = [*dict.fromkeys([*first, *(t.token for t in found.tokens)])][:most]
     edges = [e for e in found.edges if e.winner in kept and e.loser in kept]
     edges.sort(key=lambda e: e.change == SAME)
     return [t for t in found.tokens if t.token in kept], edges

@@ -11,23 +11,21 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attomaton.corpus.vocabulary import Label
+from attomaton.corpus.vocabulary import Label, Vocabulary
 from attomaton.disk.formats import read_json
 from attomaton.folders.differ.answers import Answers, answers_difference
 from attomaton.folders.model import ModelFolder
 
 
 class _Graphs(NamedTuple):
-    """The graphs of one model on the vocabulary of both; K is its size."""
+    """The graphs of one model on the vocabulary of both, K words; pairs, and ends of edges, are last · K + token."""
 
-    size: int  # K
-    key: Int[np.ndarray, " pairs"]  # last · K + token, ascending
+    key: Int[np.ndarray, " pairs"]  # ascending
     component: Int[np.ndarray, " pairs"]  # distinct over all last tokens
     score: Float[np.ndarray, " pairs"]
     log_pi: Float[np.ndarray, " pairs"]
-    edge_last: Int[np.ndarray, " edges"]
-    edge_from: Int[np.ndarray, " edges"]
-    edge_to: Int[np.ndarray, " edges"]
+    winner: Int[np.ndarray, " edges"]
+    loser: Int[np.ndarray, " edges"]
     weight: Float[np.ndarray, " edges"]
 
 
@@ -77,10 +75,14 @@ def model_difference(a: Path, b: Path, most: int = 5) -> Graphs:
     """The graphs of model `b` against those of model `a`; the first few differences of each sort in words."""
     labels = [read_json(folder / "vocabulary.json") for folder in (a, b)]
     words = list(dict.fromkeys([*labels[0], *labels[1]]))
-    K, id_of = len(words), {word: i for i, word in enumerate(words)}
-    ids = [np.array([id_of[word] for word in own], np.int64) for own in labels]
+    K, ids = len(words), [Vocabulary(words).ids_of(own) for own in labels]
     x, y = _read(a, ids[0], K), _read(b, ids[1], K)
-    in_x, in_y = _edge_keys(x, y, K)
+    pairs = np.union1d(x.key, y.key)
+    # Each edge as one whole number: where its first pair stands among those of both models, and its end.
+    in_x, in_y, turned = (
+        np.searchsorted(pairs, first) * K + second % K
+        for first, second in ((x.winner, x.loser), (y.winner, y.loser), (x.loser, x.winner))
+    )
     both, p, q = np.intersect1d(in_x, in_y, assume_unique=True, return_indices=True)
     key, i, j = np.intersect1d(x.key, y.key, assume_unique=True, return_indices=True)
     found = (
@@ -94,7 +96,7 @@ def model_difference(a: Path, b: Path, most: int = 5) -> Graphs:
             "split": _torn(x.component[i], y.component[j], key, words, most),
             "merged": _torn(y.component[j], x.component[i], key, words, most),
         },
-        _orders(x, y, in_y, K, words, most),
+        {k: _edges(x, chosen, words, most) for k, chosen in _orders(x, y, in_y, turned).items()},
     )
     moved = {
         "edge_weights": int((x.weight[p] != y.weight[q]).sum()),
@@ -117,69 +119,43 @@ def _read(folder: Path, ids: Int[np.ndarray, " labels"], K: int) -> _Graphs:
     order = np.argsort(key)
     # Components are numbered within their last token; K · last keeps those of different ones apart.
     component = pairs["last"].astype(np.int64) * K + pairs["component"]
-    return _Graphs(
-        K,
-        key[order],
-        component[order],
-        pairs["svm_score"][order],
-        pairs["log_pi"][order],
-        ids[edges["last"]],
-        ids[edges["from"]],
-        ids[edges["to"]],
-        edges["weight"],
-    )
-
-
-def _edge_keys(x: _Graphs, y: _Graphs, K: int) -> list[Int[np.ndarray, " edges"]]:
-    """Each edge as one whole number: where its first pair stands among those of both models, and its end."""
-    pairs = np.union1d(x.key, y.key)
-    return [np.searchsorted(pairs, g.edge_last * K + g.edge_from) * K + g.edge_to for g in (x, y)]
+    pair_columns = (key, component, pairs["svm_score"], pairs["log_pi"])
+    ends = (ids[edges["last"]] * K + ids[edges[end]] for end in ("from", "to"))
+    return _Graphs(*(x[order] for x in pair_columns), *ends, edges["weight"])
 
 
 def _orders(
-    x: _Graphs, y: _Graphs, in_y: Int[np.ndarray, " edges"], K: int, words: list[Label], most: int
-) -> dict[str, Found]:
-    """Edges of `x` whose two tokens `y` ranks otherwise."""
-    strict = [_components(g, g, g.edge_from) != _components(g, g, g.edge_to) for g in (x, y)]
-    ends = [_components(y, x, end) for end in (x.edge_from, x.edge_to)]
+    x: _Graphs, y: _Graphs, in_y: Int[np.ndarray, " others"], turned: Int[np.ndarray, " edges"]
+) -> dict[str, Bool[np.ndarray, " edges"]]:
+    """The edges of `x` whose two tokens `y` ranks otherwise; `turned` are those of `x` the other way round."""
+    strict = [_components(g, g.winner) != _components(g, g.loser) for g in (x, y)]
+    ends = [_components(y, end) for end in (x.winner, x.loser)]
     known = (ends[0] >= 0) & (ends[1] >= 0)
-    pairs = np.union1d(x.key, y.key)
-    back = np.searchsorted(pairs, x.edge_last * K + x.edge_to) * K + x.edge_from
-    against = np.isin(back, in_y[strict[1]])
     return {
-        "tied": _edges(x, strict[0] & known & (ends[0] == ends[1]), words, most),
-        "apart": _edges(x, ~strict[0] & known & (ends[0] != ends[1]), words, most),
-        "reversed": _edges(x, strict[0] & against, words, most),
+        "tied": strict[0] & known & (ends[0] == ends[1]),
+        "apart": ~strict[0] & known & (ends[0] != ends[1]),
+        "reversed": strict[0] & np.isin(turned, in_y[strict[1]]),
     }
 
 
-def _components(
-    g: _Graphs, edges: _Graphs, end: Int[np.ndarray, " edges"]
-) -> Int[np.ndarray, " edges"]:
-    """The component in `g` of one end of other edges; −1 where `g` does not have the pair."""
-    K = g.size
-    key = edges.edge_last * K + end
+def _components(g: _Graphs, key: Int[np.ndarray, " edges"]) -> Int[np.ndarray, " edges"]:
+    """The components of pairs in `g`; −1 where it does not have the pair."""
     at = np.minimum(np.searchsorted(g.key, key), len(g.key) - 1)
     return np.where(g.key[at] == key, g.component[at], -1)
 
 
 def _sets(a: np.ndarray, b: np.ndarray, words: list[Label], most: int) -> dict[str, Found]:
     """What only `b` holds, and what only `a` holds."""
-    gained, lost = np.setdiff1d(b, a), np.setdiff1d(a, b)
-    return {
-        name: Found(len(ids), [words[i] for i in ids[:most]])
-        for name, ids in (("gained", gained), ("lost", lost))
-    }
+    only = {"gained": np.setdiff1d(b, a), "lost": np.setdiff1d(a, b)}
+    return {k: Found(len(ids), [words[i] for i in ids[:most]]) for k, ids in only.items()}
 
 
 def _edges(g: _Graphs, chosen: Bool[np.ndarray, " edges"], words: list[Label], most: int) -> Found:
     """The chosen edges: how many, and those with the most samples behind them."""
-    at = np.flatnonzero(chosen)
+    at, K = np.flatnonzero(chosen), len(words)
     heaviest = at[np.argsort(-g.weight[at], kind="stable")][:most]
-    edges = [
-        Edge(words[g.edge_last[e]], words[g.edge_from[e]], words[g.edge_to[e]], float(g.weight[e]))
-        for e in heaviest
-    ]
+    ends = zip(g.winner[heaviest], g.loser[heaviest], g.weight[heaviest], strict=True)
+    edges = [Edge(words[a // K], words[a % K], words[b % K], float(w)) for a, b, w in ends]
     return Found(len(at), edges)
 
 
