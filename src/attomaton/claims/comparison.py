@@ -131,7 +131,9 @@ def compare(limit: Limit, layers: Sequence[Trained], data: str, top: int = 20) -
     never = np.iinfo(since.dtype).max
     when = np.where(since[0] < 0, never, since[0])
     late = np.lexsort((-weight, -when))[:top]
-    a, b = _tied(limit)
+    # Tied tokens of which one was chosen over the other, whichever it was: each pair of them once.
+    tied = np.stack([graph.edge_from, graph.edge_to])[:, ~graph.strict]
+    a, b = np.unique(np.sort(tied, axis=0), axis=1)
     exact = limit.finite.score[a] - limit.finite.score[b]
     odds = np.stack([x.score[a] - x.score[b] for x in layers])
     off = np.abs(odds - exact)
@@ -167,15 +169,6 @@ def compare(limit: Limit, layers: Sequence[Trained], data: str, top: int = 20) -
             for i in worst
         ],
     )  # fmt: skip
-
-
-def _tied(limit: Limit) -> tuple[Int[np.ndarray, " tied"], Int[np.ndarray, " tied"]]:
-    """Pairs of tied tokens of which one was chosen over the other."""
-    graph = limit.graph
-    within = ~graph.strict
-    ends = np.sort(np.stack([graph.edge_from[within], graph.edge_to[within]]), axis=0)
-    found = np.unique(ends, axis=1)
-    return found[0], found[1]
 
 
 def _answers(
@@ -256,10 +249,9 @@ def _curve(since: Int[np.ndarray, " strict"], end: int) -> list[Point]:
 
 def _rank_correlation(a: Int[np.ndarray, " strict"], b: Int[np.ndarray, " strict"]) -> float | None:
     """Spearman's, over what both learned; None where one of them learned all of it at once."""
-    from scipy.stats import rankdata
+    from scipy.stats import spearmanr
 
     both = (a >= 0) & (b >= 0)
-    x, y = rankdata(a[both]), rankdata(b[both])
-    if len(x) < 2 or not x.std() or not y.std():
+    if min(len(np.unique(x[both])) for x in (a, b)) < 2:
         return None
-    return float(np.corrcoef(x, y)[0, 1])
+    return float(spearmanr(a[both], b[both]).statistic)

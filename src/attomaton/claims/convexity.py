@@ -128,6 +128,7 @@ def check(problems: int = 4, lines: int = 8, given: Given | None = None) -> Evid
         wrong["highest midpoint above its chord (relative)"] <= ROUNDING
         and wrong["least second difference (relative)"] >= -1e-6
     )
+    x = max(found, key=lambda one: _below_chord(one.squared))  # where the control shows best
     return Evidence(
         formula="L((A + B)/2) ≤ (L(A) + L(B))/2,   d²L(A + tV)/dt² = mean of Var_p(e_xᵀ V e_q) ≥ 0",
         assumptions=assumptions(cases, given),
@@ -142,7 +143,20 @@ def check(problems: int = 4, lines: int = 8, given: Given | None = None) -> Evid
         reason="rounding of float64 (divided by the spacing squared), and the curvature's change between two places",
         measured=measured,
         control_measured={"squared loss, tied head": wrong},
-        panels=_panels(found),
+        panels=(
+            Panel(
+                "Above the chord", "t, from A to B", "loss less its chord, over the loss",
+                [line(x.t, _over_chord(x.t, x.log), "log-loss"),
+                 line(x.t, _over_chord(x.t, x.squared), "control: squared loss, tied head"),
+                 level([0, 1], 0.0, "convex: at most 0")],
+                legend="outside",
+            ),
+            Panel(
+                "Curvature along it", "t, from A to B", "second derivative",
+                [line(x.t[1:-1], _bend(x.t, x.log), "second differences", "points", points=50),
+                 theory_line(x.t[1:-1:4], x.curvature, "variance of u")],
+            ),
+        ),
         settings={"problems": len(cases), "lines": lines, "scales": list(SCALES), "points": POINTS},
     )  # fmt: skip
 
@@ -167,21 +181,3 @@ def _against_theory(x: Line) -> float:
     scale = max(float(x.curvature.max()), 1e-300)
     smooth = np.abs(np.diff(x.curvature, 2)) <= 0.01 * scale
     return float(np.abs(bend - x.curvature)[1:-1][smooth].max(initial=0.0) / scale)
-
-
-def _panels(found: list[Line]) -> tuple[Panel, ...]:
-    x = max(found, key=lambda one: _below_chord(one.squared))  # where the control shows best
-    return (
-        Panel(
-            "Above the chord", "t, from A to B", "loss less its chord, over the loss",
-            [line(x.t, _over_chord(x.t, x.log), "log-loss"),
-             line(x.t, _over_chord(x.t, x.squared), "control: squared loss, tied head"),
-             level([0, 1], 0.0, "convex: at most 0")],
-            legend="outside",
-        ),
-        Panel(
-            "Curvature along it", "t, from A to B", "second derivative",
-            [line(x.t[1:-1], _bend(x.t, x.log), "second differences", "points", points=50),
-             theory_line(x.t[1:-1:4], x.curvature, "variance of u")],
-        ),
-    )  # fmt: skip
