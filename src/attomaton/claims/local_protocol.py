@@ -233,13 +233,11 @@ def check(seeds: int = 10) -> Evidence:
     )
     holds = all(_verdict(x, loss) is Verdict.HOLDS for loss, x in local.items())
     wrong = any(_verdict(x, loss) is Verdict.HOLDS for loss, x in everywhere.items())
-    graphs = [build_graph(d.samples) for d in draws]
-    cycles = sum(bool(g.cyclic.any()) for g in graphs)
-    cases = [Case(d.samples, d.embeddings) for d in draws]
+    cycles = sum(bool(build_graph(d.samples).cyclic.any()) for d in draws)
     return Evidence(
         formula="W(τ)/‖W(τ)‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
         assumptions=(
-            *assumptions(cases),
+            *assumptions([Case(d.samples, d.embeddings) for d in draws]),
             Assumption("data as published: some graph has a cycle", cycles == seeds, f"{cycles} of {seeds} draws"),
         ),
         verdict=Verdict.of(holds),

@@ -127,7 +127,7 @@ def train_sampled(
     starts = [_start(classes, start, residual, seed, i) for i in range(seeds)]
     course = _Course(plan, classes, prior, starts, cells, marks, seed, dtype)
     kept, failed, seconds = _run(course, progress)
-    dynamics = _dynamics(classes, cells, seeds, marks, prior, kept, failed)
+    dynamics = _dynamics(course, kept, failed)
     whole = perf_counter() - begin
     return replace(dynamics, seconds=seconds | {"other": whole - sum(seconds.values())})
 
@@ -389,22 +389,15 @@ def _run(
 # What is made of it
 
 
-def _dynamics(
-    classes: SequenceClasses,
-    cells: tuple[np.ndarray, np.ndarray],
-    seeds: int,
-    marks: np.ndarray,
-    bias: np.ndarray,
-    kept: dict[str, np.ndarray],
-    failed: np.ndarray,
-) -> Dynamics:
+def _dynamics(course: _Course, kept: dict[str, np.ndarray], failed: np.ndarray) -> Dynamics:
     """All runs, cell by cell; how long they took is not known yet."""
+    classes = course.classes
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in kept.items()}
-    eta_y, eta_z = (np.repeat(eta, seeds) for eta in cells)
-    t = marks.astype(float)
+    eta_y, eta_z = (np.repeat(eta, len(course.starts)) for eta in course.cells)
+    t = course.marks.astype(float)
     z = np.zeros((*flat["Z"].shape[:2], classes.K, classes.M))
     at = np.searchsorted(classes.queries, classes.query_of)
-    z[..., classes.context_tokens] = flat["Z"][:, :, at] + bias
+    z[..., classes.context_tokens] = flat["Z"][:, :, at] + course.bias
     z[np.isnan(flat["loss"])] = np.nan
     rate = flat["scan_rate"] * (eta_z / classes.K)[:, None, None]
     area = np.diff(t)[:, None] * (rate[:, 1:] + rate[:, :-1]) / 2
