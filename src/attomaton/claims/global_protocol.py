@@ -234,5 +234,4 @@ def in_means(instances: Instances, told: dict[str, str]) -> list[dict[str, float
 
 def _verdict(cosines: list[float], distances: list[float]) -> str:
     """Whether every run found the direction, and W_fin."""
-    holds = min(cosines) >= ALIGNED and max(distances) <= NEAR
-    return Verdict.of(holds).value
+    return Verdict.of(min(cosines) >= ALIGNED and max(distances) <= NEAR).value

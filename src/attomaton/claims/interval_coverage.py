@@ -91,11 +91,9 @@ def _measure(K: int, n: int, draws: int, clustered: bool) -> Share:
     found, finite = [], 0
     for first in range(0, draws, TOGETHER):
         some = min(TOGETHER, draws - first)
-        sequence = None
-        if clustered:
-            rows, sequence = _clustered(rng, bags, some, n)
-        else:
-            rows = drawn_rows(rng, bags, some, n)
+        rows, sequence = (
+            _clustered(rng, bags, some, n) if clustered else (drawn_rows(rng, bags, some, n), None)
+        )
         choices, kept = as_choices(bags, rows, some)
         known = connected(choices, some)
         if sequence is not None:

@@ -219,8 +219,7 @@ def tolerance(loss: str) -> str:
 
 def _verdict(cosines: list[float], loss: str) -> Verdict:
     least, usually = FOUND.get(loss, FOUND["squared"])
-    holds = min(cosines) >= least and np.median(cosines) >= usually
-    return Verdict.of(holds)
+    return Verdict.of(min(cosines) >= least and np.median(cosines) >= usually)
 
 
 def check(seeds: int = 10) -> Evidence:

@@ -63,8 +63,7 @@ def sampled_logits(classes: SequenceClasses, T: int, batch: int, streams: int) -
 
 def limit_logits(classes: SequenceClasses, eta_z: float = ETA_Z) -> Logits:
     """$z$ after the last step: the limit level."""
-    run = run_limit(classes, eta_y=ETA_Y, eta_z=eta_z, method="steps", times=[STEPS])
-    return run.z[:, -1]
+    return run_limit(classes, eta_y=ETA_Y, eta_z=eta_z, method="steps", times=[STEPS]).z[:, -1]
 
 
 def endless_logits(classes: SequenceClasses, batch: int, streams: int) -> Logits:
