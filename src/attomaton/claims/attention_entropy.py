@@ -130,10 +130,9 @@ def fig5(seeds: int = 5) -> Result:
     rates = np.array([0.1, 0.5, 1.0])
     sgd = _small(np.array([1.0, 0.5, 2.0]), np.array([1.0, 0.5, 2.0]), seeds)
     adam = _small(rates, rates, seeds, "adam")
-    picks = {"sgd": _picks(sgd, seeds), "adam": _picks(adam, seeds)}
-    own = picks["sgd"][0]
-    shared = [_shared(own, other) for other in picks["adam"]]
-    control = [_shared(own, other) for other in picks["sgd"][1:]]
+    own, *others = _picks(sgd, seeds)
+    shared = [_shared(own, x) for x in _picks(adam, seeds)]
+    control = [_shared(own, x) for x in others]
     return {
         "rows": [
             {
