@@ -94,14 +94,12 @@ def _small(
 
 def _fates(run: Dynamics, seeds: int) -> tuple[Quantities, Verdict]:
     """What became of common and distinct tokens; the worst over classes, streams and cells, or cell by cell."""
-    from scipy.stats import spearmanr
-
     common, distinct = run.classes.common, run.classes.distinct
     first, last = run.attention[:, 0], run.attention[:, -1]
     left = last[..., common].sum(axis=-1) / first[..., common].sum(axis=-1)
     gain = run.z[:, -1] - run.z[:, 0]
     order = [
-        float(spearmanr(gain[b, n, own], run.classes.P[n, own]).statistic)
+        _rank_correlation(gain[b, n, own], run.classes.P[n, own])
         for b in range(len(run.z))
         for n, own in enumerate(distinct)
     ]
@@ -163,6 +161,12 @@ def _picks(run: Dynamics, seeds: int) -> Bool[np.ndarray, "cells seeds classes v
 def _shared(a: Bool[np.ndarray, "*b vocab"], b: Bool[np.ndarray, "*b vocab"]) -> float:
     """Which share of the picks in `a` is also in `b`, on average."""
     return float(((a & b).sum(axis=-1) / a.sum(axis=-1)).mean())
+
+
+def _rank_correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
+    """Spearman's, for values without ties."""
+    ranks = [np.argsort(np.argsort(x)).astype(float) for x in (a, b)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 # Figures 6, 11 and 12: how densely
