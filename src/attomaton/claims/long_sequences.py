@@ -158,8 +158,8 @@ def check(ends: bool = False) -> Evidence:
     runs = {size: sampled_logits(classes, *size) for size in asked}
 
     def slopes(name: str, reference: Reference) -> dict[str, Slope]:
-        sizes, asked = series[name]
-        each = [errors(runs[size], reference, classes) for size in asked]
+        sizes, own = series[name]
+        each = [errors(runs[size], reference, classes) for size in own]
         return {what: slope(sizes, np.array([e[what] for e in each])) for what in ("z", "c")}
 
     measured = {name: slopes(name, endless if name == "length" else z) for name in series}
