@@ -22,7 +22,7 @@ from attomaton.mechanics.experiment.minima import Minimum, lowest_minima
 from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, general_head, unit_embeddings
 from attomaton.numerics import cosine, named_rng
-from attomaton.results import Assumption, Evidence, Panel, Verdict
+from attomaton.results import Assumption, Evidence, Line, Panel, Verdict
 
 K, D, N, T = 8, 8, 4, 6
 STEPS, RATE = 2000, 0.1  # as published for this head, normalised descent
@@ -187,7 +187,7 @@ def _panels(draws: Sequence[Draw], paths: Sequence[list[Minimum]]) -> tuple[Pane
     def angle(W: np.ndarray, draw: Draw) -> float:
         return float(np.arccos(min(1.0, cosine(W, draw.W_svm))))
 
-    lines = []
+    lines: list[Line] = []
     for d, p in zip(draws, paths, strict=True):
         R = [m.radius / d.case.limit.svm.norm for m in p]
         name = None if lines else "the path"
