@@ -5,6 +5,8 @@ differences $(e_y - e_x) e_q^\top$ in a positive dependency, cycles or not. The 
 alone, as if every token had a dimension of its own: where ties are linear it points elsewhere.
 """
 
+from itertools import count, islice
+
 import numpy as np
 from jaxtyping import Float
 
@@ -25,16 +27,10 @@ LARGEST = 20.0
 
 def _draws(problems: int) -> list[Limit]:
     """Data with both kinds of differences and with ties that are no cycles."""
-    found: list[Limit] = []
-    number = 0
-    while len(found) < problems:
-        case = drawn_case("any embeddings", number, K, D, N, T)
-        number += 1
-        limit = case.limit
-        linear = len(limit.graph.level) < len(build_graph(case.samples).level)
-        if linear and 0 < limit.finite.norm <= limit.svm.norm <= LARGEST:
-            found.append(limit)
-    return found
+    drawn = (drawn_case("any embeddings", i, K, D, N, T).limit for i in count())
+    linear = (x for x in drawn if len(x.graph.level) < len(build_graph(x.samples).level))
+    both = (x for x in linear if 0 < x.finite.norm <= x.svm.norm <= LARGEST)
+    return list(islice(both, problems))
 
 
 def _of_the_graph_alone(limit: Limit) -> Float[np.ndarray, "width width"]:

@@ -65,7 +65,9 @@ def check(problems: int = 4, steps: int = STEPS, given: Given | None = None) -> 
         cases = given.cases
         new = [_shuffled_contexts(c, i) for i, c in enumerate(cases)]
     limits = [c.limit for c in cases]
-    trained, gap = _train(cases, limits, steps)
+    floor = np.array([x.finite.loss_floor for x in limits])
+    run = train_cases(cases, init="uniform", optimizer="polyak", steps=steps, loss_floor=floor)
+    trained, gap = parameters(run, limits), run.records["loss"][:, -1] - floor
     wrong = shuffled_limits(cases, "T4 control")
     seen, fresh, control = [], [], []
     for i, (case, limit, params) in enumerate(zip(cases, limits, trained, strict=True)):
@@ -73,16 +75,8 @@ def check(problems: int = 4, steps: int = STEPS, given: Given | None = None) -> 
         seen.append(_compare(limit, case.samples, attention))
         control.append(_worst(_compare(wrong[i], case.samples, attention)))
         fresh.append(_compare(limit, new[i], _attention(limit, new[i], params)))
-    measured = {
-        "largest distance on training contexts": [_worst(x) for x in seen],
-        "largest distance on new contexts": [_worst(x) for x in fresh],
-        "new contexts compared": int(sum((~np.isnan(x.distance)).sum() for x in fresh)),
-        "loss − L* at the end": gap.tolist(),
-    }
-    holds = (
-        max(measured["largest distance on training contexts"]) <= SEEN
-        and max(measured["largest distance on new contexts"]) <= FRESH
-    )
+    far, further = ([_worst(x) for x in some] for some in (seen, fresh))
+    holds = max(far) <= SEEN and max(further) <= FRESH
     return Evidence(
         formula="p(x | X) → m_x π_x / Σ m π over the highest-priority component of X, 0 elsewhere",
         assumptions=(*assumptions(cases, given), structure(limits)),
@@ -95,21 +89,17 @@ def check(problems: int = 4, steps: int = STEPS, given: Given | None = None) -> 
         tolerance=f"total variation between predicted and trained attention ≤ {SEEN} on training contexts, "
         f"≤ {FRESH} on new ones",
         reason="what is left of e^−margin after these steps; contexts led by less than half a margin are left open",
-        measured=measured,
+        measured={
+            "largest distance on training contexts": far,
+            "largest distance on new contexts": further,
+            "new contexts compared": int(sum((~np.isnan(x.distance)).sum() for x in fresh)),
+            "loss − L* at the end": gap.tolist(),
+        },
         control_measured={"largest distance, shuffled labels": control},
         panels=(_panel("Training contexts", seen), _panel("New contexts", fresh)),
         settings={"problems": len(cases), "steps": steps, "optimizer": "polyak", "new": NEW,
                   **sizes(given, K=K, d=D, n=N, T=T)},
     )  # fmt: skip
-
-
-def _train(
-    cases: Sequence[Case], limits: Sequence[Limit], steps: int
-) -> tuple[list[np.ndarray], Float[np.ndarray, " problems"]]:
-    """The trained parameters of every problem, and what is left of its loss."""
-    floor = np.array([x.finite.loss_floor for x in limits])
-    run = train_cases(cases, init="uniform", optimizer="polyak", steps=steps, loss_floor=floor)
-    return parameters(run, limits), run.records["loss"][:, -1] - floor
 
 
 def _attention(

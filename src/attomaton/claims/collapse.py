@@ -30,6 +30,13 @@ def check(trajectories: int = 300, steps: int = 20_000, seed: int = 0) -> Eviden
     found = [run.slope(1, everything) for run in runs]
     slopes, errors = zip(*((np.nan, np.nan) if x is None else x for x in found), strict=True)
     settled = [_forgetful(run, r, seed) for run, r in zip(runs, ODDS, strict=True)]
+    lines = []
+    for i, (run, slope) in enumerate(zip(runs, predicted, strict=True)):
+        t, share = run.length, run.shares[..., 1].mean(1)
+        lines.append(line(t, share, f"r = {ODDS[i]:g}, measured", colour=i))
+        late = t >= t[-1] / 100
+        through = share[-1] * (t[late] / t[-1]) ** slope
+        lines.append(theory_line(t[late], through, f"slope {slope:g}", colour=i))
     return Evidence(
         formula="share of the weak token ∝ t^{−(1 − r)},  P(y | X, k) = m_y P_ky / Σ_j m_j P_kj",
         assumptions=(
@@ -42,7 +49,11 @@ def check(trajectories: int = 300, steps: int = 20_000, seed: int = 0) -> Eviden
         control_measured={"slope, the context as it was": settled},
         tolerance=f"every slope within {NEAR:g} of −(1 − r)",
         reason="over the last tenfold of t the slope is less steep by r (1 − r) times the share that is left",
-        panels=_panels(runs, predicted),
+        panels=(
+            Panel(
+                "Share of the weak token", "length of the context t", "mean share", lines, xscale="log", yscale="log",
+            ),
+        ),
         settings={
             "r": list(ODDS), "trajectories": trajectories, "steps": steps, "seed": seed,
             "prompt": list(PROMPT),
@@ -78,15 +89,3 @@ def _forgetful(run: Trajectories, r: float, seed: int) -> float:
         run.choices, None, run.threshold, run.times, counts, run.collapsed, run.ended, ()
     ).slope(1, np.arange(counts.shape[1]))
     return np.nan if slope is None else slope[0]
-
-
-def _panels(runs: Sequence[Trajectories], predicted: Sequence[float]) -> tuple[Panel, ...]:
-    lines = []
-    for i, (run, slope) in enumerate(zip(runs, predicted, strict=True)):
-        t, share = run.length, run.shares[..., 1].mean(1)
-        lines.append(line(t, share, f"r = {ODDS[i]:g}, measured", colour=i))
-        late = t >= t[-1] / 100
-        through = share[-1] * (t[late] / t[-1]) ** slope
-        lines.append(theory_line(t[late], through, f"slope {slope:g}", colour=i))
-    title, share = "Share of the weak token", "mean share"
-    return (Panel(title, "length of the context t", share, lines, xscale="log", yscale="log"),)

@@ -131,7 +131,9 @@ def compare(limit: Limit, layers: Sequence[Trained], data: str, top: int = 20) -
     never = np.iinfo(since.dtype).max
     when = np.where(since[0] < 0, never, since[0])
     late = np.lexsort((-weight, -when))[:top]
-    a, b = _tied(limit)
+    # Tied tokens of which one was chosen over the other, whichever it was: each pair of them once.
+    tied = np.stack([graph.edge_from, graph.edge_to])[:, ~graph.strict]
+    a, b = np.unique(np.sort(tied, axis=0), axis=1)
     exact = limit.finite.score[a] - limit.finite.score[b]
     odds = np.stack([x.score[a] - x.score[b] for x in layers])
     off = np.abs(odds - exact)
@@ -167,15 +169,6 @@ def compare(limit: Limit, layers: Sequence[Trained], data: str, top: int = 20) -
             for i in worst
         ],
     )  # fmt: skip
-
-
-def _tied(limit: Limit) -> tuple[Int[np.ndarray, " tied"], Int[np.ndarray, " tied"]]:
-    """Pairs of tied tokens of which one was chosen over the other."""
-    graph = limit.graph
-    within = ~graph.strict
-    ends = np.sort(np.stack([graph.edge_from[within], graph.edge_to[within]]), axis=0)
-    found = np.unique(ends, axis=1)
-    return found[0], found[1]
 
 
 def _answers(

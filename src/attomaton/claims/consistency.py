@@ -99,6 +99,13 @@ def check(draws: int = 200, sizes: int = len(SIZES), rows: int = len(ROWS)) -> E
     predicted = {K: _predicted(*_setting(K)) for K in SIZES[:sizes]}
     right, wrong = ([x[i] for x in found.values()] for i in (0, 1))
     gap = _chain_gap()
+    n = ROWS[:rows]
+    lines = [
+        line(n, [found[K, x][i] for x in n], f"{K} tokens{said}", "points")
+        for K in predicted
+        for i, said in enumerate(("", ", control"))
+    ]
+    ends = [min(n) / 1.5, max(n) * 1.5]
     return Evidence(
         formula="n E Σ (P̂ − P)²/P → tr(diag(P)⁻¹ J V J) ≈ K − 1",
         verdict=Verdict.of(min(right) >= LOW and max(right) <= HIGH and gap <= SAME),
@@ -108,7 +115,10 @@ def check(draws: int = 200, sizes: int = len(SIZES), rows: int = len(ROWS)) -> E
         reason="the mean of χ² over data sets scatters by √(2/((K − 1) draws)), and contexts lack some tokens",
         measured={"n χ²/(K − 1)": _table(found, 0), "largest gap to the chain": gap},
         control_measured={"n χ²/(K − 1) without multiplicities": _table(found, 1)},
-        panels=_panels(found, predicted),
+        panels=(
+            Panel("Error times rows", "rows", "n χ²/(K − 1)", [*lines, level(ends, 1.0, "all tokens in every context")],
+                  xscale="log", yscale="log", legend="outside"),
+        ),
         settings={"draws": draws, "tokens": list(SIZES[:sizes]), "rows": list(ROWS[:rows]),
                   "kinds of contexts": KINDS},
     )  # fmt: skip
@@ -118,18 +128,3 @@ def _table(
     found: dict[tuple[int, int], tuple[float, float]], which: int
 ) -> list[dict[str, int | float]]:
     return [{"tokens": K, "rows": n, "value": x[which]} for (K, n), x in found.items()]
-
-
-def _panels(
-    found: dict[tuple[int, int], tuple[float, float]], predicted: dict[int, float]
-) -> tuple[Panel, ...]:
-    lines = []
-    for K in predicted:
-        at = [n for k, n in found if k == K]
-        lines.append(line(at, [found[K, n][0] for n in at], f"{K} tokens", "points"))
-        lines.append(line(at, [found[K, n][1] for n in at], f"{K} tokens, control", "points"))
-    ends = [min(n for _, n in found) / 1.5, max(n for _, n in found) * 1.5]
-    return (
-        Panel("Error times rows", "rows", "n χ²/(K − 1)", [*lines, level(ends, 1.0, "all tokens in every context")],
-              xscale="log", yscale="log", legend="outside"),
-    )  # fmt: skip

@@ -23,6 +23,7 @@ K, D, N, T = 6, 8, 12, 4
 # How far apart the two ends of a line are, in standard deviations of an entry
 SCALES = (0.3, 3.0, 10.0)
 POINTS = 101  # along a line
+AT = np.linspace(0, 1, POINTS)  # where they are, from one end to the other
 ROUNDING = 1e-12  # of a loss of order 1 to 100 in float64, relative
 
 
@@ -31,9 +32,8 @@ def _draws(problems: int) -> list[Case]:
 
 
 class Line(NamedTuple):
-    """The loss at evenly spaced places of a line from A to B, under one head and loss."""
+    """The loss at the places `AT` of a line from A to B, under one head and loss."""
 
-    t: Float[np.ndarray, " points"]
     log: Float[np.ndarray, " points"]
     squared: Float[np.ndarray, " points"]
     curvature: Float[np.ndarray, " points"]  # of the log-loss, by theory
@@ -72,7 +72,6 @@ def _lines(case: Case, ends: int, rng: np.random.Generator) -> list[Line]:
 
     from attomaton.mechanics.experiment.model import loss_value
 
-    t = np.linspace(0, 1, POINTS)
     found = []
     with float64():
         problem = problem_of(case)
@@ -82,20 +81,20 @@ def _lines(case: Case, ends: int, rng: np.random.Generator) -> list[Line]:
                 W = A + s * V
                 return loss_value(W, problem), loss_value(W, problem, "tied", "squared")
 
-            return jax.vmap(at)(jnp.asarray(t))
+            return jax.vmap(at)(jnp.asarray(AT))
 
         measured = jax.jit(along)
         for scale in np.repeat(SCALES, ends):
             A, B = scale * rng.normal(size=(2, *case.shape))
             log, squared = map(np.asarray, measured(A, B - A))
-            theory = np.array([_curvature(case, A, B - A, s) for s in t[1:-1:4]])
-            found.append(Line(t, log, squared, theory))
+            theory = np.array([_curvature(case, A, B - A, s) for s in AT[1:-1:4]])
+            found.append(Line(log, squared, theory))
     return found
 
 
-def _bend(t: np.ndarray, value: np.ndarray) -> Float[np.ndarray, " inner"]:
+def _bend(value: np.ndarray) -> Float[np.ndarray, " inner"]:
     """Second differences, as a second derivative."""
-    return np.diff(value, 2) / (t[1] - t[0]) ** 2
+    return np.diff(value, 2) / (AT[1] - AT[0]) ** 2
 
 
 def _below_chord(value: np.ndarray) -> float:
@@ -111,7 +110,7 @@ def check(problems: int = 4, lines: int = 8, given: Given | None = None) -> Evid
         x for i, c in enumerate(cases) for x in _lines(c, lines, named_rng("convexity line", i))
     ]
     chord = [_below_chord(x.log) for x in found]
-    bend = [_least(x.t, x.log) for x in found]
+    bend = [_least(x.log) for x in found]
     gap = [_against_theory(x) for x in found]
     measured = {
         "highest midpoint above its chord (relative)": max(chord),
@@ -121,13 +120,14 @@ def check(problems: int = 4, lines: int = 8, given: Given | None = None) -> Evid
     }
     wrong = {
         "highest midpoint above its chord (relative)": max(_below_chord(x.squared) for x in found),
-        "least second difference (relative)": min(_least(x.t, x.squared) for x in found),
+        "least second difference (relative)": min(_least(x.squared) for x in found),
     }
     holds = max(chord) <= ROUNDING and min(bend) >= -1e-6 and max(gap) <= 0.01
     convex = (
         wrong["highest midpoint above its chord (relative)"] <= ROUNDING
         and wrong["least second difference (relative)"] >= -1e-6
     )
+    x = max(found, key=lambda one: _below_chord(one.squared))  # where the control shows best
     return Evidence(
         formula="L((A + B)/2) ≤ (L(A) + L(B))/2,   d²L(A + tV)/dt² = mean of Var_p(e_xᵀ V e_q) ≥ 0",
         assumptions=assumptions(cases, given),
@@ -142,18 +142,31 @@ def check(problems: int = 4, lines: int = 8, given: Given | None = None) -> Evid
         reason="rounding of float64 (divided by the spacing squared), and the curvature's change between two places",
         measured=measured,
         control_measured={"squared loss, tied head": wrong},
-        panels=_panels(found),
+        panels=(
+            Panel(
+                "Above the chord", "t, from A to B", "loss less its chord, over the loss",
+                [line(AT, _over_chord(x.log), "log-loss"),
+                 line(AT, _over_chord(x.squared), "control: squared loss, tied head"),
+                 level([0, 1], 0.0, "convex: at most 0")],
+                legend="outside",
+            ),
+            Panel(
+                "Curvature along it", "t, from A to B", "second derivative",
+                [line(AT[1:-1], _bend(x.log), "second differences", "points", points=50),
+                 theory_line(AT[1:-1:4], x.curvature, "variance of u")],
+            ),
+        ),
         settings={"problems": len(cases), "lines": lines, "scales": list(SCALES), "points": POINTS},
     )  # fmt: skip
 
 
-def _over_chord(t: np.ndarray, value: np.ndarray) -> Float[np.ndarray, " points"]:
-    return (value - (1 - t) * value[0] - t * value[-1]) / np.abs(value).max()
+def _over_chord(value: np.ndarray) -> Float[np.ndarray, " points"]:
+    return (value - (1 - AT) * value[0] - AT * value[-1]) / np.abs(value).max()
 
 
-def _least(t: np.ndarray, value: np.ndarray) -> float:
+def _least(value: np.ndarray) -> float:
     """The least second difference, in units of the largest."""
-    bend = _bend(t, value)
+    bend = _bend(value)
     return float(bend.min() / max(np.abs(bend).max(), 1e-300))
 
 
@@ -163,25 +176,7 @@ def _against_theory(x: Line) -> float:
     Over a step δ a second difference is a mean of the curvature around its place; three neighbours of the theory,
     each 4δ apart, bound what that can change, so places where they differ by more than 1% are passed over.
     """
-    bend = _bend(x.t, x.log)[::4]
+    bend = _bend(x.log)[::4]
     scale = max(float(x.curvature.max()), 1e-300)
     smooth = np.abs(np.diff(x.curvature, 2)) <= 0.01 * scale
     return float(np.abs(bend - x.curvature)[1:-1][smooth].max(initial=0.0) / scale)
-
-
-def _panels(found: list[Line]) -> tuple[Panel, ...]:
-    x = max(found, key=lambda one: _below_chord(one.squared))  # where the control shows best
-    return (
-        Panel(
-            "Above the chord", "t, from A to B", "loss less its chord, over the loss",
-            [line(x.t, _over_chord(x.t, x.log), "log-loss"),
-             line(x.t, _over_chord(x.t, x.squared), "control: squared loss, tied head"),
-             level([0, 1], 0.0, "convex: at most 0")],
-            legend="outside",
-        ),
-        Panel(
-            "Curvature along it", "t, from A to B", "second derivative",
-            [line(x.t[1:-1], _bend(x.t, x.log), "second differences", "points", points=50),
-             theory_line(x.t[1:-1:4], x.curvature, "variance of u")],
-        ),
-    )  # fmt: skip

@@ -29,7 +29,7 @@ from attomaton.claims.measure import gradients, in_space, parameters, train_case
 from attomaton.claims.picture import bundle, level, line, theory_line
 from attomaton.mechanics.theory.limit import Limit
 from attomaton.numerics import named_rng
-from attomaton.results import Assumption, Evidence, Line, Panel, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Verdict
 
 K, D, N, T = 6, 8, 8, 4
 MANY = 12  # tokens of every second data set: more than dimensions
@@ -113,12 +113,6 @@ def _trained(cases: Sequence[Case]) -> list[list[np.ndarray]]:
     return [list(each) for each in zip(*runs, strict=True)]
 
 
-def _still() -> float:
-    """‖∇L(W_fin)‖ of data without an order: the critical point that there must be then."""
-    case = drawn_case("critical point", 0, K, D, N, T, kind="fully-cyclic", repeats=True)
-    return float(np.linalg.norm(gradients(case, [in_space(case.limit, case.limit.finite)])[0]))
-
-
 def check(problems: int = 4, drawn: int = 20, given: Given | None = None) -> Evidence:
     """Slopes along W_svm, at random and at trained W, of random data sets or a user's."""
     every = _draws(problems) if given is None else given.cases
@@ -146,7 +140,11 @@ def check(problems: int = 4, drawn: int = 20, given: Given | None = None) -> Evi
         margins.append(float(gain.max()))
         ascents.append(int((slopes(case, places, gains(case, wrong[i])).sign >= 0).sum()))
     count = len(ratio[0])
-    still = [] if given is not None else [_still()]
+    still = []
+    if given is None:  # data without an order must have a critical point, W_fin
+        case = drawn_case("critical point", 0, K, D, N, T, kind="fully-cyclic", repeats=True)
+        (slope,) = gradients(case, [in_space(case.limit, case.limit.finite)])
+        still.append(float(np.linalg.norm(slope)))
     holds = (
         min(negative) == count
         and max(gap) <= CLOSE
@@ -198,15 +196,9 @@ def _panels(mass: list[np.ndarray], ratio: list[np.ndarray], largest: float) -> 
         ),
         Panel(
             "While training", "step τ", "−⟨∇L, W_svm⟩",
-            [*bundle(STEPS, 10**late, "each data set"), *_masses(mass)],
+            [*bundle(STEPS, 10**late, "each data set"),
+             *(theory_line(STEPS, 10 ** m[-len(STEPS) :], None if i else "theory: at least this")
+               for i, m in enumerate(mass[:8]))],
             xscale="log", yscale="log",
         ),
     )  # fmt: skip
-
-
-def _masses(mass: list[np.ndarray]) -> list[Line]:
-    """Attention on outranked tokens while training: what the slope is at least."""
-    return [
-        theory_line(STEPS, 10 ** m[-len(STEPS) :], None if i else "theory: at least this")
-        for i, m in enumerate(mass[:8])
-    ]

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from attomaton.claims.choice_draws import Bags, Rows, bags_of, chi_squared, drawn_rows
 from attomaton.claims.picture import line
@@ -80,18 +80,10 @@ def _measure(n: int, draws: int, linked: bool) -> Seen:
         x[at].reshape(draws, K) for x in (seen_together(graph, samples), graph.component)
     )
     score = finite_component(graph, samples).log_pi[at].reshape(draws, K)
-    return Seen(
-        float(chi_squared(score, theta).mean()),
-        _across(group, lambda a, b: (a >= 0) & (b >= 0) & (a != b)),
-        _across(part, lambda a, b: a == b),
-    )
-
-
-def _across(value: Int[np.ndarray, "draws tokens"], which: object) -> float:
-    """The share of pairs across the groups of which something is so."""
-    assert callable(which)
-    one, other = value[:, : K // 2, None], value[:, None, K // 2 :]
-    return float(np.mean(which(one, other)))
+    # Of all pairs across the groups, the shares that are not seen together, and that are tied.
+    (a, b), (p, q) = ((x[:, : K // 2, None], x[:, None, K // 2 :]) for x in (group, part))
+    apart, tied = (a >= 0) & (b >= 0) & (a != b), p == q
+    return Seen(float(chi_squared(score, theta).mean()), float(apart.mean()), float(tied.mean()))
 
 
 def check(draws: int = 40) -> Evidence:

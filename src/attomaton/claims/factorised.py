@@ -27,7 +27,7 @@ from attomaton.mechanics.data import check_embeddings
 from attomaton.mechanics.experiment.arguments import INIT_SCALE
 from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_ordered
-from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Evidence, Panel, Verdict
 
@@ -60,17 +60,8 @@ def _starts(problems: int, kind: str) -> list[np.ndarray]:
 def _trained(
     sets: Sequence[Samples], starts: Sequence[np.ndarray], steps: int, **how: Any
 ) -> list[Matrix]:
-    run = train(
-        sets,
-        init=starts,
-        optimizer="ngd",
-        lr=LR,
-        schedule=SCHEDULE,
-        steps=steps,
-        every=steps,
-        **how,
-    )
-    return list(run.params)
+    how |= {"optimizer": "ngd", "lr": LR, "schedule": SCHEDULE, "steps": steps, "every": steps}
+    return list(train(sets, init=starts, **how).params)
 
 
 def alike(samples: Samples) -> Triples:
@@ -119,7 +110,11 @@ def check(problems: int = 10, steps: int = 20_000) -> Evidence:
     """Factors and W on data of one order for all last tokens, and of an order for each."""
     drawn = _drawn(problems, True)
     sets = [samples for samples, _ in drawn]
-    nuclear, frobenius = _limits(sets)
+    limits = [solve_limit(s, norm="nuclear") for s in sets]
+    nuclear = [
+        x.direction.W for x in limits if x.direction is not None and x.direction.W is not None
+    ]
+    frobenius = [x.dense(x.svm.coefficient) for x in limits]
     starts = _starts(problems, "one order")
     product = _trained(sets, starts, steps, factorised=True)
     flat = [start[0] @ start[1].T for start in starts]
@@ -132,13 +127,13 @@ def check(problems: int = 10, steps: int = 20_000) -> Evidence:
     def counts(Ws: Sequence[Matrix], data: Drawn, which: Pairs) -> Counts:
         return np.array([right(W, place, which(s)) for W, (s, place) in zip(Ws, data, strict=True)])
 
-    def share(Ws: Sequence[Matrix], data: Drawn, which: Pairs) -> float:
-        return _pooled(counts(Ws, data, which))
+    def pooled(found: Counts) -> float:
+        return float(found[:, 0].sum() / found[:, 1].sum())
 
     tables = [
         counts(Ws, data, alike) for Ws, data in ((product, drawn), (plain, drawn), (apart, others))
     ]
-    ours, theirs, chance = map(_pooled, tables)
+    ours, theirs, chance = map(pooled, tables)
     holds = min(near[0]) >= NUCLEAR and max(near[1]) <= FROBENIUS and ours >= RIGHT
     plain_near = [_cosines(plain, x) for x in (nuclear, frobenius)]
     return Evidence(
@@ -161,15 +156,15 @@ def check(problems: int = 10, steps: int = 20_000) -> Evidence:
             "cosine with the Frobenius limit": near[1],
             "pairs treated alike": tables[0][:, 1].astype(int).tolist(),
             "ordered as planted": ours,
-            "not judged: of all unrelated pairs": share(product, drawn, unrelated),
+            "not judged: of all unrelated pairs": pooled(counts(product, drawn, unrelated)),
         },
         control_measured={
             "W: ordered as planted": theirs,
             "W: cosine with the nuclear limit": plain_near[0],
             "W: cosine with the Frobenius limit": plain_near[1],
             "an order for each last token: ordered as planted": chance,
-            "not judged: W, of all unrelated pairs": share(plain, drawn, unrelated),
-            "not judged: an order for each, of all unrelated pairs": share(apart, others, unrelated),
+            "not judged: W, of all unrelated pairs": pooled(counts(plain, drawn, unrelated)),
+            "not judged: an order for each, of all unrelated pairs": pooled(counts(apart, others, unrelated)),
         },
         panels=_panels(near, tables),
         settings={
@@ -177,21 +172,6 @@ def check(problems: int = 10, steps: int = 20_000) -> Evidence:
             "lr": LR, "schedule": SCHEDULE, "init_scale": INIT_SCALE,
         },
     )  # fmt: skip
-
-
-def _pooled(counts: Counts) -> float:
-    return float(counts[:, 0].sum() / counts[:, 1].sum())
-
-
-def _limits(sets: Sequence[Samples]) -> tuple[list[Matrix], list[Matrix]]:
-    found = [solve_limit(s, norm="nuclear") for s in sets]
-    return [_nuclear(x) for x in found], [x.dense(x.svm.coefficient) for x in found]
-
-
-def _nuclear(limit: Limit) -> Matrix:
-    assert limit.direction is not None
-    assert limit.direction.W is not None
-    return limit.direction.W
 
 
 def _cosines(first: Sequence[Matrix], second: Sequence[Matrix]) -> list[float]:

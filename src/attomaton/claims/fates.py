@@ -45,7 +45,13 @@ def check(small: bool = False) -> Evidence:
         family[level] for family in fates.values() for level in ("reduced", "limit, fast decoder")
     ]
     single, measured = runs["single common"]
-    gaps = _rate_gaps(single)
+    shared, distinct = single.classes.common, single.classes.distinct
+    common, own = _told(single)
+    z = single.z[:, 1:] - single.z[:, :1]
+    gaps = {
+        "gap of the common token's rate": float(np.abs(common / z[:, :, 0, shared][..., 0] - 1).max()),
+        "gap of the distinct tokens' rates": float(np.abs(own[..., distinct] / z[..., distinct] - 1).max()),
+    }  # fmt: skip
     holds = all(f[LEAST] > 0 > f[MOST] for f in bound) and max(gaps.values()) <= EXACT
     wrong = [broken[level][MOST] for level in ("reduced", "limit, fast decoder")]
     return Evidence(
@@ -58,7 +64,7 @@ def check(small: bool = False) -> Evidence:
         verdict=Verdict.of(holds),
         control=Verdict.FAILS if min(wrong) > 0 else Verdict.HOLDS,
         prediction={"sign of a distinct token's change": 1, "sign of a common token's change": -1,
-                    "change of the common token": _told(single)[0][:, -1].tolist()},
+                    "change of the common token": common[:, -1].tolist()},
         tolerance=(
             "every change of z between two records has its sign: reduced for η_Z/η_Y = 0.001, 0.01 and 1, "
             f"limit for 0.001 and 0.01; rates, summed up, within {EXACT:g} of the reduced level's z"
@@ -66,7 +72,7 @@ def check(small: bool = False) -> Evidence:
         reason="signs need no tolerance; of the rates, a sum over 120 records leaves about 1e-4 of an integral",
         measured={**gaps, **fates},
         control_measured={"common tokens of unequal probabilities": broken},
-        panels=_panels(single, measured),
+        panels=_panels(measured),
         settings={"families": list(families), "eta_Z / eta_Y": list(RATIOS)},
     )  # fmt: skip
 
@@ -96,18 +102,7 @@ def _told(
     return common[..., 0].cumsum(axis=1), own.cumsum(axis=1)
 
 
-def _rate_gaps(run: Dynamics) -> dict[str, float]:
-    """The largest relative gap between z and what the rates sum up to."""
-    common, own = _told(run)
-    z = run.z[:, 1:] - run.z[:, :1]
-    shared, distinct = run.classes.common, run.classes.distinct
-    return {
-        "gap of the common token's rate": float(np.abs(common / z[:, :, 0, shared][..., 0] - 1).max()),
-        "gap of the distinct tokens' rates": float(np.abs(own[..., distinct] / z[..., distinct] - 1).max()),
-    }  # fmt: skip
-
-
-def _panels(single: Dynamics, limit: Dynamics) -> tuple[Panel, ...]:
+def _panels(limit: Dynamics) -> tuple[Panel, ...]:
     """z of class 0's likeliest distinct token and of the common one, in time, at the middle ratio of the rates."""
     classes, t, ratio = limit.classes, limit.t[1:], RATIOS[1]
     common, own = _told(limit)

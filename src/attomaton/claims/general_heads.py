@@ -22,7 +22,7 @@ from attomaton.mechanics.experiment.minima import Minimum, lowest_minima
 from attomaton.mechanics.experiment.train import train
 from attomaton.mechanics.synthetic import draw_samples, general_head, unit_embeddings
 from attomaton.numerics import cosine, named_rng
-from attomaton.results import Assumption, Evidence, Panel, Verdict
+from attomaton.results import Assumption, Evidence, Line, Panel, Verdict
 
 K, D, N, T = 8, 8, 4, 6
 STEPS, RATE = 2000, 0.1  # as published for this head, normalised descent
@@ -108,16 +108,12 @@ def check(problems: int = 4) -> Evidence:
         )
         for loss in LOSS
     }  # fmt: skip
-    direction = {
-        loss: [cosine(p[-1].params, d.W_svm) for p, d in zip(found, draws, strict=True)]
-        for loss, found in paths.items()
-    }
-    least = {
-        loss: [
-            p[-1].loss - loss_floor(d.case, d.head, loss) for p, d in zip(found, draws, strict=True)
-        ]
-        for loss, found in paths.items()
-    }
+    floor = {loss: [loss_floor(d.case, d.head, loss) for d in draws] for loss in LOSS}
+    direction, least = {}, {}
+    for loss, found in paths.items():
+        ends = [p[-1] for p in found]
+        direction[loss] = [cosine(x.params, d.W_svm) for x, d in zip(ends, draws, strict=True)]
+        least[loss] = [x.loss - L for x, L in zip(ends, floor[loss], strict=True)]
     descent = [cosine(d.W, d.W_svm) for d in draws]
     stuck = [d.excess > STUCK for d in draws]
     above = [slopes(d.case, _places(d, i), _missing(d, d.head)) for i, d in enumerate(draws)]
@@ -135,11 +131,11 @@ def check(problems: int = 4) -> Evidence:
     holds = (
         all(x >= ALIGNED for values in direction.values() for x in values)
         and all(x <= 1e-7 for values in least.values() for x in values)
-        and all((found.sign < 0).all() for found in above)
+        and all((x.sign < 0).all() for x in above)
         and len(local) > 0
         and max(local) < ALIGNED
     )
-    red = [*(x < ALIGNED for x in shuffled), *((found.sign > 0).any() for found in below)]
+    red = [*(x < ALIGNED for x in shuffled), *((x.sign > 0).any() for x in below)]
     return Evidence(
         formula="c_yᵀe_y > c_yᵀe_k:  L(W) > L* = mean ℓ(c_yᵀe_y),  W_R/R → W_svm/‖W_svm‖, though descent may be local",
         assumptions=_assumptions(draws),
@@ -147,7 +143,7 @@ def check(problems: int = 4) -> Evidence:
         control=refuted(map(bool, red)),
         prediction={
             "‖W_svm‖": [d.case.limit.svm.norm for d in draws],
-            **{f"{loss}: L*": [loss_floor(d.case, d.head, loss) for d in draws] for loss in LOSS},
+            **{f"{loss}: L*": x for loss, x in floor.items()},
         },
         tolerance=(
             f"at λ = {LAMBDAS[-1]:g}: cosine of the path ≥ {ALIGNED}, its loss within 1e-7 of L*; L > L* at every W; "
@@ -160,18 +156,14 @@ def check(problems: int = 4) -> Evidence:
             "descent is local": stuck,
             **{f"{loss}: L − L* of the path": x for loss, x in least.items()},
             "descent: L − L*": [d.excess for d in draws],
-            "smallest mean of c_yᵀ(e_y − f), power of ten": [
-                float(found.log.min() / np.log(10)) for found in above
-            ],
+            "smallest mean of c_yᵀ(e_y − f), power of ten": [float(x.log.min() / np.log(10)) for x in above],
             "share of starts that ended higher": [
                 sum(m.higher for m in p) / sum(m.starts for m in p) for p in paths[DESCENT]
             ],
         },
         control_measured={
             "cosine of the path with W_svm of shuffled labels": shuffled,
-            "W with L < L*, under a head that puts another token first": [
-                int((found.sign > 0).sum()) for found in below
-            ],
+            "W with L < L*, under a head that puts another token first": [int((x.sign > 0).sum()) for x in below],
         },
         panels=_panels(draws, paths[DESCENT]),
         settings={
@@ -195,18 +187,16 @@ def _panels(draws: Sequence[Draw], paths: Sequence[list[Minimum]]) -> tuple[Pane
     def angle(W: np.ndarray, draw: Draw) -> float:
         return float(np.arccos(min(1.0, cosine(W, draw.W_svm))))
 
-    lines = [
-        line(
-            [m.radius / d.case.limit.svm.norm for m in p], [angle(m.params, d) for m in p],
-            None if i else "the path", colour=0,
-        )
-        for i, (d, p) in enumerate(zip(draws, paths, strict=True))
-    ]  # fmt: skip
+    lines: list[Line] = []
+    for d, p in zip(draws, paths, strict=True):
+        R = [m.radius / d.case.limit.svm.norm for m in p]
+        name = None if lines else "the path"
+        lines.append(line(R, [angle(m.params, d) for m in p], name, colour=0))
     ends = [float(np.linalg.norm(d.W)) / d.case.limit.svm.norm for d in draws]
-    descent = line(ends, [angle(d.W, d) for d in draws], "descent's end", "points", colour=1)
+    lines.append(line(ends, [angle(d.W, d) for d in draws], "descent's end", "points", colour=1))
     return (
         Panel(
             "Path and descent, ℓ(u) = (1 − u)²", "‖W‖/‖W_svm‖", "angle with W_svm (radians)",
-            [*lines, descent], xscale="log", yscale="log",
+            lines, xscale="log", yscale="log",
         ),
     )  # fmt: skip

@@ -177,6 +177,8 @@ def check(problems: int = 3, given: Given | None = None) -> Evidence:
         loss: [float(v[i] or 0) for i in chosen] for loss, v in zip(ORDER, values, strict=True)
     }
     paths = {loss: _paths(kept, loss, among) for loss in ORDER}
+    own = [in_space(c.limit, c.limit.svm) for c in kept]
+    wrong = [in_space(x, x.svm) for x in shuffled_limits(kept, "general losses control")]
     measured, control, red = {}, {}, list[bool]()
     for loss, found in paths.items():
         measured[f"{loss}: cosine with what is predicted"] = [p.cosines[-1] for p in found]
@@ -187,16 +189,19 @@ def check(problems: int = 3, given: Given | None = None) -> Evidence:
         measured[f"{loss}: share of starts that ended higher"] = [
             sum(m.higher for m in p.minima) / sum(m.starts for m in p.minima) for p in found
         ]
-        shuffled, plain = _controls(kept, found)
+        ends = [p.outside[-1] for p in found]
+        shuffled = [cosine(x, W) for x, W in zip(ends, wrong, strict=True)]
         control[f"{loss}: cosine with W_svm of shuffled labels"] = shuffled
         red += [x < ALIGNED for x in shuffled]
         if ORDER[loss] > 1:
-            control[f"{loss}: cosine with W_svm"] = [x for _, x in plain]
+            control[f"{loss}: cosine with W_svm"] = [
+                cosine(x, W) for x, W in zip(ends, own, strict=True)
+            ]
             # Where both are one direction, as without ties, there is nothing to tell apart.
             red += [
-                x < p.cosines[-1]
-                for (same, x), p in zip(plain, found, strict=True)
-                if same < ALIGNED
+                cosine(p.outside[-1], W) < p.cosines[-1]
+                for p, W in zip(found, own, strict=True)
+                if cosine(p.predicted, W) < ALIGNED
             ]
     ways = [p.cosines for found in paths.values() for p in found]
     coming = all(way[-1] >= way[0] - CLOSER for way in ways)
@@ -233,19 +238,6 @@ def check(problems: int = 3, given: Given | None = None) -> Evidence:
             **sizes(given, K=K, d=D, n=N, T=T),
         },
     )
-
-
-def _controls(
-    kept: Sequence[Case], paths: Sequence[Path]
-) -> tuple[list[float], list[tuple[float, float]]]:
-    """The cosine of each path with W_svm of shuffled labels; and with W_svm, after what is predicted has with it."""
-    shuffled, plain = [], []
-    wrong = shuffled_limits(kept, "general losses control")
-    for case, path, other in zip(kept, paths, wrong, strict=True):
-        shuffled.append(cosine(path.outside[-1], in_space(other, other.svm)))
-        own = in_space(case.limit, case.limit.svm)
-        plain.append((cosine(path.predicted, own), cosine(path.outside[-1], own)))
-    return shuffled, plain
 
 
 def _panels(paths: dict[str, list[Path]], limits: Sequence[Limit]) -> tuple[Panel, ...]:

@@ -23,7 +23,7 @@ from attomaton.mechanics.experiment.train import Training, train
 from attomaton.mechanics.synthetic import draw_samples, general_head, unit_embeddings
 from attomaton.mechanics.theory.finite import FiniteSubspace, cyclic_samples
 from attomaton.mechanics.theory.graph import PriorityGraph
-from attomaton.mechanics.theory.limit import Limit, solve_limit
+from attomaton.mechanics.theory.limit import solve_limit
 from attomaton.numerics import cosine, named_rng
 from attomaton.results import Result, Verdict
 
@@ -132,14 +132,25 @@ def reproduce(
     )
     W_fin = np.zeros((seeds, d, d))
     W_fin[list(finite)] = run.params[seeds:]
-    rows = [
-        _row(first + i, limits[i], run.params[i], W_fin[i])
-        | {"loss_gap": float(run.records["loss"][i, -1] - limits[i].finite.loss_floor)}
-        for i in range(seeds)
-    ]
+    rows: list[dict[str, float | int]] = []
+    for i, (x, W) in enumerate(zip(limits, run.params[:seeds], strict=True)):
+        inside = FiniteSubspace(x.graph, x.embeddings).project(W)
+        rows.append(
+            {
+                "seed": first + i,
+                "cosine_svm": cosine(W, x.dense(x.svm.coefficient)),
+                "distance_fin": float(np.linalg.norm(inside - W_fin[i])),
+                "distance_exact": float(np.linalg.norm(inside - x.dense(x.finite.coefficient))),
+                "norm": float(np.linalg.norm(W)),
+                "loss_gap": float(run.records["loss"][i, -1] - x.finite.loss_floor),
+            }
+        )
     whole = time.perf_counter() - begin
-    for i, row in enumerate(rows):
-        row["cosine_shuffled"] = _shuffled(first + i, limits[i], run.params[i])
+    # The control: the direction that other labels of the same contexts would give.
+    for row, x, W in zip(rows, limits, run.params[:seeds], strict=True):
+        rng = named_rng("mechanics-global control", int(row["seed"]))
+        wrong = solve_limit(relabelled(x.samples, rng), x.embeddings)
+        row["cosine_shuffled"] = cosine(W, wrong.dense(wrong.svm.coefficient))
     return {
         "rows": rows,
         "verdict": _verdict([r["cosine_svm"] for r in rows], [r["distance_fin"] for r in rows]),
@@ -221,32 +232,6 @@ def in_means(instances: Instances, told: dict[str, str]) -> list[dict[str, float
     return rows
 
 
-def _row(
-    seed: int,
-    limit: Limit,
-    W: Float[np.ndarray, "width width"],
-    W_fin_trained: Float[np.ndarray, "width width"],
-) -> dict[str, float | int]:
-    inside = FiniteSubspace(limit.graph, limit.embeddings).project(W)
-    W_svm = limit.dense(limit.svm.coefficient)
-    W_fin = limit.dense(limit.finite.coefficient)
-    return {
-        "seed": seed,
-        "cosine_svm": cosine(W, W_svm),
-        "distance_fin": float(np.linalg.norm(inside - W_fin_trained)),
-        "distance_exact": float(np.linalg.norm(inside - W_fin)),
-        "norm": float(np.linalg.norm(W)),
-    }
-
-
-def _shuffled(seed: int, limit: Limit, W: Float[np.ndarray, "width width"]) -> float:
-    """The control: cosine with the direction that other labels of the same contexts would give."""
-    other = relabelled(limit.samples, named_rng("mechanics-global control", seed))
-    wrong = solve_limit(other, limit.embeddings)
-    return cosine(W, wrong.dense(wrong.svm.coefficient))
-
-
 def _verdict(cosines: list[float], distances: list[float]) -> str:
     """Whether every run found the direction, and W_fin."""
-    holds = min(cosines) >= ALIGNED and max(distances) <= NEAR
-    return Verdict.of(holds).value
+    return Verdict.of(min(cosines) >= ALIGNED and max(distances) <= NEAR).value

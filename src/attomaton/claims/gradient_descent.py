@@ -77,8 +77,9 @@ def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> 
     limits = [c.limit for c in cases]
     wrong = shuffled_limits(cases, "T1 control")
     run = _descend(cases, limits, steps)
-    measured = _measure(run, limits)
     hard = [i for i, x in enumerate(limits) if x.svm.norm > 0]
+    gap = run.records["loss"] - np.array([[x.finite.loss_floor] for x in limits])
+    measured = _measure(run, limits, hard, gap)
     control = [_gained(run, i, wrong[i])[0] for i in hard]
     holds = (
         all(x >= ALIGNED for x in measured["cosine of what is gained"])
@@ -94,7 +95,6 @@ def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> 
         for i in range(len(cases))
         if i not in hard
     ]
-    gap = run.records["loss"] - np.array([[x.finite.loss_floor] for x in limits])
     settling = bool((gap[:, -1] <= gap[:, run.tenth] / 2 + 1e-12).all())
     return Evidence(
         formula="W(τ)/‖W(τ)‖ → W_svm/‖W_svm‖,  Π_fin W(τ) → W_fin,  L − L* ~ ‖W_svm‖²/(ητ),  W(τ) = W_svm log τ + O(1)",
@@ -117,7 +117,7 @@ def check(problems: int = 8, steps: int = STEPS, given: Given | None = None) -> 
             "cosine of what is gained, shuffled labels": control,
             "distance to W_fin of shuffled labels": other,
         },
-        panels=_panels(run, limits, gap),
+        panels=_panels(run, limits, hard, gap),
         settings={
             "problems": len(cases),
             "steps": steps,
@@ -135,11 +135,11 @@ def _gained(run: Descent, i: int, limit: Limit) -> tuple[float, float]:
     return cosine(gain, W), float(np.vdot(gain, W) / max(limit.svm.norm**2, 1e-300) / time)
 
 
-def _measure(run: Descent, limits: Sequence[Limit]) -> dict[str, list[float]]:
+def _measure(
+    run: Descent, limits: Sequence[Limit], hard: Sequence[int], gap: np.ndarray
+) -> dict[str, list[float]]:
     last = slice(run.tenth, None)
     log_t = np.log(run.steps[last])
-    hard = [i for i, x in enumerate(limits) if x.svm.norm > 0]
-    gap = run.records["loss"] - np.array([[x.finite.loss_floor] for x in limits])
     gained = [_gained(run, i, limits[i]) for i in hard]
     return {
         "cosine_svm": run.records["cosine_svm"][hard, -1].tolist(),
@@ -157,23 +157,22 @@ def _measure(run: Descent, limits: Sequence[Limit]) -> dict[str, list[float]]:
     }
 
 
-def _panels(run: Descent, limits: Sequence[Limit], gap: np.ndarray) -> tuple[Panel, ...]:
-    hard = [i for i, x in enumerate(limits) if x.svm.norm > 0]
+def _panels(
+    run: Descent, limits: Sequence[Limit], hard: Sequence[int], gap: np.ndarray
+) -> tuple[Panel, ...]:
     t = run.steps[1:]
-    late = t[t >= max(t[-1] // 1000, 1)]
-    direction = [
-        *bundle(t, run.records["cosine_svm"][hard, 1:], "W(τ), each data set"),
-        level(t, 1.0, "W_svm"),
-    ]
-    scaled = gap / np.array([[x.svm.norm**2 or np.inf] for x in limits])
-    falling = bundle(t, np.where(scaled > 1e-15, scaled, np.nan)[hard, 1:], "each data set")
-    falling.append(theory_line(late, 1 / (RATE * late), "1/(ητ)"))
-    inside = bundle(t, np.maximum(run.records["distance_fin"][:, 1:], 1e-16), "‖Π_fin W − W_fin‖")
+    direction = bundle(t, run.records["cosine_svm"][hard, 1:], "W(τ), each data set")
+    direction.append(level(t, 1.0, "W_svm"))
+    if hard:
+        late = t[t >= max(t[-1] // 1000, 1)]
+        scaled = gap / np.array([[x.svm.norm**2 or np.inf] for x in limits])
+        lines = bundle(t, np.where(scaled > 1e-15, scaled, np.nan)[hard, 1:], "each data set")
+        lines.append(theory_line(late, 1 / (RATE * late), "1/(ητ)"))
+        names = "Loss", "(L − L*)/‖W_svm‖²"
+    else:
+        far = np.maximum(run.records["distance_fin"][:, 1:], 1e-16)
+        lines, names = bundle(t, far, "‖Π_fin W − W_fin‖"), ("Finite part", "distance to W_fin")
     return (
         Panel("Direction", "step τ", "cosine with W_svm", direction, xscale="log"),
-        Panel("Loss", "step τ", "(L − L*)/‖W_svm‖²", falling, xscale="log", yscale="log")
-        if hard
-        else Panel(
-            "Finite part", "step τ", "distance to W_fin", inside, xscale="log", yscale="log"
-        ),
+        Panel(names[0], "step τ", names[1], lines, xscale="log", yscale="log"),
     )

@@ -40,10 +40,11 @@ def check(seeds: int = SEEDS) -> Evidence:
     )  # fmt: skip
     by_seed = np.array([_gap(sampled, b) for b in range(4 * seeds)]).reshape(4, seeds)
     order = np.log10(np.divide(gaps[:-1], gaps[1:])).tolist()
+    inside, rising = _dominant(reduced)
     measured = {
         "identity, largest gap": identity,
-        "bounds hold": _within_bounds(reduced),
-        "dominant gains at every moment": _monotone(reduced),
+        "bounds hold": inside,
+        "dominant gains at every moment": rising,
         "dropped tokens": phases.dropped,
         "drop order against P (Spearman)": phases.drop_order,
         "limit: largest gap": dict(zip(map(str, FAST), gaps, strict=True)),
@@ -54,8 +55,8 @@ def check(seeds: int = SEEDS) -> Evidence:
     }
     holds = (
         identity <= EXACT
-        and measured["bounds hold"]
-        and measured["dominant gains at every moment"]
+        and inside
+        and rising
         and min(phases.dropped) >= 3
         and np.allclose(phases.drop_order, 1.0)
         and min(order) > 0
@@ -123,24 +124,13 @@ def _gap(run: Dynamics, b: int, shift: int = 0) -> float:
     return worst
 
 
-def _within_bounds(run: Dynamics) -> bool:
-    """Whether χ of each class's dominant token keeps between its bounds, to 1e-8."""
-    inside = True
+def _dominant(run: Dynamics) -> tuple[bool, bool]:
+    """Of each class's dominant token: whether χ keeps between its bounds, to 1e-8, and whether z and f never fall."""
+    inside = rising = True
     for n in range(run.classes.K):
         top = int(np.where(run.classes.distinct[n], run.classes.P[n], 0).argmax())
-        low, high = gain_factor_bounds(
-            run.records["B"][0, :, n], float(run.unit_attention[0, 0, n, top])
-        )
-        chi = run.growth(n, top)[0]
+        z, f, chi = run.z[0, :, n, top], run.unit_attention[0, :, n, top], run.growth(n, top)[0]
+        low, high = gain_factor_bounds(run.records["B"][0, :, n], float(f[0]))
         inside &= bool((chi >= low * (1 - EXACT)).all() and (chi <= high * (1 + EXACT)).all())
-    return inside
-
-
-def _monotone(run: Dynamics) -> bool:
-    """Whether z and f of each class's dominant token never fall."""
-    rising = True
-    for n in range(run.classes.K):
-        top = int(np.where(run.classes.distinct[n], run.classes.P[n], 0).argmax())
-        for curve in (run.z[0, :, n, top], run.unit_attention[0, :, n, top]):
-            rising &= bool((np.diff(curve) > 0).all())
-    return rising
+        rising &= bool((np.diff(z) > 0).all() and (np.diff(f) > 0).all())
+    return inside, rising

@@ -91,11 +91,9 @@ def _measure(K: int, n: int, draws: int, clustered: bool) -> Share:
     found, finite = [], 0
     for first in range(0, draws, TOGETHER):
         some = min(TOGETHER, draws - first)
-        sequence = None
-        if clustered:
-            rows, sequence = _clustered(rng, bags, some, n)
-        else:
-            rows = drawn_rows(rng, bags, some, n)
+        rows, sequence = (
+            _clustered(rng, bags, some, n) if clustered else (drawn_rows(rng, bags, some, n), None)
+        )
         choices, kept = as_choices(bags, rows, some)
         known = connected(choices, some)
         if sequence is not None:
@@ -112,8 +110,17 @@ def check(draws: int = 200, sizes: int = len(SIZES), rows: int = len(ROWS)) -> E
         {(K, n): _measure(K, n, draws, which) for K in SIZES[:sizes] for n in ROWS[:rows]}
         for which in (False, True)
     )
-    held = [x.held for x in (*plain.values(), *clustered.values())]
+    every = [*plain.values(), *clustered.values()]
+    held = [x.held for x in every]
     wrong = [x.control for x in clustered.values()]
+    at = ROWS[:rows]
+    lines = [
+        line(at, [found[K, n].held for n in at], f"{name}, {K} tokens", "points")
+        for name, found in (("independent", plain), ("clustered", clustered))
+        for K in SIZES[:sizes]
+    ]
+    means = [float(np.mean([clustered[K, n].control for K in SIZES[:sizes]])) for n in at]
+    lines.append(line(at, means, "control: as if independent", "points"))
     return Evidence(
         formula="P(|θ̂_i − θ̂_j − (θ_i − θ_j)| ≤ t se_ij) = 0.95",
         verdict=Verdict.of(min(held) >= LOW and max(held) <= HIGH),
@@ -121,35 +128,20 @@ def check(draws: int = 200, sizes: int = len(SIZES), rows: int = len(ROWS)) -> E
         prediction={"coverage": LEVEL},
         tolerance=f"between {100 * LOW:g} and {100 * HIGH:g} % of the intervals hold the truth, throughout",
         reason="data sets are few: the share of 1,000 has a standard error of 0.7 %, less where pairs are many",
-        measured={"independent rows": _table(plain), "clustered rows": _table(clustered),
-                  "least share of data sets with finite odds":
-                  min(x.finite for x in (*plain.values(), *clustered.values()))},
+        measured={"independent rows": _table({k: x.held for k, x in plain.items()}),
+                  "clustered rows": _table({k: x.held for k, x in clustered.items()}),
+                  "least share of data sets with finite odds": min(x.finite for x in every)},
         control_measured={"intervals of the information on clustered rows":
-                          [{"tokens": K, "rows": n, "held": x.control}
-                           for (K, n), x in clustered.items()]},
-        panels=_panels(plain, clustered),
+                          _table({k: x.control for k, x in clustered.items()})},
+        panels=(
+            Panel("95 % intervals", "rows", "share that hold the truth",
+                  [*lines, level(at if len(at) > 1 else [at[0] / 2, at[0] * 2], LEVEL, "95 %")],
+                  xscale="log", legend="outside"),
+        ),
         settings={"draws": draws, "tokens": list(SIZES[:sizes]), "rows": list(ROWS[:rows]),
                   "tokens of a context": TOKENS, "rows of a sequence": REPEATED, "repeating one": SHARE},
     )  # fmt: skip
 
 
-def _table(found: dict[tuple[int, int], Share]) -> list[dict[str, int | float]]:
-    return [{"tokens": K, "rows": n, "held": x.held} for (K, n), x in found.items()]
-
-
-def _panels(
-    plain: dict[tuple[int, int], Share], clustered: dict[tuple[int, int], Share]
-) -> tuple[Panel, ...]:
-    lines = []
-    for name, found in (("independent", plain), ("clustered", clustered)):
-        for K in dict.fromkeys(K for K, _ in found):
-            at = [n for k, n in found if k == K]
-            lines.append(line(at, [found[K, n].held for n in at], f"{name}, {K} tokens", "points"))
-    at = sorted({n for _, n in clustered})
-    wrong = [float(np.mean([x.control for (_, n), x in clustered.items() if n == m])) for m in at]
-    lines.append(line(at, wrong, "control: as if independent", "points"))
-    return (
-        Panel("95 % intervals", "rows", "share that hold the truth",
-              [*lines, level(at if len(at) > 1 else [at[0] / 2, at[0] * 2], LEVEL, "95 %")],
-              xscale="log", legend="outside"),
-    )  # fmt: skip
+def _table(shares: dict[tuple[int, int], float]) -> list[dict[str, int | float]]:
+    return [{"tokens": K, "rows": n, "held": x} for (K, n), x in shares.items()]

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.claims.picture import level, line, theory_line
-from attomaton.joma.course import Course
-from attomaton.joma.data import Contexts, drawn_contexts
+from attomaton.joma.data import drawn_contexts
 from attomaton.joma.experiment.equation import drawn_targets, grow_in_steps
 from attomaton.joma.experiment.train import Setting, train
 from attomaton.joma.theory.growth import attention_entropy, predicted_growth
@@ -27,6 +26,7 @@ SEEDS = 10
 START, TEMPERATURE, RATE, STEPS = 0.05, 3.0, 0.02, 5000  # of the nonlinear equation
 SAME = 0.02  # by which steps of that length may differ from its solution
 DIP = 0.1  # nats by which entropy rises again, at least
+KINDS = ("correlation", "growth", "shared", "shuffled")  # with what scores are correlated
 # Exact invariants, each with what stands above the layer: its nodes as logits, or a trained readout of ReLUs.
 LAYERS = [(a, *b) for a in ("exp", "linear") for b in (("linear", None), ("relu", 40))]
 
@@ -41,6 +41,10 @@ def check(seeds: int = SEEDS) -> Evidence:
         x[0] <= EXACT and np.allclose(orders[k], 1.0, rtol=0, atol=ORDER) for k, x in exact.items()
     )
     dips = growth["error"].max() <= SAME and growth["rise"].min() >= DIP
+    step = soft["step"][1:]
+    errors = [line(RATES, x, name, "points") for name, x in exact.items()]
+    first = next(iter(exact.values()))[0]
+    slope = theory_line(RATES, first * np.array(RATES) / RATES[0], "order 1")
     return Evidence(
         formula="z = (1/2T)(Σ_k v_k² − x̄ Σ_k ‖w_k‖²) + c,   v̇ = (μ − v) ∘ softmax(v²/T)",
         assumptions=(
@@ -72,37 +76,39 @@ def check(seeds: int = SEEDS) -> Evidence:
             "correlation with the tokens shuffled, largest": float(abs(soft["shuffled"]).max()),
             "rise of the entropy under even attention, largest": float(growth["even rise"].max()),
         },
-        panels=(_correlation_panel(soft), _error_panel(exact), *growth_panels(growth)[1:]),
+        panels=(
+            Panel(
+                "Scores of attention, trained and predicted", "step", "mean correlation",
+                [line(step, soft["correlation"][1:], "with the prediction"),
+                 line(step, soft["shuffled"][1:], "control: tokens shuffled"),
+                 level(step, 1.0, "theory")],
+                xscale="log",
+            ),
+            Panel("Error of the exact invariants", "step η", "error / way", [*errors, slope], "log", "log"),
+            _entropy_panel(growth),
+        ),
         settings={"seeds": seeds},
     )  # fmt: skip
 
 
 def softmax_runs(seeds: int, lr: float, steps: int, T: float) -> Result:
     """Means over seeds of correlations with the prediction, its two terms, and its tokens shuffled, over the steps."""
-    found: list[np.ndarray] = []
+    found: list[list[np.ndarray]] = []
     for seed in range(seeds):
         contexts = drawn_contexts(seed)
         run = train(contexts, setting=Setting("softmax", T), lr=lr, steps=steps, seed=seed)
-        found.append(_looked_at(run, contexts, seed))
+        said = predicted_scores(run, contexts.mean)
+        other = np.random.default_rng([seed, 2]).permutation(contexts.share.shape[1])
+        every = (said.score, said.growth, said.shared, said.score[:, other])
+        found.append([correlations(run.score, x) for x in every])
     each = np.array(found)  # seeds × kinds × steps
-    whole, growth, shared, shuffled = each.mean(axis=0)
     return {
         "step": run.step,
-        "correlation": whole,
-        "growth": growth,
-        "shared": shared,
-        "shuffled": shuffled,
+        **dict(zip(KINDS, each.mean(axis=0), strict=True)),
         "ends": each[:, 0, -1],
         "shuffled ends": each[:, 3, -1],
         "share": drawn_contexts(0).share,
     }
-
-
-def _looked_at(run: Course, contexts: Contexts, seed: int) -> Float[np.ndarray, "kinds kept"]:
-    said = predicted_scores(run, contexts.mean)
-    other = np.random.default_rng([seed, 2]).permutation(contexts.share.shape[1])
-    every = (said.score, said.growth, said.shared, said.score[:, other])
-    return np.array([correlations(run.score, x) for x in every])
 
 
 def exact_errors(attention: Any, activation: Any, nodes: int | None) -> list[float]:
@@ -144,7 +150,7 @@ def fig2(
         "share": runs["share"].T.tolist(),
         "curves": [
             {"of": name, "step": runs["step"].tolist(), "correlation": runs[name].tolist()}
-            for name in ("correlation", "growth", "shared", "shuffled")
+            for name in KINDS
         ],
         "measured": {
             "mean correlation, least over steps": float(runs["correlation"].min()),
@@ -253,43 +259,12 @@ def _entropy(share: Float[np.ndarray, "classes tokens"]) -> float:
     return float(-(share * log).sum(axis=1).mean())
 
 
-def _correlation_panel(runs: Result) -> Panel:
-    step = runs["step"][1:]
-    return Panel(
-        "Scores of attention, trained and predicted", "step", "mean correlation",
-        [line(step, runs["correlation"][1:], "with the prediction"),
-         line(step, runs["shuffled"][1:], "control: tokens shuffled"),
-         level(step, 1.0, "theory")],
-        xscale="log",
-    )  # fmt: skip
-
-
-def _error_panel(exact: dict[str, list[float]]) -> Panel:
-    lines = [line(RATES, x, name, "points") for name, x in exact.items()]
-    first = next(iter(exact.values()))
-    slope = theory_line(RATES, first[0] * np.array(RATES) / RATES[0], "order 1")
-    return Panel(
-        "Error of the exact invariants", "step η", "error / way", [*lines, slope], "log", "log"
-    )
-
-
-def growth_panels(growth: Result) -> list[Panel]:
-    """Components in steps and by quadrature, and the entropy of their attention beside that of even attention."""
-    steps, said = np.arange(1, len(growth["v"])), growth["said"]
-    components = [
-        x
-        for j in range(growth["v"].shape[1])
-        for x in (
-            line(steps, growth["v"][1:, j], None if j else "in steps", points=80, colour=0),
-            theory_line(steps, said.v[1:, j], None if j else "solution", points=80),
-        )
-    ]
-    entropy = [
+def _entropy_panel(growth: Result) -> Panel:
+    """The entropy of attention that follows its components beside that of even attention."""
+    steps = np.arange(1, len(growth["v"]))
+    lines = [
         line(steps, growth["entropy"][1:], "in steps"),
         line(steps, growth["even"][1:], "control: even attention"),
-        theory_line(steps, said.entropy[1:], "solution"),
+        theory_line(steps, growth["said"].entropy[1:], "solution"),
     ]
-    return [
-        Panel("Components", "step", "v", components, xscale="log"),
-        Panel("Entropy of softmax(v²/T)", "step", "nats", entropy, xscale="log"),
-    ]
+    return Panel("Entropy of softmax(v²/T)", "step", "nats", lines, xscale="log")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.claims.picture import level, line
-from attomaton.results import Assumption, Evidence, Panel, Verdict
+from attomaton.results import Assumption, Evidence, Line, Panel, Verdict
 from attomaton.scan_snap.experiment.limit import run_limit
 from attomaton.scan_snap.families import syn_small
 from attomaton.scan_snap.theory.decoder import Numbers
@@ -69,22 +69,17 @@ def check() -> Evidence:
 
 def _panels(levels: dict[str, dict[str, list[float]]]) -> tuple[Panel, ...]:
     """What theory says does not depend on the rates, relative to its mean; and the order it says B has."""
-    same = [
-        line(RATES, np.divide(x["B at t_0, fixed ratio"], np.mean(x["B at t_0, fixed ratio"])), level, "points")
-        for level, x in levels.items()
-    ]  # fmt: skip
-    wrong = np.array(_at_snap(1.0))
-    same.append(line(RATES, wrong / wrong.mean(), "control: η_Z fixed instead", "points"))
+
+    def relative(values: list[float], label: str) -> Line:
+        return line(RATES, np.divide(values, np.mean(values)), label, "points")
+
+    same = [relative(x["B at t_0, fixed ratio"], name) for name, x in levels.items()]
+    same.append(relative(_at_snap(1.0), "control: η_Z fixed instead"))
     same.append(level(RATES, 1.0, "formula"))
-    pace = [
-        line(RATES, np.divide(x["transition times eta_Y"], np.mean(x["transition times eta_Y"])), level, "points")
-        for level, x in levels.items()
-    ]  # fmt: skip
+    pace = [relative(x["transition times eta_Y"], name) for name, x in levels.items()]
     pace.append(level(RATES, 1.0, "in proportion to 1/η_Y"))
-    pace += [
-        line([RATES[0], RATES[-1]], [y, y], said, "theory", colour=7)
-        for y, said in ((0.98, "tolerance"), (1.02, None))
-    ]
+    for y, said in ((0.98, "tolerance"), (1.02, None)):
+        pace.append(line([RATES[0], RATES[-1]], [y, y], said, "theory", colour=7))
     return (
         Panel("Scan progress at t_0, η_Y/η_Z = 2", "η_Y", "B(t_0), relative to its mean", same),
         Panel("Time of the transition", "η_Y", "t · η_Y, relative to its mean", pace),

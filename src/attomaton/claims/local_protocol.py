@@ -17,25 +17,14 @@ import numpy as np
 from jaxtyping import Float
 
 from attomaton.claims.cases import Case, assumptions
-from attomaton.claims.global_protocol import (
-    D,
-    Draw,
-    K,
-    N,
-    Result,
-    T,
-    descend,
-    draw,
-    finite_draws,
-    in_means,
-)
+from attomaton.claims.global_protocol import D, Draw, K, N, T, descend, draw, finite_draws, in_means
 from attomaton.claims.measure import Yardstick, measure, yardstick
 from attomaton.claims.picture import level, line
 from attomaton.corpus.samples import Samples
 from attomaton.mechanics.theory.graph import build_graph
 from attomaton.mechanics.theory.limit import Limit, solve_limit
 from attomaton.numerics import cosine, ragged_indices, row_pointer
-from attomaton.results import Assumption, Evidence, Panel, Verdict
+from attomaton.results import Assumption, Evidence, Panel, Result, Verdict
 
 STEPS, RATE = 2000, 0.1
 COSINES = (0.992, 0.9995)  # as published, with the squared loss
@@ -100,7 +89,6 @@ def local_cosine(limit: Limit, params: Float[np.ndarray, "*shape"]) -> float:
 
 def reproduce(
     seeds: int = 10,
-    first: int = 0,
     loss: str = "squared",
     K: int = K,
     d: int = D,
@@ -112,19 +100,14 @@ def reproduce(
     head: str = "tied",
 ) -> Result:
     """Cosine of the trained W with the global and with its local Graph-SVM, for each seed."""
-    draws = _draws(seeds, first, K=K, d=d, n=n, T=T, kind=kind, head=head)
+    draws = _draws(seeds, K=K, d=d, n=n, T=T, kind=kind, head=head)
     begin = time.perf_counter()
     run = descend(draws, head, loss=loss, lr=lr, steps=steps)
     rows = []
-    for x, W, seed in zip(draws, run.params, range(first, first + seeds), strict=True):
+    for i, (x, W) in enumerate(zip(draws, run.params, strict=True)):
         limit = solve_limit(x.samples, x.embeddings)
-        rows.append(
-            {
-                "seed": seed,
-                "cosine_global": cosine(W, limit.dense(limit.svm.coefficient)),
-                "cosine_local": local_cosine(limit, W),
-            }
-        )
+        apart = cosine(W, limit.dense(limit.svm.coefficient))
+        rows.append({"seed": i, "cosine_global": apart, "cosine_local": local_cosine(limit, W)})
     local = [row["cosine_local"] for row in rows]
     return {
         "rows": rows,
@@ -181,8 +164,8 @@ def fig6(
 fig7 = partial(fig6, loss="logistic-score")  # Figure 7 is Figure 6 with another loss
 
 
-def _draws(seeds: int, first: int = 0, **how: Any) -> list[Draw]:
-    return [draw(first + i, "mechanics-local", **how) for i in range(seeds)]
+def _draws(seeds: int, **how: Any) -> list[Draw]:
+    return [draw(i, "mechanics-local", **how) for i in range(seeds)]
 
 
 def measure_both(params: Any, yards: tuple[Yardstick, Yardstick]) -> Result:
@@ -236,8 +219,7 @@ def tolerance(loss: str) -> str:
 
 def _verdict(cosines: list[float], loss: str) -> Verdict:
     least, usually = FOUND.get(loss, FOUND["squared"])
-    holds = min(cosines) >= least and np.median(cosines) >= usually
-    return Verdict.of(holds)
+    return Verdict.of(min(cosines) >= least and np.median(cosines) >= usually)
 
 
 def check(seeds: int = 10) -> Evidence:
@@ -250,13 +232,11 @@ def check(seeds: int = 10) -> Evidence:
     )
     holds = all(_verdict(x, loss) is Verdict.HOLDS for loss, x in local.items())
     wrong = any(_verdict(x, loss) is Verdict.HOLDS for loss, x in everywhere.items())
-    graphs = [build_graph(d.samples) for d in draws]
-    cycles = sum(bool(g.cyclic.any()) for g in graphs)
-    cases = [Case(d.samples, d.embeddings) for d in draws]
+    cycles = sum(bool(build_graph(d.samples).cyclic.any()) for d in draws)
     return Evidence(
         formula="W(τ)/‖W(τ)‖ → W_svm(pseudo graph)/‖W_svm(pseudo graph)‖",
         assumptions=(
-            *assumptions(cases),
+            *assumptions([Case(d.samples, d.embeddings) for d in draws]),
             Assumption("data as published: some graph has a cycle", cycles == seeds, f"{cycles} of {seeds} draws"),
         ),
         verdict=Verdict.of(holds),

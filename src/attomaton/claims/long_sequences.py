@@ -40,7 +40,6 @@ SHORT = (32, 64, 128)  # at b = MANY
 STREAMS, MANY_STREAMS = 64, 8
 SURE = 0.99  # confidence of the intervals
 
-Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 Logits = Float[np.ndarray, "streams classes vocab"]
 Reference = Float[np.ndarray, "#streams classes vocab"]  # one for all streams, or one for each
 
@@ -64,8 +63,7 @@ def sampled_logits(classes: SequenceClasses, T: int, batch: int, streams: int) -
 
 def limit_logits(classes: SequenceClasses, eta_z: float = ETA_Z) -> Logits:
     """$z$ after the last step: the limit level."""
-    run = run_limit(classes, eta_y=ETA_Y, eta_z=eta_z, method="steps", times=[STEPS])
-    return run.z[:, -1]
+    return run_limit(classes, eta_y=ETA_Y, eta_z=eta_z, method="steps", times=[STEPS]).z[:, -1]
 
 
 def endless_logits(classes: SequenceClasses, batch: int, streams: int) -> Logits:
@@ -143,51 +141,31 @@ def slope(sizes: tuple[int, ...], error: Float[np.ndarray, "sizes streams"]) -> 
     return Slope(middle, [middle - float(reach), middle + float(reach)], list(sizes), mean)
 
 
-def _slopes(
-    sizes: tuple[int, ...], runs: list[Logits], reference: Reference, classes: SequenceClasses
-) -> dict[str, Slope]:
-    """Slopes of both errors over a series of runs."""
-    each = [errors(z, reference, classes) for z in runs]
-    return {name: slope(sizes, np.array([e[name] for e in each])) for name in ("z", "c")}
-
-
-def _series(classes: SequenceClasses, sizes: Sizes) -> list[list[Logits]]:
-    """The three series of runs: by batch, by length at a small batch, by length at a large one."""
-    batches, lengths, short = sizes
-    series: list[list[tuple[int, int, int]]] = [
-        [(LONG, b, STREAMS) for b in batches],
-        [(T, FEW, STREAMS) for T in lengths],
-        [(T, MANY, MANY_STREAMS) for T in short],
-    ]
-    each = {size for one in series for size in one}
-    runs = {size: sampled_logits(classes, *size) for size in each}
-    return [[runs[size] for size in one] for one in series]
-
-
 def check(ends: bool = False) -> Evidence:
     """Errors of sampled training against the limit level, in batch and in length, one at a time.
 
     With `ends`, only the smallest and the largest size of each series.
     """
-    sizes: Sizes = (BATCHES, LENGTHS, SHORT)
-    if ends:
-        sizes = (BATCHES[::2], LENGTHS[::2], SHORT[::2])
-    batches, lengths, short = sizes
+    batches, lengths, short = (x[::2] if ends else x for x in (BATCHES, LENGTHS, SHORT))
     classes = small_classes()
     z, endless = limit_logits(classes), endless_logits(classes, FEW, STREAMS)
-    by_batch, by_length, by_bias = _series(classes, sizes)
-    measured = {
-        "batch": _slopes(batches, by_batch, z, classes),
-        "length": _slopes(lengths, by_length, endless, classes),
-        "bias": _slopes(short, by_bias, z, classes),
-        "length, against the limit itself": _slopes(lengths, by_length, z, classes),
+    series = {
+        "batch": (batches, [(LONG, b, STREAMS) for b in batches]),
+        "length": (lengths, [(T, FEW, STREAMS) for T in lengths]),
+        "bias": (short, [(T, MANY, MANY_STREAMS) for T in short]),
     }
+    asked = {size for _, each in series.values() for size in each}
+    runs = {size: sampled_logits(classes, *size) for size in asked}
+
+    def slopes(name: str, reference: Reference) -> dict[str, Slope]:
+        sizes, own = series[name]
+        each = [errors(runs[size], reference, classes) for size in own]
+        return {what: slope(sizes, np.array([e[what] for e in each])) for what in ("z", "c")}
+
+    measured = {name: slopes(name, endless if name == "length" else z) for name in series}
+    measured["length, against the limit itself"] = slopes("length", z)
     wrong = limit_logits(classes, eta_z=3 * ETA_Z)
-    control = {
-        "batch": _slopes(batches, by_batch, wrong, classes),
-        "length": _slopes(lengths, by_length, wrong, classes),
-        "bias": _slopes(short, by_bias, wrong, classes),
-    }
+    control = {name: slopes(name, wrong) for name in series}
     return Evidence(
         formula="‖z^{T,b} − z‖ = O(b^{−1/2}) + O((bT)^{−1/2}) + O(T^{−1})",
         assumptions=(
@@ -226,7 +204,7 @@ def _panels(measured: Slopes, control: Slopes) -> tuple[Panel, ...]:
             line(size, x.error, "measured", "points"),
             theory_line(size, x.error[0] * (size / size[0]) ** power, f"power {power:g}"),
             line(size, wrong.error, "control: other rate", "points"),
-        ]  # fmt: skip
+        ]
         panels.append(
             Panel(
                 f"Error by {name}", xlabel, "relative error of z", lines, xscale="log", yscale="log"

@@ -8,6 +8,7 @@ is the choice model, which knows of counts only; and the layer of `mechanics.mod
 agree with both.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,22 +87,16 @@ def _positions(s: Samples) -> Positions:
     return Positions(token, np.array([len(r) for r in rows]), s.label, s.weight / s.total_weight)
 
 
-def _layer(W: Any, E: Any, C: Any, at: Positions) -> Any:
-    """The layer as defined: c_yᵀ Xᵀ softmax(X W e_q) for every sample."""
+def _differentiated(W: Any, E: Any, C: Any, at: Positions) -> Any:
+    """Of the layer as defined, c_yᵀ Xᵀ softmax(X W e_q) for every sample: the gradient of its loss, and its values."""
     X = E[at.token]
     q = jnp.take_along_axis(at.token, at.length[:, None] - 1, axis=1)[:, 0]
-    logit = jnp.einsum("ntd,de,ne->nt", X, W, E[q])
     inside = jnp.arange(at.token.shape[1]) < at.length[:, None]
-    a = jax.nn.softmax(jnp.where(inside, logit, -jnp.inf), axis=-1)
-    f = jnp.einsum("nt,ntd->nd", a, X)
-    return jnp.einsum("nd,nd->n", C[at.label], f)
-
-
-def _differentiated(W: Any, E: Any, C: Any, at: Positions) -> Any:
-    """The gradient of the layer's loss by W, and the layer's values."""
 
     def loss(w: Any) -> Any:
-        p = _layer(w, E, C, at)
+        logit = jnp.einsum("ntd,de,ne->nt", X, w, E[q])
+        a = jax.nn.softmax(jnp.where(inside, logit, -jnp.inf), axis=-1)
+        p = jnp.einsum("nd,nd->n", C[at.label], jnp.einsum("nt,ntd->nd", a, X))
         return -at.weight @ jnp.log(p), p
 
     return jax.grad(loss, has_aux=True)(W)
@@ -132,30 +127,18 @@ def _at(case: Case, W: Float[np.ndarray, "width width"], repeats: bool) -> Both:
     choices = choices_of(s)
     theta = pair_scores(case, W)
     look = luce_loss(choices, theta)
+    by_score = np.zeros((len(E), len(E)))
+    by_score[np.divmod(s.pair_index()[0], len(E))] = look.gradient
     return Both(
-        np.asarray(p), look.p[choices.winner_at], np.asarray(plain), _pulled_back(case, look.gradient),
+        np.asarray(p), look.p[choices.winner_at], np.asarray(plain), E.T @ by_score.T @ E,
         np.asarray(trained), _blind(choices, theta, s, repeats),
     )  # fmt: skip
-
-
-def _pulled_back(
-    case: Case, gradient: Float[np.ndarray, " pairs"]
-) -> Float[np.ndarray, "width width"]:
-    """Eᵀ (∂L/∂S)ᵀ E."""
-    assert case.embeddings is not None
-    key, _ = case.samples.pair_index()
-    size, E = len(case.samples.vocabulary), case.embeddings.E
-    D = np.zeros((size, size))
-    D[key // size, key % size] = gradient
-    return E.T @ D.T @ E
 
 
 def _blind(
     choices: Choices, theta: np.ndarray, s: Samples, repeats: bool
 ) -> Float[np.ndarray, " samples"]:
     """The control: choices that know no multiplicities, or where nothing repeats, do not see the last token."""
-    from dataclasses import replace
-
     if repeats:
         other = replace(choices, log_count=np.zeros(len(choices.item)))
         return luce_loss(other, theta).p[other.winner_at]
@@ -172,9 +155,7 @@ def check(problems: int = 4, given: Given | None = None) -> Evidence:
     found = []
     for i, case in enumerate(cases):
         rng = named_rng("luce W", i)
-        assert case.embeddings is not None
-        width = case.embeddings.E.shape[1]
-        found += [_at(case, scale * rng.normal(size=(width, width)), repeats) for scale in SCALES]
+        found += [_at(case, scale * rng.normal(size=case.shape), repeats) for scale in SCALES]
     gap = [float(np.abs(x.p - x.luce).max()) for x in found]
     slope = [_apart(x.gradient, x.pulled) for x in found]
     used = [_apart(x.trained, x.pulled) for x in found]

@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 
 from attomaton.claims.controls import shuffled_limits
 from attomaton.claims.measure import measure, train_cases, yardstick
-from attomaton.corpus.samples import Samples
 from attomaton.corpus.vocabulary import Vocabulary
 from attomaton.errors import DataError
 from attomaton.mechanics.data import check_embeddings
@@ -47,7 +46,11 @@ class Trained(NamedTuple):
 def draw(seed: int, K: int, d: int, n: int, T: int) -> Limit:
     """One instance and its limit; vectors are drawn for tokens that occur, since no other is trained or asked about."""
     rng = named_rng("mechanics-fig9", seed)
-    samples = _occurring(draw_samples(rng, K, n, T, kind="cyclic", lasts=1))
+    drawn = draw_samples(rng, K, n, T, kind="cyclic", lasts=1)
+    used, token = np.unique(drawn.token, return_inverse=True)
+    last, label = np.searchsorted(used, drawn.last), np.searchsorted(used, drawn.label)
+    words = Vocabulary(used.tolist())
+    samples = replace(drawn, vocabulary=words, token=token, last=last, label=label)
     limit = solve_limit(samples, check_embeddings(unit_embeddings(rng, len(samples.vocabulary), d)))
     if not limit.svm.norm:
         raise DataError(
@@ -55,14 +58,6 @@ def draw(seed: int, K: int, d: int, n: int, T: int) -> Limit:
             "takes no direction. Use more dimensions, or fewer and shorter contexts."
         )
     return limit
-
-
-def _occurring(samples: Samples) -> Samples:
-    """The same samples over the tokens that occur."""
-    used, token = np.unique(samples.token, return_inverse=True)
-    last, label = np.searchsorted(used, samples.last), np.searchsorted(used, samples.label)
-    words = Vocabulary(used.tolist())
-    return replace(samples, vocabulary=words, token=token, last=last, label=label)
 
 
 @lru_cache(maxsize=1)  # both figures are of one training

@@ -75,12 +75,6 @@ def share(limit: Limit, norm: Norm, W: Float[np.ndarray, "keys queries"]) -> flo
     return float((score[label] - score[other])[strict].min()) * value / norm_of(W, norm)
 
 
-def _aligned(limit: Limit, W: Float[np.ndarray, "keys queries"]) -> float:
-    """The cosine of W with W_p."""
-    assert limit.direction is not None
-    return cosine(W, limit.dense(limit.direction.score))
-
-
 def check(problems: int = 3, steps: int = 40_000) -> Evidence:
     """Seven optimisers on random acyclic data sets, each in five norms."""
     cases = draws("optimiser norm", problems, "acyclic")
@@ -97,7 +91,10 @@ def check(problems: int = 3, steps: int = 40_000) -> Evidence:
     own = {name: limit_norm(name) for name in RATES}
     least = {name: LEAST.get(name, USUAL_LEAST) for name in RATES}
     aligned = {
-        name: [_aligned(x, w) for x, w in zip(limits[own[name]], ends[name], strict=True)]
+        name: [
+            cosine(w, x.dense(x.direction.score))
+            for x, w in zip(limits[own[name]], ends[name], strict=True) if x.direction is not None
+        ]
         for name in RATES if name.startswith("mirror")
     }  # fmt: skip
     ahead = {
@@ -126,7 +123,10 @@ def check(problems: int = 3, steps: int = 40_000) -> Evidence:
         control=refuted(
             min(table[name][norm]) < least[name] for name in RATES for norm in NORMS if norm != own[name]
         ),
-        prediction={f"γ, {norm}": [_margin(x) for x in found] for norm, found in limits.items()},
+        prediction={
+            f"γ, {norm}": [1 / x.svm.norm if x.direction is None else x.direction.margin for x in found]
+            for norm, found in limits.items()
+        },
         tolerance=(
             f"in its own norm at least {LEAST['ngd']:g} (ngd) and {USUAL_LEAST:g} of the best margin, cosines of "
             f"mirror descent with W_p at least {ALIGNED:g}, and more than any other has in it; control: in each other "
@@ -150,10 +150,6 @@ def check(problems: int = 3, steps: int = 40_000) -> Evidence:
         settings={"problems": problems, "steps": steps, "K": K, "n": N, "T": T, "beta2 of adam": BETA_2,
                   **{f"lr of {name}": x for name, x in RATES.items()}},
     )  # fmt: skip
-
-
-def _margin(limit: Limit) -> float:
-    return 1 / limit.svm.norm if limit.direction is None else limit.direction.margin
 
 
 def acyclic(limits: Sequence[Limit]) -> Assumption:

@@ -258,14 +258,13 @@ def many_tokens_panels(r: Result) -> list[Panel]:
 
 def components_panels(r: Result) -> list[Panel]:
     """Components against samples, as counted and as theory has them."""
-    rows = r["rows"]
-    n = [x["n"] for x in rows]
-    late = [x for x in rows if x["n"] >= 1000]
+    x = rows_table(r)
+    late = [x for x in r["rows"] if x["n"] >= 1000]
     return [
         Panel(
             "Components of one last token's graph", "samples n", "components",
-            [line(n, [x["components"] for x in rows], "counted, contexts of 64", error=[x["error"] for x in rows]),
-             line(n, [x["pairs"] for x in rows], "control: contexts of 2"),
+            [line(x["n"], x["components"], "counted, contexts of 64", error=x["error"]),
+             line(x["n"], x["pairs"], "control: contexts of 2"),
              theory_line([x["n"] for x in late], [x["theory"] for x in late], "1 + K exp(−n/K)")],
             xscale="log",
         )
@@ -274,22 +273,18 @@ def components_panels(r: Result) -> list[Panel]:
 
 def dimensions_panels(r: Result) -> list[Panel]:
     """What is selected, what is strict, and the loss floor against the dimension."""
-    rows = r["rows"]
-    d = [x["d"] for x in rows]
-    told = [x for x in rows if x["published"] is not None]
+    x, d = rows_table(r), [x["d"] for x in r["rows"]]
+    told = [x for x in r["rows"] if x["published"] is not None]
     return [
         Panel(
             "Selected by retrieval", "dimensions d", "share",
-            [line(d, [x["selected"] for x in rows], "mass on the label's component", error=[x["error"] for x in rows]),
-             line(d, [x["strict"] for x in rows], "strict differences"),
+            [line(d, x["selected"], "mass on the label's component", error=x["error"]),
+             line(d, x["strict"], "strict differences"),
              line([x["d"] for x in told], [x["published"] for x in told], "published", "points"),
              level(d, 1.0, "a dimension for each token")],
             xscale="log",
         ),
-        Panel(
-            "Loss floor", "dimensions d", "L*",
-            [line(d, [x["loss_floor"] for x in rows], "mean over draws")], xscale="log",
-        ),
+        Panel("Loss floor", "dimensions d", "L*", [line(d, x["loss_floor"], "mean over draws")], xscale="log"),
     ]  # fmt: skip
 
 

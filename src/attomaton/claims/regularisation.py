@@ -38,8 +38,7 @@ ALIGNED = 0.99
 class Path(NamedTuple):
     """One data set's path, split into its part inside S_fin and the rest."""
 
-    radius: list[float]
-    loss: list[float]
+    loss: float  # at its end
     inside: list[Float[np.ndarray, "*shape"]]
     outside: list[Float[np.ndarray, "*shape"]]
 
@@ -51,7 +50,7 @@ def _path(case: Case) -> Path:
     subspace = FiniteSubspace(limit.graph, case.embeddings)
     inside = [subspace.part(p.params) for p in points]
     outside = [p.params - x for p, x in zip(points, inside, strict=True)]
-    return Path(radii, [p.loss for p in points], inside, outside)
+    return Path(points[-1].loss, inside, outside)
 
 
 def check(problems: int = 5, given: Given | None = None) -> Evidence:
@@ -63,15 +62,16 @@ def check(problems: int = 5, given: Given | None = None) -> Evidence:
         return not_applicable(*assumptions(cases, given), why)
     paths, limits = [_path(c) for c in hard], [c.limit for c in hard]
     angle = np.array([_angles(p, x) for p, x in zip(paths, limits, strict=True)])
+    far = np.array([
+        [float(np.linalg.norm(y - in_space(x, x.finite))) for y in p.inside]
+        for p, x in zip(paths, limits, strict=True)
+    ])  # fmt: skip
     wrong = shuffled_limits(hard, "T2 control")
     control = [cosine(p.outside[-1], in_space(x, x.svm)) for p, x in zip(paths, wrong, strict=True)]
     measured = {
         "cosine_svm": np.cos(angle[:, -1]).tolist(),
-        "distance_fin": [
-            float(np.linalg.norm(p.inside[-1] - in_space(x, x.finite)))
-            for p, x in zip(paths, limits, strict=True)
-        ],
-        "loss_gap": [p.loss[-1] - x.finite.loss_floor for p, x in zip(paths, limits, strict=True)],
+        "distance_fin": far[:, -1].tolist(),
+        "loss_gap": [p.loss - x.finite.loss_floor for p, x in zip(paths, limits, strict=True)],
         "angle_rate": np.polyfit(np.log(RADII), np.log(angle.T), 1)[0].tolist(),
     }
     holds = (
@@ -101,7 +101,7 @@ def check(problems: int = 5, given: Given | None = None) -> Evidence:
         ),
         measured=measured,
         control_measured={"cosine_svm of shuffled labels": control},
-        panels=_panels(paths, limits, angle),
+        panels=_panels(angle, far),
         settings={
             "problems": len(hard),
             "radii in units of ‖W_svm‖": list(RADII),
@@ -121,14 +121,10 @@ def _angles(path: Path, limit: Limit) -> list[float]:
 
 
 def _panels(
-    paths: list[Path], limits: list[Limit], angle: Float[np.ndarray, "problems radii"]
+    angle: Float[np.ndarray, "problems radii"], far: Float[np.ndarray, "problems radii"]
 ) -> tuple[Panel, ...]:
     R = np.array(RADII)
     middle = float(np.median(angle[:, 0]))
-    inside = np.array([
-        [max(float(np.linalg.norm(y - in_space(x, x.finite))), 1e-16) for y in p.inside]
-        for p, x in zip(paths, limits, strict=True)
-    ])  # fmt: skip
     return (
         Panel(
             "Direction", "r = R/‖W_svm‖", "angle with W_svm (radians)",
@@ -137,7 +133,7 @@ def _panels(
         ),
         Panel(
             "Finite part", "r = R/‖W_svm‖", "‖Π_fin W_R − W_fin‖",
-            [*bundle(R, inside, "W_R, each data set"), level(R, 1e-3, "tolerance")],
+            [*bundle(R, np.maximum(far, 1e-16), "W_R, each data set"), level(R, 1e-3, "tolerance")],
             yscale="log",
         ),
     )  # fmt: skip

@@ -22,18 +22,14 @@ def fig3() -> Result:
     after $t_0$ (below one half). Control: the same at a tenth of each $t_0$.
     """
     K, M, eta_z = 10, 1000, 0.5
-    curves = []
-    before: list[float] = []
-    after: list[float] = []
-    early: list[float] = []
+    curves, slopes = [], []
     for eta_y in (0.5, 1.0, 2.0, 5.0):
         end, start = (float(f(eta_y, K, M)) for f in (scanning_end, snapping_start))
         t = np.geomspace(1.0, 1e4, POINTS)
         _, chi = gain_factor_bounds(scan_progress(t, eta_y, eta_z, K, M), 1.0)
         curves.append({"eta_y": eta_y, "t": t.tolist(), "chi": chi.tolist(), "t_0": start})
-        slopes = 2 * scan_slope(np.array([end / 2, start, start / 10]), eta_y, eta_z, K, M)
-        for found, value in zip((before, after, early), slopes, strict=True):
-            found.append(float(value))
+        slopes.append(2 * scan_slope(np.array([end / 2, start, start / 10]), eta_y, eta_z, K, M))
+    before, after, early = np.transpose(slopes).tolist()
     return {
         "title": "Growth factor before and after the transition",
         "K": K,

@@ -61,7 +61,10 @@ def check(problems: int = 6, steps: int = STEPS, given: Given | None = None) -> 
     if not acyclic and not cyclic:
         return not_applicable(*every)
     hard, soft = ([c.limit for c in cases] for cases in (acyclic, cyclic))
-    starts = [_start(x, i) for i, x in enumerate(soft)]
+    starts = [  # of about the size of the usual one
+        named_rng("T3 start", i).normal(scale=1 / np.sqrt(D), size=c.shape)
+        for i, c in enumerate(cyclic)
+    ]
     kept = [_outside(x, start) for x, start in zip(soft, starts, strict=True)]
     chosen, settled = _train(acyclic, hard, steps), _train(cyclic, soft, steps, starts)
     # The control predicts W_fin from other labels: finite parts of tied tokens must then disagree.
@@ -131,12 +134,6 @@ def _special(given: Given) -> tuple[list[Case], list[Case], Assumption]:
     )
     some = Assumption(KINDS, bool(len(acyclic) + len(cyclic)), found)
     return given.heaviest(acyclic, EACH), given.heaviest(cyclic, EACH), some
-
-
-def _start(limit: Limit, number: int) -> Float[np.ndarray, "*shape"]:
-    """A random start of about the size of the usual one."""
-    shape = in_space(limit, limit.finite).shape
-    return named_rng("T3 start", number).normal(scale=1 / np.sqrt(D), size=shape)
 
 
 def _outside(limit: Limit, W: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:

@@ -76,8 +76,7 @@ def _descend(
     cases: Sequence[Case], starts: Sequence[np.ndarray], rates: Float[np.ndarray, " problems"]
 ) -> Float[np.ndarray, "problems steps"]:
     """The loss before and after every step."""
-    run = train_cases(cases, init=list(starts), lr=rates, steps=STEPS, every=1)
-    return run.records["loss"]
+    return train_cases(cases, init=list(starts), lr=rates, steps=STEPS, every=1).records["loss"]
 
 
 def _rise(loss: Float[np.ndarray, " steps"]) -> float:

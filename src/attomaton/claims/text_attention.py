@@ -169,13 +169,11 @@ def _sparse(row: Mapping[str, float]) -> Verdict:
 
 
 def _frozen(row: Mapping[str, float]) -> Verdict:
-    settled = row["entropy_moves"] <= SETTLED * (row["entropy"] - row["entropy_end"])
-    return Verdict.of(settled)
+    return Verdict.of(row["entropy_moves"] <= SETTLED * (row["entropy"] - row["entropy_end"]))
 
 
 def _fig7_verdict(rows: Sequence[Mapping[str, float | int | str]]) -> Verdict:
-    holds = all(row["sparse"] == row["frozen"] == Verdict.HOLDS for row in rows)
-    return Verdict.of(holds)
+    return Verdict.of(all(row["sparse"] == row["frozen"] == Verdict.HOLDS for row in rows))
 
 
 def _fig7_curve(run: Run, probes: np.ndarray, kinds: Any) -> dict[str, list[float | int | None]]:

@@ -36,8 +36,7 @@ class SequenceClasses(Shown):
 
     def _in_short(self) -> str:
         classes = "1 class" if self.K == 1 else f"{self.K} classes"
-        queries = "1 query" if len(self.queries) == 1 else f"{len(self.queries)} queries"
-        return f"{classes}, {counted(self.M, 'token')}, {queries}"
+        return f"{classes}, {counted(self.M, 'token')}, {counted(len(self.queries), 'query')}"
 
     @property
     def K(self) -> int:

@@ -5,6 +5,7 @@ Also what the theorems ask of classes: how much the attention vectors of differe
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from jaxtyping import Float, Int
 from attomaton.disk.doors import data_stream
 from attomaton.errors import AssumptionError, DataError, UsageError, counted, listed, nearest
 from attomaton.scan_snap.data import SUM, SequenceClasses, sequence_classes
+from attomaton.scan_snap.theory.attention import inverse_mixing, overlap
 from attomaton.scan_snap.trajectory import class_attention
 
 KEYS = ("query", "next", "tokens")
@@ -282,38 +284,25 @@ def _entry_faults(where: str, entry: Any, normalise: bool) -> list[str]:
 def _clashes(rows: Sequence[_Class]) -> list[str]:
     """What is wrong between classes: queries among context tokens, next tokens used twice."""
     context = {word for row in rows for word, w in row.tokens.items() if w > 0}
-    following = [row.next for row in rows]
-    queries = list(dict.fromkeys(row.query for row in rows))
+    queries = dict.fromkeys(row.query for row in rows)
+    following = Counter(row.next for row in rows)
     return [
         *(f"query {q!r} is also a context token" for q in queries if q in context),
-        *(
-            f"next token {word!r} belongs to {following.count(word)} classes"
-            for word in dict.fromkeys(following)
-            if following.count(word) > 1
-        ),
+        *(f"next token {x!r} belongs to {n} classes" for x, n in following.items() if n > 1),
     ]
 
 
 def _from_rows(rows: Sequence[_Class]) -> SequenceClasses:
     """Classes from checked tables; words in order of appearance: context tokens, queries, next tokens."""
-    words = list(
-        dict.fromkeys(
-            [word for row in rows for word in row.tokens]
-            + [row.query for row in rows]
-            + [row.next for row in rows]
-        )
-    )
+    queries, following = [row.query for row in rows], [row.next for row in rows]
+    words = dict.fromkeys([*(word for row in rows for word in row.tokens), *queries, *following])
     at = {word: l for l, word in enumerate(words)}
     weight = np.zeros((len(rows), len(words)))
     for n, row in enumerate(rows):
         for word, w in row.tokens.items():
             weight[n, at[word]] = w
-    return sequence_classes(
-        weight / weight.sum(axis=1, keepdims=True),
-        [at[row.query] for row in rows],
-        [at[row.next] for row in rows],
-        tuple(words),
-    )
+    P = weight / weight.sum(axis=1, keepdims=True)
+    return sequence_classes(P, [at[q] for q in queries], [at[x] for x in following], tuple(words))
 
 
 def _unknown(where: str, table: dict[str, Any], known: Sequence[str]) -> list[str]:
@@ -346,17 +335,15 @@ def correlation(
     """
     c = class_attention(np.zeros_like(classes.P) if z is None else z, classes.P)
     f = c / np.linalg.norm(c, axis=1, keepdims=True)
-    E = f @ f.T
-    np.fill_diagonal(E, 0.0)
+    E = overlap(f)
     values = np.linalg.eigvalsh(E)
     if values[0] <= -1 + 1e-12:
         raise AssumptionError(
             "attention vectors of the classes are linearly dependent, so (I + E) has no inverse. "
             "Merge classes with the same law, or give each a distinct token."
         )
-    E_prime = np.eye(classes.K) - np.linalg.inv(np.eye(classes.K) + E)
     # No entry of E is negative, so its largest eigenvalue is also the largest in magnitude.
-    return Correlation(E, E_prime, float(values[-1]))
+    return Correlation(E, inverse_mixing(E), float(values[-1]))
 
 
 def conditions(classes: SequenceClasses, eta_y: float) -> dict[str, dict[str, float | bool]]:

@@ -62,19 +62,15 @@ def train(
         raise UsageError("lr and temperature must be positive.")
     layer = _start(contexts, setting, nodes, seed)
     kept = np.unique(np.append(np.arange(0, steps, every or max(1, steps // SAMPLE)), steps))
-    weight: list[np.ndarray] = []
-    score: list[np.ndarray] = []
-    losses: list[float] = []
+    found: list[tuple[np.ndarray, np.ndarray, float]] = []
     for step in range(steps + 1):
         loss, slope = loss_and_slope(contexts, setting, layer)
-        if step == kept[len(losses)]:
-            weight.append(layer.W)
-            score.append(layer.z)
-            losses.append(loss)
+        if step == kept[len(found)]:
+            found.append((layer.W, layer.z, loss))
         C = None if layer.C is None or slope.C is None else layer.C - lr * slope.C
         layer = Layer(layer.W - lr * slope.W, layer.z - lr * slope.z, C)
     T = 1.0 if setting.attention == "linear" else setting.temperature
-    return Course(setting.attention, T, kept, np.array(weight), np.array(score), np.array(losses))
+    return Course(setting.attention, T, kept, *map(np.array, zip(*found, strict=True)))
 
 
 def _start(contexts: Contexts, setting: Setting, nodes: int | None, seed: int) -> Layer:

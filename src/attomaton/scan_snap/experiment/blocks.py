@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -26,6 +27,17 @@ from attomaton.scan_snap.experiment.draws import contexts_of
 Values = dict[str, np.ndarray]
 
 SMALL = 1e-25  # sums of exponentials below this have lost digits to underflow
+
+
+class Plan(NamedTuple):
+    """What a step of training depends on besides numbers of each run, and a compiled program besides shapes."""
+
+    optimizer: str
+    momentum: float
+    T: int
+    batch: int
+    normalise: str
+    residual: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,41 +132,35 @@ class Rule:
 
 def train_stream(
     blocks: Blocks,
+    plan: Plan,
     start: tuple[Float[np.ndarray, "tokens vocab"], Float[np.ndarray, "queries tokens"]],
-    eta_y: Float[np.ndarray, " cells"],
-    eta_z: Float[np.ndarray, " cells"],
+    eta: tuple[Float[np.ndarray, " cells"], Float[np.ndarray, " cells"]],
     marks: Int[np.ndarray, " records"],
-    *,
-    optimizer: str,
-    momentum: float,
-    T: int,
-    batch: int,
-    normalise: str,
     seed: int,
     index: int,
 ) -> tuple[Values, Int[np.ndarray, " cells"]]:
     """All cells on one stream of contexts: what `train` records at each of the `marks`, and where cells diverged."""
-    dtype, cells = blocks.law.dtype, len(eta_y)
+    dtype, cells = blocks.law.dtype, len(eta[0])
     Y, Z = (np.repeat(w.astype(dtype)[None], cells, axis=0) for w in start)
     Y, Z = Y[:, blocks.order], Z[:, :, blocks.order]
-    rules = Rule.of(optimizer, momentum, Y), Rule.of(optimizer, momentum, Z)
-    rates = tuple(eta.astype(dtype)[:, None, None] for eta in (eta_y, eta_z))
+    rules = [Rule.of(plan.optimizer, plan.momentum, w) for w in (Y, Z)]
+    rates = [x.astype(dtype)[:, None, None] for x in eta]
     failed = np.zeros(cells, np.int64)
-    ascent = _ascent(blocks, Y, Z, batch, normalise)
+    ascent = _ascent(blocks, Y, Z, plan.batch, plan.normalise)
     steps = contexts_of(
-        blocks.classes, T=T, batch=batch, steps=int(marks[-1]), index=index, seed=seed
+        blocks.classes, T=plan.T, batch=plan.batch, steps=int(marks[-1]), index=index, seed=seed
     )
     kept: list[Values] = []
     noted = set(marks.tolist())
     with np.errstate(all="ignore"):  # a run that diverges is noted, not warned of
-        kept.append(_record(blocks, Y, Z, normalise, 0, failed))
+        kept.append(_record(blocks, Y, Z, plan.normalise, 0, failed))
         for step, (n, counts) in enumerate(_bags(blocks, steps)):
-            for w, g, rule, eta in zip((Y, Z), ascent(n, counts), rules, rates, strict=True):
-                rule.step(w, g, eta, step)
+            for w, g, rule, rate in zip((Y, Z), ascent(n, counts), rules, rates, strict=True):
+                rule.step(w, g, rate, step)
             # Y moves by bounded amounts; where it does overflow, the next gradient by Z is not finite.
             failed[(failed == 0) & ~np.isfinite(Z).all(axis=(1, 2))] = step + 1
             if step + 1 in noted:
-                kept.append(_record(blocks, Y, Z, normalise, step + 1, failed))
+                kept.append(_record(blocks, Y, Z, plan.normalise, step + 1, failed))
     return {name: np.stack([x[name] for x in kept]) for name in kept[0]}, failed
 
 
@@ -187,11 +193,6 @@ def _attention(
     z = np.where(counts > 0, z, z.dtype.type(-np.inf))
     e = np.exp(z - z.max(axis=-1, keepdims=True)) * counts
     return e / e.sum(axis=-1, keepdims=True)
-
-
-def _unit(c: np.ndarray, normalise: str) -> np.ndarray:
-    """f of attention c."""
-    return c / np.sqrt(np.vecdot(c, c))[..., None] if normalise == "l2" else c
 
 
 def _logits_of_classes(blocks: Blocks, Z: np.ndarray) -> Float[np.ndarray, "cells classes bag"]:
@@ -311,7 +312,7 @@ def _record(
     """What is kept of every cell at one moment, as `model.signal` has it; NaN once it has diverged."""
     first, K = blocks.common, blocks.classes.K
     c = _attention(_logits_of_classes(blocks, Z), blocks.law)
-    F = _unit(c, normalise)
+    F = c / np.sqrt(np.vecdot(c, c))[..., None] if normalise == "l2" else c
     common = F[:, :, :first]
     logits, g = common @ Y[:, :first], np.zeros_like(F)
     for n in range(K):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from attomaton.base.lazily import jax, jnp
 from attomaton.base.programs import compiled_program
 from attomaton.base.progress import Progress
 from attomaton.errors import UsageError, one_of, whole_number
@@ -86,7 +87,13 @@ def run_limit(
     """
     one_of("method", method, METHODS)
     one_of("start", start, STARTS)
-    _check_numbers(momentum=momentum, seed=seed, seeds=seeds, rtol=rtol, atol=atol)
+    if not 0 <= momentum < 1:
+        raise UsageError(f"momentum={momentum}: a number from 0 to below 1 is needed.")
+    whole_number("seeds", seeds, least=1, most=MOST)
+    whole_number("seed", seed, least=0)
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not (np.isfinite(value) and value > 0):
+            raise UsageError(f"{name}={value}: a positive number is needed.")
     if seeds > 1 and start == "zero":
         raise UsageError(f'seeds={seeds} with start="zero": they would all be the same run.')
     if momentum and method == "adaptive":
@@ -100,28 +107,16 @@ def run_limit(
         population, first = _begin(classes, start, seed, seeds, len(pairs[0]), plan)
         same = partial(np.full, len(eta_y))
         given = _Given(eta_y, eta_z, same(momentum), same(rtol), same(atol))
-        course = _run(plan, first, population, given, t, progress)
-    records = dict(course.records)
+        records, failed, seconds = _run(plan, first, population, given, t, progress)
     z = np.zeros((len(eta_y), len(t), classes.K, classes.M))
     z[..., classes.context_tokens] = records.pop("z")[:, :, population.row]
     return Dynamics(
         level="limit", classes=classes, eta_y=eta_y, eta_z=eta_z, t=t, z=z, records=records,
-        status=tuple(_status(method, at) for at in course.failed), seconds=course.seconds,
+        status=tuple(_status(method, at) for at in failed), seconds=seconds,
     )  # fmt: skip
 
 
-# What is asked for: names, numbers, rates, times
-
-
-def _check_numbers(*, momentum: Number, seed: int, seeds: int, rtol: float, atol: float) -> None:
-    """Refuse numbers outside their range."""
-    if not 0 <= momentum < 1:
-        raise UsageError(f"momentum={momentum}: a number from 0 to below 1 is needed.")
-    whole_number("seeds", seeds, least=1, most=MOST)
-    whole_number("seed", seed, least=0)
-    for name, value in (("rtol", rtol), ("atol", atol)):
-        if not (np.isfinite(value) and value > 0):
-            raise UsageError(f"{name}={value}: a positive number is needed.")
+# What is asked for: rates, times
 
 
 def _rates(
@@ -252,8 +247,6 @@ def _flow(
 ) -> tuple[_Unknowns, Any]:
     """The differential equation from t0 to t1, and whether the solver got there."""
     import diffrax
-    import jax
-    import jax.numpy as jnp
 
     def field(s: Any, x: _Unknowns, args: None) -> _Unknowns:
         return jax.tree.map(lambda v: jnp.exp(s) * v, _motion(x, population, given))
@@ -281,8 +274,6 @@ def _steps(
     x: _Unknowns, memory: Any, population: "Population", given: _Given, t0: Any, t1: Any
 ) -> tuple[_Unknowns, Any, Any]:
     """Discrete steps from t0 to t1; with the last finite unknowns, the step that failed (or NaN)."""
-    import jax
-    import jax.numpy as jnp
 
     def step(t: Any, now: tuple) -> tuple:
         x, memory, failed = now
@@ -298,15 +289,10 @@ def _steps(
 
 
 def _finite(x: _Unknowns) -> Any:
-    import jax.numpy as jnp
-
     return jnp.isfinite(x.Y).all() & jnp.isfinite(x.Z).all() & jnp.isfinite(x.B).all()
 
 
 def _select(which: Any, yes: _Unknowns, no: _Unknowns) -> _Unknowns:
-    import jax
-    import jax.numpy as jnp
-
     return jax.tree.map(partial(jnp.where, which), yes, no)
 
 
@@ -314,9 +300,6 @@ def _advance(
     plan: _Plan, state: _State, population: "Population", given: _Given, times: Any
 ) -> tuple[_State, "dict[str, Array]"]:
     """One run through the given times, with a record at each."""
-    import jax
-    import jax.numpy as jnp
-
     from attomaton.scan_snap.experiment.population import has_distinct, population_measures
 
     def segment(state: _State, t: Any) -> tuple[_State, "dict[str, Array]"]:
@@ -343,17 +326,7 @@ def _advance(
 
 def _build(plan: _Plan) -> Callable:
     """All runs side by side on the same classes."""
-    import jax
-
     return jax.vmap(partial(_advance, plan), in_axes=(0, None, 0, None))
-
-
-class _Course(NamedTuple):
-    """What was measured, and where each run failed (or NaN)."""
-
-    records: dict[str, np.ndarray]
-    failed: Float[np.ndarray, " runs"]
-    seconds: dict[str, float]
 
 
 def _run(
@@ -363,8 +336,11 @@ def _run(
     given: _Given,
     t: Float[np.ndarray, " times"],
     progress: Progress | None,
-) -> _Course:
-    """All runs through all times, in one call of the program or (when watched) in about fifty."""
+) -> tuple[dict[str, np.ndarray], Float[np.ndarray, " runs"], dict[str, float]]:
+    """All runs through all times, in one call of the program or (when watched) in about fifty.
+
+    What was measured, where each run failed (or NaN), and the seconds it took.
+    """
     size = len(t) if progress is None else -(-len(t) // CHUNKS)
     # Times are repeated at the end to fill the last call: nothing happens between equal times.
     stops = np.pad(t, (0, -len(t) % size), mode="edge")
@@ -382,4 +358,4 @@ def _run(
     records = {
         name: np.concatenate([p[name] for p in parts], axis=1)[:, : len(t)] for name in parts[0]
     }
-    return _Course(records, np.asarray(state.failed), seconds)
+    return records, np.asarray(state.failed), seconds

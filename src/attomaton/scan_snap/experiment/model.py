@@ -24,8 +24,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attomaton.scan_snap.data import SequenceClasses
 
-NORMALISE = ("l2", "none")
-
 
 class Layer(NamedTuple):
     """What the layer knows of its data set besides contexts; context tokens and queries in ascending order."""

@@ -29,7 +29,7 @@ from attomaton.base.progress import Progress, quiet
 from attomaton.errors import UsageError, one_of, visible
 from attomaton.numerics import float64
 from attomaton.scan_snap.data import SequenceClasses
-from attomaton.scan_snap.experiment.blocks import Blocks, train_stream
+from attomaton.scan_snap.experiment.blocks import Blocks, Plan, train_stream
 from attomaton.scan_snap.experiment.draws import (
     Sampler,
     draw,
@@ -116,16 +116,20 @@ def train_sampled(
     if not 0 <= momentum < 1:
         raise UsageError(f"momentum={momentum}: a number from 0 to below 1 is needed.")
     cells = _cells(eta_y, eta_z)
-    prior = _bias(bias, len(classes.context_tokens))
-    marks = _record_steps(steps, every)
-    plan = _Plan(optimizer, momentum, T, batch, normalise, residual)
+    tokens = len(classes.context_tokens)
+    prior = np.zeros(tokens) if bias is None else np.asarray(bias, float)
+    if prior.shape != (tokens,) or not np.isfinite(prior).all():
+        raise UsageError(f"bias: {tokens} finite numbers are needed, one for each context token.")
+    every = every or max(1, -(-steps // RECORDS))
+    marks = np.append(np.arange(0, steps, every), steps)
+    plan = Plan(optimizer, momentum, T, batch, normalise, residual)
     dtype = np.float64 if precision == "float64" else np.float32
     begin = perf_counter()
     streams = np.arange(first, first + seeds)
     starts = [_start(classes, start, residual, seed, i) for i in streams.tolist()]
     course = _Course(plan, classes, prior, starts, streams, cells, marks, seed, dtype)
     kept, failed, seconds = _run(course, progress)
-    dynamics = _dynamics(classes, cells, seeds, marks, prior, kept, failed)
+    dynamics = _dynamics(course, kept, failed)
     whole = perf_counter() - begin
     return replace(dynamics, seconds=seconds | {"other": whole - sum(seconds.values())})
 
@@ -160,22 +164,6 @@ def _cells(
     return cells
 
 
-def _bias(bias: np.ndarray | None, tokens: int) -> Float[np.ndarray, " tokens"]:
-    """The prior on the attention logits of the context tokens; zeros unless given."""
-    if bias is None:
-        return np.zeros(tokens)
-    prior = np.asarray(bias, float)
-    if prior.shape != (tokens,) or not np.isfinite(prior).all():
-        raise UsageError(f"bias: {tokens} finite numbers are needed, one for each context token.")
-    return prior
-
-
-def _record_steps(steps: int, every: int | None) -> Int[np.ndarray, " records"]:
-    """Steps 0, every, 2·every, … and always the last one."""
-    every = every or max(1, -(-steps // RECORDS))
-    return np.append(np.arange(0, steps, every), steps)
-
-
 def _start(
     classes: SequenceClasses, start: str, residual: bool, seed: int, index: int
 ) -> tuple[Float[np.ndarray, "rows vocab"], Float[np.ndarray, "queries tokens"]]:
@@ -187,17 +175,6 @@ def _start(
 
 
 # What is computed
-
-
-class _Plan(NamedTuple):
-    """What the compiled program depends on besides shapes."""
-
-    optimizer: str
-    momentum: float
-    T: int
-    batch: int
-    normalise: str
-    residual: bool
 
 
 class _Fixed(NamedTuple):
@@ -220,7 +197,7 @@ class _State(NamedTuple):
 class _Course(NamedTuple):
     """Everything a call of `train_sampled` asks for, checked."""
 
-    plan: _Plan
+    plan: Plan
     classes: SequenceClasses
     bias: np.ndarray
     starts: list[tuple[np.ndarray, np.ndarray]]
@@ -231,14 +208,14 @@ class _Course(NamedTuple):
     dtype: type
 
 
-def _optimiser(plan: _Plan) -> Optimiser:
+def _optimiser(plan: Plan) -> Optimiser:
     if plan.optimizer == "momentum":
         return Momentum(plan.momentum)
     return Adam() if plan.optimizer == "adam" else Plain()
 
 
 def _step(
-    plan: _Plan, layer: "Layer", batch: "Batch", step: Any, state: _State, eta_y: Any, eta_z: Any
+    plan: Plan, layer: "Layer", batch: "Batch", step: Any, state: _State, eta_y: Any, eta_z: Any
 ) -> _State:
     """One run after one more step."""
     from attomaton.scan_snap.experiment.model import Params, ascent
@@ -254,7 +231,7 @@ def _step(
 
 
 def _record(
-    plan: _Plan, fixed: _Fixed, step: Any, state: _State
+    plan: Plan, fixed: _Fixed, step: Any, state: _State
 ) -> tuple[_State, "dict[str, Array]"]:
     """What is kept of a run at one moment; NaN once it has diverged."""
     from attomaton.scan_snap.experiment.model import signal
@@ -272,7 +249,7 @@ def _record(
 
 
 def _stream(
-    plan: _Plan,
+    plan: Plan,
     fixed: _Fixed,
     eta_y: Any,
     eta_z: Any,
@@ -305,7 +282,7 @@ def _stream(
     return kept, last.failed
 
 
-def _build(plan: _Plan) -> Callable:
+def _build(plan: Plan) -> Callable:
     """All seeds side by side, each with all its cells."""
     program = jax.vmap(partial(_stream, plan), in_axes=(None, None, None, None, None, 0, 0))
 
@@ -315,19 +292,6 @@ def _build(plan: _Plan) -> Callable:
             return program(*arguments)
 
     return exact
-
-
-def _fixed(course: _Course) -> _Fixed:
-    """What all runs of a course share, in NumPy."""
-    from attomaton.scan_snap.experiment.model import layer_of, population
-
-    classes = course.classes
-    return _Fixed(
-        sampler_of(classes),
-        layer_of(classes, course.bias, course.dtype),
-        population(classes, course.dtype),
-        classes.distinct[:, classes.context_tokens],
-    )
 
 
 def _groups(
@@ -344,12 +308,6 @@ def _groups(
         for c in range(0, cells, wide)
         for s in range(0, seeds, high)
     ]  # fmt: skip
-
-
-def _work(course: _Course) -> float:
-    """How many products of numbers all runs take, about."""
-    runs = len(course.cells[0]) * len(course.starts)
-    return 2.0 * runs * float(course.marks[-1]) * course.plan.batch * course.starts[0][0].size
 
 
 Group = tuple[Int[np.ndarray, " c"], Int[np.ndarray, " s"]]
@@ -370,19 +328,16 @@ def _by_class(course: _Course) -> bool:
 
 def _in_numpy(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
     """Which cells and streams are trained together, and what trains them; records as (seeds, times, cells, …)."""
-    (eta_y, eta_z), plan = course.cells, course.plan
-    blocks = Blocks.of(course.classes, course.bias, course.dtype)
-    groups = _groups(len(eta_y), len(course.starts), AT_ONCE["cpu"])
+    plan, classes, bias, starts, streams, cells, marks, seed, dtype = course
+    blocks = Blocks.of(classes, bias, dtype)
+    groups = _groups(len(cells[0]), len(starts), AT_ONCE["cpu"])
 
     def train(c: np.ndarray, s: np.ndarray) -> Trained:
+        rates = cells[0][c], cells[1][c]
         each = [
-            train_stream(
-                blocks, course.starts[i], eta_y[c], eta_z[c], course.marks, optimizer=plan.optimizer,
-                momentum=plan.momentum, T=plan.T, batch=plan.batch, normalise=plan.normalise,
-                seed=course.seed, index=int(course.streams[i]),
-            )
+            train_stream(blocks, plan, starts[i], rates, marks, seed, int(streams[i]))
             for i in s.tolist()
-        ]  # fmt: skip
+        ]
         values = {name: np.stack([kept[name] for kept, _ in each]) for name in each[0][0]}
         return values, np.stack([failed for _, failed in each])
 
@@ -391,13 +346,15 @@ def _in_numpy(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
 
 def _compiled(course: _Course) -> tuple[list[Group], Callable[..., Trained]]:
     """The same by JAX, for the device it would choose."""
-    (eta_y, eta_z), dtype = course.cells, course.dtype
+    (eta_y, eta_z), classes, dtype = course.cells, course.classes, course.dtype
     at_once = AT_ONCE.get(jax.default_backend(), AT_ONCE_ELSEWHERE)
     # Only now: it imports JAX by itself, which another thread may be doing until here.
-    from attomaton.scan_snap.experiment.model import Params
+    from attomaton.scan_snap.experiment.model import Params, layer_of, population
 
     groups = _groups(len(eta_y), len(course.starts), at_once)
-    fixed = jax.device_put(_fixed(course))
+    distinct = classes.distinct[:, classes.context_tokens]
+    layer, whole = layer_of(classes, course.bias, dtype), population(classes, dtype)
+    fixed = jax.device_put(_Fixed(sampler_of(classes), layer, whole, distinct))
     Y: np.ndarray = np.stack([start[0] for start in course.starts]).astype(dtype)
     Z: np.ndarray = np.stack([start[1] for start in course.starts]).astype(dtype)
     marks, seed = course.marks.astype(np.int32), np.uint32(course.seed)
@@ -440,22 +397,15 @@ def _run(
 # What is made of it
 
 
-def _dynamics(
-    classes: SequenceClasses,
-    cells: tuple[np.ndarray, np.ndarray],
-    seeds: int,
-    marks: np.ndarray,
-    bias: np.ndarray,
-    kept: dict[str, np.ndarray],
-    failed: np.ndarray,
-) -> Dynamics:
+def _dynamics(course: _Course, kept: dict[str, np.ndarray], failed: np.ndarray) -> Dynamics:
     """All runs, cell by cell; how long they took is not known yet."""
+    classes = course.classes
     flat = {name: value.reshape(-1, *value.shape[2:]) for name, value in kept.items()}
-    eta_y, eta_z = (np.repeat(eta, seeds) for eta in cells)
-    t = marks.astype(float)
+    eta_y, eta_z = (np.repeat(eta, len(course.starts)) for eta in course.cells)
+    t = course.marks.astype(float)
     z = np.zeros((*flat["Z"].shape[:2], classes.K, classes.M))
     at = np.searchsorted(classes.queries, classes.query_of)
-    z[..., classes.context_tokens] = flat["Z"][:, :, at] + bias
+    z[..., classes.context_tokens] = flat["Z"][:, :, at] + course.bias
     z[np.isnan(flat["loss"])] = np.nan
     rate = flat["scan_rate"] * (eta_z / classes.K)[:, None, None]
     area = np.diff(t)[:, None] * (rate[:, 1:] + rate[:, :-1]) / 2

@@ -238,7 +238,7 @@ def _knee(dynamics: Dynamics, run: int) -> tuple[float, tuple[float, float]]:
     if "xi" not in dynamics.records:
         return np.nan, (np.nan, np.nan)
     t, xi = dynamics.t, dynamics.records["xi"][run]
-    knees, low, high = [], [], []
+    found = []
     for slope in (t[:, None] * xi).T:
         if not np.isfinite(slope).all() or slope.max() <= 0:
             continue
@@ -246,11 +246,10 @@ def _knee(dynamics: Dynamics, run: int) -> tuple[float, tuple[float, float]]:
         below = np.flatnonzero(slope[top:] <= slope[top] / 2)
         if len(below):
             i = top + int(below[0]) - 1
-            knees.append(_cross(t, slope, i, slope[top] / 2))
-            low.append(t[i])
-            high.append(t[i + 1])
-    if not knees:
+            found.append((_cross(t, slope, i, slope[top] / 2), t[i], t[i + 1]))
+    if not found:
         return np.nan, (np.nan, np.nan)
+    knees, low, high = zip(*found, strict=True)
     return float(np.median(knees)), (float(min(low)), float(max(high)))
 
 

@@ -57,6 +57,8 @@ def run_reduced(
 ) -> Dynamics:
     r"""The reduced dynamics from $Z(0)$ = `z0` (zero unless given), for one or more pairs of learning rates.
 
+    Records are taken at `times`, or at 200 on a logarithmic axis up to 10⁶.
+
     `mixing` says which β the decoder has. "inverse" is the paper's $\beta = E'$. "weak" is `weak_mixing`, what a
     decoder trained from zero has while classes are weakly correlated. "memory" is "weak" with a decoder that was
     trained on what attention *was*: inside $g_n$, $f_n$ becomes its mean over u, which pulls attention back.
@@ -79,7 +81,10 @@ def run_reduced(
         ratios = pairs[1] / pairs[0]
     if not (np.isfinite(ratios) & (ratios > 0)).all():
         raise UsageError("eta_z/eta_y: a ratio beyond what numbers can hold; choose nearer rates.")
-    t = _times(times)
+    t = record_times(LAST) if times is None else np.asarray(times, float)
+    check_times(t)
+    if t.ndim != 1 or not t.size or (np.diff(t) <= 0).any():
+        raise UsageError("times: an increasing list of times is needed.")
     system = _System(classes, z0, mixing)
     begin = perf_counter()
     u = np.stack([decoder_logit_gap(t / classes.K, y, classes.M) for y in pairs[0]])
@@ -91,8 +96,7 @@ def run_reduced(
     z, mean, B = system.unpack(states)
     gamma = np.stack([decoder_gain(t, y, classes.K, classes.M) for y in pairs[0]])
     f = system.unit(z)
-    full = np.zeros((*u.shape, classes.K, classes.M))
-    full[...] = system.start
+    full = np.tile(np.asarray(system.start, float), (*u.shape, 1, 1))
     full[..., classes.context_tokens] = z[..., system.row, :]
     records = {
         "gamma": gamma,
@@ -107,15 +111,6 @@ def run_reduced(
         records=records, status=("finished",) * len(u),
         seconds={"run": perf_counter() - begin},
     )  # fmt: skip
-
-
-def _times(times: list[float] | np.ndarray | None) -> Float[np.ndarray, " times"]:
-    """When to record: as asked, or 200 times on a logarithmic axis up to 10⁶."""
-    t = record_times(LAST) if times is None else np.asarray(times, float)
-    check_times(t)
-    if t.ndim != 1 or not t.size or (np.diff(t) <= 0).any():
-        raise UsageError("times: an increasing list of times is needed.")
-    return t
 
 
 class _System:
