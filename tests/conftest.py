@@ -5,7 +5,9 @@ import os
 import signal
 import sys
 import threading
+from bisect import bisect
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -159,10 +161,26 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Processes side by side begin to collect at different places: what one has compiled of all that is imported, by
+    Python and for its asserts, the others find compiled.
+    """
+    report = yield
+    if collector.path == ROOT / "tests" and isinstance(collector, pytest.Directory):
+        own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        of = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        files = [max(1, len(list(entry.path.rglob("test_*.py")))) for entry in report.result]
+        first = bisect(list(accumulate(files)), own * sum(files) / of)
+        report.result[:] = report.result[first:] + report.result[:first]
+    return report
+
+
 def pytest_collection_modifyitems(items):
     """Long files first, so that no process works on one while the others have nothing left to do.
 
-    A file is as long as the longest of its tests: processes are handed whole files.
+    A file is as long as the longest of its tests: processes are handed whole files. Those that are alike come by name,
+    whichever was collected first.
     """
     earliest = {}
     for item in items:
@@ -170,7 +188,7 @@ def pytest_collection_modifyitems(items):
         if found < len(LONG):
             item.add_marker("slow")
         earliest[item.path] = min(found, earliest.get(item.path, found))
-    items.sort(key=lambda item: earliest[item.path])
+    items.sort(key=lambda item: (earliest[item.path], item.path))
 
 
 def pytest_collection_finish():
