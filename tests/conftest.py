@@ -101,16 +101,26 @@ QUICKLY_COMPILED = (
 # Files of many programs that run for a moment each: here even that is more than compiling them plainly. Programs that
 # run for seconds would take three times as long.
 PLAINLY_COMPILED = (
+    "tests/claims/test_cases.py",
     "tests/claims/test_text_attention.py",
+    "tests/lab/test_accessibility.py",
     "tests/mechanics/test_optimizers.py",
     "tests/mechanics/test_train.py",
     "tests/mechanics/test_whole.py",
+    "tests/probe/test_contexts.py",
+    "tests/probe/test_pages.py",
+    "tests/probe/test_probe.py",
+    "tests/probe/test_snap.py",
     "tests/scan_snap/test_model.py",
     "tests/scan_snap/test_population.py",
     "tests/scan_snap/test_train.py",
+    "tests/trained/test_forward.py",
+    "tests/trained/test_train.py",
+    "tests/transformer/test_chunks.py",
     "tests/transformer/test_model.py",
     "tests/transformer/test_train.py",
 )
+PLAINLY = pytest.StashKey[bool]()  # whether that is how programs are compiled at the moment
 
 
 def place(name):
@@ -201,25 +211,24 @@ def pytest_collection_finish():
     gc.enable()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plainly_compiled(request):
-    """Compile what the files of PLAINLY_COMPILED run without optimising it; no other file sees those programs."""
-    if request.path.relative_to(ROOT).as_posix() not in PLAINLY_COMPILED:
-        yield
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Compile what the files of PLAINLY_COMPILED run without optimising it, fixtures of all tests included.
+
+    No other file sees those programs.
+    """
+    plainly = item.path.relative_to(ROOT).as_posix() in PLAINLY_COMPILED
+    if plainly == item.config.stash.get(PLAINLY, False):
         return
+    item.config.stash[PLAINLY] = plainly
 
     import jax
 
     from attomaton.base import programs
 
-    def switch(plainly):
-        jax.config.update("jax_disable_most_optimizations", plainly)
-        jax.clear_caches()
-        programs._compiled.cache_clear()
-
-    switch(True)
-    yield
-    switch(False)
+    jax.config.update("jax_disable_most_optimizations", plainly)
+    jax.clear_caches()
+    programs._compiled.cache_clear()
 
 
 @pytest.fixture(scope="session")
