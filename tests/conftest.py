@@ -102,9 +102,13 @@ QUICKLY_COMPILED = (
 # run for seconds would take three times as long.
 PLAINLY_COMPILED = (
     "tests/claims/test_cases.py",
+    "tests/claims/test_protocols.py",
+    "tests/claims/test_scan_snap_theorems.py",
     "tests/claims/test_text_attention.py",
+    "tests/claims/test_theorems.py",
     "tests/lab/test_accessibility.py",
     "tests/mechanics/test_optimizers.py",
+    "tests/mechanics/test_snapshots.py",
     "tests/mechanics/test_train.py",
     "tests/mechanics/test_whole.py",
     "tests/probe/test_contexts.py",
@@ -113,6 +117,7 @@ PLAINLY_COMPILED = (
     "tests/probe/test_snap.py",
     "tests/scan_snap/test_model.py",
     "tests/scan_snap/test_population.py",
+    "tests/scan_snap/test_reduced.py",
     "tests/scan_snap/test_train.py",
     "tests/trained/test_forward.py",
     "tests/trained/test_train.py",
